@@ -1,0 +1,1 @@
+"""Corpus to trained model to translations to scores."""

@@ -1,0 +1,102 @@
+"""What every command shares: messages, exit statuses, `key=value` arguments."""
+
+import logging
+import os
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, TypeVar
+
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+from rich.console import Console
+
+from nmt.config import from_mapping
+from nmt.errors import UserError
+from nmt.training.signals import Interruption
+
+Arguments = TypeVar("Arguments")
+
+console = Console(stderr=True, highlight=False)
+
+EXIT_MENDABLE = 2
+
+
+def set_up_logging(log_file: Path | None = None) -> None:
+    """Messages go to stderr, each on a line of its own, and to `log_file` with the time."""
+    to_screen = logging.StreamHandler(sys.stderr)
+    to_screen.setFormatter(logging.Formatter("%(message)s"))
+    handlers: list[logging.Handler] = [to_screen]
+    if log_file is not None:
+        log_file.parent.mkdir(parents=True, exist_ok=True)
+        to_file = logging.FileHandler(log_file, encoding="utf-8")
+        to_file.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+        handlers.append(to_file)
+    logger = logging.getLogger("nmt")
+    for handler in list(logger.handlers):
+        logger.removeHandler(handler)
+        handler.close()
+    logger.setLevel(logging.INFO)
+    logger.propagate = False
+    for handler in handlers:
+        logger.addHandler(handler)
+
+
+def run_command(command: Callable[[], None]) -> None:
+    """Run a command and leave with its exit status.
+
+    0 when done, 2 with one message when the user can mend it, 130 after Ctrl-C, 143 after SIGTERM;
+    a traceback means a mistake of ours.
+    """
+    try:
+        command()
+    except UserError as error:
+        say_error(str(error))
+        sys.exit(EXIT_MENDABLE)
+    except Interruption as interruption:
+        say_error("interrupted; the same command continues")
+        sys.exit(interruption.exit_status)
+    except KeyboardInterrupt:
+        say_error("interrupted")
+        sys.exit(130)
+    except BrokenPipeError:
+        # Whoever read our output has left, as `head` does; there is nobody to tell.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(141)
+
+
+def say_error(message: str) -> None:
+    """Print an error on stderr."""
+    print(f"error: {message}", file=sys.stderr)
+
+
+def parse_arguments(
+    kind: type[Arguments], usage: str, arguments: Sequence[str] | None = None
+) -> Arguments:
+    """Read `key=value` arguments into a dataclass, whose fields document themselves.
+
+    Raises:
+        UserError: an unknown key or a value of the wrong type.
+    """
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if any(argument in {"-h", "--help"} for argument in given):
+        print(usage)
+        raise SystemExit(0)
+    for argument in given:
+        if "=" not in argument:
+            keys = ", ".join(field.name for field in fields(kind))  # type: ignore[arg-type]
+            raise UserError(f"{argument!r} is not key=value; the keys are {keys}")
+    try:
+        values = OmegaConf.from_dotlist(given)
+    except OmegaConfBaseException as error:
+        raise UserError(f"the arguments cannot be read: {error}") from None
+    parsed: Any = from_mapping(kind, values, "arguments")
+    return parsed
+
+
+def name_files(paths: Sequence[Path]) -> None:
+    """Say which files a command has written."""
+    console.print("written:", markup=False)
+    for path in paths:
+        console.print(f"  {path}", markup=False, soft_wrap=True)

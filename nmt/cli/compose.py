@@ -1,0 +1,67 @@
+"""From Hydra's composed configuration to our dataclass; the only door to Hydra."""
+
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import hydra
+from hydra.core.config_store import ConfigStore
+from hydra.core.hydra_config import HydraConfig
+from hydra.errors import HydraException
+from hydra.types import RunMode
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from nmt.cli.common import run_command
+from nmt.config import Config, from_mapping, writable_schema
+from nmt.errors import UserError
+
+CONFIG_FOLDER = Path(__file__).resolve().parents[2] / "conf"
+
+ConfigStore.instance().store(name="schema", node=writable_schema(Config))
+
+
+def to_config(composed: DictConfig) -> Config:
+    """The dataclass of a composed configuration; a job of a sweep gets a folder of its own.
+
+    Raises:
+        UserError: values that do not fit together.
+    """
+    plain = OmegaConf.to_container(composed, resolve=True)
+    assert isinstance(plain, dict)
+    named = {str(key): value for key, value in plain.items()}
+    config: Config = from_mapping(Config, named, "configuration")
+    hydra_config = HydraConfig.get() if HydraConfig.initialized() else None
+    if hydra_config is not None and hydra_config.mode is RunMode.MULTIRUN:
+        folder = Path(hydra_config.sweep.dir) / hydra_config.sweep.subdir
+        config = replace(config, run=replace(config.run, folder=str(folder)))
+    return config
+
+
+def run_composed(command: Callable[[Config], float | None]) -> None:
+    """Compose the configuration from `conf/` and the command line, and run `command` on it."""
+    # Hydra would print its own traceback and leave with 1: we want the exception itself.
+    os.environ["HYDRA_FULL_ERROR"] = "1"
+
+    @hydra.main(version_base="1.3", config_path=str(CONFIG_FOLDER), config_name="config")
+    def main(composed: DictConfig) -> float | None:
+        return command(to_config(composed))
+
+    def compose_and_run() -> None:
+        try:
+            main()
+        except (HydraException, OmegaConfBaseException) as error:
+            raise UserError(_one_message(error)) from None
+
+    run_command(compose_and_run)
+
+
+def _one_message(error: BaseException) -> str:
+    causes = [error]
+    while (cause := causes[-1].__cause__ or causes[-1].__context__) is not None:
+        causes.append(cause)
+    lines = [line.strip() for found in causes for line in str(found).splitlines() if line.strip()]
+    told = " ".join(dict.fromkeys(line for line in lines if not line.startswith("object_type")))
+    return f"{told} (command line: {' '.join(sys.argv[1:])})"

@@ -1,0 +1,59 @@
+"""The ranked table that a sweep ends with."""
+
+from pathlib import Path
+from typing import Any
+
+from hydra.core.hydra_config import HydraConfig
+from hydra.experimental.callback import Callback
+from omegaconf import DictConfig
+from rich.table import Table
+
+from nmt.cli.common import console, name_files
+from nmt.files import write_lines
+from nmt.training import experiment
+
+
+class RankedTable(Callback):
+    """Hydra's callback at the end of `--multirun`: ranks the combinations on validation."""
+
+    def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
+        """Print the table and write `ranking.tsv`."""
+        del kwargs
+        hydra_config = config.hydra if "hydra" in config else HydraConfig.get()
+        folder = Path(hydra_config.sweep.dir)
+        rows = ranked_runs(folder)
+        console.print(_table(folder, rows))
+        header = "combination\tvalid_bleu\tvalid_loss\ttest_bleu\tupdates"
+        lines = ["\t".join(str(cell) for cell in row.values()) for row in rows]
+        write_lines(folder / "ranking.tsv", [header, *lines])
+        name_files([folder / "ranking.tsv"])
+
+
+def ranked_runs(folder: Path) -> list[dict[str, Any]]:
+    """One row a completed run below a sweep's folder, best validation BLEU first."""
+    rows = []
+    for path in sorted(folder.iterdir()) if folder.is_dir() else []:
+        if not experiment.is_complete(path):
+            continue
+        result = experiment.read_result(path)
+        first_test = next(iter(result["test_sets"].values()), None)
+        rows.append(
+            {
+                "combination": path.name,
+                "valid_bleu": round(result["valid"]["bleu"], 2),
+                "valid_loss": round(result["valid"]["loss"], 4),
+                "test_bleu": round(first_test["bleu"]["score"], 2) if first_test else "",
+                "updates": result["updates"],
+            }
+        )
+    return sorted(rows, key=lambda row: (-row["valid_bleu"], row["valid_loss"]))
+
+
+def _table(folder: Path, rows: list[dict[str, Any]]) -> Table:
+    table = Table(title=f"{folder}, ranked by BLEU on validation", title_justify="left")
+    table.add_column("combination", overflow="fold")
+    for name in ("valid BLEU", "valid loss", "test BLEU", "updates"):
+        table.add_column(name, justify="right")
+    for row in rows:
+        table.add_row(*(str(cell) for cell in row.values()))
+    return table

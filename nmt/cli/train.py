@@ -1,0 +1,91 @@
+"""Prepare the corpus where needed, train, choose the best weights, score them.
+
+python -m nmt.cli.train [experiment=NAME] [group=PRESET] [key=value] …
+python -m nmt.cli.train --multirun sweep=peak_lr experiment=NAME
+"""
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+
+from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+
+from data_prep.prepare import prepare
+from nmt.cli.common import EXIT_MENDABLE, console, name_files, run_command, set_up_logging
+from nmt.cli.compose import run_composed
+from nmt.config import Config, CorpusSource, ValidationMetric
+from nmt.evaluation import tables
+from nmt.evaluation.evaluate import Evaluation
+from nmt.files import locked
+from nmt.training import distributed, experiment
+
+logger = logging.getLogger(__name__)
+
+_NUM_SAMPLES = 6
+
+
+def train(config: Config) -> float:
+    """Run one experiment; returns the validation metric that sweeps rank by."""
+    folder = config.run_folder
+    set_up_logging(folder / "train.log")
+    with locked(folder / ".lock", f"another process is training in {folder}"):
+        corpus_folder = prepare(config.corpus, config.tokenizer, config.corpora_folder)
+        if not distributed.launched_by_cluster() or distributed.is_first():
+            experiment.open_run(config, corpus_folder)
+        if experiment.is_complete(folder):
+            logger.info("%s is complete; choose another run.name to train again", folder)
+        elif config.training.num_processes == 1 or distributed.launched_by_cluster():
+            _work(config, corpus_folder)
+        else:
+            _launch(config, corpus_folder)
+        experiment.point_latest(config)
+    valid = experiment.read_result(folder)["valid"]
+    is_bleu = config.training.validation_metric is ValidationMetric.bleu
+    return float(valid["bleu"] if is_bleu else valid["loss"])
+
+
+def _launch(config: Config, corpus_folder: Path) -> None:
+    try:
+        distributed.launch(config.training.num_processes, _worker, config, corpus_folder)
+    except ChildFailedError as error:
+        # The worker has said what is wrong where the user can mend it.
+        exit_codes = {failure.exitcode for failure in error.failures.values()}
+        if EXIT_MENDABLE in exit_codes:
+            raise SystemExit(EXIT_MENDABLE) from None
+        raise
+
+
+def _worker(config: Config, corpus_folder: Path) -> None:
+    set_up_logging(config.run_folder / "train.log" if distributed.is_first() else None)
+    run_command(lambda: _work(config, corpus_folder))
+
+
+def _work(config: Config, corpus_folder: Path) -> None:
+    evaluations = experiment.run_experiment(config, corpus_folder)
+    if evaluations:
+        _show(config, evaluations)
+
+
+def _show(config: Config, evaluations: Sequence[Evaluation]) -> None:
+    """The tables that a run ends with; its last line is the first test set's BLEU."""
+    for evaluation in evaluations:
+        if evaluation.phenomena is not None:
+            console.print(tables.phenomena_table(evaluation))
+    console.print(tables.sample_table(evaluations[0], _NUM_SAMPLES))
+    console.print(tables.scores_table(evaluations))
+    for line in tables.signature_lines(evaluations):
+        console.print(line, markup=False, soft_wrap=True)
+    for evaluation in evaluations:
+        if (pairs := tables.group_line(evaluation)) is not None:
+            console.print(pairs, markup=False, soft_wrap=True)
+    if config.corpus.source is CorpusSource.phrasebook:
+        console.print("The phrasebook is generated: its BLEU compares with nothing.")
+    folder = config.run_folder
+    names = ("model", "evaluation", "checkpoints", "metrics.jsonl", "train.log", "config.yaml")
+    name_files([folder / name for name in names])
+    for evaluation in evaluations[:1]:
+        console.print(tables.bleu_line(evaluation), markup=False, soft_wrap=True)
+
+
+if __name__ == "__main__":
+    run_composed(train)

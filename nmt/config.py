@@ -1,0 +1,600 @@
+"""Every field of the configuration: its type, default, unit and checks.
+
+YAML files in `conf/` are presets over these dataclasses and hold no default of their own. Modules
+take the dataclass of their group, never a `DictConfig`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from nmt.errors import UserError
+from nmt.files import atomic_writer, check_readable
+
+
+class CorpusSource(Enum):
+    """Where sentence pairs come from."""
+
+    phrasebook = "phrasebook"
+    folder = "folder"
+    hub = "hub"
+    bible = "bible"
+
+
+class TokenizerAlgorithm(Enum):
+    """A sentencepiece model type."""
+
+    bpe = "bpe"
+    unigram = "unigram"
+
+
+class Positions(Enum):
+    """How a position enters the model."""
+
+    sinusoidal = "sinusoidal"
+    learned = "learned"
+    rotary = "rotary"
+
+
+class NormPlacement(Enum):
+    """Layer normalisation after the residual sum (the paper) or before the sublayer."""
+
+    post = "post"
+    pre = "pre"
+
+
+class Activation(Enum):
+    """The non-linearity of the feed-forward sublayer."""
+
+    relu = "relu"
+    gelu = "gelu"
+
+
+class TiedEmbeddings(Enum):
+    """Which of source embedding, target embedding and output projection are one matrix."""
+
+    three_way = "three_way"
+    target = "target"
+    none = "none"
+
+
+class OptimizerName(Enum):
+    """An optimizer of torch."""
+
+    adam = "adam"
+    adamw = "adamw"
+
+
+class ScheduleName(Enum):
+    """The shape of the learning rate after warm-up."""
+
+    inverse_square_root = "inverse_square_root"
+    cosine = "cosine"
+
+
+class Precision(Enum):
+    """The arithmetic of forward and backward; weights and updates stay in float32."""
+
+    auto = "auto"
+    float32 = "float32"
+    bfloat16 = "bfloat16"
+
+
+class ValidationMetric(Enum):
+    """What the best checkpoint and early stopping go by."""
+
+    bleu = "bleu"
+    loss = "loss"
+
+
+class TrackingBackend(Enum):
+    """Where metrics go besides `metrics.jsonl`."""
+
+    files = "files"
+    wandb = "wandb"
+
+
+def _require(condition: bool, message: str) -> None:
+    if not condition:
+        raise UserError(message)
+
+
+@dataclass(frozen=True)
+class CleaningConfig:
+    """Rules that reject a training pair; see `data_prep.clean`."""
+
+    max_characters: int = 2000
+    """Characters a side; a longer one is rejected."""
+    max_words: int = 200
+    """Whitespace-separated words a side; more are rejected."""
+    max_length_ratio: float = 4.0
+    """Longer side over shorter side, in characters; sides below 20 characters are exempt."""
+    drop_copies: bool = True
+    """Reject pairs whose two sides are the same text of three words or more."""
+    drop_duplicates: bool = True
+    """Keep only the first of equal pairs."""
+
+    def __post_init__(self) -> None:
+        _require(
+            self.max_characters > 0 and self.max_words > 0,
+            f"corpus.cleaning.max_characters={self.max_characters} and"
+            f" corpus.cleaning.max_words={self.max_words} must be positive",
+        )
+        _require(
+            self.max_length_ratio >= 1,
+            f"corpus.cleaning.max_length_ratio={self.max_length_ratio} must be at least 1",
+        )
+
+
+@dataclass(frozen=True)
+class CorpusConfig:
+    """The sentence pairs."""
+
+    name: str = "phrasebook"
+    """Name of the corpus: its folder is `outputs/corpora/<name>-<fingerprint>`."""
+    source: CorpusSource = CorpusSource.phrasebook
+    """Where the pairs come from."""
+    direction: str = "en-de"
+    """Source and target language codes, joined by a hyphen."""
+    path: str = ""
+    """`folder`: the folder of `<split>.<language>` files. `hub`: a local folder of parquet files
+    to read in place of the hub; empty means the hub itself."""
+    hub_dataset: str = ""
+    """`hub`: name of the data set, for example `wmt/wmt14`."""
+    hub_subset: str = ""
+    """`hub`: name of its subset (configuration), for example `de-en`; may be empty."""
+    hub_revision: str = ""
+    """`hub`: the commit of the data set; empty means its newest."""
+    hub_column: str = "translation.{language}"
+    """`hub`: where a row keeps the text of a language: a column, or `column.key` inside one."""
+    hub_splits: dict[str, str] = field(default_factory=dict)
+    """`hub`: our split name → the hub's split name; `train` and `valid` are special, every other
+    one is a test set."""
+    num_train: int = 60_000
+    """`phrasebook`: training pairs to draw."""
+    num_valid: int = 1_000
+    """`phrasebook`: validation pairs to draw."""
+    num_test: int = 2_000
+    """`phrasebook`: test pairs to draw, besides held-out combinations and riddles."""
+    seed: int = 1
+    """`phrasebook`: seed of the draw."""
+    max_train_pairs: int = 0
+    """Use only the first so many training pairs of any source; 0 means all."""
+    cleaning: CleaningConfig = field(default_factory=CleaningConfig)
+    """Rules that reject a training pair."""
+
+    def __post_init__(self) -> None:
+        codes = self.direction.split("-")
+        _require(
+            len(codes) == 2 and all(code.isalnum() for code in codes) and codes[0] != codes[1],
+            f"corpus.direction={self.direction} is not two different language codes joined by a"
+            " hyphen, such as en-de",
+        )
+        _require(
+            bool(self.name) and "/" not in self.name and not self.name.startswith("."),
+            f"corpus.name={self.name!r} cannot name a folder",
+        )
+        _require(
+            self.source is not CorpusSource.folder or bool(self.path),
+            "corpus.path is empty: name the folder that holds <split>.<language> files",
+        )
+
+    @property
+    def source_language(self) -> str:
+        """Code of the language translated from."""
+        return self.direction.split("-")[0]
+
+    @property
+    def target_language(self) -> str:
+        """Code of the language translated into."""
+        return self.direction.split("-")[1]
+
+
+@dataclass(frozen=True)
+class TokenizerConfig:
+    """The subwords, learned by sentencepiece."""
+
+    algorithm: TokenizerAlgorithm = TokenizerAlgorithm.bpe
+    """The sentencepiece model type."""
+    vocabulary_size: int = 8_000
+    """Pieces in a vocabulary, special ones included."""
+    joint: bool = True
+    """One vocabulary for both languages; else one each."""
+    character_coverage: float = 1.0
+    """Share of the training text's characters that get a piece of their own."""
+    byte_fallback: bool = True
+    """Spell unknown characters as bytes, so that nothing is lost on the way back."""
+    sample_sentences: int = 2_000_000
+    """Sentences sampled from the cleaned text to learn from; 0 means all."""
+
+    def __post_init__(self) -> None:
+        _require(
+            0 < self.character_coverage <= 1,
+            f"tokenizer.character_coverage={self.character_coverage} is not in (0, 1]",
+        )
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """The Transformer, in the paper's notation; defaults are its base model (Table 3)."""
+
+    width: int = 512
+    """D, the paper's d_model."""
+    num_encoder_layers: int = 6
+    """Encoder layers, the paper's N."""
+    num_decoder_layers: int = 6
+    """Decoder layers, the paper's N."""
+    num_heads: int = 8
+    """H, the paper's h."""
+    feed_forward_width: int = 2048
+    """F, the paper's d_ff."""
+    key_width: int = 0
+    """Width of a head's queries and keys, the paper's d_k; 0 means width / num_heads."""
+    value_width: int = 0
+    """Width of a head's values, the paper's d_v; 0 means width / num_heads."""
+    positions: Positions = Positions.sinusoidal
+    """How a position enters the model."""
+    norm: NormPlacement = NormPlacement.post
+    """Where layer normalisation stands."""
+    activation: Activation = Activation.relu
+    """The non-linearity of the feed-forward sublayer."""
+    tied_embeddings: TiedEmbeddings = TiedEmbeddings.three_way
+    """Which embedding matrices are one; three_way needs a joint vocabulary."""
+    max_length: int = 512
+    """Longest sequence in tokens, EOS and BOS included."""
+    dropout: float = 0.1
+    """Rate on embeddings and on the output of each sublayer (section 5.4)."""
+    attention_dropout: float = 0.0
+    """Rate on the attention weights."""
+    activation_dropout: float = 0.0
+    """Rate after the feed-forward activation."""
+
+    def __post_init__(self) -> None:
+        for name in ("width", "num_encoder_layers", "num_decoder_layers", "num_heads"):
+            _require(
+                getattr(self, name) > 0, f"model.{name}={getattr(self, name)} must be positive"
+            )
+        if not (self.key_width and self.value_width):
+            _require(
+                self.width % self.num_heads == 0,
+                f"model.width={self.width} is not divisible by model.num_heads={self.num_heads}",
+            )
+        _require(
+            self.positions is not Positions.rotary or self.head_key_width % 2 == 0,
+            f"model.positions=rotary needs an even key width, not {self.head_key_width}",
+        )
+        _require(
+            self.positions is not Positions.sinusoidal or self.width % 2 == 0,
+            f"model.positions=sinusoidal needs an even model.width, not {self.width}",
+        )
+        for name in ("dropout", "attention_dropout", "activation_dropout"):
+            rate = getattr(self, name)
+            _require(0 <= rate < 1, f"model.{name}={rate} is not in [0, 1)")
+        _require(self.max_length >= 16, f"model.max_length={self.max_length} is below 16")
+
+    @property
+    def head_key_width(self) -> int:
+        """Width of one head's queries and keys."""
+        return self.key_width or self.width // self.num_heads
+
+    @property
+    def head_value_width(self) -> int:
+        """Width of one head's values."""
+        return self.value_width or self.width // self.num_heads
+
+
+@dataclass(frozen=True)
+class OptimizerConfig:
+    """Adam as in the paper (section 5.3), or AdamW."""
+
+    name: OptimizerName = OptimizerName.adam
+    """The optimizer."""
+    beta1: float = 0.9
+    """Decay of the first moment."""
+    beta2: float = 0.98
+    """Decay of the second moment."""
+    epsilon: float = 1e-9
+    """Added to the denominator."""
+    weight_decay: float = 0.0
+    """Decoupled decay an update, times the learning rate; AdamW only, matrices only."""
+    max_gradient_norm: float = 1.0
+    """Clip the norm of the whole gradient to this; 0 means never."""
+
+    def __post_init__(self) -> None:
+        _require(
+            self.weight_decay == 0 or self.name is OptimizerName.adamw,
+            f"optimizer.weight_decay={self.weight_decay} needs optimizer.name=adamw",
+        )
+
+
+@dataclass(frozen=True)
+class ScheduleConfig:
+    """The learning rate, a pure function of the update."""
+
+    name: ScheduleName = ScheduleName.inverse_square_root
+    """The shape after warm-up."""
+    peak_learning_rate: float = 7e-4
+    """The highest rate, at the end of warm-up. The paper's formula (equation 3) has its peak at
+    (width * warmup_updates) ** -0.5, which is 7e-4 for base."""
+    warmup_updates: int = 4_000
+    """Updates of linear warm-up."""
+    final_learning_rate: float = 0.0
+    """`cosine`: the rate at training.max_updates."""
+
+    def __post_init__(self) -> None:
+        _require(
+            self.peak_learning_rate > 0,
+            f"schedule.peak_learning_rate={self.peak_learning_rate} must be positive",
+        )
+        _require(
+            self.warmup_updates >= 1,
+            f"schedule.warmup_updates={self.warmup_updates} must be at least 1",
+        )
+
+
+@dataclass(frozen=True)
+class BatchingConfig:
+    """How pairs become updates and micro-batches."""
+
+    target_tokens_per_update: int = 25_000
+    """Target tokens, EOS included and padding not, that one optimizer step learns from."""
+    target_tokens_per_micro_batch: int = 4_096
+    """Most padded tokens, of either side, in one forward-backward: this bounds the memory."""
+    max_source_length: int = 256
+    """Tokens, EOS included; longer pairs are left out of training and counted."""
+    max_target_length: int = 256
+    """Tokens, EOS included; longer pairs are left out of training and counted."""
+
+    def __post_init__(self) -> None:
+        longest = max(self.max_source_length, self.max_target_length)
+        _require(
+            self.target_tokens_per_micro_batch >= longest,
+            f"batching.target_tokens_per_micro_batch={self.target_tokens_per_micro_batch} cannot"
+            f" hold one pair of {longest} tokens (batching.max_source_length,"
+            " batching.max_target_length)",
+        )
+        _require(
+            self.target_tokens_per_update > 0,
+            f"batching.target_tokens_per_update={self.target_tokens_per_update} must be positive",
+        )
+
+
+@dataclass(frozen=True)
+class TrainingConfig:
+    """How long and by what to train."""
+
+    seed: int = 1
+    """Seed of the weights, the order of the data and dropout."""
+    max_updates: int = 100_000
+    """Optimizer steps."""
+    max_minutes: float = 0.0
+    """Stop at the first update after so many minutes of training, validation included; 0 means
+    never. Counted over restarts."""
+    label_smoothing: float = 0.1
+    """The paper's epsilon_ls (section 5.4)."""
+    precision: Precision = Precision.auto
+    """Arithmetic of forward and backward; auto is bfloat16 on a GPU that has it, else float32."""
+    validate_every: int = 1_000
+    """Updates between validations; a checkpoint is written at each."""
+    validation_metric: ValidationMetric = ValidationMetric.bleu
+    """What the best checkpoint and early stopping go by."""
+    patience: int = 0
+    """Validations without a new best before training stops; 0 means never."""
+    average_checkpoints: int = 5
+    """How many last checkpoints are averaged into the trained model (section 6.1); 1 means the best
+    checkpoint alone. The average is used only where it is better on validation."""
+    log_every: int = 50
+    """Updates between lines of progress and of metrics.jsonl."""
+    num_processes: int = 1
+    """Processes, one a GPU where there are GPUs."""
+    num_threads: int = 0
+    """CPU threads a process; 0 means the cores divided by the processes."""
+
+    def __post_init__(self) -> None:
+        for name in ("max_updates", "validate_every", "log_every", "num_processes"):
+            _require(
+                getattr(self, name) >= 1,
+                f"training.{name}={getattr(self, name)} must be at least 1",
+            )
+        _require(
+            self.average_checkpoints >= 1,
+            f"training.average_checkpoints={self.average_checkpoints} must be at least 1",
+        )
+        _require(
+            0 <= self.label_smoothing < 1,
+            f"training.label_smoothing={self.label_smoothing} is not in [0, 1)",
+        )
+
+
+@dataclass(frozen=True)
+class DecodingConfig:
+    """Search: the same for validation, `translate` and `evaluate`."""
+
+    beam_size: int = 4
+    """K; 1 is greedy."""
+    length_penalty: float = 0.6
+    """alpha of ((5 + n) / 6) ** alpha (Wu et al. 2016, equation 14); n counts EOS."""
+    num_best: int = 1
+    """Translations returned a sentence, best first."""
+    max_length_ratio: float = 1.5
+    """Longest translation: this times the source length, plus max_length_offset, in tokens."""
+    max_length_offset: int = 50
+    """See max_length_ratio; the paper uses the source length + 50 (section 6.1)."""
+    batch_size: int = 64
+    """Sentences decoded together; it never changes a translation."""
+
+    def __post_init__(self) -> None:
+        _require(self.beam_size >= 1, f"decoding.beam_size={self.beam_size} must be at least 1")
+        _require(self.batch_size >= 1, f"decoding.batch_size={self.batch_size} must be at least 1")
+        _require(
+            1 <= self.num_best <= self.beam_size,
+            f"decoding.num_best={self.num_best} is not between 1 and"
+            f" decoding.beam_size={self.beam_size}",
+        )
+
+
+@dataclass(frozen=True)
+class TrackingConfig:
+    """Where metrics go; `metrics.jsonl` is always written."""
+
+    backend: TrackingBackend = TrackingBackend.files
+    """`wandb` also sends them there, or keeps them offline when nobody is logged in."""
+    project: str = "nmt"
+    """wandb project."""
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """Where a run lives."""
+
+    name: str = "run"
+    """Folder of the run: `<outputs>/runs/<name>`; the same name continues the run."""
+    outputs: str = "outputs"
+    """Folder for everything made at run time."""
+    folder: str = ""
+    """The run's folder itself; empty means `<outputs>/runs/<name>`. Sweeps set it."""
+
+    def __post_init__(self) -> None:
+        _require(
+            bool(self.name) and "/" not in self.name and not self.name.startswith("."),
+            f"run.name={self.name!r} cannot name a folder",
+        )
+
+
+@dataclass(frozen=True)
+class Config:
+    """One experiment."""
+
+    corpus: CorpusConfig = field(default_factory=CorpusConfig)
+    tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
+    model: ModelConfig = field(default_factory=ModelConfig)
+    optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
+    schedule: ScheduleConfig = field(default_factory=ScheduleConfig)
+    batching: BatchingConfig = field(default_factory=BatchingConfig)
+    training: TrainingConfig = field(default_factory=TrainingConfig)
+    decoding: DecodingConfig = field(default_factory=DecodingConfig)
+    tracking: TrackingConfig = field(default_factory=TrackingConfig)
+    run: RunConfig = field(default_factory=RunConfig)
+
+    def __post_init__(self) -> None:
+        _require(
+            self.tokenizer.joint or self.model.tied_embeddings is not TiedEmbeddings.three_way,
+            "model.tied_embeddings=three_way needs one vocabulary: set tokenizer.joint=true or"
+            " model.tied_embeddings=target",
+        )
+        for name in ("max_source_length", "max_target_length"):
+            _require(
+                getattr(self.batching, name) <= self.model.max_length,
+                f"batching.{name}={getattr(self.batching, name)} is above"
+                f" model.max_length={self.model.max_length}",
+            )
+        _require(
+            self.schedule.name is not ScheduleName.cosine
+            or self.schedule.warmup_updates < self.training.max_updates,
+            f"schedule.warmup_updates={self.schedule.warmup_updates} leaves the cosine nothing of"
+            f" training.max_updates={self.training.max_updates}",
+        )
+
+    @property
+    def run_folder(self) -> Path:
+        """The folder of the run."""
+        return Path(self.run.folder or Path(self.run.outputs) / "runs" / self.run.name)
+
+    @property
+    def corpora_folder(self) -> Path:
+        """The folder that holds all prepared corpora."""
+        return Path(self.run.outputs) / "corpora"
+
+
+def writable_schema(kind: type[Any]) -> DictConfig:
+    """The structured schema of a dataclass, made writable again.
+
+    OmegaConf marks nodes of frozen dataclasses read-only, which would refuse every preset;
+    instances made from the schema are frozen all the same.
+    """
+    schema: DictConfig = OmegaConf.structured(kind)
+    _clear_readonly(schema)
+    return schema
+
+
+def _clear_readonly(node: DictConfig) -> None:
+    OmegaConf.set_readonly(node, None)
+    for key in node:
+        child = node._get_node(key)
+        if isinstance(child, DictConfig):
+            _clear_readonly(child)
+
+
+def from_mapping(kind: type[Any], values: Mapping[str, Any] | DictConfig, origin: str) -> Any:
+    """An instance of dataclass `kind` from plain values.
+
+    Raises:
+        UserError: an unknown key, a value of the wrong type, or values that do not fit together;
+            the message starts with `origin`.
+    """
+    try:
+        merged = OmegaConf.merge(writable_schema(kind), values)
+        return OmegaConf.to_object(merged)
+    except OmegaConfBaseException as error:
+        raise UserError(f"{origin}: {str(error).splitlines()[0]} (key {error.full_key})") from None
+    except UserError as error:
+        raise UserError(f"{origin}: {error}") from None
+
+
+def to_plain(config: Any) -> dict[str, Any]:
+    """A configuration dataclass as plain dictionaries, enums as their names."""
+    plain = OmegaConf.to_container(OmegaConf.structured(config), enum_to_str=True)
+    assert isinstance(plain, dict)
+    return {str(key): value for key, value in plain.items()}
+
+
+def to_yaml(config: Any) -> str:
+    """A configuration dataclass as YAML text."""
+    return OmegaConf.to_yaml(OmegaConf.create(to_plain(config)))
+
+
+def save_config(config: Any, path: Path) -> None:
+    """Write a configuration dataclass as YAML, atomically."""
+    with atomic_writer(path) as out:
+        out.write(to_yaml(config))
+
+
+def load_config(kind: type[Any], path: Path) -> Any:
+    """Read a YAML file written by `save_config` into dataclass `kind`.
+
+    Raises:
+        UserError: the file is missing, is not YAML, or does not fit the dataclass.
+    """
+    check_readable(path)
+    try:
+        values = OmegaConf.load(path)
+    except Exception as error:  # PyYAML raises many kinds; all of them mean one thing here
+        raise UserError(f"{path}: is not valid YAML: {error}") from None
+    if not isinstance(values, DictConfig):
+        raise UserError(f"{path}: holds no configuration")
+    return from_mapping(kind, values, str(path))
+
+
+def differing_keys(first: Any, second: Any) -> list[str]:
+    """Dotted keys whose values differ between two configurations, each with both values."""
+    flat_first, flat_second = _flatten(to_plain(first)), _flatten(to_plain(second))
+    return [
+        f"{key}: {flat_first.get(key, 'absent')} != {flat_second.get(key, 'absent')}"
+        for key in sorted(flat_first.keys() | flat_second.keys())
+        if flat_first.get(key, "absent") != flat_second.get(key, "absent")
+    ]
+
+
+def _flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            flat.update(_flatten(value, f"{prefix}{key}."))
+        else:
+            flat[prefix + key] = value
+    return flat

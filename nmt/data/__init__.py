@@ -1,0 +1,1 @@
+"""From prepared text to batches."""

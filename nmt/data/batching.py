@@ -1,0 +1,170 @@
+"""Which pairs make an update: a pure function of (lengths, config, seed, epoch).
+
+Nothing here depends on the number of processes or on time, so a position in training is two
+integers (epoch, update) and resuming is a slice.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from nmt.config import BatchingConfig
+
+# An update is made of cells: pairs of like length, about this many target tokens each (one smaller
+# cell when the update is smaller). Cells are drawn at random, so a large update mixes lengths.
+_CELL_TOKENS = 4096
+# Cells are cut from random pools sorted by length. The more cells a pool has the less they pad, and
+# the more they differ from epoch to epoch when there are many pools.
+_MIN_CELLS_PER_POOL = 256
+_MAX_POOLS = 32
+
+
+@dataclass(frozen=True)
+class EpochPlan:
+    """The updates of one epoch.
+
+    Attributes:
+        source_lengths: (pairs of the corpus,) tokens of each source, EOS counted.
+        target_lengths: (pairs of the corpus,) tokens of each target, EOS counted.
+        order: (eligible pairs,) indices into the corpus, cell after cell.
+        cell_starts: (cells + 1,): cell c is order[cell_starts[c] : cell_starts[c + 1]].
+        cells_per_update: an update is so many consecutive cells; the last may have fewer.
+        max_micro_batch_tokens: most padded tokens of either side in a micro-batch.
+    """
+
+    source_lengths: np.ndarray
+    target_lengths: np.ndarray
+    order: np.ndarray
+    cell_starts: np.ndarray
+    cells_per_update: int
+    max_micro_batch_tokens: int
+
+    @property
+    def num_updates(self) -> int:
+        """Updates in this epoch."""
+        return -(-(len(self.cell_starts) - 1) // self.cells_per_update)
+
+    def update(self, index: int) -> np.ndarray:
+        """Indices of the pairs that update `index` learns from."""
+        first, last = self._cells(index)
+        return self.order[self.cell_starts[first] : self.cell_starts[last]]
+
+    def num_target_tokens(self, index: int) -> int:
+        """Target tokens of update `index`, EOS counted, padding not: the divisor of its loss."""
+        return int(self.target_lengths[self.update(index)].sum())
+
+    def micro_batches(self, index: int) -> list[np.ndarray]:
+        """The pairs of update `index`, cut so that each part fits the token budget.
+
+        A part never mixes cells, whose lengths differ; a cell above the budget is halved until its
+        parts fit. The largest comes first, so that later allocations fit into its memory.
+        """
+        first, last = self._cells(index)
+        cells = [
+            self.order[self.cell_starts[cell] : self.cell_starts[cell + 1]]
+            for cell in range(first, last)
+        ]
+        parts = [part for cell in cells for part in self._halved(cell)]
+        return sorted(parts, key=self._padded_tokens, reverse=True)
+
+    def _cells(self, index: int) -> tuple[int, int]:
+        first = index * self.cells_per_update
+        return first, min(first + self.cells_per_update, len(self.cell_starts) - 1)
+
+    def _padded_tokens(self, pairs: np.ndarray) -> int:
+        longest = max(self.source_lengths[pairs].max(), self.target_lengths[pairs].max())
+        return len(pairs) * int(longest)
+
+    def _halved(self, pairs: np.ndarray) -> list[np.ndarray]:
+        if len(pairs) == 1 or self._padded_tokens(pairs) <= self.max_micro_batch_tokens:
+            return [pairs]
+        middle = len(pairs) // 2
+        return self._halved(pairs[:middle]) + self._halved(pairs[middle:])
+
+
+def eligible_pairs(
+    source_lengths: np.ndarray, target_lengths: np.ndarray, config: BatchingConfig
+) -> np.ndarray:
+    """Indices of the pairs that are not over-long; lengths count EOS."""
+    fits = (source_lengths <= config.max_source_length) & (
+        target_lengths <= config.max_target_length
+    )
+    return np.flatnonzero(fits)
+
+
+def plan_epoch(
+    source_lengths: np.ndarray,
+    target_lengths: np.ndarray,
+    config: BatchingConfig,
+    seed: int,
+    epoch: int,
+) -> EpochPlan:
+    """Plan one epoch: every eligible pair exactly once.
+
+    Args:
+        source_lengths: (pairs,) tokens of each source, EOS counted.
+        target_lengths: (pairs,) tokens of each target, EOS counted.
+        config: budgets and limits.
+        seed: seed of the run.
+        epoch: counted from 0.
+    """
+    eligible = eligible_pairs(source_lengths, target_lengths, config)
+    random = np.random.default_rng((seed, epoch))
+    shuffled = random.permutation(eligible)
+    cells_per_update = max(1, round(config.target_tokens_per_update / _CELL_TOKENS))
+    cell_tokens = config.target_tokens_per_update / cells_per_update
+    order, starts = _cut_cells(shuffled, source_lengths, target_lengths, cell_tokens)
+    cells = random.permutation(len(starts) - 1)
+    sizes = np.diff(starts)[cells]
+    return EpochPlan(
+        source_lengths,
+        target_lengths,
+        order[_concatenated_ranges(starts[:-1][cells], sizes)],
+        np.concatenate(([0], np.cumsum(sizes))),
+        cells_per_update,
+        config.target_tokens_per_micro_batch,
+    )
+
+
+def _cut_cells(
+    shuffled: np.ndarray,
+    source_lengths: np.ndarray,
+    target_lengths: np.ndarray,
+    cell_tokens: float,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Sort pools of `shuffled` by length and cut them into cells of about equal target tokens.
+
+    Returns:
+        The pairs in cell order, and the (cells + 1,) starts of the cells in it.
+    """
+    if not len(shuffled):
+        return shuffled, np.zeros(1, dtype=np.int64)
+    tokens = target_lengths[shuffled].astype(np.int64)
+    num_pools = round(tokens.sum() / (cell_tokens * _MIN_CELLS_PER_POOL))
+    num_pools = min(max(1, num_pools), _MAX_POOLS)
+    # Pools hold equal numbers of pairs, so the last one is not a small and ill-sorted rest.
+    pool = np.arange(len(shuffled)) * num_pools // len(shuffled)
+    # By target length, then by source length, up and down in turn: neighbours are alike on both
+    # sides even where the target length changes.
+    sources = source_lengths[shuffled].astype(np.int64)
+    sources = np.where(tokens % 2 == 0, sources, (1 << 20) - 1 - sources)
+    # One integer key sorts three times faster than np.lexsort on three.
+    key = (pool << 40) | (tokens << 20) | sources
+    by_length = np.argsort(key, kind="stable")
+    order, tokens, pool = shuffled[by_length], tokens[by_length], pool[by_length]
+
+    pool_tokens = np.bincount(pool, weights=tokens, minlength=num_pools)
+    pool_cells = np.maximum(1, np.rint(pool_tokens / cell_tokens)).astype(np.int64)
+    tokens_before_pool = np.concatenate(([0.0], np.cumsum(pool_tokens)[:-1]))
+    tokens_before = np.cumsum(tokens) - tokens - tokens_before_pool[pool]
+    cell_in_pool = (tokens_before * pool_cells[pool] / pool_tokens[pool]).astype(np.int64)
+    cells_before_pool = np.concatenate(([0], np.cumsum(pool_cells)[:-1]))
+    cell = cells_before_pool[pool] + cell_in_pool
+    starts = np.flatnonzero(np.diff(cell, prepend=-1))
+    return order, np.append(starts, len(order))
+
+
+def _concatenated_ranges(starts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """[s0, s0 + 1, …, s0 + n0 - 1, s1, …]: many ranges as one array, without a Python loop."""
+    offsets = starts - np.concatenate(([0], np.cumsum(sizes)[:-1])) if len(starts) else starts
+    return np.repeat(offsets, sizes) + np.arange(int(sizes.sum()))

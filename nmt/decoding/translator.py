@@ -1,0 +1,217 @@
+"""Texts to translations: the one decode path of validation, `translate` and `evaluate`."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import torch
+
+from nmt.config import DecodingConfig
+from nmt.data.batch import pad_ids
+from nmt.decoding.search import Hypothesis, SearchLimits, search
+from nmt.trained_model import TrainedModel
+
+
+@dataclass(frozen=True)
+class Translation:
+    """One translation of one text.
+
+    Attributes:
+        text: plain text.
+        score: the search's score; of a text translated in pieces, the sum over its pieces.
+        hypotheses: what search found; one a piece, none for an empty text.
+    """
+
+    text: str
+    score: float
+    hypotheses: list[Hypothesis]
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """A part of a text that search takes at once: where it belongs, and its ids without EOS."""
+
+    text_index: int
+    ids: list[int]
+
+
+class Translator:
+    """Translates texts with a trained model.
+
+    Args:
+        model: the model; it is used as it is, on the device where it is.
+        config: the search.
+        warn: told of every text that is translated in pieces.
+    """
+
+    def __init__(
+        self,
+        model: TrainedModel,
+        config: DecodingConfig,
+        warn: Callable[[str], None] | None = None,
+    ) -> None:
+        self._model = model
+        self._config = config
+        self._warn = warn
+        # One place is EOS's.
+        self._max_ids = min(model.config.max_source_length, model.config.model.max_length) - 1
+
+    def translate(
+        self,
+        texts: Sequence[str],
+        progress: Callable[[int], None] | None = None,
+        first_line: int = 1,
+    ) -> list[list[Translation]]:
+        """Translate each text; the order, the neighbours and the batch size do not matter.
+
+        Args:
+            texts: one sentence each; an empty or blank one gives an empty translation.
+            progress: called with the number of texts just done.
+            first_line: number of the first text in its file, for warnings.
+
+        Returns:
+            For each text up to num_best translations, best first; at least one.
+        """
+        pieces = self._pieces(texts, first_line)
+        found: list[list[Hypothesis]] = [[] for _ in pieces]
+        # Sentences of like length share a batch; the longest come first, so that a text too large
+        # for the memory fails at once and the time left is over-estimated rather than under-.
+        order = sorted(range(len(pieces)), key=lambda place: -len(pieces[place].ids))
+        batches = [
+            order[start : start + self._config.batch_size]
+            for start in range(0, len(order), self._config.batch_size)
+        ]
+        for batch in batches:
+            ids = [pieces[place].ids for place in batch]
+            for place, hypotheses in zip(batch, self.search(ids), strict=True):
+                found[place] = hypotheses
+            if progress:
+                progress(len(batch))
+        return self._assemble(len(texts), pieces, found)
+
+    def search(self, sources: Sequence[Sequence[int]]) -> list[list[Hypothesis]]:
+        """Search the translations of one batch of source ids, given without EOS."""
+        model, device = self._model.transformer, self._model.device
+        source_tokenizer, target_tokenizer = (
+            self._model.source_tokenizer,
+            self._model.target_tokenizer,
+        )
+        source, source_mask = pad_ids(
+            sources, source_tokenizer.pad_id, after=source_tokenizer.eos_id
+        )
+        limits = SearchLimits(
+            target_tokenizer.bos_id,
+            target_tokenizer.eos_id,
+            [self._max_length(len(ids) + 1) for ids in sources],
+            (target_tokenizer.pad_id, target_tokenizer.bos_id, target_tokenizer.unknown_id),
+        )
+        was_training = model.training
+        model.eval()
+        with torch.inference_mode():
+            source, source_mask = source.to(device), source_mask.to(device)
+            memory = model.encode(source, source_mask)
+            state = model.start(memory, source_mask, self._config.beam_size)
+            hypotheses = search(model.step, state, self._config, limits, device)
+        model.train(was_training)
+        return hypotheses
+
+    def _max_length(self, source_length: int) -> int:
+        config = self._config
+        longest = int(config.max_length_ratio * source_length) + config.max_length_offset
+        return min(longest, self._model.config.model.max_length)
+
+    def _pieces(self, texts: Sequence[str], first_line: int) -> list[_Piece]:
+        pieces: list[_Piece] = []
+        encoded = self._model.source_tokenizer.encode(texts)
+        for index, (text, ids) in enumerate(zip(texts, encoded, strict=True)):
+            if not text.strip():
+                continue
+            if len(ids) <= self._max_ids:
+                pieces.append(_Piece(index, ids))
+                continue
+            parts = self._split(text)
+            if self._warn:
+                self._warn(
+                    f"line {first_line + index}: {len(ids)} tokens are more than the model's"
+                    f" {self._max_ids}; translated in {len(parts)} pieces"
+                )
+            pieces += [_Piece(index, part) for part in self._model.source_tokenizer.encode(parts)]
+        return pieces
+
+    def _split(self, text: str) -> list[str]:
+        """Cut an over-long text into parts that fit: after sentences, else words, else anywhere."""
+        parts = [text]
+        for cut in (_after_sentences, str.split, _in_half):
+            finer: list[str] = []
+            for part in parts:
+                finer += [part] if self._fits(part) else self._packed(cut(part))
+            parts = finer
+        while not all(self._fits(part) for part in parts):
+            parts = [half for p in parts for half in ([p] if self._fits(p) else _in_half(p))]
+        return parts
+
+    def _packed(self, units: list[str]) -> list[str]:
+        """Join neighbouring units while they fit together."""
+        lengths = [len(ids) for ids in self._model.source_tokenizer.encode(units)]
+        packed: list[str] = []
+        room = 0
+        for unit, length in zip(units, lengths, strict=True):
+            if packed and length <= room:
+                packed[-1] += f" {unit}"
+                room -= length
+            else:
+                packed.append(unit)
+                room = self._max_ids - length
+        return packed
+
+    def _fits(self, text: str) -> bool:
+        return len(self._model.source_tokenizer.encode([text])[0]) <= self._max_ids
+
+    def _assemble(
+        self, num_texts: int, pieces: list[_Piece], found: list[list[Hypothesis]]
+    ) -> list[list[Translation]]:
+        translations: list[list[Translation]] = [[] for _ in range(num_texts)]
+        decode = self._model.target_tokenizer.decode
+        for piece, hypotheses in zip(pieces, found, strict=True):
+            texts = decode([hypothesis.ids for hypothesis in hypotheses])
+            fresh = [
+                Translation(text, hypothesis.score, [hypothesis])
+                for text, hypothesis in zip(texts, hypotheses, strict=True)
+            ]
+            before = translations[piece.text_index]
+            translations[piece.text_index] = _joined(before, fresh) if before else fresh
+        return [[_one_line(best) for best in some] or [_EMPTY] for some in translations]
+
+
+_EMPTY = Translation("", 0.0, [])
+
+
+def _one_line(translation: Translation) -> Translation:
+    # Byte pieces can spell a line end, which would shift every line after it.
+    if "\n" not in translation.text:
+        return translation
+    return replace(translation, text=translation.text.replace("\n", " "))
+
+
+def _joined(before: list[Translation], after: list[Translation]) -> list[Translation]:
+    """Rank by rank, the translation of a text's earlier pieces with that of the next one."""
+    return [
+        Translation(
+            f"{first.text} {second.text}".strip(),
+            first.score + second.score,
+            first.hypotheses + second.hypotheses,
+        )
+        for first, second in zip(before, after, strict=False)
+    ]
+
+
+def _after_sentences(text: str) -> list[str]:
+    words = text.split()
+    ends = [place + 1 for place, word in enumerate(words) if word[-1] in ".!?…。;:"]
+    bounds = sorted({0, *ends, len(words)})
+    return [" ".join(words[start:end]) for start, end in pairwise(bounds)]
+
+
+def _in_half(text: str) -> list[str]:
+    middle = len(text) // 2
+    return [text[:middle], text[middle:]]

@@ -1,0 +1,1 @@
+"""From translations to scores."""

@@ -1,0 +1,167 @@
+"""Multi-head attention (Vaswani et al. 2017, section 3.2) and its key-value cache."""
+
+import math
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from nmt.model.positions import RotaryRotation
+
+
+def reference_attention(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """softmax(Q K^T / sqrt(d_k)) V, the paper's equation 1, step by step.
+
+    For reading, for the tests and for attention maps; training and decoding compute the same by
+    `scaled_dot_product_attention`.
+
+    Args:
+        query: (B, H, T, d_k).
+        key: (B, H, S, d_k).
+        value: (B, H, S, d_v).
+        mask: broadcastable to (B, H, T, S), True where a query may attend.
+
+    Returns:
+        The (B, H, T, d_v) output and the (B, H, T, S) weights, each row of which sums to one.
+    """
+    similarity = query @ key.transpose(-2, -1) / math.sqrt(query.size(-1))  # (B, H, T, S)
+    if mask is not None:
+        similarity = similarity.masked_fill(~mask, -torch.inf)
+    weights = similarity.softmax(dim=-1)
+    return weights @ value, weights
+
+
+def causal_mask(length: int, device: torch.device | None = None) -> Tensor:
+    """(T, T) mask: position t may attend to positions 0 … t (section 3.2.3)."""
+    return torch.ones(length, length, dtype=torch.bool, device=device).tril()
+
+
+@dataclass
+class KeyValueCache:
+    """Keys and values of the positions decoded so far, in buffers that grow by doubling.
+
+    Attributes:
+        keys: (N, H, capacity, d_k); the first `length` positions are filled.
+        values: (N, H, capacity, d_v).
+        length: filled positions.
+    """
+
+    keys: Tensor
+    values: Tensor
+    length: int = 0
+
+    def append(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+        """Add (N, H, 1, E) of the next position; returns all keys and values so far."""
+        if self.length == self.keys.size(2):
+            self.keys = torch.cat((self.keys, torch.empty_like(self.keys)), dim=2)
+            self.values = torch.cat((self.values, torch.empty_like(self.values)), dim=2)
+        self.keys[:, :, self.length] = key[:, :, 0]
+        self.values[:, :, self.length] = value[:, :, 0]
+        self.length += 1
+        return self.keys[:, :, : self.length], self.values[:, :, : self.length]
+
+    def reorder(self, rows: Tensor) -> None:
+        """Keep `rows` (any number of them, in any order, repeats allowed)."""
+        if len(rows) == len(self.keys):
+            filled = slice(0, self.length)
+            self.keys[:, :, filled] = self.keys[:, :, filled].index_select(0, rows)
+            self.values[:, :, filled] = self.values[:, :, filled].index_select(0, rows)
+        else:
+            self.keys = self.keys.index_select(0, rows)
+            self.values = self.values.index_select(0, rows)
+
+
+class MultiHeadAttention(nn.Module):
+    """MultiHead(Q, K, V) = Concat(head_1, …, head_h) W^O (section 3.2.2).
+
+    Args:
+        width: D.
+        num_heads: H.
+        key_width: d_k of one head.
+        value_width: d_v of one head.
+        dropout: rate on the attention weights.
+        rotation: turns queries and keys by their position; None leaves them.
+    """
+
+    def __init__(
+        self,
+        width: int,
+        num_heads: int,
+        key_width: int,
+        value_width: int,
+        dropout: float,
+        rotation: RotaryRotation | None = None,
+    ) -> None:
+        super().__init__()
+        self.num_heads = num_heads
+        self.dropout = dropout
+        self.rotation = rotation
+        self.query = nn.Linear(width, num_heads * key_width)  # W^Q of all heads side by side
+        self.key = nn.Linear(width, num_heads * key_width)  # W^K
+        self.value = nn.Linear(width, num_heads * value_width)  # W^V
+        self.output = nn.Linear(num_heads * value_width, width)  # W^O
+
+    def forward(
+        self, queries: Tensor, memory: Tensor, mask: Tensor | None = None, is_causal: bool = False
+    ) -> Tensor:
+        """Let each of (B, T, D) queries attend to (B, S, D) memory.
+
+        Args:
+            queries: what attends.
+            memory: what is attended to; `queries` itself in self-attention.
+            mask: broadcastable to (B, H, T, S), True where a query may attend.
+            is_causal: position t attends to 0 … t only; not together with `mask`.
+
+        Returns:
+            (B, T, D).
+        """
+        query = self.project_query(queries, first=0)
+        key, value = self.project_memory(memory, first=0)
+        return self.attend(query, key, value, mask, is_causal)
+
+    def weights(self, queries: Tensor, memory: Tensor, mask: Tensor | None = None) -> Tensor:
+        """The (B, H, T, S) attention weights of `forward`, by the reference implementation."""
+        query = self.project_query(queries, first=0)
+        key, value = self.project_memory(memory, first=0)
+        return reference_attention(query, key, value, mask)[1]
+
+    def project_query(self, queries: Tensor, first: int) -> Tensor:
+        """(B, T, D) → (B, H, T, d_k) for positions first, first + 1, …"""
+        heads = self._split_heads(self.query(queries))
+        return heads if self.rotation is None else self.rotation(heads, first)
+
+    def project_memory(self, memory: Tensor, first: int) -> tuple[Tensor, Tensor]:
+        """(B, S, D) → keys (B, H, S, d_k) and values (B, H, S, d_v)."""
+        key = self._split_heads(self.key(memory))
+        if self.rotation is not None:
+            key = self.rotation(key, first)
+        return key, self._split_heads(self.value(memory))
+
+    def attend(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: Tensor | None = None,
+        is_causal: bool = False,
+    ) -> Tensor:
+        """Attention over heads, then W^O: (B, H, T, d_k) queries → (B, T, D)."""
+        heads = F.scaled_dot_product_attention(
+            query,
+            key,
+            value,
+            attn_mask=mask,
+            dropout_p=self.dropout if self.training else 0.0,
+            is_causal=is_causal,
+        )  # (B, H, T, d_v)
+        concatenated: Tensor = self.output(heads.transpose(1, 2).flatten(2))  # (B, T, D)
+        return concatenated
+
+    def _split_heads(self, projected: Tensor) -> Tensor:
+        batch_size, length, _ = projected.shape
+        return projected.view(batch_size, length, self.num_heads, -1).transpose(
+            1, 2
+        )  # (B, H, L, E)

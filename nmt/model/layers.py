@@ -1,0 +1,141 @@
+"""Encoder layer and decoder layer (Vaswani et al. 2017, section 3.1 and Figure 1)."""
+
+from collections.abc import Callable
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from nmt.config import Activation, ModelConfig, NormPlacement
+from nmt.model.attention import KeyValueCache, MultiHeadAttention
+from nmt.model.positions import RotaryRotation
+
+
+class FeedForward(nn.Module):
+    """FFN(x) = max(0, x W_1 + b_1) W_2 + b_2 (section 3.3, equation 2), or with GELU."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.inner = nn.Linear(config.width, config.feed_forward_width)
+        self.outer = nn.Linear(config.feed_forward_width, config.width)
+        self.activation = F.relu if config.activation is Activation.relu else F.gelu
+        self.dropout = nn.Dropout(config.activation_dropout)
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """(…, D) → (…, D)."""
+        inner = self.dropout(self.activation(self.inner(hidden)))  # (…, F)
+        outer: Tensor = self.outer(inner)  # (…, D)
+        return outer
+
+
+class Residual(nn.Module):
+    """A sublayer inside its residual connection and layer normalisation.
+
+    Post-norm is the paper's LayerNorm(x + Sublayer(x)); pre-norm is x + Sublayer(LayerNorm(x))
+    (Xiong et al. 2020). Dropout falls on the sublayer's output (section 5.4).
+    """
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(config.width)
+        self.dropout = nn.Dropout(config.dropout)
+        self.is_pre_norm = config.norm is NormPlacement.pre
+
+    def forward(self, hidden: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
+        """(B, L, D) → (B, L, D)."""
+        if self.is_pre_norm:
+            pre: Tensor = hidden + self.dropout(sublayer(self.norm(hidden)))
+            return pre
+        post: Tensor = self.norm(hidden + self.dropout(sublayer(hidden)))
+        return post
+
+
+def _attention(config: ModelConfig, rotation: RotaryRotation | None) -> MultiHeadAttention:
+    return MultiHeadAttention(
+        config.width,
+        config.num_heads,
+        config.head_key_width,
+        config.head_value_width,
+        config.attention_dropout,
+        rotation,
+    )
+
+
+class EncoderLayer(nn.Module):
+    """Self-attention, then feed-forward."""
+
+    def __init__(self, config: ModelConfig, rotation: RotaryRotation | None) -> None:
+        super().__init__()
+        self.self_attention = _attention(config, rotation)
+        self.feed_forward = FeedForward(config)
+        self.self_attention_residual = Residual(config)
+        self.feed_forward_residual = Residual(config)
+
+    def forward(self, hidden: Tensor, mask: Tensor | None) -> Tensor:
+        """(B, S, D) → (B, S, D); `mask` is (B, 1, 1, S), True where one may attend."""
+        hidden = self.self_attention_residual(hidden, lambda h: self.self_attention(h, h, mask))
+        encoded: Tensor = self.feed_forward_residual(hidden, self.feed_forward)
+        return encoded
+
+
+class DecoderLayer(nn.Module):
+    """Masked self-attention, attention to the encoder's memory, then feed-forward."""
+
+    def __init__(self, config: ModelConfig, rotation: RotaryRotation | None) -> None:
+        super().__init__()
+        self.self_attention = _attention(config, rotation)
+        self.cross_attention = _attention(config, None)
+        self.feed_forward = FeedForward(config)
+        self.self_attention_residual = Residual(config)
+        self.cross_attention_residual = Residual(config)
+        self.feed_forward_residual = Residual(config)
+
+    def forward(self, hidden: Tensor, memory: Tensor, memory_mask: Tensor | None) -> Tensor:
+        """All target positions at once: (B, T, D) → (B, T, D).
+
+        Padding stands at the end of a target, so the causal mask alone keeps it from every real
+        position.
+        """
+        hidden = self.self_attention_residual(
+            hidden, lambda h: self.self_attention(h, h, is_causal=True)
+        )
+        hidden = self.cross_attention_residual(
+            hidden, lambda h: self.cross_attention(h, memory, memory_mask)
+        )
+        decoded: Tensor = self.feed_forward_residual(hidden, self.feed_forward)
+        return decoded
+
+    def step(
+        self,
+        hidden: Tensor,
+        cache: KeyValueCache,
+        memory_keys: Tensor,
+        memory_values: Tensor,
+        memory_mask: Tensor | None,
+    ) -> Tensor:
+        """One target position of every row, by the cache: (N, 1, D) → (N, 1, D).
+
+        Args:
+            hidden: the position's input.
+            cache: self-attention keys and values of earlier positions; this one is added.
+            memory_keys: (B, H, S, d_k); the N = B·K rows of one sentence stand together.
+            memory_values: (B, H, S, d_v).
+            memory_mask: (B, 1, 1, S), True where one may attend.
+        """
+        num_sentences = memory_keys.size(0)
+
+        def attend_to_itself(position: Tensor) -> Tensor:
+            query = self.self_attention.project_query(position, first=cache.length)
+            key, value = self.self_attention.project_memory(position, first=cache.length)
+            return self.self_attention.attend(query, *cache.append(key, value))
+
+        def attend_to_memory(position: Tensor) -> Tensor:
+            # The K rows of a sentence share its memory, so they attend as K queries of one row.
+            beams = position.view(num_sentences, -1, position.size(-1))  # (B, K, D)
+            query = self.cross_attention.project_query(beams, first=0)
+            attended = self.cross_attention.attend(query, memory_keys, memory_values, memory_mask)
+            return attended.view_as(position)
+
+        hidden = self.self_attention_residual(hidden, attend_to_itself)
+        hidden = self.cross_attention_residual(hidden, attend_to_memory)
+        decoded: Tensor = self.feed_forward_residual(hidden, self.feed_forward)
+        return decoded

@@ -1,0 +1,241 @@
+"""The encoder-decoder Transformer of "Attention Is All You Need" (Vaswani et al. 2017)."""
+
+import math
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from nmt.config import ModelConfig, NormPlacement, Positions, TiedEmbeddings
+from nmt.model.attention import KeyValueCache, causal_mask
+from nmt.model.layers import DecoderLayer, EncoderLayer
+from nmt.model.positions import LearnedPositions, RotaryRotation, SinusoidalPositions
+
+_FIRST_CAPACITY = 32
+
+
+@dataclass
+class DecoderState:
+    """What the decoder keeps between steps, for N = B·K rows; rows of one sentence stand together.
+
+    Attributes:
+        caches: one a layer: self-attention keys and values so far, N rows.
+        memory_keys: one a layer: (B, H, S, d_k) of cross-attention, computed once.
+        memory_values: one a layer: (B, H, S, d_v).
+        memory_mask: (B, 1, 1, S) True where one may attend.
+    """
+
+    caches: list[KeyValueCache]
+    memory_keys: list[Tensor]
+    memory_values: list[Tensor]
+    memory_mask: Tensor
+
+    @property
+    def position(self) -> int:
+        """The position that the next step decodes."""
+        return self.caches[0].length
+
+    def reorder(self, rows: Tensor) -> "DecoderState":
+        """Keep `rows` (N',), which come in groups of K, each group from the rows of one sentence.
+
+        The state is changed in place and returned.
+        """
+        num_sentences = self.memory_mask.size(0)
+        num_beams = self.caches[0].keys.size(0) // num_sentences
+        if len(rows) != num_sentences * num_beams:
+            sentences = rows[::num_beams] // num_beams  # (B',)
+            self.memory_keys = [keys.index_select(0, sentences) for keys in self.memory_keys]
+            self.memory_values = [
+                values.index_select(0, sentences) for values in self.memory_values
+            ]
+            self.memory_mask = self.memory_mask.index_select(0, sentences)
+        for cache in self.caches:
+            cache.reorder(rows)
+        return self
+
+
+class Transformer(nn.Module):
+    """Embeddings, encoder, decoder and output projection.
+
+    Args:
+        config: sizes and variants.
+        source_vocabulary_size: V of the source.
+        target_vocabulary_size: V of the target; the same when embeddings are tied three ways.
+    """
+
+    def __init__(
+        self, config: ModelConfig, source_vocabulary_size: int, target_vocabulary_size: int
+    ) -> None:
+        super().__init__()
+        self.config = config
+        self.source_embedding = nn.Embedding(source_vocabulary_size, config.width)
+        if config.tied_embeddings is TiedEmbeddings.three_way:
+            assert source_vocabulary_size == target_vocabulary_size
+            self.target_embedding = self.source_embedding
+        else:
+            self.target_embedding = nn.Embedding(target_vocabulary_size, config.width)
+        self.output_weight = self.target_embedding.weight
+        if config.tied_embeddings is TiedEmbeddings.none:
+            self.output_weight = nn.Parameter(torch.empty(target_vocabulary_size, config.width))
+        self.source_positions = self._positions()
+        self.target_positions = self._positions()
+        self.dropout = nn.Dropout(config.dropout)
+        rotation = self._rotation()
+        self.encoder = nn.ModuleList(
+            EncoderLayer(config, rotation) for _ in range(config.num_encoder_layers)
+        )
+        self.decoder = nn.ModuleList(
+            DecoderLayer(config, rotation) for _ in range(config.num_decoder_layers)
+        )
+        # Post-norm layers end in a norm already; a pre-norm stack needs one after its last sum.
+        is_pre_norm = config.norm is NormPlacement.pre
+        self.encoder_norm = nn.LayerNorm(config.width) if is_pre_norm else nn.Identity()
+        self.decoder_norm = nn.LayerNorm(config.width) if is_pre_norm else nn.Identity()
+        self._initialise()
+
+    def encode(self, source: Tensor, source_mask: Tensor) -> Tensor:
+        """Source ids (B, S) → memory (B, S, D); `source_mask` (B, S) is True at real tokens."""
+        hidden = self._embed(self.source_embedding, self.source_positions, source, first=0)
+        mask = _for_attention(source_mask)
+        for layer in self.encoder:
+            hidden = layer(hidden, mask)
+        memory: Tensor = self.encoder_norm(hidden)
+        return memory
+
+    def decode(self, target_input: Tensor, memory: Tensor, source_mask: Tensor) -> Tensor:
+        """Target ids (B, T) and memory (B, S, D) → hidden (B, T, D), every position at once."""
+        hidden = self._embed(self.target_embedding, self.target_positions, target_input, first=0)
+        mask = _for_attention(source_mask)
+        for layer in self.decoder:
+            hidden = layer(hidden, memory, mask)
+        decoded: Tensor = self.decoder_norm(hidden)
+        return decoded
+
+    def project(self, hidden: Tensor) -> Tensor:
+        """Hidden (…, D) → logits (…, V)."""
+        return F.linear(hidden, self.output_weight)
+
+    def forward(self, source: Tensor, source_mask: Tensor, target_input: Tensor) -> Tensor:
+        """Hidden (B, T, D): `encode`, then `decode`; the loss projects what it needs of it."""
+        return self.decode(target_input, self.encode(source, source_mask), source_mask)
+
+    def start(self, memory: Tensor, source_mask: Tensor, num_beams: int = 1) -> DecoderState:
+        """The state before the first step, for B·num_beams rows."""
+        keys_and_values = [
+            layer.cross_attention.project_memory(memory, first=0) for layer in self._decoder_layers
+        ]
+        rows = memory.size(0) * num_beams
+        heads, config = self.config.num_heads, self.config
+        return DecoderState(
+            [
+                KeyValueCache(
+                    memory.new_empty(rows, heads, _FIRST_CAPACITY, config.head_key_width),
+                    memory.new_empty(rows, heads, _FIRST_CAPACITY, config.head_value_width),
+                )
+                for _ in self.decoder
+            ],
+            [keys for keys, _ in keys_and_values],
+            [values for _, values in keys_and_values],
+            _for_attention(source_mask),
+        )
+
+    def step(self, tokens: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
+        """Decode one position: tokens (N,) → logits (N, V); the state is updated in place."""
+        hidden = self._embed(
+            self.target_embedding, self.target_positions, tokens[:, None], first=state.position
+        )  # (N, 1, D)
+        for index, layer in enumerate(self._decoder_layers):
+            hidden = layer.step(
+                hidden,
+                state.caches[index],
+                state.memory_keys[index],
+                state.memory_values[index],
+                state.memory_mask,
+            )
+        return self.project(self.decoder_norm(hidden[:, 0])), state
+
+    def attention_maps(
+        self, source: Tensor, source_mask: Tensor, target_input: Tensor
+    ) -> dict[str, list[Tensor]]:
+        """Attention weights of every layer, by the reference implementation.
+
+        Returns:
+            `encoder`: (B, H, S, S) a layer; `decoder`: (B, H, T, T); `cross`: (B, H, T, S).
+        """
+        maps: dict[str, list[Tensor]] = {"encoder": [], "decoder": [], "cross": []}
+        source_attends = _for_attention(source_mask)
+        hidden = self._embed(self.source_embedding, self.source_positions, source, first=0)
+        for layer in self._encoder_layers:
+            inside = _sublayer_input(layer.self_attention_residual, hidden)
+            maps["encoder"].append(layer.self_attention.weights(inside, inside, source_attends))
+            hidden = layer(hidden, source_attends)
+        memory = self.encoder_norm(hidden)
+        hidden = self._embed(self.target_embedding, self.target_positions, target_input, first=0)
+        target_attends = causal_mask(target_input.size(1), target_input.device)
+        for decoder_layer in self._decoder_layers:
+            self_residual = decoder_layer.self_attention_residual
+            inside = _sublayer_input(self_residual, hidden)
+            attention = decoder_layer.self_attention
+            maps["decoder"].append(attention.weights(inside, inside, target_attends))
+            between = self_residual(hidden, lambda h, a=attention: a(h, h, is_causal=True))
+            inside = _sublayer_input(decoder_layer.cross_attention_residual, between)
+            cross = decoder_layer.cross_attention
+            maps["cross"].append(cross.weights(inside, memory, source_attends))
+            hidden = decoder_layer(hidden, memory, source_attends)
+        return maps
+
+    @property
+    def _encoder_layers(self) -> list[EncoderLayer]:
+        return [layer for layer in self.encoder if isinstance(layer, EncoderLayer)]
+
+    @property
+    def _decoder_layers(self) -> list[DecoderLayer]:
+        return [layer for layer in self.decoder if isinstance(layer, DecoderLayer)]
+
+    def _embed(
+        self, embedding: nn.Embedding, positions: nn.Module, ids: Tensor, first: int
+    ) -> Tensor:
+        # The factor sqrt(D) is the paper's (section 3.4): it brings embeddings, which start at
+        # D ** -0.5 to suit the tied output projection, to the size of the positions.
+        scaled = embedding(ids) * math.sqrt(self.config.width)  # (B, L, D)
+        if not isinstance(positions, nn.Identity):
+            scaled = positions(scaled, first)
+        embedded: Tensor = self.dropout(scaled)
+        return embedded
+
+    def _positions(self) -> nn.Module:
+        if self.config.positions is Positions.sinusoidal:
+            return SinusoidalPositions(self.config.max_length, self.config.width)
+        if self.config.positions is Positions.learned:
+            return LearnedPositions(self.config.max_length, self.config.width)
+        return nn.Identity()
+
+    def _rotation(self) -> RotaryRotation | None:
+        if self.config.positions is not Positions.rotary:
+            return None
+        return RotaryRotation(self.config.max_length, self.config.head_key_width)
+
+    def _initialise(self) -> None:
+        for module in self.modules():
+            if isinstance(module, nn.Linear):
+                nn.init.xavier_uniform_(module.weight)
+                nn.init.zeros_(module.bias)
+            elif isinstance(module, nn.Embedding):
+                nn.init.normal_(module.weight, std=self.config.width**-0.5)
+        if self.config.tied_embeddings is TiedEmbeddings.none:
+            nn.init.normal_(self.output_weight, std=self.config.width**-0.5)
+
+
+def _for_attention(mask: Tensor) -> Tensor:
+    return mask[:, None, None, :]  # (B, 1, 1, S)
+
+
+def _sublayer_input(residual: nn.Module, hidden: Tensor) -> Tensor:
+    normed: Tensor = residual.norm(hidden) if residual.is_pre_norm else hidden  # type: ignore[operator]
+    return normed
+
+
+def count_parameters(model: nn.Module) -> int:
+    """Trainable numbers; a matrix tied to several places counts once."""
+    return sum(parameter.numel() for parameter in model.parameters())

@@ -1,0 +1,62 @@
+"""What a score depends on besides the configuration: commit, versions, hardware."""
+
+import platform
+import subprocess
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import torch
+
+_PACKAGES = (
+    "torch",
+    "numpy",
+    "sentencepiece",
+    "datasets",
+    "pyarrow",
+    "sacrebleu",
+    "hydra-core",
+    "safetensors",
+)
+
+
+def environment(corpus_folder: Path) -> dict[str, Any]:
+    """The contents of a run's `environment.json`."""
+    return {
+        "commit": _commit(),
+        "python": platform.python_version(),
+        "packages": {name: metadata.version(name) for name in _PACKAGES},
+        "machine": platform.machine(),
+        "processor": _processor(),
+        "threads": torch.get_num_threads(),
+        "gpus": [
+            torch.cuda.get_device_name(index)
+            for index in range(torch.cuda.device_count() if torch.cuda.is_available() else 0)
+        ],
+        "corpus": corpus_folder.name,
+    }
+
+
+def _commit() -> str:
+    """The commit of this source tree, with a mark when it has been changed since."""
+    here = Path(__file__).resolve().parent
+    try:
+        described = subprocess.run(
+            ["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"],
+            cwd=here,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+    return described.stdout.strip()
+
+
+def _processor() -> str:
+    cpu_info = Path("/proc/cpuinfo")
+    if cpu_info.is_file():
+        for line in cpu_info.read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or "unknown"

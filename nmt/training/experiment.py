@@ -1,0 +1,184 @@
+"""One run from a prepared corpus to a scored model folder."""
+
+import logging
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from nmt.config import (
+    Config,
+    CorpusSource,
+    ValidationMetric,
+    differing_keys,
+    load_config,
+    save_config,
+    to_plain,
+)
+from nmt.data.corpus import PreparedCorpus
+from nmt.decoding.translator import Translator
+from nmt.errors import UserError
+from nmt.evaluation.evaluate import Evaluation, corpus_test_set, evaluate, write_evaluation
+from nmt.files import read_json, write_json
+from nmt.trained_model import CONFIG_FILE, load_weights, save_trained_model
+from nmt.training import distributed
+from nmt.training.environment import environment
+from nmt.training.trainer import Trainer
+from nmt.training.validation import ValidationResult
+
+logger = logging.getLogger(__name__)
+
+RUN_CONFIG_FILE = "config.yaml"
+ENVIRONMENT_FILE = "environment.json"
+RESULT_FILE = "result.json"
+
+# Keys that change where and how fast a run goes, but not what comes out of it.
+_FREE_KEYS = (
+    "run.",
+    "tracking.",
+    "training.num_processes",
+    "training.num_threads",
+    "training.log_every",
+    "decoding.batch_size",
+    "corpus.path",  # the corpus itself is compared by its fingerprint
+)
+
+
+def is_complete(run_folder: Path) -> bool:
+    """Whether the run has ended and its model folder is written."""
+    return (run_folder / RESULT_FILE).is_file()
+
+
+def read_result(run_folder: Path) -> dict[str, Any]:
+    """What a completed run left in `result.json`."""
+    result: dict[str, Any] = read_json(run_folder / RESULT_FILE)
+    return result
+
+
+def open_run(config: Config, corpus_folder: Path) -> None:
+    """Make the run's folder, or check that the one that is there belongs to this experiment.
+
+    Raises:
+        UserError: the folder was made by another configuration or on another corpus.
+    """
+    folder = config.run_folder
+    stored_path = folder / RUN_CONFIG_FILE
+    environment_path = folder / ENVIRONMENT_FILE
+    if stored_path.is_file():
+        stored: Config = load_config(Config, stored_path)
+        keys = [key for key in differing_keys(stored, config) if not key.startswith(_FREE_KEYS)]
+        if keys:
+            raise UserError(
+                f"{folder} was made by another configuration (stored != asked):\n  "
+                + "\n  ".join(keys)
+                + "\nchoose another run.name, or remove that folder to start over"
+            )
+        corpus_name = read_json(environment_path)["corpus"]
+        if corpus_name != corpus_folder.name:
+            raise UserError(
+                f"{folder} was trained on {corpus_name}, but the corpus is now"
+                f" {corpus_folder.name}: its text or its cleaning has changed; choose another"
+                " run.name"
+            )
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    write_json(environment_path, environment(corpus_folder))
+    save_config(config, stored_path)
+
+
+def run_experiment(config: Config, corpus_folder: Path) -> list[Evaluation]:
+    """Train, choose the best weights, save the model folder and score it on every test set.
+
+    Every process of a training calls this; the first one alone validates, chooses and writes.
+
+    Returns:
+        The evaluations, of the first process only.
+    """
+    process = distributed.join(config.training.num_threads)
+    try:
+        corpus = PreparedCorpus(corpus_folder)
+        trainer = Trainer(config, corpus, process)
+        trainer.run()
+        return _finish(config, corpus, trainer) if process.is_first else []
+    finally:
+        distributed.leave()
+
+
+def _finish(config: Config, corpus: PreparedCorpus, trainer: Trainer) -> list[Evaluation]:
+    chosen, result = _choose_weights(config.training.validation_metric, trainer)
+    logger.info("chosen on validation: %s (loss %.4f, BLEU %.2f)", chosen, result.loss, result.bleu)
+    translator = Translator(trainer.model, config.decoding, logger.warning)
+    evaluations = []
+    for split in corpus.test_splits:
+        logger.info("translating test set %s", split)
+        evaluation = evaluate(translator, corpus_test_set(corpus, split))
+        write_evaluation(evaluation, config.run_folder / "evaluation" / split)
+        evaluations.append(evaluation)
+    scores = {
+        "chosen": chosen,
+        "valid": {"loss": result.loss, "bleu": result.bleu},
+        "generated_corpus": config.corpus.source is CorpusSource.phrasebook,
+        "decoding": to_plain(config.decoding),
+        "test_sets": {e.test_set.name: e.to_json() for e in evaluations},
+    }
+    save_trained_model(trainer.model, config.run_folder / "model", scores)
+    progress = trainer.progress
+    write_json(
+        config.run_folder / RESULT_FILE,
+        {
+            **scores,
+            "updates": progress.update,
+            "target_tokens": progress.target_tokens,
+            "training_seconds": progress.seconds,
+        },
+    )
+    return evaluations
+
+
+def _choose_weights(metric: ValidationMetric, trainer: Trainer) -> tuple[str, ValidationResult]:
+    """Put the weights that are best on validation into the model: one checkpoint, or an average.
+
+    The average of the last checkpoints (Vaswani et al. 2017, section 6.1) is usually better than
+    each of them, but not after early stopping: hence the comparison.
+    """
+    store, transformer = trainer.store, trainer.model.transformer
+    updates = store.updates()
+    best = trainer.progress.best_update
+    last = updates[-trainer.config.training.average_checkpoints :]
+    candidates: dict[str, Sequence[int]] = {f"checkpoint of update {best:,}": [best]}
+    if len(last) > 1:
+        candidates[f"average of the last {len(last)} checkpoints"] = last
+    results: dict[str, ValidationResult] = {}
+    for name, members in candidates.items():
+        load_weights(transformer, store.average(list(members)), store.folder)
+        results[name] = trainer.validator.validate()
+        logger.info("%s: valid loss %.4f, BLEU %.2f", name, results[name].loss, results[name].bleu)
+    chosen = max(results, key=lambda name: results[name].metric(metric))
+    load_weights(transformer, store.average(list(candidates[chosen])), store.folder)
+    return chosen, results[chosen]
+
+
+def point_latest(config: Config) -> Path:
+    """Make `outputs/latest` lead to this run, relative, so that the outputs can be moved."""
+    outputs = Path(config.run.outputs)
+    link = outputs / "latest"
+    temporary = outputs / f".latest.{os.getpid()}.tmp"
+    temporary.unlink(missing_ok=True)
+    temporary.symlink_to(os.path.relpath(config.run_folder, outputs))
+    os.replace(temporary, link)
+    return link
+
+
+def find_model(outputs: Path = Path("outputs")) -> Path:
+    """The model folder of the last completed run.
+
+    Raises:
+        UserError: no run has been completed.
+    """
+    folder = outputs / "latest" / "model"
+    if not (folder / CONFIG_FILE).is_file():
+        raise UserError(
+            f"{folder}: no such model folder: no run is complete yet; run `make train`, or name a"
+            " model with MODEL="
+        )
+    return folder

@@ -1,0 +1,24 @@
+"""Adam (Kingma and Ba 2015), as in the paper's section 5.3, or AdamW (Loshchilov, Hutter 2019)."""
+
+import torch
+from torch import nn
+
+from nmt.config import OptimizerConfig, OptimizerName
+
+
+def build_optimizer(model: nn.Module, config: OptimizerConfig) -> torch.optim.Optimizer:
+    """The optimizer of all parameters; the learning rate is set before each step."""
+    matrices = [p for p in model.parameters() if p.dim() > 1]
+    vectors = [p for p in model.parameters() if p.dim() <= 1]
+    kind = torch.optim.Adam if config.name is OptimizerName.adam else torch.optim.AdamW
+    return kind(
+        [
+            # Decay pulls weights to zero; biases and norms have no reason to be there.
+            {"params": matrices, "weight_decay": config.weight_decay},
+            {"params": vectors, "weight_decay": 0.0},
+        ],
+        lr=0.0,
+        betas=(config.beta1, config.beta2),
+        eps=config.epsilon,
+        fused=True,
+    )

@@ -1,0 +1,22 @@
+"""The learning rate, a pure function of the update."""
+
+import math
+
+from nmt.config import ScheduleConfig, ScheduleName
+
+
+def learning_rate(update: int, config: ScheduleConfig, max_updates: int) -> float:
+    """The rate of `update`, counted from 1.
+
+    Linear warm-up to the peak, then peak * sqrt(warmup / update), which is equation 3 of Vaswani et
+    al. (2017) with its peak named instead of implied by the width; or half a cosine from the peak
+    to the final rate at `max_updates` (Loshchilov and Hutter 2017, equation 5).
+    """
+    peak, warmup = config.peak_learning_rate, config.warmup_updates
+    if update <= warmup:
+        return peak * update / warmup
+    if config.name is ScheduleName.inverse_square_root:
+        return peak * math.sqrt(warmup / update)
+    done = min(1.0, (update - warmup) / max(1, max_updates - warmup))
+    final = config.final_learning_rate
+    return final + (peak - final) * 0.5 * (1 + math.cos(math.pi * done))

@@ -1,0 +1,84 @@
+"""Where metrics go: `metrics.jsonl` always, wandb on request."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from nmt.config import Config, TrackingBackend, to_plain
+from nmt.errors import UserError
+from nmt.files import iterate_lines, write_lines
+
+METRICS_FILE = "metrics.jsonl"
+
+Metrics = dict[str, float | int]
+
+
+class Tracker:
+    """Writes one object a record to `metrics.jsonl`, and the same to wandb where that is asked for.
+
+    Args:
+        config: the experiment.
+        folder: the run's folder.
+        run_id: wandb's id of the run; the same id continues its charts.
+        last_update: records after this update are dropped: a continued run writes them again.
+    """
+
+    def __init__(self, config: Config, folder: Path, run_id: str, last_update: int) -> None:
+        self._path = folder / METRICS_FILE
+        _drop_later_records(self._path, last_update)
+        self._stream = self._path.open("a", encoding="utf-8")
+        self._wandb: Any = None
+        if config.tracking.backend is TrackingBackend.wandb:
+            self._wandb = _start_wandb(config, folder, run_id)
+
+    def log(self, update: int, metrics: Metrics) -> None:
+        """Write one record."""
+        self._stream.write(json.dumps({"update": update, **metrics}) + "\n")
+        self._stream.flush()
+        if self._wandb is not None:
+            self._wandb.log({"update": update, **metrics})
+
+    def close(self) -> None:
+        """Write out what is left."""
+        self._stream.close()
+        if self._wandb is not None:
+            self._wandb.finish()
+
+
+def _drop_later_records(path: Path, last_update: int) -> None:
+    if not path.exists():
+        return
+    lines = list(iterate_lines(path))
+    kept = [line for line in lines if _update_of(line) <= last_update]
+    if len(kept) < len(lines):
+        write_lines(path, kept)
+
+
+def _update_of(line: str) -> float:
+    try:
+        return int(json.loads(line)["update"])
+    except (json.JSONDecodeError, KeyError, TypeError):
+        return float("inf")  # the half line of a killed run
+
+
+def _start_wandb(config: Config, folder: Path, run_id: str) -> Any:
+    try:
+        import wandb  # noqa: PLC0415 - it takes a second to import, and only this path needs it
+    except ImportError:
+        raise UserError("tracking=wandb needs the package: pip install wandb") from None
+    logged_in = bool(os.environ.get("WANDB_API_KEY") or wandb.api.api_key)
+    run = wandb.init(
+        project=config.tracking.project,
+        name=config.run.name,
+        id=run_id,
+        resume="allow",
+        dir=str(folder),
+        config=to_plain(config),
+        mode="online" if logged_in else "offline",
+        settings=wandb.Settings(silent=True),
+    )
+    # Charts go by optimizer updates and not by wandb's count of calls.
+    run.define_metric("update")
+    run.define_metric("*", step_metric="update")
+    return run

@@ -1,0 +1,343 @@
+"""The training loop."""
+
+import contextlib
+import logging
+import math
+import secrets
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from nmt.config import Config, Precision
+from nmt.data.batch import Batch, collate
+from nmt.data.batching import eligible_pairs
+from nmt.data.corpus import ParallelCorpus, PreparedCorpus
+from nmt.data.loader import UpdateLoader, UpdateWork
+from nmt.errors import UserError
+from nmt.model.transformer import Transformer, count_parameters
+from nmt.tokenizer import Tokenizer
+from nmt.trained_model import TrainedModel, TrainedModelConfig, special_ids
+from nmt.training.checkpoint import CheckpointStore, Progress
+from nmt.training.distributed import Process
+from nmt.training.loss import SummedLoss
+from nmt.training.optimizer import build_optimizer
+from nmt.training.schedule import learning_rate
+from nmt.training.signals import Interruption
+from nmt.training.throughput import Throughput
+from nmt.training.tracking import Tracker
+from nmt.training.validation import Validator
+
+logger = logging.getLogger(__name__)
+
+
+class Trainer:
+    """Trains one run, from its last checkpoint if there is one.
+
+    Args:
+        config: the experiment.
+        corpus: its prepared corpus.
+        process: this process among those that train together.
+    """
+
+    def __init__(self, config: Config, corpus: PreparedCorpus, process: Process) -> None:
+        self.config = config
+        self.process = process
+        self.model = new_model(config, corpus, process.device)
+        self.train_pairs = corpus.train()
+        self._check_pairs(self.train_pairs)
+        self.loader = UpdateLoader(
+            self.train_pairs,
+            config.batching,
+            config.training.seed,
+            special_ids(self.model.source_tokenizer),
+            special_ids(self.model.target_tokenizer),
+            process.rank,
+            process.world_size,
+        )
+        self.optimizer = build_optimizer(self.model.transformer, config.optimizer)
+        self.store = CheckpointStore(
+            config.run_folder / "checkpoints", config.training.average_checkpoints
+        )
+        restored = self.store.load_last(self.model.transformer, self.optimizer)
+        run_id = process.from_first(secrets.token_hex(4))
+        self.progress = restored or Progress(run_id=run_id)
+        objective = SummedLoss(self.model.transformer, config.training.label_smoothing)
+        self.objective: nn.Module = objective
+        if process.world_size > 1:
+            self.objective = DistributedDataParallel(objective)
+        self.validator = Validator(corpus, self.model, config.decoding)
+        self.precision = _precision(config.training.precision, process.device)
+
+    def run(self) -> Progress:
+        """Train until a limit is reached or the user interrupts.
+
+        Raises:
+            Interruption: a signal came; the last complete update is saved.
+            UserError: the loss is no longer a number.
+        """
+        tracker = None
+        if self.process.is_first:
+            folder = self.config.run_folder
+            tracker = Tracker(self.config, folder, self.progress.run_id, self.progress.update)
+            self._announce()
+        try:
+            with Interruption.watched() as interruption:
+                self._loop(tracker, interruption)
+        finally:
+            if tracker is not None:
+                tracker.close()
+        return self.progress
+
+    def _loop(self, tracker: Tracker | None, interruption: Interruption) -> None:
+        training = self.config.training
+        self.model.transformer.train()
+        throughput = Throughput()
+        started = time.monotonic() - self.progress.seconds
+        if self._is_over():
+            return
+        for work in self.loader.updates(self.progress.position):
+            loss, gradient_norm = self._update(work)
+            throughput.add(work, loss)
+            self.progress = replace(
+                self.progress,
+                update=self.progress.update + 1,
+                position=work.next_position,
+                target_tokens=self.progress.target_tokens + work.num_target_tokens,
+                seconds=time.monotonic() - started,
+            )
+            if self.progress.update % training.log_every == 0:
+                self._log(tracker, throughput, work, float(gradient_norm))
+            # All processes leave at the same update, whichever of them was told to.
+            signal_number = int(self.process.sum(torch.tensor(interruption.signal_number)).item())
+            is_over = self.process.from_first(self._is_over())
+            if self.progress.update % training.validate_every == 0 or is_over:
+                self._validate(tracker)
+                throughput.restart()
+                self.progress = replace(self.progress, seconds=time.monotonic() - started)
+                is_over = is_over or self.process.from_first(self._is_over())
+            if is_over or signal_number or self.progress.update % training.validate_every == 0:
+                self._save()
+            if is_over:
+                return
+            interruption.raise_if(signal_number)
+
+    def _update(self, work: UpdateWork) -> tuple[Tensor, Tensor]:
+        """One optimizer step; returns this process's summed loss and the gradient's norm."""
+        self.optimizer.zero_grad(set_to_none=True)
+        # The loss is a sum, divided once by the tokens of the whole update. Data-parallel training
+        # averages gradients over processes, so the sum over them needs the factor world_size.
+        scale = self.process.world_size / work.num_target_tokens
+        total = torch.zeros((), device=self.process.device)
+        for number, batch in self._micro_batches(work):
+            is_last = number == max(1, len(work.micro_batches)) - 1
+            with self._gradients_shared(is_last), self._autocast():
+                loss = self.objective(batch.to(self.process.device))
+                (loss * (scale if work.micro_batches else 0.0)).backward()
+            total += loss.detach() if work.micro_batches else 0.0
+        max_norm = self.config.optimizer.max_gradient_norm or math.inf
+        norm = nn.utils.clip_grad_norm_(self.model.transformer.parameters(), max_norm)
+        rate = learning_rate(
+            self.progress.update + 1, self.config.schedule, self.config.training.max_updates
+        )
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        self.optimizer.step()
+        return total, norm
+
+    def _micro_batches(self, work: UpdateWork) -> Iterator[tuple[int, Batch]]:
+        """This process's micro-batches, each after seeding the chance that falls in it.
+
+        A process without work gets one empty-handed batch, whose loss is multiplied by zero: it has
+        to take part when gradients are shared.
+        """
+        seed = self.config.training.seed
+        for place, micro_batch in enumerate(work.micro_batches):
+            _seed_generators(seed, work.epoch, work.update_in_epoch, micro_batch.number)
+            yield place, micro_batch.batch
+        if not work.micro_batches:
+            tokenizers = self.model.source_tokenizer, self.model.target_tokenizer
+            yield 0, collate([([], [])], *(special_ids(tokenizer) for tokenizer in tokenizers))
+
+    @contextlib.contextmanager
+    def _gradients_shared(self, is_last: bool) -> Iterator[None]:
+        if isinstance(self.objective, DistributedDataParallel) and not is_last:
+            with self.objective.no_sync():
+                yield
+        else:
+            yield
+
+    def _autocast(self) -> contextlib.AbstractContextManager[object]:
+        return torch.autocast(
+            self.process.device.type, torch.bfloat16, enabled=self.precision is Precision.bfloat16
+        )
+
+    def _validate(self, tracker: Tracker | None) -> None:
+        """Validate on the first process; all get its counters."""
+        progress = self.progress
+        if self.process.is_first:
+            result = self.validator.validate()
+            metric = result.metric(self.config.training.validation_metric)
+            is_best = progress.best_metric is None or metric > progress.best_metric
+            progress = replace(
+                progress,
+                best_metric=metric if is_best else progress.best_metric,
+                best_update=progress.update if is_best else progress.best_update,
+                validations_without_best=0 if is_best else progress.validations_without_best + 1,
+            )
+            assert tracker is not None
+            tracker.log(
+                progress.update,
+                {
+                    "valid/loss": result.loss,
+                    "valid/perplexity": result.perplexity,
+                    "valid/bleu": result.bleu,
+                },
+            )
+            logger.info(
+                "update %s  valid loss %.4f  perplexity %.2f  BLEU %.2f%s",
+                f"{progress.update:,}",
+                result.loss,
+                result.perplexity,
+                result.bleu,
+                "  best so far" if is_best else "",
+            )
+        self.progress = self.process.from_first(progress)
+
+    def _save(self) -> None:
+        if self.process.is_first:
+            self.store.save(self.model.transformer, self.optimizer, self.progress)
+
+    def _log(
+        self, tracker: Tracker | None, throughput: Throughput, work: UpdateWork, norm: float
+    ) -> None:
+        figures = throughput.summary(self.process)
+        loss = figures.mean_loss
+        if not math.isfinite(loss) or not math.isfinite(norm):
+            raise UserError(
+                f"update {self.progress.update}: loss {loss}, gradient norm {norm}: training has"
+                " diverged; lower schedule.peak_learning_rate or raise schedule.warmup_updates"
+            )
+        if tracker is None:
+            return
+        update = self.progress.update
+        training = self.config.training
+        rate = learning_rate(update, self.config.schedule, training.max_updates)
+        tracker.log(
+            update,
+            {
+                "epoch": work.epoch,
+                "train/loss": loss,
+                "train/learning_rate": rate,
+                "train/gradient_norm": norm,
+                "train/target_tokens": self.progress.target_tokens,
+                "train/target_tokens_per_second": figures.target_tokens_per_second,
+                "train/share_not_padding": figures.share_not_padding,
+                "train/seconds": self.progress.seconds,
+            },
+        )
+        logger.info(
+            "update %s of %s  epoch %d  loss %.3f  rate %.2e  %s target tokens/s  padding %.1f %%"
+            "  at most %s left",
+            f"{update:,}",
+            f"{training.max_updates:,}",
+            work.epoch + 1,
+            loss,
+            rate,
+            f"{figures.target_tokens_per_second:,.0f}",
+            100 * (1 - figures.share_not_padding),
+            _duration(self._seconds_left(figures.seconds_per_update)),
+        )
+
+    def _seconds_left(self, seconds_per_update: float) -> float:
+        training = self.config.training
+        left = (training.max_updates - self.progress.update) * seconds_per_update
+        if training.max_minutes:
+            left = min(left, training.max_minutes * 60 - self.progress.seconds)
+        return left
+
+    def _is_over(self) -> bool:
+        training, progress = self.config.training, self.progress
+        return (
+            progress.update >= training.max_updates
+            or bool(training.max_minutes and progress.seconds >= training.max_minutes * 60)
+            or bool(training.patience and progress.validations_without_best >= training.patience)
+        )
+
+    def _announce(self) -> None:
+        process, transformer = self.process, self.model.transformer
+        logger.info(
+            "training %s on %s %s, %s",
+            f"{count_parameters(transformer) / 1e6:.2f} million parameters",
+            process.world_size,
+            f"{process.device.type} process{'es' if process.world_size > 1 else ''}",
+            self.precision.name,
+        )
+        if self.progress.update:
+            logger.info(
+                "continuing from update %s, epoch %d",
+                f"{self.progress.update:,}",
+                self.progress.position.epoch + 1,
+            )
+
+    def _check_pairs(self, pairs: ParallelCorpus) -> None:
+        batching = self.config.batching
+        eligible = len(eligible_pairs(pairs.source_lengths, pairs.target_lengths, batching))
+        if not eligible:
+            raise UserError(
+                f"none of the {len(pairs)} training pairs fits in"
+                f" batching.max_source_length={batching.max_source_length} and"
+                f" batching.max_target_length={batching.max_target_length} tokens; raise them"
+            )
+        if self.process.is_first and eligible < len(pairs):
+            logger.info(
+                "%s of %s pairs are longer than batching.max_source_length or max_target_length"
+                " and are left out",
+                f"{len(pairs) - eligible:,}",
+                f"{len(pairs):,}",
+            )
+
+
+def new_model(config: Config, corpus: PreparedCorpus, device: torch.device) -> TrainedModel:
+    """A model with fresh weights, drawn from the run's seed alone."""
+    source_tokenizer = Tokenizer(corpus.source_tokenizer)
+    target_tokenizer = Tokenizer(corpus.target_tokenizer)
+    torch.manual_seed(config.training.seed)
+    transformer = Transformer(
+        config.model, source_tokenizer.vocabulary_size, target_tokenizer.vocabulary_size
+    )
+    return TrainedModel(
+        TrainedModelConfig(
+            source_language=corpus.source_language,
+            target_language=corpus.target_language,
+            joint_vocabulary=config.tokenizer.joint,
+            max_source_length=config.batching.max_source_length,
+            model=config.model,
+            decoding=config.decoding,
+        ),
+        transformer.to(device),
+        source_tokenizer,
+        target_tokenizer,
+    )
+
+
+def _seed_generators(*place: int) -> None:
+    """Seed torch by a place in training: neither a restart nor more processes change chance."""
+    torch.manual_seed(int(np.random.SeedSequence(place).generate_state(1, np.uint64)[0] >> 1))
+
+
+def _precision(asked: Precision, device: torch.device) -> Precision:
+    if asked is not Precision.auto:
+        return asked
+    has_bfloat16 = device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
+    return Precision.bfloat16 if has_bfloat16 else Precision.float32
+
+
+def _duration(seconds: float) -> str:
+    minutes, whole_seconds = divmod(int(max(0.0, seconds)), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{whole_seconds:02d}"
