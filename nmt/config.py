@@ -113,7 +113,8 @@ class CleaningConfig:
     max_words: int = 200
     """Whitespace-separated words a side; more are rejected."""
     max_length_ratio: float = 4.0
-    """Longer side over shorter side, in characters; sides below 20 characters are exempt."""
+    """Longer side over shorter side, in characters; pairs whose longer side has fewer than 20 are
+    exempt."""
     drop_copies: bool = True
     """Reject pairs whose two sides are the same text of three words or more."""
     drop_duplicates: bool = True

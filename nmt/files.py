@@ -4,7 +4,7 @@ import fcntl
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
@@ -139,16 +139,18 @@ def read_json(path: Path) -> Any:
 
 
 @contextmanager
-def locked(path: Path, busy: str) -> Iterator[None]:
-    """Hold an exclusive lock on `path` while the block runs; the system frees it if we die.
+def exclusive(path: Path, on_busy: Callable[[], None]) -> Iterator[None]:
+    """Hold the lock file `path` while the block runs; the system frees it if we die.
 
-    Raises:
-        UserError: another process holds it; the message is `busy`.
+    When another process holds it, call `on_busy`: if that returns, wait; if it raises, give up. The
+    file is left where it is: removing it would let a third process lock a new file of the same name
+    while the second still waits for the old one.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a") as stream:
         try:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise UserError(busy) from None
+            on_busy()
+            fcntl.flock(stream, fcntl.LOCK_EX)
         yield

@@ -8,8 +8,6 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, TypeVar
 
-from omegaconf import OmegaConf
-from omegaconf.errors import OmegaConfBaseException
 from rich.console import Console
 
 from nmt.config import from_mapping
@@ -87,10 +85,15 @@ def parse_arguments(
         if "=" not in argument:
             keys = ", ".join(field.name for field in fields(kind))  # type: ignore[arg-type]
             raise UserError(f"{argument!r} is not key=value; the keys are {keys}")
-    try:
-        values = OmegaConf.from_dotlist(given)
-    except OmegaConfBaseException as error:
-        raise UserError(f"the arguments cannot be read: {error}") from None
+    # Values stay text until the dataclass says what they are: a file may be called [1].txt.
+    values: dict[str, Any] = {}
+    for argument in given:
+        path, _, text = argument.partition("=")
+        *groups, key = path.split(".")
+        place = values
+        for group in groups:
+            place = place.setdefault(group, {})
+        place[key] = text
     parsed: Any = from_mapping(kind, values, "arguments")
     return parsed
 

@@ -40,6 +40,10 @@ def to_config(composed: DictConfig) -> Config:
     return config
 
 
+class _Refusal(BaseException):
+    """A UserError on its way through Hydra, which prints lines of its own about an Exception."""
+
+
 def run_composed(command: Callable[[Config], float | None]) -> None:
     """Compose the configuration from `conf/` and the command line, and run `command` on it."""
     # Hydra would print its own traceback and leave with 1: we want the exception itself.
@@ -47,21 +51,36 @@ def run_composed(command: Callable[[Config], float | None]) -> None:
 
     @hydra.main(version_base="1.3", config_path=str(CONFIG_FOLDER), config_name="config")
     def main(composed: DictConfig) -> float | None:
-        return command(to_config(composed))
+        try:
+            return command(to_config(composed))
+        except UserError as error:
+            raise _Refusal(str(error)) from None
 
     def compose_and_run() -> None:
         try:
             main()
+        except _Refusal as refusal:
+            raise UserError(str(refusal)) from None
         except (HydraException, OmegaConfBaseException) as error:
             raise UserError(_one_message(error)) from None
 
     run_command(compose_and_run)
 
 
+# What Hydra and OmegaConf add below the sentence that says what is wrong.
+_NOISE = ("To append", "full_key", "reference_type", "object_type", "Config search", "provider=")
+
+
 def _one_message(error: BaseException) -> str:
     causes = [error]
     while (cause := causes[-1].__cause__ or causes[-1].__context__) is not None:
         causes.append(cause)
-    lines = [line.strip() for found in causes for line in str(found).splitlines() if line.strip()]
-    told = " ".join(dict.fromkeys(line for line in lines if not line.startswith("object_type")))
-    return f"{told} (command line: {' '.join(sys.argv[1:])})"
+    lines = [
+        line.strip()
+        for found in causes
+        if isinstance(found, HydraException | OmegaConfBaseException)
+        for line in str(found).splitlines()
+    ]
+    told = dict.fromkeys(line for line in lines if line and not line.startswith(_NOISE))
+    sentences = [line for line in told if "$VALUE" not in line]
+    return f"{' '.join(sentences)} (command line: {' '.join(sys.argv[1:])})"

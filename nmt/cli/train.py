@@ -14,9 +14,10 @@ from data_prep.prepare import prepare
 from nmt.cli.common import EXIT_MENDABLE, console, name_files, run_command, set_up_logging
 from nmt.cli.compose import run_composed
 from nmt.config import Config, CorpusSource, ValidationMetric
+from nmt.errors import UserError
 from nmt.evaluation import tables
 from nmt.evaluation.evaluate import Evaluation
-from nmt.files import locked
+from nmt.files import exclusive
 from nmt.training import distributed, experiment
 
 logger = logging.getLogger(__name__)
@@ -24,24 +25,33 @@ logger = logging.getLogger(__name__)
 _NUM_SAMPLES = 6
 
 
-def train(config: Config) -> float:
+def train(config: Config) -> float | None:
     """Run one experiment; returns the validation metric that sweeps rank by."""
     folder = config.run_folder
+    if distributed.launched_by_cluster():
+        # We are one worker of several: the launcher has made the processes.
+        _worker(config, prepare(config.corpus, config.tokenizer, config.corpora_folder))
+        return None
     set_up_logging(folder / "train.log")
-    with locked(folder / ".lock", f"another process is training in {folder}"):
+    with exclusive(folder / ".lock", lambda: _refuse_busy(folder)):
         corpus_folder = prepare(config.corpus, config.tokenizer, config.corpora_folder)
-        if not distributed.launched_by_cluster() or distributed.is_first():
-            experiment.open_run(config, corpus_folder)
+        experiment.open_run(config, corpus_folder)
         if experiment.is_complete(folder):
             logger.info("%s is complete; choose another run.name to train again", folder)
-        elif config.training.num_processes == 1 or distributed.launched_by_cluster():
+        elif config.training.num_processes == 1:
             _work(config, corpus_folder)
         else:
             _launch(config, corpus_folder)
         experiment.point_latest(config)
-    valid = experiment.read_result(folder)["valid"]
+    result = experiment.read_result(folder)
+    for split, table in list(result["test_sets"].items())[:1]:
+        logger.info(tables.bleu_line(split, table["bleu"]["score"], table["bleu"]["signature"]))
     is_bleu = config.training.validation_metric is ValidationMetric.bleu
-    return float(valid["bleu"] if is_bleu else valid["loss"])
+    return float(result["valid"]["bleu" if is_bleu else "loss"])
+
+
+def _refuse_busy(folder: Path) -> None:
+    raise UserError(f"another process is training in {folder}; wait for it, or choose a run.name")
 
 
 def _launch(config: Config, corpus_folder: Path) -> None:
@@ -56,23 +66,32 @@ def _launch(config: Config, corpus_folder: Path) -> None:
 
 
 def _worker(config: Config, corpus_folder: Path) -> None:
+    """What each process of a training runs."""
+
+    def work() -> None:
+        if distributed.is_first():
+            experiment.open_run(config, corpus_folder)
+        _work(config, corpus_folder)
+
     set_up_logging(config.run_folder / "train.log" if distributed.is_first() else None)
-    run_command(lambda: _work(config, corpus_folder))
+    run_command(work)
 
 
 def _work(config: Config, corpus_folder: Path) -> None:
     evaluations = experiment.run_experiment(config, corpus_folder)
-    if evaluations:
+    if evaluations is not None:
         _show(config, evaluations)
 
 
 def _show(config: Config, evaluations: Sequence[Evaluation]) -> None:
-    """The tables that a run ends with; its last line is the first test set's BLEU."""
+    """The tables that a run ends with, and the files it wrote."""
     for evaluation in evaluations:
         if evaluation.phenomena is not None:
             console.print(tables.phenomena_table(evaluation))
-    console.print(tables.sample_table(evaluations[0], _NUM_SAMPLES))
-    console.print(tables.scores_table(evaluations))
+    for evaluation in evaluations[:1]:
+        console.print(tables.sample_table(evaluation, _NUM_SAMPLES))
+    if evaluations:
+        console.print(tables.scores_table(evaluations))
     for line in tables.signature_lines(evaluations):
         console.print(line, markup=False, soft_wrap=True)
     for evaluation in evaluations:
@@ -83,8 +102,6 @@ def _show(config: Config, evaluations: Sequence[Evaluation]) -> None:
     folder = config.run_folder
     names = ("model", "evaluation", "checkpoints", "metrics.jsonl", "train.log", "config.yaml")
     name_files([folder / name for name in names])
-    for evaluation in evaluations[:1]:
-        console.print(tables.bleu_line(evaluation), markup=False, soft_wrap=True)
 
 
 if __name__ == "__main__":

@@ -59,17 +59,22 @@ class PhenomenonScore:
 
 @dataclass(frozen=True)
 class GroupScore:
-    """How many groups are right as a whole.
+    """How many groups are right as a whole, and what answering blindly would reach.
 
     Attributes:
         groups: number of groups.
         accuracy: share of groups whose sentences are all right, 0 to 100.
-        majority_accuracy: what the one most frequent answer, given always, would reach.
+        sentence_accuracy: share of their sentences that are right.
+        majority_accuracy: share of groups that the one most frequent answer, always given, gets
+            right.
+        majority_sentence_accuracy: share of sentences that it gets right.
     """
 
     groups: int
     accuracy: float
+    sentence_accuracy: float
     majority_accuracy: float
+    majority_sentence_accuracy: float
 
 
 @dataclass(frozen=True)
@@ -124,7 +129,7 @@ def score_phenomena(
     for name, places in sorted(by_phenomenon.items(), key=lambda item: (-len(item[1]), item[0])):
         checked = [place for place in places if annotations[place].is_checked]
         bleu = bleu_score([hypotheses[p] for p in places], [references[p] for p in places])
-        accuracy = 100 * sum(right[p] for p in checked) / len(checked) if checked else None
+        accuracy = _percent([right[p] for p in checked]) if checked else None
         scores[name] = PhenomenonScore(len(places), bleu.score, len(checked), accuracy)
     return PhenomenaReport(scores, _score_groups(annotations, right))
 
@@ -136,15 +141,25 @@ def _score_groups(annotations: Sequence[Annotation], right: Sequence[bool]) -> G
             groups[annotation.group].append(place)
     if not groups:
         return None
-    answers = Counter(annotations[p].must_contain for places in groups.values() for p in places)
-    majority = answers.most_common(1)[0][0]
-    solved = [all(right[p] for p in places) for places in groups.values()]
-    by_majority = [
-        all(annotations[p].must_contain == majority for p in places) for places in groups.values()
-    ]
+    # What tells the answers apart is what some sentences must contain and others must not.
+    forbidden = {phrase for a in annotations for phrase in a.must_not_contain}
+    answers = {
+        place: tuple(phrase for phrase in annotations[place].must_contain if phrase in forbidden)
+        for places in groups.values()
+        for place in places
+    }
+    majority = Counter(answers.values()).most_common(1)[0][0]
     return GroupScore(
-        len(groups), 100 * sum(solved) / len(groups), 100 * sum(by_majority) / len(groups)
+        len(groups),
+        _percent([all(right[p] for p in places) for places in groups.values()]),
+        _percent([right[p] for p in answers]),
+        _percent([all(answers[p] == majority for p in places) for places in groups.values()]),
+        _percent([answer == majority for answer in answers.values()]),
     )
+
+
+def _percent(held: list[bool]) -> float:
+    return 100 * sum(held) / len(held)
 
 
 def _occurs(phrase: str, text: str) -> bool:

@@ -42,7 +42,9 @@ def group_line(evaluation: Evaluation) -> str | None:
     groups = evaluation.phenomena.groups
     return (
         f"{evaluation.test_set.name}: {groups.accuracy:.1f} % of {groups.groups} minimal pairs have"
-        f" both sides right (always the most frequent answer: {groups.majority_accuracy:.1f} %)"
+        f" both sides right (the most frequent answer, always given: {groups.majority_accuracy:.1f}"
+        f" %); single sentences {groups.sentence_accuracy:.1f} %"
+        f" (majority {groups.majority_sentence_accuracy:.1f} %)"
     )
 
 
@@ -56,10 +58,9 @@ def signature_lines(evaluations: Sequence[Evaluation]) -> list[str]:
     return list(signatures)
 
 
-def bleu_line(evaluation: Evaluation) -> str:
-    """The line a run ends with."""
-    bleu = evaluation.scores.bleu
-    return f"{evaluation.test_set.name} BLEU {bleu.score:.2f}  {bleu.signature}"
+def bleu_line(name: str, score: float, signature: str) -> str:
+    """The line that a run or an evaluation ends with."""
+    return f"{name} BLEU {score:.2f}  {signature}"
 
 
 def _with_interval(score: Score) -> str:

@@ -86,20 +86,20 @@ def open_run(config: Config, corpus_folder: Path) -> None:
     save_config(config, stored_path)
 
 
-def run_experiment(config: Config, corpus_folder: Path) -> list[Evaluation]:
+def run_experiment(config: Config, corpus_folder: Path) -> list[Evaluation] | None:
     """Train, choose the best weights, save the model folder and score it on every test set.
 
     Every process of a training calls this; the first one alone validates, chooses and writes.
 
     Returns:
-        The evaluations, of the first process only.
+        The evaluations, one a test set; None in all processes but the first.
     """
     process = distributed.join(config.training.num_threads)
     try:
         corpus = PreparedCorpus(corpus_folder)
         trainer = Trainer(config, corpus, process)
         trainer.run()
-        return _finish(config, corpus, trainer) if process.is_first else []
+        return _finish(config, corpus, trainer) if process.is_first else None
     finally:
         distributed.leave()
 

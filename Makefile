@@ -1,0 +1,69 @@
+# The short form of the commands; each one is `python -m nmt.cli.<command> key=value …`.
+#   make train EXPERIMENT=wmt14_en_de_base GPUS=8 ARGS="training.max_updates=50000"
+
+SHELL := /bin/bash
+PYTHON ?= python3
+VENV ?= .venv
+EXPERIMENT ?= phrasebook_en_de
+ARGS ?=
+BIN := $(VENV)/bin
+RUN := $(BIN)/python -m nmt.cli
+
+.DEFAULT_GOAL := help
+.PHONY: help install prepare train translate evaluate sweep report bench golden test check format
+
+help:  ## What can be made
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## (.*)/  make \1\t\2/' | expand -t 20
+
+install: $(VENV)/.installed  ## Make .venv and install what the commands need
+
+# `--version` first: a Python that is too old is told apart from a failed installation.
+$(VENV)/.installed: requirements.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "error: $$($(PYTHON) --version 2>&1) is too old: Python 3.11 or later is needed; name one with PYTHON=python3.12" >&2; exit 2; }
+	@echo "making $(VENV) and installing requirements.txt (once; some minutes)" >&2
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
+	@touch $@
+
+$(VENV)/.installed-dev: $(VENV)/.installed requirements-dev.txt
+	@echo "installing requirements-dev.txt (once)" >&2
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
+	@touch $@
+
+prepare: install  ## Clean the text, learn subwords, write shards        EXPERIMENT= ARGS=
+	@$(RUN).prepare experiment=$(EXPERIMENT) $(ARGS)
+
+train: install  ## Train, choose, score                                EXPERIMENT= GPUS= ARGS=
+	@$(RUN).train experiment=$(EXPERIMENT) $(if $(GPUS),training.num_processes=$(GPUS)) $(ARGS)
+
+translate: install  ## Translate a file line by line                       FILE= MODEL= OUT= ARGS=
+	@$(RUN).translate $(if $(FILE),'file=$(FILE)') $(if $(MODEL),'model=$(MODEL)') $(if $(OUT),'out=$(OUT)') $(ARGS)
+
+evaluate: install  ## Score a model on a test set                         TEST= MODEL= ARGS=
+	@$(RUN).evaluate $(if $(TEST),'test=$(TEST)') $(if $(MODEL),'model=$(MODEL)') $(ARGS)
+
+sweep: install  ## A grid of runs, then the ranked table               SWEEP= EXPERIMENT= ARGS=
+	@test -n "$(SWEEP)" || { echo "error: SWEEP= is missing: name a file of conf/sweep, for example SWEEP=peak_lr" >&2; exit 2; }
+	@$(RUN).train --multirun experiment=$(EXPERIMENT) sweep=$(SWEEP) run.name=$(SWEEP)_$(EXPERIMENT) $(ARGS)
+
+report: prepare  ## Where the report on the prepared corpus is          EXPERIMENT= ARGS=
+
+bench: $(VENV)/.installed-dev  ## Throughput beside a plain nn.Transformer loop       ARGS=
+	@$(BIN)/python -m benchmarks.training $(ARGS)
+
+golden: $(VENV)/.installed-dev  ## Write the golden losses again
+	@$(BIN)/python -m tests.golden.refresh
+
+test: $(VENV)/.installed-dev  ## All tests                                           ARGS=
+	@$(BIN)/python -m pytest $(ARGS)
+
+check: $(VENV)/.installed-dev  ## ruff, mypy and the layers of the house
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+format: $(VENV)/.installed-dev  ## Format the code
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .

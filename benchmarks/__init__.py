@@ -1,0 +1,1 @@
+"""Throughput, measured as ratios: each script prints a table and writes a small dated file."""

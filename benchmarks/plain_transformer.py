@@ -1,0 +1,68 @@
+"""The same model as a user would write it around `torch.nn.Transformer`: the yardstick."""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from nmt.config import ModelConfig
+from nmt.data.batch import Batch
+from nmt.model.positions import sinusoidal_table
+
+
+class PlainTransformer(nn.Module):
+    """`torch.nn.Transformer`, tied embeddings, sinusoidal positions, a loss over all logits.
+
+    Args:
+        config: sizes; one dropout rate serves all places, as in `torch.nn.Transformer`.
+        vocabulary_size: V.
+        pad_id: not learned from.
+    """
+
+    def __init__(self, config: ModelConfig, vocabulary_size: int, pad_id: int) -> None:
+        super().__init__()
+        self.pad_id = pad_id
+        self.embedding = nn.Embedding(vocabulary_size, config.width, padding_idx=pad_id)
+        nn.init.normal_(self.embedding.weight, std=config.width**-0.5)
+        self.scale = math.sqrt(config.width)
+        table = sinusoidal_table(config.max_length, config.width)
+        self.register_buffer("table", table, persistent=False)
+        self.dropout = nn.Dropout(config.dropout)
+        self.transformer = nn.Transformer(
+            config.width,
+            config.num_heads,
+            config.num_encoder_layers,
+            config.num_decoder_layers,
+            config.feed_forward_width,
+            config.dropout,
+            batch_first=True,
+        )
+
+    def forward(self, batch: Batch, label_smoothing: float) -> Tensor:
+        """Summed label-smoothed loss."""
+        length = batch.target_input.size(1)
+        ahead = torch.ones(length, length, dtype=torch.bool).triu(1)
+        hidden = self.transformer(
+            self._embed(batch.source),
+            self._embed(batch.target_input),
+            tgt_mask=ahead,
+            src_key_padding_mask=~batch.source_mask,
+            memory_key_padding_mask=~batch.source_mask,
+            tgt_is_causal=True,
+        )
+        logits = F.linear(hidden, self.embedding.weight)  # (B, T, V)
+        return F.cross_entropy(
+            logits.flatten(0, 1),
+            batch.target_output.flatten(),
+            ignore_index=self.pad_id,
+            label_smoothing=label_smoothing,
+            reduction="sum",
+        )
+
+    def _embed(self, ids: Tensor) -> Tensor:
+        assert isinstance(self.table, Tensor)
+        embedded: Tensor = self.dropout(
+            self.embedding(ids) * self.scale + self.table[: ids.size(1)]
+        )
+        return embedded

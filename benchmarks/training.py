@@ -1,0 +1,262 @@
+"""Training throughput beside the same model written with `torch.nn.Transformer`.
+
+    python -m benchmarks.training [rounds=5] [updates=8] [text=../shared/data/multi30k]
+
+Both train on the same batches with the same dropout rates and places, loss, clipping and Adam. Each
+lives in a process of its own; they take turns, so that both meet the same noise of the machine, and
+what counts is the ratio within a round. Without text, sentences of like lengths are made up.
+"""
+
+import multiprocessing as mp
+import platform
+import resource
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.plain_transformer import PlainTransformer
+from data_prep.prepare import prepare
+from data_prep.progress import Reporter
+from nmt.cli.common import parse_arguments, run_command
+from nmt.config import (
+    BatchingConfig,
+    Config,
+    CorpusConfig,
+    CorpusSource,
+    ModelConfig,
+    OptimizerConfig,
+    RunConfig,
+    TokenizerConfig,
+    TrainingConfig,
+)
+from nmt.data.corpus import PreparedCorpus
+from nmt.data.loader import Position, UpdateWork
+from nmt.files import write_json, write_lines
+from nmt.training import distributed
+from nmt.training.trainer import Trainer
+
+RESULTS = Path(__file__).parent / "results"
+_VOCABULARY_SIZE = 8000
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """`rounds` turns of `updates` updates for each; `text` is a folder of aligned text."""
+
+    rounds: int = 5
+    updates: int = 8
+    text: str = "../shared/data/multi30k"
+    threads: int = 2
+
+
+def main() -> None:
+    """Run the benchmark."""
+    arguments = parse_arguments(Arguments, str(__doc__))
+    with tempfile.TemporaryDirectory() as folder:
+        config = _config(arguments, Path(folder))
+        corpus = prepare(
+            config.corpus, config.tokenizer, config.corpora_folder, Reporter(quiet=True)
+        )
+        contenders = {
+            name: _Contender(work, config, corpus, arguments.threads)
+            for name, work in (("ours", _ours), ("nn.Transformer", _plain))
+        }
+        for contender in contenders.values():
+            contender.run(3)  # warm-up: allocator, thread pool, first touches
+        turns = [
+            {name: contender.run(arguments.updates) for name, contender in contenders.items()}
+            for _ in range(arguments.rounds)
+        ]
+        for contender in contenders.values():
+            contender.close()
+    result = _summary(arguments, turns)
+    _print(result)
+    path = RESULTS / f"training-{datetime.now(UTC):%Y-%m-%d}.json"
+    write_json(path, result)
+    print(f"written: {path}", file=sys.stderr)
+
+
+def _config(arguments: Arguments, folder: Path) -> Config:
+    text = Path(arguments.text)
+    if not text.is_dir():
+        text = folder / "text"
+        _make_up(text)
+    rate = 0.1
+    return Config(
+        corpus=CorpusConfig(name="bench", source=CorpusSource.folder, path=str(text)),
+        tokenizer=TokenizerConfig(vocabulary_size=_VOCABULARY_SIZE),
+        model=ModelConfig(
+            width=256,
+            num_encoder_layers=3,
+            num_decoder_layers=3,
+            num_heads=4,
+            feed_forward_width=1024,
+            dropout=rate,
+            attention_dropout=rate,
+            activation_dropout=rate,
+        ),
+        optimizer=OptimizerConfig(max_gradient_norm=1.0),
+        batching=BatchingConfig(target_tokens_per_update=4096, target_tokens_per_micro_batch=8192),
+        training=TrainingConfig(),
+        run=RunConfig(outputs=str(folder)),
+    )
+
+
+def _make_up(folder: Path) -> None:
+    """Aligned lines of made-up words with the lengths of picture captions."""
+    random = np.random.default_rng(1)
+    letters = np.array(list("abcdefghijklmnopqrstuvwxyz"))
+    words = ["".join(random.choice(letters, random.integers(2, 10))) for _ in range(12_000)]
+    for split, number in (("train", 20_000), ("valid", 100)):
+        lengths = np.clip(random.lognormal(2.4, 0.35, number), 3, 40).astype(int)
+        for language, factor in (("en", 1.0), ("de", 0.95)):
+            ranks = [random.zipf(1.3, max(1, int(n * factor))) % len(words) for n in lengths]
+            lines = [" ".join(words[rank] for rank in row) for row in ranks]
+            write_lines(folder / f"{split}.{language}", lines)
+
+
+Step = Callable[[UpdateWork], Any]
+
+
+def _ours(trainer: Trainer) -> Step:
+    return trainer._update
+
+
+def _plain(trainer: Trainer) -> Step:
+    config = trainer.config
+    tokenizer = trainer.model.source_tokenizer
+    torch.manual_seed(config.training.seed)
+    model = PlainTransformer(config.model, tokenizer.vocabulary_size, tokenizer.pad_id).train()
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-4, betas=(0.9, 0.98), eps=1e-9)
+
+    def step(work: UpdateWork) -> None:
+        optimizer.zero_grad(set_to_none=True)
+        for micro_batch in work.micro_batches:
+            loss = model(micro_batch.batch, config.training.label_smoothing)
+            (loss / work.num_target_tokens).backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), config.optimizer.max_gradient_norm)
+        optimizer.step()
+
+    return step
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What one contender did in one turn."""
+
+    seconds: float
+    target_tokens: int
+    share_not_padding: float
+    peak_mebibytes: float
+
+    @property
+    def tokens_per_second(self) -> float:
+        """Target tokens without padding."""
+        return self.target_tokens / self.seconds
+
+
+class _Contender:
+    """A process that trains when it is told to."""
+
+    def __init__(
+        self, work: Callable[[Trainer], Step], config: Config, corpus: Path, threads: int
+    ) -> None:
+        context = mp.get_context("spawn")
+        self._here, there = context.Pipe()
+        self._process = context.Process(target=_serve, args=(there, work, config, corpus, threads))
+        self._process.start()
+
+    def run(self, updates: int) -> Turn:
+        self._here.send(updates)
+        turn: Turn = self._here.recv()
+        return turn
+
+    def close(self) -> None:
+        self._here.send(0)
+        self._process.join()
+
+
+def _serve(
+    there: Connection,
+    work: Callable[[Trainer], Step],
+    config: Config,
+    corpus: Path,
+    threads: int,
+) -> None:
+    trainer = Trainer(config, PreparedCorpus(corpus), distributed.join(threads))
+    trainer.model.transformer.train()
+    step = work(trainer)
+    updates: Iterator[UpdateWork] = trainer.loader.updates(Position())
+    while number := there.recv():
+        works = [next(updates) for _ in range(number)]
+        started = time.perf_counter()
+        for update in works:
+            step(update)
+        seconds = time.perf_counter() - started
+        batches = [m.batch for update in works for m in update.micro_batches]
+        real = sum(int(b.source_mask.sum()) + b.num_target_tokens for b in batches)
+        computed = sum(b.source.numel() + b.target_input.numel() for b in batches)
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        tokens = sum(update.num_target_tokens for update in works)
+        there.send(Turn(seconds, tokens, real / computed, peak))
+
+
+def _summary(arguments: Arguments, turns: list[dict[str, Turn]]) -> dict[str, Any]:
+    ratios = [t["ours"].tokens_per_second / t["nn.Transformer"].tokens_per_second for t in turns]
+    return {
+        "date": f"{datetime.now(UTC):%Y-%m-%d}",
+        "torch": torch.__version__,
+        "machine": platform.machine(),
+        "threads": arguments.threads,
+        "rounds": arguments.rounds,
+        "updates_per_turn": arguments.updates,
+        "text": "made up" if not Path(arguments.text).is_dir() else Path(arguments.text).name,
+        "contenders": {
+            name: {
+                "target_tokens_per_second": round(
+                    statistics.median(t[name].tokens_per_second for t in turns)
+                ),
+                "peak_mebibytes": round(max(t[name].peak_mebibytes for t in turns)),
+                "share_not_padding": round(
+                    statistics.mean(t[name].share_not_padding for t in turns), 4
+                ),
+            }
+            for name in turns[0]
+        },
+        "ratio_median": round(statistics.median(ratios), 3),
+        "ratio_min": round(min(ratios), 3),
+        "ratio_max": round(max(ratios), 3),
+    }
+
+
+def _print(result: dict[str, Any]) -> None:
+    table = Table(title=f"Training, {result['threads']} threads, {result['text']}")
+    table.add_column("")
+    for name in ("target tokens/s", "not padding", "peak MiB"):
+        table.add_column(name, justify="right")
+    for name, row in result["contenders"].items():
+        share = f"{100 * row['share_not_padding']:.1f} %"
+        rate = f"{row['target_tokens_per_second']:,}"
+        table.add_row(name, rate, share, f"{row['peak_mebibytes']:,}")
+    console = Console(stderr=True)
+    console.print(table)
+    console.print(
+        f"ratio ours / nn.Transformer: median {result['ratio_median']}"
+        f" ({result['ratio_min']} to {result['ratio_max']}) over {result['rounds']} rounds"
+    )
+
+
+if __name__ == "__main__":
+    run_command(main)

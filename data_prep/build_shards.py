@@ -1,0 +1,174 @@
+"""Cleaned text to ids in Arrow shards: a part of the text is a shard, each in a process of its own.
+
+A part is read, encoded and written in blocks, so that a process holds a few thousand sentences
+however long the part is.
+"""
+
+import multiprocessing
+import os
+import signal
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import FIRST_EXCEPTION, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+
+from data_prep.cleaned_text import CleanedText
+from data_prep.progress import Advance, Reporter
+from data_prep.protocol import TRAIN
+from nmt.data.corpus import Ids, shard_name, write_shard
+from nmt.errors import UserError
+from nmt.files import iterate_lines
+from nmt.tokenizer import Tokenizer
+
+_BLOCK_PAIRS = 4_096
+
+
+@dataclass(frozen=True)
+class ShardJob:
+    """One part of the text and where its shard goes."""
+
+    source_text: Path
+    target_text: Path
+    source_tokenizer: Path
+    target_tokenizer: Path
+    output: Path
+
+
+@dataclass
+class SideFigures:
+    """Token counts of one language of the training text."""
+
+    lengths: Counter[int]
+    """Tokens of a sentence, without BOS and EOS, to the number of such sentences."""
+    id_counts: np.ndarray
+    """(V,) int64: how often each id occurs."""
+    num_unknown: int
+    """Unknown tokens: what these spell is lost."""
+
+    @property
+    def num_tokens(self) -> int:
+        """Tokens in all."""
+        return int(self.id_counts.sum())
+
+    def add(self, other: "SideFigures") -> None:
+        """Add the counts of another part."""
+        self.lengths.update(other.lengths)
+        self.id_counts = self.id_counts + other.id_counts
+        self.num_unknown += other.num_unknown
+
+
+_Figures = tuple[SideFigures, SideFigures]
+"""Of source and target."""
+
+
+def build_shards(
+    text: CleanedText,
+    num_pairs: list[int],
+    tokenizers: tuple[Path, Path],
+    folder: Path,
+    reporter: Reporter,
+    num_processes: int = 0,
+) -> _Figures:
+    """Write `train-00000.arrow` and so on into `folder`; returns the figures of source and target.
+
+    Args:
+        text: the cleaned text.
+        num_pairs: training pairs in each of its parts.
+        tokenizers: model files of source and target.
+        folder: where the shards go.
+        reporter: where progress goes.
+        num_processes: processes; 0 means one a core, at most one a part.
+    """
+    source_language, target_language = text.languages
+    jobs = [
+        ShardJob(
+            text.part_path(part, source_language),
+            text.part_path(part, target_language),
+            *tokenizers,
+            folder / shard_name(TRAIN, part),
+        )
+        for part in range(len(num_pairs))
+    ]
+    num_processes = min(num_processes or os.cpu_count() or 1, len(jobs))
+    with reporter.stage("Encoding", sum(num_pairs)) as advance:
+        if num_processes == 1:
+            results = [encode_part(job, advance) for job in jobs]
+        else:
+            results = _encode_in_processes(jobs, num_pairs, num_processes, advance)
+    for source, target in results[1:]:
+        results[0][0].add(source)
+        results[0][1].add(target)
+    return results[0]
+
+
+def _encode_in_processes(
+    jobs: list[ShardJob], num_pairs: list[int], num_processes: int, advance: Advance
+) -> list[_Figures]:
+    # Spawned, not forked: a forked child would inherit the threads' locks of torch and of rich.
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(
+        num_processes, mp_context=context, initializer=_die_of_interrupts
+    ) as pool:
+        futures = [pool.submit(encode_part, job) for job in jobs]
+        for future, count in zip(futures, num_pairs, strict=True):
+            future.add_done_callback(partial(_on_done, advance, count))
+        try:
+            wait(futures, return_when=FIRST_EXCEPTION)
+        finally:
+            # When one failed, or the user pressed Ctrl-C, parts not yet begun are not begun.
+            pool.shutdown(wait=False, cancel_futures=True)
+        try:
+            return [future.result() for future in futures]
+        except BrokenProcessPool:
+            raise UserError(
+                f"a process that encodes the corpus was killed, probably for want of memory;"
+                f" prepare again with fewer than {num_processes} processes"
+            ) from None
+
+
+def _die_of_interrupts() -> None:
+    # Ctrl-C reaches every process of the terminal: workers shall go without a traceback each.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def _on_done(advance: Advance, count: int, future: "Future[_Figures]") -> None:
+    if not future.cancelled():
+        advance(count)
+
+
+def encode_part(job: ShardJob, advance: Advance | None = None) -> _Figures:
+    """Encode one part of the text into one shard; returns the figures of source and target."""
+    source_tokenizer = Tokenizer(job.source_tokenizer)
+    target_tokenizer = Tokenizer(job.target_tokenizer)
+    figures = tuple(
+        SideFigures(Counter(), np.zeros(tokenizer.vocabulary_size, dtype=np.int64), 0)
+        for tokenizer in (source_tokenizer, target_tokenizer)
+    )
+
+    def pairs() -> Iterator[tuple[Ids, Ids]]:
+        sources, targets = iterate_lines(job.source_text), iterate_lines(job.target_text)
+        while block := list(islice(sources, _BLOCK_PAIRS)):
+            source_ids = source_tokenizer.encode(block)
+            target_ids = target_tokenizer.encode(list(islice(targets, _BLOCK_PAIRS)))
+            _count(figures[0], source_ids)
+            _count(figures[1], target_ids)
+            yield from zip(source_ids, target_ids, strict=True)
+            if advance is not None:
+                advance(len(block))
+
+    write_shard(job.output, pairs())
+    for side, tokenizer in zip(figures, (source_tokenizer, target_tokenizer), strict=True):
+        side.num_unknown = int(side.id_counts[tokenizer.unknown_id])
+    return figures[0], figures[1]
+
+
+def _count(figures: SideFigures, sequences: list[Ids]) -> None:
+    figures.lengths.update(map(len, sequences))
+    flat = np.fromiter((i for ids in sequences for i in ids), dtype=np.int64)
+    figures.id_counts += np.bincount(flat, minlength=len(figures.id_counts))

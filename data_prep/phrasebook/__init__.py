@@ -1,0 +1,1 @@
+"""A synchronous grammar of everyday English with German and French."""

@@ -1,0 +1,8 @@
+"""Short word lists."""
+
+from __future__ import annotations
+
+
+def split_words(text: str) -> tuple[str, ...]:
+    """The words of a short list that is written as one string."""
+    return tuple(text.split())
