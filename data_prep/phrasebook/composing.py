@@ -175,7 +175,7 @@ class Composer(Chooser):
             time = None if hasty and clause.polarity is not Polarity.POSITIVE else time
             if time is not None and verb.key in LASTING and self.chance(0.2):
                 time = self.duration()
-        elif verb.aspect == "action" and self._can_repeat(clause, verb) and self.chance(0.25):
+        elif verb.aspect == "action" and self._can_repeat(clause, action) and self.chance(0.25):
             frequency = self.pick(self.adverbs["frequency"])
         at_place = verb.key in ANYWHERE and action.goal is None and self.chance(0.3)
         if at_place or verb.key in SOMEWHERE:
@@ -184,8 +184,8 @@ class Composer(Chooser):
             time = None
         return dataclasses.replace(clause, time=time, frequency=frequency, place=place)
 
-    def _can_repeat(self, clause: Clause, verb: Verb) -> bool:
-        once = verb.key in ONCE or clause.modal is not None
+    def _can_repeat(self, clause: Clause, action: Action) -> bool:
+        once = action.verb.key in ONCE or clause.modal is not None or action.manner is not None
         present = clause.tense in (Tense.PRESENT, Tense.PAST)
         return present and not once and clause.polarity is Polarity.POSITIVE
 
@@ -200,7 +200,8 @@ class Composer(Chooser):
         opening = None
         if front is Front.SUBJECT and self.chance(0.06) and _is_simple(clause):
             opening = self.pick(self.adverbs["sentence"])
-            if opening.english in EVENTFUL and clause.tense is not Tense.PAST:
+            eventful = clause.tense is Tense.PAST and clause.frequency is None
+            if opening.english in EVENTFUL and not eventful:
                 opening = None
         return Sentence(clause, front=front, opening=opening)
 

@@ -67,7 +67,7 @@ class Joiner(Asker):
         self, subject: Entity, tense: Tense, moods: frozenset[str] = MOODS, sure: bool = False
     ) -> Clause:
         adjectives = [a for a in self.lexicon.adjectives if a.key in moods]
-        adverb = self.pick(self.adverbs["degree"]) if self.chance(0.25) else None
+        adverb = self.emphasis() if self.chance(0.25) else None
         doubtful = adverb is None and not sure and self.chance(0.15)
         polarity = Polarity.NOT if doubtful else Polarity.POSITIVE
         adjective = self.pick(adjectives)
@@ -81,6 +81,8 @@ class Joiner(Asker):
             action = clause.predicate
             assert isinstance(action, Action)
             if action.verb.key in SOMEWHERE | {"die", "disappear"}:
+                continue
+            if action.verb.aspect == "state":
                 continue
             if clause.tense in tenses and clause.polarity in (Polarity.POSITIVE, Polarity.NOT):
                 return dataclasses.replace(clause, time=None, frequency=None)
@@ -129,7 +131,7 @@ class Joiner(Asker):
             clause = dataclasses.replace(
                 clause, predicate=dataclasses.replace(action, direct=thing, manner=None), place=None
             )
-            adverb = self.pick(self.adverbs["degree"]) if self.chance(0.3) else None
+            adverb = self.emphasis() if self.chance(0.3) else None
             adjective = self.pick(options)
             quality = Quality(adjective, adverb=None if adjective.key in UNGRADED else adverb)
             reason = Clause(Anaphor(thing), quality, clause.tense)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import random
 from collections.abc import Sequence
@@ -22,7 +23,7 @@ from data_prep.phrasebook.meaning import (
     Time,
     TimeKind,
 )
-from data_prep.phrasebook.sense import UNGRADED
+from data_prep.phrasebook.sense import IN_NUMBERS, MOMENTARY, UNGRADED
 from data_prep.phrasebook.words import split_words
 
 T = TypeVar("T")
@@ -36,6 +37,7 @@ POSSESSABLE = frozenset(
 )
 SCENIC = frozenset({"place", "nature", "weather", "sky", "building", "season", "event"})
 """What is seldom said of several at once."""
+STRONG = frozenset({"very", "really", "extremely", "incredibly", "particularly"})
 SINGLE = frozenset({"mother", "father", "husband", "wife"})
 """Of whom one has one."""
 SPEAKERS = (
@@ -157,7 +159,11 @@ class Chooser:
             return ()
         adjective = self.pick(options)
         graded = adjective.key not in UNGRADED and self.chance(0.08)
-        return (Attribute(adjective, self.pick(self.adverbs["degree"]) if graded else None),)
+        return (Attribute(adjective, self.emphasis() if graded else None),)
+
+    def emphasis(self) -> Adverb:
+        """A degree that says a lot: *very*, but not *a little*."""
+        return self.pick([adverb for adverb in self.adverbs["degree"] if adverb.english in STRONG])
 
     def thing(
         self,
@@ -182,6 +188,8 @@ class Chooser:
         owner = possessor = None
         if kind is Determiner.POSSESSIVE:
             owner = self._owner(subject)
+            if owner.plural and noun.key in SINGLE:
+                owner = Pronoun(1, False)
             if (
                 (subject is None or not isinstance(subject, Indefinite))
                 and self.chance(0.2)
@@ -257,7 +265,12 @@ class Chooser:
         noun = self.pick(nouns)
         if isinstance(subject, Thing) and subject.noun is noun:
             noun = self.pick(nouns)
-        return self.thing(noun, subject, negated)
+        thing = self.thing(noun, subject, negated)
+        if verb.key in IN_NUMBERS and not noun.mass:
+            owned = thing.determiner in (Determiner.DEFINITE, Determiner.POSSESSIVE)
+            kind = thing.determiner if owned else Determiner.BARE
+            return dataclasses.replace(thing, determiner=kind, plural=True, number=0)
+        return thing
 
     def recipient(self, subject: Entity) -> Entity:
         """Somebody to give to."""
@@ -329,7 +342,7 @@ class Chooser:
 
     def tense(self, verb: Verb) -> Tense:
         """A tense that suits the verb."""
-        if verb.aspect == "state":
+        if verb.aspect == "state" or verb.key in MOMENTARY:
             return self.weighted({Tense.PRESENT: 55, Tense.PAST: 35, Tense.FUTURE: 10})
         return self.weighted(
             {

@@ -41,6 +41,12 @@ SOMEWHERE = frozenset({"live", "stay"})
 UNSPECIFIED = frozenset(split_words("see hear find eat drink forget buy lose say"))
 """What can be done to *something*, and not to *anything*."""
 
+IN_NUMBERS = frozenset({"collect"})
+"""What is done to several things."""
+
+MOMENTARY = frozenset(split_words("see hear forget find lose meet miss notice break"))
+"""What one is hardly in the middle of doing."""
+
 ONCE = frozenset(
     split_words("die marry plant build destroy discover disappear grow sink wilt begin arrest")
 )

@@ -1,0 +1,153 @@
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from data_prep.phrasebook.combinations import Combination
+from data_prep.phrasebook.entries import Noun
+from data_prep.phrasebook.generate import PhrasebookPair, generate, has_words
+from data_prep.phrasebook.lexicon import load_lexicon
+from data_prep.phrasebook.phenomena import DESCRIPTIONS
+from data_prep.phrasebook.riddles import RiddleMaker, is_held
+
+Splits = dict[str, list[PhrasebookPair]]
+
+
+@pytest.fixture(scope="module", params=[("en", "de"), ("en", "fr")], ids=lambda pair: pair[1])
+def drawn(request: pytest.FixtureRequest) -> tuple[str, Splits]:
+    languages = request.param
+    return languages[1], generate(languages, 2000, 60, 120, seed=3)
+
+
+def test_sizes(drawn: tuple[str, Splits]) -> None:
+    _, splits = drawn
+    sizes = {name: len(pairs) for name, pairs in splits.items()}
+    assert sizes == {"train": 2000, "valid": 60, "test": 120, "held_out": 30, "riddle": 24}
+
+
+def test_no_sentence_stands_twice(drawn: tuple[str, Splits]) -> None:
+    language, splits = drawn
+    for side in ("en", language):
+        texts = [pair.texts[side] for pairs in splits.values() for pair in pairs]
+        assert len(texts) == len(set(texts))
+
+
+def test_lengths_and_typography(drawn: tuple[str, Splits]) -> None:
+    _, splits = drawn
+    for pairs in splits.values():
+        for pair in pairs:
+            for text in pair.texts.values():
+                assert 3 <= len(text.split(" ")) <= 18
+                assert text[0].isupper()
+                assert text[-1] in ".?!"
+                assert re.search(r"  | [,.]|,,|[^\w\s.,?!'’-]", text) is None, text
+
+
+def test_markers_hold_of_their_own_reference(drawn: tuple[str, Splits]) -> None:
+    _, splits = drawn
+    for pair in (pair for pairs in splits.values() for pair in pairs):
+        assert set(pair.phenomena) <= set(DESCRIPTIONS)
+        for language, text in pair.texts.items():
+            assert all(has_words(text, words) for words in pair.must_contain[language])
+            wrong = pair.must_not_contain.get(language, ())
+            assert not any(has_words(text, words) for words in wrong)
+
+
+def test_phenomena_are_all_drawn(drawn: tuple[str, Splits]) -> None:
+    language, splits = drawn
+    seen = {name for pair in splits["train"] for name in pair.phenomena}
+    other = {
+        "de": {"elision", "imperfect", "participle_agreement", "subjunctive"},
+        "fr": {"preterite", "separable_verb", "verb_final", "verb_second"},
+    }
+    assert set(DESCRIPTIONS) - other[language] <= seen
+
+
+def test_riddles_are_minimal_pairs(drawn: tuple[str, Splits]) -> None:
+    language, splits = drawn
+    riddles = splits["riddle"]
+    starts = {"de": ("weil er", "weil sie", "weil es"), "fr": ("parce qu'il", "parce qu'elle")}
+    for first, second in zip(riddles[::2], riddles[1::2], strict=True):
+        assert first.group == second.group != ""
+        scene = [pair.texts["en"].partition(" because ")[0] for pair in (first, second)]
+        assert scene[0] == scene[1]
+        shown = [
+            set(pair.must_contain[language]) & set(starts[language]) for pair in (first, second)
+        ]
+        assert len(shown[0]) == len(shown[1]) == 1
+        assert shown[0] <= set(second.must_not_contain[language])
+        assert shown[1] <= set(first.must_not_contain[language])
+
+
+def _scene(pair: PhrasebookPair) -> str:
+    text = pair.texts["en"].partition(" because ")[0]
+    return re.sub(r"(didn't|doesn't|couldn't|can't) ", "", text)
+
+
+def test_riddle_nouns_meet_nowhere_in_training(drawn: tuple[str, Splits]) -> None:
+    _, splits = drawn
+    held = {_scene(pair) for pair in splits["riddle"]}
+    learnt = {_scene(pair) for pair in splits["train"] if "riddle" in pair.phenomena}
+    assert held.isdisjoint(learnt)
+
+
+def test_share_and_balance_of_riddles(drawn: tuple[str, Splits]) -> None:
+    language, splits = drawn
+    riddles = [pair for pair in splits["train"] if "riddle" in pair.phenomena]
+    assert 0.06 < len(riddles) / 2000 < 0.11
+    feminine = {"de": "weil sie", "fr": "parce qu'elle"}[language]
+    share = sum(has_words(pair.texts[language], feminine) for pair in riddles) / len(riddles)
+    assert 0.25 < share < 0.65
+
+
+def test_the_seed_decides() -> None:
+    first, again = (generate(("en", "de"), 150, 5, 10, seed=5) for _ in range(2))
+    other = generate(("en", "de"), 150, 5, 10, seed=6)
+    assert first == again
+    assert first["train"] != other["train"]
+
+
+def test_directions_share_their_pairs() -> None:
+    there = generate(("en", "fr"), 50, 0, 0, seed=1)["train"]
+    back = generate(("fr", "en"), 50, 0, 0, seed=1)["train"]
+    assert [pair.texts for pair in there] == [pair.texts for pair in back]
+
+
+def test_unknown_languages_are_refused() -> None:
+    with pytest.raises(ValueError, match="de-fr: the phrasebook offers en-de"):
+        generate(("de", "fr"), 1, 1, 1, seed=1)
+    with pytest.raises(ValueError, match="none may be negative"):
+        generate(("en", "de"), -1, 1, 1, seed=1)
+
+
+def test_held_out_is_decided_by_seed_and_words() -> None:
+    combinations: list[Combination] = [("object", str(number), "x") for number in range(4000)]
+    share = sum(is_held(combination, 1, 0.05) for combination in combinations) / 4000
+    assert 0.03 < share < 0.07
+    assert [is_held(c, 1, 0.05) for c in combinations] != [
+        is_held(c, 2, 0.05) for c in combinations
+    ]
+
+
+def test_riddle_genders_differ() -> None:
+    maker = RiddleMaker(load_lexicon(), "fr", seed=1, held_share=0.05)
+    scenes = [riddle for _, free, held in maker.frames for riddle in (*free, *held)]
+    assert len(scenes) > 1000
+    assert all(s.subject.french.gender != s.object.french.gender for s in scenes)
+
+
+def test_more_than_a_million_pairs_can_be_said() -> None:
+    """Counts one kind of sentence only: a noun does something to a noun, in five tenses."""
+    lexicon = load_lexicon()
+
+    def fitting(classes: frozenset[str]) -> list[Noun]:
+        return [noun for noun in lexicon.nouns if noun.fits(classes)]
+
+    scenes = sum(
+        len(fitting(verb.subject_classes)) * len(fitting(verb.object_classes))
+        for verb in lexicon.verbs
+        if verb.frame == "transitive" and verb.aspect == "action"
+    )
+    tenses, determiners = 5, 3
+    assert scenes * tenses * determiners > 1_000_000

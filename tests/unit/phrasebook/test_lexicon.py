@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from data_prep.phrasebook import sense
+from data_prep.phrasebook.lexicon import TABLES, load_lexicon
+from data_prep.phrasebook.tables import LexiconError
+
+Edit = Callable[[str, str, str], Path]
+
+
+@pytest.fixture
+def edit(tmp_path: Path) -> Edit:
+    """Copies the tables and replaces a text in one of them."""
+
+    def change(table: str, old: str, new: str) -> Path:
+        folder = tmp_path / "lexicon"
+        shutil.copytree(TABLES, folder)
+        text = (folder / table).read_text(encoding="utf-8")
+        assert old in text
+        (folder / table).write_text(text.replace(old, new, 1), encoding="utf-8")
+        return folder
+
+    return change
+
+
+@pytest.mark.parametrize("language", ["en", "de", "fr"])
+def test_at_least_900_content_words(language: str) -> None:
+    assert load_lexicon().count_content_words(language) >= 900
+
+
+def test_a_word_is_added_by_one_line(edit: Edit) -> None:
+    german = "Gleitschirm\tm\tGleitschirms\tGleitschirm\tGleitschirme"
+    line = f"paraglider\tparagliders\t{german}\tparapente\tm\tparapentes\tvehicle"
+    folder = edit("nouns.tsv", "mother\t", f"{line}\nmother\t")
+    nouns = load_lexicon(folder).nouns
+    added = next(noun for noun in nouns if noun.key == "paraglider")
+    assert added.fits(frozenset({"vehicle"}))
+
+
+@pytest.mark.parametrize(
+    ("table", "old", "new", "complaint"),
+    [
+        ("nouns.tsv", "Mutter\tf", "Mutter\tx", r"nouns.tsv, line \d+, column german_gender: 'x'"),
+        ("nouns.tsv", "mother\tmothers", "mother\t", "column english_plural"),
+        ("nouns.tsv", "mother\tmothers", "mother", "cells, but there are 11 columns"),
+        ("nouns.tsv", "father\tfathers", "mother\tfathers", "stands in line"),
+        ("verbs.tsv", "\tintransitive\t", "\tintransitiv\t", "write one of"),
+        ("adverbs.tsv", "german", "deutsch", "the columns must be"),
+        ("places.tsv", "kitchen\t", "kitchin\t", "not in nouns.tsv"),
+        ("riddles.tsv", "tired|", "tyred|", "not in adjectives.tsv: tyred"),
+    ],
+)
+def test_mistakes_are_named_with_their_place(
+    edit: Edit, table: str, old: str, new: str, complaint: str
+) -> None:
+    with pytest.raises(LexiconError, match=complaint):
+        load_lexicon(edit(table, old, new))
+
+
+def test_a_missing_table_is_named(tmp_path: Path) -> None:
+    with pytest.raises(LexiconError, match=r"nouns\.tsv: this table of the lexicon is missing"):
+        load_lexicon(tmp_path)
+
+
+def test_classes_of_verbs_and_adjectives_have_nouns() -> None:
+    lexicon = load_lexicon()
+    known = frozenset().union(*(noun.classes for noun in lexicon.nouns)) | {"weather"}
+    for verb in lexicon.verbs:
+        assert verb.subject_classes & known, verb.key
+        assert verb.object_classes <= known, (verb.key, verb.object_classes - known)
+    for adjective in lexicon.adjectives:
+        assert adjective.classes <= known, (adjective.key, adjective.classes - known)
+
+
+def test_separable_prefixes_are_part_of_the_participle() -> None:
+    for verb in load_lexicon().verbs:
+        assert verb.german.participle.startswith(verb.german.prefix), verb.key
+
+
+def test_the_words_of_sense_are_in_the_tables() -> None:
+    lexicon = load_lexicon()
+    adjectives = {adjective.key for adjective in lexicon.adjectives}
+    assert adjectives >= sense.MOODS | sense.APPEALING | sense.DAUNTING | sense.UNGRADED
+    verbs = {verb.key for verb in lexicon.verbs}
+    for words in (sense.UNWILLED, sense.LASTING, sense.ANYWHERE, sense.CHOSEN, sense.ONCE):
+        assert words <= verbs, words - verbs
