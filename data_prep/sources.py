@@ -62,7 +62,7 @@ class HubSource:
             if split not in config.hub_splits:
                 raise UserError(
                     f"corpus.hub_splits lacks {split}: map it to the data set's own split, for"
-                    " example corpus.hub_splits.valid=validation"
+                    " example +corpus.hub_splits.valid=validation"
                 )
         if "{language}" not in config.hub_column:
             raise UserError(

@@ -1,5 +1,6 @@
 """From Hydra's composed configuration to our dataclass; the only door to Hydra."""
 
+import hashlib
 import os
 import sys
 from collections.abc import Callable
@@ -20,6 +21,24 @@ from nmt.errors import UserError
 
 CONFIG_FOLDER = Path(__file__).resolve().parents[2] / "conf"
 
+_MAX_FOLDER_NAME = 120
+
+
+def combination(overrides: list[str]) -> str:
+    """Folder name of one job of a sweep: what varies in it, and nothing else.
+
+    Overrides that stand on the command line as they are hold for all jobs. A name too long for a
+    file system, or one that a path would break, is cut and marked with its hash.
+    """
+    varying = ",".join(sorted(override for override in overrides if override not in sys.argv))
+    safe = varying.replace("/", "_") or "all"
+    if safe == varying and len(safe) <= _MAX_FOLDER_NAME:
+        return safe
+    digest = hashlib.sha256(varying.encode()).hexdigest()[:8]
+    return f"{safe[:_MAX_FOLDER_NAME]}-{digest}" if varying else safe
+
+
+OmegaConf.register_new_resolver("combination", combination, replace=True)
 ConfigStore.instance().store(name="schema", node=writable_schema(Config))
 
 

@@ -29,7 +29,7 @@ USAGE = """python -m nmt.cli.evaluate [test=NAME] [model=FOLDER] [key=value …]
                     its first test set)
   source=FILE reference=FILE   any other aligned text, in place of test=
   out=FOLDER        where to write source.txt, reference.txt, hypotheses.txt and scores.json
-                    (default: outputs/evaluations/<test set>)
+                    (default: outputs/evaluations/<run>/<test set>)
   corpus=FOLDER     the prepared corpus (default: the one the run was trained on)
   decoding.KEY=…    beam_size, length_penalty, … (default: what the model was scored with)
   device=DEVICE     cpu or cuda (default: cuda where there is one)"""
@@ -61,7 +61,8 @@ def main() -> None:
     with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task(f"translating {test_set.name}", total=len(test_set.sources))
         evaluation = evaluate(translator, test_set, lambda count: progress.advance(task, count))
-    out = Path(arguments.out or f"outputs/evaluations/{test_set.name}")
+    model_name = model_folder.resolve().parent.name
+    out = Path(arguments.out or f"outputs/evaluations/{model_name}/{test_set.name}")
     written = write_evaluation(evaluation, out)
     if evaluation.phenomena is not None:
         console.print(tables.phenomena_table(evaluation))
@@ -80,8 +81,8 @@ def _test_set(arguments: Arguments, model_folder: Path) -> TestSet:
     if arguments.source or arguments.reference:
         return _from_files(arguments)
     corpus = PreparedCorpus(_corpus_folder(arguments, model_folder))
-    name = arguments.test or corpus.test_splits[0]
     known = [*corpus.test_splits, "valid"]
+    name = arguments.test or known[0]
     if name not in known:
         raise UserError(f"test={name}: the corpus has no such test set; it has {', '.join(known)}")
     return corpus_test_set(corpus, name)
@@ -110,8 +111,12 @@ def _corpus_folder(arguments: Arguments, model_folder: Path) -> Path:
             f"{model_folder} does not lie in its run's folder, so its corpus is unknown; name it"
             " with corpus=, or any text with source= and reference="
         )
-    outputs = model_folder.resolve().parents[2]
-    return outputs / "corpora" / str(read_json(environment)["corpus"])
+    name = str(read_json(environment)["corpus"])
+    folders = [parent / "corpora" / name for parent in environment.parents]
+    found = next((folder for folder in folders if folder.is_dir()), None)
+    if found is None:
+        raise UserError(f"the corpus {name} is gone; name a prepared corpus with corpus=")
+    return found
 
 
 if __name__ == "__main__":

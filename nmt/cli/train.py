@@ -8,6 +8,7 @@ import logging
 from collections.abc import Sequence
 from pathlib import Path
 
+from torch.distributed.elastic.multiprocessing.api import SignalException
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 
 from data_prep.prepare import prepare
@@ -19,6 +20,7 @@ from nmt.evaluation import tables
 from nmt.evaluation.evaluate import Evaluation
 from nmt.files import exclusive
 from nmt.training import distributed, experiment
+from nmt.training.signals import Interruption
 
 logger = logging.getLogger(__name__)
 
@@ -57,6 +59,8 @@ def _refuse_busy(folder: Path) -> None:
 def _launch(config: Config, corpus_folder: Path) -> None:
     try:
         distributed.launch(config.training.num_processes, _worker, config, corpus_folder)
+    except SignalException as stopped:
+        raise Interruption(stopped.sigval.value) from None
     except ChildFailedError as error:
         # The worker has said what is wrong where the user can mend it.
         exit_codes = {failure.exitcode for failure in error.failures.values()}

@@ -133,12 +133,16 @@ class PreparedCorpus:
     """
 
     def __init__(self, folder: Path) -> None:
-        manifest = read_json(folder / MANIFEST_FILE)
+        path = folder / MANIFEST_FILE
+        manifest = read_json(path)
         self.folder = folder
-        self.source_language, self.target_language = manifest["direction"].split("-")
-        self.source_tokenizer = folder / manifest["source_tokenizer"]
-        self.target_tokenizer = folder / manifest["target_tokenizer"]
-        names = sorted(manifest["test_splits"], key=lambda name: (name != "test", name))
+        try:
+            self.source_language, self.target_language = manifest["direction"].split("-")
+            self.source_tokenizer = folder / manifest["source_tokenizer"]
+            self.target_tokenizer = folder / manifest["target_tokenizer"]
+            names = sorted(manifest["test_splits"], key=lambda name: (name != "test", name))
+        except (KeyError, TypeError, ValueError, AttributeError):
+            raise UserError(f"{path}: is not the manifest of a prepared corpus") from None
         self.test_splits: list[str] = names
 
     def train(self) -> ParallelCorpus:

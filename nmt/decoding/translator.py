@@ -124,7 +124,7 @@ class Translator:
         pieces: list[_Piece] = []
         encoded = self._model.source_tokenizer.encode(texts)
         for index, (text, ids) in enumerate(zip(texts, encoded, strict=True)):
-            if not text.strip():
+            if not ids or not text.strip():
                 continue
             if len(ids) <= self._max_ids:
                 pieces.append(_Piece(index, ids))
@@ -135,7 +135,8 @@ class Translator:
                     f"line {first_line + index}: {len(ids)} tokens are more than the model's"
                     f" {self._max_ids}; translated in {len(parts)} pieces"
                 )
-            pieces += [_Piece(index, part) for part in self._model.source_tokenizer.encode(parts)]
+            encoded_parts = self._model.source_tokenizer.encode(parts)
+            pieces += [_Piece(index, part) for part in encoded_parts if part]
         return pieces
 
     def _split(self, text: str) -> list[str]:
@@ -146,8 +147,13 @@ class Translator:
             for part in parts:
                 finer += [part] if self._fits(part) else self._packed(cut(part))
             parts = finer
-        while not all(self._fits(part) for part in parts):
-            parts = [half for p in parts for half in ([p] if self._fits(p) else _in_half(p))]
+        # A single character, which may be spelled in many bytes, cannot be cut.
+        while not all(len(part) == 1 or self._fits(part) for part in parts):
+            parts = [
+                half
+                for part in parts
+                for half in ([part] if len(part) == 1 or self._fits(part) else _in_half(part))
+            ]
         return parts
 
     def _packed(self, units: list[str]) -> list[str]:

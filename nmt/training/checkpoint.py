@@ -51,11 +51,13 @@ class CheckpointStore:
 
     Args:
         folder: the run's `checkpoints/`.
-        keep_last: how many of the last ones are kept; the best is kept besides.
+        every: updates between regular checkpoints; an interruption leaves one in between.
+        keep_last: how many of the last regular ones are kept; the newest and the best are besides.
     """
 
-    def __init__(self, folder: Path, keep_last: int) -> None:
+    def __init__(self, folder: Path, every: int, keep_last: int) -> None:
         self.folder = folder
+        self._every = every
         self._keep_last = keep_last
 
     def path(self, update: int) -> Path:
@@ -66,6 +68,16 @@ class CheckpointStore:
         """Updates that have a complete checkpoint, oldest first."""
         found = sorted(self.folder.glob("update_*")) if self.folder.is_dir() else []
         return [int(path.name.removeprefix("update_")) for path in found]
+
+    def regular_updates(self) -> list[int]:
+        """The last regular checkpoints, the newest among them in any case.
+
+        What an interruption left in between is not one: it would make the average depend on when
+        the run was stopped.
+        """
+        updates = self.updates()
+        regular = [u for u in updates if u % self._every == 0 or u == updates[-1]]
+        return regular[-self._keep_last :]
 
     def save(
         self, transformer: Transformer, optimizer: torch.optim.Optimizer, progress: Progress
@@ -118,8 +130,9 @@ class CheckpointStore:
                 )
 
     def _prune(self, best_update: int) -> None:
-        for update in self.updates()[: -self._keep_last]:
-            if update != best_update:
+        needed = {*self.regular_updates(), best_update}
+        for update in self.updates():
+            if update not in needed:
                 shutil.rmtree(self.path(update))
 
 

@@ -65,8 +65,7 @@ def join(num_threads: int) -> Process:
     rank, world_size = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
     local_rank = int(os.environ.get("LOCAL_RANK", "0"))
     local_processes = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    torch.set_num_threads(num_threads or max(1, (cores or 1) // local_processes))
+    torch.set_num_threads(threads_per_process(num_threads, local_processes))
     if torch.cuda.is_available():
         device = torch.device("cuda", local_rank % torch.cuda.device_count())
         torch.cuda.set_device(device)
@@ -76,6 +75,12 @@ def join(num_threads: int) -> Process:
         backend = "nccl" if device.type == "cuda" else "gloo"
         dist.init_process_group(backend, timeout=_TIMEOUT)
     return Process(rank, world_size, device)
+
+
+def threads_per_process(num_threads: int, num_processes: int) -> int:
+    """`num_threads`, or where that is 0 a fair share of the cores this process may use."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return num_threads or max(1, (cores or 1) // num_processes)
 
 
 def leave() -> None:

@@ -8,6 +8,9 @@ from typing import Any
 
 import torch
 
+from nmt.config import TrainingConfig
+from nmt.training.distributed import threads_per_process
+
 _PACKAGES = (
     "torch",
     "numpy",
@@ -20,7 +23,7 @@ _PACKAGES = (
 )
 
 
-def environment(corpus_folder: Path) -> dict[str, Any]:
+def environment(corpus_folder: Path, training: TrainingConfig) -> dict[str, Any]:
     """The contents of a run's `environment.json`."""
     return {
         "commit": _commit(),
@@ -28,7 +31,8 @@ def environment(corpus_folder: Path) -> dict[str, Any]:
         "packages": {name: metadata.version(name) for name in _PACKAGES},
         "machine": platform.machine(),
         "processor": _processor(),
-        "threads": torch.get_num_threads(),
+        "processes": training.num_processes,
+        "threads": threads_per_process(training.num_threads, training.num_processes),
         "gpus": [
             torch.cuda.get_device_name(index)
             for index in range(torch.cuda.device_count() if torch.cuda.is_available() else 0)

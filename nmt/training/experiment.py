@@ -82,7 +82,7 @@ def open_run(config: Config, corpus_folder: Path) -> None:
             )
         return
     folder.mkdir(parents=True, exist_ok=True)
-    write_json(environment_path, environment(corpus_folder))
+    write_json(environment_path, environment(corpus_folder, config.training))
     save_config(config, stored_path)
 
 
@@ -142,9 +142,7 @@ def _choose_weights(metric: ValidationMetric, trainer: Trainer) -> tuple[str, Va
     each of them, but not after early stopping: hence the comparison.
     """
     store, transformer = trainer.store, trainer.model.transformer
-    updates = store.updates()
-    best = trainer.progress.best_update
-    last = updates[-trainer.config.training.average_checkpoints :]
+    best, last = trainer.progress.best_update, store.regular_updates()
     candidates: dict[str, Sequence[int]] = {f"checkpoint of update {best:,}": [best]}
     if len(last) > 1:
         candidates[f"average of the last {len(last)} checkpoints"] = last

@@ -2,8 +2,13 @@
 
 import contextlib
 import signal
+import time
 from collections.abc import Iterator
 from types import FrameType
+from typing import NoReturn
+
+# One Ctrl-C reaches a worker twice: from the terminal, and from the launcher, which passes it on.
+_ONE_KEY_PRESS = 2.0
 
 
 class Interruption(BaseException):
@@ -26,11 +31,15 @@ class Interruption(BaseException):
         """Note SIGINT and SIGTERM while the block runs."""
         noted = cls()
 
+        first_at = 0.0
+
         def note(number: int, frame: FrameType | None) -> None:
+            nonlocal first_at
             del frame
-            if noted.signal_number:
+            if not noted.signal_number:
+                noted.signal_number, first_at = number, time.monotonic()
+            elif time.monotonic() - first_at > _ONE_KEY_PRESS:
                 raise Interruption(number)
-            noted.signal_number = number
 
         before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
@@ -39,10 +48,9 @@ class Interruption(BaseException):
             for number, handler in before.items():
                 signal.signal(number, handler)
 
-    def raise_if(self, signal_number: int) -> None:
-        """Raise when a process was told to end; `signal_number` is the sum over processes."""
-        if signal_number:
-            raise Interruption(self.signal_number or signal.SIGTERM)
+    def end(self) -> NoReturn:
+        """Raise: the work is at a point where it can stop."""
+        raise Interruption(self.signal_number or signal.SIGTERM)
 
     @property
     def exit_status(self) -> int:

@@ -61,7 +61,9 @@ class Trainer:
         )
         self.optimizer = build_optimizer(self.model.transformer, config.optimizer)
         self.store = CheckpointStore(
-            config.run_folder / "checkpoints", config.training.average_checkpoints
+            config.run_folder / "checkpoints",
+            config.training.validate_every,
+            config.training.average_checkpoints,
         )
         restored = self.store.load_last(self.model.transformer, self.optimizer)
         run_id = process.from_first(secrets.token_hex(4))
@@ -112,19 +114,29 @@ class Trainer:
             )
             if self.progress.update % training.log_every == 0:
                 self._log(tracker, throughput, work, float(gradient_norm))
-            # All processes leave at the same update, whichever of them was told to.
-            signal_number = int(self.process.sum(torch.tensor(interruption.signal_number)).item())
-            is_over = self.process.from_first(self._is_over())
+            is_over, is_interrupted = self._agree(interruption)
             if self.progress.update % training.validate_every == 0 or is_over:
                 self._validate(tracker)
                 throughput.restart()
                 self.progress = replace(self.progress, seconds=time.monotonic() - started)
-                is_over = is_over or self.process.from_first(self._is_over())
-            if is_over or signal_number or self.progress.update % training.validate_every == 0:
+                is_over, is_interrupted = self._agree(interruption)
+                self._save()
+            elif is_interrupted:
                 self._save()
             if is_over:
                 return
-            interruption.raise_if(signal_number)
+            if is_interrupted:
+                interruption.end()
+
+    def _agree(self, interruption: Interruption) -> tuple[bool, bool]:
+        """Whether training is over, by the first process's clock, and whether any was interrupted.
+
+        All processes leave at the same update, whichever of them was told to.
+        """
+        told = (self.process.is_first and self._is_over(), bool(interruption.signal_number))
+        device = self.process.device if self.process.world_size > 1 else None
+        is_over, is_interrupted = self.process.sum(torch.tensor(told, device=device).int()).tolist()
+        return bool(is_over), bool(is_interrupted)
 
     def _update(self, work: UpdateWork) -> tuple[Tensor, Tensor]:
         """One optimizer step; returns this process's summed loss and the gradient's norm."""

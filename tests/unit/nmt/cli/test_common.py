@@ -1,0 +1,55 @@
+from dataclasses import dataclass, field
+
+import pytest
+
+from nmt.cli.common import parse_arguments, run_command
+from nmt.errors import UserError
+from nmt.training.signals import Interruption
+
+
+@dataclass(frozen=True)
+class Arguments:
+    file: str = ""
+    count: int = 1
+    decoding: dict[str, str] = field(default_factory=dict)
+
+
+def test_values_are_taken_as_they_are_written() -> None:
+    given = ["file=[1], a=b: 01.txt", "count=3", "decoding.beam_size=8"]
+    assert parse_arguments(Arguments, "usage", given) == Arguments(
+        "[1], a=b: 01.txt", 3, {"beam_size": "8"}
+    )
+
+
+@pytest.mark.parametrize(
+    ("argument", "told"), [("fil=x", "fil"), ("count=many", "count"), ("news.en", "news.en")]
+)
+def test_a_wrong_argument_is_named(argument: str, told: str) -> None:
+    with pytest.raises(UserError, match=told):
+        parse_arguments(Arguments, "usage", [argument])
+
+
+def test_help_prints_the_usage(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        parse_arguments(Arguments, "how to use it", ["--help"])
+    assert left.value.code == 0
+    assert "how to use it" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("raised", "status"),
+    [(UserError("mend it"), 2), (Interruption(15), 143), (Interruption(2), 130)],
+)
+def test_exit_statuses(
+    raised: BaseException, status: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def command() -> None:
+        raise raised
+
+    with pytest.raises(SystemExit) as left:
+        run_command(command)
+    assert left.value.code == status
+    told = capsys.readouterr()
+    assert told.err.startswith("error: ")
+    assert "Traceback" not in told.err
+    assert told.out == ""

@@ -1,0 +1,39 @@
+"""The commands as users start them: exit status 2 and one sentence, no traceback."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[4]
+
+
+def run(module: str, *arguments: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", f"nmt.cli.{module}", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=cwd,
+        env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"},
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("module", "argument", "told"),
+    [
+        ("train", "modle=small", "modle"),
+        ("train", "model.width=510", "model.width=510"),
+        ("evaluate", "model=/nowhere", "/nowhere"),
+    ],
+)
+def test_what_users_can_mend(module: str, argument: str, told: str, tmp_path: Path) -> None:
+    ended = run(module, argument, cwd=tmp_path)
+    assert ended.returncode == 2
+    assert told in ended.stderr
+    assert ended.stderr.startswith("error: ")
+    assert len(ended.stderr.strip().splitlines()) == 1
+    assert ended.stdout == ""
+    assert list(tmp_path.iterdir()) == []
