@@ -256,9 +256,19 @@ class ModelConfig:
     """Rate after the feed-forward activation."""
 
     def __post_init__(self) -> None:
-        for name in ("width", "num_encoder_layers", "num_decoder_layers", "num_heads"):
+        for name in (
+            "width",
+            "num_encoder_layers",
+            "num_decoder_layers",
+            "num_heads",
+            "feed_forward_width",
+        ):
             _require(
                 getattr(self, name) > 0, f"model.{name}={getattr(self, name)} must be positive"
+            )
+        for name in ("key_width", "value_width"):
+            _require(
+                getattr(self, name) >= 0, f"model.{name}={getattr(self, name)} must not be negative"
             )
         if not (self.key_width and self.value_width):
             _require(
@@ -311,6 +321,14 @@ class OptimizerConfig:
             self.weight_decay == 0 or self.name is OptimizerName.adamw,
             f"optimizer.weight_decay={self.weight_decay} needs optimizer.name=adamw",
         )
+        for name in ("beta1", "beta2"):
+            decay = getattr(self, name)
+            _require(0 <= decay < 1, f"optimizer.{name}={decay} is not in [0, 1)")
+        for name in ("epsilon", "weight_decay", "max_gradient_norm"):
+            _require(
+                getattr(self, name) >= 0,
+                f"optimizer.{name}={getattr(self, name)} must not be negative",
+            )
 
 
 @dataclass(frozen=True)
@@ -401,6 +419,11 @@ class TrainingConfig:
             _require(
                 getattr(self, name) >= 1,
                 f"training.{name}={getattr(self, name)} must be at least 1",
+            )
+        for name in ("seed", "max_minutes", "patience", "num_threads"):
+            _require(
+                getattr(self, name) >= 0,
+                f"training.{name}={getattr(self, name)} must not be negative",
             )
         _require(
             self.average_checkpoints >= 1,
@@ -565,11 +588,11 @@ def save_config(config: Any, path: Path) -> None:
         out.write(to_yaml(config))
 
 
-def load_config(kind: type[Any], path: Path) -> Any:
-    """Read a YAML file written by `save_config` into dataclass `kind`.
+def load_values(path: Path) -> DictConfig:
+    """Read a YAML file as it is, before it is fitted to any dataclass.
 
     Raises:
-        UserError: the file is missing, is not YAML, or does not fit the dataclass.
+        UserError: the file is missing, is not YAML, or holds no keys.
     """
     check_readable(path)
     try:
@@ -578,7 +601,16 @@ def load_config(kind: type[Any], path: Path) -> Any:
         raise UserError(f"{path}: is not valid YAML: {error}") from None
     if not isinstance(values, DictConfig):
         raise UserError(f"{path}: holds no configuration")
-    return from_mapping(kind, values, str(path))
+    return values
+
+
+def load_config(kind: type[Any], path: Path) -> Any:
+    """Read a YAML file written by `save_config` into dataclass `kind`.
+
+    Raises:
+        UserError: the file is missing, is not YAML, or does not fit the dataclass.
+    """
+    return from_mapping(kind, load_values(path), str(path))
 
 
 def differing_keys(first: Any, second: Any) -> list[str]:

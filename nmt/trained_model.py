@@ -15,7 +15,14 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
-from nmt.config import DecodingConfig, ModelConfig, load_config, save_config
+from nmt.config import (
+    DecodingConfig,
+    ModelConfig,
+    TiedEmbeddings,
+    from_mapping,
+    load_values,
+    save_config,
+)
 from nmt.data.batch import SpecialIds
 from nmt.errors import UserError
 from nmt.files import atomic_folder, atomic_path
@@ -48,6 +55,10 @@ class TrainedModelConfig:
     """Sizes and variants."""
     decoding: DecodingConfig = field(default_factory=DecodingConfig)
     """The search that its scores were made with."""
+
+    def __post_init__(self) -> None:
+        if not self.joint_vocabulary and self.model.tied_embeddings is TiedEmbeddings.three_way:
+            raise UserError("model.tied_embeddings=three_way needs joint_vocabulary=true")
 
 
 @dataclass(frozen=True)
@@ -143,12 +154,15 @@ def load_trained_model(folder: Path, device: torch.device | None = None) -> Trai
     config_path = folder / CONFIG_FILE
     if not config_path.is_file():
         raise UserError(f"{config_path}: no such file; {folder} is not a whole model folder")
-    config: TrainedModelConfig = load_config(TrainedModelConfig, config_path)
-    if config.format_version > FORMAT_VERSION:
+    values = load_values(config_path)
+    # Before anything else is read: a newer format may well have keys that are unknown here.
+    version = values.get("format_version")
+    if isinstance(version, int) and version > FORMAT_VERSION:
         raise UserError(
-            f"{config_path}: format_version={config.format_version} is newer than this program,"
-            f" which reads up to {FORMAT_VERSION}; update the program"
+            f"{config_path}: format_version={version} is newer than this program, which reads up"
+            f" to {FORMAT_VERSION}; update the program"
         )
+    config: TrainedModelConfig = from_mapping(TrainedModelConfig, values, str(config_path))
     files = tokenizer_files(config.joint_vocabulary, config.source_language, config.target_language)
     source_tokenizer, target_tokenizer = (Tokenizer(folder / name) for name in files)
     transformer = Transformer(

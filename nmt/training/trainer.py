@@ -26,10 +26,10 @@ from nmt.training.checkpoint import CheckpointStore, Progress
 from nmt.training.distributed import Process
 from nmt.training.loss import SummedLoss
 from nmt.training.optimizer import build_optimizer
+from nmt.training.run_log import RunLog
 from nmt.training.schedule import learning_rate
 from nmt.training.signals import Interruption
 from nmt.training.throughput import Throughput
-from nmt.training.tracking import Tracker
 from nmt.training.validation import Validator
 
 logger = logging.getLogger(__name__)
@@ -82,20 +82,19 @@ class Trainer:
             Interruption: a signal came; the last complete update is saved.
             UserError: the loss is no longer a number.
         """
-        tracker = None
-        if self.process.is_first:
-            folder = self.config.run_folder
-            tracker = Tracker(self.config, folder, self.progress.run_id, self.progress.update)
-            self._announce()
+        log = RunLog(self.config, self.progress) if self.process.is_first else None
         try:
+            if log is not None:
+                size = count_parameters(self.model.transformer)
+                log.start(self.process, size, self.precision.name, self.progress)
             with Interruption.watched() as interruption:
-                self._loop(tracker, interruption)
+                self._loop(log, interruption)
         finally:
-            if tracker is not None:
-                tracker.close()
+            if log is not None:
+                log.close()
         return self.progress
 
-    def _loop(self, tracker: Tracker | None, interruption: Interruption) -> None:
+    def _loop(self, log: RunLog | None, interruption: Interruption) -> None:
         training = self.config.training
         self.model.transformer.train()
         throughput = Throughput()
@@ -113,10 +112,10 @@ class Trainer:
                 seconds=time.monotonic() - started,
             )
             if self.progress.update % training.log_every == 0:
-                self._log(tracker, throughput, work, float(gradient_norm))
+                self._record(log, throughput, work, float(gradient_norm))
             is_over, is_interrupted = self._agree(interruption)
             if self.progress.update % training.validate_every == 0 or is_over:
-                self._validate(tracker)
+                self._validate(log)
                 throughput.restart()
                 self.progress = replace(self.progress, seconds=time.monotonic() - started)
                 is_over, is_interrupted = self._agree(interruption)
@@ -188,7 +187,7 @@ class Trainer:
             self.process.device.type, torch.bfloat16, enabled=self.precision is Precision.bfloat16
         )
 
-    def _validate(self, tracker: Tracker | None) -> None:
+    def _validate(self, log: RunLog | None) -> None:
         """Validate on the first process; all get its counters."""
         progress = self.progress
         if self.process.is_first:
@@ -201,76 +200,26 @@ class Trainer:
                 best_update=progress.update if is_best else progress.best_update,
                 validations_without_best=0 if is_best else progress.validations_without_best + 1,
             )
-            assert tracker is not None
-            tracker.log(
-                progress.update,
-                {
-                    "valid/loss": result.loss,
-                    "valid/perplexity": result.perplexity,
-                    "valid/bleu": result.bleu,
-                },
-            )
-            logger.info(
-                "update %s  valid loss %.4f  perplexity %.2f  BLEU %.2f%s",
-                f"{progress.update:,}",
-                result.loss,
-                result.perplexity,
-                result.bleu,
-                "  best so far" if is_best else "",
-            )
+            assert log is not None
+            log.validation(progress.update, result, is_best)
         self.progress = self.process.from_first(progress)
 
     def _save(self) -> None:
         if self.process.is_first:
             self.store.save(self.model.transformer, self.optimizer, self.progress)
 
-    def _log(
-        self, tracker: Tracker | None, throughput: Throughput, work: UpdateWork, norm: float
+    def _record(
+        self, log: RunLog | None, throughput: Throughput, work: UpdateWork, norm: float
     ) -> None:
         figures = throughput.summary(self.process)
-        loss = figures.mean_loss
-        if not math.isfinite(loss) or not math.isfinite(norm):
+        if not math.isfinite(figures.mean_loss) or not math.isfinite(norm):
             raise UserError(
-                f"update {self.progress.update}: loss {loss}, gradient norm {norm}: training has"
-                " diverged; lower schedule.peak_learning_rate or raise schedule.warmup_updates"
+                f"update {self.progress.update}: loss {figures.mean_loss}, gradient norm {norm}:"
+                " training has diverged; lower schedule.peak_learning_rate or raise"
+                " schedule.warmup_updates"
             )
-        if tracker is None:
-            return
-        update = self.progress.update
-        training = self.config.training
-        rate = learning_rate(update, self.config.schedule, training.max_updates)
-        tracker.log(
-            update,
-            {
-                "epoch": work.epoch,
-                "train/loss": loss,
-                "train/learning_rate": rate,
-                "train/gradient_norm": norm,
-                "train/target_tokens": self.progress.target_tokens,
-                "train/target_tokens_per_second": figures.target_tokens_per_second,
-                "train/share_not_padding": figures.share_not_padding,
-                "train/seconds": self.progress.seconds,
-            },
-        )
-        logger.info(
-            "update %s of %s  epoch %d  loss %.3f  rate %.2e  %s target tokens/s  padding %.1f %%"
-            "  at most %s left",
-            f"{update:,}",
-            f"{training.max_updates:,}",
-            work.epoch + 1,
-            loss,
-            rate,
-            f"{figures.target_tokens_per_second:,.0f}",
-            100 * (1 - figures.share_not_padding),
-            _duration(self._seconds_left(figures.seconds_per_update)),
-        )
-
-    def _seconds_left(self, seconds_per_update: float) -> float:
-        training = self.config.training
-        left = (training.max_updates - self.progress.update) * seconds_per_update
-        if training.max_minutes:
-            left = min(left, training.max_minutes * 60 - self.progress.seconds)
-        return left
+        if log is not None:
+            log.updates(self.progress, work, figures, norm)
 
     def _is_over(self) -> bool:
         training, progress = self.config.training, self.progress
@@ -279,22 +228,6 @@ class Trainer:
             or bool(training.max_minutes and progress.seconds >= training.max_minutes * 60)
             or bool(training.patience and progress.validations_without_best >= training.patience)
         )
-
-    def _announce(self) -> None:
-        process, transformer = self.process, self.model.transformer
-        logger.info(
-            "training %s on %s %s, %s",
-            f"{count_parameters(transformer) / 1e6:.2f} million parameters",
-            process.world_size,
-            f"{process.device.type} process{'es' if process.world_size > 1 else ''}",
-            self.precision.name,
-        )
-        if self.progress.update:
-            logger.info(
-                "continuing from update %s, epoch %d",
-                f"{self.progress.update:,}",
-                self.progress.position.epoch + 1,
-            )
 
     def _check_pairs(self, pairs: ParallelCorpus) -> None:
         batching = self.config.batching
@@ -347,9 +280,3 @@ def _precision(asked: Precision, device: torch.device) -> Precision:
         return asked
     has_bfloat16 = device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
     return Precision.bfloat16 if has_bfloat16 else Precision.float32
-
-
-def _duration(seconds: float) -> str:
-    minutes, whole_seconds = divmod(int(max(0.0, seconds)), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{whole_seconds:02d}"
