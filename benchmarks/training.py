@@ -131,7 +131,7 @@ Step = Callable[[UpdateWork], Any]
 
 
 def _ours(trainer: Trainer) -> Step:
-    return trainer._update
+    return trainer.update
 
 
 def _plain(trainer: Trainer) -> Step:

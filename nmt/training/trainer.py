@@ -102,7 +102,7 @@ class Trainer:
         if self._is_over():
             return
         for work in self.loader.updates(self.progress.position):
-            loss, gradient_norm = self._update(work)
+            loss, gradient_norm = self.update(work)
             throughput.add(work, loss)
             self.progress = replace(
                 self.progress,
@@ -137,8 +137,12 @@ class Trainer:
         is_over, is_interrupted = self.process.sum(torch.tensor(told, device=device).int()).tolist()
         return bool(is_over), bool(is_interrupted)
 
-    def _update(self, work: UpdateWork) -> tuple[Tensor, Tensor]:
-        """One optimizer step; returns this process's summed loss and the gradient's norm."""
+    def update(self, work: UpdateWork) -> tuple[Tensor, Tensor]:
+        """One optimizer step.
+
+        Returns:
+            This process's loss, summed over its target tokens, and the norm of the gradient of all.
+        """
         self.optimizer.zero_grad(set_to_none=True)
         # The loss is a sum, divided once by the tokens of the whole update. Data-parallel training
         # averages gradients over processes, so the sum over them needs the factor world_size.
