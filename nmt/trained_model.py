@@ -181,7 +181,7 @@ def _readme(config: TrainedModelConfig, num_parameters: int, scores: dict[str, A
     lines = [
         f"# Translator {direction}",
         "",
-        f"An encoder-decoder Transformer of {num_parameters / 1e6:.1f} million parameters. This"
+        f"An encoder-decoder Transformer of {num_parameters:,} parameters. This"
         " folder is all it needs; it can be moved and copied.",
         "",
         "    python -m nmt.cli.translate model=THIS_FOLDER file=TEXT",

@@ -1,6 +1,6 @@
 """BLEU, chrF and TER by sacrebleu, each with its signature and interval."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -74,8 +74,20 @@ def _with_interval(metric: Any, hypotheses: Sequence[str], references: Sequence[
     # People compare the signature of the plain score; bootstrapping would add fields of its own.
     metric.corpus_score(list(hypotheses), [list(references)])
     signature = str(metric.get_signature())
+    metric._compute_score_from_stats = _python_floats(metric._compute_score_from_stats)
     result = metric.corpus_score(list(hypotheses), [list(references)], n_bootstrap=_NUM_BOOTSTRAP)
     return Score(result.score, signature, float(result._ci))
+
+
+def _python_floats(compute: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Resamples without any match score 0.0 and others a float32: sacrebleu fails on the mixture."""
+
+    def computed(stats: Any) -> Any:
+        result = compute(stats)
+        result.score = float(result.score)
+        return result
+
+    return computed
 
 
 def _check(hypotheses: Sequence[str], references: Sequence[str]) -> None:

@@ -66,8 +66,10 @@ class CheckpointStore:
 
     def updates(self) -> list[int]:
         """Updates that have a complete checkpoint, oldest first."""
-        found = sorted(self.folder.glob("update_*")) if self.folder.is_dir() else []
-        return [int(path.name.removeprefix("update_")) for path in found]
+        names = [path.name for path in self.folder.iterdir()] if self.folder.is_dir() else []
+        numbers = [name.removeprefix("update_") for name in names if name.startswith("update_")]
+        # Not `update_0000010.bak`, nor whatever else a user may keep here.
+        return sorted(int(number) for number in numbers if number.isdecimal())
 
     def regular_updates(self) -> list[int]:
         """The last regular checkpoints, the newest among them in any case.
