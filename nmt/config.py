@@ -596,11 +596,15 @@ def load_values(path: Path) -> DictConfig:
     """
     check_readable(path)
     try:
-        values = OmegaConf.load(path)
+        text = path.read_text(encoding="utf-8")
+        values = OmegaConf.create(text)
     except Exception as error:  # PyYAML raises many kinds; all of them mean one thing here
         raise UserError(f"{path}: is not valid YAML: {error}") from None
     if not isinstance(values, DictConfig):
         raise UserError(f"{path}: holds no configuration")
+    # A stored configuration is data: it must not read the environment of whoever loads it.
+    if "${" in text:
+        raise UserError(f"{path}: holds an interpolation, ${{…}}; write the value itself")
     return values
 
 

@@ -20,7 +20,8 @@ from nmt.evaluation.evaluate import TestSet, corpus_test_set, evaluate, write_ev
 from nmt.files import read_json, read_lines
 from nmt.training.experiment import ENVIRONMENT_FILE, find_model
 
-logger = logging.getLogger(__name__)
+# Not __name__, which is __main__ when the module is the command.
+logger = logging.getLogger("nmt.cli")
 
 USAGE = """python -m nmt.cli.evaluate [test=NAME] [model=FOLDER] [key=value …]
 

@@ -22,7 +22,8 @@ from nmt.files import exclusive
 from nmt.training import distributed, experiment
 from nmt.training.signals import Interruption
 
-logger = logging.getLogger(__name__)
+# Not __name__, which is __main__ when the module is the command.
+logger = logging.getLogger("nmt.cli")
 
 _NUM_SAMPLES = 6
 

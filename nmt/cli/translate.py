@@ -25,7 +25,8 @@ from nmt.files import atomic_writer, check_readable, decode_line, iterate_lines
 from nmt.trained_model import TrainedModel, load_trained_model
 from nmt.training.experiment import find_model
 
-logger = logging.getLogger(__name__)
+# Not __name__, which is __main__ when the module is the command.
+logger = logging.getLogger("nmt.cli")
 
 USAGE = """python -m nmt.cli.translate file=FILE [model=FOLDER] [out=FILE] [key=value …]
 

@@ -109,7 +109,8 @@ def search(
         device: where the state lives; None is the CPU.
 
     Returns:
-        For each sentence up to num_best hypotheses, best first; at least one.
+        For each sentence up to num_best hypotheses, at least one: those that ended, best first,
+        then, where too few did within the longest length, live ones as they were cut off.
     """
     num_sentences, num_beams = len(limits.max_lengths), config.beam_size
     finished: list[list[Hypothesis]] = [[] for _ in range(num_sentences)]

@@ -80,7 +80,7 @@ def _with_interval(metric: Any, hypotheses: Sequence[str], references: Sequence[
 
 
 def _python_floats(compute: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Resamples without any match score 0.0 and others a float32: sacrebleu fails on the mixture."""
+    """A resample without any match scores a float, others a float32: sacrebleu fails on both."""
 
     def computed(stats: Any) -> Any:
         result = compute(stats)

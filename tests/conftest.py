@@ -1,0 +1,86 @@
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from nmt.config import Config
+from nmt.tokenizer import Tokenizer
+from nmt.trained_model import TrainedModel
+from nmt.training import distributed
+from tests import two_processes
+from tests.support import (
+    made_up_sentences,
+    reversed_digits,
+    tiny_config,
+    tiny_trained_model,
+    train_tokenizer,
+    with_batching,
+    write_corpus,
+)
+
+# The tensors are tiny: more threads would only wait for each other.
+torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session")
+def tokenizer_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A joint tokenizer of made-up words, unknown characters spelled in bytes."""
+    path = tmp_path_factory.mktemp("tokenizer") / "tokenizer.model"
+    return train_tokenizer(path, made_up_sentences(300), 400, byte_fallback=True)
+
+
+@pytest.fixture(scope="session")
+def tokenizer(tokenizer_path: Path) -> Tokenizer:
+    return Tokenizer(tokenizer_path)
+
+
+@pytest.fixture(scope="session")
+def digit_tokenizer_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("digits") / "tokenizer.model"
+    return train_tokenizer(path, [source for source, _ in reversed_digits(300, 0)], 26)
+
+
+@pytest.fixture(scope="session")
+def trained_model(tokenizer_path: Path) -> TrainedModel:
+    return tiny_trained_model(tokenizer_path)
+
+
+@pytest.fixture(scope="session")
+def digit_corpus(tmp_path_factory: pytest.TempPathFactory, digit_tokenizer_path: Path) -> Path:
+    """A prepared corpus: reverse some digits; 300 pairs, 6 for validation, a test set of 6."""
+    splits = {
+        "train": reversed_digits(300, 1),
+        "valid": reversed_digits(6, 2),
+        "test": reversed_digits(6, 3),
+    }
+    folder = tmp_path_factory.mktemp("corpora") / "digits-0123456789ab"
+    return write_corpus(folder, digit_tokenizer_path, splits)
+
+
+@dataclass(frozen=True)
+class TwoProcesses:
+    """What both processes found, rank 0 first, and what they were given."""
+
+    ranks: list[dict[str, Any]]
+    configs: dict[str, Config]
+    run: Config
+
+
+@pytest.fixture(scope="session")
+def two_processes_found(
+    tmp_path_factory: pytest.TempPathFactory, digit_corpus: Path
+) -> TwoProcesses:
+    """One launch of two gloo processes for all tests that need it: a launch takes seconds."""
+    folder = tmp_path_factory.mktemp("two_processes")
+    base = tiny_config(folder)
+    configs = {
+        "shared": replace(base, optimizer=replace(base.optimizer, max_gradient_norm=0.0)),
+        "one idle": with_batching(base, target_tokens_per_micro_batch=4096),
+    }
+    run = replace(base, run=replace(base.run, name="two"))
+    run.run_folder.mkdir(parents=True)
+    distributed.launch(2, two_processes.in_one_of_two, configs, run, digit_corpus, folder)
+    ranks = [torch.load(folder / f"rank{rank}.pt") for rank in (0, 1)]
+    return TwoProcesses(ranks, configs, run)

@@ -1,0 +1,108 @@
+"""Every preset in conf/ composes, validates and goes through YAML and back."""
+
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hydra import compose, initialize_config_dir
+from omegaconf import DictConfig
+
+from nmt.cli.compose import CONFIG_FOLDER, to_config
+from nmt.config import Config, from_mapping, load_config, save_config, to_plain
+
+GROUPS = sorted(path.name for path in CONFIG_FOLDER.iterdir() if path.is_dir())
+PRESETS = [
+    f"{group}={path.stem}"
+    for group in GROUPS
+    if group not in ("experiment", "sweep")
+    for path in sorted((CONFIG_FOLDER / group).glob("*.yaml"))
+]
+EXPERIMENTS = sorted(path.stem for path in (CONFIG_FOLDER / "experiment").glob("*.yaml"))
+SWEEPS = sorted(path.stem for path in (CONFIG_FOLDER / "sweep").glob("*.yaml"))
+
+
+def composed(*overrides: str, with_hydra: bool = False) -> DictConfig:
+    with initialize_config_dir(str(CONFIG_FOLDER), version_base="1.3"):
+        return compose("config", list(overrides), return_hydra_config=with_hydra)
+
+
+def checked(overrides: list[str], folder: Path) -> Config:
+    """The configuration, after it went through plain values and through YAML."""
+    config = to_config(composed(*overrides))
+    assert from_mapping(Config, to_plain(config), "test") == config
+    save_config(config, folder / "config.yaml")
+    assert load_config(Config, folder / "config.yaml") == config
+    return config
+
+
+def test_there_are_presets_of_every_group() -> None:
+    names = {"corpus", "tokenizer", "model", "optimizer", "schedule", "batching", "training"}
+    assert set(GROUPS) == names | {"decoding", "tracking", "experiment", "sweep"}
+    assert EXPERIMENTS
+    assert SWEEPS
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_a_preset_composes_validates_and_round_trips(preset: str, tmp_path: Path) -> None:
+    overrides = [preset]
+    if preset == "corpus=folder":
+        overrides.append("corpus.path=DIR")  # the one value that only the user knows
+    if preset == "corpus=bible":
+        overrides.append("corpus.direction=en-fr")
+    checked(overrides, tmp_path)
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_an_experiment_composes_validates_and_round_trips(name: str, tmp_path: Path) -> None:
+    config = checked([f"experiment={name}"], tmp_path)
+    # Two experiments may not share a run's folder.
+    assert config.run.name == name
+    assert config.batching.target_tokens_per_update <= 25_000
+
+
+@pytest.mark.parametrize("sweep", SWEEPS)
+def test_every_value_of_a_sweep_fits_the_default_experiment(sweep: str, tmp_path: Path) -> None:
+    chosen = ["experiment=phrasebook_en_de", f"sweep={sweep}"]
+    params = composed(*chosen, with_hydra=True).hydra.sweeper.params
+    assert params
+    for key, values in params.items():
+        found = [checked([*chosen, f"{key}={v}"], tmp_path) for v in str(values).split(",")]
+        assert len(found) > 1
+        assert all(first != second for first, second in pairwise(found))
+
+
+def test_the_command_line_wins() -> None:
+    config = to_config(composed("experiment=multi30k_en_de", "model.width=128", "decoding=greedy"))
+    assert config.model.width == 128
+    assert config.decoding.beam_size == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "width", "heads", "pieces", "dropout"),
+    [
+        ("wmt14_en_de_base", 512, 8, 37_000, 0.1),
+        ("wmt14_en_de_big", 1024, 16, 37_000, 0.3),
+        ("wmt14_en_fr_base", 512, 8, 32_000, 0.1),
+        ("wmt14_en_fr_big", 1024, 16, 32_000, 0.1),
+    ],
+)
+def test_the_papers_experiments_are_the_papers(
+    name: str, width: int, heads: int, pieces: int, dropout: float
+) -> None:
+    config = to_config(composed(f"experiment={name}"))
+    model = config.model
+    assert (model.width, model.num_heads, model.dropout) == (width, heads, dropout)
+    assert model.feed_forward_width == 4 * width
+    assert (model.num_encoder_layers, model.num_decoder_layers) == (6, 6)
+    assert config.tokenizer.vocabulary_size == pieces
+    assert config.training.label_smoothing == 0.1
+    assert (config.decoding.beam_size, config.decoding.length_penalty) == (4, 0.6)
+    peak = (width * config.schedule.warmup_updates) ** -0.5  # equation 3
+    assert config.schedule.peak_learning_rate == pytest.approx(peak, rel=0.01)
+    assert config.batching.target_tokens_per_update == 25_000
+
+
+def test_no_preset_names_anything_to_instantiate() -> None:
+    for path in CONFIG_FOLDER.rglob("*.yaml"):
+        if path.name != "config.yaml":  # the callback of Hydra itself
+            assert "_target_" not in path.read_text(encoding="utf-8")

@@ -1,0 +1,87 @@
+"""Two processes make the updates that one makes."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from nmt.config import Config
+from nmt.training.distributed import Process
+from nmt.training.experiment import run_experiment
+from tests.two_processes import measure
+
+pytestmark = pytest.mark.slow
+
+ALONE = Process(0, 1, torch.device("cpu"))
+
+
+@pytest.fixture(scope="module", params=["shared", "one idle"])
+def compared(
+    request: pytest.FixtureRequest, two_processes_found: Any, digit_corpus: Path
+) -> tuple[str, dict[str, Any], list[dict[str, Any]]]:
+    """The name of a configuration; what one process measures; what two do, rank by rank."""
+    config = two_processes_found.configs[request.param]
+    ranks = [found["updates"][request.param] for found in two_processes_found.ranks]
+    return request.param, measure(config, digit_corpus, ALONE), ranks
+
+
+def test_the_work_is_split_as_meant(compared: Any) -> None:
+    name, one, ranks = compared
+    shares = list(zip(*(rank["shares"] for rank in ranks), strict=True))
+    assert [sum(share) for share in shares] == one["shares"] == one["micro_batches"]
+    if name == "shared":
+        assert min(one["micro_batches"]) >= 4
+        assert all(abs(first - second) <= 1 for first, second in shares)
+    else:
+        assert (1, 0) in shares
+
+
+def test_the_gradient_is_the_same(compared: Any) -> None:
+    _, one, ranks = compared
+    for rank in ranks:
+        assert rank["gradient"].keys() == one["gradient"].keys()
+        for name, gradient in one["gradient"].items():
+            torch.testing.assert_close(rank["gradient"][name], gradient, rtol=1e-4, atol=1e-6)
+
+
+def test_the_loss_of_every_update_is_the_same(compared: Any) -> None:
+    """Dropout included: chance belongs to the micro-batch and not to the process."""
+    _, one, ranks = compared
+    for rank in ranks:
+        assert rank["losses"] == pytest.approx(one["losses"], rel=1e-4)
+        assert rank["norms"] == pytest.approx(one["norms"], rel=1e-3)
+
+
+def test_the_processes_keep_the_same_weights(compared: Any) -> None:
+    _, _, ranks = compared
+    for name, weight in ranks[0]["weights"].items():
+        assert torch.equal(weight, ranks[1]["weights"][name])
+
+
+def metrics(config: Config) -> list[dict[str, float]]:
+    text = (config.run_folder / "metrics.jsonl").read_text(encoding="utf-8")
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_a_whole_run_is_the_same(
+    two_processes_found: Any, digit_corpus: Path, tmp_path: Path
+) -> None:
+    two = two_processes_found.run
+    one = replace(two, run=replace(two.run, outputs=str(tmp_path)))
+    one.run_folder.mkdir(parents=True)
+    evaluations = run_experiment(one, digit_corpus)
+    assert evaluations is not None
+    first, second = metrics(one), metrics(two)
+    assert len(first) == len(second) == 12
+    for ours, theirs in zip(first, second, strict=True):
+        exact = {"update", "epoch", "train/target_tokens", "train/share_not_padding"}
+        for key in ours.keys() - {"train/seconds", "train/target_tokens_per_second"}:
+            close = pytest.approx(ours[key], rel=0 if key in exact else 1e-3)
+            assert theirs[key] == close, key
+    first_rank, second_rank = two_processes_found.ranks
+    assert first_rank["bleu"] == [pytest.approx(evaluations[0].scores.bleu.score)]
+    assert "bleu" not in second_rank  # the first process alone translates the test set
+    assert (two.run_folder / "model" / "weights.safetensors").is_file()

@@ -1,0 +1,129 @@
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nmt.config import BatchingConfig
+from nmt.data.batching import EpochPlan, eligible_pairs, plan_epoch
+
+Lengths = tuple[np.ndarray, np.ndarray]
+
+
+@st.composite
+def lengths(draw: st.DrawFn) -> Lengths:
+    """Token lengths of both sides, EOS counted; some corpora are all alike, some all different."""
+    count = draw(st.integers(0, 300))
+    longest = draw(st.integers(1, 40))
+    random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    sides = random.integers(1, longest + 1, size=(2, count), dtype=np.int32)
+    return sides[0], sides[1]
+
+
+@st.composite
+def configs(draw: st.DrawFn) -> BatchingConfig:
+    longest = draw(st.integers(5, 40)), draw(st.integers(5, 40))
+    return BatchingConfig(
+        target_tokens_per_update=draw(st.integers(1, 20_000)),
+        target_tokens_per_micro_batch=max(longest) + draw(st.integers(0, 200)),
+        max_source_length=longest[0],
+        max_target_length=longest[1],
+    )
+
+
+def planned(sides: Lengths, config: BatchingConfig, epoch: int = 0, seed: int = 1) -> EpochPlan:
+    return plan_epoch(*sides, config, seed, epoch)
+
+
+@given(lengths(), configs(), st.integers(0, 5))
+def test_every_eligible_pair_comes_exactly_once(
+    sides: Lengths, config: BatchingConfig, epoch: int
+) -> None:
+    plan = planned(sides, config, epoch)
+    seen = [int(i) for update in range(plan.num_updates) for i in plan.update(update)]
+    fits = (sides[0] <= config.max_source_length) & (sides[1] <= config.max_target_length)
+    assert sorted(seen) == np.flatnonzero(fits).tolist()
+    assert eligible_pairs(*sides, config).tolist() == np.flatnonzero(fits).tolist()
+
+
+@given(lengths(), configs())
+def test_micro_batches_split_an_update_and_none_is_over_budget(
+    sides: Lengths, config: BatchingConfig
+) -> None:
+    plan = planned(sides, config)
+    for update in range(plan.num_updates):
+        parts = plan.micro_batches(update)
+        together = np.concatenate(parts)
+        assert sorted(together) == sorted(plan.update(update))
+        assert plan.num_target_tokens(update) == sides[1][together].sum() > 0
+        padded = [len(part) * max(sides[0][part].max(), sides[1][part].max()) for part in parts]
+        assert max(padded) <= config.target_tokens_per_micro_batch
+        assert padded == sorted(padded, reverse=True)
+
+
+@given(lengths(), st.integers(10, 60))
+def test_a_pair_above_the_budget_stands_alone(sides: Lengths, budget: int) -> None:
+    """The configuration rules it out; a plan made without it still ends."""
+    config = BatchingConfig(
+        target_tokens_per_update=500, max_source_length=64, max_target_length=64
+    )
+    plan = planned(sides, config)
+    object.__setattr__(plan, "max_micro_batch_tokens", budget)
+    for update in range(plan.num_updates):
+        for part in plan.micro_batches(update):
+            padded = len(part) * max(sides[0][part].max(), sides[1][part].max())
+            assert padded <= budget or len(part) == 1
+
+
+@given(lengths(), configs(), st.integers(1, 9))
+def test_ranks_partition_the_micro_batches(
+    sides: Lengths, config: BatchingConfig, world_size: int
+) -> None:
+    """As the loader shares them out: rank r takes micro-batches r, r + world size, …"""
+    plan = planned(sides, config)
+    for update in range(plan.num_updates):
+        parts = plan.micro_batches(update)
+        shares = [parts[rank::world_size] for rank in range(world_size)]
+        seen = sorted(int(i) for share in shares for part in share for i in part)
+        assert seen == sorted(plan.update(update))
+        sizes = [len(share) for share in shares]
+        assert max(sizes) - min(sizes) <= 1
+
+
+@given(lengths(), configs(), st.integers(0, 3), st.integers(0, 3))
+def test_a_plan_is_a_pure_function(
+    sides: Lengths, config: BatchingConfig, seed: int, epoch: int
+) -> None:
+    """So a resumed epoch, planned again, is the rest of the interrupted one."""
+    first, second = (planned(sides, config, epoch, seed) for _ in range(2))
+    assert np.array_equal(first.order, second.order)
+    assert np.array_equal(first.cell_starts, second.cell_starts)
+    for update in range(first.num_updates):
+        mine, theirs = first.micro_batches(update), second.micro_batches(update)
+        assert all(np.array_equal(a, b) for a, b in zip(mine, theirs, strict=True))
+
+
+@given(lengths(), configs(), st.integers(1, 500))
+def test_the_micro_batch_budget_does_not_move_pairs_between_updates(
+    sides: Lengths, config: BatchingConfig, more: int
+) -> None:
+    other = BatchingConfig(
+        config.target_tokens_per_update,
+        config.target_tokens_per_micro_batch + more,
+        config.max_source_length,
+        config.max_target_length,
+    )
+    first, second = planned(sides, config), planned(sides, other)
+    assert first.num_updates == second.num_updates
+    for update in range(first.num_updates):
+        assert np.array_equal(first.update(update), second.update(update))
+
+
+@settings(max_examples=25)
+@given(st.integers(0, 2**32 - 1), st.integers(100, 20_000))
+def test_updates_are_about_as_large_as_asked(seed: int, target_tokens: int) -> None:
+    sides = np.random.default_rng(seed).integers(2, 40, size=(2, 6000))
+    config = BatchingConfig(target_tokens_per_update=target_tokens)
+    plan = planned((sides[0], sides[1]), config)
+    sizes = [plan.num_target_tokens(update) for update in range(plan.num_updates)]
+    # The last update takes the rest, and a cell ends only between pairs.
+    assert all(abs(size - target_tokens) <= 0.35 * target_tokens + 40 for size in sizes[:-1])
+    assert sizes[-1] <= 1.35 * target_tokens + 40

@@ -1,0 +1,185 @@
+"""What several tests build on: tiny tokenizers, models, prepared corpora and runs."""
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import sentencepiece
+import torch
+from torch import nn
+
+from nmt.config import (
+    BatchingConfig,
+    Config,
+    DecodingConfig,
+    ModelConfig,
+    OptimizerConfig,
+    Precision,
+    RunConfig,
+    ScheduleConfig,
+    TokenizerConfig,
+    TrainingConfig,
+)
+from nmt.data.corpus import MANIFEST_FILE, shard_name, write_shard
+from nmt.files import write_json, write_lines
+from nmt.model.transformer import Transformer
+from nmt.tokenizer import JOINT_FILE, Tokenizer
+from nmt.trained_model import TrainedModel, TrainedModelConfig
+
+Pairs = Sequence[tuple[str, str]]
+
+_SYLLABLES = ["ka", "lo", "mi", "ne", "pu", "ra", "so", "ti", "ve", "zu", "wä", "hö"]
+
+
+def made_up_sentences(count: int, seed: int = 0) -> list[str]:
+    """Sentences of made-up words, with capitals and punctuation."""
+    chance = random.Random(seed)
+    words = ["".join(chance.choices(_SYLLABLES, k=chance.randint(1, 3))) for _ in range(60)]
+    sentences = []
+    for _ in range(count):
+        chosen = chance.choices(words, k=chance.randint(2, 10))
+        sentences.append(" ".join(chosen).capitalize() + chance.choice(".?!"))
+    return sentences
+
+
+def reversed_digits(count: int, seed: int, longest: int = 6) -> list[tuple[str, str]]:
+    """Pairs such as ("3 1 4", "4 1 3")."""
+    chance = random.Random(seed)
+    rows = [
+        [str(chance.randrange(10)) for _ in range(chance.randint(2, longest))] for _ in "x" * count
+    ]
+    return [(" ".join(row), " ".join(reversed(row))) for row in rows]
+
+
+def train_tokenizer(
+    path: Path, sentences: Sequence[str], vocabulary_size: int, **more: Any
+) -> Path:
+    """Learn a sentencepiece model in this process and write it to `path`."""
+    with path.open("wb") as out:
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(sentences),
+            model_writer=out,
+            vocab_size=vocabulary_size,
+            hard_vocab_limit=False,
+            num_threads=1,
+            minloglevel=2,
+            **{
+                "model_type": "bpe",
+                "character_coverage": 1.0,
+                "unk_id": 0,
+                "bos_id": 1,
+                "eos_id": 2,
+                "pad_id": 3,
+                **more,
+            },
+        )
+    return path
+
+
+def tiny_model_config(**changes: Any) -> ModelConfig:
+    """Two layers a side of width 16, without dropout."""
+    values = {
+        "width": 16,
+        "num_encoder_layers": 2,
+        "num_decoder_layers": 2,
+        "num_heads": 2,
+        "feed_forward_width": 32,
+        "dropout": 0.0,
+        "max_length": 64,
+    }
+    return ModelConfig(**{**values, **changes})
+
+
+def tiny_transformer(
+    config: ModelConfig,
+    vocabulary_size: int = 23,
+    seed: int = 0,
+    dtype: torch.dtype = torch.float64,
+) -> Transformer:
+    """A model in evaluation mode whose norms and biases are random too, so that each one counts."""
+    torch.manual_seed(seed)
+    model = Transformer(config, vocabulary_size, vocabulary_size)
+    with torch.no_grad():
+        for module in model.modules():
+            if isinstance(module, nn.LayerNorm):
+                module.weight.uniform_(0.5, 1.5)
+                module.bias.uniform_(-0.5, 0.5)
+            elif isinstance(module, nn.Linear):
+                module.bias.uniform_(-0.5, 0.5)
+    return model.to(dtype).eval()
+
+
+def tiny_trained_model(
+    tokenizer: Path, max_source_length: int = 32, seed: int = 0, **model: Any
+) -> TrainedModel:
+    """Random weights, but everything that a translator needs."""
+    config = tiny_model_config(**model)
+    pieces = Tokenizer(tokenizer)
+    transformer = tiny_transformer(config, pieces.vocabulary_size, seed, torch.float32)
+    return TrainedModel(
+        TrainedModelConfig(
+            max_source_length=max_source_length,
+            model=config,
+            decoding=DecodingConfig(beam_size=3, max_length_ratio=1.0, max_length_offset=4),
+        ),
+        transformer.requires_grad_(False),
+        pieces,
+        pieces,
+    )
+
+
+def write_corpus(folder: Path, tokenizer: Path, splits: Mapping[str, Pairs]) -> Path:
+    """A prepared corpus as preparation leaves it: `train`, `valid`, and any test sets."""
+    folder.mkdir(parents=True)
+    (folder / JOINT_FILE).write_bytes(tokenizer.read_bytes())
+    pieces = Tokenizer(tokenizer)
+    sources, targets = zip(*splits["train"], strict=True)
+    ids = zip(pieces.encode(sources), pieces.encode(targets), strict=True)
+    write_shard(folder / shard_name("train", 0), ids)
+    for split in splits.keys() - {"train"}:
+        write_lines(folder / "text" / f"{split}.en", [source for source, _ in splits[split]])
+        write_lines(folder / "text" / f"{split}.de", [target for _, target in splits[split]])
+    write_json(
+        folder / MANIFEST_FILE,
+        {
+            "direction": "en-de",
+            "source_tokenizer": JOINT_FILE,
+            "target_tokenizer": JOINT_FILE,
+            "test_splits": sorted(splits.keys() - {"train", "valid"}),
+        },
+    )
+    return folder
+
+
+def tiny_config(outputs: Path, **training: Any) -> Config:
+    """A run of ten updates on a tiny model, logged at each of them."""
+    values = {
+        "max_updates": 10,
+        "validate_every": 5,
+        "log_every": 1,
+        "average_checkpoints": 2,
+        "num_threads": 1,
+        "precision": Precision.float32,
+    }
+    return Config(
+        tokenizer=TokenizerConfig(vocabulary_size=26),
+        model=tiny_model_config(dropout=0.1),
+        optimizer=OptimizerConfig(),
+        schedule=ScheduleConfig(peak_learning_rate=5e-3, warmup_updates=4),
+        batching=BatchingConfig(
+            target_tokens_per_update=160,
+            target_tokens_per_micro_batch=48,
+            max_source_length=32,
+            max_target_length=32,
+        ),
+        training=TrainingConfig(**{**values, **training}),
+        decoding=DecodingConfig(beam_size=2, max_length_ratio=1.0, max_length_offset=4),
+        run=RunConfig(name="tiny", outputs=str(outputs)),
+    )
+
+
+def with_batching(config: Config, **batching: Any) -> Config:
+    """The same experiment with other batching."""
+    return replace(config, batching=replace(config.batching, **batching))

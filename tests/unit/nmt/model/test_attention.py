@@ -1,0 +1,98 @@
+import pytest
+import torch
+
+from nmt.model.attention import (
+    KeyValueCache,
+    MultiHeadAttention,
+    causal_mask,
+    reference_attention,
+)
+from nmt.model.positions import RotaryRotation
+
+
+def attention(key_width: int = 8, value_width: int = 8, rotary: bool = False) -> MultiHeadAttention:
+    torch.manual_seed(0)
+    rotation = RotaryRotation(64, key_width) if rotary else None
+    return MultiHeadAttention(24, 3, key_width, value_width, 0.0, rotation).double()
+
+
+def some_mask() -> torch.Tensor:
+    """(2, 1, 1, 7): the second sentence has four tokens."""
+    return (torch.arange(7) < torch.tensor([[7], [4]]))[:, None, None, :]
+
+
+@pytest.mark.parametrize(("key_width", "value_width"), [(8, 8), (6, 10)])
+@pytest.mark.parametrize("rotary", [False, True])
+@pytest.mark.parametrize("kind", ["all", "mask", "causal"])
+def test_it_equals_the_reference(key_width: int, value_width: int, rotary: bool, kind: str) -> None:
+    layer = attention(key_width, value_width, rotary)
+    hidden = torch.randn(2, 7, 24, dtype=torch.float64)
+    mask = {"all": None, "mask": some_mask(), "causal": causal_mask(7)}[kind]
+    if kind == "causal":
+        output = layer(hidden, hidden, is_causal=True)
+    else:
+        output = layer(hidden, hidden, mask)
+    query = layer.project_query(hidden, first=0)
+    key, value = layer.project_memory(hidden, first=0)
+    assert key.shape == (2, 3, 7, key_width)
+    assert value.shape == (2, 3, 7, value_width)
+    heads, weights = reference_attention(query, key, value, mask)
+    expected = layer.output(heads.transpose(1, 2).reshape(2, 7, 3 * value_width))
+    torch.testing.assert_close(output, expected)
+    torch.testing.assert_close(weights, layer.weights(hidden, hidden, mask))
+
+
+def test_weights_are_a_distribution_over_what_may_be_attended_to() -> None:
+    hidden = torch.randn(2, 7, 24, dtype=torch.float64)
+    weights = attention().weights(hidden, hidden, some_mask())
+    torch.testing.assert_close(weights.sum(dim=-1), torch.ones(2, 3, 7, dtype=torch.float64))
+    assert (weights[1, :, :, 4:] == 0).all()
+    assert (weights[1, :, :, :4] > 0).all()
+
+
+def test_the_causal_mask_is_the_lower_triangle() -> None:
+    expected = [[True, False, False], [True, True, False], [True, True, True]]
+    assert causal_mask(3).tolist() == expected
+
+
+def test_the_scale_is_the_root_of_the_key_width() -> None:
+    query, key = (
+        torch.tensor([[[[3.0, 0, 0, 0]]]]),
+        torch.tensor([[[[2.0, 0, 0, 0], [0.0, 0, 0, 0]]]]),
+    )
+    _, weights = reference_attention(query, key, torch.zeros(1, 1, 2, 4))
+    torch.testing.assert_close(weights.flatten(), torch.tensor([3.0, 0.0]).softmax(dim=0))
+
+
+def test_attention_dropout_falls_in_training_only() -> None:
+    layer = MultiHeadAttention(24, 3, 8, 8, 0.5)
+    hidden = torch.randn(2, 7, 24)
+    layer.eval()
+    assert torch.equal(layer(hidden, hidden), layer(hidden, hidden))
+    layer.train()
+    assert not torch.equal(layer(hidden, hidden), layer(hidden, hidden))
+
+
+def filled_cache(num_positions: int) -> KeyValueCache:
+    cache = KeyValueCache(torch.full((4, 1, 2, 3), torch.nan), torch.full((4, 1, 2, 5), torch.nan))
+    for position in range(num_positions):
+        numbers = torch.arange(4.0)[:, None, None, None] + 10 * position
+        keys, values = cache.append(numbers.expand(4, 1, 1, 3), numbers.expand(4, 1, 1, 5))
+        assert keys.shape == (4, 1, position + 1, 3)
+        assert values.shape == (4, 1, position + 1, 5)
+    return cache
+
+
+def test_a_cache_grows_and_keeps_what_it_holds() -> None:
+    cache = filled_cache(7)
+    assert cache.length == 7
+    assert cache.keys[2, 0, :7, 0].tolist() == [2, 12, 22, 32, 42, 52, 62]
+    assert cache.values[2, 0, :7, 4].tolist() == [2, 12, 22, 32, 42, 52, 62]
+
+
+@pytest.mark.parametrize("rows", [[3, 3, 0, 1], [1, 2], [0, 1, 2, 3]])
+def test_a_cache_keeps_the_rows_asked_for(rows: list[int]) -> None:
+    cache = filled_cache(3)
+    cache.reorder(torch.tensor(rows))
+    for tensor in (cache.keys, cache.values):
+        assert tensor[:, 0, :3, 0].tolist() == [[row, row + 10, row + 20] for row in rows]

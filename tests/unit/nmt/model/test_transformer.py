@@ -1,0 +1,304 @@
+import math
+import warnings
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from nmt.config import Activation, ModelConfig, NormPlacement, Positions, TiedEmbeddings
+from nmt.model.attention import MultiHeadAttention
+from nmt.model.layers import DecoderLayer, EncoderLayer
+from nmt.model.positions import sinusoidal_table
+from nmt.model.transformer import Transformer, count_parameters
+from tests.support import tiny_model_config, tiny_transformer
+
+VOCABULARY = 23
+PAD = 0
+
+VARIANTS: dict[str, dict[str, Any]] = {
+    **{
+        f"{positions.name}-{norm.name}": {"positions": positions, "norm": norm}
+        for positions in Positions
+        for norm in NormPlacement
+    },
+    "widths": {"key_width": 6, "value_width": 10},
+    "widths-rotary-pre": {
+        "key_width": 6,
+        "value_width": 10,
+        "positions": Positions.rotary,
+        "norm": NormPlacement.pre,
+    },
+    "gelu-untied": {"activation": Activation.gelu, "tied_embeddings": TiedEmbeddings.none},
+}
+variants = pytest.mark.parametrize("variant", VARIANTS.values(), ids=VARIANTS.keys())
+
+
+def model_of(variant: dict[str, Any]) -> Transformer:
+    return tiny_transformer(tiny_model_config(**variant), VOCABULARY)
+
+
+def random_ids(*shape: int, seed: int = 1) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randint(1, VOCABULARY, shape, generator=generator)
+
+
+def mask_of(lengths: list[int]) -> Tensor:
+    return torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
+
+
+@variants
+@torch.no_grad()
+def test_stepping_with_a_cache_equals_decoding_at_once(variant: dict[str, Any]) -> None:
+    model = model_of(variant)
+    length = 40  # more than the cache's first capacity
+    source_mask = mask_of([7, 4, 6])
+    memory = model.encode(random_ids(3, 7), source_mask)
+    target = random_ids(3, length, seed=2)
+    expected = model.project(model.decode(target, memory, source_mask))
+    state = model.start(memory, source_mask)
+    for position in range(length):
+        assert state.position == position
+        logits, state = model.step(target[:, position], state)
+        torch.testing.assert_close(logits, expected[:, position])
+
+
+@variants
+@torch.no_grad()
+def test_reordered_rows_go_on_as_their_own_prefix(variant: dict[str, Any]) -> None:
+    """Beams are exchanged inside their sentence, and a sentence leaves, as in beam search."""
+    model = model_of(variant)
+    num_beams = 2
+    source, source_mask = random_ids(3, 7), mask_of([7, 4, 6])
+    memory = model.encode(source, source_mask)
+    prefixes = random_ids(6, 3, seed=3)
+    state = model.start(memory, source_mask, num_beams)
+    for position in range(3):
+        _, state = model.step(prefixes[:, position], state)
+    rows, sentences = torch.tensor([1, 1, 5, 4]), torch.tensor([0, 0, 2, 2])
+    tokens = random_ids(4, seed=4)
+    logits, _ = model.step(tokens, state.reorder(rows))
+    target = torch.cat((prefixes[rows], tokens[:, None]), dim=1)
+    hidden = model.decode(target, memory[sentences], source_mask[sentences])
+    torch.testing.assert_close(logits, model.project(hidden[:, -1]))
+
+
+@variants
+@torch.no_grad()
+def test_padding_changes_nothing(variant: dict[str, Any]) -> None:
+    model = model_of(variant)
+    source, target = random_ids(1, 5), random_ids(1, 6, seed=2)
+    alone = model(source, mask_of([5]), target)
+    longer = torch.cat((source, torch.full((1, 4), PAD)), dim=1)
+    batch = torch.cat((longer, random_ids(1, 9, seed=5)))
+    targets = torch.cat((F.pad(target, (0, 3), value=PAD), random_ids(1, 9, seed=6)))
+    together = model(batch, mask_of([5, 9]), targets)
+    torch.testing.assert_close(together[:1, :6], alone)
+
+
+@variants
+@torch.no_grad()
+def test_a_target_token_changes_no_earlier_position(variant: dict[str, Any]) -> None:
+    model = model_of(variant)
+    source, source_mask, target = random_ids(2, 5), mask_of([5, 5]), random_ids(2, 8, seed=2)
+    before = model(source, source_mask, target)
+    changed = target.clone()
+    changed[:, 4] = (changed[:, 4] % (VOCABULARY - 1)) + 1
+    after = model(source, source_mask, changed)
+    assert torch.equal(before[:, :4], after[:, :4])
+    difference = (before[:, 4:] - after[:, 4:]).abs().amax(dim=-1)
+    assert (difference > 1e-6).all()
+
+
+@variants
+@torch.no_grad()
+def test_every_source_token_reaches_every_target_position(variant: dict[str, Any]) -> None:
+    model = model_of(variant)
+    source, source_mask, target = random_ids(1, 5), mask_of([5]), random_ids(1, 4, seed=2)
+    before = model(source, source_mask, target)
+    for place in range(5):
+        changed = source.clone()
+        changed[0, place] = (changed[0, place] % (VOCABULARY - 1)) + 1
+        difference = (model(changed, source_mask, target) - before).abs().amax(dim=-1)
+        assert (difference > 1e-6).all()
+
+
+@pytest.mark.parametrize("positions", list(Positions))
+@torch.no_grad()
+def test_the_order_of_the_source_matters(positions: Positions) -> None:
+    model = model_of({"positions": positions})
+    source, mask, target = torch.tensor([[3, 4, 5, 6]]), mask_of([4]), random_ids(1, 3)
+    there, back = model(source, mask, target), model(source.flip(1), mask, target)
+    assert not torch.allclose(there, back)
+
+
+@variants
+@torch.no_grad()
+def test_attention_maps_are_distributions_over_what_is_real(variant: dict[str, Any]) -> None:
+    model = model_of(variant)
+    source, source_mask, target = random_ids(2, 6), mask_of([6, 3]), random_ids(2, 5, seed=2)
+    maps = model.attention_maps(source, source_mask, target)
+    shapes = {"encoder": (2, 2, 6, 6), "decoder": (2, 2, 5, 5), "cross": (2, 2, 5, 6)}
+    for name, shape in shapes.items():
+        assert len(maps[name]) == 2
+        for layer in maps[name]:
+            assert layer.shape == shape
+            torch.testing.assert_close(layer.sum(dim=-1), torch.ones(shape[:3], dtype=layer.dtype))
+    for layer in (*maps["encoder"], *maps["cross"]):
+        assert (layer[1, :, :, 3:] == 0).all()
+    for layer in maps["decoder"]:
+        assert (layer.triu(diagonal=1) == 0).all()
+
+
+@variants
+@torch.no_grad()
+def test_attention_maps_are_the_weights_that_decoding_uses(variant: dict[str, Any]) -> None:
+    """The last layer's cross-attention, computed again from what goes into it."""
+    model = model_of(variant)
+    source, source_mask, target = random_ids(2, 6), mask_of([6, 3]), random_ids(2, 5, seed=2)
+    seen: list[Tensor] = []
+
+    def keep(layer: MultiHeadAttention, given: tuple[Tensor, ...]) -> None:
+        queries, memory, mask = given
+        seen.append(layer.weights(queries, memory, mask))
+
+    last = model.decoder[-1]
+    assert isinstance(last, DecoderLayer)
+    handle = last.cross_attention.register_forward_pre_hook(keep)  # type: ignore[arg-type]
+    model(source, source_mask, target)
+    handle.remove()
+    torch.testing.assert_close(
+        model.attention_maps(source, source_mask, target)["cross"][-1], seen[0]
+    )
+
+
+def copy_attention(ours: MultiHeadAttention, theirs: nn.MultiheadAttention) -> None:
+    parts = (ours.query, ours.key, ours.value)
+    theirs.in_proj_weight.copy_(torch.cat([part.weight for part in parts]))
+    theirs.in_proj_bias.copy_(torch.cat([part.bias for part in parts]))
+    theirs.out_proj.load_state_dict(ours.output.state_dict())
+
+
+def blank_copy(config: ModelConfig) -> nn.Transformer:
+    return nn.Transformer(
+        config.width,
+        config.num_heads,
+        config.num_encoder_layers,
+        config.num_decoder_layers,
+        config.feed_forward_width,
+        dropout=0.0,
+        batch_first=True,
+        norm_first=config.norm is NormPlacement.pre,
+        dtype=torch.float64,
+    )
+
+
+def copy_of(model: Transformer, config: ModelConfig) -> nn.Transformer:
+    """torch's Transformer with the weights of ours."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # torch's, on a fast path we do not take
+        theirs = blank_copy(config)
+    if config.norm is NormPlacement.pre:
+        theirs.encoder.norm.load_state_dict(model.encoder_norm.state_dict())
+        theirs.decoder.norm.load_state_dict(model.decoder_norm.state_dict())
+    else:
+        # torch ends a post-norm stack with one more norm, which the paper does not have.
+        theirs.encoder.norm = theirs.decoder.norm = None
+    for ours, copy in zip(model.encoder, theirs.encoder.layers, strict=True):
+        assert isinstance(ours, EncoderLayer)
+        copy_attention(ours.self_attention, copy.self_attn)
+        copy.norm1.load_state_dict(ours.self_attention_residual.norm.state_dict())
+        copy.norm2.load_state_dict(ours.feed_forward_residual.norm.state_dict())
+        copy.linear1.load_state_dict(ours.feed_forward.inner.state_dict())
+        copy.linear2.load_state_dict(ours.feed_forward.outer.state_dict())
+    for ours, copy in zip(model.decoder, theirs.decoder.layers, strict=True):
+        assert isinstance(ours, DecoderLayer)
+        copy_attention(ours.self_attention, copy.self_attn)
+        copy_attention(ours.cross_attention, copy.multihead_attn)
+        copy.norm1.load_state_dict(ours.self_attention_residual.norm.state_dict())
+        copy.norm2.load_state_dict(ours.cross_attention_residual.norm.state_dict())
+        copy.norm3.load_state_dict(ours.feed_forward_residual.norm.state_dict())
+        copy.linear1.load_state_dict(ours.feed_forward.inner.state_dict())
+        copy.linear2.load_state_dict(ours.feed_forward.outer.state_dict())
+    return theirs
+
+
+@pytest.mark.parametrize("norm", list(NormPlacement))
+@torch.no_grad()
+def test_it_equals_the_transformer_of_torch(norm: NormPlacement) -> None:
+    config = tiny_model_config(norm=norm)
+    model = tiny_transformer(config, VOCABULARY)
+    theirs = copy_of(model, config)
+    source, source_mask, target = random_ids(3, 7), mask_of([7, 4, 6]), random_ids(3, 5, seed=2)
+
+    def embedded(ids: Tensor) -> Tensor:
+        # Section 3.4's factor and section 3.5's table, written out.
+        table = sinusoidal_table(ids.size(1), config.width).double()
+        return model.source_embedding.weight[ids] * math.sqrt(config.width) + table
+
+    causal = nn.Transformer.generate_square_subsequent_mask(5, dtype=torch.float64)
+    expected = theirs(
+        embedded(source),
+        embedded(target),
+        tgt_mask=causal,
+        src_key_padding_mask=~source_mask,
+        memory_key_padding_mask=~source_mask,
+    )
+    torch.testing.assert_close(model(source, source_mask, target), expected)
+
+
+def papers_model(width: int, num_heads: int, feed_forward_width: int) -> Transformer:
+    config = ModelConfig(
+        width=width, num_heads=num_heads, feed_forward_width=feed_forward_width, max_length=512
+    )
+    with torch.device("meta"):
+        return Transformer(config, 37_000, 37_000)
+
+
+def test_base_has_the_papers_65_million_parameters() -> None:
+    # 63,082,496: the paper's table rounds to 65 million; its 37,000 pieces are approximate too.
+    count = count_parameters(papers_model(512, 8, 2048))
+    assert count == 63_082_496
+    assert abs(count - 65e6) / 65e6 < 0.04
+
+
+def test_big_has_the_papers_213_million_parameters() -> None:
+    count = count_parameters(papers_model(1024, 16, 4096))
+    assert count == 214_245_376
+    assert abs(count - 213e6) / 213e6 < 0.04
+
+
+@pytest.mark.parametrize(
+    ("tied", "num_matrices"),
+    [(TiedEmbeddings.three_way, 1), (TiedEmbeddings.target, 2), (TiedEmbeddings.none, 3)],
+)
+def test_tied_matrices_are_one(tied: TiedEmbeddings, num_matrices: int) -> None:
+    model = model_of({"tied_embeddings": tied})
+    matrices = (model.source_embedding.weight, model.target_embedding.weight, model.output_weight)
+    assert len({id(matrix) for matrix in matrices}) == num_matrices
+    none = model_of({"tied_embeddings": TiedEmbeddings.three_way})
+    extra = (num_matrices - 1) * VOCABULARY * 16
+    assert count_parameters(model) == count_parameters(none) + extra
+
+
+def test_source_and_target_may_have_vocabularies_of_their_own() -> None:
+    config = tiny_model_config(tied_embeddings=TiedEmbeddings.target)
+    model = Transformer(config, 11, 13)
+    hidden = model(torch.tensor([[10]]), mask_of([1]), torch.tensor([[12, 3]]))
+    assert model.project(hidden).shape == (1, 2, 13)
+
+
+def test_dropout_falls_in_training_only() -> None:
+    model = tiny_transformer(tiny_model_config(dropout=0.3), VOCABULARY)
+    inputs = random_ids(2, 5), mask_of([5, 5]), random_ids(2, 4)
+    assert torch.equal(model(*inputs), model(*inputs))
+    model.train()
+    assert not torch.equal(model(*inputs), model(*inputs))
+
+
+def test_embeddings_enter_at_the_size_of_the_positions() -> None:
+    torch.manual_seed(0)
+    model = Transformer(tiny_model_config(width=64), 500, 500)
+    assert float(model.source_embedding.weight.detach().std()) == pytest.approx(64**-0.5, rel=0.05)
+    assert all(not p.any() for n, p in model.named_parameters() if ".query.bias" in n)

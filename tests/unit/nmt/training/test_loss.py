@@ -1,0 +1,107 @@
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from nmt.data.batch import Batch, SpecialIds, collate
+from nmt.training import loss as loss_module
+from nmt.training.loss import SummedLoss, smoothed_cross_entropy, token_loss
+from tests.support import tiny_model_config, tiny_transformer
+
+VOCABULARY = 23
+SPECIAL = SpecialIds(pad_id=0, bos_id=1, eos_id=2)
+PAIRS = [([5, 6, 7], [8, 9]), ([5], [10, 11, 12, 13]), ([9, 9, 9, 9], [4]), ([3, 4], [])]
+
+
+def inputs(rows: int = 600) -> tuple[Tensor, Tensor, Tensor]:
+    """Rows enough for several chunks."""
+    torch.manual_seed(0)
+    hidden = torch.randn(rows, 8, dtype=torch.float64, requires_grad=True)
+    weight = torch.randn(VOCABULARY, 8, dtype=torch.float64, requires_grad=True)
+    return hidden, weight, torch.randint(0, VOCABULARY, (rows,))
+
+
+def written_out(hidden: Tensor, weight: Tensor, tokens: Tensor, eps: float) -> Tensor:
+    """Cross-entropy with (1 - eps) on the right token and eps spread evenly over all V."""
+    log_probs = (hidden @ weight.T).log_softmax(dim=1)
+    wanted = torch.full_like(log_probs, eps / VOCABULARY)
+    wanted[torch.arange(len(tokens)), tokens] += 1 - eps
+    return -(wanted * log_probs).sum()
+
+
+@pytest.mark.parametrize("eps", [0.0, 0.1, 0.6])
+@pytest.mark.parametrize("chunked", [True, False])
+def test_it_is_the_formula_written_out_and_so_is_its_gradient(
+    eps: float, chunked: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not chunked:
+        monkeypatch.setattr(loss_module, "_CHUNKS", None)
+    hidden, weight, tokens = inputs()
+    precision = {"rtol": 1e-9, "atol": 1e-9} if chunked else {"rtol": 1e-5, "atol": 1e-4}
+    expected = written_out(hidden, weight, tokens, eps)
+    gradients = torch.autograd.grad(expected, (hidden, weight))
+    found = smoothed_cross_entropy(hidden, weight, tokens, eps)
+    torch.testing.assert_close(found.double(), expected, **precision)
+    for ours, theirs in zip(torch.autograd.grad(found, (hidden, weight)), gradients, strict=True):
+        torch.testing.assert_close(ours, theirs, **precision)
+
+
+def test_under_autocast_the_logits_are_summed_in_float32() -> None:
+    hidden, weight, tokens = (tensor.detach() for tensor in inputs())
+    hidden, weight = hidden.float(), weight.float()
+    with torch.autocast("cpu", torch.bfloat16):
+        found = smoothed_cross_entropy(hidden, weight, tokens, 0.1)
+    assert found.dtype == torch.float32
+    torch.testing.assert_close(found, written_out(hidden, weight, tokens, 0.1), rtol=0.01, atol=0.1)
+
+
+def objective(eps: float = 0.1) -> SummedLoss:
+    return SummedLoss(tiny_transformer(tiny_model_config(), VOCABULARY), eps)
+
+
+def batch_of(pairs: list[tuple[list[int], list[int]]]) -> Batch:
+    return collate(pairs, SPECIAL, SPECIAL)
+
+
+def test_the_sum_does_not_depend_on_how_pairs_are_split() -> None:
+    """Padding adds nothing, so micro-batches add up."""
+    module = objective()
+    whole = module(batch_of(PAIRS))
+    parts = sum(module(batch_of([pair])) for pair in PAIRS)
+    torch.testing.assert_close(whole, parts)
+    halves = module(batch_of(PAIRS[:2])) + module(batch_of(PAIRS[2:]))
+    torch.testing.assert_close(whole, halves)
+
+
+def test_the_objective_is_the_loss_of_the_models_logits() -> None:
+    module = objective()
+    batch = batch_of(PAIRS)
+    model = module.transformer
+    logits = model.project(model(batch.source, batch.source_mask, batch.target_input))
+    real = batch.target_mask
+    eye = torch.eye(VOCABULARY, dtype=torch.float64)
+    expected = written_out(logits[real], eye, batch.target_output[real], 0.1)
+    torch.testing.assert_close(module(batch), expected)
+
+
+def test_the_validation_loss_has_neither_smoothing_nor_dropout() -> None:
+    model = tiny_transformer(tiny_model_config(dropout=0.5), VOCABULARY).train()
+    batches = [batch_of(PAIRS[:3]), batch_of(PAIRS[3:])]
+    found = token_loss(model, batches)
+    assert model.training
+    model.eval()
+    expected = sum(float(SummedLoss(model, 0.0)(batch).detach()) for batch in batches)
+    assert found.total == pytest.approx(expected)
+    assert found.num_tokens == 3 + 5 + 2 + 1
+    assert found.mean == pytest.approx(expected / 11)
+
+
+def test_a_model_that_knows_nothing_loses_the_logarithm_of_the_vocabulary() -> None:
+    model = tiny_transformer(tiny_model_config(), VOCABULARY)
+    with torch.no_grad():
+        model.output_weight.zero_()
+    assert token_loss(model, [batch_of(PAIRS)]).mean == pytest.approx(math.log(VOCABULARY))
+    assert float(SummedLoss(model, 0.1)(batch_of(PAIRS)).detach()) == pytest.approx(
+        11 * math.log(VOCABULARY)
+    )

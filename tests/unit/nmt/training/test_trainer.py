@@ -1,0 +1,270 @@
+import json
+import logging
+import math
+import os
+import signal
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from nmt.config import BatchingConfig, Config, Precision, ValidationMetric
+from nmt.data.corpus import PreparedCorpus
+from nmt.data.loader import Position, UpdateWork
+from nmt.errors import UserError
+from nmt.training import trainer as trainer_module
+from nmt.training.distributed import Process
+from nmt.training.schedule import learning_rate
+from nmt.training.signals import Interruption
+from nmt.training.trainer import Trainer, new_model
+from nmt.training.validation import ValidationResult
+from tests.support import tiny_config, tiny_model_config, with_batching
+
+ALONE = Process(0, 1, torch.device("cpu"))
+
+
+def trainer_of(config: Config, corpus: Path) -> Trainer:
+    config.run_folder.mkdir(parents=True, exist_ok=True)
+    return Trainer(config, PreparedCorpus(corpus), ALONE)
+
+
+def first_work(trainer: Trainer) -> UpdateWork:
+    return next(trainer.loader.updates(Position()))
+
+
+def records(config: Config, key: str) -> list[dict[str, Any]]:
+    text = (config.run_folder / "metrics.jsonl").read_text(encoding="utf-8")
+    return [record for record in map(json.loads, text.splitlines()) if key in record]
+
+
+def gradients(trainer: Trainer) -> dict[str, torch.Tensor]:
+    """The gradient that the first update steps along."""
+    trainer.model.transformer.train()
+    trainer.update(first_work(trainer))
+    named = trainer.model.transformer.named_parameters()
+    return {name: parameter.grad for name, parameter in named if parameter.grad is not None}
+
+
+def without_chance(config: Config) -> Config:
+    return replace(
+        config,
+        model=tiny_model_config(),
+        optimizer=replace(config.optimizer, max_gradient_norm=0.0),
+    )
+
+
+def test_accumulated_micro_batches_have_the_gradient_of_one(
+    digit_corpus: Path, tmp_path: Path
+) -> None:
+    config = without_chance(tiny_config(tmp_path))
+    many = trainer_of(config, digit_corpus)
+    one = trainer_of(with_batching(config, target_tokens_per_micro_batch=4096), digit_corpus)
+    assert first_work(many).num_micro_batches >= 4
+    assert first_work(one).num_micro_batches == 1
+    whole, parts = gradients(one), gradients(many)
+    assert whole.keys() == parts.keys()
+    for name, gradient in whole.items():
+        torch.testing.assert_close(parts[name], gradient, rtol=1e-4, atol=1e-6)
+
+
+def test_the_gradient_is_that_of_the_mean_over_target_tokens(
+    digit_corpus: Path, tmp_path: Path
+) -> None:
+    config = without_chance(tiny_config(tmp_path))
+    trainer = trainer_of(config, digit_corpus)
+    work = first_work(trainer)
+    fresh = new_model(config, PreparedCorpus(digit_corpus), ALONE.device).transformer
+    total = torch.zeros(())
+    for part in work.micro_batches:
+        batch = part.batch
+        logits = fresh.project(fresh(batch.source, batch.source_mask, batch.target_input))
+        total = total + torch.nn.functional.cross_entropy(
+            logits[batch.target_mask],
+            batch.target_output[batch.target_mask],
+            reduction="sum",
+            label_smoothing=config.training.label_smoothing,
+        )
+    (total / work.num_target_tokens).backward()
+    found = gradients(trainer)
+    for name, parameter in fresh.named_parameters():
+        assert parameter.grad is not None
+        torch.testing.assert_close(found[name], parameter.grad, rtol=1e-4, atol=1e-6)
+
+
+def test_the_gradient_is_clipped_as_a_whole(digit_corpus: Path, tmp_path: Path) -> None:
+    config = without_chance(tiny_config(tmp_path))
+    config = replace(config, optimizer=replace(config.optimizer, max_gradient_norm=0.01))
+    found = gradients(trainer_of(config, digit_corpus))
+    norm = math.sqrt(sum(float(gradient.square().sum()) for gradient in found.values()))
+    assert norm == pytest.approx(0.01, rel=1e-3)
+
+
+def test_ten_updates_are_logged_validated_and_saved(digit_corpus: Path, tmp_path: Path) -> None:
+    config = tiny_config(tmp_path)
+    progress = trainer_of(config, digit_corpus).run()
+    assert progress.update == 10
+    train, valid = records(config, "train/loss"), records(config, "valid/loss")
+    assert [record["update"] for record in train] == list(range(1, 11))
+    assert [record["update"] for record in valid] == [5, 10]
+    for record in train:
+        rate = learning_rate(record["update"], config.schedule, 10)
+        assert record["train/learning_rate"] == rate
+        assert 0 < record["train/share_not_padding"] <= 1
+    assert train[-1]["train/target_tokens"] == progress.target_tokens
+    assert train[-1]["train/loss"] < train[0]["train/loss"]
+    checkpoints = sorted(path.name for path in (config.run_folder / "checkpoints").iterdir())
+    assert checkpoints == ["update_0000005", "update_0000010"]
+    assert progress.best_update in (5, 10)
+
+
+def test_a_finished_run_makes_no_further_update(digit_corpus: Path, tmp_path: Path) -> None:
+    config = tiny_config(tmp_path, max_updates=3, validate_every=3)
+    first = trainer_of(config, digit_corpus).run()
+    before = (config.run_folder / "metrics.jsonl").read_bytes()
+    assert trainer_of(config, digit_corpus).run() == first
+    assert (config.run_folder / "metrics.jsonl").read_bytes() == before
+
+
+def fixed_validation(monkeypatch: pytest.MonkeyPatch, bleus: list[float]) -> None:
+    results = iter(ValidationResult(1.0, bleu, []) for bleu in bleus)
+    monkeypatch.setattr(trainer_module.Validator, "validate", lambda _: next(results))
+
+
+def test_patience_ends_training(
+    digit_corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fixed_validation(monkeypatch, [5.0, 7.0, 6.0, 7.0, 9.0])
+    config = tiny_config(tmp_path, max_updates=20, validate_every=2, patience=2)
+    progress = trainer_of(config, digit_corpus).run()
+    assert (progress.update, progress.best_update, progress.best_metric) == (8, 4, 7.0)
+    kept = {path.name for path in (config.run_folder / "checkpoints").iterdir()}
+    assert kept == {"update_0000004", "update_0000006", "update_0000008"}
+
+
+def test_validation_loss_can_choose_the_best(
+    digit_corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    losses = iter([3.0, 2.0, 2.5])
+    monkeypatch.setattr(
+        trainer_module.Validator, "validate", lambda _: ValidationResult(next(losses), 0.0, [])
+    )
+    config = tiny_config(
+        tmp_path, max_updates=3, validate_every=1, validation_metric=ValidationMetric.loss
+    )
+    progress = trainer_of(config, digit_corpus).run()
+    assert (progress.best_update, progress.best_metric) == (2, -2.0)
+
+
+def test_time_ends_training(
+    digit_corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A clock that moves a second an update; validation and a checkpoint come all the same."""
+    fixed_validation(monkeypatch, [1.0])
+    config = tiny_config(tmp_path, max_updates=1000, validate_every=500, max_minutes=0.1)
+    trainer = trainer_of(config, digit_corpus)
+    seconds = iter(range(1_000_000))
+    monkeypatch.setattr(trainer_module.time, "monotonic", lambda: float(next(seconds)))
+    progress = trainer.run()
+    assert progress.update < 10
+    assert progress.best_update == progress.update
+    assert (config.run_folder / "checkpoints" / f"update_{progress.update:07d}").is_dir()
+
+
+def test_a_signal_ends_after_the_update_and_saves_it(
+    digit_corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = tiny_config(tmp_path)
+    trainer = trainer_of(config, digit_corpus)
+    update = Trainer.update
+
+    def interrupted(self: Trainer, work: UpdateWork) -> Any:
+        if self.progress.update == 2:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return update(self, work)
+
+    monkeypatch.setattr(Trainer, "update", interrupted)
+    handler = signal.getsignal(signal.SIGTERM)
+    with pytest.raises(Interruption) as interruption:
+        trainer.run()
+    assert interruption.value.exit_status == 128 + signal.SIGTERM
+    assert signal.getsignal(signal.SIGTERM) is handler
+    assert trainer.store.updates() == [3]
+    monkeypatch.setattr(Trainer, "update", update)
+    assert trainer_of(config, digit_corpus).run().update == 10
+
+
+def test_divergence_is_told_with_the_mend(
+    digit_corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trainer = trainer_of(tiny_config(tmp_path), digit_corpus)
+    with torch.no_grad():
+        next(trainer.model.transformer.parameters()).fill_(math.nan)
+    with pytest.raises(UserError, match=r"update 1: loss nan.*schedule\.peak_learning_rate"):
+        trainer.run()
+    assert trainer.store.updates() == []
+
+
+def test_chance_is_that_of_the_place_and_not_of_the_past(
+    digit_corpus: Path, tmp_path: Path
+) -> None:
+    """Dropout of an update is the same whatever was drawn before it."""
+    config = tiny_config(tmp_path)
+    found = []
+    for seed in (1, 2):
+        trainer = trainer_of(config, digit_corpus)
+        torch.manual_seed(seed)
+        found.append(gradients(trainer))
+    assert all(torch.equal(found[0][name], found[1][name]) for name in found[0])
+
+
+def test_micro_batches_have_chances_of_their_own(digit_corpus: Path, tmp_path: Path) -> None:
+    trainer = trainer_of(tiny_config(tmp_path), digit_corpus)
+    drawn = []
+    for work in islice(trainer.loader.updates(Position()), 3):
+        for _ in trainer._micro_batches(work):
+            drawn.append(float(torch.rand(())))
+    assert len(set(drawn)) == len(drawn) > 6
+
+
+def test_weights_come_from_the_seed_alone(digit_corpus: Path, tmp_path: Path) -> None:
+    corpus = PreparedCorpus(digit_corpus)
+    weights = []
+    for seed in (1, 1, 2):
+        torch.rand(3)
+        model = new_model(tiny_config(tmp_path, seed=seed), corpus, ALONE.device)
+        weights.append(model.transformer.output_weight.detach())
+    assert torch.equal(weights[0], weights[1])
+    assert not torch.equal(weights[0], weights[2])
+
+
+def test_pairs_that_are_all_over_long_are_refused(digit_corpus: Path, tmp_path: Path) -> None:
+    config = replace(
+        tiny_config(tmp_path), batching=BatchingConfig(max_source_length=2, max_target_length=2)
+    )
+    with pytest.raises(UserError, match=r"none of the 300 training pairs fits in batching\.max_so"):
+        trainer_of(config, digit_corpus)
+
+
+def test_pairs_left_out_are_counted(
+    digit_corpus: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(logging.getLogger("nmt"), "propagate", True)
+    config = with_batching(tiny_config(tmp_path), max_source_length=5)
+    trainer = trainer_of(config, digit_corpus)
+    left_out = int((trainer.train_pairs.source_lengths > 5).sum())
+    assert 0 < left_out < 300
+    with caplog.at_level(logging.INFO, logger="nmt"):
+        trainer_of(config, digit_corpus)
+    assert f"{left_out} of 300 pairs are longer" in caplog.text
+
+
+def test_bfloat16_trains_and_keeps_weights_in_float32(digit_corpus: Path, tmp_path: Path) -> None:
+    config = tiny_config(tmp_path, max_updates=4, validate_every=4, precision=Precision.bfloat16)
+    trainer = trainer_of(config, digit_corpus)
+    trainer.run()
+    losses = [record["train/loss"] for record in records(config, "train/loss")]
+    assert all(math.isfinite(loss) for loss in losses)
+    assert trainer.model.transformer.output_weight.dtype == torch.float32
