@@ -12,7 +12,9 @@ from nmt.config import BatchingConfig
 
 # An update is made of cells: pairs of like length, about this many target tokens each (one smaller
 # cell when the update is smaller). Cells are drawn at random, so a large update mixes lengths.
-_CELL_TOKENS = 4096
+_MAX_CELL_TOKENS = 4096
+# A small corpus has smaller cells, as its few pairs of one length would not fill large ones.
+_MIN_CELL_TOKENS = 512
 # Cells are cut from random pools sorted by length. The more cells a pool has the less they pad, and
 # the more they differ from epoch to epoch when there are many pools.
 _MIN_CELLS_PER_POOL = 256
@@ -111,7 +113,9 @@ def plan_epoch(
     eligible = eligible_pairs(source_lengths, target_lengths, config)
     random = np.random.default_rng((seed, epoch))
     shuffled = random.permutation(eligible)
-    cells_per_update = max(1, round(config.target_tokens_per_update / _CELL_TOKENS))
+    fitting = int(target_lengths[eligible].sum()) // _MIN_CELLS_PER_POOL
+    largest = min(max(fitting, _MIN_CELL_TOKENS), _MAX_CELL_TOKENS)
+    cells_per_update = max(1, round(config.target_tokens_per_update / largest))
     cell_tokens = config.target_tokens_per_update / cells_per_update
     order, starts = _cut_cells(shuffled, source_lengths, target_lengths, cell_tokens)
     cells = random.permutation(len(starts) - 1)
