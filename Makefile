@@ -9,6 +9,9 @@ ARGS ?=
 BIN := $(VENV)/bin
 RUN := $(BIN)/python -m nmt.cli
 
+# File names reach the shell as variables, so that quotes and blanks in them are harmless.
+export FILE MODEL OUT TEST
+
 .DEFAULT_GOAL := help
 .PHONY: help install prepare train translate evaluate sweep report bench golden test check format
 
@@ -38,10 +41,10 @@ train: install  ## Train, choose, score                                EXPERIMEN
 	@$(RUN).train experiment=$(EXPERIMENT) $(if $(GPUS),training.num_processes=$(GPUS)) $(ARGS)
 
 translate: install  ## Translate a file line by line                       FILE= MODEL= OUT= ARGS=
-	@$(RUN).translate $(if $(FILE),'file=$(FILE)') $(if $(MODEL),'model=$(MODEL)') $(if $(OUT),'out=$(OUT)') $(ARGS)
+	@$(RUN).translate $(if $(FILE),"file=$$FILE") $(if $(MODEL),"model=$$MODEL") $(if $(OUT),"out=$$OUT") $(ARGS)
 
 evaluate: install  ## Score a model on a test set                         TEST= MODEL= ARGS=
-	@$(RUN).evaluate $(if $(TEST),'test=$(TEST)') $(if $(MODEL),'model=$(MODEL)') $(ARGS)
+	@$(RUN).evaluate $(if $(TEST),"test=$$TEST") $(if $(MODEL),"model=$$MODEL") $(ARGS)
 
 sweep: install  ## A grid of runs, then the ranked table               SWEEP= EXPERIMENT= ARGS=
 	@test -n "$(SWEEP)" || { echo "error: SWEEP= is missing: name a file of conf/sweep, for example SWEEP=peak_lr" >&2; exit 2; }

@@ -51,7 +51,7 @@ class FolderSource:
                 ' line by line (a line ends in "\\n" alone)'
             )
         if not counts[0]:
-            raise UserError(f"{first} and {second} are empty; give them sentences or remove both")
+            raise UserError(f"{first} and {second} are empty; each split needs sentences")
 
     def splits(self) -> list[str]:
         """`train`, `valid`, then every other split that has both languages, by name."""

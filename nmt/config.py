@@ -455,6 +455,9 @@ class DecodingConfig:
     def __post_init__(self) -> None:
         _require(self.beam_size >= 1, f"decoding.beam_size={self.beam_size} must be at least 1")
         _require(self.batch_size >= 1, f"decoding.batch_size={self.batch_size} must be at least 1")
+        for name in ("max_length_ratio", "max_length_offset"):
+            value = getattr(self, name)
+            _require(value >= 0, f"decoding.{name}={value} must not be negative")
         _require(
             1 <= self.num_best <= self.beam_size,
             f"decoding.num_best={self.num_best} is not between 1 and"
@@ -520,8 +523,8 @@ class Config:
         _require(
             self.schedule.name is not ScheduleName.cosine
             or self.schedule.warmup_updates < self.training.max_updates,
-            f"schedule.warmup_updates={self.schedule.warmup_updates} leaves the cosine nothing of"
-            f" training.max_updates={self.training.max_updates}",
+            f"schedule.warmup_updates={self.schedule.warmup_updates} must be below"
+            f" training.max_updates={self.training.max_updates} for schedule.name=cosine",
         )
 
     @property

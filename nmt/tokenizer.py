@@ -31,7 +31,7 @@ class Tokenizer:
         self.path = path
         self._processor = sentencepiece.SentencePieceProcessor()
         if not path.is_file():
-            raise UserError(f"{path}: no such tokenizer; prepare the corpus again")
+            raise UserError(f"{path}: no such tokenizer; its corpus or model folder is not whole")
         try:
             self._processor.Load(str(path))
         except (RuntimeError, OSError) as error:

@@ -7,7 +7,7 @@ Nothing in it is unpickled and nothing that it names is instantiated.
 
 import json
 import shutil
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +50,7 @@ class TrainedModelConfig:
     joint_vocabulary: bool = True
     """One tokenizer for both languages."""
     max_source_length: int = 256
-    """Longest source in tokens, EOS included, that training showed the model."""
+    """Longest source in tokens, EOS included, that training let in; longer ones are cut."""
     model: ModelConfig = field(default_factory=ModelConfig)
     """Sizes and variants."""
     decoding: DecodingConfig = field(default_factory=DecodingConfig)
@@ -152,6 +152,8 @@ def load_trained_model(folder: Path, device: torch.device | None = None) -> Trai
     if not folder.is_dir():
         raise UserError(f"{folder}: no such model folder; train one with `make train`")
     config_path = folder / CONFIG_FILE
+    if (folder / "model" / CONFIG_FILE).is_file():
+        raise UserError(f"{folder} is a run; its model folder is {folder / 'model'}")
     if not config_path.is_file():
         raise UserError(f"{config_path}: no such file; {folder} is not a whole model folder")
     values = load_values(config_path)
@@ -162,6 +164,9 @@ def load_trained_model(folder: Path, device: torch.device | None = None) -> Trai
             f"{config_path}: format_version={version} is newer than this program, which reads up"
             f" to {FORMAT_VERSION}; update the program"
         )
+    missing = sorted({field.name for field in fields(TrainedModelConfig)} - values.keys())
+    if missing:
+        raise UserError(f"{config_path}: lacks the key {missing[0]}; the folder is damaged")
     config: TrainedModelConfig = from_mapping(TrainedModelConfig, values, str(config_path))
     files = tokenizer_files(config.joint_vocabulary, config.source_language, config.target_language)
     source_tokenizer, target_tokenizer = (Tokenizer(folder / name) for name in files)

@@ -2,11 +2,13 @@
 
 import logging
 import os
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, TypeVar
+from types import FrameType
+from typing import Any, NoReturn, TypeVar
 
 from rich.console import Console
 
@@ -41,19 +43,27 @@ def set_up_logging(log_file: Path | None = None) -> None:
         logger.addHandler(handler)
 
 
-def run_command(command: Callable[[], None]) -> None:
-    """Run a command and leave with its exit status.
+def run_command(command: Callable[[], None], quiet: bool = False) -> None:
+    """Run a command and leave with its exit status; `quiet` does not mention an interruption.
 
     0 when done, 2 with one message when the user can mend it, 130 after Ctrl-C, 143 after SIGTERM;
     a traceback means a mistake of ours.
     """
+
+    def terminate(number: int, frame: FrameType | None) -> NoReturn:
+        del frame
+        raise Interruption(number)
+
+    # SIGTERM as Ctrl-C: an exception, so that what is half-made is taken away.
+    signal.signal(signal.SIGTERM, terminate)
     try:
         command()
     except UserError as error:
         say_error(str(error))
         sys.exit(EXIT_MENDABLE)
     except Interruption as interruption:
-        say_error("interrupted; the same command continues")
+        if not quiet:
+            say_error("interrupted")
         sys.exit(interruption.exit_status)
     except KeyboardInterrupt:
         say_error("interrupted")
@@ -94,6 +104,10 @@ def parse_arguments(
         for group in groups:
             place = place.setdefault(group, {})
         place[key] = text
+    keys = ", ".join(field.name for field in fields(kind))  # type: ignore[arg-type]
+    for key in values:
+        if key not in keys.split(", "):
+            raise UserError(f"{key}= is no argument here; the keys are {keys}")
     parsed: Any = from_mapping(kind, values, "arguments")
     return parsed
 

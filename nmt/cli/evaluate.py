@@ -62,7 +62,8 @@ def main() -> None:
     with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task(f"translating {test_set.name}", total=len(test_set.sources))
         evaluation = evaluate(translator, test_set, lambda count: progress.advance(task, count))
-    model_name = model_folder.resolve().parent.name
+    resolved = model_folder.resolve()
+    model_name = resolved.parent.name if resolved.name == "model" else resolved.name
     out = Path(arguments.out or f"outputs/evaluations/{model_name}/{test_set.name}")
     written = write_evaluation(evaluation, out)
     if evaluation.phenomena is not None:
@@ -80,6 +81,8 @@ def main() -> None:
 
 def _test_set(arguments: Arguments, model_folder: Path) -> TestSet:
     if arguments.source or arguments.reference:
+        if arguments.test:
+            raise UserError("test= and source= exclude each other: name one of them")
         return _from_files(arguments)
     corpus = PreparedCorpus(_corpus_folder(arguments, model_folder))
     known = [*corpus.test_splits, "valid"]

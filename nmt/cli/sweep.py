@@ -40,13 +40,13 @@ def ranked_runs(folder: Path) -> list[dict[str, Any]]:
         rows.append(
             {
                 "combination": path.name,
-                "valid_bleu": round(result["valid"]["bleu"], 2),
-                "valid_loss": round(result["valid"]["loss"], 4),
-                "test_bleu": round(first_test["bleu"]["score"], 2) if first_test else "",
+                "valid_bleu": f"{result['valid']['bleu']:.2f}",
+                "valid_loss": f"{result['valid']['loss']:.4f}",
+                "test_bleu": f"{first_test['bleu']['score']:.2f}" if first_test else "",
                 "updates": result["updates"],
             }
         )
-    return sorted(rows, key=lambda row: (-row["valid_bleu"], row["valid_loss"]))
+    return sorted(rows, key=lambda row: (-float(row["valid_bleu"]), float(row["valid_loss"])))
 
 
 def _table(folder: Path, rows: list[dict[str, Any]]) -> Table:

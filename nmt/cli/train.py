@@ -41,14 +41,18 @@ def train(config: Config) -> float | None:
         experiment.open_run(config, corpus_folder)
         if experiment.is_complete(folder):
             logger.info("%s is complete; choose another run.name to train again", folder)
-        elif config.training.num_processes == 1:
-            _work(config, corpus_folder)
         else:
-            _launch(config, corpus_folder)
-        experiment.point_latest(config)
+            if config.training.num_processes == 1:
+                _work(config, corpus_folder)
+            else:
+                _launch(config, corpus_folder)
+            if not config.run.folder:  # the last combination of a sweep is not its best
+                experiment.point_latest(config)
     result = experiment.read_result(folder)
     for split, table in list(result["test_sets"].items())[:1]:
         logger.info(tables.bleu_line(split, table["bleu"]["score"], table["bleu"]["signature"]))
+    if not result["test_sets"]:
+        logger.info("valid BLEU %.2f  (the corpus has no test set)", result["valid"]["bleu"])
     is_bleu = config.training.validation_metric is ValidationMetric.bleu
     return float(result["valid"]["bleu" if is_bleu else "loss"])
 
@@ -79,7 +83,7 @@ def _worker(config: Config, corpus_folder: Path) -> None:
         _work(config, corpus_folder)
 
     set_up_logging(config.run_folder / "train.log" if distributed.is_first() else None)
-    run_command(work)
+    run_command(work, quiet=True)
 
 
 def _work(config: Config, corpus_folder: Path) -> None:
@@ -106,7 +110,7 @@ def _show(config: Config, evaluations: Sequence[Evaluation]) -> None:
         console.print("The phrasebook is generated: its BLEU compares with nothing.")
     folder = config.run_folder
     names = ("model", "evaluation", "checkpoints", "metrics.jsonl", "train.log", "config.yaml")
-    name_files([folder / name for name in names])
+    name_files([folder / name for name in names if (folder / name).exists()])
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ python -m nmt.cli.translate file=- < news.en > news.de      line by line as they
 """
 
 import logging
+import os
 import sys
 import threading
 from collections import deque
@@ -116,6 +117,11 @@ def output_path(file: str, out: str, model: TrainedModel) -> Path | None:
     if not out and file == "-":
         return None
     path = Path(out) if out else Path(file).with_suffix(f".{model.config.target_language}")
+    if path.is_dir():
+        raise UserError(f"out={path} is a folder; name a file")
+    parent = next(folder for folder in path.absolute().parents if folder.exists())
+    if not parent.is_dir() or not os.access(parent, os.W_OK):
+        raise UserError(f"out={path} cannot be written: {parent} is no folder open to us")
     if file != "-" and path.resolve() == Path(file).resolve():
         raise UserError(
             f"{path} would be overwritten by its own translation; name another with out="
@@ -137,7 +143,7 @@ def _translate_lines(
             sink.writelines(f"{_line(best)}\n" for best in translations)
             done += len(chunk)
             progress.update(task, completed=done)
-    console.print(f"{done:,} lines translated")
+    console.print(f"{done:,} line{'' if done == 1 else 's'} translated")
 
 
 def _line(best: list[Translation]) -> str:

@@ -140,13 +140,14 @@ class Translator:
         return pieces
 
     def _split(self, text: str) -> list[str]:
-        """Cut an over-long text into parts that fit: after sentences, else words, else anywhere."""
-        parts = [text]
-        for cut in (_after_sentences, str.split, _in_half):
-            finer: list[str] = []
-            for part in parts:
-                finer += [part] if self._fits(part) else self._packed(cut(part))
-            parts = finer
+        """Cut an over-long text after each sentence, and sentences that do not fit between words.
+
+        Sentences are not joined up to the limit: a model trained on single sentences translates the
+        first of several and drops the others.
+        """
+        parts: list[str] = []
+        for sentence in _after_sentences(text):
+            parts += [sentence] if self._fits(sentence) else self._packed(sentence.split())
         # A single character, which may be spelled in many bytes, cannot be cut.
         while not all(len(part) == 1 or self._fits(part) for part in parts):
             parts = [

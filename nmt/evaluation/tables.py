@@ -27,11 +27,12 @@ def phenomena_table(evaluation: Evaluation) -> Table:
     assert evaluation.phenomena is not None
     table = Table(title=f"{evaluation.test_set.name} by phenomenon", title_justify="left")
     table.add_column("phenomenon")
-    for name in ("sentences", "accuracy", "BLEU"):
+    for name in ("sentences", "BLEU", "checked", "right"):
         table.add_column(name, justify="right")
     for name, score in evaluation.phenomena.phenomena.items():
         accuracy = "–" if score.accuracy is None else f"{score.accuracy:.1f} %"
-        table.add_row(name, f"{score.sentences:,}", accuracy, f"{score.bleu:.1f}")
+        cells = (f"{score.sentences:,}", f"{score.bleu:.1f}", f"{score.checked:,}", accuracy)
+        table.add_row(name, *cells)
     return table
 
 
@@ -42,9 +43,9 @@ def group_line(evaluation: Evaluation) -> str | None:
     groups = evaluation.phenomena.groups
     return (
         f"{evaluation.test_set.name}: {groups.accuracy:.1f} % of {groups.groups} minimal pairs have"
-        f" both sides right (the most frequent answer, always given: {groups.majority_accuracy:.1f}"
-        f" %); single sentences {groups.sentence_accuracy:.1f} %"
-        f" (majority {groups.majority_sentence_accuracy:.1f} %)"
+        f" both sides right; of single sentences {groups.sentence_accuracy:.1f} %."
+        f" Always giving the most frequent answer: {groups.majority_accuracy:.1f} % of pairs,"
+        f" {groups.majority_sentence_accuracy:.1f} % of sentences"
     )
 
 

@@ -30,7 +30,7 @@ class Progress:
         position: the next update's place in the data.
         seconds: spent in training and validation, over all restarts.
         target_tokens: learned from.
-        best_metric: best validation so far, higher is better; None before the first.
+        best_rank: of the best validation so far, higher is better; None before the first.
         best_update: the update it was seen at.
         validations_without_best: for early stopping.
         run_id: the tracker's id of the run.
@@ -40,7 +40,7 @@ class Progress:
     position: Position = field(default_factory=Position)
     seconds: float = 0.0
     target_tokens: int = 0
-    best_metric: float | None = None
+    best_rank: tuple[float, float] | None = None
     best_update: int = 0
     validations_without_best: int = 0
     run_id: str = ""

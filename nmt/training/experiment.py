@@ -151,7 +151,7 @@ def _choose_weights(metric: ValidationMetric, trainer: Trainer) -> tuple[str, Va
         load_weights(transformer, store.average(list(members)), store.folder)
         results[name] = trainer.validator.validate()
         logger.info("%s: valid loss %.4f, BLEU %.2f", name, results[name].loss, results[name].bleu)
-    chosen = max(results, key=lambda name: results[name].metric(metric))
+    chosen = max(results, key=lambda name: results[name].rank(metric))
     load_weights(transformer, store.average(list(candidates[chosen])), store.folder)
     return chosen, results[chosen]
 

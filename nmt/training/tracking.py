@@ -1,13 +1,18 @@
 """Where metrics go: `metrics.jsonl` always, wandb on request."""
 
 import json
+import logging
+import netrc
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+from urllib.parse import urlparse
 
 from nmt.config import Config, TrackingBackend, to_plain
 from nmt.errors import UserError
 from nmt.files import iterate_lines, write_lines
+
+logger = logging.getLogger(__name__)
 
 METRICS_FILE = "metrics.jsonl"
 
@@ -67,7 +72,9 @@ def _start_wandb(config: Config, folder: Path, run_id: str) -> Any:
         import wandb  # noqa: PLC0415 - it takes a second to import, and only this path needs it
     except ImportError:
         raise UserError("tracking=wandb needs the package: pip install wandb") from None
-    logged_in = bool(os.environ.get("WANDB_API_KEY") or wandb.api.api_key)
+    mode: Literal["online", "offline"] = "online" if _logged_in_to_wandb() else "offline"
+    if mode == "offline":
+        logger.info("wandb: nobody is logged in; kept offline below %s", folder / "wandb")
     run = wandb.init(
         project=config.tracking.project,
         name=config.run.name,
@@ -75,10 +82,21 @@ def _start_wandb(config: Config, folder: Path, run_id: str) -> Any:
         resume="allow",
         dir=str(folder),
         config=to_plain(config),
-        mode="online" if logged_in else "offline",
+        mode=mode,
         settings=wandb.Settings(silent=True),
     )
     # Charts go by optimizer updates and not by wandb's count of calls.
     run.define_metric("update")
     run.define_metric("*", step_metric="update")
     return run
+
+
+def _logged_in_to_wandb() -> bool:
+    """Whether `wandb login` or the environment has left a key."""
+    if os.environ.get("WANDB_API_KEY"):
+        return True
+    server = urlparse(os.environ.get("WANDB_BASE_URL", "https://api.wandb.ai")).hostname or ""
+    try:
+        return netrc.netrc().authenticators(server) is not None
+    except (OSError, netrc.NetrcParseError):
+        return False

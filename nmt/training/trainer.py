@@ -125,6 +125,9 @@ class Trainer:
             if is_over:
                 return
             if is_interrupted:
+                if self.process.is_first:
+                    update = f"{self.progress.update:,}"
+                    logger.info("saved at update %s; the same command continues", update)
                 interruption.end()
 
     def _agree(self, interruption: Interruption) -> tuple[bool, bool]:
@@ -196,11 +199,11 @@ class Trainer:
         progress = self.progress
         if self.process.is_first:
             result = self.validator.validate()
-            metric = result.metric(self.config.training.validation_metric)
-            is_best = progress.best_metric is None or metric > progress.best_metric
+            rank = result.rank(self.config.training.validation_metric)
+            is_best = progress.best_rank is None or rank > progress.best_rank
             progress = replace(
                 progress,
-                best_metric=metric if is_best else progress.best_metric,
+                best_rank=rank if is_best else progress.best_rank,
                 best_update=progress.update if is_best else progress.best_update,
                 validations_without_best=0 if is_best else progress.validations_without_best + 1,
             )

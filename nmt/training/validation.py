@@ -34,9 +34,12 @@ class ValidationResult:
         """exp(loss), a target token."""
         return math.exp(min(self.loss, 700.0))
 
-    def metric(self, kind: ValidationMetric) -> float:
-        """The number that checkpoints are chosen by; higher is better."""
-        return self.bleu if kind is ValidationMetric.bleu else -self.loss
+    def rank(self, kind: ValidationMetric) -> tuple[float, float]:
+        """What checkpoints are chosen by; higher is better.
+
+        The loss breaks ties: early on, BLEU is 0.00 for good and bad alike.
+        """
+        return (self.bleu if kind is ValidationMetric.bleu else -self.loss, -self.loss)
 
 
 class Validator:

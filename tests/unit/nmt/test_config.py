@@ -147,7 +147,7 @@ def test_a_value_out_of_range_is_named_with_its_key(
         ({"model": {"max_length": 100}}, "batching.max_source_length=256 is above"),
         (
             {"schedule": {"name": "cosine"}, "training": {"max_updates": 4000}},
-            "schedule.warmup_updates=4000 leaves the cosine nothing",
+            "schedule.warmup_updates=4000 must be below",
         ),
     ],
     ids=str,

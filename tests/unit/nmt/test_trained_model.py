@@ -192,3 +192,28 @@ def test_two_vocabularies_cannot_share_one_matrix(folder: Path) -> None:
     train_tokenizer(folder / "tokenizer.de.model", made_up_sentences(50), 100)
     with pytest.raises(UserError, match=str(path)):
         load_trained_model(folder)
+
+
+def test_a_run_given_for_its_model_is_told_apart(folder: Path, tmp_path: Path) -> None:
+    run = tmp_path / "some_run"
+    run.mkdir()
+    folder.rename(run / "model")
+    with pytest.raises(UserError, match="its model folder is"):
+        load_trained_model(run)
+
+
+def test_a_missing_key_is_not_a_default(folder: Path) -> None:
+    config = folder / "config.yaml"
+    lines = config.read_text().splitlines()
+    config.write_text("\n".join(line for line in lines if "target_language" not in line))
+    with pytest.raises(UserError, match="lacks the key target_language"):
+        load_trained_model(folder)
+
+
+def test_an_interpolation_is_refused(folder: Path) -> None:
+    config = folder / "config.yaml"
+    config.write_text(
+        config.read_text().replace("target_language: de", "target_language: ${oc.env:HOME}")
+    )
+    with pytest.raises(UserError, match="interpolation"):
+        load_trained_model(folder)

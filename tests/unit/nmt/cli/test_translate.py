@@ -76,6 +76,9 @@ def test_invalid_utf8_is_named_and_nothing_is_written(
         ("device=abacus", "abacus"),
         ("model=/nowhere", "/nowhere"),
         ("file=/nowhere.en", "/nowhere.en"),
+        ("out=/tmp", "is a folder"),
+        ("out=/etc/passwd/a.de", "cannot be written"),
+        ("beam_size=3", "beam_size= is no argument"),
     ],
 )
 def test_bad_arguments_are_named(

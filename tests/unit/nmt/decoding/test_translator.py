@@ -184,3 +184,13 @@ def test_progress_counts_the_pieces_that_are_done(trained_model: TrainedModel) -
 def test_translating_leaves_no_gradient(trained_model: TrainedModel) -> None:
     translated(trained_model, ["Kalo mi."])
     assert not torch.is_inference(next(trained_model.transformer.parameters()))
+
+
+def test_sentences_of_an_over_long_text_are_translated_one_by_one(
+    tokenizer_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Joined up to the limit, all but the first would be lost on a model of single sentences."""
+    sentences = made_up_sentences(12, seed=3)
+    model = tiny_trained_model(tokenizer_path, max_source_length=48)
+    pieces = pieces_of(model, " ".join(sentences), monkeypatch)
+    assert sorted(model.source_tokenizer.decode(pieces)) == sorted(sentences)

@@ -139,7 +139,7 @@ def test_patience_ends_training(
     fixed_validation(monkeypatch, [5.0, 7.0, 6.0, 7.0, 9.0])
     config = tiny_config(tmp_path, max_updates=20, validate_every=2, patience=2)
     progress = trainer_of(config, digit_corpus).run()
-    assert (progress.update, progress.best_update, progress.best_metric) == (8, 4, 7.0)
+    assert (progress.update, progress.best_update, progress.best_rank[0]) == (8, 4, 7.0)
     kept = {path.name for path in (config.run_folder / "checkpoints").iterdir()}
     assert kept == {"update_0000004", "update_0000006", "update_0000008"}
 
@@ -155,7 +155,7 @@ def test_validation_loss_can_choose_the_best(
         tmp_path, max_updates=3, validate_every=1, validation_metric=ValidationMetric.loss
     )
     progress = trainer_of(config, digit_corpus).run()
-    assert (progress.best_update, progress.best_metric) == (2, -2.0)
+    assert (progress.best_update, progress.best_rank) == (2, (-2.0, -2.0))
 
 
 def test_time_ends_training(
@@ -268,3 +268,16 @@ def test_bfloat16_trains_and_keeps_weights_in_float32(digit_corpus: Path, tmp_pa
     losses = [record["train/loss"] for record in records(config, "train/loss")]
     assert all(math.isfinite(loss) for loss in losses)
     assert trainer.model.transformer.output_weight.dtype == torch.float32
+
+
+def test_the_loss_breaks_ties_of_bleu(
+    digit_corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At the start BLEU is 0.00 for all: the better loss is progress and no reason to stop."""
+    losses = iter([3.0, 2.0, 1.0, 1.5])
+    monkeypatch.setattr(
+        trainer_module.Validator, "validate", lambda _: ValidationResult(next(losses), 0.0, [])
+    )
+    config = tiny_config(tmp_path, max_updates=4, validate_every=1, patience=2)
+    progress = trainer_of(config, digit_corpus).run()
+    assert (progress.update, progress.best_update) == (4, 3)
