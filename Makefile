@@ -2,6 +2,8 @@
 #   make train EXPERIMENT=wmt14_en_de_base GPUS=8 ARGS="training.max_updates=50000"
 
 SHELL := /bin/bash
+# Only translations go to stdout, also where another make calls this one.
+MAKEFLAGS += --no-print-directory
 PYTHON ?= python3
 VENV ?= .venv
 EXPERIMENT ?= phrasebook_en_de
