@@ -14,6 +14,8 @@ from rich.console import Console
 
 from nmt.config import from_mapping
 from nmt.errors import UserError
+from nmt.evaluation import tables
+from nmt.evaluation.evaluate import Evaluation
 from nmt.training.signals import Interruption
 
 Arguments = TypeVar("Arguments")
@@ -110,6 +112,16 @@ def parse_arguments(
             raise UserError(f"{key}= is no argument here; the keys are {keys}")
     parsed: Any = from_mapping(kind, values, "arguments")
     return parsed
+
+
+def show_scores(evaluations: Sequence[Evaluation]) -> None:
+    """Print the table of scores, sacrebleu's signatures, and how minimal pairs did, if any."""
+    if evaluations:
+        console.print(tables.scores_table(evaluations))
+    lines = [*tables.signature_lines(evaluations), *map(tables.group_line, evaluations)]
+    for line in lines:
+        if line is not None:
+            console.print(line, markup=False, soft_wrap=True)
 
 
 def name_files(paths: Sequence[Path]) -> None:

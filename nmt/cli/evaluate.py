@@ -10,7 +10,14 @@ from pathlib import Path
 
 from rich.progress import Progress
 
-from nmt.cli.common import console, name_files, parse_arguments, run_command, set_up_logging
+from nmt.cli.common import (
+    console,
+    name_files,
+    parse_arguments,
+    run_command,
+    set_up_logging,
+    show_scores,
+)
 from nmt.cli.translate import decoding_config, open_model
 from nmt.data.corpus import PreparedCorpus
 from nmt.decoding.translator import Translator
@@ -68,11 +75,7 @@ def main() -> None:
     written = write_evaluation(evaluation, out)
     if evaluation.phenomena is not None:
         console.print(tables.phenomena_table(evaluation))
-    console.print(tables.scores_table([evaluation]))
-    for line in tables.signature_lines([evaluation]):
-        console.print(line, markup=False, soft_wrap=True)
-    if (pairs := tables.group_line(evaluation)) is not None:
-        console.print(pairs, markup=False, soft_wrap=True)
+    show_scores([evaluation])
     name_files(written)
     bleu = evaluation.scores.bleu
     line = tables.bleu_line(test_set.name, bleu.score, bleu.signature)

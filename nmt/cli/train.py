@@ -12,7 +12,14 @@ from torch.distributed.elastic.multiprocessing.api import SignalException
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 
 from data_prep.prepare import prepare
-from nmt.cli.common import EXIT_MENDABLE, console, name_files, run_command, set_up_logging
+from nmt.cli.common import (
+    EXIT_MENDABLE,
+    console,
+    name_files,
+    run_command,
+    set_up_logging,
+    show_scores,
+)
 from nmt.cli.compose import run_composed
 from nmt.config import Config, CorpusSource, ValidationMetric
 from nmt.errors import UserError
@@ -99,13 +106,7 @@ def _show(config: Config, evaluations: Sequence[Evaluation]) -> None:
             console.print(tables.phenomena_table(evaluation))
     for evaluation in evaluations[:1]:
         console.print(tables.sample_table(evaluation, _NUM_SAMPLES))
-    if evaluations:
-        console.print(tables.scores_table(evaluations))
-    for line in tables.signature_lines(evaluations):
-        console.print(line, markup=False, soft_wrap=True)
-    for evaluation in evaluations:
-        if (pairs := tables.group_line(evaluation)) is not None:
-            console.print(pairs, markup=False, soft_wrap=True)
+    show_scores(evaluations)
     if config.corpus.source is CorpusSource.phrasebook:
         console.print("The phrasebook is generated: its BLEU compares with nothing.")
     folder = config.run_folder
