@@ -61,7 +61,9 @@ def smoothed_cross_entropy(hidden: Tensor, weight: Tensor, tokens: Tensor, eps: 
         return F.cross_entropy(logits, tokens, reduction="sum", label_smoothing=eps)
     loss: Tensor = F.linear_cross_entropy(hidden, weight, tokens, reduction="sum", options=_CHUNKS)
     if eps:
-        loss = loss + eps * (hidden * (weight[tokens] - weight.mean(dim=0))).sum()
+        # Not weight[tokens]: on CPUs its backward adds repeated rows in the order of the threads.
+        right = F.embedding(tokens, weight)  # (tokens, D)
+        loss = loss + eps * (hidden * (right - weight.mean(dim=0))).sum()
     return loss
 
 

@@ -105,3 +105,24 @@ def test_a_model_that_knows_nothing_loses_the_logarithm_of_the_vocabulary() -> N
     assert float(SummedLoss(model, 0.1)(batch_of(PAIRS)).detach()) == pytest.approx(
         11 * math.log(VOCABULARY)
     )
+
+
+def test_two_threads_give_the_same_gradient_every_time() -> None:
+    """Tokens repeat, so a gradient summed in the order of the threads would differ at times."""
+    torch.manual_seed(0)
+    tokens = torch.randint(0, 7, (4000,))
+    hidden, weight = torch.randn(4000, 64), torch.randn(50, 64)
+
+    def gradient() -> Tensor:
+        leaf = weight.clone().requires_grad_()
+        smoothed_cross_entropy(hidden, leaf, tokens, 0.1).backward()
+        assert leaf.grad is not None
+        return leaf.grad
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        gradients = [gradient() for _ in range(6)]
+    finally:
+        torch.set_num_threads(before)
+    assert all(torch.equal(gradients[0], other) for other in gradients[1:])
