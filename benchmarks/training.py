@@ -195,7 +195,9 @@ def _serve(
     corpus: Path,
     threads: int,
 ) -> None:
-    trainer = Trainer(config, PreparedCorpus(corpus), distributed.join(threads))
+    trainer = Trainer(
+        config, PreparedCorpus(corpus), distributed.join(TrainingConfig(num_threads=threads))
+    )
     trainer.model.transformer.train()
     step = work(trainer)
     updates: Iterator[UpdateWork] = trainer.loader.updates(Position())

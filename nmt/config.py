@@ -409,22 +409,44 @@ class TrainingConfig:
     checkpoint alone. The average is used only where it is better on validation."""
     log_every: int = 50
     """Updates between lines of progress and of metrics.jsonl."""
+    max_gradient_spike: float = 10.0
+    """An update is refused (its gradient is not followed) when the gradient's norm is above so many
+    times its running mean; 0 means never. One that is no finite number is always refused."""
+    max_refused_in_a_row: int = 20
+    """Training stops with a diagnosis after so many refused updates in a row; 0 means never."""
     num_processes: int = 1
-    """Processes, one a GPU where there are GPUs."""
+    """Processes on this host, one a GPU where there are GPUs."""
     num_threads: int = 0
     """CPU threads a process; 0 means the cores divided by the processes."""
+    num_hosts: int = 1
+    """Hosts that train together; the same command is given on each."""
+    rendezvous: str = ""
+    """`host:port` of one of the hosts, where they meet; needed when num_hosts is above 1."""
+    max_restarts: int = 0
+    """How often all processes are started again, from the last checkpoint, when one has died."""
+    timeout: float = 300.0
+    """Seconds after which processes that wait for another one give up."""
 
     def __post_init__(self) -> None:
-        for name in ("max_updates", "validate_every", "log_every", "num_processes"):
+        positive = ("max_updates", "validate_every", "log_every", "num_processes", "num_hosts")
+        for name in positive:
             _require(
                 getattr(self, name) >= 1,
                 f"training.{name}={getattr(self, name)} must be at least 1",
             )
-        for name in ("seed", "max_minutes", "patience", "num_threads"):
+        for name in (
+            *("seed", "max_minutes", "patience", "num_threads", "max_restarts"),
+            *("max_gradient_spike", "max_refused_in_a_row"),
+        ):
             _require(
                 getattr(self, name) >= 0,
                 f"training.{name}={getattr(self, name)} must not be negative",
             )
+        _require(self.timeout > 0, f"training.timeout={self.timeout} must be positive")
+        _require(
+            self.num_hosts == 1 or bool(self.rendezvous),
+            f"training.num_hosts={self.num_hosts} needs training.rendezvous=HOST:PORT",
+        )
         _require(
             self.average_checkpoints >= 1,
             f"training.average_checkpoints={self.average_checkpoints} must be at least 1",
@@ -485,6 +507,8 @@ class RunConfig:
     """Folder for everything made at run time."""
     folder: str = ""
     """The run's folder itself; empty means `<outputs>/runs/<name>`. Sweeps set it."""
+    accept_changes: str = ""
+    """Keys, separated by commas, that a continued run may change from here on."""
 
     def __post_init__(self) -> None:
         _require(

@@ -9,6 +9,7 @@ from nmt.config import Config
 from nmt.tokenizer import Tokenizer
 from nmt.trained_model import TrainedModel
 from nmt.training import distributed
+from nmt.training.experiment import open_run
 from tests import two_processes
 from tests.support import (
     made_up_sentences,
@@ -79,8 +80,11 @@ def two_processes_found(
         "shared": replace(base, optimizer=replace(base.optimizer, max_gradient_norm=0.0)),
         "one idle": with_batching(base, target_tokens_per_micro_batch=4096),
     }
-    run = replace(base, run=replace(base.run, name="two"))
-    run.run_folder.mkdir(parents=True)
-    distributed.launch(2, two_processes.in_one_of_two, configs, run, digit_corpus, folder)
+    training = replace(base.training, num_processes=2, num_threads=1)
+    run = replace(base, run=replace(base.run, name="two"), training=training)
+    open_run(run, digit_corpus)
+    distributed.launch(
+        run.training, two_processes.in_one_of_two, configs, run, digit_corpus, folder
+    )
     ranks = [torch.load(folder / f"rank{rank}.pt") for rank in (0, 1)]
     return TwoProcesses(ranks, configs, run)

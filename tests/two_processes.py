@@ -24,7 +24,7 @@ NUM_UPDATES = 6
 
 def in_one_of_two(configs: Mapping[str, Config], run: Config, corpus: Path, results: Path) -> None:
     """The work of one process: collectives, some updates of each configuration, a whole run."""
-    process = distributed.join(1)
+    process = distributed.join(run.training)
     torch.set_num_threads(1)
     found: dict[str, Any] = {
         "process": (process.rank, process.world_size),
@@ -46,9 +46,9 @@ def measure(config: Config, corpus: Path, process: Process) -> dict[str, Any]:
     model = trainer.model.transformer.train()
     found: dict[str, Any] = {"losses": [], "norms": [], "micro_batches": [], "shares": []}
     for work in islice(trainer.loader.updates(Position()), NUM_UPDATES):
-        loss, norm = trainer.update(work)
-        found["losses"].append(float(process.sum(loss)) / work.num_target_tokens)
-        found["norms"].append(float(norm))
+        made = trainer.update(work)
+        found["losses"].append(float(process.sum(made.loss)) / work.num_target_tokens)
+        found["norms"].append(float(made.norm))
         found["micro_batches"].append(work.num_micro_batches)
         found["shares"].append(len(work.micro_batches))
         if "gradient" not in found:

@@ -45,27 +45,30 @@ def set_up_logging(log_file: Path | None = None) -> None:
         logger.addHandler(handler)
 
 
-def run_command(command: Callable[[], None], quiet: bool = False) -> None:
-    """Run a command and leave with its exit status; `quiet` does not mention an interruption.
-
-    0 when done, 2 with one message when the user can mend it, 130 after Ctrl-C, 143 after SIGTERM;
-    a traceback means a mistake of ours.
-    """
+def raise_at_termination() -> None:
+    """Meet SIGTERM as Ctrl-C: by an exception, so that what is half-made is taken away."""
 
     def terminate(number: int, frame: FrameType | None) -> NoReturn:
         del frame
         raise Interruption(number)
 
-    # SIGTERM as Ctrl-C: an exception, so that what is half-made is taken away.
     signal.signal(signal.SIGTERM, terminate)
+
+
+def run_command(command: Callable[[], None]) -> None:
+    """Run a command and leave with its exit status.
+
+    0 when done, 2 with one message when the user can mend it, 130 after Ctrl-C, 143 after SIGTERM;
+    a traceback means a mistake of ours.
+    """
+    raise_at_termination()
     try:
         command()
     except UserError as error:
         say_error(str(error))
         sys.exit(EXIT_MENDABLE)
     except Interruption as interruption:
-        if not quiet:
-            say_error("interrupted")
+        say_error("interrupted")
         sys.exit(interruption.exit_status)
     except KeyboardInterrupt:
         say_error("interrupted")

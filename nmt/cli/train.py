@@ -4,7 +4,12 @@ python -m nmt.cli.train [experiment=NAME] [group=PRESET] [key=value] …
 python -m nmt.cli.train --multirun sweep=peak_lr experiment=NAME
 """
 
+import contextlib
 import logging
+import multiprocessing
+import os
+import sys
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -16,7 +21,8 @@ from nmt.cli.common import (
     EXIT_MENDABLE,
     console,
     name_files,
-    run_command,
+    raise_at_termination,
+    say_error,
     set_up_logging,
     show_scores,
 )
@@ -43,13 +49,16 @@ def train(config: Config) -> float | None:
         _worker(config, prepare(config.corpus, config.tokenizer, config.corpora_folder))
         return None
     set_up_logging(folder / "train.log")
-    with exclusive(folder / ".lock", lambda: _refuse_busy(folder)):
+    # Several hosts share the folder; their rendezvous keeps them together.
+    is_shared = config.training.num_hosts > 1
+    lock = exclusive(folder / ".lock", lambda: _refuse_busy(folder))
+    with contextlib.nullcontext() if is_shared else lock:
         corpus_folder = prepare(config.corpus, config.tokenizer, config.corpora_folder)
         experiment.open_run(config, corpus_folder)
         if experiment.is_complete(folder):
             logger.info("%s is complete; choose another run.name to train again", folder)
         else:
-            if config.training.num_processes == 1:
+            if config.training.num_processes == config.training.num_hosts == 1:
                 _work(config, corpus_folder)
             else:
                 _launch(config, corpus_folder)
@@ -70,27 +79,51 @@ def _refuse_busy(folder: Path) -> None:
 
 def _launch(config: Config, corpus_folder: Path) -> None:
     try:
-        distributed.launch(config.training.num_processes, _worker, config, corpus_folder)
+        distributed.launch(config.training, _worker, config, corpus_folder)
     except SignalException as stopped:
+        for worker in multiprocessing.active_children():
+            worker.kill()  # still there only after a second Ctrl-C
         raise Interruption(stopped.sigval.value) from None
     except ChildFailedError as error:
-        # The worker has said what is wrong where the user can mend it.
-        exit_codes = {failure.exitcode for failure in error.failures.values()}
-        if EXIT_MENDABLE in exit_codes:
-            raise SystemExit(EXIT_MENDABLE) from None
-        raise
+        # The worker has said what is wrong, its traceback before anything else.
+        failures = error.failures.values()
+        for failure in failures:
+            if failure.exitcode < 0:
+                logger.error(
+                    "process %d was killed by %s (SIGKILL often means that memory is out)",
+                    failure.local_rank,
+                    failure.signal_name(),
+                )
+        if all(failure.exitcode != EXIT_MENDABLE for failure in failures):
+            logger.error("training has ended on all processes; the same command continues")
+            raise SystemExit(1) from None
+        raise SystemExit(EXIT_MENDABLE) from None
 
 
 def _worker(config: Config, corpus_folder: Path) -> None:
-    """What each process of a training runs."""
-
-    def work() -> None:
+    """What each process of a training runs; the first that fails alone says why."""
+    set_up_logging(config.run_folder / "train.log" if distributed.is_first() else None)
+    restarts = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
+    if restarts and distributed.is_first():
+        logger.info("restart %d of %d", restarts, config.training.max_restarts)
+    raise_at_termination()
+    try:
         if distributed.is_first():
             experiment.open_run(config, corpus_folder)
         _work(config, corpus_folder)
-
-    set_up_logging(config.run_folder / "train.log" if distributed.is_first() else None)
-    run_command(work, quiet=True)
+    except Interruption as interruption:
+        sys.exit(interruption.exit_status)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except UserError as error:
+        if distributed.first_to_fail():
+            say_error(str(error))
+        sys.exit(EXIT_MENDABLE)
+    except Exception:
+        if distributed.first_to_fail():
+            rank = os.environ.get("RANK", "0")
+            say_error(f"process {rank} has failed:\n{traceback.format_exc()}")
+        sys.exit(1)
 
 
 def _work(config: Config, corpus_folder: Path) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 
 from nmt.config import BatchingConfig
 from nmt.data.batch import Batch, SpecialIds, collate
-from nmt.data.batching import plan_epoch
+from nmt.data.batching import EpochPlan, plan_epoch
 from nmt.data.corpus import ParallelCorpus
 
 
@@ -81,13 +81,7 @@ class UpdateLoader:
         """The updates from `position` on, epoch after epoch."""
         epoch, first = position.epoch, position.update_in_epoch
         while True:
-            plan = plan_epoch(
-                self._corpus.source_lengths,
-                self._corpus.target_lengths,
-                self._config,
-                self._seed,
-                epoch,
-            )
+            plan = self._plan(epoch)
             for index in range(first, plan.num_updates):
                 parts = plan.micro_batches(index)
                 is_last = index + 1 == plan.num_updates
@@ -103,6 +97,27 @@ class UpdateLoader:
                     Position(epoch + 1, 0) if is_last else Position(epoch, index + 1),
                 )
             epoch, first = epoch + 1, 0
+
+    def micro_batch_tokens(self, position: Position) -> list[int]:
+        """Target tokens, EOS counted, of each micro-batch of one update, over all processes."""
+        parts = self._plan(position.epoch).micro_batches(position.update_in_epoch)
+        return [int(self._corpus.target_lengths[part].sum()) for part in parts]
+
+    def micro_batch_pairs(
+        self, position: Position, number: int
+    ) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Source and target ids of the pairs of one micro-batch, whichever process has it."""
+        parts = self._plan(position.epoch).micro_batches(position.update_in_epoch)
+        return [self._corpus.pair(int(index)) for index in parts[number]]
+
+    def _plan(self, epoch: int) -> EpochPlan:
+        return plan_epoch(
+            self._corpus.source_lengths,
+            self._corpus.target_lengths,
+            self._config,
+            self._seed,
+            epoch,
+        )
 
     def _collate(self, pairs: np.ndarray) -> Batch:
         return collate(

@@ -4,21 +4,31 @@ checkpoints/update_0010000/{weights.safetensors,training_state.pt,manifest.json}
 """
 
 import hashlib
+import json
+import logging
+import os
 import shutil
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from nmt.config import from_mapping
 from nmt.data.loader import Position
 from nmt.errors import UserError
 from nmt.files import atomic_folder, read_json, write_json
 from nmt.model.transformer import Transformer
 from nmt.trained_model import WEIGHTS_FILE, load_weights, read_weights, save_weights
+from nmt.training.tally import Counts
+
+logger = logging.getLogger(__name__)
 
 STATE_FILE = "training_state.pt"
 MANIFEST_FILE = "manifest.json"
+
+FORMAT_VERSION = 2
 
 
 @dataclass(frozen=True)
@@ -26,24 +36,30 @@ class Progress:
     """How far a run has come: everything but weights and optimizer that a restart needs.
 
     Attributes:
-        update: optimizer steps done.
+        update: optimizer steps done, the refused ones among them.
         position: the next update's place in the data.
         seconds: spent in training and validation, over all restarts.
-        target_tokens: learned from.
-        best_rank: of the best validation so far, higher is better; None before the first.
+        target_tokens: seen.
+        best_rank: of the best validation so far, higher is better; empty before the first.
         best_update: the update it was seen at.
         validations_without_best: for early stopping.
-        run_id: the tracker's id of the run.
+        validation_due: the weights are to be validated before the next update.
+        counts: sums since the last record.
     """
 
     update: int = 0
     position: Position = field(default_factory=Position)
     seconds: float = 0.0
     target_tokens: int = 0
-    best_rank: tuple[float, float] | None = None
+    best_rank: list[float] = field(default_factory=list)
     best_update: int = 0
     validations_without_best: int = 0
-    run_id: str = ""
+    validation_due: bool = False
+    counts: Counts = field(default_factory=Counts)
+
+
+class DamagedCheckpointError(UserError):
+    """A checkpoint is not what was written."""
 
 
 class CheckpointStore:
@@ -88,32 +104,64 @@ class CheckpointStore:
         path = self.path(progress.update)
         with atomic_folder(path) as temporary:
             save_weights(transformer, temporary / WEIGHTS_FILE)
-            state = {"optimizer": optimizer.state_dict(), "progress": asdict(progress)}
-            torch.save(state, temporary / STATE_FILE)
-            files = {name: _sha256(temporary / name) for name in (WEIGHTS_FILE, STATE_FILE)}
-            write_json(temporary / MANIFEST_FILE, {"update": progress.update, "sha256": files})
+            torch.save(optimizer.state_dict(), temporary / STATE_FILE)
+            files = {name: _file_facts(temporary / name) for name in (WEIGHTS_FILE, STATE_FILE)}
+            _write_manifest(temporary, progress, files)
         self._prune(progress.best_update)
         return path
 
-    def load_last(
-        self, transformer: Transformer, optimizer: torch.optim.Optimizer
-    ) -> Progress | None:
-        """Restore the newest checkpoint; None when there is none.
+    def note(self, progress: Progress) -> None:
+        """Write new counters into the checkpoint of `progress.update`, whose weights stay."""
+        path = self.path(progress.update)
+        _write_manifest(path, progress, _read_manifest(path)["files"])
+        self._prune(progress.best_update)
+
+    def newest(self) -> int:
+        """The update of the newest checkpoint that is whole; 0 when there is none.
+
+        Damaged ones that are newer are named and put out of the way.
 
         Raises:
-            UserError: the newest checkpoint is damaged.
+            UserError: it is of another version of this program.
         """
         updates = self.updates()
-        if not updates:
-            return None
-        path = self.path(updates[-1])
-        self._verify(path)
-        load_weights(transformer, read_weights(path / WEIGHTS_FILE), path / WEIGHTS_FILE)
-        state = torch.load(path / STATE_FILE, map_location="cpu", weights_only=True)
-        optimizer.load_state_dict(state["optimizer"])
-        return _progress(state["progress"])
+        for update in reversed(updates):
+            try:
+                self.verify(update)
+            except DamagedCheckpointError as error:
+                aside = self.path(update).with_name(f"damaged_{self.path(update).name}")
+                shutil.rmtree(aside, ignore_errors=True)
+                os.replace(self.path(update), aside)
+                logger.warning("%s; it is put aside as %s", error, aside)
+            else:
+                return update
+        if updates:
+            logger.warning("%s: no checkpoint is whole: training starts over", self.folder)
+        return 0
 
-    def average(self, updates: list[int]) -> dict[str, torch.Tensor]:
+    def load(
+        self, update: int, transformer: Transformer, optimizer: torch.optim.Optimizer
+    ) -> Progress:
+        """Restore the checkpoint of an update.
+
+        Raises:
+            UserError: it is damaged, or is not of this model.
+        """
+        path = self.path(update)
+        manifest = _read_manifest(path)
+        load_weights(transformer, read_weights(path / WEIGHTS_FILE), path / WEIGHTS_FILE)
+        try:
+            state = torch.load(path / STATE_FILE, map_location="cpu", weights_only=True)
+            optimizer.load_state_dict(state)
+        except Exception as error:  # whatever a damaged or hostile file makes torch raise
+            raise UserError(
+                f"{path / STATE_FILE}: does not hold the optimizer of this model:"
+                f" {' '.join(str(error).split())[:200]}"
+            ) from None
+        progress: Progress = from_mapping(Progress, manifest["progress"], str(path / MANIFEST_FILE))
+        return progress
+
+    def average(self, updates: Sequence[int]) -> dict[str, torch.Tensor]:
         """The mean of the weights of some checkpoints (Vaswani et al. 2017, section 6.1)."""
         total: dict[str, torch.Tensor] = {}
         for update in updates:
@@ -122,26 +170,94 @@ class CheckpointStore:
                 total[name] = total[name] + tensor.double() if name in total else tensor.double()
         return {name: (tensor / len(updates)).float() for name, tensor in total.items()}
 
-    def _verify(self, path: Path) -> None:
-        manifest = read_json(path / MANIFEST_FILE)
-        for name, expected in manifest["sha256"].items():
-            if not (path / name).is_file() or _sha256(path / name) != expected:
-                raise UserError(
-                    f"{path / name} is damaged or missing; remove {path} to continue from the"
-                    " checkpoint before it"
+    def whole(self, updates: Sequence[int]) -> list[int]:
+        """Those of some checkpoints that are whole; the others are named."""
+        found = []
+        for update in updates:
+            try:
+                self.verify(update)
+            except DamagedCheckpointError as error:
+                logger.warning("%s; it is left out", error)
+            else:
+                found.append(update)
+        return found
+
+    def verify(self, update: int) -> None:
+        """Check that a checkpoint is what was written.
+
+        Raises:
+            DamagedCheckpointError: it is not.
+            UserError: it is of another version of this program.
+        """
+        path = self.path(update)
+        files = _read_manifest(path)["files"]
+        for name in (WEIGHTS_FILE, STATE_FILE):
+            file = path / name
+            if file.is_symlink() or not file.is_file():
+                raise DamagedCheckpointError(f"{file} is missing or not a file")
+            size, expected = file.stat().st_size, files[name]["bytes"]
+            if size != expected:
+                raise DamagedCheckpointError(
+                    f"{file} is damaged: it has {size:,} bytes, not {expected:,}"
+                )
+            if _file_facts(file) != files[name]:
+                raise DamagedCheckpointError(
+                    f"{file} is damaged: its checksum is not that of the manifest"
                 )
 
     def _prune(self, best_update: int) -> None:
         needed = {*self.regular_updates(), best_update}
         for update in self.updates():
             if update not in needed:
-                shutil.rmtree(self.path(update))
+                # By way of another name: half a checkpoint must not look like one.
+                retired = self.path(update).with_name(f".{self.path(update).name}.old")
+                shutil.rmtree(retired, ignore_errors=True)
+                os.replace(self.path(update), retired)
+                shutil.rmtree(retired)
 
 
-def _progress(values: dict[str, Any]) -> Progress:
-    return Progress(**{**values, "position": Position(**values["position"])})
+def _write_manifest(path: Path, progress: Progress, files: dict[str, Any]) -> None:
+    manifest = {
+        "format_version": FORMAT_VERSION,
+        "update": progress.update,
+        "files": files,
+        "progress": asdict(progress),
+    }
+    write_json(path / MANIFEST_FILE, {**manifest, "sha256": _digest_of(manifest)})
 
 
-def _sha256(path: Path) -> str:
+def _read_manifest(path: Path) -> dict[str, Any]:
+    """The manifest of a checkpoint, after a check that it is as it was written."""
+    file = path / MANIFEST_FILE
+    if file.is_symlink():
+        raise DamagedCheckpointError(f"{file} is not a file")
+    try:
+        manifest = read_json(file)
+    except (UserError, OSError) as error:
+        raise DamagedCheckpointError(f"{file} is damaged or missing: {error}") from None
+    # Version 1 knew no versions.
+    is_of_version_1 = isinstance(manifest, dict) and manifest.keys() == {"update", "sha256"}
+    if not is_of_version_1 and (
+        not isinstance(manifest, dict) or manifest.pop("sha256", None) != _digest_of(manifest)
+    ):
+        raise DamagedCheckpointError(f"{file} is damaged: its checksum is not its own")
+    version = 1 if is_of_version_1 else manifest["format_version"]
+    if version != FORMAT_VERSION:
+        raise UserError(
+            f"{file} has format_version {version}, this program reads {FORMAT_VERSION}: continue"
+            " with the version of the program that began the run (environment.json names its"
+            " commit), or choose another run.name"
+        )
+    if path.name != f"update_{manifest['update']:07d}":
+        raise DamagedCheckpointError(f"{file} is that of update {manifest['update']}")
+    return manifest
+
+
+def _digest_of(manifest: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
+
+
+def _file_facts(path: Path) -> dict[str, Any]:
     with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
+        digest = hashlib.file_digest(stream, "sha256").hexdigest()
+    return {"bytes": path.stat().st_size, "sha256": digest}

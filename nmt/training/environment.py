@@ -1,6 +1,7 @@
 """What a score depends on besides the configuration: commit, versions, hardware."""
 
 import platform
+import secrets
 import subprocess
 from importlib import metadata
 from pathlib import Path
@@ -26,6 +27,7 @@ _PACKAGES = (
 def environment(corpus_folder: Path, training: TrainingConfig) -> dict[str, Any]:
     """The contents of a run's `environment.json`."""
     return {
+        "run_id": secrets.token_hex(4),
         "commit": _commit(),
         "python": platform.python_version(),
         "packages": {name: metadata.version(name) for name in _PACKAGES},

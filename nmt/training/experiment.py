@@ -38,9 +38,22 @@ _FREE_KEYS = (
     "tracking.",
     "training.num_processes",
     "training.num_threads",
+    "training.num_hosts",
+    "training.rendezvous",
+    "training.max_restarts",
+    "training.timeout",
     "training.log_every",
     "decoding.batch_size",
     "corpus.path",  # the corpus itself is compared by its fingerprint
+)
+
+
+# Keys that fix the order of the data or the shape of what is in a checkpoint: nobody can continue
+# with others.
+_FIXED_KEYS = (
+    *("corpus.", "tokenizer.", "model.", "training.seed", "optimizer.name"),
+    *("batching.target_tokens_per_update", "batching.max_source_length"),
+    "batching.max_target_length",
 )
 
 
@@ -65,14 +78,7 @@ def open_run(config: Config, corpus_folder: Path) -> None:
     stored_path = folder / RUN_CONFIG_FILE
     environment_path = folder / ENVIRONMENT_FILE
     if stored_path.is_file():
-        stored: Config = load_config(Config, stored_path)
-        keys = [key for key in differing_keys(stored, config) if not key.startswith(_FREE_KEYS)]
-        if keys:
-            raise UserError(
-                f"{folder} was made by another configuration (stored != asked):\n  "
-                + "\n  ".join(keys)
-                + "\nchoose another run.name, or remove that folder to start over"
-            )
+        _check_configuration(config, load_config(Config, stored_path))
         corpus_name = read_json(environment_path)["corpus"]
         if corpus_name != corpus_folder.name:
             raise UserError(
@@ -86,6 +92,30 @@ def open_run(config: Config, corpus_folder: Path) -> None:
     save_config(config, stored_path)
 
 
+def _check_configuration(config: Config, stored: Config) -> None:
+    """Refuse what differs from the run's own configuration, unless the user accepts it by name."""
+    folder = config.run_folder
+    differing = [key for key in differing_keys(stored, config) if not key.startswith(_FREE_KEYS)]
+    accepted = {key.strip() for key in config.run.accept_changes.split(",") if key.strip()}
+    for key in accepted:
+        if key.startswith(_FIXED_KEYS):
+            raise UserError(
+                f"run.accept_changes={key}: a run cannot go on with another {key}, which fixes the"
+                " order of its data or the shape of its model; choose another run.name"
+            )
+    refused = [line for line in differing if line.partition(":")[0] not in accepted]
+    if refused:
+        raise UserError(
+            f"{folder} was made by another configuration (stored != asked):\n  "
+            + "\n  ".join(refused)
+            + "\nchoose another run.name, or remove that folder to start over"
+        )
+    if differing:
+        for line in differing:
+            logger.info("accepted from here on (stored != asked): %s", line)
+        save_config(config, folder / RUN_CONFIG_FILE)
+
+
 def run_experiment(config: Config, corpus_folder: Path) -> list[Evaluation] | None:
     """Train, choose the best weights, save the model folder and score it on every test set.
 
@@ -94,14 +124,27 @@ def run_experiment(config: Config, corpus_folder: Path) -> list[Evaluation] | No
     Returns:
         The evaluations, one a test set; None in all processes but the first.
     """
-    process = distributed.join(config.training.num_threads)
-    try:
-        corpus = PreparedCorpus(corpus_folder)
-        trainer = Trainer(config, corpus, process)
-        trainer.run()
-        return _finish(config, corpus, trainer) if process.is_first else None
-    finally:
-        distributed.leave()
+    process = distributed.join(config.training)
+    corpus = PreparedCorpus(corpus_folder)
+    trainer = Trainer(config, corpus, process, _run_id(config.run_folder))
+    trainer.run()
+    # Not after an error: others may still wait in a collective, which would make us wait for them.
+    evaluations = _finish(config, corpus, trainer) if process.is_first else None
+    process.wait_for_first()
+    distributed.leave()
+    return evaluations
+
+
+def _run_id(folder: Path) -> str:
+    """wandb's id of the run, the same over restarts."""
+    path = folder / ENVIRONMENT_FILE
+    values = read_json(path)
+    if "run_id" not in values:
+        raise UserError(
+            f"{path}: has no run_id: the run was begun by an earlier version of this"
+            " program; choose another run.name"
+        )
+    return str(values["run_id"])
 
 
 def _finish(config: Config, corpus: PreparedCorpus, trainer: Trainer) -> list[Evaluation]:
@@ -142,9 +185,11 @@ def _choose_weights(metric: ValidationMetric, trainer: Trainer) -> tuple[str, Va
     each of them, but not after early stopping: hence the comparison.
     """
     store, transformer = trainer.store, trainer.model.transformer
-    best, last = trainer.progress.best_update, store.regular_updates()
-    candidates: dict[str, Sequence[int]] = {f"checkpoint of update {best:,}": [best]}
-    if len(last) > 1:
+    best, last = trainer.progress.best_update, store.whole(store.regular_updates())
+    candidates: dict[str, Sequence[int]] = {}
+    if store.whole([best]):
+        candidates[f"checkpoint of update {best:,}"] = [best]
+    if len(last) > 1 or (last and not candidates):
         candidates[f"average of the last {len(last)} checkpoints"] = last
     results: dict[str, ValidationResult] = {}
     for name, members in candidates.items():

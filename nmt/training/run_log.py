@@ -1,13 +1,14 @@
 """What a run says of itself: lines on the screen and in train.log, records in metrics.jsonl."""
 
 import logging
+import math
 
 from nmt.config import Config
 from nmt.data.loader import UpdateWork
 from nmt.training.checkpoint import Progress
 from nmt.training.distributed import Process
 from nmt.training.schedule import learning_rate
-from nmt.training.throughput import Figures
+from nmt.training.tally import Counts
 from nmt.training.tracking import Tracker
 from nmt.training.validation import ValidationResult
 
@@ -19,13 +20,16 @@ class RunLog:
 
     Args:
         config: the experiment.
+        run_id: the tracker's id of the run.
         progress: where the run starts or continues; records after it are dropped, as a continued
             run writes them again.
     """
 
-    def __init__(self, config: Config, progress: Progress) -> None:
+    def __init__(self, config: Config, run_id: str, progress: Progress) -> None:
         self._config = config
-        self._tracker = Tracker(config, config.run_folder, progress.run_id, progress.update)
+        self._tracker = Tracker(
+            config, config.run_folder, run_id, progress.update, progress.validation_due
+        )
 
     def start(self, process: Process, num_parameters: int, precision: str, at: Progress) -> None:
         """Say what is about to be done."""
@@ -42,20 +46,25 @@ class RunLog:
                 "continuing from update %s, epoch %d", f"{at.update:,}", at.position.epoch + 1
             )
 
-    def updates(self, progress: Progress, work: UpdateWork, figures: Figures, norm: float) -> None:
-        """Record the updates since the last record; `norm` is the last gradient's."""
+    def updates(self, progress: Progress, work: UpdateWork, counts: Counts) -> None:
+        """Record the updates since the last record."""
         update, training = progress.update, self._config.training
         rate = learning_rate(update, self._config.schedule, training.max_updates)
+        seconds = max(counts.seconds, 1e-9)
+        speed, padding = counts.target_tokens / seconds, 1 - counts.real / max(1, counts.computed)
+        # There is no mean loss where every update was refused.
+        loss = {"train/loss": counts.loss / counts.loss_tokens} if counts.loss_tokens else {}
         self._tracker.log(
             update,
             {
                 "epoch": work.epoch,
-                "train/loss": figures.mean_loss,
+                **loss,
                 "train/learning_rate": rate,
-                "train/gradient_norm": norm,
+                "train/gradient_norm": counts.norm,
+                "train/refused_updates": counts.refused,
                 "train/target_tokens": progress.target_tokens,
-                "train/target_tokens_per_second": figures.target_tokens_per_second,
-                "train/share_not_padding": figures.share_not_padding,
+                "train/target_tokens_per_second": speed,
+                "train/share_not_padding": 1 - padding,
                 "train/seconds": progress.seconds,
             },
         )
@@ -65,11 +74,11 @@ class RunLog:
             f"{update:,}",
             f"{training.max_updates:,}",
             work.epoch + 1,
-            figures.mean_loss,
+            loss.get("train/loss", math.nan),
             rate,
-            f"{figures.target_tokens_per_second:,.0f}",
-            100 * (1 - figures.share_not_padding),
-            _duration(self._seconds_left(progress, figures.seconds_per_update)),
+            f"{speed:,.0f}",
+            100 * padding,
+            _duration(self._seconds_left(progress, seconds / counts.updates)),
         )
 
     def validation(self, update: int, result: ValidationResult, is_best: bool) -> None:
@@ -90,6 +99,10 @@ class RunLog:
             result.bleu,
             "  best so far" if is_best else "",
         )
+
+    def flush(self) -> None:
+        """Bring the records to the disk."""
+        self._tracker.flush()
 
     def close(self) -> None:
         """Write out what is left."""

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: end after the update that is under way."""
+"""Ctrl-C and SIGTERM: drop the unfinished update, save the last complete one, leave."""
 
 import contextlib
 import signal
@@ -7,30 +7,36 @@ from collections.abc import Iterator
 from types import FrameType
 from typing import NoReturn
 
-# One Ctrl-C reaches a worker twice: from the terminal, and from the launcher, which passes it on.
-_ONE_KEY_PRESS = 2.0
+# A key press and a manager that passes it on are one wish: what follows so soon is not a second.
+_ONE_WISH = 1.0
 
 
 class Interruption(BaseException):
     """The user or the machine asked the program to end.
 
-    A signal is noted and not raised where it falls, so that an update is whole or not at all. A
-    second one is raised at once.
+    Where weights or files change, a signal is noted and not raised, so that a step is taken whole
+    or not at all; inside `at_once` it is raised where it falls. A second one is raised anywhere.
 
     Attributes:
         signal_number: the signal that came; 0 while none has.
+        is_urgent: whether a second one came: leave without saving.
     """
 
     def __init__(self, signal_number: int = 0) -> None:
         super().__init__(signal_number)
         self.signal_number = signal_number
+        self.is_urgent = False
+        self._is_at_once = False
 
     @classmethod
     @contextlib.contextmanager
-    def watched(cls) -> Iterator["Interruption"]:
-        """Note SIGINT and SIGTERM while the block runs."""
-        noted = cls()
+    def watched(cls, is_launched: bool = False) -> Iterator["Interruption"]:
+        """Note SIGINT and SIGTERM while the block runs.
 
+        Args:
+            is_launched: another process of ours passes signals on; it alone counts them.
+        """
+        noted = cls()
         first_at = 0.0
 
         def note(number: int, frame: FrameType | None) -> None:
@@ -38,7 +44,10 @@ class Interruption(BaseException):
             del frame
             if not noted.signal_number:
                 noted.signal_number, first_at = number, time.monotonic()
-            elif time.monotonic() - first_at > _ONE_KEY_PRESS:
+                if noted._is_at_once:
+                    raise Interruption(number)
+            elif time.monotonic() - first_at > _ONE_WISH and not is_launched:
+                noted.is_urgent = True
                 raise Interruption(number)
 
         before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
@@ -47,6 +56,17 @@ class Interruption(BaseException):
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
+
+    @contextlib.contextmanager
+    def at_once(self) -> Iterator[None]:
+        """Inside, nothing is lost when a signal is raised where it falls."""
+        self._is_at_once = True
+        try:
+            if self.signal_number:
+                self.end()
+            yield
+        finally:
+            self._is_at_once = False
 
     def end(self) -> NoReturn:
         """Raise: the work is at a point where it can stop."""

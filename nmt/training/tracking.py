@@ -10,7 +10,7 @@ from urllib.parse import urlparse
 
 from nmt.config import Config, TrackingBackend, to_plain
 from nmt.errors import UserError
-from nmt.files import iterate_lines, write_lines
+from nmt.files import atomic_path
 
 logger = logging.getLogger(__name__)
 
@@ -27,11 +27,19 @@ class Tracker:
         folder: the run's folder.
         run_id: wandb's id of the run; the same id continues its charts.
         last_update: records after this update are dropped: a continued run writes them again.
+        validation_due: the validation of that update is dropped, too.
     """
 
-    def __init__(self, config: Config, folder: Path, run_id: str, last_update: int) -> None:
+    def __init__(
+        self,
+        config: Config,
+        folder: Path,
+        run_id: str,
+        last_update: int,
+        validation_due: bool = False,
+    ) -> None:
         self._path = folder / METRICS_FILE
-        _drop_later_records(self._path, last_update)
+        drop_later_records(self._path, last_update, validation_due)
         self._stream = self._path.open("a", encoding="utf-8")
         self._wandb: Any = None
         if config.tracking.backend is TrackingBackend.wandb:
@@ -44,6 +52,11 @@ class Tracker:
         if self._wandb is not None:
             self._wandb.log({"update": update, **metrics})
 
+    def flush(self) -> None:
+        """Bring the records to the disk."""
+        self._stream.flush()
+        os.fsync(self._stream.fileno())
+
     def close(self) -> None:
         """Write out what is left."""
         self._stream.close()
@@ -51,20 +64,34 @@ class Tracker:
             self._wandb.finish()
 
 
-def _drop_later_records(path: Path, last_update: int) -> None:
+def drop_later_records(path: Path, last_update: int, validation_due: bool = False) -> None:
+    """Take away what a continued run will write again; and half a line that a kill has left.
+
+    Args:
+        path: a file of one JSON object a line, each with `update`.
+        last_update: records after it are dropped.
+        validation_due: the validation of that update, too.
+    """
     if not path.exists():
         return
-    lines = list(iterate_lines(path))
-    kept = [line for line in lines if _update_of(line) <= last_update]
+    lines = path.read_bytes().splitlines(keepends=True)
+    kept = [line for line in lines if _is_kept(line, last_update, validation_due)]
     if len(kept) < len(lines):
-        write_lines(path, kept)
+        with atomic_path(path) as temporary:
+            temporary.write_bytes(b"".join(kept))
 
 
-def _update_of(line: str) -> float:
+def _is_kept(line: bytes, last_update: int, validation_due: bool) -> bool:
     try:
-        return int(json.loads(line)["update"])
-    except (json.JSONDecodeError, KeyError, TypeError):
-        return float("inf")  # the half line of a killed run
+        record = json.loads(line)
+        update = int(record["update"])
+    except (ValueError, KeyError, TypeError):
+        return False  # the half line of a killed run
+    if not line.endswith(b"\n"):
+        return False
+    return update < last_update or (
+        update == last_update and not (validation_due and "valid/loss" in record)
+    )
 
 
 def _start_wandb(config: Config, folder: Path, run_id: str) -> Any:

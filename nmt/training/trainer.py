@@ -2,19 +2,12 @@
 
 import contextlib
 import logging
-import math
-import secrets
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 
-import numpy as np
 import torch
-from torch import Tensor, nn
-from torch.nn.parallel import DistributedDataParallel
 
-from nmt.config import Config, Precision
-from nmt.data.batch import Batch, collate
+from nmt.config import Config
 from nmt.data.batching import eligible_pairs
 from nmt.data.corpus import ParallelCorpus, PreparedCorpus
 from nmt.data.loader import UpdateLoader, UpdateWork
@@ -24,13 +17,14 @@ from nmt.tokenizer import Tokenizer
 from nmt.trained_model import TrainedModel, TrainedModelConfig, special_ids
 from nmt.training.checkpoint import CheckpointStore, Progress
 from nmt.training.distributed import Process
-from nmt.training.loss import SummedLoss
+from nmt.training.guard import GradientGuard
 from nmt.training.optimizer import build_optimizer
+from nmt.training.refusals import REFUSED_FILE, RefusalLog
 from nmt.training.run_log import RunLog
-from nmt.training.schedule import learning_rate
 from nmt.training.signals import Interruption
-from nmt.training.throughput import Throughput
-from nmt.training.validation import Validator
+from nmt.training.tally import Tally
+from nmt.training.updater import Gradient, Updater
+from nmt.training.validation import ValidationResult, Validator
 
 logger = logging.getLogger(__name__)
 
@@ -42,20 +36,26 @@ class Trainer:
         config: the experiment.
         corpus: its prepared corpus.
         process: this process among those that train together.
+        run_id: the tracker's id of the run.
     """
 
-    def __init__(self, config: Config, corpus: PreparedCorpus, process: Process) -> None:
+    def __init__(
+        self, config: Config, corpus: PreparedCorpus, process: Process, run_id: str = "run"
+    ) -> None:
         self.config = config
         self.process = process
+        self.run_id = run_id
         self.model = new_model(config, corpus, process.device)
         self.train_pairs = corpus.train()
         self._check_pairs(self.train_pairs)
+        tokenizers = self.model.source_tokenizer, self.model.target_tokenizer
+        source_ids, target_ids = (special_ids(tokenizer) for tokenizer in tokenizers)
         self.loader = UpdateLoader(
             self.train_pairs,
             config.batching,
             config.training.seed,
-            special_ids(self.model.source_tokenizer),
-            special_ids(self.model.target_tokenizer),
+            source_ids,
+            target_ids,
             process.rank,
             process.world_size,
         )
@@ -65,176 +65,188 @@ class Trainer:
             config.training.validate_every,
             config.training.average_checkpoints,
         )
-        restored = self.store.load_last(self.model.transformer, self.optimizer)
-        run_id = process.from_first(secrets.token_hex(4))
-        self.progress = restored or Progress(run_id=run_id)
-        objective = SummedLoss(self.model.transformer, config.training.label_smoothing)
-        self.objective: nn.Module = objective
-        if process.world_size > 1:
-            self.objective = DistributedDataParallel(objective)
+        self.progress = self._restored()
+        counts = self.progress.counts
+        guard = GradientGuard(
+            config.training.max_gradient_spike, counts.mean_norm, counts.num_norms, process.device
+        )
+        self._updater = Updater(
+            config,
+            self.model.transformer,
+            self.optimizer,
+            guard,
+            process,
+            (source_ids, target_ids),
+        )
+        self._tally = Tally(counts, guard, process)
+        self._refusals = RefusalLog(
+            config.run_folder / REFUSED_FILE,
+            self.loader,
+            tokenizers,
+            process,
+            self.progress.update,
+            config.training.max_refused_in_a_row,
+        )
         self.validator = Validator(corpus, self.model, config.decoding)
-        self.precision = _precision(config.training.precision, process.device)
+        self._saved_update = self.progress.update
 
     def run(self) -> Progress:
         """Train until a limit is reached or the user interrupts.
 
         Raises:
             Interruption: a signal came; the last complete update is saved.
-            UserError: the loss is no longer a number.
+            UserError: training has diverged, memory is out, or a file cannot be written.
         """
-        log = RunLog(self.config, self.progress) if self.process.is_first else None
+        log = None
+        if self.process.is_first:
+            log = RunLog(self.config, self.run_id, self.progress)
         try:
             if log is not None:
                 size = count_parameters(self.model.transformer)
-                log.start(self.process, size, self.precision.name, self.progress)
-            with Interruption.watched() as interruption:
-                self._loop(log, interruption)
+                log.start(self.process, size, self._updater.precision.name, self.progress)
+            with Interruption.watched(is_launched=self.process.world_size > 1) as interruption:
+                try:
+                    self._loop(log, interruption)
+                except Interruption:
+                    if not interruption.is_urgent:
+                        self._leave(log)
+                    raise
         finally:
             if log is not None:
                 log.close()
         return self.progress
 
+    def update(self, work: UpdateWork) -> Gradient:
+        """One optimizer step: what training does between validations, without its books."""
+        gradient = self._updater.gradient(work, lambda: None)
+        self._updater.step(gradient, self.progress.update + 1)
+        return gradient
+
     def _loop(self, log: RunLog | None, interruption: Interruption) -> None:
         training = self.config.training
         self.model.transformer.train()
-        throughput = Throughput()
-        started = time.monotonic() - self.progress.seconds
-        if self._is_over():
-            return
-        for work in self.loader.updates(self.progress.position):
-            loss, gradient_norm = self.update(work)
-            throughput.add(work, loss)
-            self.progress = replace(
-                self.progress,
-                update=self.progress.update + 1,
-                position=work.next_position,
-                target_tokens=self.progress.target_tokens + work.num_target_tokens,
-                seconds=time.monotonic() - started,
-            )
+        self._started = time.monotonic() - self.progress.seconds
+        if self.progress.validation_due:
+            self._validate(log, interruption)
+        self._tally.start_clock()
+        works = self.loader.updates(self.progress.position)
+        is_over = self._is_over()
+        while not is_over:
+            work = next(works)
+            with self._droppable(interruption):
+                gradient = self._updater.gradient(work, lambda: self._stop_if_told(interruption))
+            self._step(work, gradient)
             if self.progress.update % training.log_every == 0:
-                self._record(log, throughput, work, float(gradient_norm))
-            is_over, is_interrupted = self._agree(interruption)
+                self._record(log, work)
+            is_over = self._is_over()
             if self.progress.update % training.validate_every == 0 or is_over:
-                self._validate(log)
-                throughput.restart()
-                self.progress = replace(self.progress, seconds=time.monotonic() - started)
-                is_over, is_interrupted = self._agree(interruption)
-                self._save()
-            elif is_interrupted:
-                self._save()
-            if is_over:
-                return
-            if is_interrupted:
-                if self.process.is_first:
-                    update = f"{self.progress.update:,}"
-                    logger.info("saved at update %s; the same command continues", update)
-                interruption.end()
+                self.progress = replace(self.progress, validation_due=True)
+                self._save(log)
+                self._validate(log, interruption)
+                self._tally.start_clock()
+                is_over = self._is_over()
 
-    def _agree(self, interruption: Interruption) -> tuple[bool, bool]:
-        """Whether training is over, by the first process's clock, and whether any was interrupted.
-
-        All processes leave at the same update, whichever of them was told to.
-        """
-        told = (self.process.is_first and self._is_over(), bool(interruption.signal_number))
-        device = self.process.device if self.process.world_size > 1 else None
-        is_over, is_interrupted = self.process.sum(torch.tensor(told, device=device).int()).tolist()
-        return bool(is_over), bool(is_interrupted)
-
-    def update(self, work: UpdateWork) -> tuple[Tensor, Tensor]:
-        """One optimizer step.
-
-        Returns:
-            This process's loss, summed over its target tokens, and the norm of the gradient of all.
-        """
-        self.optimizer.zero_grad(set_to_none=True)
-        # The loss is a sum, divided once by the tokens of the whole update. Data-parallel training
-        # averages gradients over processes, so the sum over them needs the factor world_size.
-        scale = self.process.world_size / work.num_target_tokens
-        total = torch.zeros((), device=self.process.device)
-        for number, batch in self._micro_batches(work):
-            is_last = number == max(1, len(work.micro_batches)) - 1
-            with self._gradients_shared(is_last), self._autocast():
-                loss = self.objective(batch.to(self.process.device))
-                (loss * (scale if work.micro_batches else 0.0)).backward()
-            total += loss.detach() if work.micro_batches else 0.0
-        max_norm = self.config.optimizer.max_gradient_norm or math.inf
-        norm = nn.utils.clip_grad_norm_(self.model.transformer.parameters(), max_norm)
-        rate = learning_rate(
-            self.progress.update + 1, self.config.schedule, self.config.training.max_updates
-        )
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate
-        self.optimizer.step()
-        return total, norm
-
-    def _micro_batches(self, work: UpdateWork) -> Iterator[tuple[int, Batch]]:
-        """This process's micro-batches, each after seeding the chance that falls in it.
-
-        A process without work gets one empty-handed batch, whose loss is multiplied by zero: it has
-        to take part when gradients are shared.
-        """
-        seed = self.config.training.seed
-        for place, micro_batch in enumerate(work.micro_batches):
-            _seed_generators(seed, work.epoch, work.update_in_epoch, micro_batch.number)
-            yield place, micro_batch.batch
-        if not work.micro_batches:
-            tokenizers = self.model.source_tokenizer, self.model.target_tokenizer
-            yield 0, collate([([], [])], *(special_ids(tokenizer) for tokenizer in tokenizers))
-
-    @contextlib.contextmanager
-    def _gradients_shared(self, is_last: bool) -> Iterator[None]:
-        if isinstance(self.objective, DistributedDataParallel) and not is_last:
-            with self.objective.no_sync():
-                yield
-        else:
-            yield
-
-    def _autocast(self) -> contextlib.AbstractContextManager[object]:
-        return torch.autocast(
-            self.process.device.type, torch.bfloat16, enabled=self.precision is Precision.bfloat16
+    def _step(self, work: UpdateWork, gradient: Gradient) -> None:
+        """Change weights and books together; signals are only noted here."""
+        update = self.progress.update + 1
+        is_refused = self._updater.step(gradient, update)
+        self._tally.add(update, work, gradient, is_refused)
+        self.progress = replace(
+            self.progress,
+            update=update,
+            position=work.next_position,
+            target_tokens=self.progress.target_tokens + work.num_target_tokens,
+            seconds=time.monotonic() - self._started,
         )
 
-    def _validate(self, log: RunLog | None) -> None:
+    def _droppable(self, interruption: Interruption) -> contextlib.AbstractContextManager[None]:
+        """While gradients are made nothing is lost by leaving; several processes agree first."""
+        return interruption.at_once() if self.process.world_size == 1 else contextlib.nullcontext()
+
+    def _stop_if_told(self, interruption: Interruption) -> None:
+        """Leave at the same micro-batch, whichever process was told to."""
+        if self.process.any(bool(interruption.signal_number)):
+            interruption.end()
+
+    def _validate(self, log: RunLog | None, interruption: Interruption) -> None:
         """Validate on the first process; all get its counters."""
+        judged = None
+        if self.process.is_first:
+            # A signal leaves the validation due: the checkpoint before it says so.
+            with contextlib.suppress(Interruption), interruption.at_once():
+                judged = self._judged(log, self.validator.validate())
+        self.process.wait_for_first()
+        told, judged = self.process.from_first((interruption.signal_number, judged))
+        if judged is None:
+            interruption.signal_number = interruption.signal_number or told
+            interruption.end()
+        self.progress = judged
+        if self.process.is_first:
+            self.store.note(self.progress)
+
+    def _judged(self, log: RunLog | None, result: ValidationResult) -> Progress:
         progress = self.progress
-        if self.process.is_first:
-            result = self.validator.validate()
-            rank = result.rank(self.config.training.validation_metric)
-            is_best = progress.best_rank is None or rank > progress.best_rank
-            progress = replace(
-                progress,
-                best_rank=rank if is_best else progress.best_rank,
-                best_update=progress.update if is_best else progress.best_update,
-                validations_without_best=0 if is_best else progress.validations_without_best + 1,
-            )
-            assert log is not None
-            log.validation(progress.update, result, is_best)
-        self.progress = self.process.from_first(progress)
+        rank = list(result.rank(self.config.training.validation_metric))
+        is_best = not progress.best_rank or rank > progress.best_rank
+        assert log is not None
+        log.validation(progress.update, result, is_best)
+        return replace(
+            progress,
+            best_rank=rank if is_best else progress.best_rank,
+            best_update=progress.update if is_best else progress.best_update,
+            validations_without_best=0 if is_best else progress.validations_without_best + 1,
+            validation_due=False,
+            seconds=time.monotonic() - self._started,
+        )
 
-    def _save(self) -> None:
-        if self.process.is_first:
-            self.store.save(self.model.transformer, self.optimizer, self.progress)
-
-    def _record(
-        self, log: RunLog | None, throughput: Throughput, work: UpdateWork, norm: float
-    ) -> None:
-        figures = throughput.summary(self.process)
-        if not math.isfinite(figures.mean_loss) or not math.isfinite(norm):
-            raise UserError(
-                f"update {self.progress.update}: loss {figures.mean_loss}, gradient norm {norm}:"
-                " training has diverged; lower schedule.peak_learning_rate or raise"
-                " schedule.warmup_updates"
-            )
+    def _save(self, log: RunLog | None) -> None:
+        """Write a checkpoint; what the log says of the updates before it is on the disk then."""
+        counts, refused = self._tally.read()
+        self._refusals.report(refused, counts)
+        self.progress = replace(self.progress, counts=counts)
         if log is not None:
-            log.updates(self.progress, work, figures, norm)
+            log.flush()
+            self.store.save(self.model.transformer, self.optimizer, self.progress)
+        self.process.wait_for_first()
+        self._saved_update = self.progress.update
+
+    def _leave(self, log: RunLog | None) -> None:
+        """Save the last complete update."""
+        if self.progress.update > self._saved_update:
+            self._save(log)
+        if self.process.is_first and self._saved_update:
+            logger.info("saved at update %s; the same command continues", f"{self._saved_update:,}")
+
+    def _restored(self) -> Progress:
+        """What the newest whole checkpoint says, with its weights and optimizer in place."""
+        newest = self.process.from_first(self.store.newest() if self.process.is_first else None)
+        if not newest:
+            return Progress()
+        if newest not in self.store.updates():
+            raise UserError(
+                f"{self.store.path(newest)} cannot be seen by process {self.process.rank}: all"
+                " hosts have to share the folder run.outputs"
+            )
+        return self.store.load(newest, self.model.transformer, self.optimizer)
+
+    def _record(self, log: RunLog | None, work: UpdateWork) -> None:
+        counts, refused = self._tally.read()
+        self._refusals.report(refused, counts)
+        if log is not None:
+            log.updates(self.progress, work, counts)
+        self._tally.restart()
 
     def _is_over(self) -> bool:
         training, progress = self.config.training, self.progress
-        return (
-            progress.update >= training.max_updates
-            or bool(training.max_minutes and progress.seconds >= training.max_minutes * 60)
-            or bool(training.patience and progress.validations_without_best >= training.patience)
-        )
+        if progress.update >= training.max_updates:
+            return True
+        if training.patience and progress.validations_without_best >= training.patience:
+            return True
+        if not training.max_minutes:
+            return False
+        # By the first process's clock.
+        is_late = progress.seconds >= training.max_minutes * 60
+        return self.process.any(self.process.is_first and is_late)
 
     def _check_pairs(self, pairs: ParallelCorpus) -> None:
         batching = self.config.batching
@@ -275,15 +287,3 @@ def new_model(config: Config, corpus: PreparedCorpus, device: torch.device) -> T
         source_tokenizer,
         target_tokenizer,
     )
-
-
-def _seed_generators(*place: int) -> None:
-    """Seed torch by a place in training: neither a restart nor more processes change chance."""
-    torch.manual_seed(int(np.random.SeedSequence(place).generate_state(1, np.uint64)[0] >> 1))
-
-
-def _precision(asked: Precision, device: torch.device) -> Precision:
-    if asked is not Precision.auto:
-        return asked
-    has_bfloat16 = device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
-    return Precision.bfloat16 if has_bfloat16 else Precision.float32

@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from nmt.config import Config
-from nmt.data.loader import UpdateWork
+from nmt.files import read_json
 from nmt.trained_model import read_weights
-from nmt.training.experiment import run_experiment
+from nmt.training.experiment import open_run, run_experiment
 from nmt.training.signals import Interruption
 from nmt.training.trainer import Trainer
 from tests.support import tiny_config, with_batching
@@ -23,11 +23,12 @@ class Killed(BaseException):
 
 
 def resumed_config(outputs: Path) -> Config:
-    return with_batching(tiny_config(outputs), target_tokens_per_update=300)
+    # A record every third update: stops fall between records, and so do checkpoints.
+    return with_batching(tiny_config(outputs, log_every=3), target_tokens_per_update=300)
 
 
 def run(config: Config, corpus: Path) -> None:
-    config.run_folder.mkdir(parents=True, exist_ok=True)
+    open_run(config, corpus)
     run_experiment(config, corpus)
 
 
@@ -35,18 +36,18 @@ def run_until(
     config: Config, corpus: Path, update: int, end: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Run, and end during the update after `update`: by a signal, or at once."""
-    original = Trainer.update
+    place = "_step" if end == "kill" else "_stop_if_told"
+    original = getattr(Trainer, place)
 
-    def ending(self: Trainer, work: UpdateWork) -> Any:
-        if self.progress.update == update and end == "kill":
-            original(self, work)
-            raise Killed
-        if self.progress.update == update - 1 and end == "signal":
+    def ending(self: Trainer, *arguments: Any) -> Any:
+        if self.progress.update == update:
+            if end == "kill":
+                raise Killed
             os.kill(os.getpid(), signal.SIGINT)
-        return original(self, work)
+        return original(self, *arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Trainer, "update", ending)
+        patch.setattr(Trainer, place, ending)
         with pytest.raises((Killed, Interruption)):
             run(config, corpus)
 
@@ -61,11 +62,11 @@ def metrics(config: Config) -> list[dict[str, Any]]:
 
 
 def last_state(config: Config) -> dict[str, Any]:
-    path = config.run_folder / "checkpoints" / "update_0000010" / "training_state.pt"
-    state: dict[str, Any] = torch.load(path, weights_only=True)
-    state["progress"] = timeless(state["progress"])
-    del state["progress"]["run_id"]
-    return state
+    """Optimizer and counters of the last checkpoint, but for time."""
+    folder = config.run_folder / "checkpoints" / "update_0000010"
+    state: dict[str, Any] = torch.load(folder / "training_state.pt", weights_only=True)
+    progress = timeless(read_json(folder / "manifest.json")["progress"])
+    return {"optimizer": state, "progress": {**progress, "counts": timeless(progress["counts"])}}
 
 
 def assert_same(first: Any, second: Any, place: str = "") -> None:

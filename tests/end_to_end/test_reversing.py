@@ -19,7 +19,7 @@ from nmt.config import (
 from nmt.decoding.translator import Translator
 from nmt.files import read_json, read_lines
 from nmt.trained_model import load_trained_model
-from nmt.training.experiment import is_complete, run_experiment
+from nmt.training.experiment import is_complete, open_run, run_experiment
 from tests.support import reversed_digits, tiny_config, tiny_model_config, write_corpus
 
 TEST = reversed_digits(100, 3, longest=5)
@@ -63,7 +63,7 @@ def test_digits_are_turned_round(digit_tokenizer_path: Path, tmp_path: Path) -> 
     }
     corpus = write_corpus(tmp_path / "corpus", digit_tokenizer_path, splits)
     config = reversing(tmp_path, norm=NormPlacement.pre, positions=Positions.learned)
-    config.run_folder.mkdir(parents=True)
+    open_run(config, corpus)
     evaluations = run_experiment(config, corpus)
 
     assert evaluations is not None

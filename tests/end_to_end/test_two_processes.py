@@ -10,7 +10,7 @@ import torch
 
 from nmt.config import Config
 from nmt.training.distributed import Process
-from nmt.training.experiment import run_experiment
+from nmt.training.experiment import open_run, run_experiment
 from tests.two_processes import measure
 
 pytestmark = pytest.mark.slow
@@ -71,7 +71,7 @@ def test_a_whole_run_is_the_same(
 ) -> None:
     two = two_processes_found.run
     one = replace(two, run=replace(two.run, outputs=str(tmp_path)))
-    one.run_folder.mkdir(parents=True)
+    open_run(one, digit_corpus)
     evaluations = run_experiment(one, digit_corpus)
     assert evaluations is not None
     first, second = metrics(one), metrics(two)

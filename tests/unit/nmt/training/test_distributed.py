@@ -4,6 +4,7 @@ from typing import Any
 import pytest
 import torch
 
+from nmt.config import TrainingConfig
 from nmt.training import distributed
 from nmt.training.distributed import Process
 
@@ -22,7 +23,7 @@ def same_threads() -> Any:
 
 
 def test_without_a_launcher_a_process_is_alone(alone: None) -> None:
-    process = distributed.join(1)
+    process = distributed.join(TrainingConfig(num_threads=1))
     assert (process.rank, process.world_size, process.is_first) == (0, 1, True)
     assert distributed.is_first()
     assert not distributed.launched_by_cluster()

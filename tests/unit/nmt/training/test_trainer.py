@@ -1,8 +1,11 @@
+import itertools
 import json
 import logging
 import math
 import os
+import shutil
 import signal
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -15,11 +18,14 @@ from nmt.config import BatchingConfig, Config, Precision, ValidationMetric
 from nmt.data.corpus import PreparedCorpus
 from nmt.data.loader import Position, UpdateWork
 from nmt.errors import UserError
+from nmt.training import guard as guard_module
+from nmt.training import signals as signals_module
 from nmt.training import trainer as trainer_module
 from nmt.training.distributed import Process
 from nmt.training.schedule import learning_rate
 from nmt.training.signals import Interruption
 from nmt.training.trainer import Trainer, new_model
+from nmt.training.updater import Gradient, Updater
 from nmt.training.validation import ValidationResult
 from tests.support import tiny_config, tiny_model_config, with_batching
 
@@ -155,7 +161,7 @@ def test_validation_loss_can_choose_the_best(
         tmp_path, max_updates=3, validate_every=1, validation_metric=ValidationMetric.loss
     )
     progress = trainer_of(config, digit_corpus).run()
-    assert (progress.best_update, progress.best_rank) == (2, (-2.0, -2.0))
+    assert (progress.best_update, progress.best_rank) == (2, [-2.0, -2.0])
 
 
 def test_time_ends_training(
@@ -173,38 +179,206 @@ def test_time_ends_training(
     assert (config.run_folder / "checkpoints" / f"update_{progress.update:07d}").is_dir()
 
 
-def test_a_signal_ends_after_the_update_and_saves_it(
-    digit_corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def signalled_at(
+    monkeypatch: pytest.MonkeyPatch, place: str, update: int, number: int = signal.SIGTERM
+) -> None:
+    """Send ourselves a signal in the update after `update`: in its gradient, or in its step."""
+    original = getattr(Trainer, place)
+
+    def signalled(self: Trainer, *arguments: Any) -> Any:
+        if self.progress.update == update:
+            os.kill(os.getpid(), number)
+        return original(self, *arguments)
+
+    monkeypatch.setattr(Trainer, place, signalled)
+
+
+@pytest.mark.parametrize(
+    ("place", "saved"), [("_stop_if_told", 2), ("_step", 3)], ids=["in its gradient", "in its step"]
+)
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_saves_the_last_complete_update(
+    digit_corpus: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    place: str,
+    saved: int,
+    number: int,
 ) -> None:
     config = tiny_config(tmp_path)
     trainer = trainer_of(config, digit_corpus)
-    update = Trainer.update
-
-    def interrupted(self: Trainer, work: UpdateWork) -> Any:
-        if self.progress.update == 2:
-            os.kill(os.getpid(), signal.SIGTERM)
-        return update(self, work)
-
-    monkeypatch.setattr(Trainer, "update", interrupted)
-    handler = signal.getsignal(signal.SIGTERM)
-    with pytest.raises(Interruption) as interruption:
-        trainer.run()
-    assert interruption.value.exit_status == 128 + signal.SIGTERM
-    assert signal.getsignal(signal.SIGTERM) is handler
-    assert trainer.store.updates() == [3]
-    monkeypatch.setattr(Trainer, "update", update)
+    handler = signal.getsignal(number)
+    with monkeypatch.context() as patch:
+        signalled_at(patch, place, 2, number)
+        with pytest.raises(Interruption) as interruption:
+            trainer.run()
+    assert interruption.value.exit_status == 128 + number
+    assert signal.getsignal(number) is handler
+    assert trainer.store.updates() == [saved]
     assert trainer_of(config, digit_corpus).run().update == 10
 
 
-def test_divergence_is_told_with_the_mend(
+def test_a_signal_in_validation_leaves_it_due(
+    digit_corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = tiny_config(tmp_path)
+    calls = []
+
+    def signalled(_: Any) -> ValidationResult:
+        calls.append("validate")
+        if len(calls) == 1:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return ValidationResult(1.0, float(len(calls)), [])
+
+    monkeypatch.setattr(trainer_module.Validator, "validate", signalled)
+    trainer = trainer_of(config, digit_corpus)
+    with pytest.raises(Interruption):
+        trainer.run()
+    assert trainer.store.updates() == [5]
+    assert records(config, "valid/loss") == []
+    assert trainer_of(config, digit_corpus).progress.validation_due
+    trainer_of(config, digit_corpus).run()
+    assert [record["update"] for record in records(config, "valid/loss")] == [5, 10]
+    assert len(calls) == 3
+
+
+def test_a_second_signal_leaves_without_saving(
+    digit_corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(signals_module, "_ONE_WISH", 0.0)
+    signalled_at(monkeypatch, "_step", 2)
+    signalled_at(monkeypatch, "_leave", 3)
+    trainer = trainer_of(tiny_config(tmp_path), digit_corpus)
+    with pytest.raises(Interruption):
+        trainer.run()
+    assert trainer.store.updates() == []
+
+
+def spoiled(
+    monkeypatch: pytest.MonkeyPatch, updates: Sequence[int], factor: float = math.nan
+) -> None:
+    """Multiply the gradients of some updates."""
+    original = Updater.gradient
+    made = itertools.count(1)
+
+    def gradient(self: Updater, *arguments: Any) -> Gradient:
+        found = original(self, *arguments)
+        if next(made) not in updates:
+            return found
+        losses = [loss * factor for loss in found.losses]
+        losses[1] = losses[1] * 2  # the worst of them, where the factor is finite
+        for parameter in self._transformer.parameters():
+            assert parameter.grad is not None
+            parameter.grad *= factor
+        return Gradient(losses, found.norm * factor)
+
+    monkeypatch.setattr(Updater, "gradient", gradient)
+
+
+def refused(config: Config) -> list[dict[str, Any]]:
+    text = (config.run_folder / "refused_updates.jsonl").read_text(encoding="utf-8")
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_a_gradient_that_is_no_number_changes_nothing_but_the_books(
+    digit_corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = tiny_config(tmp_path, max_updates=3, validate_every=3)
+    trainer = trainer_of(config, digit_corpus)
+    spoiled(monkeypatch, [2])
+    weights = []
+    step = Trainer._step
+
+    def watched(self: Trainer, *arguments: Any) -> None:
+        step(self, *arguments)
+        state = self.optimizer.state[self.model.transformer.output_weight]
+        weights.append(
+            [self.model.transformer.output_weight.clone(), *map(torch.clone, state.values())]
+        )
+
+    monkeypatch.setattr(Trainer, "_step", watched)
+    progress = trainer.run()
+    assert all(torch.equal(a, b) for a, b in zip(weights[0], weights[1], strict=True))
+    assert not torch.equal(weights[1][0], weights[2][0])
+    assert (progress.update, progress.counts.refused, progress.counts.refused_in_a_row) == (3, 1, 0)
+    losses = records(config, "train/refused_updates")
+    assert [record["train/refused_updates"] for record in losses] == [0, 1, 1]
+    assert "train/loss" not in losses[1]
+    (record,) = refused(config)
+    assert (record["update"], record["reason"], record["gradient_norm"]) == (
+        2,
+        "no finite number",
+        "nan",
+    )
+
+
+def test_a_spike_is_refused_with_the_sentences_of_the_worst_micro_batch(
+    digit_corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guard_module, "_NORMS_BEFORE_SPIKES", 3)
+    config = tiny_config(tmp_path, max_updates=6, validate_every=6)
+    trainer = trainer_of(config, digit_corpus)
+    work = next(islice(trainer.loader.updates(Position()), 4, None))
+    spoiled(monkeypatch, [5], factor=1000.0)
+    progress = trainer.run()
+    assert progress.counts.refused == 1
+    (record,) = refused(config)
+    assert (record["update"], record["reason"], record["micro_batch"]) == (5, "a spike", 1)
+    assert record["gradient_norm"] > 10 * record["usual_gradient_norm"]
+    tokenizer = trainer.model.target_tokenizer
+    targets = tokenizer.decode(work.micro_batches[1].batch.target_output.tolist())
+    assert [target for _, target in record["pairs"]] == targets
+    assert all(source == " ".join(reversed(target.split())) for source, target in record["pairs"])
+
+
+def test_a_large_gradient_is_followed_while_nothing_is_usual_yet(
     digit_corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trainer = trainer_of(tiny_config(tmp_path), digit_corpus)
-    with torch.no_grad():
-        next(trainer.model.transformer.parameters()).fill_(math.nan)
-    with pytest.raises(UserError, match=r"update 1: loss nan.*schedule\.peak_learning_rate"):
+    spoiled(monkeypatch, [5], factor=1000.0)
+    assert trainer.run().counts.refused == 0
+
+
+def test_divergence_ends_with_a_diagnosis(
+    digit_corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = tiny_config(tmp_path, max_refused_in_a_row=3)
+    trainer = trainer_of(config, digit_corpus)
+    spoiled(monkeypatch, range(6, 100))
+    with pytest.raises(UserError, match=r"3 updates in a row, to update 8, .*peak_learning_rate"):
         trainer.run()
-    assert trainer.store.updates() == []
+    assert trainer.store.updates() == [5]
+    assert [record["update"] for record in refused(config)] == [6, 7, 8]
+
+
+def test_refusals_are_written_once_over_restarts(
+    digit_corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = tiny_config(tmp_path)
+    with monkeypatch.context() as patch:
+        spoiled(patch, [3, 7])
+        signalled_at(patch, "_record", 8)
+        with pytest.raises(Interruption):
+            trainer_of(config, digit_corpus).run()
+    assert [record["update"] for record in refused(config)] == [3, 7]
+    shutil.rmtree(config.run_folder / "checkpoints" / "update_0000008")
+    with monkeypatch.context() as patch:
+        spoiled(patch, [2])  # 7 again, after the checkpoint of 5
+        progress = trainer_of(config, digit_corpus).run()
+    assert [record["update"] for record in refused(config)] == [3, 7]
+    assert progress.counts.refused == 2
+
+
+def test_out_of_memory_names_the_mend(
+    digit_corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any) -> Any:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB")
+
+    trainer = trainer_of(tiny_config(tmp_path), digit_corpus)
+    monkeypatch.setattr(trainer.model.transformer, "encode", full)
+    with pytest.raises(UserError, match=r"20.00 GiB; lower batching\.target_tokens_per_micro_b"):
+        trainer.run()
 
 
 def test_chance_is_that_of_the_place_and_not_of_the_past(
@@ -224,7 +398,7 @@ def test_micro_batches_have_chances_of_their_own(digit_corpus: Path, tmp_path: P
     trainer = trainer_of(tiny_config(tmp_path), digit_corpus)
     drawn = []
     for work in islice(trainer.loader.updates(Position()), 3):
-        for _ in trainer._micro_batches(work):
+        for _ in trainer._updater._batches(work):
             drawn.append(float(torch.rand(())))
     assert len(set(drawn)) == len(drawn) > 6
 
