@@ -15,7 +15,7 @@ RUN := $(BIN)/python -m nmt.cli
 export FILE MODEL OUT TEST
 
 .DEFAULT_GOAL := help
-.PHONY: help install prepare train translate evaluate sweep report bench golden test check format
+.PHONY: help install prepare train translate evaluate sweep report bench soak golden test check format
 
 help:  ## What can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## (.*)/  make \1\t\2/' | expand -t 20
@@ -56,6 +56,9 @@ report: prepare  ## Where the report on the prepared corpus is          EXPERIME
 
 bench: $(VENV)/.installed-dev  ## Throughput beside a plain nn.Transformer loop       ARGS=
 	@$(BIN)/python -m benchmarks.training $(ARGS)
+
+soak: $(VENV)/.installed-dev  ## Kill trainings, continue, compare             KILLS= SIGNALS= TROUBLES=
+	@$(BIN)/python -m benchmarks.soak $(if $(KILLS),kills=$(KILLS)) $(if $(SIGNALS),signals=$(SIGNALS)) $(if $(TROUBLES),troubles=$(TROUBLES)) $(ARGS)
 
 golden: $(VENV)/.installed-dev  ## Write the golden losses again
 	@$(BIN)/python -m tests.golden.refresh

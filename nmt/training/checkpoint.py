@@ -119,11 +119,14 @@ class CheckpointStore:
     def newest(self) -> int:
         """The update of the newest checkpoint that is whole; 0 when there is none.
 
-        Damaged ones that are newer are named and put out of the way.
+        Damaged ones that are newer are named and put out of the way. Nothing else may be writing.
 
         Raises:
             UserError: it is of another version of this program.
         """
+        # What a killed process was writing or removing.
+        for path in self.folder.glob(".update_*"):
+            shutil.rmtree(path)
         updates = self.updates()
         for update in reversed(updates):
             try:

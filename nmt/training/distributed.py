@@ -3,6 +3,7 @@
 import contextlib
 import ctypes
 import itertools
+import logging
 import os
 import platform
 import signal
@@ -168,6 +169,9 @@ def launch(training: TrainingConfig, work: Callable[..., Any], *arguments: Any) 
         max_restarts=training.max_restarts,
         start_method="spawn",
     )
+    # Its own account of a failure would come before that of the process that failed.
+    logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)
+    logging.getLogger("torch.multiprocessing").setLevel(logging.CRITICAL)
     elastic_launch(config, _begin)(work, os.getpid(), *arguments)
 
 

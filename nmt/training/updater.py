@@ -1,9 +1,11 @@
 """One optimizer step."""
 
 import contextlib
+import inspect
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -67,8 +69,17 @@ class Updater:
         self._process = process
         self._special_ids = special_ids
         objective = SummedLoss(transformer, config.training.label_smoothing)
-        is_alone = process.world_size == 1
-        self._objective: nn.Module = objective if is_alone else DistributedDataParallel(objective)
+        self._objective: nn.Module = objective
+        if process.world_size > 1:
+            # The only buffers are tables of positions. Sharing them would be a collective in the
+            # first micro-batch, which a process with fewer micro-batches does not take part in.
+            # torch 2.13 has renamed the switch.
+            parameters = inspect.signature(DistributedDataParallel).parameters
+            is_new = "forward_sync_buffers" in parameters
+            switch: dict[str, Any] = {
+                "forward_sync_buffers" if is_new else "broadcast_buffers": False
+            }
+            self._objective = DistributedDataParallel(objective, **switch)
         self.precision = _precision(config.training.precision, process.device)
 
     def gradient(self, work: UpdateWork, before_each: Callable[[], None]) -> Gradient:

@@ -1,0 +1,594 @@
+"""Kill a training again and again, continue it, and compare with one that was left alone.
+
+    python -m benchmarks.soak [kills=200] [signals=0] [troubles=0] [seed=1] [text=DIR]
+
+A small model is trained on real text. Half of the kills fall at random moments, the other half at
+named points (benchmarks/soak_points.py); each is a SIGKILL. `signals` sends so many SIGTERM and
+SIGINT, in turn, in each phase besides, preparation included, and looks at the exit status and how
+long it took. `troubles` lets one of two processes fail so often, in several ways, and looks how
+long the others take to end; every second round the launcher starts them again. Every run is
+continued to its end, and everything that it leaves is compared with what a run leaves that nobody
+touched: weights, optimizer, counters, metrics, translations, scores.
+
+Trainings are forked from a process that has imported everything, so that a start takes no seconds.
+"""
+
+import itertools
+import json
+import mmap
+import os
+import platform
+import random
+import shutil
+import signal
+import struct
+import sys
+import tempfile
+import time
+import traceback
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NoReturn
+
+import torch
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.soak_points import PHASES, POINTS, Point, watch_phases
+from benchmarks.soak_ranks import TROUBLES, fork_workers, make_trouble
+from nmt.cli.common import parse_arguments, run_command
+from nmt.cli.train import train
+from nmt.config import (
+    BatchingConfig,
+    Config,
+    CorpusConfig,
+    CorpusSource,
+    DecodingConfig,
+    ModelConfig,
+    OptimizerConfig,
+    RunConfig,
+    ScheduleConfig,
+    TokenizerConfig,
+    TrainingConfig,
+)
+from nmt.files import read_lines, write_json, write_lines
+from nmt.trained_model import read_weights
+from nmt.training.checkpoint import CheckpointStore
+from nmt.training.trainer import Trainer
+
+RESULTS = Path(__file__).parent / "results"
+
+_KILLS_A_RUN = 6
+_OFTEN = 0.002  # seconds between two looks at a child
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """How many kills in all, signals a phase, troubles in all; `text` holds aligned text."""
+
+    kills: int = 200
+    signals: int = 0
+    troubles: int = 0
+    seed: int = 1
+    text: str = "../shared/data/multi30k"
+    threads: int = 2
+    result: str = ""
+
+
+@dataclass
+class Row:
+    """What happened in one phase or at one point."""
+
+    strikes: int = 0
+    lost_updates: int = 0
+    runs: int = 0
+    different: list[str] = field(default_factory=list)
+    bad_exits: list[str] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
+
+
+def main() -> None:
+    """Run the soak; leaves with 1 when anything was lost or differs."""
+    arguments = parse_arguments(Arguments, str(__doc__))
+    started = time.monotonic()
+    print(f"seed {arguments.seed}, {arguments.kills} kills", file=sys.stderr)
+    with tempfile.TemporaryDirectory() as folder:
+        soak = Soak(_config(arguments, Path(folder)), random.Random(arguments.seed))
+        soak.kill_at_points(arguments.kills // 2)
+        soak.kill_at_random_times(arguments.kills - arguments.kills // 2)
+        soak.signal_in_phases(arguments.signals)
+        soak.trouble_processes(arguments.troubles)
+        seconds = time.monotonic() - started
+        rows = soak.rows
+    _print(rows, seconds)
+    path = RESULTS / f"soak-{datetime.now(UTC):%Y-%m-%d}.json"
+    path = Path(arguments.result) if arguments.result else path
+    write_json(path, _summary(arguments, rows, seconds))
+    print(f"written: {path}", file=sys.stderr)
+    if any(row.lost_updates or row.different or row.bad_exits for row in rows.values()):
+        raise SystemExit(1)
+
+
+def _config(arguments: Arguments, folder: Path) -> Config:
+    """A training of some seconds: four epochs, five validations, checkpoints that are pruned."""
+    text = Path(arguments.text)
+    corpus = CorpusConfig(num_train=1200, num_valid=16, num_test=16)
+    if text.is_dir():
+        sizes = {"train": 1200, "valid": 16, "test_2016_flickr": 16}
+        for split, size in sizes.items():
+            for language in ("en", "de"):
+                lines = read_lines(text / f"{split}.{language}")[:size]
+                write_lines(folder / "text" / f"{split}.{language}", lines)
+        corpus = CorpusConfig("soak", CorpusSource.folder, path=str(folder / "text"))
+    return Config(
+        corpus=corpus,
+        tokenizer=TokenizerConfig(vocabulary_size=600),
+        model=ModelConfig(
+            width=32,
+            num_encoder_layers=1,
+            num_decoder_layers=1,
+            num_heads=2,
+            feed_forward_width=64,
+            dropout=0.1,
+        ),
+        optimizer=OptimizerConfig(),
+        schedule=ScheduleConfig(peak_learning_rate=5e-3, warmup_updates=10),
+        batching=BatchingConfig(
+            target_tokens_per_update=2048,
+            target_tokens_per_micro_batch=512,
+            max_source_length=64,
+            max_target_length=64,
+        ),
+        training=TrainingConfig(
+            max_updates=40,
+            validate_every=8,
+            average_checkpoints=2,
+            log_every=3,
+            num_threads=arguments.threads,
+        ),
+        decoding=DecodingConfig(beam_size=2, max_length_ratio=1.0, max_length_offset=2),
+        run=RunConfig(outputs=str(folder / "outputs")),
+    )
+
+
+class Soak:
+    """Runs that are struck, and one that is not.
+
+    Args:
+        config: the training; each run gets a name of its own.
+        chance: where random moments come from.
+    """
+
+    def __init__(self, config: Config, chance: random.Random) -> None:
+        self._config = config
+        self._chance = chance
+        self._numbers = itertools.count(1)
+        self.rows: dict[str, Row] = defaultdict(Row)
+        untouched = self._new_run()
+        untouched.attempt().end()  # prepares the corpus, too
+        again = self._new_run()
+        started = time.monotonic()
+        again.attempt().end()
+        self._duration = time.monotonic() - started
+        self._expected = contents(untouched.folder)
+        self._compare(again, ["nothing: two untouched runs"])
+
+    def kill_at_points(self, kills: int) -> None:
+        """Kill so often at named points, as evenly as may be, run after run."""
+        for number, point in enumerate(POINTS):
+            wanted = (kills + number) // len(POINTS)
+            row = self.rows[point.name] if wanted else Row()
+            misses = 0
+            while row.strikes < wanted:
+                run, before = self._new_run(), row.strikes
+                while run.strikes < _KILLS_A_RUN and row.strikes < wanted:
+                    # Some points are passed once only.
+                    passing = 1 if misses else self._chance.choice((1, 1, 1, 2, 3))
+                    child = run.attempt(_killer(point, passing))
+                    if child.wait() == 0:
+                        break
+                    assert child.status == -signal.SIGKILL, child.log()
+                    run.struck(child)
+                    row.strikes += 1
+                misses += row.strikes == before
+                assert misses < 3, f"{point.name} is never met"
+                self._finish(run, [point.name])
+
+    def kill_at_random_times(self, kills: int) -> None:
+        """Kill so often after random times, and note the phase that each falls in."""
+        while kills > 0:
+            run, names = self._new_run(), set()
+            while run.strikes < min(kills, _KILLS_A_RUN):
+                child = run.attempt()
+                if child.wait(self._chance.uniform(0.0, 0.6 * self._duration)) == 0:
+                    break
+                child.send(signal.SIGKILL)
+                child.wait()
+                run.struck(child)
+                name = f"at random, in: {child.phase}"
+                self.rows[name].strikes += 1
+                names.add(name)
+            kills -= run.strikes
+            self._finish(run, sorted(names))
+
+    def signal_in_phases(self, signals: int) -> None:
+        """Send SIGTERM and SIGINT in turn in each phase."""
+        for phase in PHASES if signals else ():
+            name = f"signals, in: {phase}"
+            row, run = self.rows[name], self._new_run()
+            while row.strikes < signals:
+                if phase == "preparation":  # the corpus of the others is there already
+                    run = self._new_run(outputs=f"fresh{row.strikes}")
+                child = run.attempt()
+                if not child.wait_for(phase, self._chance.uniform(0.0, 0.05)):
+                    self._finish(run, [name])
+                    run = self._new_run()
+                    continue
+                number = (signal.SIGTERM, signal.SIGINT)[row.strikes % 2]
+                sent = time.monotonic()
+                child.send(number)
+                if child.wait() == 0:
+                    continue  # it had come to its end
+                row.seconds.append(time.monotonic() - sent)
+                row.strikes += 1
+                run.struck(child)
+                if child.status != 128 + number:
+                    row.bad_exits.append(f"{number.name}: {child.status}: {child.log()[-500:]}")
+                if phase == "preparation":
+                    self._finish(run, [name])
+            if phase != "preparation":
+                self._finish(run, [name])
+
+    def trouble_processes(self, troubles: int) -> None:
+        """Let one of two processes fail; the other one must not hang."""
+        if not troubles:
+            return
+        alone, self._config = (
+            self._config,
+            replace(
+                self._config,
+                training=replace(self._config.training, num_processes=2, num_threads=1),
+            ),
+        )
+        untouched = self._new_run()
+        untouched.attempt(fork_workers).end()
+        self._expected = contents(untouched.folder)
+        for number in range(troubles):
+            trouble = list(TROUBLES)[number % len(TROUBLES)]
+            restarts = number // len(TROUBLES) % 2
+            training = replace(self._config.training, max_restarts=restarts)
+            config = replace(self._config, training=training)
+            run = self._new_run(config=config)
+            row = self.rows[f"one of two: {trouble}" + ", restarted" * restarts]
+            row.strikes += 1
+            self._trouble(run, row, trouble, bool(restarts))
+        self._config = alone
+
+    def _trouble(self, run: "Run", row: "Row", trouble: str, restarts: bool) -> None:
+        rank, update = self._chance.randrange(2), self._chance.randrange(2, 38)
+        chance = random.Random(self._chance.random())
+
+        def install() -> None:
+            fork_workers()
+            make_trouble(trouble, rank, update, chance)
+
+        child = run.attempt(install)
+        while child.update < update and child.wait(_OFTEN) is None:
+            pass
+        met = time.monotonic()
+        status = child.wait()
+        row.seconds.append(time.monotonic() - met)
+        # Without a restart only a gradient that is no number is lived through.
+        is_done = restarts or trouble == "no number"
+        said = child.log()
+        if is_done != (status == 0) or row.seconds[-1] > 60:
+            row.bad_exits.append(f"{status} after {row.seconds[-1]:.1f} s: {said[-700:]}")
+        if trouble == "an exception" and not _is_first_told(said, "MadeUpError: made up", rank):
+            row.bad_exits.append(f"process {rank}'s traceback is not the first: {said[-700:]}")
+        run.struck(child)
+        if trouble != "no number":
+            run.attempt(fork_workers).end()
+            self._compare(run, [next(name for name, known in self.rows.items() if known is row)])
+
+    def _finish(self, run: "Run", names: list[str]) -> None:
+        """Continue a run to its end, and compare it with the one that was left alone."""
+        run.attempt().end()
+        self._compare(run, names)
+
+    def _compare(self, run: "Run", names: list[str]) -> None:
+        found = contents(run.folder)
+        different = [
+            key
+            for key in sorted(self._expected.keys() | found.keys())
+            if not same(self._expected.get(key), found.get(key))
+        ]
+        for name in names:
+            row = self.rows[name]
+            row.runs += 1
+            row.lost_updates += run.lost_updates
+            row.different += different
+        shutil.rmtree(run.config.run.outputs if run.is_apart else run.folder)
+        strikes = sum(row.strikes for row in self.rows.values())
+        verdict = "identical" if not different else f"DIFFERENT: {different[:4]}"
+        text = f"{strikes} strikes; {', '.join(names)}: {run.lost_updates} updates lost, {verdict}"
+        print(text, file=sys.stderr)
+
+    def _new_run(self, outputs: str = "", config: Config | None = None) -> "Run":
+        config = config or self._config
+        run = replace(config.run, name=f"soak{next(self._numbers)}")
+        if outputs:
+            run = replace(run, outputs=f"{run.outputs}/{outputs}")
+        return Run(replace(config, run=run), bool(outputs))
+
+
+def _is_first_told(said: str, message: str, rank: int) -> bool:
+    """Whether the first traceback that is shown is that of `rank`."""
+    place = said.find("Traceback (most recent call last)")
+    head = said[:place].rstrip().splitlines()[-1:]
+    return message in said and f"process {rank} has failed" in "".join(head)
+
+
+def _killer(point: Point, passing: int) -> Callable[[], None]:
+    """What installs a kill at the first, second … time that a point is passed."""
+
+    def strike() -> None:
+        nonlocal passing
+        passing -= 1
+        if passing == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    return lambda: point.install(strike)
+
+
+class Run:
+    """One run, which is started again after each strike.
+
+    Attributes:
+        config: its configuration.
+        is_apart: whether its corpus is its own.
+        strikes: so far.
+        lost_updates: that a start went back behind the newest checkpoint it found.
+    """
+
+    def __init__(self, config: Config, is_apart: bool) -> None:
+        self.config = config
+        self.is_apart = is_apart
+        self.strikes = self.lost_updates = 0
+        self._newest = 0
+
+    @property
+    def folder(self) -> Path:
+        """Where it is."""
+        return self.config.run_folder
+
+    def attempt(self, install: Callable[[], None] | None = None) -> "Child":
+        """Start it."""
+        return Child(self, install)
+
+    def struck(self, child: "Child") -> None:
+        """Note what a child that is gone had found, and what the next one has to find."""
+        self.strikes += 1
+        self.met(child)
+
+    def met(self, child: "Child") -> None:
+        """Count what was lost at a child's start."""
+        if child.resumed_at is not None:
+            self.lost_updates += max(0, self._newest - child.resumed_at)
+        store = CheckpointStore(self.folder / "checkpoints", 1, 1)
+        self._newest = max(store.updates(), default=0)
+
+
+class Child:
+    """A process that trains.
+
+    Attributes:
+        status: its exit status, negative for a signal; None while it runs.
+    """
+
+    def __init__(self, run: Run, install: Callable[[], None] | None) -> None:
+        self._run = run
+        self._shared = mmap.mmap(-1, 16)
+        self._note(phase="start", resumed_at=-1)
+        self._log = tempfile.NamedTemporaryFile(suffix=".log")  # noqa: SIM115 - until we are gone
+        self.status: int | None = None
+        sys.stderr.flush()
+        self._pid = os.fork()
+        if not self._pid:
+            self._train(install)
+
+    @property
+    def phase(self) -> str:
+        """Which of PHASES it is or was in."""
+        return PHASES[struct.unpack_from("iii", self._shared)[0]]
+
+    @property
+    def resumed_at(self) -> int | None:
+        """The update that it began with; None when it did not come so far."""
+        update = int(struct.unpack_from("iii", self._shared)[1])
+        return update if update >= 0 else None
+
+    def wait(self, seconds: float = 300.0) -> int | None:
+        """Wait for its end, or so long; returns the status."""
+        limit = time.monotonic() + seconds
+        while self.status is None and time.monotonic() < limit:
+            pid, status = os.waitpid(self._pid, os.WNOHANG)
+            if pid:
+                self.status = os.waitstatus_to_exitcode(status)
+            else:
+                time.sleep(_OFTEN)
+        return self.status
+
+    def wait_for(self, phase: str, seconds: float) -> bool:
+        """Wait until it is in a phase, and so many seconds more; False when it ends before."""
+        while self.phase != phase:
+            if self.wait(_OFTEN) is not None:
+                return False
+        return self.wait(seconds) is None
+
+    def end(self) -> None:
+        """Wait for an end that has to be a good one."""
+        assert self.wait() == 0, f"{self.status}: {self.log()}"
+        self._run.met(self)
+
+    def send(self, number: signal.Signals) -> None:
+        """Send it a signal."""
+        os.kill(self._pid, number)
+
+    def log(self) -> str:
+        """What it has said."""
+        return Path(self._log.name).read_text(encoding="utf-8")
+
+    @property
+    def update(self) -> int:
+        """The last update that it has made."""
+        return int(struct.unpack_from("iii", self._shared)[2])
+
+    def _note(self, phase: str = "", resumed_at: int | None = None, update: int = 0) -> None:
+        """Tell the process that watches us."""
+        values = list(struct.unpack_from("iii", self._shared))
+        if phase:
+            values[0] = PHASES.index(phase)
+        if resumed_at is not None:
+            values[1] = resumed_at
+        values[2] = max(values[2], update)
+        struct.pack_into("iii", self._shared, 0, *values)
+
+    def _run_training(self) -> None:
+        train(self._run.config)
+
+    def _train(self, install: Callable[[], None] | None) -> NoReturn:
+        """The child's own life."""
+        for stream in (1, 2):
+            os.dup2(self._log.fileno(), stream)
+        status = 1
+        try:
+            watch_phases(lambda phase: self._note(phase=phase))
+            start, step = Trainer.__init__, Trainer._step
+
+            def started(trainer: Trainer, *arguments: Any, **named: Any) -> None:
+                start(trainer, *arguments, **named)
+                self._note(resumed_at=trainer.progress.update)
+
+            def stepped(trainer: Trainer, *arguments: Any) -> None:
+                step(trainer, *arguments)
+                self._note(update=trainer.progress.update)
+
+            Trainer._step = stepped  # type: ignore[method-assign,assignment]
+            Trainer.__init__ = started  # type: ignore[method-assign,assignment]
+            if install is not None:
+                install()
+            run_command(self._run_training)
+            status = 0
+        except SystemExit as end:
+            status = int(end.code or 0)
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(status)
+
+
+def contents(folder: Path) -> dict[str, Any]:
+    """Everything that a run has left, but for time and what is drawn for it alone."""
+    found: dict[str, Any] = {}
+    for path in sorted(folder.rglob("*")):
+        name = str(path.relative_to(folder))
+        if path.is_dir() or name in {".lock", "train.log", "config.yaml", "environment.json"}:
+            continue
+        if path.name == "weights.safetensors":
+            found[name] = read_weights(path)
+        elif path.suffix == ".pt":
+            found[name] = torch.load(path, weights_only=True)
+        elif path.name == "manifest.json":
+            # The checksums are those of files compared on their own; that of the optimizer's file
+            # depends on the name of the folder it was first written in.
+            found[name] = timeless(json.loads(path.read_text())["progress"])
+        elif path.suffix == ".json":
+            found[name] = timeless(json.loads(path.read_text()))
+        elif path.suffix == ".jsonl":
+            found[name] = [timeless(json.loads(line)) for line in read_lines(path)]
+        else:
+            found[name] = path.read_bytes()
+    return found
+
+
+def timeless(value: Any) -> Any:
+    """A JSON value without the times in it."""
+    if isinstance(value, dict):
+        return {
+            key: timeless(item)
+            for key, item in value.items()
+            if "second" not in key and "hours" not in key
+        }
+    return [timeless(item) for item in value] if isinstance(value, list) else value
+
+
+def same(first: Any, second: Any) -> bool:
+    """Whether two values are equal, tensors in them bit for bit."""
+    if isinstance(first, torch.Tensor) and isinstance(second, torch.Tensor):
+        return first.dtype == second.dtype and torch.equal(first, second)
+    if type(first) is not type(second):
+        return False
+    if isinstance(first, dict):
+        return first.keys() == second.keys() and all(same(first[k], second[k]) for k in first)
+    if isinstance(first, list):
+        return len(first) == len(second) and all(map(same, first, second))
+    return bool(first == second)
+
+
+def _print(rows: dict[str, Row], seconds: float) -> None:
+    table = Table(title="Strikes, and what they changed", title_justify="left")
+    table.add_column("phase or point")
+    for name in ("strikes", "runs", "lost updates", "identical", "slowest exit"):
+        table.add_column(name, justify="right")
+    for name, row in rows.items():
+        slowest = f"{max(row.seconds):.1f} s" if row.seconds else ""
+        bad = f", {len(row.bad_exits)} bad exits" if row.bad_exits else ""
+        table.add_row(
+            name,
+            str(row.strikes),
+            str(row.runs),
+            str(row.lost_updates),
+            ("no" if row.different else "yes") + bad,
+            slowest,
+        )
+    console = Console(stderr=True, width=100)
+    console.print(table)
+    for name, row in rows.items():
+        for text in [*row.different[:5], *row.bad_exits[:5]]:
+            console.print(f"{name}: {text}", markup=False, soft_wrap=True)
+    strikes = sum(row.strikes for row in rows.values())
+    lost = sum(row.lost_updates for row in rows.values())
+    console.print(f"{strikes} strikes, {lost} updates lost, {seconds / 60:.1f} minutes")
+
+
+def _summary(arguments: Arguments, rows: dict[str, Row], seconds: float) -> dict[str, Any]:
+    return {
+        "kills": arguments.kills,
+        "signals_a_phase": arguments.signals,
+        "troubles": arguments.troubles,
+        "seed": arguments.seed,
+        "threads": arguments.threads,
+        "torch": torch.__version__,
+        "machine": platform.machine(),
+        "seconds": round(seconds, 1),
+        "rows": {
+            name: {
+                "strikes": row.strikes,
+                "runs": row.runs,
+                "lost_updates": row.lost_updates,
+                "identical": not row.different,
+                "bad_exits": len(row.bad_exits),
+                "slowest_exit_seconds": round(max(row.seconds, default=0.0), 2),
+            }
+            for name, row in rows.items()
+        },
+    }
+
+
+if __name__ == "__main__":
+    run_command(main)
