@@ -82,5 +82,5 @@ def two_processes_found(
     run = replace(base, run=replace(base.run, name="two"))
     run.run_folder.mkdir(parents=True)
     distributed.launch(2, two_processes.in_one_of_two, configs, run, digit_corpus, folder)
-    ranks = [torch.load(folder / f"rank{rank}.pt") for rank in (0, 1)]
+    ranks = [torch.load(folder / f"rank{rank}.pt", weights_only=True) for rank in (0, 1)]
     return TwoProcesses(ranks, configs, run)
