@@ -14,7 +14,8 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from nmt.errors import UserError
-from nmt.files import atomic_writer, check_readable
+from nmt.files import atomic_writer
+from nmt.plain_yaml import read_plain_yaml
 
 
 class CorpusSource(Enum):
@@ -99,9 +100,28 @@ class TrackingBackend(Enum):
     wandb = "wandb"
 
 
+# What a stranger's configuration can ask for without a file that vouches for it is bounded.
+_MOST_LAYERS = 200
+_LARGEST_TABLE = 2**24
+_MOST_HYPOTHESES = 10_000
+
+
 def _require(condition: bool, message: str) -> None:
     if not condition:
         raise UserError(message)
+
+
+def _require_between(config: Any, group: str, low: float, high: float, *names: str) -> None:
+    for name in names:
+        value = getattr(config, name)
+        _require(
+            low <= value <= high, f"{group}.{name}={value} is not between {low:,} and {high:,}"
+        )
+
+
+def is_language_code(text: str) -> bool:
+    """Whether `text` can name a language, and be a part of a file's name."""
+    return text.isalnum()
 
 
 @dataclass(frozen=True)
@@ -172,7 +192,7 @@ class CorpusConfig:
     def __post_init__(self) -> None:
         codes = self.direction.split("-")
         _require(
-            len(codes) == 2 and all(code.isalnum() for code in codes) and codes[0] != codes[1],
+            len(codes) == 2 and all(map(is_language_code, codes)) and codes[0] != codes[1],
             f"corpus.direction={self.direction} is not two different language codes joined by a"
             " hyphen, such as en-de",
         )
@@ -256,13 +276,7 @@ class ModelConfig:
     """Rate after the feed-forward activation."""
 
     def __post_init__(self) -> None:
-        for name in (
-            "width",
-            "num_encoder_layers",
-            "num_decoder_layers",
-            "num_heads",
-            "feed_forward_width",
-        ):
+        for name in ("width", "num_heads", "feed_forward_width"):
             _require(
                 getattr(self, name) > 0, f"model.{name}={getattr(self, name)} must be positive"
             )
@@ -270,6 +284,8 @@ class ModelConfig:
             _require(
                 getattr(self, name) >= 0, f"model.{name}={getattr(self, name)} must not be negative"
             )
+        layers = ("num_encoder_layers", "num_decoder_layers")
+        _require_between(self, "model", 1, _MOST_LAYERS, *layers)
         if not (self.key_width and self.value_width):
             _require(
                 self.width % self.num_heads == 0,
@@ -287,6 +303,12 @@ class ModelConfig:
             rate = getattr(self, name)
             _require(0 <= rate < 1, f"model.{name}={rate} is not in [0, 1)")
         _require(self.max_length >= 16, f"model.max_length={self.max_length} is below 16")
+        table_width = max(self.width, self.head_key_width)
+        _require(
+            self.max_length * table_width <= _LARGEST_TABLE,
+            f"model.max_length={self.max_length} is too large for a width of {table_width}: a table"
+            f" of positions has at most {_LARGEST_TABLE:,} values",
+        )
 
     @property
     def head_key_width(self) -> int:
@@ -475,11 +497,11 @@ class DecodingConfig:
     """Sentences decoded together; it never changes a translation."""
 
     def __post_init__(self) -> None:
-        _require(self.beam_size >= 1, f"decoding.beam_size={self.beam_size} must be at least 1")
-        _require(self.batch_size >= 1, f"decoding.batch_size={self.batch_size} must be at least 1")
-        for name in ("max_length_ratio", "max_length_offset"):
-            value = getattr(self, name)
-            _require(value >= 0, f"decoding.{name}={value} must not be negative")
+        _require_between(self, "decoding", 1, _MOST_HYPOTHESES, "beam_size", "batch_size")
+        # Beyond, the penalty of a long translation is no number any more.
+        _require_between(self, "decoding", -10, 10, "length_penalty")
+        lengths = ("max_length_ratio", "max_length_offset")
+        _require_between(self, "decoding", 0, 1_000_000, *lengths)
         _require(
             1 <= self.num_best <= self.beam_size,
             f"decoding.num_best={self.num_best} is not between 1 and"
@@ -619,19 +641,15 @@ def load_values(path: Path) -> DictConfig:
     """Read a YAML file as it is, before it is fitted to any dataclass.
 
     Raises:
-        UserError: the file is missing, is not YAML, or holds no keys.
+        UserError: the file is missing, is not plain YAML, or holds no keys.
     """
-    check_readable(path)
+    text = read_plain_yaml(path)
     try:
-        text = path.read_text(encoding="utf-8")
         values = OmegaConf.create(text)
     except Exception as error:  # PyYAML raises many kinds; all of them mean one thing here
         raise UserError(f"{path}: is not valid YAML: {error}") from None
     if not isinstance(values, DictConfig):
         raise UserError(f"{path}: holds no configuration")
-    # A stored configuration is data: it must not read the environment of whoever loads it.
-    if "${" in text:
-        raise UserError(f"{path}: holds an interpolation, ${{…}}; write the value itself")
     return values
 
 

@@ -14,12 +14,29 @@ from nmt.errors import UserError
 
 def check_readable(path: Path) -> None:
     """Raise UserError unless `path` is a file that can be read."""
-    if not path.exists():
+    # Not `path.exists()`: that raises for a name that no file can have.
+    if not os.path.exists(path):
         raise UserError(f"{path}: no such file")
     if not path.is_file():
         raise UserError(f"{path}: is not a file")
     if not os.access(path, os.R_OK):
         raise UserError(f"{path}: cannot be read: permission denied")
+
+
+def file_inside(folder: Path, name: str) -> Path:
+    """Path of a file of a folder that is whole by itself, as one that was given away has to be.
+
+    Raises:
+        UserError: the file is missing, is not an ordinary file (a pipe would never end), cannot be
+            read, or lies outside the folder: by its name or by a link.
+    """
+    path = folder / name
+    if not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder)):
+        raise UserError(f"{path}: leads out of its folder; put the file itself there")
+    if not os.path.exists(path):
+        raise UserError(f"{path}: no such file; {folder} is not whole")
+    check_readable(path)
+    return path
 
 
 def decode_line(raw: bytes, name: str, number: int) -> str:

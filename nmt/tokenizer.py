@@ -24,7 +24,8 @@ class Tokenizer:
         path: the model file.
 
     Raises:
-        UserError: the file is missing, is not a sentencepiece model, or lacks a special piece.
+        UserError: the file is missing, is not a sentencepiece model, has a piece that is not
+            UTF-8, or lacks a special piece.
     """
 
     def __init__(self, path: Path) -> None:
@@ -34,15 +35,20 @@ class Tokenizer:
             raise UserError(f"{path}: no such tokenizer; its corpus or model folder is not whole")
         try:
             self._processor.Load(str(path))
-        except (RuntimeError, OSError) as error:
+            self.vocabulary_size: int = self._processor.GetPieceSize()
+            self.pieces(range(self.vocabulary_size))
+        # UnicodeDecodeError: a piece, or a complaint about one, that is not UTF-8.
+        except (RuntimeError, OSError, UnicodeDecodeError) as error:
             raise UserError(f"{path}: is not a sentencepiece model: {error}") from None
-        self.vocabulary_size: int = self._processor.GetPieceSize()
         self.pad_id: int = self._processor.pad_id()
         self.unknown_id: int = self._processor.unk_id()
         self.bos_id: int = self._processor.bos_id()
         self.eos_id: int = self._processor.eos_id()
-        if min(self.pad_id, self.unknown_id, self.bos_id, self.eos_id) < 0:
-            raise UserError(f"{path}: has no padding, unknown, BOS or EOS piece; train it again")
+        special = {self.pad_id, self.unknown_id, self.bos_id, self.eos_id}
+        if min(special) < 0 or len(special) < 4:
+            raise UserError(
+                f"{path}: has no padding, unknown, BOS or EOS piece of its own; train it again"
+            )
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Ids of each text, without BOS and EOS."""

@@ -86,5 +86,5 @@ def two_processes_found(
     distributed.launch(
         run.training, two_processes.in_one_of_two, configs, run, digit_corpus, folder
     )
-    ranks = [torch.load(folder / f"rank{rank}.pt") for rank in (0, 1)]
+    ranks = [torch.load(folder / f"rank{rank}.pt", weights_only=True) for rank in (0, 1)]
     return TwoProcesses(ranks, configs, run)

@@ -239,3 +239,28 @@ def _sublayer_input(residual: nn.Module, hidden: Tensor) -> Tensor:
 def count_parameters(model: nn.Module) -> int:
     """Trainable numbers; a matrix tied to several places counts once."""
     return sum(parameter.numel() for parameter in model.parameters())
+
+
+def planned_parameters(
+    config: ModelConfig, source_vocabulary_size: int, target_vocabulary_size: int
+) -> int:
+    """What `count_parameters` of a model will be, before any memory is taken for it."""
+    width, inner = config.width, config.feed_forward_width
+    keys = config.num_heads * config.head_key_width
+    values = config.num_heads * config.head_value_width
+    # One more than a matrix's inputs: its bias.
+    attention = 2 * (width + 1) * keys + (width + 1) * values + (values + 1) * width
+    feed_forward = (width + 1) * inner + (inner + 1) * width
+    norm = 2 * width
+    count = config.num_encoder_layers * (attention + feed_forward + 2 * norm)
+    count += config.num_decoder_layers * (2 * attention + feed_forward + 3 * norm)
+    count += target_vocabulary_size * width
+    if config.tied_embeddings is not TiedEmbeddings.three_way:
+        count += source_vocabulary_size * width
+    if config.tied_embeddings is TiedEmbeddings.none:
+        count += target_vocabulary_size * width
+    if config.positions is Positions.learned:
+        count += 2 * config.max_length * width
+    if config.norm is NormPlacement.pre:
+        count += 2 * norm
+    return count

@@ -1,3 +1,4 @@
+import math
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -104,6 +105,8 @@ def test_what_does_not_fit_is_named(values: dict[str, Any], told: str) -> None:
         (ModelConfig, {"dropout": 1.0}, "model.dropout=1.0"),
         (ModelConfig, {"attention_dropout": -0.1}, "model.attention_dropout=-0.1"),
         (ModelConfig, {"max_length": 3}, "model.max_length=3"),
+        (ModelConfig, {"num_decoder_layers": 201}, "model.num_decoder_layers=201 is not between 1"),
+        (ModelConfig, {"max_length": 40_000}, "model.max_length=40000 is too large for a width"),
         (ModelConfig, {"positions": Positions.rotary, "key_width": 5}, "an even key width, not 5"),
         (ModelConfig, {"width": 15, "num_heads": 3}, "an even model.width, not 15"),
         (OptimizerConfig, {"weight_decay": 0.1}, "optimizer.weight_decay=0.1 needs"),
@@ -126,6 +129,10 @@ def test_what_does_not_fit_is_named(values: dict[str, Any], told: str) -> None:
         (TrainingConfig, {"num_threads": -1}, "training.num_threads=-1"),
         (DecodingConfig, {"beam_size": 0}, "decoding.beam_size=0"),
         (DecodingConfig, {"batch_size": 0}, "decoding.batch_size=0"),
+        (DecodingConfig, {"beam_size": 10**9}, "decoding.beam_size=1000000000 is not between 1"),
+        (DecodingConfig, {"length_penalty": math.nan}, "decoding.length_penalty=nan"),
+        (DecodingConfig, {"max_length_ratio": math.inf}, "decoding.max_length_ratio=inf"),
+        (DecodingConfig, {"max_length_offset": -1}, "decoding.max_length_offset=-1"),
         (DecodingConfig, {"num_best": 5}, "decoding.num_best=5"),
         (DecodingConfig, {"num_best": 0}, "decoding.num_best=0"),
         (RunConfig, {"name": "../up"}, "run.name='../up'"),

@@ -9,6 +9,7 @@ from nmt.files import (
     atomic_path,
     atomic_writer,
     check_readable,
+    file_inside,
     iterate_lines,
     read_json,
     read_lines,
@@ -55,6 +56,47 @@ def test_a_missing_file_a_folder_and_a_locked_file_are_told_apart(
     monkeypatch.setattr(os, "access", lambda path, mode: False)
     with pytest.raises(UserError, match="locked: cannot be read: permission denied"):
         read_lines(tmp_path / "locked")
+
+
+def test_a_file_inside_a_folder_is_found_by_its_name(tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "file").touch()
+    (folder / "link").symlink_to("file")
+    (tmp_path / "latest").symlink_to("folder")
+    assert file_inside(folder, "file") == folder / "file"
+    assert file_inside(folder, "link") == folder / "link"
+    assert file_inside(tmp_path / "latest", "link") == tmp_path / "latest" / "link"
+
+
+@pytest.mark.parametrize("name", ["../file", "link_out", "folder_out/file", "/etc/passwd"])
+def test_a_file_outside_a_folder_is_not_of_it(tmp_path: Path, name: str) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (tmp_path / "file").touch()
+    (folder / "link_out").symlink_to("../file")
+    (folder / "folder_out").symlink_to(tmp_path)
+    with pytest.raises(UserError, match=f"{folder / name}: leads out of its folder"):
+        file_inside(folder, name)
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("missing", "no such file; .* is not whole"),
+        ("n" * 5_000, "no such file"),
+        ("folder", "is not a file"),
+        ("pipe", "is not a file"),
+        ("ring", "no such file"),
+    ],
+)
+def test_what_is_no_file_is_refused(tmp_path: Path, name: str, told: str) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "ring").symlink_to("ring")
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(UserError, match=told):
+        file_inside(tmp_path, name)
 
 
 def contents(folder: Path) -> dict[str, str]:

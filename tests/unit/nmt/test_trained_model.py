@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 import yaml
+from safetensors.torch import save_file
 
 from nmt.config import TiedEmbeddings
 from nmt.decoding.translator import Translator
@@ -16,6 +17,7 @@ from nmt.trained_model import (
     load_trained_model,
     read_weights,
     save_trained_model,
+    weight_shapes,
 )
 from tests.support import made_up_sentences, tiny_trained_model, train_tokenizer
 
@@ -116,6 +118,30 @@ def test_damaged_weights_are_named(folder: Path, damage: str) -> None:
     path.write_bytes({"cut": whole[:-100], "empty": b"", "text": b"weights " * 50}[damage])
     with pytest.raises(UserError, match=f"{path}: is damaged"):
         load_trained_model(folder)
+
+
+def test_shapes_are_read_without_the_tensors(folder: Path, trained_model: TrainedModel) -> None:
+    parameters = dict(trained_model.transformer.named_parameters())
+    shapes = weight_shapes(folder / "weights.safetensors")
+    assert shapes == {name: tuple(weight.shape) for name, weight in parameters.items()}
+
+
+@pytest.mark.parametrize(
+    ("tensor", "told"),
+    [
+        (torch.zeros(2, dtype=torch.int64), r"a is I64 of shape \(2,\)"),
+        (torch.zeros(2, dtype=torch.bfloat16), r"a is BF16 of shape \(2,\)"),
+        (torch.zeros(2, 0), r"a is F32 of shape \(2, 0\)"),
+        (torch.tensor([1.0, torch.nan, 3.0]), "a holds NaN or infinity"),
+        (torch.tensor([torch.inf]), "a holds NaN or infinity"),
+    ],
+    ids=str,
+)
+def test_weights_are_finite_float32(tmp_path: Path, tensor: torch.Tensor, told: str) -> None:
+    path = tmp_path / "weights.safetensors"
+    save_file({"a": tensor}, path)
+    with pytest.raises(UserError, match=f"{path}: {told}"):
+        read_weights(path)
 
 
 def edit(folder: Path, **changes: object) -> Path:

@@ -11,7 +11,7 @@ from nmt.config import Activation, ModelConfig, NormPlacement, Positions, TiedEm
 from nmt.model.attention import MultiHeadAttention
 from nmt.model.layers import DecoderLayer, EncoderLayer
 from nmt.model.positions import sinusoidal_table
-from nmt.model.transformer import Transformer, count_parameters
+from nmt.model.transformer import Transformer, count_parameters, planned_parameters
 from tests.support import tiny_model_config, tiny_transformer
 
 VOCABULARY = 23
@@ -280,6 +280,25 @@ def test_tied_matrices_are_one(tied: TiedEmbeddings, num_matrices: int) -> None:
     none = model_of({"tied_embeddings": TiedEmbeddings.three_way})
     extra = (num_matrices - 1) * VOCABULARY * 16
     assert count_parameters(model) == count_parameters(none) + extra
+
+
+@pytest.mark.parametrize("tied", [TiedEmbeddings.target, TiedEmbeddings.none])
+@pytest.mark.parametrize("norm", list(NormPlacement))
+@pytest.mark.parametrize("positions", list(Positions))
+def test_parameters_are_counted_before_there_are_any(
+    tied: TiedEmbeddings, norm: NormPlacement, positions: Positions
+) -> None:
+    config = tiny_model_config(
+        tied_embeddings=tied,
+        norm=norm,
+        positions=positions,
+        num_encoder_layers=3,
+        key_width=6,
+        value_width=10,
+    )
+    assert planned_parameters(config, 11, 13) == count_parameters(Transformer(config, 11, 13))
+    config = tiny_model_config(norm=norm, positions=positions)
+    assert planned_parameters(config, 11, 11) == count_parameters(Transformer(config, 11, 11))
 
 
 def test_source_and_target_may_have_vocabularies_of_their_own() -> None:

@@ -1,0 +1,442 @@
+"""Model folders of strangers: each is refused by one clear line, whatever it was made to do."""
+
+import json
+import os
+import resource
+import shutil
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import yaml
+from safetensors.torch import load_file, save_file
+
+from nmt.errors import UserError
+from nmt.trained_model import TrainedModel, load_trained_model, save_trained_model
+from tests.support import made_up_sentences, train_tokenizer
+
+CONFIG, WEIGHTS, TOKENIZER = "config.yaml", "weights.safetensors", "tokenizer.model"
+MEGABYTE = 2**20
+
+# Whatever gets a hostile file to run code leaves this file behind.
+TRACE = "code_ran"
+
+Hostile = Callable[[Path], Any]
+
+
+@pytest.fixture(scope="module")
+def saved(trained_model: TrainedModel, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("saved") / "model"
+    save_trained_model(trained_model, folder, {})
+    return folder
+
+
+@pytest.fixture
+def folder(saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return Path(shutil.copytree(saved, tmp_path / "model"))
+
+
+def refusal(folder: Path) -> str:
+    with pytest.raises(UserError) as error:
+        load_trained_model(folder)
+    return str(error.value)
+
+
+# What a hostile folder does to the configuration.
+
+
+def text(content: str | bytes) -> Hostile:
+    raw = content if isinstance(content, bytes) else content.encode()
+    return lambda folder: (folder / CONFIG).write_bytes(raw)
+
+
+def more(line: str | bytes) -> Hostile:
+    raw = line if isinstance(line, bytes) else line.encode()
+    return lambda folder: (folder / CONFIG).write_bytes((folder / CONFIG).read_bytes() + raw)
+
+
+def raw_value(key: str, value: str) -> Hostile:
+    """Set a key to YAML text, which need not be a value that a dump would write."""
+
+    def change(folder: Path) -> None:
+        lines = (folder / CONFIG).read_text().splitlines()
+        [place] = [n for n, line in enumerate(lines) if line.strip().startswith(f"{key}:")]
+        lines[place] = lines[place].partition(":")[0] + f": {value}"
+        (folder / CONFIG).write_text("\n".join(lines) + "\n")
+
+    return change
+
+
+def values(**changes: object) -> Hostile:
+    def change(folder: Path) -> None:
+        stored = yaml.safe_load((folder / CONFIG).read_text())
+        for key, value in changes.items():
+            group, in_group, leaf = key.partition("__")
+            place, name = (stored[group], leaf) if in_group else (stored, key)
+            place[name] = value
+        (folder / CONFIG).write_text(yaml.safe_dump(stored))
+
+    return change
+
+
+def without(key: str) -> Hostile:
+    def change(folder: Path) -> None:
+        stored = yaml.safe_load((folder / CONFIG).read_text())
+        del stored[key]
+        (folder / CONFIG).write_text(yaml.safe_dump(stored))
+
+    return change
+
+
+BOMB = "a0: &a0 [x, x]\n" + "".join(f"a{n}: &a{n} [{f'*a{n - 1}, ' * 9}]\n" for n in range(1, 30))
+RUN = f"!!python/object/apply:os.system ['touch {TRACE}']"
+
+CONFIGS: dict[str, tuple[Hostile, str]] = {
+    "a list": (text("- 1\n- 2\n"), "holds no configuration"),
+    "empty": (text(""), "lacks the key"),
+    "one word": (text("model"), "lacks the key"),
+    "not UTF-8": (more(b"# sch\xf6n\n"), "is not valid YAML"),
+    "not YAML": (more("model: [\n"), "is not valid YAML"),
+    "a NUL": (more("\0"), "is not valid YAML"),
+    "a character that cannot be": (more('more: "\\Uffffffff"\n'), "is not valid YAML"),
+    "a version of YAML that cannot be": (text(f"%YAML {'9' * 5000}.1\n---\n"), "is not valid YAML"),
+    "a key twice": (more("source_language: fr\n"), "duplicate key source_language"),
+    "two documents": (more("---\nsource_language: fr\n"), "is not valid YAML"),
+    "aliases that grow to 9 ** 29 values": (text(BOMB), "holds an anchor"),
+    "an alias of itself": (text("model: &m [*m]"), "holds an anchor"),
+    "20,000 lists in each other": (text("a: " + "[" * 20_000), "nested too deeply"),
+    "100 mappings in each other": (text("{a: " * 100), "nested too deeply"),
+    "too large": (text("# more\n" * 20_000), "is larger than 64 KiB"),
+    "a tag that runs a command": (raw_value("target_language", RUN), "line 3 holds a tag"),
+    "a tag as a key": (more(f"? {RUN}\n: 1\n"), "holds a tag"),
+    "a tag that makes a path": (
+        raw_value("target_language", "!!python/object/apply:pathlib.Path [/etc]"),
+        "holds a tag",
+    ),
+    "an interpolation": (raw_value("target_language", "${oc.env:HOME}"), "holds an interpolation"),
+    "an interpolation in disguise": (
+        raw_value("target_language", '"\\x24{oc.env:HOME}"'),
+        "holds an interpolation",
+    ),
+    "an unset value": (raw_value("width", "???"), "holds an unset value"),
+    "an unknown key": (values(model__widht=16), "widht"),
+    "a class to instantiate": (values(_target_="os.system"), "_target_"),
+    "a class to instantiate in a group": (values(model___target_="os.system"), "_target_"),
+    "a key of line ends and escapes": (
+        values(**{"a\n\x1b[2J\u202eb\n": 1}),
+        r"a \\x1b\[2J\\u202eb",
+    ),
+    "a lone surrogate": (more('"\\ud800": 1\n'), r"\\ud800"),
+    "a key is missing": (without("target_language"), "lacks the key target_language"),
+    "a group is missing": (without("model"), "lacks the key model"),
+    "a group is no group": (values(model=[1, 2]), "model"),
+    "a group is null": (values(decoding=None), "decoding"),
+    "a word for a number": (values(model__width="wide"), "wide"),
+    "infinity for an integer": (raw_value("width", ".inf"), "width"),
+    "a list for a word": (values(source_language=["en"]), "source_language"),
+    "width negative": (values(model__width=-16), "model.width=-16 must be positive"),
+    "width 0": (values(model__width=0), "model.width=0 must be positive"),
+    "width huge": (values(model__width=10**9), "too large for a width of 1000000000"),
+    "width of 2,400 digits": (
+        raw_value("width", "0x1" + "0" * 1_990),
+        "too large for a width of 1",
+    ),
+    "width of 6,000 digits": (
+        raw_value("width", "0x1" + "0" * 5_000),
+        "more than 2,000 characters",
+    ),
+    "keys huge": (
+        values(model__num_heads=10**30, model__key_width=2, model__value_width=2),
+        "less than half of what",
+    ),
+    "values huge": (values(model__key_width=8, model__value_width=10**9), "less than half of what"),
+    "inner layers huge": (values(model__feed_forward_width=10**12), "less than half of what"),
+    "inner layers of 2,400 digits": (
+        raw_value("feed_forward_width", "0x1" + "0" * 1_990),
+        "less than half of what",
+    ),
+    "all sizes at their largest": (
+        values(
+            model__width=2**20,
+            model__num_heads=2**20,
+            model__feed_forward_width=10**12,
+            model__num_encoder_layers=200,
+            model__num_decoder_layers=200,
+            model__max_length=16,
+            max_source_length=16,
+        ),
+        "less than half of what",
+    ),
+    "rotary positions huge": (
+        values(model__positions="rotary", model__key_width=10**6, model__value_width=8),
+        "is too large for a width of 1000000",
+    ),
+    "layers huge": (values(model__num_decoder_layers=10**7), "model.num_decoder_layers=10000000"),
+    "as many layers as may be": (
+        values(model__num_encoder_layers=200, model__num_decoder_layers=200),
+        "less than half of what",
+    ),
+    "positions huge": (
+        values(model__max_length=10**12),
+        "model.max_length=1000000000000 is",
+    ),
+    "learned positions huge": (
+        values(model__positions="learned", model__max_length=10**12),
+        "model.max_length=1000000000000 is",
+    ),
+    "learned positions are in no weights": (values(model__positions="learned"), "another model"),
+    "sources huge": (values(max_source_length=10**12), "max_source_length=1000000000000 is not"),
+    "sources empty": (values(max_source_length=0), "max_source_length=0 is not"),
+    "a beam huge": (values(decoding__beam_size=10**9), "decoding.beam_size=1000000000 is not"),
+    "a batch huge": (values(decoding__batch_size=10**9), "decoding.batch_size=1000000000 is not"),
+    "a penalty that is no number": (raw_value("length_penalty", ".nan"), "length_penalty=nan"),
+    "a penalty that overflows": (values(decoding__length_penalty=1e6), "length_penalty=1000000.0"),
+    "a length without end": (raw_value("max_length_ratio", ".inf"), "max_length_ratio=inf"),
+    "a rate that is no number": (raw_value("dropout", ".nan"), "model.dropout=nan"),
+    "a language up the folders": (
+        values(target_language="../../etc/passwd", joint_vocabulary=False),
+        "'../../etc/passwd' is no language code",
+    ),
+    "a language that is a path": (values(source_language="/etc/passwd"), "is no language code"),
+    "a language with a line end": (values(source_language="en\nde"), "is no language code"),
+    "a language with a NUL": (values(source_language="en\0"), "is no language code"),
+    "a language longer than names": (
+        values(
+            source_language="e" * 1_500,
+            joint_vocabulary=False,
+            model__tied_embeddings="target",
+        ),
+        "no such file",
+    ),
+    "format 0": (values(format_version=0), "format_version=0 is no version"),
+    "format -1": (values(format_version=-1), "format_version=-1 is no version"),
+    "format 99": (values(format_version=99), "format_version=99 is newer"),
+    "format in quotes": (values(format_version="1"), "format_version='1' is no version"),
+    "format true": (values(format_version=True), "format_version=True is no version"),
+    "format 1.0": (values(format_version=1.0), "format_version=1.0 is no version"),
+    "format null": (values(format_version=None), "format_version=None is no version"),
+    "another width": (values(model__width=20), "has shape"),
+    "another depth": (values(model__num_encoder_layers=3), "another model: encoder.2."),
+    "fewer layers": (values(model__num_decoder_layers=1), "another model: decoder.1."),
+}
+
+
+# What it does to the weights.
+
+
+def header(content: object, data: bytes = b"") -> Hostile:
+    raw = content if isinstance(content, bytes) else json.dumps(content).encode()
+    written = struct.pack("<Q", len(raw)) + raw + data
+    return lambda folder: (folder / WEIGHTS).write_bytes(written)
+
+
+def one_tensor(dtype: str, shape: list[int], num_bytes: int) -> Hostile:
+    entry = {"dtype": dtype, "shape": shape, "data_offsets": [0, num_bytes]}
+    return header({"a": entry}, bytes(min(num_bytes, 64)))
+
+
+def weights(change: Callable[[dict[str, torch.Tensor]], object]) -> Hostile:
+    def rewrite(folder: Path) -> None:
+        tensors = load_file(folder / WEIGHTS)
+        change(tensors)
+        save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, folder / WEIGHTS)
+
+    return rewrite
+
+
+def first_value(value: float) -> Hostile:
+    def change(tensors: dict[str, torch.Tensor]) -> None:
+        tensors["encoder.0.feed_forward.inner.bias"][3] = value
+
+    return weights(change)
+
+
+def every_dtype(dtype: torch.dtype) -> Hostile:
+    return weights(lambda tensors: tensors.update({k: t.to(dtype) for k, t in tensors.items()}))
+
+
+class RunsOnUnpickling:
+    def __reduce__(self) -> tuple[Callable[[str], int], tuple[str]]:
+        return os.system, (f"touch {TRACE}",)
+
+
+def pickled(in_zip: bool) -> Hostile:
+    return lambda folder: torch.save(
+        RunsOnUnpickling(), folder / WEIGHTS, _use_new_zipfile_serialization=in_zip
+    )
+
+
+def cut(name: str, keep: Callable[[int], int]) -> Hostile:
+    def shorten(folder: Path) -> None:
+        whole = (folder / name).read_bytes()
+        (folder / name).write_bytes(whole[: keep(len(whole))])
+
+    return shorten
+
+
+WEIGHT_FILES: dict[str, tuple[Hostile, str]] = {
+    "empty": (cut(WEIGHTS, lambda size: 0), "is damaged"),
+    "cut in the header": (cut(WEIGHTS, lambda size: 300), "is damaged"),
+    "cut by a byte": (cut(WEIGHTS, lambda size: size - 1), "is damaged"),
+    "cut in the middle": (cut(WEIGHTS, lambda size: size // 2), "is damaged"),
+    "a header of 2 ** 60 bytes": (
+        lambda folder: (folder / WEIGHTS).write_bytes(struct.pack("<Q", 2**60) + bytes(99)),
+        "is damaged",
+    ),
+    "a header that is not JSON": (header(b"tensors: 3"), "is damaged"),
+    "a header that is a list": (header([1, 2]), "is damaged"),
+    "a header of 100,000 lists": (header(b"[" * 100_000), "is damaged"),
+    "a header of no tensors": (header({}), "holds 0 numbers, less than half of what"),
+    "a shape that overflows": (one_tensor("F32", [2**62, 2**62], 0), "is damaged"),
+    "a shape larger than the file": (one_tensor("F32", [10**6, 10**6], 4 * 10**12), "is damaged"),
+    "a shape of no values": (one_tensor("F32", [0, 2**63], 0), "none is empty"),
+    "a tensor that is no tensor": (header({"a": "os.system"}), "is damaged"),
+    "int64": (every_dtype(torch.int64), "is I64 of shape"),
+    "float16": (every_dtype(torch.float16), "is F16 of shape"),
+    "float64": (every_dtype(torch.float64), "is F64 of shape"),
+    "NaN": (first_value(float("nan")), "inner.bias holds NaN or infinity"),
+    "infinity": (first_value(float("-inf")), "inner.bias holds NaN or infinity"),
+    "one shape": (
+        weights(lambda t: t.update({"output_weight": torch.zeros(400, 17)})),
+        r"output_weight has shape \(400, 17\)",
+    ),
+    "one is missing": (
+        weights(lambda t: t.pop("output_weight")),
+        "another model: output_weight",
+    ),
+    "one too many": (weights(lambda t: t.update(a_more=torch.zeros(2))), "another model: a_more"),
+    "a name of line ends and escapes": (
+        weights(lambda t: t.update({"a\n\x1b[2Jb": torch.zeros(2)})),
+        r"another model: a \\x1b\[2Jb",
+    ),
+    "a pickle": (pickled(in_zip=False), "is damaged"),
+    "a checkpoint of torch": (pickled(in_zip=True), "is damaged"),
+}
+
+
+# What it does to the tokenizer.
+
+
+def tokenizer(vocabulary_size: int, **options: int) -> Hostile:
+    sentences = made_up_sentences(300)
+    return lambda folder: train_tokenizer(folder / TOKENIZER, sentences, vocabulary_size, **options)
+
+
+def misspelled(folder: Path) -> None:
+    """Make a piece's bytes no UTF-8, which sentencepiece itself does not mind."""
+    path = folder / TOKENIZER
+    path.write_bytes(path.read_bytes().replace(b"ka", b"\xff\xfe"))
+
+
+TOKENIZERS: dict[str, tuple[Hostile, str]] = {
+    "empty": (cut(TOKENIZER, lambda size: 0), "is not a sentencepiece model"),
+    "cut": (cut(TOKENIZER, lambda size: size // 2), "is not a sentencepiece model"),
+    "random bytes": (
+        lambda folder: (folder / TOKENIZER).write_bytes(bytes(n * n % 251 for n in range(5_000))),
+        "is not a sentencepiece model",
+    ),
+    "pieces that are not UTF-8": (misspelled, "is not a sentencepiece model"),
+    "fewer pieces": (tokenizer(120), "output_weight has shape"),
+    "more pieces": (tokenizer(440, byte_fallback=True), "output_weight has shape"),
+    "no padding": (tokenizer(120, pad_id=-1), "has no padding"),
+    "no BOS": (tokenizer(120, bos_id=-1), "has no padding, unknown, BOS"),
+    "no EOS": (tokenizer(120, eos_id=-1), "has no padding, unknown, BOS or EOS"),
+}
+
+
+# What it puts in place of a file.
+
+
+def replaced(name: str, put: Callable[[Path], object]) -> Hostile:
+    def change(folder: Path) -> None:
+        path = folder / name
+        path.rename(folder.parent / f"outside_{name}")
+        put(path)
+
+    return change
+
+
+PLACES = {
+    "nothing": (lambda path: None, "no such file; .* is not whole"),
+    "a folder": (Path.mkdir, "is not a file"),
+    "a pipe": (os.mkfifo, "is not a file"),
+    "a link to endless zeros": (lambda path: path.symlink_to("/dev/zero"), "leads out of"),
+    "a link out": (lambda path: path.symlink_to(f"../outside_{path.name}"), "leads out of"),
+    "a whole link out": (
+        lambda path: path.symlink_to(path.parents[1] / f"outside_{path.name}"),
+        "leads out of",
+    ),
+    "a dangling link out": (lambda path: path.symlink_to("../nothing"), "leads out of"),
+    "a dangling link": (lambda path: path.symlink_to("nothing"), "no such file"),
+    "a link to itself": (lambda path: path.symlink_to(path.name), "no such file"),
+}
+
+ALL = [
+    *(pytest.param(CONFIG, *case, id=f"config: {name}") for name, case in CONFIGS.items()),
+    *(pytest.param(WEIGHTS, *case, id=f"weights: {name}") for name, case in WEIGHT_FILES.items()),
+    *(pytest.param(TOKENIZER, *case, id=f"tokenizer: {name}") for name, case in TOKENIZERS.items()),
+    *(
+        pytest.param(part, replaced(part, put), told, id=f"{part}: {name}")
+        for part in (CONFIG, WEIGHTS, TOKENIZER)
+        for name, (put, told) in PLACES.items()
+    ),
+]
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize(("part", "make_hostile", "told"), ALL)
+def test_it_is_refused_by_one_line(
+    folder: Path, capfd: pytest.CaptureFixture[str], part: str, make_hostile: Hostile, told: str
+) -> None:
+    make_hostile(folder)
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(UserError, match=told) as error:
+        load_trained_model(folder)
+    message = str(error.value)
+    assert message.isprintable()
+    assert len(message) < 1_200
+    # A file that does not fit the others may be named by one of them.
+    assert f"{folder}/" in message
+    if not any(words in told for words in ("has shape", "another model", "less than half")):
+        assert part in message or "tokenizer." in message
+    # Linux counts kilobytes.
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory < 200 * MEGABYTE / 1024
+    assert not Path(TRACE).exists()
+    assert capfd.readouterr() == ("", "")
+
+
+def test_what_is_refused_is_many_things() -> None:
+    assert len(ALL) > 100
+
+
+def test_the_folder_as_it_was_saved_is_not_refused(folder: Path) -> None:
+    load_trained_model(folder)
+
+
+def test_the_pickle_would_have_run(folder: Path) -> None:
+    """The hostile file is hostile: what must not be done with it has the effect that is watched."""
+    torch.save(RunsOnUnpickling(), folder / "hostile.pt")
+    with pytest.raises(Exception, match="weights_only"):
+        torch.load(folder / "hostile.pt", weights_only=True)
+    assert not Path(TRACE).exists()
+    function, arguments = RunsOnUnpickling().__reduce__()
+    function(*arguments)
+    assert Path(TRACE).exists()
+
+
+def test_a_link_within_the_folder_and_one_to_it_are_followed(folder: Path) -> None:
+    (folder / WEIGHTS).rename(folder / "weights_2.safetensors")
+    (folder / WEIGHTS).symlink_to("weights_2.safetensors")
+    (folder.parent / "latest").symlink_to("model")
+    load_trained_model(folder.parent / "latest")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read every file")
+@pytest.mark.parametrize("part", [CONFIG, WEIGHTS, TOKENIZER])
+def test_what_cannot_be_read_is_named(folder: Path, part: str) -> None:
+    (folder / part).chmod(0)
+    assert refusal(folder) == f"{folder / part}: cannot be read: permission denied"
