@@ -6,6 +6,7 @@ checkpoints/update_0010000/{weights.safetensors,training_state.pt,manifest.json}
 import hashlib
 import json
 import logging
+import math
 import os
 import shutil
 from collections.abc import Sequence
@@ -17,7 +18,7 @@ import torch
 
 from nmt.config import from_mapping
 from nmt.data.loader import Position
-from nmt.errors import UserError
+from nmt.errors import UserError, one_line
 from nmt.files import atomic_folder, read_json, write_json
 from nmt.model.transformer import Transformer
 from nmt.trained_model import WEIGHTS_FILE, load_weights, read_weights, save_weights
@@ -56,6 +57,15 @@ class Progress:
     validations_without_best: int = 0
     validation_due: bool = False
     counts: Counts = field(default_factory=Counts)
+
+    def __post_init__(self) -> None:
+        counters = ("update", "seconds", "target_tokens", "best_update", "validations_without_best")
+        values = {name: getattr(self, name) for name in counters}
+        values |= {"position.epoch": self.position.epoch}
+        values |= {"position.update_in_epoch": self.position.update_in_epoch}
+        for name, value in values.items():
+            if not 0 <= value < math.inf:
+                raise UserError(f"{name}={value} is no counter")
 
 
 class DamagedCheckpointError(UserError):
@@ -156,10 +166,11 @@ class CheckpointStore:
         try:
             state = torch.load(path / STATE_FILE, map_location="cpu", weights_only=True)
             optimizer.load_state_dict(state)
+            _check_optimizer(optimizer)
         except Exception as error:  # whatever a damaged or hostile file makes torch raise
+            reason = one_line(str(error).splitlines()[0] if str(error) else repr(error))
             raise UserError(
-                f"{path / STATE_FILE}: does not hold the optimizer of this model:"
-                f" {' '.join(str(error).split())[:200]}"
+                f"{path / STATE_FILE}: does not hold the optimizer of this model: {reason}"
             ) from None
         progress: Progress = from_mapping(Progress, manifest["progress"], str(path / MANIFEST_FILE))
         return progress
@@ -258,6 +269,21 @@ def _read_manifest(path: Path) -> dict[str, Any]:
 
 def _digest_of(manifest: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
+
+
+def _check_optimizer(optimizer: torch.optim.Optimizer) -> None:
+    """torch takes moments of any shape; the step would then fail, or worse, broadcast."""
+    for group in optimizer.param_groups:
+        for parameter in group["params"]:
+            for name, value in optimizer.state.get(parameter, {}).items():
+                is_moment = name != "step"
+                fits = isinstance(value, torch.Tensor) and (
+                    value.dtype == torch.float32
+                    and value.shape == (parameter.shape if is_moment else ())
+                    and bool(value.isfinite().all())
+                )
+                if not fits:
+                    raise ValueError(f"{name} does not fit a weight of {tuple(parameter.shape)}")
 
 
 def _file_facts(path: Path) -> dict[str, Any]:
