@@ -85,11 +85,11 @@ def _worker(config: Config, corpus_folder: Path) -> None:
     """What each process of a training runs."""
 
     def work() -> None:
+        set_up_logging(config.run_folder / "train.log" if distributed.is_first() else None)
         if distributed.is_first():
             experiment.open_run(config, corpus_folder)
         _work(config, corpus_folder)
 
-    set_up_logging(config.run_folder / "train.log" if distributed.is_first() else None)
     run_command(work, quiet=True)
 
 
