@@ -5,6 +5,7 @@ import os
 import pickle
 import re
 import resource
+import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -262,13 +263,18 @@ def check_forbidden(place: str) -> None:
     before = put_something(disk)
     disk.chmod(0o555)
     if os.geteuid() == 0:  # whom nothing is forbidden
-        os.seteuid(65534)
+        try:
+            os.seteuid(65534)
+        except OSError:
+            sys.stderr.write("this root is alone in its user namespace: nobody forbids it anything")
+            return
     for write in (*writes(disk).values(), lambda: check_writable(disk / "text")):
         assert f"permission denied; the right to write in {disk} is missing" in fault_of(write)
     assert tree(disk) == before
 
 
-def test_a_folder_that_is_not_ours(tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_a_folder_that_is_not_ours() -> None:
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o755)
-        in_a_process(check_forbidden, Path(folder) / "disk", mounts=False)
+        if obstacle := in_a_process(check_forbidden, Path(folder) / "disk", mounts=False):
+            pytest.skip(obstacle)
