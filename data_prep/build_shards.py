@@ -121,8 +121,9 @@ def _encode_in_processes(
         try:
             wait(futures, return_when=FIRST_EXCEPTION)
         finally:
-            # When one failed, or the user pressed Ctrl-C, parts not yet begun are not begun.
-            pool.shutdown(wait=False, cancel_futures=True)
+            # When one failed, or the user pressed Ctrl-C, parts not yet begun are not begun; those
+            # under way end before their folder is taken away.
+            pool.shutdown(cancel_futures=True)
         try:
             return [future.result() for future in futures]
         except BrokenProcessPool:

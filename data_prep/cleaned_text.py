@@ -9,6 +9,7 @@ import json
 import random
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -20,7 +21,7 @@ from data_prep.progress import Reporter
 from data_prep.protocol import TRAIN, Annotation, Source
 from nmt.config import CleaningConfig, CorpusConfig
 from nmt.errors import UserError
-from nmt.files import read_json, write_json
+from nmt.files import read_json, write_json, writing
 
 CLEANING_FILE = "cleaning.json"
 
@@ -29,6 +30,9 @@ PAIRS_PER_PART = 250_000
 _CHUNK_PAIRS = 10_000
 _NUM_EXAMPLES = 10
 _EXAMPLE_CHARACTERS = 300
+
+_VALID_AND_TESTS_BYTES = 200_000
+"""Of their text and of `cleaning.json`, roughly: for the message when there is no room."""
 
 
 @dataclass(frozen=True)
@@ -144,12 +148,16 @@ class _PartWriter:
         self._streams: list[IO[str]] = []
         self.parts: list[int] = []
 
-    def write(self, pair: Pair) -> None:
-        if not self.parts or self.parts[-1] == self._pairs_per_part:
-            self._open_next()
-        for stream, line in zip(self._streams, pair, strict=True):
-            stream.write(line + "\n")
-        self.parts[-1] += 1
+    def write(self, pairs: Iterable[Pair]) -> None:
+        """Write pairs, as far as the disk: what it refuses shows here."""
+        for pair in pairs:
+            if not self.parts or self.parts[-1] == self._pairs_per_part:
+                self._open_next()
+            for stream, line in zip(self._streams, pair, strict=True):
+                stream.write(line + "\n")
+            self.parts[-1] += 1
+        for stream in self._streams:
+            stream.flush()
 
     def _open_next(self) -> None:
         self.close()
@@ -161,9 +169,22 @@ class _PartWriter:
         ]
         self.parts.append(0)
 
+    def __enter__(self) -> "_PartWriter":
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        try:
+            self.close()
+        except OSError:
+            # It fails again on what has failed before: the first error is to be told.
+            if error is None:
+                raise
+
     def close(self) -> None:
-        for stream in self._streams:
-            stream.close()
+        with ExitStack() as stack:
+            # All of them, even where one cannot be flushed.
+            for stream in self._streams:
+                stack.callback(stream.close)
         self._streams = []
 
 
@@ -178,6 +199,7 @@ class _TrainCleaner:
         self._samples = _Reservoir(_NUM_EXAMPLES)
         self._words: tuple[Counter[int], Counter[int]] = (Counter(), Counter())
         self._characters = [0, 0]
+        self._bytes = 0
         self._dropped: Counter[Rule] = Counter()
         self.num_read = 0
 
@@ -216,6 +238,14 @@ class _TrainCleaner:
         for side, text in enumerate(pair):
             self._words[side][text.count(" ") + 1] += 1
             self._characters[side] += len(text)
+            self._bytes += len(text.encode()) + 1
+
+    def room_needed(self, total: int | None) -> int | None:
+        """Bytes of all text, judged by what was read; None where the number of pairs is unknown."""
+        if total is None:
+            return None
+        train = self._bytes * total // self.num_read
+        return train + train // 10 + _VALID_AND_TESTS_BYTES
 
     def summary(self) -> CleaningSummary:
         return CleaningSummary(
@@ -247,17 +277,23 @@ def write_cleaned_text(
     text = CleanedText(folder, (config.source_language, config.target_language))
     summary = _write_train(source, config, text, reporter, pairs_per_part)
     summary.num_pairs[TRAIN] = summary.num_kept
-    text.text_folder().mkdir()
-    for split in source.splits():
-        if split != TRAIN:
-            summary.num_pairs[split] = _write_text(source, split, text)
-    summary.sizes = {
+    with writing(folder, sum(_sizes(folder).values()) + _VALID_AND_TESTS_BYTES):
+        text.text_folder().mkdir()
+        for split in source.splits():
+            if split != TRAIN:
+                summary.num_pairs[split] = _write_text(source, split, text)
+        summary.sizes = _sizes(folder)
+        write_json(folder / CLEANING_FILE, asdict(summary))
+    return summary
+
+
+def _sizes(folder: Path) -> dict[str, int]:
+    """Bytes of each file of a folder, by relative path."""
+    return {
         path.relative_to(folder).as_posix(): path.stat().st_size
         for path in sorted(folder.rglob("*"))
         if path.is_file()
     }
-    write_json(folder / CLEANING_FILE, asdict(summary))
-    return summary
 
 
 def _write_train(
@@ -272,15 +308,15 @@ def _write_train(
     if total is not None and limit is not None:
         total = min(total, limit)
     cleaner = _TrainCleaner(config.cleaning, text.languages)
-    writer = _PartWriter(text, pairs_per_part)
-    try:
-        with reporter.stage("Cleaning", total) as advance:
-            for chunk in _chunks(islice(source.pairs(TRAIN), limit)):
-                for pair in cleaner.clean(chunk):
-                    writer.write(pair)
-                advance(len(chunk))
-    finally:
-        writer.close()
+    with (
+        _PartWriter(text, pairs_per_part) as writer,
+        reporter.stage("Cleaning", total) as advance,
+    ):
+        for chunk in _chunks(islice(source.pairs(TRAIN), limit)):
+            kept = cleaner.clean(chunk)
+            with writing(text.folder, cleaner.room_needed(total)):
+                writer.write(kept)
+            advance(len(chunk))
     summary = cleaner.summary()
     summary.parts = writer.parts
     if not summary.num_kept:

@@ -24,6 +24,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from nmt.disk_fault import DiskFault
 from nmt.errors import UserError
 from nmt.files import check_readable, read_json, write_json
 
@@ -104,7 +105,7 @@ class FactsCache:
     def _remember(self, path: Path, entry: dict[str, Any]) -> None:
         self._entries[str(path.resolve())] = entry
         # An unwritable cache costs time, never correctness.
-        with suppress(OSError):
+        with suppress(DiskFault):
             write_json(self._path, self._entries)
 
 

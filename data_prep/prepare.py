@@ -5,11 +5,8 @@ is there or it is not, whatever interrupts. `data_prep.manifest` says how unchan
 skipped.
 """
 
-import errno
-import os
 import shutil
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -25,7 +22,6 @@ from data_prep.sources import open_source
 from data_prep.train_tokenizer import TOKENIZER_VERSION, train_tokenizer
 from nmt.config import CorpusConfig, TokenizerConfig, to_plain
 from nmt.data.corpus import MANIFEST_FILE
-from nmt.errors import UserError
 from nmt.files import atomic_folder, exclusive, read_json, write_json
 from nmt.tokenizer import tokenizer_files
 
@@ -33,6 +29,8 @@ CORPUS_VERSION = 1
 """Part of the corpus's fingerprint: raise it whenever the layout of the folder changes."""
 
 CLEANED_FOLDER = ".cleaned"
+
+_MODEL_AND_REPORT_BYTES = 2_000_000
 
 
 def prepare(
@@ -52,11 +50,10 @@ def prepare(
         num_processes: processes that encode; 0 means one a core.
 
     Raises:
-        UserError: the source lacks something or cannot be read, cleaning leaves nothing, or the
-            vocabulary does not fit the text.
+        UserError: the source lacks something or cannot be read, cleaning leaves nothing, the
+            vocabulary does not fit the text, or the disk refuses to take it (DiskFault).
     """
     reporter = reporter or Reporter()
-    _check_writable(corpora_folder)
     source = open_source(corpus, corpora_folder, reporter.say)
     cleaned_fingerprint = fingerprint(_cleaning_inputs(source, corpus))
     inputs = {
@@ -71,22 +68,11 @@ def prepare(
     with _lock(corpora_folder / f".{folder.name}.lock", folder, reporter):
         # Whoever was waited for has probably made it.
         if not _is_complete(folder, reporter):
-            with _disk_failures(corpora_folder):
-                text = _cleaned_text(source, corpus, corpora_folder, cleaned_fingerprint, reporter)
-                _remove_leftovers(folder)
-                with atomic_folder(folder) as temporary:
-                    _build(text, corpus, tokenizer, temporary, inputs, reporter, num_processes)
+            text = _cleaned_text(source, corpus, corpora_folder, cleaned_fingerprint, reporter)
+            with atomic_folder(folder, _room_needed(text)) as temporary:
+                _build(text, corpus, tokenizer, temporary, inputs, reporter, num_processes)
             reporter.say(f"{folder}: prepared; {folder / REPORT_FILE} shows what is in it")
     return folder
-
-
-def _check_writable(corpora_folder: Path) -> None:
-    try:
-        corpora_folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(f"{corpora_folder}: cannot be made ({error.strerror})") from None
-    if not os.access(corpora_folder, os.W_OK | os.X_OK):
-        raise UserError(f"{corpora_folder}: cannot be written to: permission denied")
 
 
 def _lock(path: Path, folder: Path, reporter: Reporter) -> AbstractContextManager[None]:
@@ -95,23 +81,15 @@ def _lock(path: Path, folder: Path, reporter: Reporter) -> AbstractContextManage
     )
 
 
-@contextmanager
-def _disk_failures(corpora_folder: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS):
-            raise UserError(
-                f"{corpora_folder}: cannot be written to ({error.strerror}); make room or set"
-                " run.outputs to another folder"
-            ) from None
-        raise
+def _room_needed(text: CleanedText) -> int:
+    """Bytes that the corpus takes while it is made, roughly: for the message when they lack.
 
-
-def _remove_leftovers(folder: Path) -> None:
-    """Remove what a killed process left half-made. The lock is ours, so nobody works on it."""
-    for leftover in folder.parent.glob(f".{folder.name}.*.tmp"):
-        shutil.rmtree(leftover, ignore_errors=True)
+    At first the tokenizer's sample stands beside the text of valid and the test sets, later the
+    shards: four bytes a token, where a token is three letters or four.
+    """
+    sizes = text.summary().sizes
+    train = sum(size for name, size in sizes.items() if name.startswith(f"{TRAIN}-"))
+    return 3 * train // 2 + sum(sizes.values()) - train + _MODEL_AND_REPORT_BYTES
 
 
 def _cleaning_inputs(source: Source, corpus: CorpusConfig) -> dict[str, Any]:
@@ -149,7 +127,6 @@ def _cleaned_text(
         if text.is_complete():
             reporter.say(f"{folder}: the text is clean already")
             return text
-        _remove_leftovers(folder)
         with atomic_folder(folder) as temporary:
             summary = write_cleaned_text(source, corpus, temporary, reporter)
         reporter.say(_describe(summary))
@@ -174,7 +151,10 @@ def _build(
 ) -> None:
     """Fill the corpus's temporary folder; the manifest comes last, as it lists the rest."""
     summary = text.summary()
-    shutil.copytree(text.text_folder(), folder / "text")
+    # Not copytree: its error keeps to itself what the disk said.
+    (folder / "text").mkdir()
+    for path in text.text_folder().iterdir():
+        shutil.copyfile(path, folder / "text" / path.name)
     names = tokenizer_files(tokenizer.joint, *text.languages)
     _train_tokenizers(text, summary, tokenizer, folder, reporter)
     paths = (folder / names[0], folder / names[1])

@@ -5,7 +5,9 @@ that a corpus need not fit into memory, and has an identity: plain values that c
 when, its pairs may change.
 """
 
+import errno
 import logging
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,7 @@ from data_prep.manifest import FactsCache
 from data_prep.phrasebook_source import PhrasebookSource
 from data_prep.protocol import TRAIN, VALID, Source, zip_pairs
 from nmt.config import CorpusConfig, CorpusSource
+from nmt.disk_fault import fault_number
 from nmt.errors import UserError
 
 HUB_BATCH_ROWS = 1_000
@@ -162,6 +165,12 @@ class HubSource:
         )
         if self._config.path:
             return UserError(f"corpus.path={self._config.path} cannot be read ({reason})")
+        number = fault_number(error)
+        if number not in (None, errno.ENOENT):
+            return UserError(
+                f"corpus.hub_dataset={self._place()} cannot be kept in the hub's cache"
+                f" ({os.strerror(number)}); make room in it, or set HF_HOME to another folder"
+            )
         return UserError(
             f"corpus.hub_dataset={self._place()} cannot be fetched from the hub ({reason}); check"
             " the network and the name, or set corpus.path to a folder that holds its parquet files"

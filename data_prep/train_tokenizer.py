@@ -12,8 +12,6 @@ import json
 import re
 import subprocess
 import sys
-import tempfile
-import time
 import unicodedata
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -22,7 +20,7 @@ from data_prep.clean import WHITE_SPACE
 from data_prep.progress import Reporter
 from nmt.config import TokenizerConfig
 from nmt.errors import UserError
-from nmt.files import iterate_lines
+from nmt.files import atomic_path, iterate_lines, scratch_folder
 
 TOKENIZER_VERSION = 1
 """Part of the corpus's fingerprint: raise it whenever this module's results change."""
@@ -39,19 +37,18 @@ MAX_SENTENCE_BYTES = 1 << 16
 _LAST_COMPOSED = 0x2FFFF
 """Beyond this code point Unicode has no character that it composes or takes for white space."""
 
-_PREFIX = "trained"
 _SAMPLE_FILE = "sample.txt"
 _RULES_FILE = "normalisation.tsv"
-_POLL_SECONDS = 0.05
 
+# To stdout: sentencepiece itself writes a file without asking whether the disk has taken it.
 _TRAIN_SCRIPT = """
 import json, sys
 import sentencepiece
 try:
-    sentencepiece.SentencePieceTrainer.train(**json.load(sys.stdin))
+    options = json.load(sys.stdin)
+    sentencepiece.SentencePieceTrainer.train(**options, model_writer=sys.stdout.buffer)
 except (RuntimeError, OSError) as error:
-    sys.stdout.write(str(error))
-    sys.exit(3)
+    sys.exit(str(error))
 """
 
 
@@ -75,17 +72,15 @@ def train_tokenizer(
         UserError: the text does not allow a vocabulary of that size.
     """
     size = min(config.sample_sentences or num_lines, num_lines)
-    with tempfile.TemporaryDirectory(dir=output.parent, prefix=".tokenizer-") as name:
-        folder = Path(name)
+    with scratch_folder(output) as folder:
         with (folder / _SAMPLE_FILE).open("w", encoding="utf-8", newline="\n") as out:
             out.writelines(f"{line}\n" for line in sample_lines(paths, num_lines, size))
         rules = "".join(f"{rule}\n" for rule in normalisation_rules())
         (folder / _RULES_FILE).write_text(rules, encoding="utf-8")
         with reporter.stage(f"Learning subwords from {size:,} sentences", None):
-            failure = _run_trainer(folder, config)
-        if failure:
-            raise _explain(failure, config, output)
-        (folder / f"{_PREFIX}.model").replace(output)
+            model = _run_trainer(folder, config, output)
+    with atomic_path(output, len(model)) as temporary:
+        temporary.write_bytes(model)
 
 
 def sample_lines(paths: Sequence[Path], num_lines: int, size: int) -> Iterator[str]:
@@ -126,13 +121,12 @@ def _code_points(text: str) -> str:
     return " ".join(f"{ord(character):X}" for character in text)
 
 
-def _run_trainer(folder: Path, config: TokenizerConfig) -> str:
-    """Run sentencepiece in `folder`; returns its complaint, or "" when the model is there."""
+def _run_trainer(folder: Path, config: TokenizerConfig, output: Path) -> bytes:
+    """Run sentencepiece in `folder`; returns the model."""
     options = {
         # Relative names, and the folder as working directory: in sentencepiece a comma in a path
         # would be the end of it.
         "input": _SAMPLE_FILE,
-        "model_prefix": _PREFIX,
         "normalization_rule_tsv": _RULES_FILE,
         "model_type": config.algorithm.value,
         "vocab_size": config.vocabulary_size,
@@ -147,29 +141,17 @@ def _run_trainer(folder: Path, config: TokenizerConfig) -> str:
         "train_extremely_large_corpus": config.sample_sentences == 0,
         "minloglevel": 2,
     }
-    with tempfile.TemporaryFile() as noise, tempfile.TemporaryFile() as answer:
-        process = subprocess.Popen(
-            [sys.executable, "-c", _TRAIN_SCRIPT],
-            cwd=folder,
-            stdin=subprocess.PIPE,
-            stdout=answer,
-            stderr=noise,
-        )
-        try:
-            assert process.stdin is not None
-            process.stdin.write(json.dumps(options).encode())
-            process.stdin.close()
-            while process.poll() is None:
-                time.sleep(_POLL_SECONDS)
-        finally:
-            process.kill()
-            process.wait()
-        if process.returncode == 0:
-            return ""
-        answer.seek(0)
-        noise.seek(0)
-        complaint = answer.read().decode(errors="replace") or noise.read().decode(errors="replace")
-        return complaint.strip() or f"it ended with status {process.returncode}"
+    ended = subprocess.run(
+        [sys.executable, "-c", _TRAIN_SCRIPT],
+        cwd=folder,
+        input=json.dumps(options).encode(),
+        capture_output=True,
+        check=False,
+    )
+    if ended.returncode:
+        complaint = ended.stderr.decode(errors="replace").strip()
+        raise _explain(complaint or f"it ended with status {ended.returncode}", config, output)
+    return ended.stdout
 
 
 def _explain(complaint: str, config: TokenizerConfig, output: Path) -> UserError:

@@ -3,13 +3,15 @@
 import fcntl
 import json
 import os
-import shutil
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, Any
 
+from nmt.disk_fault import DiskFault, fault_number
 from nmt.errors import UserError
+from nmt.temporary import clear, flush, put_in_place, remove, temporary_name
 
 
 def check_readable(path: Path) -> None:
@@ -61,9 +63,12 @@ def iterate_lines(path: Path) -> Iterator[str]:
         UserError: the file is missing, unreadable or not UTF-8.
     """
     check_readable(path)
-    with path.open("rb") as stream:
-        for number, raw in enumerate(stream, start=1):
-            yield decode_line(raw, str(path), number)
+    try:
+        with path.open("rb") as stream:
+            for number, raw in enumerate(stream, start=1):
+                yield decode_line(raw, str(path), number)
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror}") from None
 
 
 def read_lines(path: Path) -> list[str]:
@@ -72,74 +77,134 @@ def read_lines(path: Path) -> list[str]:
 
 
 @contextmanager
-def atomic_path(path: Path) -> Iterator[Path]:
-    """Yield a temporary path beside `path`; on success flush it to disk and rename it to `path`.
+def writing(path: Path, needed: int | None = None) -> Iterator[None]:
+    """Tell the user what could not be written, where and why, when the disk refuses.
 
-    On any exception the temporary file is removed and `path` is left as it was.
+    Of one block within another, about something inside `path`, the outer one tells.
+
+    Args:
+        path: what the block writes.
+        needed: bytes that it takes, where somebody knows.
+
+    Raises:
+        DiskFault: no room, no right, a failing disk; other errors pass as they are.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        yield temporary
-        with temporary.open("rb") as stream:
-            os.fsync(stream.fileno())
-        os.replace(temporary, path)
-        flush_folder(path.parent)
-    finally:
-        temporary.unlink(missing_ok=True)
+        yield
+    except DiskFault as fault:
+        if not any(map(fault.path.is_relative_to, (path, temporary_name(path)))):
+            raise
+        raise DiskFault(path, fault.number, needed or fault.needed) from fault
+    except UserError:
+        raise
+    except Exception as error:  # libraries wrap the system's errors in kinds of their own
+        number = fault_number(error)
+        if number is None:
+            raise
+        raise DiskFault(path, number, needed) from error
+
+
+def check_writable(path: Path) -> None:
+    """Raise now, before long work, the DiskFault that writing `path` would raise after it."""
+    with writing(path):
+        folder = next(folder for folder in path.absolute().parents if folder.exists())
+        tempfile.TemporaryFile(dir=folder).close()
 
 
 @contextmanager
-def atomic_writer(path: Path) -> Iterator[IO[str]]:
-    """A text stream (UTF-8, "\\n") whose contents appear at `path` all at once, or not at all."""
-    with atomic_path(path) as temporary, temporary.open("w", encoding="utf-8", newline="\n") as out:
+def atomic_path(path: Path, needed: int | None = None) -> Iterator[Path]:
+    """Yield a temporary path beside `path`; on success flush it to disk and rename it to `path`.
+
+    On any exception the temporary file is removed and `path` is left as it was.
+
+    Raises:
+        DiskFault: `path` cannot be written; `needed` (bytes) is for the message.
+    """
+    with writing(path, needed):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        clear(path)
+        temporary = temporary_name(path)
+        try:
+            yield temporary
+            flush(temporary)
+            os.replace(temporary, path)
+            flush(path.parent)
+        finally:
+            remove(temporary)
+
+
+@contextmanager
+def atomic_writer(path: Path, needed: int | None = None) -> Iterator[IO[str]]:
+    """A text stream (UTF-8, "\n") whose contents appear at `path` all at once, or not at all."""
+    with (
+        atomic_path(path, needed) as temporary,
+        temporary.open("w", encoding="utf-8", newline="\n") as out,
+    ):
         yield out
 
 
 @contextmanager
-def atomic_folder(path: Path) -> Iterator[Path]:
-    """Yield an empty temporary folder; on success rename it to `path`, which it replaces."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    retired = path.with_name(f".{path.name}.{os.getpid()}.old")
-    shutil.rmtree(temporary, ignore_errors=True)
-    temporary.mkdir()
-    try:
+def scratch_folder(path: Path, needed: int | None = None) -> Iterator[Path]:
+    """An empty folder beside `path`, to make it in; in the end it goes with all that is in it.
+
+    Raises:
+        DiskFault: it cannot be made or filled; `needed` (bytes) is for the message.
+    """
+    with writing(path, needed):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        clear(path)
+        temporary = temporary_name(path)
+        try:
+            temporary.mkdir()
+            yield temporary
+        finally:
+            clear(path)
+
+
+@contextmanager
+def atomic_folder(path: Path, needed: int | None = None) -> Iterator[Path]:
+    """Yield an empty temporary folder; on success rename it to `path`, which it replaces.
+
+    Raises:
+        DiskFault: `path` cannot be written; `needed` (bytes) is for the message.
+    """
+    with scratch_folder(path, needed) as temporary:
         yield temporary
         for child in temporary.rglob("*"):
-            if child.is_file():
-                with child.open("rb") as stream:
-                    os.fsync(stream.fileno())
-        flush_folder(temporary)
-        if path.exists():
-            os.replace(path, retired)
-        os.replace(temporary, path)
-        flush_folder(path.parent)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
-        shutil.rmtree(retired, ignore_errors=True)
+            flush(child)
+        flush(temporary)
+        put_in_place(temporary, path)
+        flush(path.parent)
 
 
-def flush_folder(path: Path) -> None:
-    """Flush a folder's own entries, so that a rename in it survives a power cut."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+def write_texts(texts: Mapping[Path, str]) -> None:
+    """Write files that belong together (UTF-8): none is renamed before all are on disk."""
+    with ExitStack() as stack:
+        for path, text in texts.items():
+            data = text.encode()
+            temporary = stack.enter_context(atomic_path(path, len(data)))
+            temporary.write_bytes(data)
+            flush(temporary)
+
+
+def to_lines(lines: Iterable[str]) -> str:
+    """Each line ended by "\n"."""
+    return "".join(f"{line}\n" for line in lines)
+
+
+def to_json(value: Any) -> str:
+    """Indented JSON."""
+    return json.dumps(value, ensure_ascii=False, indent=2) + "\n"
 
 
 def write_lines(path: Path, lines: list[str]) -> None:
-    """Write `lines`, each ended by "\\n", atomically."""
-    with atomic_writer(path) as out:
-        out.writelines(f"{line}\n" for line in lines)
+    """Write `lines`, each ended by "\n", atomically."""
+    write_texts({path: to_lines(lines)})
 
 
 def write_json(path: Path, value: Any) -> None:
     """Write `value` as indented JSON, atomically."""
-    with atomic_writer(path) as out:
-        json.dump(value, out, ensure_ascii=False, indent=2)
-        out.write("\n")
+    write_texts({path: to_json(value)})
 
 
 def read_json(path: Path) -> Any:
@@ -163,11 +228,13 @@ def exclusive(path: Path, on_busy: Callable[[], None]) -> Iterator[None]:
     file is left where it is: removing it would let a third process lock a new file of the same name
     while the second still waits for the old one.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a") as stream:
-        try:
-            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            on_busy()
-            fcntl.flock(stream, fcntl.LOCK_EX)
+    with ExitStack() as stack:
+        with writing(path.parent):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            stream = stack.enter_context(path.open("a"))
+            try:
+                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                on_busy()
+                fcntl.flock(stream, fcntl.LOCK_EX)
         yield

@@ -102,7 +102,8 @@ def save_weights(transformer: Transformer, path: Path) -> None:
         name: parameter.detach().to("cpu", torch.float32).contiguous()
         for name, parameter in transformer.named_parameters()
     }
-    with atomic_path(path) as temporary:
+    needed = sum(tensor.nbytes for tensor in tensors.values())
+    with atomic_path(path, needed) as temporary:
         save_file(tensors, temporary)
 
 
@@ -182,10 +183,12 @@ def save_trained_model(model: TrainedModel, folder: Path, scores: dict[str, Any]
     """Write the whole folder, atomically; an older one is replaced."""
     config = model.config
     files = tokenizer_files(config.joint_vocabulary, config.source_language, config.target_language)
-    with atomic_folder(folder) as temporary:
+    tokenizers = (model.source_tokenizer, model.target_tokenizer)
+    needed = 4 * count_parameters(model.transformer)  # float32
+    needed += sum(tokenizer.path.stat().st_size for tokenizer in tokenizers)
+    with atomic_folder(folder, needed) as temporary:
         save_config(config, temporary / CONFIG_FILE)
         save_weights(model.transformer, temporary / WEIGHTS_FILE)
-        tokenizers = (model.source_tokenizer, model.target_tokenizer)
         for tokenizer, name in zip(tokenizers, files, strict=True):
             shutil.copyfile(tokenizer.path, temporary / name)
         text = json.dumps(scores, ensure_ascii=False, indent=2)

@@ -1,6 +1,7 @@
 """What several tests build on: tiny tokenizers, models, prepared corpora and runs."""
 
 import random
+import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -128,6 +129,13 @@ def tiny_trained_model(
         pieces,
         pieces,
     )
+
+
+def dead_process() -> int:
+    """The number of a process that has ended."""
+    with subprocess.Popen(["true"]) as process:
+        process.wait()
+    return process.pid
 
 
 def write_corpus(folder: Path, tokenizer: Path, splits: Mapping[str, Pairs]) -> Path:

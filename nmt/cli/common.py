@@ -1,10 +1,12 @@
 """What every command shares: messages, exit statuses, `key=value` arguments."""
 
+import errno
 import logging
 import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import fields
 from pathlib import Path
 from types import FrameType
@@ -13,9 +15,11 @@ from typing import Any, NoReturn, TypeVar
 from rich.console import Console
 
 from nmt.config import from_mapping
+from nmt.disk_fault import DiskFault, fault_number
 from nmt.errors import UserError
 from nmt.evaluation import tables
 from nmt.evaluation.evaluate import Evaluation
+from nmt.files import writing
 from nmt.training.signals import Interruption
 
 Arguments = TypeVar("Arguments")
@@ -24,6 +28,35 @@ console = Console(stderr=True, highlight=False)
 
 EXIT_MENDABLE = 2
 
+STDOUT = Path("/dev/stdout")
+"""Stdout, for messages, and for asking what disk it leads to."""
+
+
+class _LogFile(logging.FileHandler):
+    """A log file that says once, on the screen, that its disk refuses it; the work goes on.
+
+    It goes on trying: with room made, the log continues.
+    """
+
+    _is_refused = False
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - logging calls it so
+        """Called by `emit` while it handles the error."""
+        error = sys.exception()
+        if not isinstance(error, OSError):
+            super().handleError(record)
+        elif not self._is_refused:
+            self._is_refused = True
+            _print_on_screen(
+                f"{self.baseFilename}: can no longer be written ({error.strerror}); lines will be"
+                " missing from it, and the work goes on"
+            )
+
+    def close(self) -> None:
+        """What cannot be flushed is lost; that has been said."""
+        with suppress(OSError):
+            super().close()
+
 
 def set_up_logging(log_file: Path | None = None) -> None:
     """Messages go to stderr, each on a line of its own, and to `log_file` with the time."""
@@ -31,8 +64,9 @@ def set_up_logging(log_file: Path | None = None) -> None:
     to_screen.setFormatter(logging.Formatter("%(message)s"))
     handlers: list[logging.Handler] = [to_screen]
     if log_file is not None:
-        log_file.parent.mkdir(parents=True, exist_ok=True)
-        to_file = logging.FileHandler(log_file, encoding="utf-8")
+        with writing(log_file):
+            log_file.parent.mkdir(parents=True, exist_ok=True)
+            to_file = _LogFile(log_file, encoding="utf-8")
         to_file.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
         handlers.append(to_file)
     logger = logging.getLogger("nmt")
@@ -63,7 +97,15 @@ def run_command(command: Callable[[], None]) -> None:
     """
     raise_at_termination()
     try:
-        command()
+        with named_disk_faults():
+            try:
+                command()
+            except SystemExit as left:
+                if left.code:
+                    raise
+            # Now, while it can be told, and not when the interpreter shuts down.
+            with writing(STDOUT):
+                _flush_stdout()
     except UserError as error:
         say_error(str(error))
         sys.exit(EXIT_MENDABLE)
@@ -75,13 +117,46 @@ def run_command(command: Callable[[], None]) -> None:
         sys.exit(130)
     except BrokenPipeError:
         # Whoever read our output has left, as `head` does; there is nobody to tell.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(141)
+    finally:
+        _give_up_stdout()
+
+
+@contextmanager
+def named_disk_faults() -> Iterator[None]:
+    """The last net below `writing`: what a library could not write, by the name that it gives."""
+    try:
+        yield
+    except OSError as error:
+        number = fault_number(error)
+        # A file that is not there was more likely to be read, by a mistake of ours.
+        if number in (None, errno.ENOENT) or error.filename is None:
+            raise
+        raise DiskFault(Path(os.fsdecode(error.filename)), number) from error
+
+
+def _give_up_stdout() -> None:
+    """Forget what stdout does not take: at shutdown the interpreter would fail on it once more."""
+    try:
+        _flush_stdout()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _flush_stdout() -> None:
+    if sys.stdout is not None:  # with >&- there is none
+        sys.stdout.flush()
 
 
 def say_error(message: str) -> None:
     """Print an error on stderr."""
-    print(f"error: {message}", file=sys.stderr)
+    _print_on_screen(f"error: {message}")
+
+
+def _print_on_screen(message: str) -> None:
+    # Where stderr leads to a full disk too, nobody can be told: the exit status has to do.
+    with suppress(OSError):
+        print(message, file=sys.stderr)
 
 
 def parse_arguments(
@@ -94,7 +169,8 @@ def parse_arguments(
     """
     given = list(sys.argv[1:] if arguments is None else arguments)
     if any(argument in {"-h", "--help"} for argument in given):
-        print(usage)
+        with writing(STDOUT):
+            print(usage, flush=True)
         raise SystemExit(0)
     for argument in given:
         if "=" not in argument:

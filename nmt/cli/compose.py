@@ -15,7 +15,7 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from nmt.cli.common import run_command
+from nmt.cli.common import named_disk_faults, run_command
 from nmt.config import Config, from_mapping, writable_schema
 from nmt.errors import UserError
 
@@ -59,8 +59,8 @@ def to_config(composed: DictConfig) -> Config:
     return config
 
 
-class _Refusal(BaseException):
-    """A UserError on its way through Hydra, which prints lines of its own about an Exception."""
+class Refusal(BaseException):
+    """A UserError on its way through Hydra, which has words of its own about an Exception."""
 
 
 def run_composed(command: Callable[[Config], float | None]) -> None:
@@ -71,14 +71,15 @@ def run_composed(command: Callable[[Config], float | None]) -> None:
     @hydra.main(version_base="1.3", config_path=str(CONFIG_FOLDER), config_name="config")
     def main(composed: DictConfig) -> float | None:
         try:
-            return command(to_config(composed))
+            with named_disk_faults():
+                return command(to_config(composed))
         except UserError as error:
-            raise _Refusal(str(error)) from None
+            raise Refusal(str(error)) from None
 
     def compose_and_run() -> None:
         try:
             main()
-        except _Refusal as refusal:
+        except Refusal as refusal:
             raise UserError(str(refusal)) from None
         except (HydraException, OmegaConfBaseException) as error:
             raise UserError(_one_message(error)) from None

@@ -24,7 +24,7 @@ from nmt.decoding.translator import Translator
 from nmt.errors import UserError
 from nmt.evaluation import tables
 from nmt.evaluation.evaluate import TestSet, corpus_test_set, evaluate, write_evaluation
-from nmt.files import read_json, read_lines
+from nmt.files import check_writable, read_json, read_lines
 from nmt.training.experiment import ENVIRONMENT_FILE, find_model
 
 # Not __name__, which is __main__ when the module is the command.
@@ -63,20 +63,21 @@ def main() -> None:
     set_up_logging()
     model_folder = Path(arguments.model) if arguments.model else find_model()
     test_set = _test_set(arguments, model_folder)
+    resolved = model_folder.resolve()
+    model_name = resolved.parent.name if resolved.name == "model" else resolved.name
+    out = Path(arguments.out or f"outputs/evaluations/{model_name}/{test_set.name}")
+    check_writable(out / "scores.json")
     model = open_model(str(model_folder), arguments.device)
     translator = Translator(model, decoding_config(model, arguments.decoding), logger.warning)
     columns = Progress.get_default_columns()
     with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task(f"translating {test_set.name}", total=len(test_set.sources))
         evaluation = evaluate(translator, test_set, lambda count: progress.advance(task, count))
-    resolved = model_folder.resolve()
-    model_name = resolved.parent.name if resolved.name == "model" else resolved.name
-    out = Path(arguments.out or f"outputs/evaluations/{model_name}/{test_set.name}")
-    written = write_evaluation(evaluation, out)
     if evaluation.phenomena is not None:
         console.print(tables.phenomena_table(evaluation))
     show_scores([evaluation])
-    name_files(written)
+    # After the scores, which a full disk shall not cost us.
+    name_files(write_evaluation(evaluation, out))
     bleu = evaluation.scores.bleu
     line = tables.bleu_line(test_set.name, bleu.score, bleu.signature)
     console.print(line, markup=False, soft_wrap=True)

@@ -9,6 +9,8 @@ from omegaconf import DictConfig
 from rich.table import Table
 
 from nmt.cli.common import console, name_files
+from nmt.cli.compose import Refusal
+from nmt.errors import UserError
 from nmt.files import write_lines
 from nmt.training import experiment
 
@@ -25,7 +27,11 @@ class RankedTable(Callback):
         console.print(_table(folder, rows))
         header = "combination\tvalid_bleu\tvalid_loss\ttest_bleu\tupdates"
         lines = ["\t".join(str(cell) for cell in row.values()) for row in rows]
-        write_lines(folder / "ranking.tsv", [header, *lines])
+        try:
+            write_lines(folder / "ranking.tsv", [header, *lines])
+        except UserError as error:
+            # Hydra turns a callback's Exception into a warning.
+            raise Refusal(str(error)) from None
         name_files([folder / "ranking.tsv"])
 
 

@@ -5,7 +5,6 @@ python -m nmt.cli.translate file=- < news.en > news.de      line by line as they
 """
 
 import logging
-import os
 import sys
 import threading
 from collections import deque
@@ -18,11 +17,25 @@ from typing import IO
 import torch
 from rich.progress import Progress
 
-from nmt.cli.common import console, name_files, parse_arguments, run_command, set_up_logging
+from nmt.cli.common import (
+    STDOUT,
+    console,
+    name_files,
+    parse_arguments,
+    run_command,
+    set_up_logging,
+)
 from nmt.config import DecodingConfig
 from nmt.decoding.translator import Translation, Translator
 from nmt.errors import UserError
-from nmt.files import atomic_writer, check_readable, decode_line, iterate_lines
+from nmt.files import (
+    atomic_writer,
+    check_readable,
+    check_writable,
+    decode_line,
+    iterate_lines,
+    writing,
+)
 from nmt.trained_model import TrainedModel, load_trained_model
 from nmt.training.experiment import find_model
 
@@ -66,15 +79,19 @@ def main() -> None:
     model = open_model(arguments.model, arguments.device)
     translator = Translator(model, decoding_config(model, arguments.decoding), logger.warning)
     if streams and arguments.out in ("", "-"):
-        _stream(translator, sys.stdin.buffer, sys.stdout)
+        with writing(STDOUT):
+            _stream(translator, sys.stdin.buffer, sys.stdout)
         return
     out = output_path(arguments.file, arguments.out, model)
     lines = _decoded(sys.stdin.buffer) if streams else iterate_lines(Path(arguments.file))
     total = None if streams else sum(1 for _ in iterate_lines(Path(arguments.file)))
     if out is None:
-        _translate_lines(translator, lines, sys.stdout, total)
+        with writing(STDOUT):
+            _translate_lines(translator, lines, sys.stdout, total)
         return
-    with atomic_writer(out) as sink:
+    # A translation is about as long as its source.
+    needed = None if streams else Path(arguments.file).stat().st_size
+    with atomic_writer(out, needed) as sink:
         _translate_lines(translator, lines, sink, total)
     name_files([out])
 
@@ -110,7 +127,7 @@ def output_path(file: str, out: str, model: TrainedModel) -> Path | None:
     """Where translations go; None is stdout.
 
     Raises:
-        UserError: it would be the input itself.
+        UserError: it would be the input itself, or cannot be written.
     """
     if out == "-":
         return None
@@ -119,9 +136,7 @@ def output_path(file: str, out: str, model: TrainedModel) -> Path | None:
     path = Path(out) if out else Path(file).with_suffix(f".{model.config.target_language}")
     if path.is_dir():
         raise UserError(f"out={path} is a folder; name a file")
-    parent = next(folder for folder in path.absolute().parents if folder.exists())
-    if not parent.is_dir() or not os.access(parent, os.W_OK):
-        raise UserError(f"out={path} cannot be written: {parent} is no folder open to us")
+    check_writable(path)
     if file != "-" and path.resolve() == Path(file).resolve():
         raise UserError(
             f"{path} would be overwritten by its own translation; name another with out="

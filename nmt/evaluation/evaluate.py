@@ -9,7 +9,7 @@ from nmt.data.corpus import PreparedCorpus
 from nmt.decoding.translator import Translator
 from nmt.evaluation.annotations import PhenomenaReport, read_annotations, score_phenomena
 from nmt.evaluation.scores import Scores, all_scores
-from nmt.files import write_json, write_lines
+from nmt.files import to_json, to_lines, write_texts
 
 
 @dataclass(frozen=True)
@@ -65,13 +65,12 @@ def evaluate(
 
 
 def write_evaluation(evaluation: Evaluation, folder: Path) -> list[Path]:
-    """Write `{source,reference,hypotheses}.txt` and `scores.json`; returns their paths."""
+    """Write `{source,reference,hypotheses}.txt` and `scores.json`, all or none; returns paths."""
     texts = {
-        "source.txt": evaluation.test_set.sources,
-        "reference.txt": evaluation.test_set.references,
-        "hypotheses.txt": evaluation.hypotheses,
+        folder / "source.txt": to_lines(evaluation.test_set.sources),
+        folder / "reference.txt": to_lines(evaluation.test_set.references),
+        folder / "hypotheses.txt": to_lines(evaluation.hypotheses),
+        folder / "scores.json": to_json(evaluation.to_json()),
     }
-    for name, lines in texts.items():
-        write_lines(folder / name, lines)
-    write_json(folder / "scores.json", evaluation.to_json())
-    return [folder / name for name in (*texts, "scores.json")]
+    write_texts(texts)
+    return list(texts)

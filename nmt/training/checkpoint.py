@@ -112,9 +112,13 @@ class CheckpointStore:
     ) -> Path:
         """Write a checkpoint, then remove those that are no longer needed."""
         path = self.path(progress.update)
-        with atomic_folder(path) as temporary:
+        # Weights and two moments, all float32, each with its name.
+        needed = sum(3 * 4 * tensor.numel() + 2048 for tensor in transformer.parameters())
+        with atomic_folder(path, needed) as temporary:
             save_weights(transformer, temporary / WEIGHTS_FILE)
-            torch.save(optimizer.state_dict(), temporary / STATE_FILE)
+            # Through a stream of ours: given a path, torch does not say why it cannot write.
+            with (temporary / STATE_FILE).open("wb") as stream:
+                torch.save(optimizer.state_dict(), stream)
             files = {name: _file_facts(temporary / name) for name in (WEIGHTS_FILE, STATE_FILE)}
             _write_manifest(temporary, progress, files)
         self._prune(progress.best_update)

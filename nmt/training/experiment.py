@@ -87,7 +87,6 @@ def open_run(config: Config, corpus_folder: Path) -> None:
                 " run.name"
             )
         return
-    folder.mkdir(parents=True, exist_ok=True)
     write_json(environment_path, environment(corpus_folder, config.training))
     save_config(config, stored_path)
 

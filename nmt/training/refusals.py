@@ -9,6 +9,7 @@ import numpy as np
 
 from nmt.data.loader import UpdateLoader
 from nmt.errors import UserError
+from nmt.files import writing
 from nmt.tokenizer import Tokenizer
 from nmt.training.distributed import Process
 from nmt.training.tally import Counts, Refused
@@ -102,7 +103,7 @@ class RefusalLog:
             "micro_batch": number,
             "pairs": list(zip(*self._texts(pairs), strict=True)),
         }
-        with self._path.open("a", encoding="utf-8") as out:
+        with writing(self._path), self._path.open("a", encoding="utf-8") as out:
             out.write(json.dumps(record, ensure_ascii=False) + "\n")
         logger.warning(
             "update %s left the weights as they were: its gradient's norm is %.4g (%s; usual is"

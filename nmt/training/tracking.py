@@ -10,7 +10,7 @@ from urllib.parse import urlparse
 
 from nmt.config import Config, TrackingBackend, to_plain
 from nmt.errors import UserError
-from nmt.files import atomic_path
+from nmt.files import atomic_path, writing
 
 logger = logging.getLogger(__name__)
 
@@ -40,22 +40,26 @@ class Tracker:
     ) -> None:
         self._path = folder / METRICS_FILE
         drop_later_records(self._path, last_update, validation_due)
-        self._stream = self._path.open("a", encoding="utf-8")
+        with writing(self._path):
+            # Without a buffer: what could not be written must not be tried again at the end.
+            self._stream = self._path.open("ab", buffering=0)
         self._wandb: Any = None
         if config.tracking.backend is TrackingBackend.wandb:
             self._wandb = _start_wandb(config, folder, run_id)
 
     def log(self, update: int, metrics: Metrics) -> None:
         """Write one record."""
-        self._stream.write(json.dumps({"update": update, **metrics}) + "\n")
-        self._stream.flush()
+        with writing(self._path):
+            line = (json.dumps({"update": update, **metrics}) + "\n").encode()
+            while line:
+                line = line[self._stream.write(line) :]
         if self._wandb is not None:
             self._wandb.log({"update": update, **metrics})
 
     def flush(self) -> None:
         """Bring the records to the disk."""
-        self._stream.flush()
-        os.fsync(self._stream.fileno())
+        with writing(self._path):
+            os.fsync(self._stream.fileno())
 
     def close(self) -> None:
         """Write out what is left."""

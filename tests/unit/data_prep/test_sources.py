@@ -1,3 +1,4 @@
+import errno
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -219,6 +220,19 @@ def test_hub_without_network(hub_config: CorpusConfig, tmp_path: Path, monkeypat
     assert "corpus.path" in str(caught.value)
     assert "\n" not in str(caught.value)
     assert asked == {"args": ("wmt/wmt14", "de-en"), "split": "validation", "revision": None}
+
+
+def test_a_hub_cache_without_room(hub_config: CorpusConfig, tmp_path: Path, monkeypatch) -> None:
+    def refuse(*args, **options):
+        try:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        except OSError:
+            raise RuntimeError("An error occurred while generating the dataset") from None
+
+    monkeypatch.setattr(datasets, "load_dataset", refuse)
+    remote = replace(hub_config, path="", hub_dataset="wmt/wmt14")
+    with pytest.raises(UserError, match=r"hub's cache \(No space left on device\); .* HF_HOME"):
+        list(opened(remote, tmp_path).pairs("valid"))
 
 
 def test_hub_mapped_data_set(hub_config: CorpusConfig, tmp_path: Path, monkeypatch) -> None:

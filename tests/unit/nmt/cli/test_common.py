@@ -1,4 +1,7 @@
+import errno
+import os
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 
@@ -53,3 +56,24 @@ def test_exit_statuses(
     assert told.err.startswith("error: ")
     assert "Traceback" not in told.err
     assert told.out == ""
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EACCES])
+def test_what_a_library_could_not_write_is_named(
+    number: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def command() -> None:
+        raise OSError(number, os.strerror(number), "outputs/theirs.yaml")
+
+    with pytest.raises(SystemExit) as left:
+        run_command(command)
+    assert left.value.code == 2
+    assert capsys.readouterr().err.startswith("error: outputs/theirs.yaml: cannot be written: ")
+
+
+def test_a_mistake_of_ours_stays_a_traceback() -> None:
+    def command() -> None:
+        Path("/no/such/file").read_text()
+
+    with pytest.raises(FileNotFoundError):
+        run_command(command)
