@@ -14,7 +14,7 @@ GROUPS = sorted(path.name for path in CONFIG_FOLDER.iterdir() if path.is_dir())
 PRESETS = [
     f"{group}={path.stem}"
     for group in GROUPS
-    if group not in ("experiment", "sweep")
+    if group not in ("experiment", "sweep", "cluster")
     for path in sorted((CONFIG_FOLDER / group).glob("*.yaml"))
 ]
 EXPERIMENTS = sorted(path.stem for path in (CONFIG_FOLDER / "experiment").glob("*.yaml"))
@@ -37,7 +37,7 @@ def checked(overrides: list[str], folder: Path) -> Config:
 
 def test_there_are_presets_of_every_group() -> None:
     names = {"corpus", "tokenizer", "model", "optimizer", "schedule", "batching", "training"}
-    assert set(GROUPS) == names | {"decoding", "tracking", "experiment", "sweep"}
+    assert set(GROUPS) == names | {"decoding", "tracking", "experiment", "sweep", "cluster"}
     assert EXPERIMENTS
     assert SWEEPS
 
@@ -69,6 +69,15 @@ def test_every_value_of_a_sweep_fits_the_default_experiment(sweep: str, tmp_path
         found = [checked([*chosen, f"{key}={v}"], tmp_path) for v in str(values).split(",")]
         assert len(found) > 1
         assert all(first != second for first, second in pairwise(found))
+
+
+def test_a_cluster_sends_each_combination_to_its_scheduler(tmp_path: Path) -> None:
+    overrides = ["cluster=slurm", "experiment=wmt14_en_de_base"]
+    launcher = composed(*overrides, with_hydra=True).hydra.launcher
+    assert launcher._target_.endswith("SlurmLauncher")
+    assert (launcher.nodes, launcher.tasks_per_node, launcher.gpus_per_node) == (1, 1, 8)
+    config = checked(overrides, tmp_path)
+    assert config.training.num_processes == launcher.gpus_per_node
 
 
 def test_the_command_line_wins() -> None:
