@@ -27,7 +27,8 @@ def scores_table(evaluations: Sequence[Evaluation]) -> Table:
         title=f"{title} (± half of the 95 % bootstrap interval)",
         title_justify="left",
         box=box.SIMPLE_HEAD,
-        padding=(0, 1),
+        padding=(0, 1, 0, 0),
+        show_edge=False,
     )
     table.add_column("system" if of_systems else "test set", overflow="fold")
     with_comet = any(evaluation.comet.score for evaluation in evaluations)
@@ -36,7 +37,7 @@ def scores_table(evaluations: Sequence[Evaluation]) -> Table:
         table.add_column(name, justify="right", no_wrap=True)
     with_verdict = any(evaluation.comparison for evaluation in evaluations)
     if with_verdict:
-        table.add_column("BLEU against baseline", min_width=14)
+        table.add_column("BLEU against baseline", min_width=len("better, p = 0.003"))
     for evaluation in evaluations:
         cells = _cells(evaluation.scores)
         if with_comet:
