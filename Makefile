@@ -45,7 +45,7 @@ train: install  ## Train, choose, score                                EXPERIMEN
 translate: install  ## Translate a file line by line                       FILE= MODEL= OUT= ARGS=
 	@$(RUN).translate $(if $(FILE),"file=$$FILE") $(if $(MODEL),"model=$$MODEL") $(if $(OUT),"out=$$OUT") $(ARGS)
 
-evaluate: install  ## Score models on a test set, and compare them         TEST= MODEL= BASELINE= ARGS=
+evaluate: install  ## Score models on a test set, and compare them        TEST= MODEL= BASELINE= ARGS=
 	@$(RUN).evaluate $(if $(TEST),"test=$$TEST") $(if $(MODEL),"model=$$MODEL") $(if $(BASELINE),"baseline=$$BASELINE") $(ARGS)
 
 sweep: install  ## A grid of runs, then the ranked table               SWEEP= EXPERIMENT= ARGS=

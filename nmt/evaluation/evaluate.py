@@ -14,7 +14,7 @@ from nmt.evaluation.comet import Comet, comet_score
 from nmt.evaluation.known_test_sets import Identity, identify
 from nmt.evaluation.scores import Scores, all_scores
 from nmt.evaluation.significance import Comparison, compare
-from nmt.evaluation.systems import EVALUATION_FOLDER, find_baseline, reference_file
+from nmt.evaluation.systems import EVALUATION_FOLDER, find_baseline, reference_file, system_name
 from nmt.files import write_json, write_lines
 
 
@@ -182,7 +182,7 @@ def evaluate_run(
     for split in corpus.test_splits:
         test_set = corpus_test_set(corpus, split)
         say(f"translating test set {split}")
-        evaluation = evaluate(translator, test_set, system=run.name)
+        evaluation = evaluate(translator, test_set, system=system_name(run.absolute()))
         if baseline is None:
             evaluation = replace(evaluation, not_compared="there is no earlier run to compare with")
         else:

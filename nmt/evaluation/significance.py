@@ -14,6 +14,11 @@ from nmt.evaluation.scores import check_aligned, metrics
 
 LEVEL = 0.05
 
+LEAST_DIFFERENCE = 0.005
+"""Scores that print alike differ by nothing, however sure that is: BLEU of 0.0001 and of 0.0002."""
+
+NO_DIFFERENCE = "no difference can be shown"
+
 _LOWER_IS_BETTER = ("ter",)
 
 
@@ -43,7 +48,7 @@ class Difference:
     @property
     def in_words(self) -> str:
         """`better, p = 0.003`."""
-        if self.p >= LEVEL or not self.difference:
+        if self.verdict == NO_DIFFERENCE:
             return self.verdict
         return f"{self.verdict}, p {'< 0.001' if self.p < 0.001 else f'= {self.p:.3f}'}"
 
@@ -122,7 +127,7 @@ def _difference(key: str, before: float, after: float, p: tuple[float, float]) -
     if not difference:
         # sacrebleu calls a difference of nothing significant: no resample shows a larger one.
         p = (1.0, 1.0)
-    verdict = "no difference can be shown"
-    if max(p) < LEVEL:
+    verdict = NO_DIFFERENCE
+    if max(p) < LEVEL and abs(difference) >= LEAST_DIFFERENCE:
         verdict = "better" if (difference > 0) != (key in _LOWER_IS_BETTER) else "worse"
     return Difference(before, difference, *p, verdict)

@@ -79,10 +79,11 @@ def open_system(folder: Path) -> System:
     model = model.resolve()
     run = model.parent if (model.parent / _ENVIRONMENT_FILE).is_file() else None
     place = model.parent if model.name == MODEL_FOLDER else model
-    return System(_name(place), model, run)
+    return System(system_name(place), model, run)
 
 
-def _name(folder: Path) -> str:
+def system_name(folder: Path) -> str:
+    """What a run, or a model folder outside of one, is called in tables."""
     in_sweep = folder.parent.parent.name == "sweeps"
     return f"{folder.parent.name}/{folder.name}" if in_sweep else folder.name
 

@@ -123,11 +123,10 @@ def _test_set_lines(evaluation: Evaluation) -> list[str]:
     leakage = test_set.leakage
     if leakage is not None:
         sides = [
-            f"{leakage[side]['exact']:,} of its {side}s word for word, {leakage[side]['near']:,}"
-            " nearly"
+            f"{leakage[side]['exact']:,} of its {side}s, {leakage[side]['near']:,} nearly"
             for side in ("source", "target")
         ]
-        lines.append(f"{test_set.name}: the training text holds {'; '.join(sides)}")
+        lines.append(f"{test_set.name}: in the training text {'; '.join(sides)}")
     return lines
 
 

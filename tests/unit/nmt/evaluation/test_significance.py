@@ -5,6 +5,7 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.significance import PairedTest
 
 from nmt.errors import UserError
+from nmt.evaluation import significance
 from nmt.evaluation.significance import Difference, compare
 
 CHANCE = random.Random(3)
@@ -44,6 +45,18 @@ def test_a_system_is_no_better_than_itself() -> None:
     for difference in found.differences.values():
         assert difference.verdict == "no difference can be shown"
         assert (difference.difference, difference.p) == (0, 1)
+
+
+def test_scores_that_print_alike_show_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No four words in a row match: BLEU is all smoothing, and surely higher by next to nothing."""
+    monkeypatch.setattr(significance, "metrics", lambda: {"bleu": BLEU()})
+    references = [f"{n} a{n} b{n} c{n} d{n}" for n in range(1000)]
+    worse = [f"{n} x y z u v w q" if n < 1 else "x y z u v w q o" for n in range(1000)]
+    better = [f"{n} x y z u v w q" if n < 12 else "x y z u v w q o" for n in range(1000)]
+    found = compare("base", "because", worse, better, references).differences["bleu"]
+    assert 0 < found.difference < 0.005
+    assert found.p < 0.05
+    assert found.in_words == "no difference can be shown"
 
 
 def test_p_is_sacrebleus() -> None:

@@ -82,7 +82,9 @@ def test_notes_tell_each_thing_once() -> None:
     assert "newstest2014: chrF2++ better, p = 0.003; TER no difference can be shown" in lines
     assert "warning: newstest2014: it is odd" in lines
     assert any("is newstest2014 full (en-de), by the checksum" in line for line in lines)
-    assert any("1 of its sources word for word, 1,234 nearly" in line for line in lines)
+    assert any(
+        "in the training text 1 of its sources, 1,234 nearly; 0 of" in line for line in lines
+    )
     assert f"BLEU {SIGNATURE}" in lines
     assert lines.count(HOW_TO_GET_IT) == 1
 
