@@ -12,7 +12,7 @@ BIN := $(VENV)/bin
 RUN := $(BIN)/python -m nmt.cli
 
 # File names reach the shell as variables, so that quotes and blanks in them are harmless.
-export FILE MODEL OUT TEST
+export FILE MODEL OUT TEST BASELINE
 
 .DEFAULT_GOAL := help
 .PHONY: help install prepare train translate evaluate sweep report bench soak golden test check format
@@ -45,8 +45,8 @@ train: install  ## Train, choose, score                                EXPERIMEN
 translate: install  ## Translate a file line by line                       FILE= MODEL= OUT= ARGS=
 	@$(RUN).translate $(if $(FILE),"file=$$FILE") $(if $(MODEL),"model=$$MODEL") $(if $(OUT),"out=$$OUT") $(ARGS)
 
-evaluate: install  ## Score a model on a test set                         TEST= MODEL= ARGS=
-	@$(RUN).evaluate $(if $(TEST),"test=$$TEST") $(if $(MODEL),"model=$$MODEL") $(ARGS)
+evaluate: install  ## Score models on a test set, and compare them        TEST= MODEL= BASELINE= ARGS=
+	@$(RUN).evaluate $(if $(TEST),"test=$$TEST") $(if $(MODEL),"model=$$MODEL") $(if $(BASELINE),"baseline=$$BASELINE") $(ARGS)
 
 sweep: install  ## A grid of runs, then the ranked table               SWEEP= EXPERIMENT= ARGS=
 	@test -n "$(SWEEP)" || { echo "error: SWEEP= is missing: name a file of conf/sweep, for example SWEEP=peak_lr" >&2; exit 2; }

@@ -15,6 +15,7 @@ from typing import IO, Any
 import torch
 
 from nmt.cli import train as cli_train
+from nmt.evaluation import evaluate
 from nmt.training import checkpoint, experiment, validation
 from nmt.training.checkpoint import CheckpointStore
 from nmt.training.run_log import RunLog
@@ -157,7 +158,7 @@ POINTS = (
     Point("counters, before the rename", _before(os, "replace", _renamed_to("manifest.json"))),
     Point("while old checkpoints are pruned", _half_pruned),
     Point("while weights are averaged", _before(CheckpointStore, "average")),
-    Point("while test sets are translated", _before(experiment, "evaluate")),
+    Point("while test sets are translated", _before(evaluate, "evaluate")),
     Point("model folder, before the rename", _before(os, "replace", _renamed_to("model"))),
     Point("result, before the rename", _before(os, "replace", _renamed_to("result.json"))),
 )

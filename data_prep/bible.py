@@ -285,6 +285,11 @@ class BibleSource:
         """The pairs of a split, in the order of the books."""
         return iter(self._pairs[split])
 
+    def more_references(self, split: str) -> list[list[str]]:
+        """The Bible has one version a language."""
+        del split
+        return []
+
     def annotations(self, split: str) -> None:
         """The Bible has none."""
 

@@ -15,13 +15,13 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
-from data_prep.clean import Pair, Rejection, Rule, clean_pair, normalise_pair
+from data_prep.clean import Pair, Rejection, Rule, clean_pair, normalise, normalise_pair
 from data_prep.duplicates import SeenPairs
 from data_prep.progress import Reporter
 from data_prep.protocol import TRAIN, Annotation, Source
 from nmt.config import CleaningConfig, CorpusConfig
 from nmt.errors import UserError
-from nmt.files import read_json, write_json, writing
+from nmt.files import read_json, write_json, write_lines, writing
 
 CLEANING_FILE = "cleaning.json"
 
@@ -355,6 +355,9 @@ def _write_text(source: Source, split: str, text: CleanedText) -> int:
             num_pairs += 1
     if not num_pairs:
         raise UserError(f"the split {split} has no pairs; give it sentences or leave it out")
+    for number, lines in enumerate(source.more_references(split), start=1):
+        assert len(lines) == num_pairs
+        write_lines(paths[1].with_name(f"{paths[1].name}.{number}"), list(map(normalise, lines)))
     annotations = source.annotations(split)
     if annotations is not None:
         assert len(annotations) == num_pairs

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
+from typing import Any
 
 from data_prep.build_shards import SideFigures
 from data_prep.cleaned_text import CleaningSummary, Example
@@ -79,6 +80,7 @@ def write_report(
     summary: CleaningSummary,
     figures: tuple[SideFigures, SideFigures],
     tokenizer_paths: tuple[Path, Path],
+    leakage: Mapping[str, Mapping[str, Any]],
 ) -> None:
     """Write the report of a corpus.
 
@@ -89,6 +91,7 @@ def write_report(
         summary: what cleaning did.
         figures: token counts of source and target.
         tokenizer_paths: model files of source and target.
+        leakage: how many sentences of each other split the training text holds.
     """
     languages = (corpus.source_language, corpus.target_language)
     sides = [
@@ -98,6 +101,7 @@ def write_report(
     sections = [
         _overview(corpus, summary),
         _dropped(summary, languages),
+        _leakage(leakage),
         _lengths(summary, sides),
         _vocabulary(tokenizer, summary, sides),
         _samples(summary, sides),
@@ -166,6 +170,21 @@ def _dropped(summary: CleaningSummary, languages: tuple[str, str]) -> str:
 def _example_table(examples: Sequence[Example], languages: tuple[str, str]) -> str:
     rows = [(example.source, example.target, example.detail) for example in examples]
     return _table([*languages, "why"], rows)
+
+
+def _leakage(leakage: Mapping[str, Mapping[str, Any]]) -> str:
+    rows = []
+    for split, counts in leakage.items():
+        sides = [counts[side][kind] for side in ("source", "target") for kind in ("exact", "near")]
+        rows.append((split, counts["sentences"], counts["pairs"]["exact"], *sides))
+    header = ["split", "sentences", "pairs", "source", "source, nearly", "target", "target, nearly"]
+    return (
+        "<h2>Test sentences in the training text</h2>"
+        + _table(header, rows)
+        + "<p>Pairs and sentences that are training text, character by character; and, nearly,"
+        " sentences most of whose runs of eight words, lower-cased and without digits and"
+        " punctuation, stand in it. Scores on sentences learnt by heart say little.</p>"
+    )
 
 
 def _lengths(summary: CleaningSummary, sides: Sequence[_Side]) -> str:

@@ -9,15 +9,17 @@ from data_prep.clean import Pair
 from data_prep.manifest import FactsCache, FileFacts
 from data_prep.protocol import TRAIN, VALID, zip_pairs
 from nmt.config import CorpusConfig
+from nmt.data.corpus import more_reference_paths
 from nmt.errors import UserError
-from nmt.files import iterate_lines
+from nmt.files import iterate_lines, read_lines
 
 
 class FolderSource:
     """A folder of aligned text: `<split>.<language>`, one sentence a line.
 
     Every split but `train` and `valid` that has both languages is a test set; files of other
-    languages are left alone.
+    languages are left alone. A test set may have further references, `<split>.<target language>.1`
+    and so on.
     """
 
     def __init__(self, config: CorpusConfig, facts: FactsCache) -> None:
@@ -44,14 +46,22 @@ class FolderSource:
 
     def _check_aligned(self, split: str) -> None:
         first, second = (self._path(split, language) for language in self._languages)
-        counts = self._facts.facts(first).num_lines, self._facts.facts(second).num_lines
-        if counts[0] != counts[1]:
-            raise UserError(
-                f"{first} has {counts[0]} lines and {second} has {counts[1]}: they must be aligned"
-                ' line by line (a line ends in "\\n" alone)'
-            )
-        if not counts[0]:
+        num_lines = self._facts.facts(first).num_lines
+        for other in (second, *self._more_paths(split)):
+            found = self._facts.facts(other).num_lines
+            if num_lines != found:
+                raise UserError(
+                    f"{first} has {num_lines} lines and {other} has {found}: they must be aligned"
+                    ' line by line (a line ends in "\\n" alone)'
+                )
+        if not num_lines:
             raise UserError(f"{first} and {second} are empty; each split needs sentences")
+
+    def _more_paths(self, split: str) -> list[Path]:
+        # Training and validation learn from and go by one translation each.
+        if split in (TRAIN, VALID):
+            return []
+        return more_reference_paths(self._path(split, self._languages[1]))
 
     def splits(self) -> list[str]:
         """`train`, `valid`, then every other split that has both languages, by name."""
@@ -72,6 +82,8 @@ class FolderSource:
             for split in self.splits()
             for language in self._languages
         }
+        more = [path for split in self.splits() for path in self._more_paths(split)]
+        files |= {path.name: asdict(self._facts.facts(path)) for path in more}
         return {"source": "folder", "files": files}
 
     def _file_facts(self, split: str, language: str) -> FileFacts:
@@ -85,6 +97,10 @@ class FolderSource:
         """Lines of both files, side by side."""
         sides = [iterate_lines(self._path(split, language)) for language in self._languages]
         return zip_pairs(*sides)
+
+    def more_references(self, split: str) -> list[list[str]]:
+        """Lines of `<split>.<target language>.1` and so on."""
+        return [read_lines(path) for path in self._more_paths(split)]
 
     def annotations(self, split: str) -> None:
         """A folder has none."""

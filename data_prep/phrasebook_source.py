@@ -68,6 +68,11 @@ class PhrasebookSource:
         for pair in self._splits[split]:
             yield Pair(pair.texts[config.source_language], pair.texts[config.target_language])
 
+    def more_references(self, split: str) -> list[list[str]]:
+        """The grammar gives one translation."""
+        del split
+        return []
+
     def annotations(self, split: str) -> list[Annotation]:
         """What each sentence shows; the markers are those of the target language."""
         target = self._config.target_language

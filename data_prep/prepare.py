@@ -15,6 +15,7 @@ from data_prep.build_shards import SideFigures, build_shards
 from data_prep.clean import CLEANING_VERSION
 from data_prep.cleaned_text import CleanedText, CleaningSummary, write_cleaned_text
 from data_prep.data_report import REPORT_FILE, write_report
+from data_prep.leakage import leakage_of
 from data_prep.manifest import describe_outputs, fingerprint, missing_output, tool_versions
 from data_prep.progress import Reporter
 from data_prep.protocol import TRAIN, VALID, Source
@@ -158,8 +159,9 @@ def _build(
     names = tokenizer_files(tokenizer.joint, *text.languages)
     _train_tokenizers(text, summary, tokenizer, folder, reporter)
     paths = (folder / names[0], folder / names[1])
+    leakage = leakage_of(text, reporter)
     figures = build_shards(text, summary.parts, paths, folder, reporter, num_processes)
-    write_report(folder / REPORT_FILE, corpus, tokenizer, summary, figures, paths)
+    write_report(folder / REPORT_FILE, corpus, tokenizer, summary, figures, paths, leakage)
     manifest = {
         "name": corpus.name,
         "direction": corpus.direction,
@@ -176,6 +178,7 @@ def _build(
                 for rule, examples in summary.examples.items()
             },
         },
+        "leakage": leakage,
         "tokens": {
             language: _describe_tokens(side)
             for language, side in zip(text.languages, figures, strict=True)

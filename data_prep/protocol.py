@@ -38,6 +38,9 @@ class Source(Protocol):
     def pairs(self, split: str) -> Iterator[Pair]:
         """The raw pairs of a split, in order."""
 
+    def more_references(self, split: str) -> list[list[str]]:
+        """Further references of a test set, each as long as the split; most sources have none."""
+
     def annotations(self, split: str) -> list[Annotation] | None:
         """One for each pair of the split, where the source has them."""
 

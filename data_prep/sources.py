@@ -213,5 +213,10 @@ class HubSource:
             f" the rows have {', '.join(present) or 'no such dictionary'}"
         )
 
+    def more_references(self, split: str) -> list[list[str]]:
+        """The hub has one a sentence."""
+        del split
+        return []
+
     def annotations(self, split: str) -> None:
         """The hub has none."""

@@ -28,8 +28,15 @@ def run(config: Config, corpus: Path) -> None:
     run_experiment(config, corpus)
 
 
-def timeless(values: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in values.items() if "second" not in key}
+def timeless(value: Any) -> Any:
+    """A JSON value without the times in it."""
+    if isinstance(value, dict):
+        return {
+            key: timeless(item)
+            for key, item in value.items()
+            if "second" not in key and "hours" not in key
+        }
+    return [timeless(item) for item in value] if isinstance(value, list) else value
 
 
 def metrics(config: Config) -> list[dict[str, Any]]:
@@ -42,7 +49,7 @@ def last_state(config: Config) -> dict[str, Any]:
     folder = config.run_folder / "checkpoints" / "update_0000010"
     state: dict[str, Any] = torch.load(folder / "training_state.pt", weights_only=True)
     progress = timeless(read_json(folder / "manifest.json")["progress"])
-    return {"optimizer": state, "progress": {**progress, "counts": timeless(progress["counts"])}}
+    return {"optimizer": state, "progress": progress}
 
 
 def assert_same(first: Any, second: Any, place: str = "") -> None:

@@ -194,13 +194,12 @@ def parse_arguments(
 
 
 def show_scores(evaluations: Sequence[Evaluation]) -> None:
-    """Print the table of scores, sacrebleu's signatures, and how minimal pairs did, if any."""
-    if evaluations:
-        console.print(tables.scores_table(evaluations))
-    lines = [*tables.signature_lines(evaluations), *map(tables.group_line, evaluations)]
-    for line in lines:
-        if line is not None:
-            console.print(line, markup=False, soft_wrap=True)
+    """Print the table of scores, and below it what a reader of it has to know."""
+    if not evaluations:
+        return
+    console.print(tables.scores_table(evaluations))
+    for line in tables.note_lines(evaluations):
+        console.print(line, markup=False, soft_wrap=True)
 
 
 def name_files(paths: Sequence[Path]) -> None:

@@ -1,11 +1,14 @@
-"""Score a trained model on a test set.
+"""Score trained models on a test set, and say which is better.
 
 python -m nmt.cli.evaluate test=newstest2014 model=FOLDER
+python -m nmt.cli.evaluate model="FOLDER FOLDER FOLDER"
 python -m nmt.cli.evaluate source=news.en reference=news.de
 """
 
 import logging
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from rich.progress import Progress
@@ -19,25 +22,47 @@ from nmt.cli.common import (
     show_scores,
 )
 from nmt.cli.translate import decoding_config, open_model
-from nmt.data.corpus import PreparedCorpus
+from nmt.config import load_values
+from nmt.data.corpus import PreparedCorpus, more_reference_paths
 from nmt.decoding.translator import Translator
 from nmt.errors import UserError
 from nmt.evaluation import tables
-from nmt.evaluation.evaluate import TestSet, corpus_test_set, evaluate, write_evaluation
-from nmt.files import check_writable, read_json, read_lines
-from nmt.training.experiment import ENVIRONMENT_FILE, find_model
+from nmt.evaluation.evaluate import (
+    Evaluation,
+    TestSet,
+    compared,
+    corpus_test_set,
+    evaluate,
+    write_evaluation,
+)
+from nmt.evaluation.systems import (
+    Baseline,
+    System,
+    corpus_name,
+    find_baseline,
+    open_system,
+    outputs_of,
+)
+from nmt.files import check_writable, read_lines
+from nmt.trained_model import CONFIG_FILE
+from nmt.training.experiment import find_model
 
 # Not __name__, which is __main__ when the module is the command.
 logger = logging.getLogger("nmt.cli")
 
 USAGE = """python -m nmt.cli.evaluate [test=NAME] [model=FOLDER] [key=value …]
 
-  model=FOLDER      a trained model's folder (default: that of the last completed run)
+  model=FOLDER      a run's or a model's folder (default: that of the last completed run); several,
+                    split by blanks, are compared in one table
+  baseline=FOLDER   the run or model to hold them against (default: the first of several; of one,
+                    the earlier run of its corpus and direction that is best on validation)
   test=NAME         a test set of the corpus that the model was trained on, or valid (default:
                     its first test set)
-  source=FILE reference=FILE   any other aligned text, in place of test=
+  source=FILE reference=FILE   any other aligned text, in place of test=; further references are
+                    in reference files with .1, .2, … at the end of their names
   out=FOLDER        where to write source.txt, reference.txt, hypotheses.txt and scores.json
-                    (default: outputs/evaluations/<run>/<test set>)
+                    (default: outputs/evaluations/<run>/<test set>); of several models, a folder
+                    each below it
   corpus=FOLDER     the prepared corpus (default: the one the run was trained on)
   decoding.KEY=…    beam_size, length_penalty, … (default: what the model was scored with)
   device=DEVICE     cpu or cuda (default: cuda where there is one)"""
@@ -48,6 +73,7 @@ class Arguments:
     """Arguments of the command; `USAGE` explains them."""
 
     model: str = ""
+    baseline: str = ""
     test: str = ""
     source: str = ""
     reference: str = ""
@@ -61,34 +87,127 @@ def main() -> None:
     """Run the command."""
     arguments = parse_arguments(Arguments, USAGE)
     set_up_logging()
-    model_folder = Path(arguments.model) if arguments.model else find_model()
-    test_set = _test_set(arguments, model_folder)
-    resolved = model_folder.resolve()
-    model_name = resolved.parent.name if resolved.name == "model" else resolved.name
-    out = Path(arguments.out or f"outputs/evaluations/{model_name}/{test_set.name}")
-    check_writable(out / "scores.json")
-    model = open_model(str(model_folder), arguments.device)
-    translator = Translator(model, decoding_config(model, arguments.decoding), logger.warning)
-    columns = Progress.get_default_columns()
-    with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task(f"translating {test_set.name}", total=len(test_set.sources))
-        evaluation = evaluate(translator, test_set, lambda count: progress.advance(task, count))
-    if evaluation.phenomena is not None:
-        console.print(tables.phenomena_table(evaluation))
-    show_scores([evaluation])
+    systems = _systems(arguments.model)
+    test_set = _test_set(arguments, systems[0])
+    outs = {
+        system.name: _out(arguments.out, system.name, test_set.name, len(systems))
+        for system in systems
+    }
+    for out in outs.values():
+        check_writable(out / "scores.json")
+    baseline = _baseline(arguments, systems)
+    evaluations = [_evaluated(arguments, system, test_set) for system in systems]
+    if baseline is None:
+        reason = "there is no earlier run to compare with; name one with BASELINE="
+        evaluations = [replace(evaluation, not_compared=reason) for evaluation in evaluations]
+    else:
+        evaluations = _compared(arguments, baseline, evaluations)
+    for evaluation in evaluations:
+        if evaluation.phenomena is not None:
+            console.print(tables.phenomena_table(evaluation))
+    show_scores(evaluations)
     # After the scores, which a full disk shall not cost us.
-    name_files(write_evaluation(evaluation, out))
-    bleu = evaluation.scores.bleu
+    written = [write_evaluation(evaluation, outs[evaluation.system]) for evaluation in evaluations]
+    name_files([path for paths in written for path in paths])
+    bleu = evaluations[0].scores.bleu
     line = tables.bleu_line(test_set.name, bleu.score, bleu.signature)
     console.print(line, markup=False, soft_wrap=True)
 
 
-def _test_set(arguments: Arguments, model_folder: Path) -> TestSet:
+def _systems(models: str) -> list[System]:
+    # One folder whose name has blanks is one folder.
+    names = [models] if Path(models).is_dir() else models.split()
+    systems = [open_system(folder) for folder in map(Path, names)] or [open_system(find_model())]
+    found = [system.name for system in systems]
+    doubled = next((name for name in found if found.count(name) > 1), None)
+    if doubled is not None:
+        raise UserError(f"model=: two of the models are called {doubled}; rename a folder")
+    return systems
+
+
+def _baseline(arguments: Arguments, systems: list[System]) -> Baseline | None:
+    if arguments.baseline:
+        return Baseline(open_system(Path(arguments.baseline)), "as it was named")
+    if len(systems) > 1:
+        return Baseline(systems[0], "the first that was named")
+    run = systems[0].run
+    folder = _corpus_folder(arguments, systems[0])
+    if run is None or folder is None:
+        return None
+    return find_baseline(run, PreparedCorpus(folder), outputs_of(run))
+
+
+def _evaluated(arguments: Arguments, system: System, test_set: TestSet) -> Evaluation:
+    translator = _translator(arguments, system, test_set)
+    with _progress(system, test_set) as advance:
+        return evaluate(translator, test_set, advance, system.name)
+
+
+def _compared(
+    arguments: Arguments, baseline: Baseline, evaluations: list[Evaluation]
+) -> list[Evaluation]:
+    """The evaluations, each but the baseline's own with both tests against it."""
+    system, test_set = baseline.system, evaluations[0].test_set
+    own = next((e.hypotheses for e in evaluations if e.system == system.name), None)
+    theirs = own or system.stored_hypotheses(
+        test_set.name, test_set.sources, test_set.all_references
+    )
+    if theirs is None:
+        # As it was scored: decoding.KEY= is about the models that are evaluated.
+        translator = _translator(replace(arguments, decoding={}), system, test_set)
+        with _progress(system, test_set) as advance:
+            translations = translator.translate(test_set.sources, advance)
+        theirs = [best[0].text for best in translations]
+    logger.info("comparing with %s", system.name)
+    return [
+        evaluation
+        if evaluation.system == system.name
+        else compared(evaluation, system.name, baseline.why, theirs)
+        for evaluation in evaluations
+    ]
+
+
+def _translator(arguments: Arguments, system: System, test_set: TestSet) -> Translator:
+    model = open_model(str(system.model), arguments.device)
+    languages = (model.config.source_language, model.config.target_language)
+    if languages != test_set.direction:
+        raise UserError(
+            f"{system.name} translates {'-'.join(languages)}, and the test set is"
+            f" {'-'.join(test_set.direction)}"
+        )
+    return Translator(model, decoding_config(model, arguments.decoding), logger.warning)
+
+
+@contextmanager
+def _progress(system: System, test_set: TestSet) -> Iterator[Callable[[int], None]]:
+    columns = Progress.get_default_columns()
+    with Progress(*columns, console=console, transient=True) as progress:
+        name = f"{system.name}: translating {test_set.name}"
+        task = progress.add_task(name, total=len(test_set.sources))
+        yield lambda count: progress.advance(task, count)
+
+
+def _out(out: str, system: str, test_set: str, num_systems: int) -> Path:
+    if not out:
+        return Path("outputs/evaluations") / system / test_set
+    return Path(out) / system if num_systems > 1 else Path(out)
+
+
+def _test_set(arguments: Arguments, system: System) -> TestSet:
     if arguments.source or arguments.reference:
         if arguments.test:
             raise UserError("test= and source= exclude each other: name one of them")
-        return _from_files(arguments)
-    corpus = PreparedCorpus(_corpus_folder(arguments, model_folder))
+        return _from_files(arguments, system)
+    folder = _corpus_folder(arguments, system)
+    if folder is None:
+        if system.run is not None:
+            name = corpus_name(system.run)
+            raise UserError(f"the corpus {name} is gone; name a prepared corpus with corpus=")
+        raise UserError(
+            f"{system.model} does not lie in its run's folder, so its corpus is unknown; name it"
+            " with corpus=, or any text with source= and reference="
+        )
+    corpus = PreparedCorpus(folder)
     known = [*corpus.test_splits, "valid"]
     name = arguments.test or known[0]
     if name not in known:
@@ -96,35 +215,33 @@ def _test_set(arguments: Arguments, model_folder: Path) -> TestSet:
     return corpus_test_set(corpus, name)
 
 
-def _from_files(arguments: Arguments) -> TestSet:
+def _from_files(arguments: Arguments, system: System) -> TestSet:
     if not (arguments.source and arguments.reference):
         raise UserError("source= and reference= go together: name both files")
     source, reference = Path(arguments.source), Path(arguments.reference)
-    sources, references = read_lines(source), read_lines(reference)
-    if len(sources) != len(references):
-        raise UserError(
-            f"{source} has {len(sources)} lines and {reference} has {len(references)}; they must"
-            " be aligned line by line"
-        )
-    return TestSet(source.stem, sources, references)
+    sources = read_lines(source)
+    paths = [reference, *more_reference_paths(reference)]
+    references = [read_lines(path) for path in paths]
+    for path, lines in zip(paths, references, strict=True):
+        if len(sources) != len(lines):
+            raise UserError(
+                f"{source} has {len(sources)} lines and {path} has {len(lines)}; they must be"
+                ' aligned line by line (a line ends in "\n" alone)'
+            )
+    config = load_values(system.model / CONFIG_FILE)
+    direction = (str(config.source_language), str(config.target_language))
+    return TestSet(source.stem, direction, sources, references[0], tuple(references[1:]))
 
 
-def _corpus_folder(arguments: Arguments, model_folder: Path) -> Path:
+def _corpus_folder(arguments: Arguments, system: System) -> Path | None:
+    """The prepared corpus that was named or that the run was trained on; None where it is gone."""
     if arguments.corpus:
         return Path(arguments.corpus)
     # A run's model folder lies in its run, which knows its corpus; a copy elsewhere does not.
-    environment = model_folder.resolve().parent / ENVIRONMENT_FILE
-    if not environment.is_file():
-        raise UserError(
-            f"{model_folder} does not lie in its run's folder, so its corpus is unknown; name it"
-            " with corpus=, or any text with source= and reference="
-        )
-    name = str(read_json(environment)["corpus"])
-    folders = [parent / "corpora" / name for parent in environment.parents]
-    found = next((folder for folder in folders if folder.is_dir()), None)
-    if found is None:
-        raise UserError(f"the corpus {name} is gone; name a prepared corpus with corpus=")
-    return found
+    if system.run is None:
+        return None
+    folder = outputs_of(system.run) / "corpora" / corpus_name(system.run)
+    return folder if folder.is_dir() else None
 
 
 if __name__ == "__main__":

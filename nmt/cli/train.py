@@ -65,6 +65,14 @@ def train(config: Config) -> float | None:
             if not config.run.folder:  # the last combination of a sweep is not its best
                 experiment.point_latest(config)
     result = experiment.read_result(folder)
+    if "cost" in result:  # runs of an earlier version have none
+        cost = result["cost"]
+        logger.info(
+            "cost: %.3g floating-point operations, %.2f device hours, %s target tokens",
+            cost["training_flops"],
+            cost["device_hours"],
+            f"{cost['target_tokens']:,}",
+        )
     for split, table in list(result["test_sets"].items())[:1]:
         logger.info(tables.bleu_line(split, table["bleu"]["score"], table["bleu"]["signature"]))
     if not result["test_sets"]:

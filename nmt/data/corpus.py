@@ -1,9 +1,11 @@
 """Sentence pairs as ids on disk: memory-mapped Arrow shards, written here and opened here."""
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +18,24 @@ _SCHEMA = pa.schema([("source", pa.list_(pa.int32())), ("target", pa.list_(pa.in
 Ids = list[int]
 
 MANIFEST_FILE = "manifest.json"
+
+
+def more_reference_paths(first: Path) -> list[Path]:
+    """Further references beside `FILE`: `FILE.1`, `FILE.2` and so on, as far as they go.
+
+    Raises:
+        UserError: a number is left out.
+    """
+    pattern = re.compile(re.escape(first.name) + r"\.([1-9][0-9]*)")
+    siblings = first.parent.iterdir() if first.parent.is_dir() else ()
+    numbers = {int(found[1]) for path in siblings if (found := pattern.fullmatch(path.name))}
+    missing = next((n for n in range(1, len(numbers) + 1) if n not in numbers), None)
+    if missing is not None:
+        raise UserError(
+            f"{first}.{max(numbers)} is there and {first}.{missing} is not: number further"
+            " references from 1 on, without a gap"
+        )
+    return [first.with_name(f"{first.name}.{number}") for number in sorted(numbers)]
 
 
 def shard_name(split: str, index: int) -> str:
@@ -127,6 +147,7 @@ class PreparedCorpus:
         source_tokenizer: path of the source's sentencepiece model.
         target_tokenizer: path of the target's; the same file when the vocabulary is joint.
         test_splits: names of the test sets, `test` first if there is one, then by name.
+        leakage: by split, how much of it the training text holds; empty where that was not counted.
 
     Raises:
         UserError: the folder is not a finished corpus.
@@ -141,6 +162,7 @@ class PreparedCorpus:
             self.source_tokenizer = folder / manifest["source_tokenizer"]
             self.target_tokenizer = folder / manifest["target_tokenizer"]
             names = sorted(manifest["test_splits"], key=lambda name: (name != "test", name))
+            self.leakage: dict[str, dict[str, Any]] = dict(manifest.get("leakage", {}))
         except (KeyError, TypeError, ValueError, AttributeError):
             raise UserError(f"{path}: is not the manifest of a prepared corpus") from None
         self.test_splits: list[str] = names
@@ -152,6 +174,11 @@ class PreparedCorpus:
     def text_path(self, split: str, language: str) -> Path:
         """The text of valid or of a test set in one language."""
         return self.folder / "text" / f"{split}.{language}"
+
+    def more_references(self, split: str) -> list[list[str]]:
+        """References of a test set beyond the first: `<split>.<target language>.1` and so on."""
+        paths = more_reference_paths(self.text_path(split, self.target_language))
+        return [read_lines(path) for path in paths]
 
     def annotations_path(self, split: str) -> Path:
         """What the sentences of a test set show; only some corpora have it."""

@@ -117,9 +117,9 @@ def read_annotations(path: Path, num_sentences: int) -> list[Annotation]:
 
 
 def score_phenomena(
-    annotations: Sequence[Annotation], hypotheses: Sequence[str], references: Sequence[str]
+    annotations: Sequence[Annotation], hypotheses: Sequence[str], *references: Sequence[str]
 ) -> PhenomenaReport:
-    """Accuracy and BLEU by phenomenon; all three sequences are aligned."""
+    """Accuracy and BLEU by phenomenon; all sequences are aligned."""
     right = [a.holds_for(text) for a, text in zip(annotations, hypotheses, strict=True)]
     by_phenomenon: dict[str, list[int]] = defaultdict(list)
     for place, annotation in enumerate(annotations):
@@ -128,7 +128,8 @@ def score_phenomena(
     scores = {}
     for name, places in sorted(by_phenomenon.items(), key=lambda item: (-len(item[1]), item[0])):
         checked = [place for place in places if annotations[place].is_checked]
-        bleu = bleu_score([hypotheses[p] for p in places], [references[p] for p in places])
+        chosen = ([lines[p] for p in places] for lines in (hypotheses, *references))
+        bleu = bleu_score(*chosen)
         accuracy = _percent([right[p] for p in checked]) if checked else None
         scores[name] = PhenomenonScore(len(places), bleu.score, len(checked), accuracy)
     return PhenomenaReport(scores, _score_groups(annotations, right))

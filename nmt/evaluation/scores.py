@@ -1,7 +1,7 @@
-"""BLEU, chrF and TER by sacrebleu, each with its signature and interval."""
+"""BLEU, chrF, TER and the paper's BLEU by sacrebleu, each with its signature and interval."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from sacrebleu.metrics.bleu import BLEU
@@ -9,6 +9,7 @@ from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 
 from nmt.errors import UserError
+from nmt.evaluation.paper_form import PaperForm
 
 # sacrebleu's default number of resamplings, and a fixed seed (its default too).
 _NUM_BOOTSTRAP = 1000
@@ -31,52 +32,95 @@ class Score:
 
 @dataclass(frozen=True)
 class Scores:
-    """All scores of one set of translations."""
+    """All scores of one set of translations.
+
+    Attributes:
+        bleu: on raw text, tokenised by sacrebleu (13a): the figure to quote.
+        chrf: chrF2++.
+        ter: translation edit rate; lower is better.
+        paper_bleu: in the form of "Attention Is All You Need"; see `nmt.evaluation.paper_form`.
+        brevity_penalty: of `bleu`: what too short translations cost, 1 where they are not.
+        length_ratio: tokens (13a) of the translations over those of the closest references.
+        sentences: number of them.
+        references: number of reference translations a sentence.
+    """
 
     bleu: Score
     chrf: Score
     ter: Score
+    paper_bleu: Score
+    brevity_penalty: float
+    length_ratio: float
     sentences: int
+    references: int
 
     def to_json(self) -> dict[str, Any]:
         """The layout of `scores.json`."""
-        return {
-            "bleu": asdict(self.bleu),
-            "chrf": asdict(self.chrf),
-            "ter": asdict(self.ter),
-            "sentences": self.sentences,
-        }
+        return asdict(self)
 
 
-def bleu_score(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
-    """BLEU alone, without an interval: what validation goes by."""
-    _check(hypotheses, references)
-    metric = BLEU()
-    score = metric.corpus_score(list(hypotheses), [list(references)]).score
+def metrics() -> dict[str, Any]:
+    """sacrebleu's metrics on raw text, by their key in `scores.json`."""
+    # force: sacrebleu would warn of tokenised text at every computation; we do so once, ourselves.
+    return {"bleu": BLEU(force=True), "chrf": CHRF(word_order=2), "ter": TER()}
+
+
+def bleu_score(hypotheses: Sequence[str], *references: Sequence[str]) -> Score:
+    """BLEU (13a) alone, without an interval: what validation goes by."""
+    check_aligned(hypotheses, *references)
+    metric = BLEU(force=True)
+    score = metric.corpus_score(list(hypotheses), [list(some) for some in references]).score
     return Score(score, str(metric.get_signature()))
 
 
-def all_scores(hypotheses: Sequence[str], references: Sequence[str]) -> Scores:
-    """BLEU (13a), chrF2++ and TER with intervals.
+def all_scores(hypotheses: Sequence[str], *references: Sequence[str], language: str) -> Scores:
+    """Every score with its interval.
+
+    Args:
+        hypotheses: the translations.
+        references: one or more sequences, each aligned with the translations.
+        language: code of the target language; the paper's tokenisation depends on it.
 
     Raises:
-        UserError: the two sides differ in number, or there is nothing to score.
+        UserError: the sides differ in number, or there is nothing to score.
     """
-    _check(hypotheses, references)
-    bleu, chrf, ter = (
-        _with_interval(metric, hypotheses, references)
-        for metric in (BLEU(), CHRF(word_order=2), TER())
+    check_aligned(hypotheses, *references)
+    result, bleu = _with_interval(metrics()["bleu"], hypotheses, references)
+    return Scores(
+        bleu,
+        _with_interval(metrics()["chrf"], hypotheses, references)[1],
+        _with_interval(metrics()["ter"], hypotheses, references)[1],
+        _paper_bleu(hypotheses, references, language),
+        result.bp,
+        result.ratio,
+        len(hypotheses),
+        len(references),
     )
-    return Scores(bleu, chrf, ter, len(hypotheses))
 
 
-def _with_interval(metric: Any, hypotheses: Sequence[str], references: Sequence[str]) -> Score:
+def _paper_bleu(
+    hypotheses: Sequence[str], references: Sequence[Sequence[str]], language: str
+) -> Score:
+    form = PaperForm(language)
+    # multi-bleu.perl, which the paper's figures come from, smooths nothing.
+    metric = BLEU(tokenize="none", force=True, smooth_method="none")
+    sides = ([form.text(line) for line in some] for some in (hypotheses, *references))
+    ours, *theirs = sides
+    _, score = _with_interval(metric, ours, theirs)
+    return replace(score, signature=f"{score.signature}|{form.signature}")
+
+
+def _with_interval(
+    metric: Any, hypotheses: Sequence[str], references: Sequence[Sequence[str]]
+) -> tuple[Any, Score]:
+    """sacrebleu's own result, and ours."""
+    sides = [list(some) for some in references]
     # People compare the signature of the plain score; bootstrapping would add fields of its own.
-    metric.corpus_score(list(hypotheses), [list(references)])
+    metric.corpus_score(list(hypotheses), sides)
     signature = str(metric.get_signature())
     metric._compute_score_from_stats = _python_floats(metric._compute_score_from_stats)
-    result = metric.corpus_score(list(hypotheses), [list(references)], n_bootstrap=_NUM_BOOTSTRAP)
-    return Score(result.score, signature, float(result._ci))
+    result = metric.corpus_score(list(hypotheses), sides, n_bootstrap=_NUM_BOOTSTRAP)
+    return result, Score(result.score, signature, float(result._ci))
 
 
 def _python_floats(compute: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -90,8 +134,10 @@ def _python_floats(compute: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return computed
 
 
-def _check(hypotheses: Sequence[str], references: Sequence[str]) -> None:
-    if len(hypotheses) != len(references):
-        raise UserError(f"{len(hypotheses)} translations for {len(references)} references")
-    if not references:
+def check_aligned(hypotheses: Sequence[str], *references: Sequence[str]) -> None:
+    """Raise UserError unless there is something to score and all sides are equally long."""
+    for some in references:
+        if len(hypotheses) != len(some):
+            raise UserError(f"{len(hypotheses)} translations for {len(some)} references")
+    if not hypotheses:
         raise UserError("nothing to score: the test set is empty")

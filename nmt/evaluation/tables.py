@@ -1,31 +1,141 @@
-"""Scores as tables for the terminal."""
+"""Scores as tables and lines for the terminal, readable at 100 columns."""
 
 from collections.abc import Sequence
 
+from rich import box
 from rich.table import Table
 from rich.text import Text
 
 from nmt.evaluation.evaluate import Evaluation
-from nmt.evaluation.scores import Score
+from nmt.evaluation.scores import Score, Scores
+
+_BESIDE_BLEU = {"chrf": "chrF2++", "ter": "TER"}
 
 
 def scores_table(evaluations: Sequence[Evaluation]) -> Table:
-    """One row a test set: BLEU, chrF2++ and TER with half-widths of the 95 % interval."""
-    table = Table(title="Scores (± half of the 95 % bootstrap interval)", title_justify="left")
-    table.add_column("test set")
-    for name in ("sentences", "BLEU", "chrF2++", "TER"):
-        table.add_column(name, justify="right")
+    """One row a test set of one system, or a system on one test set; every score has a column.
+
+    Below each score stands half of its 95 % interval; below the verdict, by how much BLEU differs.
+    """
+    of_systems = len({evaluation.system for evaluation in evaluations}) > 1
+    first = evaluations[0]
+    if of_systems:
+        title = f"{first.test_set.name}, {first.scores.sentences:,} sentences"
+    else:
+        title = "Scores" + (f" of {first.system}" if first.system else "")
+    table = Table(
+        title=f"{title} (± half of the 95 % bootstrap interval)",
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
+        show_edge=False,
+    )
+    table.add_column("system" if of_systems else "test set", overflow="fold")
+    with_comet = any(evaluation.comet.score for evaluation in evaluations)
+    names = ["BLEU", "chrF2++", "TER ↓", "paper\nBLEU", "brevity\npenalty", "length\nratio"]
+    for name in [*names, *(["COMET"] if with_comet else [])]:
+        table.add_column(name, justify="right", no_wrap=True)
+    with_verdict = any(evaluation.comparison for evaluation in evaluations)
+    if with_verdict:
+        table.add_column("BLEU against baseline", min_width=len("better, p = 0.003"))
     for evaluation in evaluations:
-        scores = evaluation.scores
-        cells = [_with_interval(score) for score in (scores.bleu, scores.chrf, scores.ter)]
-        table.add_row(evaluation.test_set.name, f"{scores.sentences:,}", *cells)
+        cells = _cells(evaluation.scores)
+        if with_comet:
+            cells.append(_comet(evaluation))
+        if with_verdict:
+            cells.append(_verdict(evaluation))
+        table.add_row(_label(evaluation, of_systems), *cells)
     return table
+
+
+def _label(evaluation: Evaluation, of_systems: bool) -> Text:
+    if of_systems:
+        return Text(evaluation.system)
+    test_set = evaluation.test_set
+    sentences = evaluation.scores.sentences
+    return Text(f"{test_set.name}\n{sentences:,} sentence{'' if sentences == 1 else 's'}")
+
+
+def _cells(scores: Scores) -> list[str]:
+    cells = [_two_lines(score) for score in _by_name(scores).values()]
+    return [*cells, f"{scores.brevity_penalty:.3f}", f"{scores.length_ratio:.3f}"]
+
+
+def _comet(evaluation: Evaluation) -> str:
+    return "–" if evaluation.comet.score is None else f"{evaluation.comet.score.score:.4f}"
+
+
+def _verdict(evaluation: Evaluation) -> str:
+    if evaluation.comparison is None:
+        return "" if evaluation.not_compared else "the baseline"
+    bleu = evaluation.comparison.differences["bleu"]
+    return f"{bleu.in_words}\n{bleu.difference:+.2f} on {bleu.baseline:.2f}"
+
+
+def _by_name(scores: Scores) -> dict[str, Score]:
+    return {
+        "BLEU": scores.bleu,
+        "chrF2++": scores.chrf,
+        "TER": scores.ter,
+        "paper BLEU": scores.paper_bleu,
+    }
+
+
+def _two_lines(score: Score) -> str:
+    interval = "" if score.ci95 is None else f"\n± {score.ci95:.2f}"
+    return f"{score.score:.2f}{interval}"
+
+
+def note_lines(evaluations: Sequence[Evaluation]) -> list[str]:
+    """What a reader of the table has to know, each line once."""
+    of_systems = len({evaluation.system for evaluation in evaluations}) > 1
+    lines = []
+    for evaluation in evaluations:
+        name = evaluation.system if of_systems else evaluation.test_set.name
+        lines += [*_comparison_lines(evaluation, name), *_test_set_lines(evaluation)]
+    for evaluation in evaluations:
+        named = _by_name(evaluation.scores)
+        lines += [f"{name} {score.signature}" for name, score in named.items()]
+        if evaluation.comet.score is not None:
+            lines.append(f"COMET {evaluation.comet.score.signature}")
+    lines += [evaluation.comet.note for evaluation in evaluations]
+    lines += [group_line(evaluation, of_systems) for evaluation in evaluations]
+    return list(dict.fromkeys(filter(None, lines)))
+
+
+def _comparison_lines(evaluation: Evaluation, name: str) -> list[str]:
+    comparison = evaluation.comparison
+    if comparison is None:
+        reason = evaluation.not_compared
+        return [f"not compared: {reason}"] if reason else []
+    others = "; ".join(
+        f"{title} {comparison.differences[key].in_words}" for key, title in _BESIDE_BLEU.items()
+    )
+    return [f"baseline: {comparison.baseline}, {comparison.why}", f"{name}: {others}"]
+
+
+def _test_set_lines(evaluation: Evaluation) -> list[str]:
+    test_set, identity = evaluation.test_set, evaluation.identity
+    lines = []
+    if identity.known_as:
+        lines.append(f"{test_set.name} is {identity.known_as}, by the checksum of its references")
+    lines += [f"warning: {test_set.name}: {warning}" for warning in identity.warnings]
+    leakage = test_set.leakage
+    if leakage is not None:
+        sides = [
+            f"{leakage[side]['exact']:,} of its {side}s, {leakage[side]['near']:,} nearly"
+            for side in ("source", "target")
+        ]
+        lines.append(f"{test_set.name}: in the training text {'; '.join(sides)}")
+    return lines
 
 
 def phenomena_table(evaluation: Evaluation) -> Table:
     """One row a phenomenon that the test set is annotated with."""
     assert evaluation.phenomena is not None
-    table = Table(title=f"{evaluation.test_set.name} by phenomenon", title_justify="left")
+    by = f" by {evaluation.system}" if evaluation.system else ""
+    title = f"{evaluation.test_set.name}{by}, phenomenon by phenomenon"
+    table = Table(title=title, title_justify="left")
     table.add_column("phenomenon")
     for name in ("sentences", "BLEU", "checked", "right"):
         table.add_column(name, justify="right")
@@ -36,37 +146,23 @@ def phenomena_table(evaluation: Evaluation) -> Table:
     return table
 
 
-def group_line(evaluation: Evaluation) -> str | None:
-    """One line on minimal pairs, where the test set has them."""
+def group_line(evaluation: Evaluation, of_systems: bool) -> str:
+    """One line on minimal pairs, or "" where the test set has none."""
     if evaluation.phenomena is None or evaluation.phenomena.groups is None:
-        return None
+        return ""
+    name = evaluation.test_set.name + (f" by {evaluation.system}" if of_systems else "")
     groups = evaluation.phenomena.groups
     return (
-        f"{evaluation.test_set.name}: {groups.accuracy:.1f} % of {groups.groups} minimal pairs have"
+        f"{name}: {groups.accuracy:.1f} % of {groups.groups} minimal pairs have"
         f" both sides right; of single sentences {groups.sentence_accuracy:.1f} %."
         f" Always giving the most frequent answer: {groups.majority_accuracy:.1f} % of pairs,"
         f" {groups.majority_sentence_accuracy:.1f} % of sentences"
     )
 
 
-def signature_lines(evaluations: Sequence[Evaluation]) -> list[str]:
-    """sacrebleu's signatures, each once."""
-    signatures: dict[str, str] = {}
-    for evaluation in evaluations:
-        scores = evaluation.scores
-        named = {"BLEU": scores.bleu, "chrF2++": scores.chrf, "TER": scores.ter}
-        signatures |= {f"{name} {score.signature}": "" for name, score in named.items()}
-    return list(signatures)
-
-
 def bleu_line(name: str, score: float, signature: str) -> str:
     """The line that a run or an evaluation ends with."""
     return f"{name} BLEU {score:.2f}  {signature}"
-
-
-def _with_interval(score: Score) -> str:
-    interval = "" if score.ci95 is None else f" ± {score.ci95:.2f}"
-    return f"{score.score:.2f}{interval}"
 
 
 def sample_table(evaluation: Evaluation, number: int) -> Table:

@@ -40,6 +40,7 @@ class Progress:
         update: optimizer steps done, the refused ones among them.
         position: the next update's place in the data.
         seconds: spent in training and validation, over all restarts.
+        device_seconds: the same, of all processes.
         target_tokens: seen.
         best_rank: of the best validation so far, higher is better; empty before the first.
         best_update: the update it was seen at.
@@ -51,6 +52,7 @@ class Progress:
     update: int = 0
     position: Position = field(default_factory=Position)
     seconds: float = 0.0
+    device_seconds: float = 0.0
     target_tokens: int = 0
     best_rank: list[float] = field(default_factory=list)
     best_update: int = 0

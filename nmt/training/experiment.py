@@ -18,8 +18,9 @@ from nmt.config import (
 from nmt.data.corpus import PreparedCorpus
 from nmt.decoding.translator import Translator
 from nmt.errors import UserError
-from nmt.evaluation.evaluate import Evaluation, corpus_test_set, evaluate, write_evaluation
+from nmt.evaluation.evaluate import Evaluation, evaluate_run
 from nmt.files import read_json, write_json
+from nmt.model.cost import training_flops
 from nmt.trained_model import CONFIG_FILE, load_weights, save_trained_model
 from nmt.training import distributed
 from nmt.training.environment import environment
@@ -150,21 +151,23 @@ def _finish(config: Config, corpus: PreparedCorpus, trainer: Trainer) -> list[Ev
     chosen, result = _choose_weights(config.training.validation_metric, trainer)
     logger.info("chosen on validation: %s (loss %.4f, BLEU %.2f)", chosen, result.loss, result.bleu)
     translator = Translator(trainer.model, config.decoding, logger.warning)
-    evaluations = []
-    for split in corpus.test_splits:
-        logger.info("translating test set %s", split)
-        evaluation = evaluate(translator, corpus_test_set(corpus, split))
-        write_evaluation(evaluation, config.run_folder / "evaluation" / split)
-        evaluations.append(evaluation)
+    evaluations = evaluate_run(translator, corpus, config, logger.info)
+    progress = trainer.progress
+    vocabulary_size = trainer.model.target_tokenizer.vocabulary_size
+    flops = training_flops(config.model, vocabulary_size, progress.counts.processed)
     scores = {
         "chosen": chosen,
         "valid": {"loss": result.loss, "bleu": result.bleu},
         "generated_corpus": config.corpus.source is CorpusSource.phrasebook,
         "decoding": to_plain(config.decoding),
         "test_sets": {e.test_set.name: e.to_json() for e in evaluations},
+        "cost": {
+            "training_flops": flops,
+            "device_hours": progress.device_seconds / 3600,
+            "target_tokens": progress.target_tokens,
+        },
     }
     save_trained_model(trainer.model, config.run_folder / "model", scores)
-    progress = trainer.progress
     write_json(
         config.run_folder / RESULT_FILE,
         {

@@ -1,12 +1,14 @@
 """What has been trained since the last record: loss, speed, padding, refused updates."""
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, field, replace
 
 import torch
 from torch import Tensor
 
 from nmt.data.loader import Position, UpdateWork
+from nmt.model import cost
+from nmt.model.cost import Processed
 from nmt.training.distributed import Process
 from nmt.training.guard import GradientGuard
 from nmt.training.updater import Gradient
@@ -31,6 +33,7 @@ class Counts:
         refused_in_a_row: at the end.
         mean_norm: the guard's.
         num_norms: the guard's.
+        processed: what has gone through the model since the run began.
     """
 
     updates: int = 0
@@ -45,6 +48,7 @@ class Counts:
     refused_in_a_row: int = 0
     mean_norm: float = 0.0
     num_norms: int = 0
+    processed: Processed = field(default_factory=Processed)
 
     def after_record(self) -> "Counts":
         """What the next record starts from."""
@@ -54,6 +58,7 @@ class Counts:
             refused_in_a_row=self.refused_in_a_row,
             mean_norm=self.mean_norm,
             num_norms=self.num_norms,
+            processed=self.processed,
         )
 
 
@@ -99,7 +104,7 @@ class Tally:
         self._guard = guard
         self._process = process
         self._unread: list[_Unread] = []
-        self._real = self._computed = 0
+        self._real, self._processed = 0, Processed()
         self.start_clock()
 
     def start_clock(self) -> None:
@@ -113,7 +118,11 @@ class Tally:
         for micro_batch in work.micro_batches:
             batch = micro_batch.batch
             self._real += int(batch.source_mask.sum()) + batch.num_target_tokens
-            self._computed += batch.source.numel() + batch.target_input.numel()
+            rows, source_length = batch.source.shape
+            target_length = batch.target_input.size(1)
+            self._processed += cost.micro_batch(
+                rows, source_length, target_length, batch.num_target_tokens
+            )
 
     def read(self) -> tuple[Counts, list[Refused]]:
         """The sums so far, and the updates since the last reading that were refused.
@@ -126,16 +135,20 @@ class Tally:
         if self._unread:
             gradients = [unread.gradient for unread in self._unread]
             device = self._process.device
-            places = torch.tensor([self._real, self._computed], dtype=torch.float64, device=device)
+            own = [self._real, *astuple(self._processed)]
+            places = torch.tensor(own, dtype=torch.float64, device=device)
             losses = torch.stack([gradient.loss for gradient in gradients]).double()
-            *losses_of_all, real, computed = self._process.sum(torch.cat((losses, places))).tolist()
+            sums = self._process.sum(torch.cat((losses, places))).tolist()
+            losses_of_all, (real, *rest) = sums[: len(losses)], map(int, sums[len(losses) :])
+            processed = Processed(*rest)
             norms = torch.stack([gradient.norm for gradient in gradients]).tolist()
             refusals = torch.stack([unread.is_refused for unread in self._unread]).tolist()
             mean_norm, num_norms = float(self._guard.mean_norm), int(self._guard.num_norms)
             counts = replace(
                 counts,
-                real=counts.real + int(real),
-                computed=counts.computed + int(computed),
+                real=counts.real + real,
+                computed=counts.computed + processed.source + processed.target,
+                processed=counts.processed + processed,
                 mean_norm=mean_norm,
                 num_norms=num_norms,
             )
@@ -144,9 +157,9 @@ class Tally:
             ):
                 counts = _counted(counts, unread.target_tokens, loss, norm, is_refused)
                 if is_refused:
-                    own = [float(part) for part in unread.gradient.losses]
-                    refused.append(Refused(unread.update, unread.position, norm, mean_norm, own))
-        self._unread, self._real, self._computed, self._started = [], 0, 0, now
+                    parts = [float(part) for part in unread.gradient.losses]
+                    refused.append(Refused(unread.update, unread.position, norm, mean_norm, parts))
+        self._unread, self._real, self._processed, self._started = [], 0, Processed(), now
         self._counts = counts
         return counts, refused
 

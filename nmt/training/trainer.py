@@ -152,11 +152,10 @@ class Trainer:
         is_refused = self._updater.step(gradient, update)
         self._tally.add(update, work, gradient, is_refused)
         self.progress = replace(
-            self.progress,
+            self._timed(self.progress),
             update=update,
             position=work.next_position,
             target_tokens=self.progress.target_tokens + work.num_target_tokens,
-            seconds=time.monotonic() - self._started,
         )
 
     def _droppable(self, interruption: Interruption) -> contextlib.AbstractContextManager[None]:
@@ -191,13 +190,18 @@ class Trainer:
         assert log is not None
         log.validation(progress.update, result, is_best)
         return replace(
-            progress,
+            self._timed(progress),
             best_rank=rank if is_best else progress.best_rank,
             best_update=progress.update if is_best else progress.best_update,
             validations_without_best=0 if is_best else progress.validations_without_best + 1,
             validation_due=False,
-            seconds=time.monotonic() - self._started,
         )
+
+    def _timed(self, progress: Progress) -> Progress:
+        """The same with the times as they are now."""
+        seconds = time.monotonic() - self._started
+        more = max(0.0, seconds - progress.seconds) * self.process.world_size
+        return replace(progress, seconds=seconds, device_seconds=progress.device_seconds + more)
 
     def _save(self, log: RunLog | None) -> None:
         """Write a checkpoint; what the log says of the updates before it is on the disk then."""

@@ -75,7 +75,15 @@ def check_is_valid(corpora: Path, whole: dict[str, bytes]) -> None:
     found = tree(corpora)
     for part in (".cleaned/", "toy-"):
         expected = {name: data for name, data in whole.items() if name.startswith(part)}
-        assert {name: found[name] for name in found if name.startswith(part)} in ({}, expected)
+        there = {name: found[name] for name in found if name.startswith(part)}
+        # What is counted in the cleaned text comes into its folder later, by itself.
+        missing = {name for name in expected if name not in there and name.endswith("leakage.json")}
+        odd = [
+            name
+            for name in {**there, **expected}
+            if there.get(name) != expected.get(name) and name not in missing
+        ]
+        assert not there or not odd, odd
 
 
 def check_preparing_where_room_is_short(raw: str, work: str) -> None:

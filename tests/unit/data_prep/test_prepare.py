@@ -73,6 +73,16 @@ def test_a_corpus_from_end_to_end(
     assert "training pairs" in captured.err
 
 
+def test_further_references_come_along(
+    folder_config: CorpusConfig, small_tokenizer: TokenizerConfig, outputs: Path, quiet
+) -> None:
+    raw = Path(folder_config.path)
+    write_lines(raw / "test.de.1", ["eins ", "zwei", "drei", "vier\r"])
+    prepared = PreparedCorpus(prepare(folder_config, small_tokenizer, outputs, quiet))
+    assert prepared.more_references("test") == [["eins", "zwei", "drei", "vier"]]
+    assert prepared.more_references("valid") == []
+
+
 def test_unchanged_stages_are_skipped(
     folder_config: CorpusConfig, small_tokenizer: TokenizerConfig, outputs: Path, quiet, stages
 ) -> None:

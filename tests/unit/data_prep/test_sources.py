@@ -40,6 +40,27 @@ def test_folder_lines_are_never_shifted(
     assert pairs == [("a\u2028b", "1"), ("c\x85d\r", "2"), ("e\x0bf", "3"), ("\u2029", "4")]
 
 
+def test_folder_further_references(
+    folder_config: CorpusConfig, text_folder: Path, tmp_path: Path
+) -> None:
+    plain = opened(folder_config, tmp_path)
+    assert plain.more_references("test") == []
+    before = plain.identity()
+    write_lines(text_folder / "test.de.1", ["1", "2", "3", "4"])
+    write_lines(text_folder / "test.de.2", ["5", "6", "7", "8"])
+    write_lines(text_folder / "train.de.1", ["left alone"])
+    source = opened(folder_config, tmp_path)
+    assert source.splits() == ["train", "valid", "test"]
+    assert source.more_references("test") == [["1", "2", "3", "4"], ["5", "6", "7", "8"]]
+    assert source.identity() != before
+    # From German, the English text is the reference, and it has one.
+    back = opened(replace(folder_config, direction="de-en"), tmp_path)
+    assert back.more_references("test") == []
+    write_lines(text_folder / "test.de.2", ["5", "6", "7"])
+    with pytest.raises(UserError, match=r"test.en has 4 lines and .*test.de.2 has 3"):
+        opened(folder_config, tmp_path)
+
+
 def test_folder_directions(folder_config: CorpusConfig, tmp_path: Path) -> None:
     there = opened(folder_config, tmp_path)
     back = opened(replace(folder_config, direction="de-en"), tmp_path)

@@ -1,0 +1,167 @@
+"""The command in this process, on tiny models with random weights."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nmt.cli import evaluate
+from nmt.cli.common import console
+from nmt.errors import UserError
+from nmt.files import read_json, read_lines, write_json, write_lines
+from nmt.trained_model import TrainedModel, save_trained_model
+from tests.support import made_up_sentences, tiny_trained_model, write_corpus
+
+SENTENCES = made_up_sentences(12, seed=5)
+
+
+@pytest.fixture
+def outputs(tmp_path: Path, tokenizer_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Two completed runs on one corpus, `good` with the better validation, then `new`."""
+    outputs = tmp_path / "outputs"
+    pairs = list(zip(SENTENCES, reversed(SENTENCES), strict=True))
+    splits = {"train": pairs, "valid": pairs[:4], "test": pairs[:6]}
+    write_corpus(outputs / "corpora/toy-1", tokenizer_path, splits)
+    for number, (name, bleu) in enumerate({"poor": 1.0, "good": 2.0, "new": 1.5}.items()):
+        run = outputs / "runs" / name
+        save_trained_model(tiny_trained_model(tokenizer_path, seed=number), run / "model", {})
+        write_lines(run / "config.yaml", ["corpus: {name: toy, direction: en-de}"])
+        write_json(run / "environment.json", {"corpus": "toy-1"})
+        write_json(run / "result.json", {"valid": {"bleu": bleu, "loss": 3.0}})
+        os.utime(run / "result.json", (1000 + number, 1000 + number))
+    monkeypatch.chdir(tmp_path)
+    return outputs
+
+
+def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> str:
+    """Run the command; returns what it printed."""
+    monkeypatch.setattr(sys, "argv", ["evaluate", "device=cpu", *arguments])
+    monkeypatch.setattr(console, "_width", 100)
+    with console.capture() as captured:
+        evaluate.main()
+    return captured.get()
+
+
+def scores(folder: Path) -> dict[str, Any]:
+    return read_json(folder / "scores.json")
+
+
+def test_one_model_is_held_against_the_best_on_validation(
+    outputs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = run(monkeypatch, "model=outputs/runs/new")
+    table = scores(outputs / "evaluations/new/test")
+    assert table["baseline"]["system"] == "good"
+    assert table["baseline"]["bleu"]["verdict"] in told
+    assert "baseline: good, best on validation (BLEU 2.00) of 2 earlier runs on toy en-de" in told
+    assert told.splitlines()[-1].startswith("test BLEU ")
+    assert table["sentences"] == 6
+    assert max(map(len, told.splitlines())) <= 100
+
+
+def test_many_models_stand_in_one_table(outputs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    models = "model=outputs/runs/poor outputs/runs/good outputs/runs/new/model"
+    told = run(monkeypatch, models, "test=valid", "out=both")
+    rows = [line.split()[0] for line in told.splitlines() if line.strip()]
+    assert [name for name in rows if name in ("poor", "good", "new")] == ["poor", "good", "new"]
+    assert "baseline" not in scores(Path("both/poor"))
+    assert scores(Path("both/new"))["baseline"]["system"] == "poor"
+    assert "the baseline" in told
+
+
+def test_a_baseline_can_be_named(outputs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run(monkeypatch, "model=outputs/runs/new", "baseline=outputs/runs/poor", "out=out")
+    assert scores(Path("out"))["baseline"]["system"] == "poor"
+
+
+def test_the_first_run_has_nothing_to_compare_with(
+    outputs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = run(monkeypatch, "model=outputs/runs/poor")
+    assert "not compared: there is no earlier run" in told
+    assert "baseline" not in scores(outputs / "evaluations/poor/test")
+
+
+def test_models_of_the_same_name_are_refused(
+    outputs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree("outputs/runs/new", "elsewhere/new")
+    with pytest.raises(UserError, match="two of the models are called new"):
+        run(monkeypatch, "model=outputs/runs/new elsewhere/new")
+
+
+def test_counts_that_differ_are_told(outputs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_lines(Path("a.en"), SENTENCES[:3])
+    write_lines(Path("a.de"), SENTENCES[:2])
+    with pytest.raises(UserError, match=r"a.en has 3 lines and a.de has 2; they must be aligned"):
+        run(monkeypatch, "source=a.en", "reference=a.de", "model=outputs/runs/new")
+    write_lines(Path("a.de"), SENTENCES[:3])
+    write_lines(Path("a.de.1"), SENTENCES[:4])
+    with pytest.raises(UserError, match=r"a.en has 3 lines and a.de.1 has 4"):
+        run(monkeypatch, "source=a.en", "reference=a.de", "model=outputs/runs/new")
+    write_lines(outputs / "corpora/toy-1/text/test.de", SENTENCES[:5])
+    with pytest.raises(UserError, match="the source has 6 lines and the reference has 5"):
+        run(monkeypatch, "model=outputs/runs/new")
+
+
+def test_odd_line_ends_shift_no_line(outputs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """U+2028, U+0085, \\r, form feed: each is text of its line, in source and reference."""
+    odd = [
+        f"{a}{mark}{b}"
+        for mark, a, b in zip("\u2028\x85\r\f", *[iter(SENTENCES)] * 2, strict=False)
+    ]
+    write_lines(Path("odd.en"), [*odd, SENTENCES[0] + "\r", SENTENCES[1]])
+    write_lines(Path("odd.de"), [*odd, SENTENCES[0], SENTENCES[1]])
+    told = run(monkeypatch, "source=odd.en", "reference=odd.de", "model=outputs/runs/new", "out=o")
+    assert scores(Path("o"))["sentences"] == 6
+    hypotheses = read_lines(Path("o/hypotheses.txt"))
+    assert len(hypotheses) == 6
+    assert read_lines(Path("o/source.txt")) == read_lines(Path("odd.en"))
+    assert told.splitlines()[-1] == f"odd BLEU {sacrebleu_of(Path('o'))}"
+    # The last line alone gives the same translation: nothing was shifted.
+    write_lines(Path("last.en"), SENTENCES[1:2])
+    write_lines(Path("last.de"), SENTENCES[1:2])
+    run(monkeypatch, "source=last.en", "reference=last.de", "model=outputs/runs/new", "out=l")
+    assert read_lines(Path("l/hypotheses.txt")) == hypotheses[-1:]
+
+
+def sacrebleu_of(folder: Path, *more: str) -> str:
+    """Score and signature as sacrebleu's own command gives them for the written files."""
+    command = [sys.executable, "-m", "sacrebleu", str(folder / "reference.txt"), *more]
+    options = ["-i", str(folder / "hypotheses.txt"), "-m", "bleu", "-w", "2"]
+    ended = subprocess.run([*command, *options], capture_output=True, text=True, check=True)
+    found = json.loads(ended.stdout)
+    return f"{found['score']:.2f}  {found['signature']}"
+
+
+def test_several_references_are_found_by_their_names(
+    outputs: Path, trained_model: TrainedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in (1, 2):
+        lines = list(reversed(SENTENCES[number : 6 + number]))
+        write_lines(outputs / f"corpora/toy-1/text/test.de.{number}", lines)
+    told = run(monkeypatch, "model=outputs/runs/new", "out=o")
+    table = scores(Path("o"))
+    assert table["references"] == 3
+    assert len(table["test_set"]["sha256"]) == 3
+    more = [str(Path("o") / f"reference.{number}.txt") for number in (1, 2)]
+    assert told.splitlines()[-1] == f"test BLEU {sacrebleu_of(Path('o'), *more)}"
+    assert "nrefs:3" in told
+    (outputs / "corpora/toy-1/text/test.de.1").unlink()
+    with pytest.raises(UserError, match=r"test.de.2 is there and .*test.de.1 is not"):
+        run(monkeypatch, "model=outputs/runs/new", "out=o")
+
+
+def test_suspicious_references_are_warned_about(
+    outputs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_lines(Path("t.en"), SENTENCES[:2])
+    write_lines(Path("t.de"), ["rich @-@ text .", "mehr &apos;s ."])
+    told = run(monkeypatch, "source=t.en", "reference=t.de", "model=outputs/runs/new", "out=o")
+    assert told.count("warning: t: ") == 4
+    assert len(scores(Path("o"))["test_set"]["warnings"]) == 4

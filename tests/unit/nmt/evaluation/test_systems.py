@@ -1,0 +1,124 @@
+import os
+from pathlib import Path
+
+import pytest
+
+from nmt.data.corpus import PreparedCorpus
+from nmt.errors import UserError
+from nmt.evaluation.systems import find_baseline, open_system, outputs_of
+from nmt.files import write_json, write_lines
+
+
+def add_corpus(outputs: Path, name: str, valid: str = "ein Satz") -> PreparedCorpus:
+    folder = outputs / "corpora" / name
+    manifest = {
+        "direction": "en-de",
+        "source_tokenizer": "tokenizer.model",
+        "target_tokenizer": "tokenizer.model",
+        "test_splits": ["test"],
+    }
+    write_json(folder / "manifest.json", manifest)
+    write_lines(folder / "text" / "valid.de", [valid])
+    return PreparedCorpus(folder)
+
+
+def add_run(
+    run: Path, bleu: float, corpus: str = "toy-1", direction: str = "en-de", **more: float
+) -> Path:
+    """A completed run, each one second younger than the one before."""
+    write_lines(run / "model" / "config.yaml", ["format_version: 1"])
+    write_lines(run / "model" / "weights.safetensors", [""])
+    name = corpus.partition("-")[0]
+    write_lines(run / "config.yaml", [f"corpus: {{name: {name}, direction: {direction}}}"])
+    write_json(run / "environment.json", {"corpus": corpus})
+    result = {"valid": {"bleu": bleu, "loss": 1.0}, "test_sets": {"test": {"bleu": more}}}
+    write_json(run / "result.json", result)
+    time = 1_000_000 + len(list(run.parents[1].rglob("result.json")))
+    os.utime(run / "result.json", (time, time))
+    return run
+
+
+@pytest.fixture
+def outputs(tmp_path: Path) -> Path:
+    return tmp_path / "outputs"
+
+
+def test_the_best_on_validation_is_the_baseline_whatever_its_test_score(outputs: Path) -> None:
+    corpus = add_corpus(outputs, "toy-1")
+    add_run(outputs / "runs/a", 20, score=99.0)
+    add_run(outputs / "runs/b", 30, score=1.0)
+    add_run(outputs / "runs/c", 25, score=50.0)
+    found = find_baseline(outputs / "runs/new", corpus, outputs)
+    assert found is not None
+    assert found.system.name == "b"
+    assert found.why == "best on validation (BLEU 30.00) of 3 earlier runs on toy en-de"
+
+
+def test_a_sweeps_runs_take_part(outputs: Path) -> None:
+    corpus = add_corpus(outputs, "toy-1")
+    add_run(outputs / "runs/a", 20)
+    run = add_run(outputs / "sweeps/rates/rate=0.1", 30)
+    found = find_baseline(outputs / "runs/new", corpus, outputs)
+    assert found is not None
+    assert found.system.name == "rates/rate=0.1"
+    assert outputs_of(run) == outputs_of(outputs / "runs/a") == outputs
+
+
+def test_only_earlier_completed_runs_of_the_same_corpus_take_part(outputs: Path) -> None:
+    corpus = add_corpus(outputs, "toy-1")
+    add_corpus(outputs, "toy-2", valid="another text")
+    only = add_run(outputs / "runs/only", 10)
+    own = add_run(outputs / "runs/own", 20)
+    add_run(outputs / "runs/later", 90)
+    add_run(outputs / "runs/other_way", 91, direction="de-en")
+    add_run(outputs / "runs/other_name", 92, corpus="books-1")
+    add_run(outputs / "runs/other_text", 93, corpus="toy-2")
+    (add_run(outputs / "runs/unfinished", 94) / "result.json").unlink()
+    (add_run(outputs / "runs/damaged", 95) / "config.yaml").write_text("{")
+    times = {"other_way": 5, "other_name": 5, "other_text": 5, "damaged": 5}
+    for name, time in times.items():
+        os.utime(outputs / "runs" / name / "result.json", (time, time))
+    found = find_baseline(own, corpus, outputs)
+    assert found is not None
+    assert found.system == open_system(only)
+    assert found.why == "the one earlier run on toy en-de"
+    assert find_baseline(only, corpus, outputs) is None
+
+
+def test_other_subwords_of_the_same_text_are_the_same_corpus(outputs: Path) -> None:
+    corpus = add_corpus(outputs, "toy-1")
+    add_corpus(outputs, "toy-3")
+    add_run(outputs / "runs/a", 20, corpus="toy-3")
+    assert find_baseline(outputs / "runs/new", corpus, outputs) is not None
+    # Where the corpus is gone, nobody knows.
+    add_run(outputs / "runs/b", 30, corpus="toy-4")
+    found = find_baseline(outputs / "runs/new", corpus, outputs)
+    assert found is not None
+    assert found.system.name == "a"
+
+
+def test_a_system_is_named_by_its_run_or_its_model_folder(outputs: Path) -> None:
+    run = add_run(outputs / "runs/a", 20)
+    assert open_system(run) == open_system(run / "model")
+    (outputs / "latest").symlink_to("runs/a")
+    assert open_system(outputs / "latest" / "model").name == "a"
+    copy = outputs.parent / "copy"
+    (run / "model").rename(copy)
+    assert (open_system(copy).name, open_system(copy).run) == ("copy", None)
+    with pytest.raises(UserError, match="is no model folder, and no run that has one"):
+        open_system(run)
+
+
+def test_stored_translations_are_taken_for_the_very_same_text_alone(outputs: Path) -> None:
+    run = add_run(outputs / "runs/a", 20)
+    folder = run / "evaluation" / "test"
+    system = open_system(run)
+    assert system.stored_hypotheses("test", ["s"], [["r"]]) is None
+    for name, line in {"source": "s", "reference": "r", "hypotheses": "h"}.items():
+        write_lines(folder / f"{name}.txt", [line])
+    assert system.stored_hypotheses("test", ["s"], [["r"]]) == ["h"]
+    assert system.stored_hypotheses("test", ["s2"], [["r"]]) is None
+    assert system.stored_hypotheses("test", ["s"], [["r2"]]) is None
+    assert system.stored_hypotheses("test", ["s"], [["r"], ["r2"]]) is None
+    write_lines(folder / "hypotheses.txt", ["h", "one too many"])
+    assert system.stored_hypotheses("test", ["s"], [["r"]]) is None
