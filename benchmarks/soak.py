@@ -59,6 +59,8 @@ from nmt.trained_model import read_weights
 from nmt.training.checkpoint import CheckpointStore
 from nmt.training.trainer import Trainer
 
+Install = Callable[[], None]
+
 RESULTS = Path(__file__).parent / "results"
 
 _KILLS_A_RUN = 6
@@ -95,14 +97,21 @@ def main() -> None:
     arguments = parse_arguments(Arguments, str(__doc__))
     started = time.monotonic()
     print(f"seed {arguments.seed}, {arguments.kills} kills", file=sys.stderr)
+    rows: dict[str, Row] = defaultdict(Row)
+    chance = random.Random(arguments.seed)
     with tempfile.TemporaryDirectory() as folder:
-        soak = Soak(_config(arguments, Path(folder)), random.Random(arguments.seed))
-        soak.kill_at_points(arguments.kills // 2)
-        soak.kill_at_random_times(arguments.kills - arguments.kills // 2)
-        soak.signal_in_phases(arguments.signals)
-        soak.trouble_processes(arguments.troubles)
+        config = _config(arguments, Path(folder))
+        if arguments.kills or arguments.signals:
+            soak = Soak(config, chance, rows)
+            soak.kill_at_points(arguments.kills // 2)
+            soak.kill_at_random_times(arguments.kills - arguments.kills // 2)
+            soak.signal_in_phases(arguments.signals)
+        if arguments.troubles or arguments.signals:
+            training = replace(config.training, num_processes=2, num_threads=1)
+            two = Soak(replace(config, training=training), chance, rows, "two processes", fork_workers)
+            two.signal_in_phases(arguments.signals)
+            two.trouble_processes(arguments.troubles)
         seconds = time.monotonic() - started
-        rows = soak.rows
     _print(rows, seconds)
     path = RESULTS / f"soak-{datetime.now(UTC):%Y-%m-%d}.json"
     path = Path(arguments.result) if arguments.result else path
@@ -160,13 +169,25 @@ class Soak:
     Args:
         config: the training; each run gets a name of its own.
         chance: where random moments come from.
+        rows: where what happens is counted.
+        label: begins the names of the rows.
+        install: patches the program in each process that trains.
     """
 
-    def __init__(self, config: Config, chance: random.Random) -> None:
+    def __init__(
+        self,
+        config: Config,
+        chance: random.Random,
+        rows: dict[str, Row],
+        label: str = "",
+        install: Install | None = None,
+    ) -> None:
         self._config = config
         self._chance = chance
+        self._rows = rows
+        self._label = f"{label}, " if label else ""
+        self._install = install
         self._numbers = itertools.count(1)
-        self.rows: dict[str, Row] = defaultdict(Row)
         untouched = self._new_run()
         untouched.attempt().end()  # prepares the corpus, too
         again = self._new_run()
@@ -174,13 +195,13 @@ class Soak:
         again.attempt().end()
         self._duration = time.monotonic() - started
         self._expected = contents(untouched.folder)
-        self._compare(again, ["nothing: two untouched runs"])
+        self._compare(again, [f"{self._label}nothing: two untouched runs"])
 
     def kill_at_points(self, kills: int) -> None:
         """Kill so often at named points, as evenly as may be, run after run."""
         for number, point in enumerate(POINTS):
             wanted = (kills + number) // len(POINTS)
-            row = self.rows[point.name] if wanted else Row()
+            row = self._rows[point.name] if wanted else Row()
             misses = 0
             while row.strikes < wanted:
                 run, before = self._new_run(), row.strikes
@@ -209,7 +230,7 @@ class Soak:
                 child.wait()
                 run.struck(child)
                 name = f"at random, in: {child.phase}"
-                self.rows[name].strikes += 1
+                self._rows[name].strikes += 1
                 names.add(name)
             kills -= run.strikes
             self._finish(run, sorted(names))
@@ -217,8 +238,8 @@ class Soak:
     def signal_in_phases(self, signals: int) -> None:
         """Send SIGTERM and SIGINT in turn in each phase."""
         for phase in PHASES if signals else ():
-            name = f"signals, in: {phase}"
-            row, run = self.rows[name], self._new_run()
+            name = f"{self._label}signals, in: {phase}"
+            row, run = self._rows[name], self._new_run()
             while row.strikes < signals:
                 if phase == "preparation":  # the corpus of the others is there already
                     run = self._new_run(outputs=f"fresh{row.strikes}")
@@ -244,38 +265,22 @@ class Soak:
 
     def trouble_processes(self, troubles: int) -> None:
         """Let one of two processes fail; the other one must not hang."""
-        if not troubles:
-            return
-        alone, self._config = (
-            self._config,
-            replace(
-                self._config,
-                training=replace(self._config.training, num_processes=2, num_threads=1),
-            ),
-        )
-        untouched = self._new_run()
-        untouched.attempt(fork_workers).end()
-        self._expected = contents(untouched.folder)
         for number in range(troubles):
             trouble = list(TROUBLES)[number % len(TROUBLES)]
             restarts = number // len(TROUBLES) % 2
             training = replace(self._config.training, max_restarts=restarts)
             config = replace(self._config, training=training)
             run = self._new_run(config=config)
-            row = self.rows[f"one of two: {trouble}" + ", restarted" * restarts]
-            row.strikes += 1
-            self._trouble(run, row, trouble, bool(restarts))
-        self._config = alone
+            name = f"one of two: {trouble}" + ", restarted" * restarts
+            self._rows[name].strikes += 1
+            self._trouble(run, name, trouble, bool(restarts))
 
-    def _trouble(self, run: "Run", row: "Row", trouble: str, restarts: bool) -> None:
+    def _trouble(self, run: "Run", name: str, trouble: str, restarts: bool) -> None:
+        row = self._rows[name]
         rank, update = self._chance.randrange(2), self._chance.randrange(2, 38)
         chance = random.Random(self._chance.random())
 
-        def install() -> None:
-            fork_workers()
-            make_trouble(trouble, rank, update, chance)
-
-        child = run.attempt(install)
+        child = run.attempt(lambda: make_trouble(trouble, rank, update, chance))
         while child.update < update and child.wait(_OFTEN) is None:
             pass
         met = time.monotonic()
@@ -290,8 +295,8 @@ class Soak:
             row.bad_exits.append(f"process {rank}'s traceback is not the first: {said[-700:]}")
         run.struck(child)
         if trouble != "no number":
-            run.attempt(fork_workers).end()
-            self._compare(run, [next(name for name, known in self.rows.items() if known is row)])
+            run.attempt().end()
+            self._compare(run, [name])
 
     def _finish(self, run: "Run", names: list[str]) -> None:
         """Continue a run to its end, and compare it with the one that was left alone."""
@@ -306,22 +311,22 @@ class Soak:
             if not same(self._expected.get(key), found.get(key))
         ]
         for name in names:
-            row = self.rows[name]
+            row = self._rows[name]
             row.runs += 1
             row.lost_updates += run.lost_updates
             row.different += different
         shutil.rmtree(run.config.run.outputs if run.is_apart else run.folder)
-        strikes = sum(row.strikes for row in self.rows.values())
+        strikes = sum(row.strikes for row in self._rows.values())
         verdict = "identical" if not different else f"DIFFERENT: {different[:4]}"
         text = f"{strikes} strikes; {', '.join(names)}: {run.lost_updates} updates lost, {verdict}"
         print(text, file=sys.stderr)
 
     def _new_run(self, outputs: str = "", config: Config | None = None) -> "Run":
         config = config or self._config
-        run = replace(config.run, name=f"soak{next(self._numbers)}")
+        run = replace(config.run, name=f"soak{config.training.num_processes}_{next(self._numbers)}")
         if outputs:
             run = replace(run, outputs=f"{run.outputs}/{outputs}")
-        return Run(replace(config, run=run), bool(outputs))
+        return Run(replace(config, run=run), bool(outputs), self._install)
 
 
 def _is_first_told(said: str, message: str, rank: int) -> bool:
@@ -331,7 +336,7 @@ def _is_first_told(said: str, message: str, rank: int) -> bool:
     return message in said and f"process {rank} has failed" in "".join(head)
 
 
-def _killer(point: Point, passing: int) -> Callable[[], None]:
+def _killer(point: Point, passing: int) -> Install:
     """What installs a kill at the first, second … time that a point is passed."""
 
     def strike() -> None:
@@ -353,8 +358,9 @@ class Run:
         lost_updates: that a start went back behind the newest checkpoint it found.
     """
 
-    def __init__(self, config: Config, is_apart: bool) -> None:
+    def __init__(self, config: Config, is_apart: bool, install: Install | None) -> None:
         self.config = config
+        self._install = install
         self.is_apart = is_apart
         self.strikes = self.lost_updates = 0
         self._newest = 0
@@ -364,9 +370,9 @@ class Run:
         """Where it is."""
         return self.config.run_folder
 
-    def attempt(self, install: Callable[[], None] | None = None) -> "Child":
-        """Start it."""
-        return Child(self, install)
+    def attempt(self, install: Install | None = None) -> "Child":
+        """Start it; `install` patches the program besides."""
+        return Child(self, [patch for patch in (self._install, install) if patch is not None])
 
     def struck(self, child: "Child") -> None:
         """Note what a child that is gone had found, and what the next one has to find."""
@@ -388,7 +394,7 @@ class Child:
         status: its exit status, negative for a signal; None while it runs.
     """
 
-    def __init__(self, run: Run, install: Callable[[], None] | None) -> None:
+    def __init__(self, run: Run, install: list[Install]) -> None:
         self._run = run
         self._shared = mmap.mmap(-1, 16)
         self._note(phase="start", resumed_at=-1)
@@ -459,7 +465,7 @@ class Child:
     def _run_training(self) -> None:
         train(self._run.config)
 
-    def _train(self, install: Callable[[], None] | None) -> NoReturn:
+    def _train(self, install: list[Install]) -> NoReturn:
         """The child's own life."""
         for stream in (1, 2):
             os.dup2(self._log.fileno(), stream)
@@ -478,8 +484,8 @@ class Child:
 
             Trainer._step = stepped  # type: ignore[method-assign,assignment]
             Trainer.__init__ = started  # type: ignore[method-assign,assignment]
-            if install is not None:
-                install()
+            for patch in install:
+                patch()
             run_command(self._run_training)
             status = 0
         except SystemExit as end:
