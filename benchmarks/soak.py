@@ -14,33 +14,28 @@ Trainings are forked from a process that has imported everything, so that a star
 """
 
 import itertools
-import json
-import mmap
 import os
 import platform
 import random
 import shutil
 import signal
-import struct
 import sys
 import tempfile
 import time
-import traceback
 from collections import defaultdict
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import torch
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.soak_points import PHASES, POINTS, Point, watch_phases
+from benchmarks.soak_points import PHASES, POINTS, Point
 from benchmarks.soak_ranks import TROUBLES, fork_workers, make_trouble
+from benchmarks.soak_runs import OFTEN, Install, Run, contents, same
 from nmt.cli.common import parse_arguments, run_command
-from nmt.cli.train import train
 from nmt.config import (
     BatchingConfig,
     Config,
@@ -55,16 +50,10 @@ from nmt.config import (
     TrainingConfig,
 )
 from nmt.files import read_lines, write_json, write_lines
-from nmt.trained_model import read_weights
-from nmt.training.checkpoint import CheckpointStore
-from nmt.training.trainer import Trainer
-
-Install = Callable[[], None]
 
 RESULTS = Path(__file__).parent / "results"
 
 _KILLS_A_RUN = 6
-_OFTEN = 0.002  # seconds between two looks at a child
 
 
 @dataclass(frozen=True)
@@ -108,7 +97,9 @@ def main() -> None:
             soak.signal_in_phases(arguments.signals)
         if arguments.troubles or arguments.signals:
             training = replace(config.training, num_processes=2, num_threads=1)
-            two = Soak(replace(config, training=training), chance, rows, "two processes", fork_workers)
+            two = Soak(
+                replace(config, training=training), chance, rows, "two processes", fork_workers
+            )
             two.signal_in_phases(arguments.signals)
             two.trouble_processes(arguments.troubles)
         seconds = time.monotonic() - started
@@ -190,11 +181,13 @@ class Soak:
         self._numbers = itertools.count(1)
         untouched = self._new_run()
         untouched.attempt().end()  # prepares the corpus, too
+        self._expected = contents(untouched.folder)
+        # Runs are compared with the best earlier one of their folder: there must be none.
+        shutil.rmtree(untouched.folder)
         again = self._new_run()
         started = time.monotonic()
         again.attempt().end()
         self._duration = time.monotonic() - started
-        self._expected = contents(untouched.folder)
         self._compare(again, [f"{self._label}nothing: two untouched runs"])
 
     def kill_at_points(self, kills: int) -> None:
@@ -275,13 +268,13 @@ class Soak:
             self._rows[name].strikes += 1
             self._trouble(run, name, trouble, bool(restarts))
 
-    def _trouble(self, run: "Run", name: str, trouble: str, restarts: bool) -> None:
+    def _trouble(self, run: Run, name: str, trouble: str, restarts: bool) -> None:
         row = self._rows[name]
         rank, update = self._chance.randrange(2), self._chance.randrange(2, 38)
         chance = random.Random(self._chance.random())
 
         child = run.attempt(lambda: make_trouble(trouble, rank, update, chance))
-        while child.update < update and child.wait(_OFTEN) is None:
+        while child.update < update and child.wait(OFTEN) is None:
             pass
         met = time.monotonic()
         status = child.wait()
@@ -298,12 +291,12 @@ class Soak:
             run.attempt().end()
             self._compare(run, [name])
 
-    def _finish(self, run: "Run", names: list[str]) -> None:
+    def _finish(self, run: Run, names: list[str]) -> None:
         """Continue a run to its end, and compare it with the one that was left alone."""
         run.attempt().end()
         self._compare(run, names)
 
-    def _compare(self, run: "Run", names: list[str]) -> None:
+    def _compare(self, run: Run, names: list[str]) -> None:
         found = contents(run.folder)
         different = [
             key
@@ -321,7 +314,7 @@ class Soak:
         text = f"{strikes} strikes; {', '.join(names)}: {run.lost_updates} updates lost, {verdict}"
         print(text, file=sys.stderr)
 
-    def _new_run(self, outputs: str = "", config: Config | None = None) -> "Run":
+    def _new_run(self, outputs: str = "", config: Config | None = None) -> Run:
         config = config or self._config
         run = replace(config.run, name=f"soak{config.training.num_processes}_{next(self._numbers)}")
         if outputs:
@@ -346,204 +339,6 @@ def _killer(point: Point, passing: int) -> Install:
             os.kill(os.getpid(), signal.SIGKILL)
 
     return lambda: point.install(strike)
-
-
-class Run:
-    """One run, which is started again after each strike.
-
-    Attributes:
-        config: its configuration.
-        is_apart: whether its corpus is its own.
-        strikes: so far.
-        lost_updates: that a start went back behind the newest checkpoint it found.
-    """
-
-    def __init__(self, config: Config, is_apart: bool, install: Install | None) -> None:
-        self.config = config
-        self._install = install
-        self.is_apart = is_apart
-        self.strikes = self.lost_updates = 0
-        self._newest = 0
-
-    @property
-    def folder(self) -> Path:
-        """Where it is."""
-        return self.config.run_folder
-
-    def attempt(self, install: Install | None = None) -> "Child":
-        """Start it; `install` patches the program besides."""
-        return Child(self, [patch for patch in (self._install, install) if patch is not None])
-
-    def struck(self, child: "Child") -> None:
-        """Note what a child that is gone had found, and what the next one has to find."""
-        self.strikes += 1
-        self.met(child)
-
-    def met(self, child: "Child") -> None:
-        """Count what was lost at a child's start."""
-        if child.resumed_at is not None:
-            self.lost_updates += max(0, self._newest - child.resumed_at)
-        store = CheckpointStore(self.folder / "checkpoints", 1, 1)
-        self._newest = max(store.updates(), default=0)
-
-
-class Child:
-    """A process that trains.
-
-    Attributes:
-        status: its exit status, negative for a signal; None while it runs.
-    """
-
-    def __init__(self, run: Run, install: list[Install]) -> None:
-        self._run = run
-        self._shared = mmap.mmap(-1, 16)
-        self._note(phase="start", resumed_at=-1)
-        self._log = tempfile.NamedTemporaryFile(suffix=".log")  # noqa: SIM115 - until we are gone
-        self.status: int | None = None
-        sys.stderr.flush()
-        self._pid = os.fork()
-        if not self._pid:
-            self._train(install)
-
-    @property
-    def phase(self) -> str:
-        """Which of PHASES it is or was in."""
-        return PHASES[struct.unpack_from("iii", self._shared)[0]]
-
-    @property
-    def resumed_at(self) -> int | None:
-        """The update that it began with; None when it did not come so far."""
-        update = int(struct.unpack_from("iii", self._shared)[1])
-        return update if update >= 0 else None
-
-    def wait(self, seconds: float = 300.0) -> int | None:
-        """Wait for its end, or so long; returns the status."""
-        limit = time.monotonic() + seconds
-        while self.status is None and time.monotonic() < limit:
-            pid, status = os.waitpid(self._pid, os.WNOHANG)
-            if pid:
-                self.status = os.waitstatus_to_exitcode(status)
-            else:
-                time.sleep(_OFTEN)
-        return self.status
-
-    def wait_for(self, phase: str, seconds: float) -> bool:
-        """Wait until it is in a phase, and so many seconds more; False when it ends before."""
-        while self.phase != phase:
-            if self.wait(_OFTEN) is not None:
-                return False
-        return self.wait(seconds) is None
-
-    def end(self) -> None:
-        """Wait for an end that has to be a good one."""
-        assert self.wait() == 0, f"{self.status}: {self.log()}"
-        self._run.met(self)
-
-    def send(self, number: signal.Signals) -> None:
-        """Send it a signal."""
-        os.kill(self._pid, number)
-
-    def log(self) -> str:
-        """What it has said."""
-        return Path(self._log.name).read_text(encoding="utf-8")
-
-    @property
-    def update(self) -> int:
-        """The last update that it has made."""
-        return int(struct.unpack_from("iii", self._shared)[2])
-
-    def _note(self, phase: str = "", resumed_at: int | None = None, update: int = 0) -> None:
-        """Tell the process that watches us."""
-        values = list(struct.unpack_from("iii", self._shared))
-        if phase:
-            values[0] = PHASES.index(phase)
-        if resumed_at is not None:
-            values[1] = resumed_at
-        values[2] = max(values[2], update)
-        struct.pack_into("iii", self._shared, 0, *values)
-
-    def _run_training(self) -> None:
-        train(self._run.config)
-
-    def _train(self, install: list[Install]) -> NoReturn:
-        """The child's own life."""
-        for stream in (1, 2):
-            os.dup2(self._log.fileno(), stream)
-        status = 1
-        try:
-            watch_phases(lambda phase: self._note(phase=phase))
-            start, step = Trainer.__init__, Trainer._step
-
-            def started(trainer: Trainer, *arguments: Any, **named: Any) -> None:
-                start(trainer, *arguments, **named)
-                self._note(resumed_at=trainer.progress.update)
-
-            def stepped(trainer: Trainer, *arguments: Any) -> None:
-                step(trainer, *arguments)
-                self._note(update=trainer.progress.update)
-
-            Trainer._step = stepped  # type: ignore[method-assign,assignment]
-            Trainer.__init__ = started  # type: ignore[method-assign,assignment]
-            for patch in install:
-                patch()
-            run_command(self._run_training)
-            status = 0
-        except SystemExit as end:
-            status = int(end.code or 0)
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            sys.stdout.flush()
-            sys.stderr.flush()
-            os._exit(status)
-
-
-def contents(folder: Path) -> dict[str, Any]:
-    """Everything that a run has left, but for time and what is drawn for it alone."""
-    found: dict[str, Any] = {}
-    for path in sorted(folder.rglob("*")):
-        name = str(path.relative_to(folder))
-        if path.is_dir() or name in {".lock", "train.log", "config.yaml", "environment.json"}:
-            continue
-        if path.name == "weights.safetensors":
-            found[name] = read_weights(path)
-        elif path.suffix == ".pt":
-            found[name] = torch.load(path, weights_only=True)
-        elif path.name == "manifest.json":
-            # The checksums are those of files compared on their own; that of the optimizer's file
-            # depends on the name of the folder it was first written in.
-            found[name] = timeless(json.loads(path.read_text())["progress"])
-        elif path.suffix == ".json":
-            found[name] = timeless(json.loads(path.read_text()))
-        elif path.suffix == ".jsonl":
-            found[name] = [timeless(json.loads(line)) for line in read_lines(path)]
-        else:
-            found[name] = path.read_bytes()
-    return found
-
-
-def timeless(value: Any) -> Any:
-    """A JSON value without the times in it."""
-    if isinstance(value, dict):
-        return {
-            key: timeless(item)
-            for key, item in value.items()
-            if "second" not in key and "hours" not in key
-        }
-    return [timeless(item) for item in value] if isinstance(value, list) else value
-
-
-def same(first: Any, second: Any) -> bool:
-    """Whether two values are equal, tensors in them bit for bit."""
-    if isinstance(first, torch.Tensor) and isinstance(second, torch.Tensor):
-        return first.dtype == second.dtype and torch.equal(first, second)
-    if type(first) is not type(second):
-        return False
-    if isinstance(first, dict):
-        return first.keys() == second.keys() and all(same(first[k], second[k]) for k in first)
-    if isinstance(first, list):
-        return len(first) == len(second) and all(map(same, first, second))
-    return bool(first == second)
 
 
 def _print(rows: dict[str, Row], seconds: float) -> None:

@@ -170,8 +170,9 @@ def launch(training: TrainingConfig, work: Callable[..., Any], *arguments: Any) 
         start_method="spawn",
     )
     # Its own account of a failure would come before that of the process that failed.
-    logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)
-    logging.getLogger("torch.multiprocessing").setLevel(logging.CRITICAL)
+    for name in logging.root.manager.loggerDict:
+        if name.startswith(("torch.distributed.elastic", "torch.multiprocessing")):
+            logging.getLogger(name).setLevel(logging.CRITICAL)
     elastic_launch(config, _begin)(work, os.getpid(), *arguments)
 
 

@@ -89,6 +89,7 @@ class Trainer:
         )
         self.validator = Validator(corpus, self.model, config.decoding)
         self._saved_update = self.progress.update
+        self._started = time.monotonic()  # as if there had been no restarts
 
     def run(self) -> Progress:
         """Train until a limit is reached or the user interrupts.

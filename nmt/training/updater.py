@@ -134,6 +134,10 @@ class Updater:
         is_refused = self._guard.refuses(gradient.norm)
         self._optimizer.found_inf = is_refused.float()  # type: ignore[attr-defined]
         self._optimizer.step()
+        if isinstance(self._objective, DistributedDataParallel):
+            # Once, after the first update, torch orders its buckets anew, which is a collective. It
+            # would be in the next forward, where who has fewer micro-batches comes later.
+            self._objective.reducer._rebuild_buckets()
         return is_refused
 
     def _batches(self, work: UpdateWork) -> Iterator[Batch]:
