@@ -69,7 +69,7 @@ def test_training_ends_with_the_test_bleu(
     scores = json.loads((outputs / "runs/e2e/evaluation/test/scores.json").read_text())
     bleu = scores["bleu"]
     assert last == f"test BLEU {bleu['score']:.2f}  {bleu['signature']}"
-    for name in ("model", "metrics.jsonl", "config.yaml"):
+    for name in ("model", "report.html", "metrics.jsonl", "config.yaml"):
         assert f"runs/e2e/{name}" in ended.stderr
         assert (outputs / "runs/e2e" / name).exists()
 
