@@ -12,9 +12,10 @@ from nmt.html_page import text
 STYLE = """
 .charts { display: grid; gap: 1.5rem 2rem;
   grid-template-columns: repeat(auto-fill, minmax(min(100%, 21rem), 1fr)); }
-.charts figure, figure.chart { margin: 0; max-width: 32rem; }
-figcaption b { color: var(--ink); display: block; }
-svg text { font-size: 12px; }
+figure.chart { margin: 0; max-width: 27rem; display: flex; flex-direction: column;
+  justify-content: space-between; }
+figcaption { font-size: .9rem; } figcaption b { color: var(--ink); display: block; }
+svg text { font-size: 13px; }
 svg .grid { stroke: var(--line); stroke-width: 1; }
 svg .error { stroke: var(--ink); stroke-width: 1; }
 svg polyline { stroke-width: 1.8; stroke-linejoin: round; }
@@ -22,7 +23,8 @@ svg polyline.source { fill: none; stroke: var(--bar); }
 svg polyline.target { fill: none; stroke: var(--bar2); }
 svg polyline.before { fill: none; stroke: var(--faint); stroke-dasharray: 5 3; }
 .before { fill: var(--faint); }
-.key { display: inline-block; width: .8em; height: .8em; margin: 0 .3em 0 .8em; }
+.key { display: inline-block; width: .8em; height: .8em; margin-right: .3em; }
+.named { display: inline-block; margin-right: .9em; overflow-wrap: anywhere; }
 .key.source { background: var(--bar); } .key.target { background: var(--bar2); }
 .key.before { background: var(--faint); }
 """
@@ -275,7 +277,8 @@ def _line(kind: str, x1: float, y1: float, x2: float, y2: float) -> str:
 
 def _figure(title: str, legend: Sequence[tuple[str, str]], shapes: str, told: str) -> str:
     keys = "".join(
-        f'<span><span class="key {kind}"></span>{text(name)}</span>' for name, kind in legend
+        f'<span class="named"><span class="key {kind}"></span>{text(name)}</span>'
+        for name, kind in legend
     )
     label = text(f"{title}. {told}")
     return (

@@ -9,7 +9,7 @@ from typing import Any
 
 from nmt.config import Config, load_config, load_values, to_plain
 from nmt.data.corpus import MANIFEST_FILE, PreparedCorpus
-from nmt.errors import UserError
+from nmt.errors import UserError, one_line
 from nmt.evaluation.systems import (
     EVALUATION_FOLDER,
     System,
@@ -98,11 +98,14 @@ def read_run(
         UserError: a file of the run is missing or damaged.
     """
     found = find_baseline(run, corpus, outputs) if corpus else None
-    if found is not None:
-        why = found.why
-    else:
-        why = "there is no earlier run of this corpus" if corpus else "the run's corpus is gone"
-    baseline = found.system if found else None
+    baseline, theirs = found.system if found else None, None
+    why = "there is no earlier run of this corpus" if corpus else "the run's corpus is gone"
+    if found is not None and baseline is not None:
+        try:
+            theirs, why = _baseline_training(baseline), found.why
+        except UserError as error:
+            # Another run's damage is no reason not to report on this one.
+            baseline, why = None, f"{found.system.name} cannot be read: {one_line(error)}"
     config = to_plain(load_config(Config, run / _CONFIG_FILE))
     return RunData(
         _training(system_name(run.absolute()), run, config),
@@ -112,7 +115,7 @@ def read_run(
             for split, table in result.get("test_sets", {}).items()
         ],
         read_json(corpus.folder / MANIFEST_FILE) if corpus else {},
-        _baseline_training(baseline) if baseline else None,
+        theirs,
         why,
     )
 

@@ -1,6 +1,7 @@
 """The run's report of made-up runs: what is on the page, and that nothing breaks it."""
 
 import math
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -217,6 +218,23 @@ def test_a_run_of_an_earlier_version(run: Path, trained_model: TrainedModel) -> 
     assert "There are no records." in told
     assert "reference 2" in told
     assert "head 2" in told
+
+
+def test_a_damaged_baseline_is_told(run: Path, trained_model: TrainedModel) -> None:
+    outputs = run.parents[1]
+    other = outputs / "runs" / "damaged"
+    shutil.copytree(run, other)
+    write_json(other / "result.json", {"valid": {"bleu": 1.0, "loss": 2.0}})
+    corpus = PreparedCorpus(outputs / "corpora" / "toy-1")
+    path = write_report(run, RESULT, trained_model, corpus, outputs)
+    assert "Held against damaged, the one earlier run on toy en-de." in check_page(
+        path.read_text(encoding="utf-8")
+    )
+    (other / "metrics.jsonl").write_text("[]\n", encoding="utf-8")
+    path = write_report(run, RESULT, trained_model, corpus, outputs)
+    told = check_page(path.read_text(encoding="utf-8"))
+    assert "damaged cannot be read:" in told
+    assert "line 1 is no JSON object" in told
 
 
 def test_a_run_whose_corpus_is_gone(run: Path, trained_model: TrainedModel) -> None:
