@@ -52,7 +52,8 @@ sweep: install  ## A grid of runs, then the ranked table               SWEEP= EX
 	@test -n "$(SWEEP)" || { echo "error: SWEEP= is missing: name a file of conf/sweep, for example SWEEP=peak_lr" >&2; exit 2; }
 	@$(RUN).train --multirun experiment=$(EXPERIMENT) sweep=$(SWEEP) run.name=$(SWEEP)_$(EXPERIMENT) $(ARGS)
 
-report: prepare  ## Where the report on the prepared corpus is          EXPERIMENT= ARGS=
+report: prepare  ## The reports of the corpus and of a run              EXPERIMENT= MODEL= ARGS=
+	@if test -n "$$MODEL" -o -e outputs/latest/result.json; then $(RUN).report $(if $(MODEL),"run=$$MODEL"); fi
 
 bench: $(VENV)/.installed-dev  ## Throughput beside a plain nn.Transformer loop       ARGS=
 	@$(BIN)/python -m benchmarks.training $(ARGS)

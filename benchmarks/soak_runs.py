@@ -181,12 +181,16 @@ class Child:
             os._exit(status)
 
 
+# What was drawn for the run alone, and what tells times.
+_NOT_COMPARED = {".lock", "train.log", "config.yaml", "environment.json", "report.html"}
+
+
 def contents(folder: Path) -> dict[str, Any]:
     """Everything that a run has left, but for time and what is drawn for it alone."""
     found: dict[str, Any] = {}
     for path in sorted(folder.rglob("*")):
         name = str(path.relative_to(folder))
-        if path.is_dir() or name in {".lock", "train.log", "config.yaml", "environment.json"}:
+        if path.is_dir() or name in _NOT_COMPARED:
             continue
         if path.name == "weights.safetensors":
             found[name] = read_weights(path)

@@ -4,7 +4,7 @@ What was kept, what was dropped by which rule with examples, lengths, the vocabu
 model sees them. All text of the corpus is escaped; the page loads nothing and runs nothing.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -15,6 +15,7 @@ from data_prep.cleaned_text import CleaningSummary, Example
 from data_prep.protocol import TRAIN
 from nmt.config import CorpusConfig, CorpusSource, TokenizerConfig, to_yaml
 from nmt.files import atomic_writer
+from nmt.html_page import page, show_pieces, table
 from nmt.tokenizer import Tokenizer
 
 REPORT_FILE = "report.html"
@@ -41,27 +42,6 @@ _NOTES = {
         " today's."
     ),
 }
-
-_STYLE = """
-:root { color-scheme: light dark; --ink: #1c1e21; --paper: #fff; --faint: #6b7280; --line: #e2e5ea;
-  --bar: #4c78a8; --bar2: #d98032; --tint: #f5f6f8; }
-@media (prefers-color-scheme: dark) { :root { --ink: #e6e7ea; --paper: #16181c; --faint: #9aa1ac;
-  --line: #30343b; --bar: #7aa6d6; --bar2: #e39a57; --tint: #1e2126; } }
-body { font: 16px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper);
-  max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
-h1 { font-size: 1.6rem; } h2 { font-size: 1.2rem; margin-top: 2.5rem; }
-p, figcaption, .faint { color: var(--faint); }
-table { border-collapse: collapse; width: 100%; margin: .5rem 0 1rem; }
-th, td { text-align: left; vertical-align: top; padding: .3rem .6rem .3rem 0;
-  border-bottom: 1px solid var(--line); overflow-wrap: anywhere; }
-td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
-summary { cursor: pointer; } figure { margin: 1rem 0; }
-svg { width: 100%; height: auto; } svg text { fill: var(--faint); font-size: 11px; }
-.source { fill: var(--bar); } .target { fill: var(--bar2); }
-.piece { background: var(--tint); border: 1px solid var(--line); border-radius: 3px;
-  padding: 0 .2em; margin: 0 1px; white-space: pre; display: inline-block; }
-pre { background: var(--tint); padding: 1rem; overflow-x: auto; }
-"""
 
 
 @dataclass(frozen=True)
@@ -107,30 +87,8 @@ def write_report(
         _samples(summary, sides),
         f"<h2>Configuration</h2><pre>{escape(to_yaml(corpus) + to_yaml(tokenizer))}</pre>",
     ]
-    title = escape(f"{corpus.name}, {corpus.direction}")
     with atomic_writer(path) as out:
-        out.write(
-            f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
-            '<meta name="viewport" content="width=device-width">'
-            f"<style>{_STYLE}</style></head><body>\n"
-        )
-        out.write("\n".join(sections))
-        out.write("\n</body></html>\n")
-
-
-def _table(header: Sequence[str], rows: Iterable[Sequence[str | int | float]]) -> str:
-    """A table; numbers stand to the right, and all text is escaped."""
-    lines = ["<table><tr>", *(f"<th>{escape(name)}</th>" for name in header), "</tr>"]
-    for row in rows:
-        lines.append("<tr>" + "".join(map(_cell, row)) + "</tr>")
-    return "".join([*lines, "</table>"])
-
-
-def _cell(value: str | int | float) -> str:
-    if isinstance(value, str):
-        return f"<td>{escape(value)}</td>"
-    text = f"{value:,}" if isinstance(value, int) else f"{value:,.2f}"
-    return f'<td class="number">{text}</td>'
+        out.write(page(f"{corpus.name}, {corpus.direction}", sections))
 
 
 def _overview(corpus: CorpusConfig, summary: CleaningSummary) -> str:
@@ -141,7 +99,7 @@ def _overview(corpus: CorpusConfig, summary: CleaningSummary) -> str:
         + (f"<p>{escape(note)}</p>" if note else "")
         + f"<p>Of {summary.num_read:,} training pairs, {summary.num_kept:,} ({share:.2%}) were"
         " kept. Validation and test text is normalised and never dropped.</p>"
-        + _table(
+        + table(
             ["split", "pairs"],
             [
                 (f"{split} (kept)" if split == TRAIN else split, count)
@@ -156,20 +114,20 @@ def _dropped(summary: CleaningSummary, languages: tuple[str, str]) -> str:
         (rule, _RULES[rule], count, f"{count / summary.num_read:.2%}")
         for rule, count in summary.dropped.items()
     ]
-    parts = ["<h2>Dropped</h2>", _table(["rule", "meaning", "pairs", "share"], rows)]
+    parts = ["<h2>Dropped</h2>", table(["rule", "meaning", "pairs", "share"], rows)]
     for rule, examples in summary.examples.items():
         if examples:
-            table = _example_table(examples, languages)
+            shown = _example_table(examples, languages)
             parts.append(
                 f"<details><summary>{escape(rule)}: {len(examples)} of"
-                f" {summary.dropped[rule]:,}</summary>{table}</details>"
+                f" {summary.dropped[rule]:,}</summary>{shown}</details>"
             )
     return "".join(parts)
 
 
 def _example_table(examples: Sequence[Example], languages: tuple[str, str]) -> str:
     rows = [(example.source, example.target, example.detail) for example in examples]
-    return _table([*languages, "why"], rows)
+    return table([*languages, "why"], rows)
 
 
 def _leakage(leakage: Mapping[str, Mapping[str, Any]]) -> str:
@@ -180,7 +138,7 @@ def _leakage(leakage: Mapping[str, Mapping[str, Any]]) -> str:
     header = ["split", "sentences", "pairs", "source", "source, nearly", "target", "target, nearly"]
     return (
         "<h2>Test sentences in the training text</h2>"
-        + _table(header, rows)
+        + table(header, rows)
         + "<p>Pairs and sentences that are training text, character by character; and, nearly,"
         " sentences most of whose runs of eight words, lower-cased and without digits and"
         " punctuation, stand in it. Scores on sentences learnt by heart say little.</p>"
@@ -195,7 +153,7 @@ def _lengths(summary: CleaningSummary, sides: Sequence[_Side]) -> str:
         "<h2>Lengths</h2>"
         + _histogram("Words a sentence", words, names)
         + _histogram("Tokens a sentence", tokens, names)
-        + _table(
+        + table(
             ["language", "words", "tokens", "mean words", "mean tokens", "99 % within", "longest"],
             [
                 (
@@ -271,12 +229,12 @@ def _vocabulary(config: TokenizerConfig, summary: CleaningSummary, sides: Sequen
     kind = "one vocabulary for both languages" if config.joint else "one vocabulary each"
     parts = [
         f"<h2>Vocabulary</h2><p>{config.algorithm.value}, {kind}</p>",
-        _table([*header, "byte tokens", "unknown tokens"], rows),
+        table([*header, "byte tokens", "unknown tokens"], rows),
     ]
     for side in sides:
         common = side.figures.id_counts.argsort(kind="stable")[::-1][:_NUM_PIECES].tolist()
-        pieces = _show_pieces(side.tokenizer.pieces(common))
-        parts.append(f"<p>Most frequent in {escape(side.language)}: {pieces}</p>")
+        boxes = show_pieces(side.tokenizer.pieces(common))
+        parts.append(f"<p>Most frequent in {escape(side.language)}: {boxes}</p>")
     return "".join(parts)
 
 
@@ -290,16 +248,12 @@ def _num_byte_tokens(side: _Side) -> int:
     )
 
 
-def _show_pieces(pieces: Iterable[str]) -> str:
-    return "".join(f'<span class="piece">{escape(piece)}</span>' for piece in pieces)
-
-
 def _samples(summary: CleaningSummary, sides: Sequence[_Side]) -> str:
     rows = [(example.source, example.target) for example in summary.samples]
-    parts = ["<h2>Samples</h2>", _table([side.language for side in sides], rows)]
+    parts = ["<h2>Samples</h2>", table([side.language for side in sides], rows)]
     parts.append("<p>The first of them as the model sees them:</p>")
     for example in summary.samples[:_NUM_SEGMENTED]:
         for side, text in zip(sides, (example.source, example.target), strict=True):
             pieces = side.tokenizer.pieces(side.tokenizer.encode([text])[0])
-            parts.append(f"<p>{_show_pieces(pieces)}</p>")
+            parts.append(f"<p>{show_pieces(pieces)}</p>")
     return "".join(parts)

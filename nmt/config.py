@@ -664,19 +664,30 @@ def load_config(kind: type[Any], path: Path) -> Any:
 
 def differing_keys(first: Any, second: Any) -> list[str]:
     """Dotted keys whose values differ between two configurations, each with both values."""
-    flat_first, flat_second = _flatten(to_plain(first)), _flatten(to_plain(second))
     return [
-        f"{key}: {flat_first.get(key, 'absent')} != {flat_second.get(key, 'absent')}"
-        for key in sorted(flat_first.keys() | flat_second.keys())
-        if flat_first.get(key, "absent") != flat_second.get(key, "absent")
+        f"{key}: {one} != {other}"
+        for key, (one, other) in differing_values(to_plain(first), to_plain(second)).items()
     ]
 
 
-def _flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+def differing_values(
+    first: Mapping[str, Any], second: Mapping[str, Any]
+) -> dict[str, tuple[Any, Any]]:
+    """Dotted keys of two nested mappings whose values differ, each with both; or "absent"."""
+    flat_first, flat_second = flattened(first), flattened(second)
+    pairs = {
+        key: (flat_first.get(key, "absent"), flat_second.get(key, "absent"))
+        for key in sorted(flat_first.keys() | flat_second.keys())
+    }
+    return {key: (one, other) for key, (one, other) in pairs.items() if one != other}
+
+
+def flattened(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested mappings as one, with dotted keys."""
     flat: dict[str, Any] = {}
     for key, value in values.items():
         if isinstance(value, Mapping):
-            flat.update(_flatten(value, f"{prefix}{key}."))
+            flat.update(flattened(value, f"{prefix}{key}."))
         else:
             flat[prefix + key] = value
     return flat

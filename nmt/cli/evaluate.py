@@ -38,6 +38,7 @@ from nmt.evaluation.evaluate import (
 from nmt.evaluation.systems import (
     Baseline,
     System,
+    corpus_folder,
     corpus_name,
     find_baseline,
     open_system,
@@ -238,10 +239,7 @@ def _corpus_folder(arguments: Arguments, system: System) -> Path | None:
     if arguments.corpus:
         return Path(arguments.corpus)
     # A run's model folder lies in its run, which knows its corpus; a copy elsewhere does not.
-    if system.run is None:
-        return None
-    folder = outputs_of(system.run) / "corpora" / corpus_name(system.run)
-    return folder if folder.is_dir() else None
+    return None if system.run is None else corpus_folder(system.run)
 
 
 if __name__ == "__main__":

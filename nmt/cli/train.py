@@ -151,7 +151,8 @@ def _show(config: Config, evaluations: Sequence[Evaluation]) -> None:
     if config.corpus.source is CorpusSource.phrasebook:
         console.print("The phrasebook is generated: its BLEU compares with nothing.")
     folder = config.run_folder
-    names = ("model", "evaluation", "checkpoints", "metrics.jsonl", "train.log", "config.yaml")
+    names = ["model", "report.html", "evaluation", "checkpoints"]
+    names += ["metrics.jsonl", "train.log", "config.yaml"]
     name_files([folder / name for name in names if (folder / name).exists()])
 
 

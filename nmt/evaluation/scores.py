@@ -73,6 +73,12 @@ def bleu_score(hypotheses: Sequence[str], *references: Sequence[str]) -> Score:
     return Score(score, str(metric.get_signature()))
 
 
+def bleu_with_interval(hypotheses: Sequence[str], *references: Sequence[str]) -> Score:
+    """BLEU (13a) alone, with its interval."""
+    check_aligned(hypotheses, *references)
+    return _with_interval(metrics()["bleu"], hypotheses, references)[1]
+
+
 def all_scores(hypotheses: Sequence[str], *references: Sequence[str], language: str) -> Scores:
     """Every score with its interval.
 

@@ -134,6 +134,16 @@ def corpus_name(run: Path) -> str:
     return str(values["corpus"])
 
 
+def corpus_folder(run: Path) -> Path | None:
+    """The prepared corpus that a run was trained on; None where it is gone.
+
+    Raises:
+        UserError: the run does not say.
+    """
+    folder = outputs_of(run) / "corpora" / corpus_name(run)
+    return folder if folder.is_dir() else None
+
+
 def outputs_of(run: Path) -> Path:
     """The folder of all outputs that a run lies in."""
     run = run.resolve()

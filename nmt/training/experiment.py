@@ -19,6 +19,7 @@ from nmt.data.corpus import PreparedCorpus
 from nmt.decoding.translator import Translator
 from nmt.errors import UserError
 from nmt.evaluation.evaluate import Evaluation, evaluate_run
+from nmt.evaluation.report import write_report
 from nmt.files import read_json, write_json
 from nmt.model.cost import training_flops
 from nmt.trained_model import CONFIG_FILE, load_weights, save_trained_model
@@ -168,15 +169,15 @@ def _finish(config: Config, corpus: PreparedCorpus, trainer: Trainer) -> list[Ev
         },
     }
     save_trained_model(trainer.model, config.run_folder / "model", scores)
-    write_json(
-        config.run_folder / RESULT_FILE,
-        {
-            **scores,
-            "updates": progress.update,
-            "target_tokens": progress.target_tokens,
-            "training_seconds": progress.seconds,
-        },
-    )
+    complete = {
+        **scores,
+        "updates": progress.update,
+        "target_tokens": progress.target_tokens,
+        "training_seconds": progress.seconds,
+    }
+    outputs = Path(config.run.outputs)
+    write_report(config.run_folder, complete, trainer.model, corpus, outputs)
+    write_json(config.run_folder / RESULT_FILE, complete)
     return evaluations
 
 

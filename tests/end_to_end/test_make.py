@@ -69,7 +69,7 @@ def test_training_ends_with_the_test_bleu(
     scores = json.loads((outputs / "runs/e2e/evaluation/test/scores.json").read_text())
     bleu = scores["bleu"]
     assert last == f"test BLEU {bleu['score']:.2f}  {bleu['signature']}"
-    for name in ("model", "metrics.jsonl", "config.yaml"):
+    for name in ("model", "report.html", "metrics.jsonl", "config.yaml"):
         assert f"runs/e2e/{name}" in ended.stderr
         assert (outputs / "runs/e2e" / name).exists()
 
@@ -105,3 +105,20 @@ def test_a_complete_run_is_left_alone_and_another_configuration_is_refused(
     assert other.returncode == 2
     assert "model.dropout" in other.stderr
     assert weights.stat().st_mtime_ns == before
+
+
+@pytest.mark.slow
+def test_both_reports_are_named(
+    trained: tuple[Path, subprocess.CompletedProcess[str]], folder: Path
+) -> None:
+    outputs, _ = trained
+    report = outputs / "runs/e2e/report.html"
+    before = report.read_bytes()
+    report.unlink()
+    arguments = f"corpus=folder corpus.path={folder} run.outputs={outputs} {SMALL}"
+    ended = make("report", f"MODEL={outputs}/runs/e2e", f"ARGS={arguments}")
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout == ""
+    assert report.read_bytes() == before
+    named = [line for line in ended.stderr.splitlines() if line.endswith("report.html")]
+    assert [Path(line.strip()).parts[-3] for line in named] == ["corpora", "runs"]

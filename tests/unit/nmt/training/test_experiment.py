@@ -84,13 +84,13 @@ def test_only_what_is_named_is_taken(config: Config, corpus: Path) -> None:
 @pytest.mark.parametrize(
     "key", ["training.seed", "batching.target_tokens_per_update", "model.width", "optimizer.name"]
 )
-def test_what_fixes_data_and_shapes_cannot_be_taken(
-    config: Config, corpus: Path, key: str
-) -> None:
+def test_what_fixes_data_and_shapes_cannot_be_taken(config: Config, corpus: Path, key: str) -> None:
     with pytest.raises(UserError, match=f"run.accept_changes={key}: a run cannot go on with"):
         open_run(accepting(config, f"training.patience,{key}"), corpus)
 
 
 def test_another_corpus_is_refused(config: Config, corpus: Path) -> None:
-    with pytest.raises(UserError, match="was trained on digits-0123456789ab, but the corpus is now"):
+    with pytest.raises(
+        UserError, match="was trained on digits-0123456789ab, but the corpus is now"
+    ):
         open_run(config, corpus.with_name("digits-ba9876543210"))
