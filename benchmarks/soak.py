@@ -308,6 +308,7 @@ class Soak:
             row.runs += 1
             row.lost_updates += run.lost_updates
             row.different += different
+            row.bad_exits += run.losses
         shutil.rmtree(run.config.run.outputs if run.is_apart else run.folder)
         strikes = sum(row.strikes for row in self._rows.values())
         verdict = "identical" if not different else f"DIFFERENT: {different[:4]}"

@@ -39,6 +39,7 @@ class Run:
         is_apart: whether its corpus is its own.
         strikes: so far.
         lost_updates: that a start went back behind the newest checkpoint it found.
+        losses: where, and what was said.
     """
 
     def __init__(self, config: Config, is_apart: bool, install: Install | None) -> None:
@@ -46,6 +47,7 @@ class Run:
         self._install = install
         self.is_apart = is_apart
         self.strikes = self.lost_updates = 0
+        self.losses: list[str] = []
         self._newest = 0
 
     @property
@@ -64,8 +66,9 @@ class Run:
 
     def met(self, child: "Child") -> None:
         """Count what was lost at a child's start."""
-        if child.resumed_at is not None:
-            self.lost_updates += max(0, self._newest - child.resumed_at)
+        if child.resumed_at is not None and child.resumed_at < self._newest:
+            self.lost_updates += self._newest - child.resumed_at
+            self.losses.append(f"{child.resumed_at}, not {self._newest}: {child.log()[-1000:]}")
         store = CheckpointStore(self.folder / "checkpoints", 1, 1)
         self._newest = max(store.updates(), default=0)
 
