@@ -203,8 +203,9 @@ def _histogram(caption: str, sides: Sequence[Mapping[int, int]], names: Sequence
         if place % 4 == 0:
             shapes.append(f'<text x="{place * step + 2:.1f}" y="175">{place * width}</text>')
     return (
-        f'<figure><svg viewBox="0 0 800 180" role="img" aria-label="{escape(caption)}">'
-        f"{''.join(shapes)}</svg><figcaption>{escape(caption)}: {escape(names[0])} (blue),"
+        '<figure><div class="scroll"><svg class="broad" viewBox="0 0 800 180" role="img"'
+        f' aria-label="{escape(caption)}">{"".join(shapes)}</svg></div>'
+        f"<figcaption>{escape(caption)}: {escape(names[0])} (blue),"
         f" {escape(names[1])} (orange)</figcaption></figure>"
     )
 

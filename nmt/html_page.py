@@ -31,7 +31,7 @@ td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; wh
   min-width: 0; }
 summary { cursor: pointer; padding: .2rem 0; } figure { margin: 1rem 0; }
 svg { width: 100%; height: auto; } svg text { fill: var(--faint); font-size: 11px; }
-.source { fill: var(--bar); } .target { fill: var(--bar2); }
+svg.broad { min-width: 40rem; } .source { fill: var(--bar); } .target { fill: var(--bar2); }
 .piece { background: var(--tint); border: 1px solid var(--line); border-radius: 3px;
   padding: 0 .2em; margin: 0 1px; white-space: pre; display: inline-block; }
 pre { background: var(--tint); padding: 1rem; overflow-x: auto; }

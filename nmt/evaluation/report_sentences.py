@@ -185,10 +185,11 @@ def _oddities(shown: _Shown) -> str:
     for number, one in enumerate(ours):
         share = Figure(f"{len(one.places) / max(1, len(test_set.sources)):.1%}")
         before: list[Cell] = [len(theirs[number].places)] if theirs else []
-        row: list[Cell] = [one.name, len(one.places), share, *before]
-        rows.append([*row, one.in_references, one.meaning])
+        rows.append([one.name, len(one.places), share, *before, one.in_references])
     header = ["kind", "translations", "share", *([f"in {shown.baseline}"] if theirs else [])]
-    parts = ["<h3>Odd translations</h3>", table([*header, "references", "what counts"], rows)]
+    meanings = "".join(f"<li><b>{one.name}</b>: {text(one.meaning)}</li>" for one in ours)
+    parts = ["<h3>Odd translations</h3>", table([*header, "in the references"], rows)]
+    parts.append(f'<ul class="faint">{meanings}</ul>')
     for one in ours:
         some = one.places[:_NUM_EXAMPLES]
         if some:

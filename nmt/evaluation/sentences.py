@@ -25,13 +25,14 @@ class Oddity:
         name: in one word.
         meaning: what counts as one.
         places: numbers of the sentences, from 0.
-        in_references: how many of the first references are so, too: such a one may be right.
+        in_references: how many of the first references are so, too: such a one may be right. None
+            where it is the references that tell.
     """
 
     name: str
     meaning: str
     places: list[int]
-    in_references: int
+    in_references: int | None
 
 
 @dataclass(frozen=True)
@@ -146,10 +147,10 @@ def oddities(
         Oddity(
             "truncated",
             f"the reference ends in a mark such as {' '.join(SENTENCE_ENDS[:4])} and the"
-            " translation in none, as where search met its limit of length; empty ones are not"
-            " counted",
+            " translation in none, as where search met its limit of length; quotes and brackets"
+            " behind the mark do not matter, and empty translations are not counted",
             places([is_truncated(ours, reference) for _, reference, ours in rows]),
-            0,
+            None,
         ),
     ]
 

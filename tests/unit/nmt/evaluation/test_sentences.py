@@ -104,7 +104,7 @@ def test_oddities_are_counted_in_translations_and_references() -> None:
         "copied": 1,
         "empty": 0,
         "repeated": 0,
-        "truncated": 0,
+        "truncated": None,
     }
 
 
