@@ -290,6 +290,8 @@ class Soak:
         if trouble != "no number":
             run.attempt().end()
             self._compare(run, [name])
+        else:
+            shutil.rmtree(run.folder)
 
     def _finish(self, run: Run, names: list[str]) -> None:
         """Continue a run to its end, and compare it with the one that was left alone."""

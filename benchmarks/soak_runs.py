@@ -4,7 +4,6 @@ import json
 import mmap
 import os
 import signal
-import struct
 import sys
 import tempfile
 import time
@@ -82,7 +81,7 @@ class Child:
 
     def __init__(self, run: Run, install: list[Install]) -> None:
         self._run = run
-        self._shared = mmap.mmap(-1, 16)
+        self._shared = memoryview(mmap.mmap(-1, 16)).cast("i")
         self._note(phase="start", resumed_at=-1)
         self._log = tempfile.NamedTemporaryFile(suffix=".log")  # noqa: SIM115 - until we are gone
         self.status: int | None = None
@@ -94,12 +93,12 @@ class Child:
     @property
     def phase(self) -> str:
         """Which of PHASES it is or was in."""
-        return PHASES[struct.unpack_from("iii", self._shared)[0]]
+        return PHASES[self._shared[0]]
 
     @property
     def resumed_at(self) -> int | None:
         """The update that it began with; None when it did not come so far."""
-        update = int(struct.unpack_from("iii", self._shared)[1])
+        update = self._shared[1]
         return update if update >= 0 else None
 
     def wait(self, seconds: float = 300.0) -> int | None:
@@ -136,17 +135,16 @@ class Child:
     @property
     def update(self) -> int:
         """The last update that it has made."""
-        return int(struct.unpack_from("iii", self._shared)[2])
+        return self._shared[2]
 
     def _note(self, phase: str = "", resumed_at: int | None = None, update: int = 0) -> None:
-        """Tell the process that watches us."""
-        values = list(struct.unpack_from("iii", self._shared))
+        """Tell the process that watches us. Several of ours do: each value is written by itself."""
         if phase:
-            values[0] = PHASES.index(phase)
+            self._shared[0] = PHASES.index(phase)
         if resumed_at is not None:
-            values[1] = resumed_at
-        values[2] = max(values[2], update)
-        struct.pack_into("iii", self._shared, 0, *values)
+            self._shared[1] = resumed_at
+        if update:
+            self._shared[2] = update
 
     def _run_training(self) -> None:
         train(self._run.config)
