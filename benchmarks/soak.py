@@ -34,7 +34,7 @@ from rich.table import Table
 
 from benchmarks.soak_points import PHASES, POINTS, Point
 from benchmarks.soak_ranks import TROUBLES, fork_workers, make_trouble
-from benchmarks.soak_runs import OFTEN, Install, Run, contents, same
+from benchmarks.soak_runs import OFTEN, Install, Run, contents, difference
 from nmt.cli.common import parse_arguments, run_command
 from nmt.config import (
     BatchingConfig,
@@ -85,7 +85,11 @@ def main() -> None:
     """Run the soak; leaves with 1 when anything was lost or differs."""
     arguments = parse_arguments(Arguments, str(__doc__))
     started = time.monotonic()
-    print(f"seed {arguments.seed}, {arguments.kills} kills", file=sys.stderr)
+    # In the background a shell lets us ignore it, and so would the trainings that are sent it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    asked = {name: getattr(arguments, name) for name in ("kills", "signals", "troubles")}
+    asked = {name: number for name, number in asked.items() if number}
+    print(f"seed {arguments.seed}, {asked}", file=sys.stderr)
     rows: dict[str, Row] = defaultdict(Row)
     chance = random.Random(arguments.seed)
     with tempfile.TemporaryDirectory() as folder:
@@ -104,7 +108,7 @@ def main() -> None:
             two.trouble_processes(arguments.troubles)
         seconds = time.monotonic() - started
     _print(rows, seconds)
-    path = RESULTS / f"soak-{datetime.now(UTC):%Y-%m-%d}.json"
+    path = RESULTS / f"soak-{'-'.join(asked)}-{datetime.now(UTC):%Y-%m-%d}.json"
     path = Path(arguments.result) if arguments.result else path
     write_json(path, _summary(arguments, rows, seconds))
     print(f"written: {path}", file=sys.stderr)
@@ -303,7 +307,7 @@ class Soak:
         different = [
             key
             for key in sorted(self._expected.keys() | found.keys())
-            if not same(self._expected.get(key), found.get(key))
+            if difference(self._expected.get(key), found.get(key))
         ]
         for name in names:
             row = self._rows[name]

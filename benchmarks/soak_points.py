@@ -131,7 +131,9 @@ def _half_pruned(strike: Strike) -> None:
     def remove(path: Any, ignore_errors: bool = False) -> None:
         path = Path(path)
         if path.is_dir() and path.name.startswith(".update_") and path.name.endswith(".old"):
-            sorted(path.iterdir())[-1].unlink()
+            # Killed here often enough, a run finds it empty.
+            for file in sorted(path.iterdir())[-1:]:
+                file.unlink()
             strike()
         original(path, ignore_errors=ignore_errors)
 

@@ -221,14 +221,21 @@ def timeless(value: Any) -> Any:
     return [timeless(item) for item in value] if isinstance(value, list) else value
 
 
-def same(first: Any, second: Any) -> bool:
-    """Whether two values are equal, tensors in them bit for bit."""
-    if isinstance(first, torch.Tensor) and isinstance(second, torch.Tensor):
-        return first.dtype == second.dtype and torch.equal(first, second)
+def difference(first: Any, second: Any, place: str = "value") -> str:
+    """Where two values first differ, tensors in them bit for bit; empty when they are equal."""
     if type(first) is not type(second):
-        return False
+        return place
+    if isinstance(first, torch.Tensor):
+        is_equal = first.dtype == second.dtype and torch.equal(first, second)
+        return "" if is_equal else place
     if isinstance(first, dict):
-        return first.keys() == second.keys() and all(same(first[k], second[k]) for k in first)
-    if isinstance(first, list):
-        return len(first) == len(second) and all(map(same, first, second))
-    return bool(first == second)
+        if first.keys() != second.keys():
+            return f"{place}: keys {sorted(map(str, first.keys() ^ second.keys()))}"
+        items = [(first[key], second[key], f"{place}.{key}") for key in first]
+    elif isinstance(first, list | tuple):
+        if len(first) != len(second):
+            return f"{place}: {len(first)} and {len(second)} items"
+        items = [(*both, f"{place}.{n}") for n, both in enumerate(zip(first, second, strict=True))]
+    else:
+        return "" if first == second else place
+    return next(filter(None, (difference(*item) for item in items)), "")

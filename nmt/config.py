@@ -443,7 +443,10 @@ class TrainingConfig:
     num_hosts: int = 1
     """Hosts that train together; the same command is given on each."""
     rendezvous: str = ""
-    """`host:port` of one of the hosts, where they meet; needed when num_hosts is above 1."""
+    """`host:port` of one of the hosts, where they meet; needed when num_hosts is above 1. All of
+    them have to reach it under this name or address."""
+    rendezvous_timeout: float = 600.0
+    """Seconds that a host waits for the others there: at the start, and when one was lost."""
     max_restarts: int = 0
     """How often all processes are started again, from the last checkpoint, when one has died."""
     timeout: float = 300.0
@@ -466,8 +469,17 @@ class TrainingConfig:
             )
         _require(self.timeout > 0, f"training.timeout={self.timeout} must be positive")
         _require(
+            self.rendezvous_timeout >= 1,
+            f"training.rendezvous_timeout={self.rendezvous_timeout} must be at least 1",
+        )
+        _require(
             self.num_hosts == 1 or bool(self.rendezvous),
             f"training.num_hosts={self.num_hosts} needs training.rendezvous=HOST:PORT",
+        )
+        host, port = self.meeting_place
+        _require(
+            not self.rendezvous or (bool(host) and 0 < port < 2**16),
+            f"training.rendezvous={self.rendezvous} is not HOST:PORT",
         )
         _require(
             self.average_checkpoints >= 1,
@@ -477,6 +489,14 @@ class TrainingConfig:
             0 <= self.label_smoothing < 1,
             f"training.label_smoothing={self.label_smoothing} is not in [0, 1)",
         )
+
+    @property
+    def meeting_place(self) -> tuple[str, int]:
+        """Host and port of `rendezvous`; of one host alone, itself and any port (0)."""
+        if not self.rendezvous:
+            return "localhost", 0
+        host, _, port = self.rendezvous.rpartition(":")
+        return host.strip("[]"), int(port) if port.isdecimal() else 0
 
 
 @dataclass(frozen=True)

@@ -135,7 +135,7 @@ def atomic_path(path: Path, needed: int | None = None) -> Iterator[Path]:
 
 @contextmanager
 def atomic_writer(path: Path, needed: int | None = None) -> Iterator[IO[str]]:
-    """A text stream (UTF-8, "\n") whose contents appear at `path` all at once, or not at all."""
+    """A text stream (UTF-8, "\\n") whose contents appear at `path` all at once, or not at all."""
     with (
         atomic_path(path, needed) as temporary,
         temporary.open("w", encoding="utf-8", newline="\n") as out,
@@ -188,7 +188,7 @@ def write_texts(texts: Mapping[Path, str]) -> None:
 
 
 def to_lines(lines: Iterable[str]) -> str:
-    """Each line ended by "\n"."""
+    """Each line ended by "\\n"."""
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -198,7 +198,7 @@ def to_json(value: Any) -> str:
 
 
 def write_lines(path: Path, lines: list[str]) -> None:
-    """Write `lines`, each ended by "\n", atomically."""
+    """Write `lines`, each ended by "\\n", atomically."""
     write_texts({path: to_lines(lines)})
 
 

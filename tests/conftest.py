@@ -84,7 +84,11 @@ def two_processes_found(
     run = replace(base, run=replace(base.run, name="two"), training=training)
     open_run(run, digit_corpus)
     distributed.launch(
-        run.training, two_processes.in_one_of_two, configs, run, digit_corpus, folder
+        run.training,
+        "two",
+        two_processes.in_one_of_two,
+        *(configs, run, digit_corpus, folder),
+        give_up=pytest.fail,
     )
     ranks = [torch.load(folder / f"rank{rank}.pt", weights_only=True) for rank in (0, 1)]
     return TwoProcesses(ranks, configs, run)

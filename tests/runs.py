@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 
+from benchmarks.soak_runs import difference, timeless
 from nmt.config import Config
 from nmt.files import read_json
 from nmt.training.experiment import open_run, run_experiment
@@ -28,17 +29,6 @@ def run(config: Config, corpus: Path) -> None:
     run_experiment(config, corpus)
 
 
-def timeless(value: Any) -> Any:
-    """A JSON value without the times in it."""
-    if isinstance(value, dict):
-        return {
-            key: timeless(item)
-            for key, item in value.items()
-            if "second" not in key and "hours" not in key
-        }
-    return [timeless(item) for item in value] if isinstance(value, list) else value
-
-
 def metrics(config: Config) -> list[dict[str, Any]]:
     text = (config.run_folder / "metrics.jsonl").read_text(encoding="utf-8")
     return [timeless(json.loads(line)) for line in text.splitlines()]
@@ -52,20 +42,9 @@ def last_state(config: Config) -> dict[str, Any]:
     return {"optimizer": state, "progress": progress}
 
 
-def assert_same(first: Any, second: Any, place: str = "") -> None:
-    assert type(first) is type(second), place
-    if isinstance(first, torch.Tensor):
-        assert torch.equal(first, second), place
-    elif isinstance(first, dict):
-        assert first.keys() == second.keys(), place
-        for key in first:
-            assert_same(first[key], second[key], f"{place}.{key}")
-    elif isinstance(first, list | tuple):
-        assert len(first) == len(second), place
-        for number, (one, other) in enumerate(zip(first, second, strict=True)):
-            assert_same(one, other, f"{place}.{number}")
-    else:
-        assert first == second, place
+def assert_same(first: Any, second: Any) -> None:
+    """Tensors bit for bit; the message says where the first difference is."""
+    assert difference(first, second) == ""
 
 
 def killed_after(

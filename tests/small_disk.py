@@ -4,10 +4,8 @@ A function runs in a fresh process that has mounts of its own (`unshare`), mount
 leaves no trace. Root does so freely, others in a user namespace where the machine lets them.
 """
 
-import functools
 import os
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,50 +13,20 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+from tests import namespaces
 
-_CALL = """
-import importlib, sys
-module, name, *arguments = sys.argv[1:]
-getattr(importlib.import_module(module), name)(*arguments)
-"""
-
-
-@functools.cache
-def _unshare() -> list[str]:
-    """The command that gives a process mounts of its own; empty where the machine forbids it."""
-    for flags in ("-m", "-Urm"):
-        command = ["unshare", flags]
-        mount = ["mount", "-t", "tmpfs", "tmpfs", tempfile.gettempdir()]
-        try:
-            if not subprocess.run([*command, *mount], capture_output=True, check=False).returncode:
-                return command
-        except OSError:
-            break
-    return []
-
+_MOUNT = f"mount -t tmpfs tmpfs {tempfile.gettempdir()}"
 
 needs_mounts = pytest.mark.skipif(
-    not _unshare(), reason="this machine lets us mount no tmpfs (unshare -m, unshare -Urm)"
+    not namespaces.unshare("m", _MOUNT),
+    reason="this machine lets us mount no tmpfs (unshare -m, unshare -Urm)",
 )
 
 
 def in_a_process(function: Callable[..., None], *arguments: str | Path, mounts: bool) -> str:
     """Call a function of a test module in a fresh process, which must succeed; returns stderr."""
-    ended = subprocess.run(
-        [
-            *(_unshare() if mounts else []),
-            *(sys.executable, "-c", _CALL, function.__module__, function.__name__),
-            *map(str, arguments),
-        ],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
-    )
-    assert ended.returncode == 0, ended.stderr
-    return ended.stderr
+    within = namespaces.unshare("m", _MOUNT) if mounts else []
+    return namespaces.in_a_process(function, *arguments, within=within)
 
 
 @contextmanager

@@ -92,8 +92,7 @@ def raise_at_termination() -> None:
 def run_command(command: Callable[[], None]) -> None:
     """Run a command and leave with its exit status.
 
-    0 when done, 2 with one message when the user can mend it, 130 after Ctrl-C, 143 after SIGTERM;
-    a traceback means a mistake of ours.
+    0 when done, else `exit_status`; a traceback means a mistake of ours.
     """
     raise_at_termination()
     try:
@@ -108,18 +107,30 @@ def run_command(command: Callable[[], None]) -> None:
                 _flush_stdout()
     except UserError as error:
         say_error(str(error))
-        sys.exit(EXIT_MENDABLE)
-    except Interruption as interruption:
+        sys.exit(exit_status(error))
+    except (Interruption, KeyboardInterrupt) as error:
         say_error("interrupted")
-        sys.exit(interruption.exit_status)
-    except KeyboardInterrupt:
-        say_error("interrupted")
-        sys.exit(130)
-    except BrokenPipeError:
+        sys.exit(exit_status(error))
+    except BrokenPipeError as error:
         # Whoever read our output has left, as `head` does; there is nobody to tell.
-        sys.exit(141)
+        sys.exit(exit_status(error))
     finally:
         _give_up_stdout()
+
+
+def exit_status(error: BaseException) -> int:
+    """What a command that ends by this error leaves with.
+
+    2 when the user can mend it, 130 after Ctrl-C, 143 after SIGTERM, 141 when whoever read the
+    output has left; 1 is a mistake of ours.
+    """
+    if isinstance(error, UserError):
+        return EXIT_MENDABLE
+    if isinstance(error, Interruption):
+        return error.exit_status
+    if isinstance(error, KeyboardInterrupt):
+        return 130
+    return 141 if isinstance(error, BrokenPipeError) else 1
 
 
 @contextmanager

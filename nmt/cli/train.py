@@ -8,10 +8,13 @@ import contextlib
 import logging
 import multiprocessing
 import os
+import signal
 import sys
 import traceback
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import NoReturn
 
 from torch.distributed.elastic.multiprocessing.api import SignalException
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
@@ -20,7 +23,9 @@ from data_prep.prepare import prepare
 from nmt.cli.common import (
     EXIT_MENDABLE,
     console,
+    exit_status,
     name_files,
+    named_disk_faults,
     raise_at_termination,
     say_error,
     set_up_logging,
@@ -54,7 +59,8 @@ def train(config: Config) -> float | None:
     lock = exclusive(folder / ".lock", lambda: _refuse_busy(folder))
     with contextlib.nullcontext() if is_shared else lock:
         corpus_folder = prepare(config.corpus, config.tokenizer, config.corpora_folder)
-        experiment.open_run(config, corpus_folder)
+        with _turn(config):
+            experiment.open_run(config, corpus_folder)
         if experiment.is_complete(folder):
             logger.info("%s is complete; choose another run.name to train again", folder)
         else:
@@ -63,7 +69,8 @@ def train(config: Config) -> float | None:
             else:
                 _launch(config, corpus_folder)
             if not config.run.folder:  # the last combination of a sweep is not its best
-                experiment.point_latest(config)
+                with _turn(config):
+                    experiment.point_latest(config)
     result = experiment.read_result(folder)
     if "cost" in result:  # runs of an earlier version have none
         cost = result["cost"]
@@ -85,9 +92,27 @@ def _refuse_busy(folder: Path) -> None:
     raise UserError(f"another process is training in {folder}; wait for it, or choose a run.name")
 
 
+def _turn(config: Config) -> AbstractContextManager[None]:
+    """Hosts that share the folder write one after the other; a host alone holds its lock anyway."""
+    if config.training.num_hosts == 1:
+        return contextlib.nullcontext()
+    folder = config.run_folder
+    return exclusive(
+        folder / ".lock",
+        lambda: logger.info("%s: another process is at work in it; waiting for it", folder),
+    )
+
+
 def _launch(config: Config, corpus_folder: Path) -> None:
     try:
-        distributed.launch(config.training, _worker, config, corpus_folder)
+        distributed.launch(
+            config.training,
+            config.run_folder.name,
+            _worker,
+            config,
+            corpus_folder,
+            give_up=_give_up,
+        )
     except SignalException as stopped:
         for worker in multiprocessing.active_children():
             worker.kill()  # still there only after a second Ctrl-C
@@ -108,6 +133,14 @@ def _launch(config: Config, corpus_folder: Path) -> None:
         raise SystemExit(EXIT_MENDABLE) from None
 
 
+def _give_up(message: str) -> NoReturn:
+    """End at once, from any thread, whatever the others wait for."""
+    for worker in multiprocessing.active_children():
+        worker.kill()
+    say_error(message)
+    os._exit(EXIT_MENDABLE)
+
+
 def _worker(config: Config, corpus_folder: Path) -> None:
     """What each process of a training runs; the first that fails alone says why."""
     set_up_logging(config.run_folder / "train.log" if distributed.is_first() else None)
@@ -116,22 +149,34 @@ def _worker(config: Config, corpus_folder: Path) -> None:
         logger.info("restart %d of %d", restarts, config.training.max_restarts)
     raise_at_termination()
     try:
-        if distributed.is_first():
-            experiment.open_run(config, corpus_folder)
-        _work(config, corpus_folder)
-    except Interruption as interruption:
-        sys.exit(interruption.exit_status)
-    except KeyboardInterrupt:
-        sys.exit(130)
-    except UserError as error:
-        if distributed.first_to_fail():
-            say_error(str(error))
-        sys.exit(EXIT_MENDABLE)
-    except Exception:
-        if distributed.first_to_fail():
-            rank = os.environ.get("RANK", "0")
-            say_error(f"process {rank} has failed:\n{traceback.format_exc()}")
-        sys.exit(1)
+        with named_disk_faults():
+            if distributed.is_first():
+                experiment.open_run(config, corpus_folder)
+            _work(config, corpus_folder)
+    except (Interruption, KeyboardInterrupt) as error:
+        sys.exit(exit_status(error))
+    except Exception as error:
+        if _is_to_say_why():
+            say_error(str(error) if isinstance(error, UserError) else _failure(error))
+        sys.exit(exit_status(error))
+
+
+def _failure(error: Exception) -> str:
+    """What to say of it: a loss in one line, anything else by its traceback."""
+    rank, lost = os.environ.get("RANK", "0"), distributed.how_lost(error)
+    if not lost:
+        return f"process {rank} has failed:\n{traceback.format_exc()}"
+    says = f"process {rank} has lost another one: {lost}"
+    if distributed.num_restarts_left():
+        says += "; once all are back, they go on from the last checkpoint"
+    return says
+
+
+def _is_to_say_why() -> bool:
+    """Whether it is for this process, which has failed, to say why."""
+    # Another process may have failed as well, and the launcher ends all: we are at our end anyway.
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    return distributed.first_to_fail()
 
 
 def _work(config: Config, corpus_folder: Path) -> None:

@@ -98,17 +98,17 @@ class UpdateLoader:
                 )
             epoch, first = epoch + 1, 0
 
-    def micro_batch_tokens(self, position: Position) -> list[int]:
-        """Target tokens, EOS counted, of each micro-batch of one update, over all processes."""
-        parts = self._plan(position.epoch).micro_batches(position.update_in_epoch)
-        return [int(self._corpus.target_lengths[part].sum()) for part in parts]
+    def micro_batches(self, position: Position) -> list[np.ndarray]:
+        """The pairs of each micro-batch of one update, whichever process has it, by number."""
+        return self._plan(position.epoch).micro_batches(position.update_in_epoch)
 
-    def micro_batch_pairs(
-        self, position: Position, number: int
-    ) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Source and target ids of the pairs of one micro-batch, whichever process has it."""
-        parts = self._plan(position.epoch).micro_batches(position.update_in_epoch)
-        return [self._corpus.pair(int(index)) for index in parts[number]]
+    def num_target_tokens(self, pairs: np.ndarray) -> int:
+        """Target tokens of these pairs, EOS counted."""
+        return int(self._corpus.target_lengths[pairs].sum())
+
+    def ids(self, pairs: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Source and target ids of these pairs."""
+        return [self._corpus.pair(int(index)) for index in pairs]
 
     def _plan(self, epoch: int) -> EpochPlan:
         return plan_epoch(

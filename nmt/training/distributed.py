@@ -6,7 +6,9 @@ import itertools
 import logging
 import os
 import platform
+import re
 import signal
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
@@ -14,16 +16,23 @@ from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
+from torch.distributed.elastic.rendezvous import RendezvousError, RendezvousTimeoutError
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 from torch.distributed.rendezvous import rendezvous
 
 from nmt.config import TrainingConfig
 from nmt.errors import UserError
+from nmt.training import network
+
+logger = logging.getLogger(__name__)
 
 Value = TypeVar("Value")
 
 # How often who waits for the first process looks whether it is still reached.
 _LOOK_AGAIN = timedelta(seconds=1)
+
+# How long who fails, or leaves, waits for the others' store, which may be gone with its host.
+_PATIENCE = timedelta(seconds=5)
 
 _SET_PARENT_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of prctl(2)
 
@@ -102,12 +111,34 @@ def first_to_fail() -> bool:
 
     Those that fail because another one is gone ask later, as connections stay open until then.
     """
-    if _store is None:
-        return True
-    try:
-        return bool(_store.add("failures", 1) == 1)
-    except dist.DistError:  # the store has gone with its host: nobody else can tell
-        return True
+    store, places = _store, list[int]()
+
+    def ask() -> None:
+        with contextlib.suppress(dist.DistError):
+            places.append(store.add("failures", 1))
+
+    if store is not None:
+        # Behind a cut network the question has no end of its own.
+        asking = threading.Thread(target=ask, daemon=True)
+        asking.start()
+        asking.join(_PATIENCE.total_seconds())
+    return places in ([], [1])  # without an answer nobody else can tell
+
+
+def how_lost(error: Exception) -> str:
+    """How another process was lost, in one line; empty when an error is about something else."""
+    line = str(error).partition("\n")[0]
+    if not isinstance(error, dist.DistError) and "gloo" not in line:
+        return ""
+    # Without the place in gloo's own source, and its advice.
+    return re.sub(r"\[\S*gloo\S*\]\s*", "", line).partition(". ")[0]
+
+
+def num_restarts_left() -> int:
+    """How often the launcher would start this process again."""
+    names = "TORCHELASTIC_MAX_RESTARTS", "TORCHELASTIC_RESTART_COUNT"
+    most, count = (int(os.environ.get(name, "0")) for name in names)
+    return most - count
 
 
 def launched_by_cluster() -> bool:
@@ -131,6 +162,10 @@ def join(training: TrainingConfig) -> Process:
         backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
         timeout = timedelta(seconds=training.timeout)
         store, rank, world_size = next(iter(rendezvous("env://", timeout=timeout)))
+        if os.environ.get("GROUP_WORLD_SIZE") == "1":
+            # The launcher keeps one store over its restarts; no name is to be met a second time.
+            start = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+            store = dist.PrefixStore(f"start {start}", store)  # type: ignore[attr-defined]
         dist.init_process_group(
             backend, store=store, rank=rank, world_size=world_size, timeout=timeout
         )
@@ -146,38 +181,101 @@ def threads_per_process(num_threads: int, num_processes: int) -> int:
 
 
 def leave() -> None:
-    """Undo `join`."""
+    """Undo `join`. The first process leaves last: the store may be its own."""
     global _store  # noqa: PLW0603
+    if _store is not None:
+        with contextlib.suppress(dist.DistError):  # the others have left in another way
+            if _store.add("left", 1) == dist.get_world_size():
+                _store.set("all left", "")
+            if dist.get_rank() == 0:
+                _store.wait(["all left"], _PATIENCE)
     _store = None
     if dist.is_initialized():
         dist.destroy_process_group()
 
 
-def launch(training: TrainingConfig, work: Callable[..., Any], *arguments: Any) -> None:
+def launch(
+    training: TrainingConfig,
+    name: str,
+    work: Callable[..., Any],
+    *arguments: Any,
+    give_up: Callable[[str], object],
+) -> None:
     """Run `work(*arguments)` in the processes of this machine, by torch elastic.
 
     With `training.num_hosts` above 1 the same command has to be given on each host.
     `work` has to be importable (a function of a module): the processes are fresh.
+
+    Args:
+        name: of the run; only hosts with the same one meet.
+        give_up: is called from another thread, with a message, when the rendezvous has been out
+            of reach for `training.rendezvous_timeout`; it has to end this process.
+
+    Raises:
+        UserError: the hosts did not meet, or have lost each other for good.
     """
-    config = LaunchConfig(
+    host, port = training.meeting_place
+    seconds = training.rendezvous_timeout
+    own = network.own_address(host)
+    # Where we are not the rendezvous's host ourselves, our address is the one that leads there.
+    address = host if own else network.wait_until_reached(host, port, seconds)
+    if training.num_hosts > 1:
+        # One store for all restarts is not found by a host that comes back with a new launcher.
+        os.environ["TORCH_DISABLE_SHARE_RDZV_TCP_STORE"] = "1"
+        logger.info("meeting at %s: %d hosts", training.rendezvous, training.num_hosts)
+    config = _launch_config(training, name, address, bool(own))
+    # Its own account of a failure would come before that of the process that failed.
+    for library in ("torch.distributed.elastic", "torch.multiprocessing"):
+        account = logging.getLogger(library)
+        account.handlers, account.propagate = [logging.NullHandler()], False
+    watch = network.watched(host, port, seconds, give_up)
+    try:
+        with contextlib.nullcontext() if own else watch:
+            interface = network.interface_of(own or address)
+            elastic_launch(config, _begin)(work, os.getpid(), interface, *arguments)
+    except RendezvousTimeoutError:
+        raise UserError(
+            f"training.num_hosts={training.num_hosts} hosts have not met at"
+            f" training.rendezvous={training.rendezvous} within {seconds:g} seconds"
+            " (training.rendezvous_timeout): give the same command on each of them"
+        ) from None
+    except (RendezvousError, dist.DistError):
+        raise UserError(
+            f"the rendezvous at training.rendezvous={training.rendezvous} has ended, or its host"
+            " is lost: give the same command on each host, and the run continues"
+        ) from None
+
+
+def _launch_config(
+    training: TrainingConfig, name: str, address: str, is_meeting_place: bool
+) -> LaunchConfig:
+    """What torch elastic has to know on a host with this address."""
+    seconds = int(training.rendezvous_timeout)
+    _, port = training.meeting_place
+    return LaunchConfig(
         min_nodes=training.num_hosts,
         max_nodes=training.num_hosts,
         nproc_per_node=training.num_processes,
-        run_id="nmt",
+        run_id=name,
         rdzv_backend="c10d",
-        rdzv_endpoint=training.rendezvous or "localhost:0",
+        # Left to itself, torch tells by the host's name who keeps the store, and may be wrong.
+        rdzv_endpoint=f"localhost:{port}" if is_meeting_place else training.rendezvous,
+        rdzv_configs={
+            "join_timeout": seconds,
+            "read_timeout": seconds,
+            **({} if is_meeting_place else {"is_host": False}),
+        },
+        local_addr=address,
         max_restarts=training.max_restarts,
         start_method="spawn",
     )
-    # Its own account of a failure would come before that of the process that failed.
-    for name in logging.root.manager.loggerDict:
-        if name.startswith(("torch.distributed.elastic", "torch.multiprocessing")):
-            logging.getLogger(name).setLevel(logging.CRITICAL)
-    elastic_launch(config, _begin)(work, os.getpid(), *arguments)
 
 
-def _begin(work: Callable[..., Any], launcher: int, *arguments: Any) -> None:
+def _begin(work: Callable[..., Any], launcher: int, interface: str, *arguments: Any) -> None:
     """A worker's first steps: it gets signals from the launcher alone, and dies with it."""
+    if interface:
+        # Gloo would take the address that the host's name stands for, often a loopback one.
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", interface)
     # A terminal's Ctrl-C goes to the launcher's group; the launcher counts key presses.
     os.setpgid(0, 0)
     if platform.system() == "Linux":

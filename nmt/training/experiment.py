@@ -25,6 +25,7 @@ from nmt.model.cost import training_flops
 from nmt.trained_model import CONFIG_FILE, load_weights, save_trained_model
 from nmt.training import distributed
 from nmt.training.environment import environment
+from nmt.training.signals import Interruption
 from nmt.training.trainer import Trainer
 from nmt.training.validation import ValidationResult
 
@@ -128,7 +129,12 @@ def run_experiment(config: Config, corpus_folder: Path) -> list[Evaluation] | No
     process = distributed.join(config.training)
     corpus = PreparedCorpus(corpus_folder)
     trainer = Trainer(config, corpus, process, _run_id(config.run_folder))
-    trainer.run()
+    try:
+        trainer.run()
+    except Interruption:
+        # All have agreed to end; the first one's store answers until the last has heard of it.
+        distributed.leave()
+        raise
     # Not after an error: others may still wait in a collective, which would make us wait for them.
     evaluations = _finish(config, corpus, trainer) if process.is_first else None
     process.wait_for_first()
@@ -188,9 +194,11 @@ def _choose_weights(metric: ValidationMetric, trainer: Trainer) -> tuple[str, Va
     each of them, but not after early stopping: hence the comparison.
     """
     store, transformer = trainer.store, trainer.model.transformer
-    best, last = trainer.progress.best_update, store.whole(store.regular_updates())
+    best, regular = trainer.progress.best_update, store.regular_updates()
+    whole = store.whole(sorted({best, *regular}))
+    last = [update for update in regular if update in whole]
     candidates: dict[str, Sequence[int]] = {}
-    if store.whole([best]):
+    if best in whole:
         candidates[f"checkpoint of update {best:,}"] = [best]
     if len(last) > 1 or (last and not candidates):
         candidates[f"average of the last {len(last)} checkpoints"] = last

@@ -56,9 +56,10 @@ class RefusalLog:
             UserError: too many in a row.
         """
         for item in refused:
-            number = self._worst_micro_batch(item)
+            parts = self._loader.micro_batches(item.position)
+            number = self._worst_micro_batch(item, parts)
             if self._process.is_first:
-                self._write(item, number)
+                self._write(item, number, parts[number])
         if self._max_in_a_row and counts.refused_in_a_row >= self._max_in_a_row:
             last = refused[-1]
             raise UserError(
@@ -71,13 +72,13 @@ class RefusalLog:
                 " training.max_gradient_spike where the norms look sound"
             )
 
-    def _worst_micro_batch(self, item: Refused) -> int:
+    def _worst_micro_batch(self, item: Refused, parts: list[np.ndarray]) -> int:
         """The number of the micro-batch with no finite loss, else of the highest loss a token."""
-        tokens = self._loader.micro_batch_tokens(item.position)
+        tokens = self._loader.num_target_tokens
         rank, world_size = self._process.rank, self._process.world_size
         own = [
-            (math.inf if not math.isfinite(loss) else loss / tokens[number], -number)
-            for number, loss in zip(range(rank, len(tokens), world_size), item.losses, strict=True)
+            (math.inf if not math.isfinite(loss) else loss / tokens(parts[number]), -number)
+            for number, loss in zip(range(rank, len(parts), world_size), item.losses, strict=True)
         ]
         worst = max(own, default=(-math.inf, 0))
         return -max(self._process.from_all(worst))[1]
@@ -89,10 +90,10 @@ class RefusalLog:
             for tokenizer, side in zip(self._tokenizers, sides, strict=True)
         ]
 
-    def _write(self, item: Refused, number: int) -> None:
+    def _write(self, item: Refused, number: int, part: np.ndarray) -> None:
         is_finite = math.isfinite(item.norm)
         reason = "a spike" if is_finite else "no finite number"
-        pairs = self._loader.micro_batch_pairs(item.position, number)
+        pairs = self._loader.ids(part)
         record = {
             "update": item.update,
             "epoch": item.position.epoch,

@@ -15,8 +15,8 @@ import pytest
 
 from nmt.disk_fault import DiskFault
 from nmt.files import write_lines
+from tests.namespaces import ROOT
 from tests.small_disk import (
-    ROOT,
     fill,
     in_a_process,
     needs_mounts,

@@ -43,15 +43,6 @@ def run_until(
             run(config, corpus)
 
 
-@pytest.fixture(scope="module")
-def straight(tmp_path_factory: pytest.TempPathFactory, digit_corpus: Path) -> Config:
-    """Ten updates without an end, over more than one epoch."""
-    config = resumed_config(tmp_path_factory.mktemp("straight"))
-    run(config, digit_corpus)
-    assert {record.get("epoch") for record in metrics(config)} >= {0, 1}
-    return config
-
-
 @pytest.mark.parametrize(
     ("end", "ends_after"),
     [("signal", [5]), ("signal", [3]), ("kill", [5]), ("kill", [7]), ("signal", [2, 4, 6, 9])],

@@ -37,14 +37,6 @@ from tests.support import made_up_sentences, tiny_config
 ALONE = Process(0, 1, torch.device("cpu"))
 
 
-@pytest.fixture(scope="module")
-def straight(tmp_path_factory: pytest.TempPathFactory, digit_corpus: Path) -> Config:
-    """Ten updates without an end."""
-    config = resumed_config(tmp_path_factory.mktemp("straight"))
-    run(config, digit_corpus)
-    return config
-
-
 def assert_same_run(config: Config, straight: Config) -> None:
     assert metrics(config) == metrics(straight)
     assert_same(last_state(config), last_state(straight))

@@ -1,4 +1,6 @@
 import os
+import threading
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -46,6 +48,43 @@ def test_the_environment_names_the_process(monkeypatch: pytest.MonkeyPatch) -> N
     assert distributed.launched_by_cluster()
     assert not distributed.is_first()
     assert not Process(3, 4, torch.device("cpu")).is_first
+
+
+class Store:
+    """Has counted so many failures; behind a cut network it never says so."""
+
+    def __init__(self, num_failures: int, is_reached: bool = True) -> None:
+        self.num_failures = num_failures
+        self.is_reached = is_reached
+
+    def add(self, name: str, count: int) -> int:
+        assert name == "failures"
+        if not self.is_reached:
+            threading.Event().wait()
+        return self.num_failures + count
+
+
+@pytest.mark.parametrize(
+    ("store", "expected"),
+    [(None, True), (Store(0), True), (Store(1), False), (Store(1, is_reached=False), True)],
+    ids=["alone", "first", "second", "cut off"],
+)
+def test_who_fails_first_is_told_by_the_store(
+    store: Store | None, expected: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(distributed, "_store", store)
+    monkeypatch.setattr(distributed, "_PATIENCE", timedelta(seconds=0.1))
+    assert distributed.first_to_fail() is expected
+
+
+def test_a_loss_is_told_in_one_line() -> None:
+    gloo = "[/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection closed by peer"
+    advice = " [10.77.0.2]:30859. This is typically caused by a crash."
+    told = "Connection closed by peer [10.77.0.2]:30859"
+    assert distributed.how_lost(RuntimeError(gloo + advice)) == told
+    assert distributed.how_lost(torch.distributed.DistNetworkError("gone\nframe #0")) == "gone"
+    assert distributed.how_lost(RuntimeError("shapes differ")) == ""
+    assert distributed.how_lost(ValueError()) == ""
 
 
 @pytest.mark.slow

@@ -1,0 +1,15 @@
+from pathlib import Path
+
+import pytest
+
+from nmt.config import Config
+from tests.runs import metrics, resumed_config, run
+
+
+@pytest.fixture(scope="session")
+def straight(tmp_path_factory: pytest.TempPathFactory, digit_corpus: Path) -> Config:
+    """A run of ten updates without an end, over more than one epoch."""
+    config = resumed_config(tmp_path_factory.mktemp("straight"))
+    run(config, digit_corpus)
+    assert {record.get("epoch") for record in metrics(config)} >= {0, 1}
+    return config

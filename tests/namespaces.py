@@ -1,0 +1,121 @@
+"""Fresh processes that have mounts or a network of their own, and leave no trace in the machine's.
+
+Root makes them freely, others in a user namespace where the machine lets them.
+"""
+
+import ctypes
+import functools
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+
+_NEW_NETWORK = 0x40000000  # CLONE_NEWNET of unshare(2)
+_NOBODY = "02:00:00:00:00:99"  # the address of no network card here
+_libc = ctypes.CDLL(None, use_errno=True)
+
+_CALL = """
+import importlib, sys
+module, name, *arguments = sys.argv[1:]
+getattr(importlib.import_module(module), name)(*arguments)
+"""
+
+
+@functools.cache
+def unshare(kind: str, probe: str) -> list[str]:
+    """The command that gives a process its own mounts (`m`) or network (`n`).
+
+    Empty where the machine forbids it, or forbids there what the command `probe` does.
+    """
+    for flags in (f"-{kind}", f"-Ur{kind}"):
+        command = ["unshare", flags]
+        try:
+            if not subprocess.run(
+                [*command, *probe.split()], capture_output=True, check=False
+            ).returncode:
+                return command
+        except OSError:
+            break
+    return []
+
+
+def in_a_process(
+    function: Callable[..., None], *arguments: str | Path, within: Sequence[str] = ()
+) -> str:
+    """Call a function of a test module in a fresh process, which must succeed; returns stderr.
+
+    `within` is what `unshare` has returned.
+    """
+    ended = subprocess.run(
+        [
+            *within,
+            *(sys.executable, "-c", _CALL, function.__module__, function.__name__),
+            *map(str, arguments),
+        ],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
+    )
+    assert ended.returncode == 0, ended.stderr
+    return ended.stderr
+
+
+def system(name: str, *arguments: int) -> None:
+    """Call the system where Python 3.11 has no function for it."""
+    if getattr(_libc, name)(*arguments):
+        number = ctypes.get_errno()
+        raise OSError(number, f"{name}: {os.strerror(number)}")
+
+
+class Host:
+    """A machine with a network of its own; it vanishes with the process that has made it."""
+
+    def __init__(self, number: int) -> None:
+        self.address = f"10.77.0.{number}"
+        home = os.open("/proc/self/ns/net", os.O_RDONLY)
+        system("unshare", _NEW_NETWORK)
+        self._network = os.open("/proc/self/ns/net", os.O_RDONLY)
+        system("setns", home, _NEW_NETWORK)
+        os.close(home)
+        self._ip("link set lo up")
+
+    def cable_to(self, other: "Host") -> None:
+        """Lay a cable to another host of this process."""
+        place = f"/proc/{os.getpid()}/fd/{other._network}"
+        self._ip(f"link add cable type veth peer name cable netns {place}")
+        for host in (self, other):
+            host._ip(f"address add {host.address}/24 dev cable")
+            host.set_cable("up")
+
+    def set_cable(self, state: str) -> None:
+        """Plug the cable in (`up`) or pull it out (`down`), which both hosts see."""
+        self._ip(f"link set cable {state}")
+
+    def lose_packets_to(self, other: "Host") -> None:
+        """Send them to nobody, as when a switch between the hosts fails; nobody is told."""
+        self._ip(f"neighbour replace {other.address} lladdr {_NOBODY} nud permanent dev cable")
+
+    def find(self, other: "Host") -> None:
+        """Send them to the other host again."""
+        self._ip(f"neighbour del {other.address} dev cable")
+
+    @contextmanager
+    def inside(self) -> Iterator[None]:
+        """What this process forks in the block is on this host."""
+        home = os.open("/proc/self/ns/net", os.O_RDONLY)
+        system("setns", self._network, _NEW_NETWORK)
+        try:
+            yield
+        finally:
+            system("setns", home, _NEW_NETWORK)
+            os.close(home)
+
+    def _ip(self, arguments: str) -> None:
+        with self.inside():
+            subprocess.run(["ip", *arguments.split()], check=True)
