@@ -4,7 +4,9 @@
 
 Both train on the same batches with the same dropout rates and places, loss, clipping and Adam. Each
 lives in a process of its own; they take turns, so that both meet the same noise of the machine, and
-what counts is the ratio within a round. Without text, sentences of like lengths are made up.
+what counts is the ratio within a round. A third one computes nothing but the matrix products of the
+same updates, into memory that it has already: what it reaches is the ceiling of any trainer.
+Without text, sentences of like lengths are made up.
 """
 
 import multiprocessing as mp
@@ -49,6 +51,7 @@ from nmt.training.trainer import Trainer
 
 RESULTS = Path(__file__).parent / "results"
 _VOCABULARY_SIZE = 8000
+_CEILING = "matrix products alone"
 
 
 @dataclass(frozen=True)
@@ -71,7 +74,7 @@ def main() -> None:
         )
         contenders = {
             name: _Contender(work, config, corpus, arguments.threads)
-            for name, work in (("ours", _ours), ("nn.Transformer", _plain))
+            for name, work in (("ours", _ours), ("nn.Transformer", _plain), (_CEILING, _products))
         }
         for contender in contenders.values():
             contender.run(3)  # warm-up: allocator, thread pool, first touches
@@ -152,6 +155,45 @@ def _plain(trainer: Trainer) -> Step:
     return step
 
 
+def _products(trainer: Trainer) -> Step:
+    """The products of all projections, forward and backward; those of attention are few."""
+    config = trainer.config.model
+    width, inner = config.width, config.feed_forward_width
+    memory: dict[tuple[int, int], torch.Tensor] = {}
+
+    def matrix(place: int, rows: int, columns: int) -> torch.Tensor:
+        # Larger ones replace smaller ones; a slice of the rows serves all lengths.
+        held = memory.get((place, columns))
+        if held is None or len(held) < rows:
+            held = memory[place, columns] = torch.rand(rows, columns)
+        return held[:rows]
+
+    def project(rows: int, inputs: int, outputs: int) -> None:
+        values, weight = matrix(0, rows, inputs), matrix(1, inputs, outputs)
+        result = torch.mm(values, weight, out=matrix(2, rows, outputs))
+        torch.mm(result, weight.t(), out=matrix(3, rows, inputs))
+        torch.mm(values.t(), result, out=matrix(4, inputs, outputs))
+
+    def step(work: UpdateWork) -> None:
+        for micro_batch in work.micro_batches:
+            batch = micro_batch.batch
+            source, target = batch.source.numel(), batch.target_input.numel()
+            for layers, own, other, rows in (
+                (config.num_encoder_layers, 4, 0, source),
+                (config.num_decoder_layers, 6, 2, target),
+            ):
+                for _ in range(layers):
+                    for _ in range(own):
+                        project(rows, width, width)
+                    for _ in range(other):
+                        project(source, width, width)
+                    project(rows, width, inner)
+                    project(rows, inner, width)
+            project(batch.num_target_tokens, width, _VOCABULARY_SIZE)
+
+    return step
+
+
 @dataclass(frozen=True)
 class Turn:
     """What one contender did in one turn."""
@@ -216,7 +258,9 @@ def _serve(
 
 
 def _summary(arguments: Arguments, turns: list[dict[str, Turn]]) -> dict[str, Any]:
-    ratios = [t["ours"].tokens_per_second / t["nn.Transformer"].tokens_per_second for t in turns]
+    def ratios(first: str, second: str) -> list[float]:
+        return [t[first].tokens_per_second / t[second].tokens_per_second for t in turns]
+
     return {
         "date": f"{datetime.now(UTC):%Y-%m-%d}",
         "torch": torch.__version__,
@@ -237,10 +281,17 @@ def _summary(arguments: Arguments, turns: list[dict[str, Turn]]) -> dict[str, An
             }
             for name in turns[0]
         },
-        "ratio_median": round(statistics.median(ratios), 3),
-        "ratio_min": round(min(ratios), 3),
-        "ratio_max": round(max(ratios), 3),
+        "ratio": _spread(ratios("ours", "nn.Transformer")),
+        "share_of_ceiling": {
+            name: _spread(ratios(name, _CEILING)) for name in ("ours", "nn.Transformer")
+        },
     }
+
+
+def _spread(values: list[float]) -> dict[str, float]:
+    """Median and range over the rounds."""
+    named = {"median": statistics.median(values), "lowest": min(values), "highest": max(values)}
+    return {name: round(value, 3) for name, value in named.items()}
 
 
 def _print(result: dict[str, Any]) -> None:
@@ -254,10 +305,14 @@ def _print(result: dict[str, Any]) -> None:
         table.add_row(name, rate, share, f"{row['peak_mebibytes']:,}")
     console = Console(stderr=True)
     console.print(table)
-    console.print(
-        f"ratio ours / nn.Transformer: median {result['ratio_median']}"
-        f" ({result['ratio_min']} to {result['ratio_max']}) over {result['rounds']} rounds"
-    )
+    rounds = f"over {result['rounds']} rounds"
+    console.print(f"ours / nn.Transformer: {_told(result['ratio'])} {rounds}")
+    for name, share in result["share_of_ceiling"].items():
+        console.print(f"{name} / {_CEILING}: {_told(share)}")
+
+
+def _told(spread: dict[str, float]) -> str:
+    return f"median {spread['median']} ({spread['lowest']} to {spread['highest']})"
 
 
 if __name__ == "__main__":

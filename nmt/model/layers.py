@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from nmt.config import Activation, ModelConfig, NormPlacement
 from nmt.model.attention import KeyValueCache, MultiHeadAttention
+from nmt.model.dropout import Dropout
 from nmt.model.positions import RotaryRotation
 
 
@@ -17,12 +18,13 @@ class FeedForward(nn.Module):
         super().__init__()
         self.inner = nn.Linear(config.width, config.feed_forward_width)
         self.outer = nn.Linear(config.feed_forward_width, config.width)
-        self.activation = F.relu if config.activation is Activation.relu else F.gelu
-        self.dropout = nn.Dropout(config.activation_dropout)
+        self.is_relu = config.activation is Activation.relu
+        self.dropout = Dropout(config.activation_dropout)
 
     def forward(self, hidden: Tensor) -> Tensor:
         """(…, D) → (…, D)."""
-        inner = self.dropout(self.activation(self.inner(hidden)))  # (…, F)
+        inner = self.inner(hidden)  # (…, F)
+        inner = self.dropout.after_relu(inner) if self.is_relu else self.dropout(F.gelu(inner))
         outer: Tensor = self.outer(inner)  # (…, D)
         return outer
 
@@ -37,7 +39,7 @@ class Residual(nn.Module):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.norm = nn.LayerNorm(config.width)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         self.is_pre_norm = config.norm is NormPlacement.pre
 
     def forward(self, hidden: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:

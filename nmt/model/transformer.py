@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from nmt.config import ModelConfig, NormPlacement, Positions, TiedEmbeddings
 from nmt.model.attention import KeyValueCache, causal_mask
+from nmt.model.dropout import Dropout
 from nmt.model.layers import DecoderLayer, EncoderLayer
 from nmt.model.positions import LearnedPositions, RotaryRotation, SinusoidalPositions
 
@@ -80,7 +81,7 @@ class Transformer(nn.Module):
             self.output_weight = nn.Parameter(torch.empty(target_vocabulary_size, config.width))
         self.source_positions = self._positions()
         self.target_positions = self._positions()
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         rotation = self._rotation()
         self.encoder = nn.ModuleList(
             EncoderLayer(config, rotation) for _ in range(config.num_encoder_layers)
