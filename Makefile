@@ -12,10 +12,10 @@ BIN := $(VENV)/bin
 RUN := $(BIN)/python -m nmt.cli
 
 # File names reach the shell as variables, so that quotes and blanks in them are harmless.
-export FILE MODEL OUT TEST BASELINE
+export FILE MODEL OUT TEST BASELINE DATA
 
 .DEFAULT_GOAL := help
-.PHONY: help install prepare train translate evaluate sweep report bench soak golden test check format
+.PHONY: help install prepare train translate evaluate sweep reproduce report bench soak golden test check format
 
 help:  ## What can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## (.*)/  make \1\t\2/' | expand -t 20
@@ -51,6 +51,9 @@ evaluate: install  ## Score models on a test set, and compare them        TEST= 
 sweep: install  ## A grid of runs, then the ranked table               SWEEP= EXPERIMENT= ARGS=
 	@test -n "$(SWEEP)" || { echo "error: SWEEP= is missing: name a file of conf/sweep, for example SWEEP=peak_lr" >&2; exit 2; }
 	@$(RUN).train --multirun experiment=$(EXPERIMENT) sweep=$(SWEEP) run.name=$(SWEEP)_$(EXPERIMENT) $(ARGS)
+
+reproduce: install  ## From checksums to a verdict on a figure          RESULT= DATA= GPUS= ARGS=
+	@$(RUN).reproduce $(if $(RESULT),result=$(RESULT)) $(if $(DATA),"data=$$DATA") $(if $(GPUS),training.num_processes=$(GPUS)) $(ARGS)
 
 report: prepare  ## The reports of the corpus and of a run              EXPERIMENT= MODEL= ARGS=
 	@if test -n "$$MODEL" -o -e outputs/latest/result.json; then $(RUN).report $(if $(MODEL),"run=$$MODEL"); fi

@@ -100,6 +100,21 @@ class TrackingBackend(Enum):
     wandb = "wandb"
 
 
+FREE_KEYS = (
+    "run.",
+    "tracking.",
+    "training.num_processes",
+    "training.num_threads",
+    "training.num_hosts",
+    "training.rendezvous",
+    "training.max_restarts",
+    "training.timeout",
+    "training.log_every",
+    "decoding.batch_size",
+    "corpus.path",  # the corpus itself is compared by its fingerprint
+)
+"""Keys that change where and how fast a run goes, but not what comes out of it."""
+
 # What a stranger's configuration can ask for without a file that vouches for it is bounded.
 _MOST_LAYERS = 200
 _LARGEST_TABLE = 2**24

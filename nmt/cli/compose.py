@@ -3,7 +3,7 @@
 import hashlib
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -59,6 +59,26 @@ def to_config(composed: DictConfig) -> Config:
     return config
 
 
+def compose_config(overrides: Sequence[str], values: Mapping[str, str]) -> Config:
+    """A configuration that no command line names.
+
+    Args:
+        overrides: presets and keys, in the form of the command line.
+        values: dotted keys and what they are set to, as it stands: no character is special.
+
+    Raises:
+        UserError: an unknown key or preset, or values that do not fit together.
+    """
+    try:
+        with hydra.initialize_config_dir(str(CONFIG_FOLDER), version_base="1.3"):
+            composed = hydra.compose("config", list(overrides))
+        for key, value in values.items():
+            OmegaConf.update(composed, key, value)
+        return to_config(composed)
+    except (HydraException, OmegaConfBaseException) as error:
+        raise UserError(_one_message(error, overrides)) from None
+
+
 class Refusal(BaseException):
     """A UserError on its way through Hydra, which has words of its own about an Exception."""
 
@@ -82,7 +102,7 @@ def run_composed(command: Callable[[Config], float | None]) -> None:
         except Refusal as refusal:
             raise UserError(str(refusal)) from None
         except (HydraException, OmegaConfBaseException) as error:
-            raise UserError(_one_message(error)) from None
+            raise UserError(_one_message(error, sys.argv[1:])) from None
 
     run_command(compose_and_run)
 
@@ -91,7 +111,7 @@ def run_composed(command: Callable[[Config], float | None]) -> None:
 _NOISE = ("To append", "full_key", "reference_type", "object_type", "Config search", "provider=")
 
 
-def _one_message(error: BaseException) -> str:
+def _one_message(error: BaseException, overrides: Sequence[str]) -> str:
     causes = [error]
     while (cause := causes[-1].__cause__ or causes[-1].__context__) is not None:
         causes.append(cause)
@@ -103,4 +123,4 @@ def _one_message(error: BaseException) -> str:
     ]
     told = dict.fromkeys(line for line in lines if line and not line.startswith(_NOISE))
     sentences = [line for line in told if "$VALUE" not in line]
-    return f"{' '.join(sentences)} (command line: {' '.join(sys.argv[1:])})"
+    return f"{' '.join(sentences)} (command line: {' '.join(overrides)})"

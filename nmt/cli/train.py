@@ -1,6 +1,7 @@
 """Prepare the corpus where needed, train, choose the best weights, score them.
 
 python -m nmt.cli.train [experiment=NAME] [group=PRESET] [key=value] …
+python -m nmt.cli.train seeds=1,2,3 experiment=NAME
 python -m nmt.cli.train --multirun sweep=peak_lr experiment=NAME
 """
 
@@ -32,6 +33,7 @@ from nmt.cli.common import (
     show_scores,
 )
 from nmt.cli.compose import run_composed
+from nmt.cli.seeds import parse_seeds, take_seeds, train_seeds
 from nmt.config import Config, CorpusSource, ValidationMetric
 from nmt.errors import UserError
 from nmt.evaluation import tables
@@ -201,5 +203,15 @@ def _show(config: Config, evaluations: Sequence[Evaluation]) -> None:
     name_files([folder / name for name in names if (folder / name).exists()])
 
 
+def main() -> None:
+    """Run the command: one run, or one for each of `seeds=`."""
+    seeds = take_seeds()
+
+    def train_each(config: Config) -> None:
+        train_seeds(config, parse_seeds(seeds or ""), train)
+
+    run_composed(train if seeds is None else train_each)
+
+
 if __name__ == "__main__":
-    run_composed(train)
+    main()

@@ -1,7 +1,8 @@
 """Systems to compare: model folders, the runs that they lie in, and which one is the baseline.
 
 The baseline of a run is the earlier completed run of the same corpus and direction that is best on
-validation. No score of a test set has a say in it.
+validation. No score of a test set has a say in it, and another seed of the same configuration is
+none: what parts the two is chance.
 """
 
 from collections.abc import Iterator
@@ -9,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nmt.config import load_values
+from nmt.config import FREE_KEYS, differing_values, load_values
 from nmt.data.corpus import PreparedCorpus
 from nmt.errors import UserError
 from nmt.files import read_json, read_lines
@@ -19,6 +20,7 @@ MODEL_FOLDER = "model"
 EVALUATION_FOLDER = "evaluation"
 
 _RESULT_FILE = "result.json"
+_RUN_CONFIG_FILE = "config.yaml"
 _ENVIRONMENT_FILE = "environment.json"
 
 
@@ -92,7 +94,8 @@ def find_baseline(run: Path, corpus: PreparedCorpus, outputs: Path) -> Baseline 
     """The completed run that is best on validation among the earlier ones of the same corpus.
 
     Runs have the same corpus when its name, its direction and its validation text are the same: the
-    subwords may differ, and so may cleaning.
+    subwords may differ, and so may cleaning. Runs that differ from this one in the seed alone are
+    left aside: they are the same system, drawn again.
 
     Args:
         run: the run that is to be compared; when it is complete, later runs are left aside.
@@ -109,7 +112,7 @@ def find_baseline(run: Path, corpus: PreparedCorpus, outputs: Path) -> Baseline 
         is_later = deadline is not None and (_completed(other) or deadline) >= deadline
         if is_later or other.resolve() == run:
             continue
-        if not _has_corpus(other, name, direction, corpus.folder):
+        if not _has_corpus(other, name, direction, corpus.folder) or _is_other_seed(run, other):
             continue
         valid = read_json(other / _RESULT_FILE)["valid"]
         found.append((valid["bleu"], -valid["loss"], other))
@@ -169,7 +172,7 @@ def _completed(run: Path) -> float | None:
 
 def _has_corpus(other: Path, name: str, direction: str, corpus: Path) -> bool:
     try:
-        config: Any = load_values(other / "config.yaml").get("corpus") or {}
+        config: Any = load_values(other / _RUN_CONFIG_FILE).get("corpus") or {}
         if (config.get("name"), config.get("direction")) != (name, direction):
             return False
         folder = corpus.parent / corpus_name(other)
@@ -178,6 +181,15 @@ def _has_corpus(other: Path, name: str, direction: str, corpus: Path) -> bool:
         return False
     # BLEU on another validation text says nothing, and its training text may hold this test set.
     return folder.name == corpus.name or _valid_text(folder) == _valid_text(corpus) != {}
+
+
+def _is_other_seed(run: Path, other: Path) -> bool:
+    """Whether both have one configuration, but for the seed and what changes no result."""
+    path = run / _RUN_CONFIG_FILE
+    if not path.is_file():
+        return False
+    differing = differing_values(load_values(path), load_values(other / _RUN_CONFIG_FILE))
+    return {key for key in differing if not key.startswith(FREE_KEYS)} == {"training.seed"}
 
 
 def _valid_text(corpus: Path) -> dict[str, bytes]:

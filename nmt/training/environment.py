@@ -28,7 +28,7 @@ def environment(corpus_folder: Path, training: TrainingConfig) -> dict[str, Any]
     """The contents of a run's `environment.json`."""
     return {
         "run_id": secrets.token_hex(4),
-        "commit": _commit(),
+        "commit": commit(),
         "python": platform.python_version(),
         "packages": {name: metadata.version(name) for name in _PACKAGES},
         "machine": platform.machine(),
@@ -43,7 +43,7 @@ def environment(corpus_folder: Path, training: TrainingConfig) -> dict[str, Any]
     }
 
 
-def _commit() -> str:
+def commit() -> str:
     """The commit of this source tree, with a mark when it has been changed since."""
     here = Path(__file__).resolve().parent
     try:

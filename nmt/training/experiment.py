@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from nmt.config import (
+    FREE_KEYS,
     Config,
     CorpusSource,
     ValidationMetric,
@@ -34,22 +35,6 @@ logger = logging.getLogger(__name__)
 RUN_CONFIG_FILE = "config.yaml"
 ENVIRONMENT_FILE = "environment.json"
 RESULT_FILE = "result.json"
-
-# Keys that change where and how fast a run goes, but not what comes out of it.
-_FREE_KEYS = (
-    "run.",
-    "tracking.",
-    "training.num_processes",
-    "training.num_threads",
-    "training.num_hosts",
-    "training.rendezvous",
-    "training.max_restarts",
-    "training.timeout",
-    "training.log_every",
-    "decoding.batch_size",
-    "corpus.path",  # the corpus itself is compared by its fingerprint
-)
-
 
 # Keys that fix the order of the data or the shape of what is in a checkpoint: nobody can continue
 # with others.
@@ -97,7 +82,7 @@ def open_run(config: Config, corpus_folder: Path) -> None:
 def _check_configuration(config: Config, stored: Config) -> None:
     """Refuse what differs from the run's own configuration, unless the user accepts it by name."""
     folder = config.run_folder
-    differing = [key for key in differing_keys(stored, config) if not key.startswith(_FREE_KEYS)]
+    differing = [key for key in differing_keys(stored, config) if not key.startswith(FREE_KEYS)]
     accepted = {key.strip() for key in config.run.accept_changes.split(",") if key.strip()}
     for key in accepted:
         if key.startswith(_FIXED_KEYS):

@@ -97,6 +97,27 @@ def test_other_subwords_of_the_same_text_are_the_same_corpus(outputs: Path) -> N
     assert found.system.name == "a"
 
 
+def test_other_seeds_of_the_same_configuration_are_no_baseline(outputs: Path) -> None:
+    corpus = add_corpus(outputs, "toy-1")
+
+    def add_seed(name: str, bleu: float, **training: float) -> Path:
+        run = add_run(outputs / "runs" / name, bleu)
+        values = ", ".join(f"{key}: {value}" for key, value in training.items())
+        with (run / "config.yaml").open("a") as out:
+            out.write(f"training: {{{values}}}\nrun: {{name: {name}}}\n")
+        return run
+
+    add_seed("a_seed1", 30, seed=1, patience=8, num_threads=1)
+    second = add_seed("a_seed2", 31, seed=2, patience=8, num_threads=2)
+    assert find_baseline(second, corpus, outputs) is None
+    add_seed("b_seed1", 20, seed=1, patience=9)
+    third = add_seed("a_seed3", 32, seed=3, patience=8)
+    found = find_baseline(third, corpus, outputs)
+    assert found is not None
+    assert found.system.name == "b_seed1"
+    assert found.why == "the one earlier run on toy en-de"
+
+
 def test_a_system_is_named_by_its_run_or_its_model_folder(outputs: Path) -> None:
     run = add_run(outputs / "runs/a", 20)
     assert open_system(run) == open_system(run / "model")
