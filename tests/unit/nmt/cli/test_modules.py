@@ -26,6 +26,7 @@ def run(module: str, *arguments: str, cwd: Path = ROOT) -> subprocess.CompletedP
     [
         ("train", "modle=small", "modle"),
         ("train", "model.width=510", "model.width=510"),
+        ("train", "seeds=1,2,1", "1 stands there twice"),
         ("evaluate", "model=/nowhere", "/nowhere"),
     ],
 )
