@@ -3,7 +3,9 @@
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from nmt.config import DecodingConfig
 from nmt.decoding.search import Hypothesis
+from nmt.tokenizer import Tokenizer
 
 
 class Engine(Protocol):
@@ -25,3 +27,20 @@ class Engine(Protocol):
             For each source, in the order given, up to num_best hypotheses, best first; at least
             one.
         """
+
+
+def longest_translation(config: DecodingConfig, max_length: int, source_length: int) -> int:
+    """Most tokens of a translation, EOS included.
+
+    Args:
+        config: the search.
+        max_length: most tokens that the model has positions for.
+        source_length: tokens of the source, EOS included.
+    """
+    longest = int(config.max_length_ratio * source_length) + config.max_length_offset
+    return min(longest, max_length)
+
+
+def banned_ids(target: Tokenizer) -> tuple[int, ...]:
+    """Tokens that never occur in a translation."""
+    return target.pad_id, target.bos_id, target.unknown_id

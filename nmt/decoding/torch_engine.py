@@ -6,6 +6,7 @@ import torch
 
 from nmt.config import DecodingConfig
 from nmt.data.batch import pad_ids
+from nmt.decoding.engine import banned_ids, longest_translation
 from nmt.decoding.search import Hypothesis, SearchLimits, search
 from nmt.trained_model import TrainedModel
 
@@ -58,11 +59,12 @@ class TorchEngine:
         source, source_mask = pad_ids(
             sources, source_tokenizer.pad_id, after=source_tokenizer.eos_id
         )
+        max_length = self._model.config.model.max_length
         limits = SearchLimits(
             target_tokenizer.bos_id,
             target_tokenizer.eos_id,
-            [self._max_length(len(ids) + 1) for ids in sources],
-            (target_tokenizer.pad_id, target_tokenizer.bos_id, target_tokenizer.unknown_id),
+            [longest_translation(self._config, max_length, len(ids) + 1) for ids in sources],
+            banned_ids(target_tokenizer),
         )
         was_training = model.training
         model.eval()
@@ -73,8 +75,3 @@ class TorchEngine:
             hypotheses = search(model.step, state, self._config, limits, device)
         model.train(was_training)
         return hypotheses
-
-    def _max_length(self, source_length: int) -> int:
-        config = self._config
-        longest = int(config.max_length_ratio * source_length) + config.max_length_offset
-        return min(longest, self._model.config.model.max_length)
