@@ -12,10 +12,10 @@ BIN := $(VENV)/bin
 RUN := $(BIN)/python -m nmt.cli
 
 # File names reach the shell as variables, so that quotes and blanks in them are harmless.
-export FILE MODEL OUT TEST BASELINE DATA
+export FILE MODEL OUT TEST BASELINE DATA FORMAT
 
 .DEFAULT_GOAL := help
-.PHONY: help install prepare train translate evaluate sweep reproduce report bench soak golden test check format
+.PHONY: help install prepare train translate evaluate sweep reproduce report export bench soak golden test check format
 
 help:  ## What can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## (.*)/  make \1\t\2/' | expand -t 20
@@ -57,6 +57,9 @@ reproduce: install  ## From checksums to a verdict on a figure          RESULT= 
 
 report: prepare  ## The reports of the corpus and of a run              EXPERIMENT= MODEL= ARGS=
 	@if test -n "$$MODEL" -o -e outputs/latest/result.json; then $(RUN).report $(if $(MODEL),"run=$$MODEL"); fi
+
+export: install  ## A trained model in another program's form           MODEL= FORMAT= OUT=
+	@$(RUN).export $(if $(FORMAT),"format=$$FORMAT") $(if $(MODEL),"model=$$MODEL") $(if $(OUT),"out=$$OUT") $(ARGS)
 
 bench: $(VENV)/.installed-dev  ## Throughput beside a plain nn.Transformer loop       ARGS=
 	@$(BIN)/python -m benchmarks.training $(ARGS)

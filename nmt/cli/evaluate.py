@@ -21,6 +21,7 @@ from nmt.cli.common import (
     set_up_logging,
     show_scores,
 )
+from nmt.cli.engines import USAGE_LINES, EngineName, engine_note, open_engine
 from nmt.cli.translate import decoding_config, open_model
 from nmt.config import load_values
 from nmt.data.corpus import PreparedCorpus, more_reference_paths
@@ -51,7 +52,7 @@ from nmt.training.experiment import find_model
 # Not __name__, which is __main__ when the module is the command.
 logger = logging.getLogger("nmt.cli")
 
-USAGE = """python -m nmt.cli.evaluate [test=NAME] [model=FOLDER] [key=value …]
+USAGE = f"""python -m nmt.cli.evaluate [test=NAME] [model=FOLDER] [key=value …]
 
   model=FOLDER      a run's or a model's folder (default: that of the last completed run); several,
                     split by blanks, are compared in one table
@@ -66,7 +67,8 @@ USAGE = """python -m nmt.cli.evaluate [test=NAME] [model=FOLDER] [key=value …]
                     each below it
   corpus=FOLDER     the prepared corpus (default: the one the run was trained on)
   decoding.KEY=…    beam_size, length_penalty, … (default: what the model was scored with)
-  device=DEVICE     cpu or cuda (default: cuda where there is one)"""
+  device=DEVICE     cpu or cuda (default: cuda where there is one)
+{USAGE_LINES}"""
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,8 @@ class Arguments:
     out: str = ""
     corpus: str = ""
     device: str = ""
+    engine: EngineName = EngineName.torch
+    compute_type: str = ""
     decoding: dict[str, str] = field(default_factory=dict)
 
 
@@ -141,7 +145,8 @@ def _baseline(arguments: Arguments, systems: list[System]) -> Baseline | None:
 def _evaluated(arguments: Arguments, system: System, test_set: TestSet) -> Evaluation:
     translator = _translator(arguments, system, test_set)
     with _progress(system, test_set) as advance:
-        return evaluate(translator, test_set, advance, system.name)
+        evaluation = evaluate(translator, test_set, advance, system.name)
+    return replace(evaluation, engine=engine_note(arguments.engine, arguments.compute_type))
 
 
 def _compared(
@@ -154,8 +159,9 @@ def _compared(
         test_set.name, test_set.sources, test_set.all_references
     )
     if theirs is None:
-        # As it was scored: decoding.KEY= is about the models that are evaluated.
-        translator = _translator(replace(arguments, decoding={}), system, test_set)
+        # As it was scored: decoding.KEY= and engine= are about the models that are evaluated.
+        as_scored = Arguments(device=arguments.device)
+        translator = _translator(as_scored, system, test_set)
         with _progress(system, test_set) as advance:
             translations = translator.translate(test_set.sources, advance)
         theirs = [best[0].text for best in translations]
@@ -169,14 +175,16 @@ def _compared(
 
 
 def _translator(arguments: Arguments, system: System, test_set: TestSet) -> Translator:
-    model = open_model(str(system.model), arguments.device)
+    model = open_model(system.model, arguments.device)
     languages = (model.config.source_language, model.config.target_language)
     if languages != test_set.direction:
         raise UserError(
             f"{system.name} translates {'-'.join(languages)}, and the test set is"
             f" {'-'.join(test_set.direction)}"
         )
-    return Translator(model, decoding_config(model, arguments.decoding), logger.warning)
+    config = decoding_config(model, arguments.decoding)
+    engine = open_engine(arguments.engine, arguments.compute_type, model, config, system.model)
+    return Translator(model, config, logger.warning, engine)
 
 
 @contextmanager

@@ -25,6 +25,7 @@ from nmt.cli.common import (
     run_command,
     set_up_logging,
 )
+from nmt.cli.engines import USAGE_LINES, EngineName, open_engine
 from nmt.config import DecodingConfig
 from nmt.decoding.translator import Translation, Translator
 from nmt.errors import UserError
@@ -42,7 +43,7 @@ from nmt.training.experiment import find_model
 # Not __name__, which is __main__ when the module is the command.
 logger = logging.getLogger("nmt.cli")
 
-USAGE = """python -m nmt.cli.translate file=FILE [model=FOLDER] [out=FILE] [key=value …]
+USAGE = f"""python -m nmt.cli.translate file=FILE [model=FOLDER] [out=FILE] [key=value …]
 
   file=FILE       text to translate, one sentence a line, UTF-8; - streams stdin to stdout
   model=FOLDER    a trained model's folder (default: that of the last completed run)
@@ -50,6 +51,7 @@ USAGE = """python -m nmt.cli.translate file=FILE [model=FOLDER] [out=FILE] [key=
   decoding.KEY=…  beam_size, length_penalty, num_best, batch_size, max_length_ratio, …
                   (default: what the model was scored with)
   device=DEVICE   cpu or cuda (default: cuda where there is one)
+{USAGE_LINES}
 With decoding.num_best above 1 each line holds the translations, best first, split by tabs."""
 
 # Lines held in memory at a time; sentences of like length are found among so many.
@@ -64,6 +66,8 @@ class Arguments:
     model: str = ""
     out: str = ""
     device: str = ""
+    engine: EngineName = EngineName.torch
+    compute_type: str = ""
     decoding: dict[str, str] = field(default_factory=dict)
 
 
@@ -76,8 +80,11 @@ def main() -> None:
     streams = arguments.file == "-"
     if not streams:
         check_readable(Path(arguments.file))
-    model = open_model(arguments.model, arguments.device)
-    translator = Translator(model, decoding_config(model, arguments.decoding), logger.warning)
+    folder = Path(arguments.model) if arguments.model else find_model()
+    model = open_model(folder, arguments.device)
+    config = decoding_config(model, arguments.decoding)
+    engine = open_engine(arguments.engine, arguments.compute_type, model, config, folder)
+    translator = Translator(model, config, logger.warning, engine)
     if streams and arguments.out in ("", "-"):
         with writing(STDOUT):
             _stream(translator, sys.stdin.buffer, sys.stdout)
@@ -96,7 +103,7 @@ def main() -> None:
     name_files([out])
 
 
-def open_model(folder: str, device: str) -> TrainedModel:
+def open_model(folder: Path, device: str) -> TrainedModel:
     """The model that was asked for, on the device that was asked for."""
     name = device or ("cuda" if torch.cuda.is_available() else "cpu")
     try:
@@ -105,7 +112,7 @@ def open_model(folder: str, device: str) -> TrainedModel:
         raise UserError(f"device={name} is no device; take cpu or cuda") from None
     if chosen.type == "cuda" and not torch.cuda.is_available():
         raise UserError(f"device={name}: torch finds no such device here; take device=cpu")
-    return load_trained_model(Path(folder) if folder else find_model(), chosen)
+    return load_trained_model(folder, chosen)
 
 
 def decoding_config(model: TrainedModel, overrides: dict[str, str]) -> DecodingConfig:

@@ -39,7 +39,8 @@ class Hypothesis:
         ids: tokens, without BOS and EOS.
         log_prob: sum of the log-probabilities of the tokens and EOS.
         score: log_prob over the length penalty; the best translation has the highest.
-        token_log_probs: log-probability of each token, EOS last.
+        token_log_probs: log-probability of each token, EOS last; empty where the engine does not
+            tell them.
     """
 
     ids: list[int]

@@ -4,11 +4,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-import torch
-
 from nmt.config import DecodingConfig
-from nmt.data.batch import pad_ids
-from nmt.decoding.search import Hypothesis, SearchLimits, search
+from nmt.decoding.engine import Engine
+from nmt.decoding.search import Hypothesis
+from nmt.decoding.torch_engine import TorchEngine
 from nmt.trained_model import TrainedModel
 
 
@@ -39,9 +38,10 @@ class Translator:
     """Translates texts with a trained model.
 
     Args:
-        model: the model; it is used as it is, on the device where it is.
+        model: the model, whose tokenizers and limits are used.
         config: the search.
         warn: told of every text that is translated in pieces.
+        engine: what searches; None is torch, with the model on the device where it is.
     """
 
     def __init__(
@@ -49,10 +49,11 @@ class Translator:
         model: TrainedModel,
         config: DecodingConfig,
         warn: Callable[[str], None] | None = None,
+        engine: Engine | None = None,
     ) -> None:
         self._model = model
-        self._config = config
         self._warn = warn
+        self._engine = engine or TorchEngine(model, config)
         # One place is EOS's.
         self._max_ids = min(model.config.max_source_length, model.config.model.max_length) - 1
 
@@ -73,52 +74,8 @@ class Translator:
             For each text up to num_best translations, best first; at least one.
         """
         pieces = self._pieces(texts, first_line)
-        found: list[list[Hypothesis]] = [[] for _ in pieces]
-        # Sentences of like length share a batch; the longest come first, so that a text too large
-        # for the memory fails at once and the time left is over-estimated rather than under-.
-        order = sorted(range(len(pieces)), key=lambda place: -len(pieces[place].ids))
-        batches = [
-            order[start : start + self._config.batch_size]
-            for start in range(0, len(order), self._config.batch_size)
-        ]
-        for batch in batches:
-            ids = [pieces[place].ids for place in batch]
-            for place, hypotheses in zip(batch, self.search(ids), strict=True):
-                found[place] = hypotheses
-            if progress:
-                progress(len(batch))
+        found = self._engine.search([piece.ids for piece in pieces], progress)
         return self._assemble(len(texts), pieces, found)
-
-    def search(self, sources: Sequence[Sequence[int]]) -> list[list[Hypothesis]]:
-        """Search the translations of one batch of source ids, given without EOS."""
-        model, device = self._model.transformer, self._model.device
-        source_tokenizer, target_tokenizer = (
-            self._model.source_tokenizer,
-            self._model.target_tokenizer,
-        )
-        source, source_mask = pad_ids(
-            sources, source_tokenizer.pad_id, after=source_tokenizer.eos_id
-        )
-        limits = SearchLimits(
-            target_tokenizer.bos_id,
-            target_tokenizer.eos_id,
-            [self._max_length(len(ids) + 1) for ids in sources],
-            (target_tokenizer.pad_id, target_tokenizer.bos_id, target_tokenizer.unknown_id),
-        )
-        was_training = model.training
-        model.eval()
-        with torch.inference_mode():
-            source, source_mask = source.to(device), source_mask.to(device)
-            memory = model.encode(source, source_mask)
-            state = model.start(memory, source_mask, self._config.beam_size)
-            hypotheses = search(model.step, state, self._config, limits, device)
-        model.train(was_training)
-        return hypotheses
-
-    def _max_length(self, source_length: int) -> int:
-        config = self._config
-        longest = int(config.max_length_ratio * source_length) + config.max_length_offset
-        return min(longest, self._model.config.model.max_length)
 
     def _pieces(self, texts: Sequence[str], first_line: int) -> list[_Piece]:
         pieces: list[_Piece] = []

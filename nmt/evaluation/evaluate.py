@@ -74,6 +74,7 @@ class Evaluation:
         phenomena: by annotations, where there are any.
         comparison: with a baseline; None where there is no baseline.
         not_compared: why there is none; "" where there is one.
+        engine: what searched, where that was not torch.
     """
 
     test_set: TestSet
@@ -85,6 +86,7 @@ class Evaluation:
     phenomena: PhenomenaReport | None
     comparison: Comparison | None = None
     not_compared: str = ""
+    engine: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """The layout of `scores.json`."""
@@ -96,6 +98,8 @@ class Evaluation:
             "sha256": list(self.identity.checksums),
             "warnings": list(self.identity.warnings),
         }
+        if self.engine:
+            table["engine"] = self.engine
         if self.test_set.leakage is not None:
             table["leakage"] = self.test_set.leakage
         if self.comparison is not None:

@@ -93,6 +93,7 @@ def note_lines(evaluations: Sequence[Evaluation]) -> list[str]:
     for evaluation in evaluations:
         name = evaluation.system if of_systems else evaluation.test_set.name
         lines += [*_comparison_lines(evaluation, name), *_test_set_lines(evaluation)]
+        lines += [f"{name}: searched by {evaluation.engine}"] if evaluation.engine else []
     for evaluation in evaluations:
         named = _by_name(evaluation.scores)
         lines += [f"{name} {score.signature}" for name, score in named.items()]

@@ -1,0 +1,46 @@
+"""What turns source ids into hypotheses; `Translator` works with any engine."""
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from nmt.config import DecodingConfig
+from nmt.decoding.search import Hypothesis
+from nmt.tokenizer import Tokenizer
+
+
+class Engine(Protocol):
+    """Searches translations of source ids with one model and one search configuration."""
+
+    def search(
+        self,
+        sources: Sequence[Sequence[int]],
+        progress: Callable[[int], None] | None = None,
+    ) -> list[list[Hypothesis]]:
+        """Search any number of sources; the engine batches them as it likes.
+
+        Args:
+            sources: ids of each source without EOS, none of them empty or longer than the model
+                allows.
+            progress: called with the number of sources just done.
+
+        Returns:
+            For each source, in the order given, up to num_best hypotheses, best first; at least
+            one.
+        """
+
+
+def longest_translation(config: DecodingConfig, max_length: int, source_length: int) -> int:
+    """Most tokens of a translation, EOS included.
+
+    Args:
+        config: the search.
+        max_length: most tokens that the model has positions for.
+        source_length: tokens of the source, EOS included.
+    """
+    longest = int(config.max_length_ratio * source_length) + config.max_length_offset
+    return min(longest, max_length)
+
+
+def banned_ids(target: Tokenizer) -> tuple[int, ...]:
+    """Tokens that never occur in a translation."""
+    return target.pad_id, target.bos_id, target.unknown_id
