@@ -29,6 +29,7 @@ from nmt.cli.translating import (
     translate_to_files,
 )
 from nmt.config import DecodingConfig
+from nmt.decoding.alignment import Aligner
 from nmt.decoding.formats import Format, LineReader, LineWriter, check_formats
 from nmt.decoding.pipeline import Pipeline
 from nmt.decoding.translator import Translator
@@ -49,6 +50,8 @@ USAGE = """python -m nmt.cli.translate file=FILE [model=FOLDER] [out=FILE] [key=
   format=FORMAT   what is written: text, jsonl or tsv (default: by FILE's ending)
   input_format=FORMAT   what is read (default: by FILE's ending; of stdin, that of format)
   column=N        tsv: the column to translate, counted from 1; the others are kept
+  alignment=true  which source word each word comes from, as 0-0 1-2: in jsonl a key, else a file
+                  beside, OUT.align; alignment_layer=N takes another decoder layer, from 1
   resume=false    begin anew, and do not go on with what an interruption has left in OUT.part
   decoding.KEY=…  beam_size, length_penalty, num_best, batch_size, max_length_ratio, …
                   (default: what the model was scored with)
@@ -68,6 +71,8 @@ class Arguments:
     format: str = ""
     input_format: str = ""
     column: int = 1
+    alignment: bool = False
+    alignment_layer: int = 0
     resume: bool = True
     decoding: dict[str, str] = field(default_factory=dict)
 
@@ -88,9 +93,12 @@ def main() -> None:
     work = Work(
         "stdin" if streams else arguments.file,
         LineReader(read, arguments.column),
-        Pipeline(Translator(model, decoding, logger.warning)),
+        _pipeline(arguments, model, decoding),
         LineWriter(write, model.target_tokenizer, arguments.column),
+        aligns_beside=arguments.alignment and write is not Format.jsonl,
     )
+    if work.aligns_beside and (arguments.out == "-" or (streams and not arguments.out)):
+        raise UserError("alignment=true: stdout has no file beside it; take format=jsonl, or out=")
     if streams and arguments.out in ("", "-"):
         with writing(STDOUT):
             translate_stream(work, sys.stdin.buffer, sys.stdout)
@@ -103,7 +111,8 @@ def main() -> None:
             translate_lines(work, lines, lambda _, texts: sys.stdout.write(texts[0]), 0, total)
         return
     made_with = _made_with(arguments, folder, decoding, read, write)
-    with PartFiles.opened([out], made_with, arguments.resume) as parts:
+    outs = [out, out.with_name(f"{out.name}.align")] if work.aligns_beside else [out]
+    with PartFiles.opened(outs, made_with, arguments.resume) as parts:
         size = None if streams else Path(arguments.file).stat().st_size
         translate_to_files(work, lines, parts, size, total)
     name_files(parts.paths)
@@ -128,6 +137,12 @@ def formats(file: str, read: str, write: str) -> tuple[Format, Format]:
     return chosen, wanted
 
 
+def _pipeline(arguments: Arguments, model: TrainedModel, decoding: DecodingConfig) -> Pipeline:
+    """What stands around the search, as it was asked for."""
+    aligner = Aligner(model, arguments.alignment_layer) if arguments.alignment else None
+    return Pipeline(Translator(model, decoding, logger.warning), aligner, logger.warning)
+
+
 def _made_with(
     arguments: Arguments, folder: Path, decoding: DecodingConfig, read: Format, write: Format
 ) -> dict[str, Any]:
@@ -139,6 +154,8 @@ def _made_with(
         "input_format": read.name,
         "format": write.name,
         "column": arguments.column,
+        "alignment": arguments.alignment,
+        "alignment_layer": arguments.alignment_layer,
         **{f"decoding.{key}": value for key, value in search.items()},
     }
 

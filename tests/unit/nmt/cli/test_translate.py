@@ -250,3 +250,20 @@ def test_a_stream_answers_what_came_before_a_bad_line(
     with pytest.raises(UserError, match="stdin: line 2: is no object"):
         run("file=-", f"model={model_folder}", "format=jsonl", monkeypatch=monkeypatch)
     assert json.loads(capsys.readouterr().out)["translations"]
+
+
+def test_alignments_stand_beside_or_in_json_lines(
+    model_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.en").write_text("Kalo mine.\n\nZuve ra!\n")
+    command = [f"file={tmp_path}/a.en", f"model={model_folder}", "alignment=true"]
+    run(*command, monkeypatch=monkeypatch)
+    run(*command, "format=jsonl", monkeypatch=monkeypatch)
+    beside = (tmp_path / "a.de.align").read_text().split("\n")
+    told = [json.loads(line) for line in (tmp_path / "a.de.jsonl").read_text().splitlines()]
+    assert [one["translations"][0]["alignment"] for one in told] == beside[:3]
+    texts = (tmp_path / "a.de").read_text().split("\n")
+    for text, links in zip(texts, beside, strict=True):
+        assert len(text.split()) == len(links.split())
+    with pytest.raises(UserError, match="stdout has no file beside it"):
+        run(*command, "out=-", monkeypatch=monkeypatch)
