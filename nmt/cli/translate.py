@@ -8,6 +8,7 @@ python -m nmt.cli.translate file=items.jsonl                → items.de.jsonl
 import logging
 import sys
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,9 +32,10 @@ from nmt.cli.translating import (
 from nmt.config import DecodingConfig
 from nmt.decoding.alignment import Aligner
 from nmt.decoding.formats import Format, LineReader, LineWriter, check_formats
-from nmt.decoding.pipeline import Pipeline
+from nmt.decoding.pipeline import Pipeline, Utilities
 from nmt.decoding.translator import Translator
 from nmt.errors import UserError
+from nmt.evaluation.mbr import Utility, expected_utilities
 from nmt.files import check_readable, check_writable, writing
 from nmt.part_files import PartFiles
 from nmt.trained_model import TrainedModel, load_trained_model, weights_digest
@@ -52,6 +54,10 @@ USAGE = """python -m nmt.cli.translate file=FILE [model=FOLDER] [out=FILE] [key=
   column=N        tsv: the column to translate, counted from 1; the others are kept
   alignment=true  which source word each word comes from, as 0-0 1-2: in jsonl a key, else a file
                   beside, OUT.align; alignment_layer=N takes another decoder layer, from 1
+  document=true   each line is a paragraph of several sentences, and a source of JSON lines may
+                  have several lines: they are translated sentence by sentence
+  mbr=UTILITY     chrf or bleu: of the decoding.num_best translations that which is most like all
+                  of them, by minimum Bayes risk, in place of the most probable
   resume=false    begin anew, and do not go on with what an interruption has left in OUT.part
   decoding.KEY=…  beam_size, length_penalty, num_best, batch_size, max_length_ratio, …
                   (default: what the model was scored with)
@@ -71,6 +77,8 @@ class Arguments:
     format: str = ""
     input_format: str = ""
     column: int = 1
+    document: bool = False
+    mbr: str = ""
     alignment: bool = False
     alignment_layer: int = 0
     resume: bool = True
@@ -140,7 +148,28 @@ def formats(file: str, read: str, write: str) -> tuple[Format, Format]:
 def _pipeline(arguments: Arguments, model: TrainedModel, decoding: DecodingConfig) -> Pipeline:
     """What stands around the search, as it was asked for."""
     aligner = Aligner(model, arguments.alignment_layer) if arguments.alignment else None
-    return Pipeline(Translator(model, decoding, logger.warning), aligner, logger.warning)
+    translator = Translator(model, decoding, logger.warning)
+    return Pipeline(
+        translator,
+        aligner,
+        _utilities(arguments.mbr, decoding),
+        model.config.source_language if arguments.document else "",
+        logger.warning,
+    )
+
+
+def _utilities(name: str, decoding: DecodingConfig) -> Utilities | None:
+    if not name:
+        return None
+    known = {each.name: each for each in Utility}
+    if name not in known:
+        raise UserError(f"mbr={name}: no such utility; take {' or '.join(known)}")
+    if decoding.num_best == 1:
+        raise UserError(
+            f"mbr={name} chooses among several translations: give for example"
+            " decoding.num_best=8 decoding.beam_size=8"
+        )
+    return partial(expected_utilities, utility=known[name])
 
 
 def _made_with(
@@ -154,6 +183,8 @@ def _made_with(
         "input_format": read.name,
         "format": write.name,
         "column": arguments.column,
+        "document": arguments.document,
+        "mbr": arguments.mbr,
         "alignment": arguments.alignment,
         "alignment_layer": arguments.alignment_layer,
         **{f"decoding.{key}": value for key, value in search.items()},

@@ -48,7 +48,7 @@ class Work:
             yield self.reader.read(decode_line(raw, self.name, number), self.name, number)
 
     def texts(
-        self, items: list[Item], first: int, progress: Callable[[int], None] | None = None
+        self, items: list[Item], first: int, progress: Callable[[float], None] | None = None
     ) -> list[str]:
         """What some lines give: the text of each file that is written."""
         answers = self.pipeline.answers([item.source for item in items], progress, first)

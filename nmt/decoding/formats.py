@@ -147,6 +147,9 @@ class LineWriter:
         # What minimum Bayes risk chose is one; what it chose from is for JSON lines.
         shown = answer.translations[:1] if answer.utilities else answer.translations
         texts = [translation.text for translation in shown]
+        if self.format is not Format.jsonl:
+            # Only a document in JSON lines has several; here they would shift the lines after it.
+            texts = [text.replace("\n", " ") for text in texts]
         match self.format:
             case Format.text:
                 return "\t".join(texts) + "\n"

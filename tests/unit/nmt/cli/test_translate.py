@@ -84,6 +84,8 @@ def test_invalid_utf8_is_named_and_nothing_is_written(
         ("out=/etc/passwd/a.de", "cannot be written"),
         ("beam_size=3", "beam_size= is no argument"),
         ("format=xml", "format=xml: no such format; take text, jsonl, tsv"),
+        ("mbr=ter", "mbr=ter: no such utility; take chrf or bleu"),
+        ("mbr=chrf", "decoding.num_best=8"),
         ("column=0", "column=0 must be positive"),
         ("column=two", "column"),
     ],
@@ -267,3 +269,42 @@ def test_alignments_stand_beside_or_in_json_lines(
         assert len(text.split()) == len(links.split())
     with pytest.raises(UserError, match="stdout has no file beside it"):
         run(*command, "out=-", monkeypatch=monkeypatch)
+
+
+def test_minimum_bayes_risk_chooses_one_of_the_best(
+    model_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.en").write_text("Kalo mine.\n\n")
+    best = ["decoding.num_best=3", "decoding.max_length_offset=3", f"model={model_folder}"]
+    run(f"file={tmp_path}/a.en", "format=jsonl", *best, monkeypatch=monkeypatch)
+    plain = json.loads((tmp_path / "a.de.jsonl").read_text().splitlines()[0])["translations"]
+    run(f"file={tmp_path}/a.en", "format=jsonl", "mbr=chrf", *best, monkeypatch=monkeypatch)
+    told, empty = map(json.loads, (tmp_path / "a.de.jsonl").read_text().splitlines())
+    assert empty["translations"][0]["text"] == ""
+    utilities = [one.pop("utility") for one in told["translations"]]
+    assert utilities == sorted(utilities, reverse=True)
+    assert sorted(plain, key=str) == sorted(told["translations"], key=str)
+    # Plain text has the chosen one alone.
+    run(f"file={tmp_path}/a.en", "mbr=chrf", *best, monkeypatch=monkeypatch)
+    assert (tmp_path / "a.de").read_text() == told["translations"][0]["text"] + "\n\n"
+
+
+def test_documents_are_translated_sentence_by_sentence(
+    model_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.en").write_text("Kalo mine. Zuve ra!\n\n  So ka.\n")
+    command = [f"file={tmp_path}/a.en", f"model={model_folder}", "document=true"]
+    run(*command, "alignment=true", monkeypatch=monkeypatch)
+    model = load_trained_model(model_folder)
+    translator = Translator(model, model.config.decoding)
+    first, second, third = (
+        best[0].text for best in translator.translate(["Kalo mine.", "Zuve ra!", "So ka."])
+    )
+    assert (tmp_path / "a.de").read_text() == f"{first} {second}\n\n  {third}\n"
+    assert (tmp_path / "a.de.align").read_text().count("\n") == 3
+    # In JSON lines a whole document is one source.
+    record = {"source": "Kalo mine. Zuve ra!\n\n  So ka.\n"}
+    (tmp_path / "a.jsonl").write_text(json.dumps(record) + "\n")
+    run(f"file={tmp_path}/a.jsonl", *command[1:], monkeypatch=monkeypatch)
+    told = json.loads((tmp_path / "a.de.jsonl").read_text())["translations"][0]
+    assert told["text"] == (tmp_path / "a.de").read_text()
