@@ -12,10 +12,10 @@ BIN := $(VENV)/bin
 RUN := $(BIN)/python -m nmt.cli
 
 # File names reach the shell as variables, so that quotes and blanks in them are harmless.
-export FILE MODEL OUT TEST BASELINE DATA FORMAT
+export FILE MODEL OUT TEST BASELINE DATA FORMAT SOURCE TARGET
 
 .DEFAULT_GOAL := help
-.PHONY: help install prepare train translate evaluate sweep reproduce report export bench soak golden test check format
+.PHONY: help install prepare train translate score evaluate sweep reproduce report export bench soak golden test check format
 
 help:  ## What can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## (.*)/  make \1\t\2/' | expand -t 20
@@ -44,6 +44,9 @@ train: install  ## Train, choose, score                                EXPERIMEN
 
 translate: install  ## Translate a file line by line                       FILE= MODEL= OUT= ARGS=
 	@$(RUN).translate $(if $(FILE),"file=$$FILE") $(if $(MODEL),"model=$$MODEL") $(if $(OUT),"out=$$OUT") $(ARGS)
+
+score: install  ## How probable a model finds given translations       SOURCE= TARGET= MODEL= OUT= ARGS=
+	@$(RUN).score $(if $(SOURCE),"source=$$SOURCE") $(if $(TARGET),"target=$$TARGET") $(if $(MODEL),"model=$$MODEL") $(if $(OUT),"out=$$OUT") $(ARGS)
 
 evaluate: install  ## Score models on a test set, and compare them        TEST= MODEL= BASELINE= ARGS=
 	@$(RUN).evaluate $(if $(TEST),"test=$$TEST") $(if $(MODEL),"model=$$MODEL") $(if $(BASELINE),"baseline=$$BASELINE") $(ARGS)

@@ -1,5 +1,7 @@
 """Text to ids and back, by sentencepiece; special ids are read from the model file."""
 
+import bisect
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -65,3 +67,23 @@ class Tokenizer:
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """The piece of each id, as sentencepiece writes it."""
         return [self._processor.IdToPiece(int(i)) for i in ids]
+
+    def words(self, texts: Sequence[str]) -> list[list[int]]:
+        """For each piece of each text the number, from 0, of the word that it is a part of.
+
+        Words are what `str.split` gives of the text itself; a piece of several belongs to the
+        first that does not end before it.
+        """
+        found = self._processor.Encode(list(texts), return_type="offset_mapping")
+        return [
+            _words_at([end for _, end in each["offsets"]], text)
+            for each, text in zip(found, texts, strict=True)
+        ]
+
+
+def _words_at(piece_ends: Sequence[int], text: str) -> list[int]:
+    word_ends = [match.end() for match in re.finditer(r"\S+", text)]
+    last = len(word_ends) - 1
+    # White space stands at the front of its piece; a piece of it alone goes with what follows. One
+    # byte of several ends where its character begins.
+    return [min(last, bisect.bisect_left(word_ends, max(1, end))) for end in piece_ends]

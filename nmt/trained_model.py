@@ -6,6 +6,7 @@ Nothing in it is unpickled and nothing that it names is instantiated. It may com
 each part is checked before memory is taken for what it asks for.
 """
 
+import hashlib
 import json
 import math
 import os
@@ -89,6 +90,12 @@ class TrainedModel:
     def device(self) -> torch.device:
         """Where the weights are."""
         return self.transformer.output_weight.device
+
+
+def weights_digest(folder: Path) -> str:
+    """SHA-256 of a model folder's weights, which tells models apart."""
+    with file_inside(folder, WEIGHTS_FILE).open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def special_ids(tokenizer: Tokenizer) -> SpecialIds:

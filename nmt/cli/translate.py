@@ -2,42 +2,44 @@
 
 python -m nmt.cli.translate file=news.en                    → news.de
 python -m nmt.cli.translate file=- < news.en > news.de      line by line as they come
+python -m nmt.cli.translate file=items.jsonl                → items.de.jsonl
 """
 
 import logging
 import sys
-import threading
-from collections import deque
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from itertools import islice
+from functools import partial
 from pathlib import Path
-from typing import IO
+from typing import Any
 
 import torch
-from rich.progress import Progress
 
 from nmt.cli.common import (
     STDOUT,
-    console,
     name_files,
     parse_arguments,
     run_command,
     set_up_logging,
 )
-from nmt.cli.engines import USAGE_LINES, EngineName, open_engine
-from nmt.config import DecodingConfig
-from nmt.decoding.translator import Translation, Translator
-from nmt.errors import UserError
-from nmt.files import (
-    atomic_writer,
-    check_readable,
-    check_writable,
-    decode_line,
-    iterate_lines,
-    writing,
+from nmt.cli.engines import USAGE_LINES, EngineName, engine_note, open_engine
+from nmt.cli.translating import (
+    Work,
+    checked_length,
+    raw_lines,
+    translate_lines,
+    translate_stream,
+    translate_to_files,
 )
-from nmt.trained_model import TrainedModel, load_trained_model
+from nmt.config import DecodingConfig
+from nmt.decoding.alignment import Aligner
+from nmt.decoding.formats import Format, LineReader, LineWriter, check_formats
+from nmt.decoding.pipeline import Pipeline, Utilities
+from nmt.decoding.translator import Translator
+from nmt.errors import UserError
+from nmt.evaluation.mbr import Utility, expected_utilities
+from nmt.files import check_readable, check_writable, writing
+from nmt.part_files import PartFiles
+from nmt.trained_model import TrainedModel, load_trained_model, weights_digest
 from nmt.training.experiment import find_model
 
 # Not __name__, which is __main__ when the module is the command.
@@ -48,14 +50,22 @@ USAGE = f"""python -m nmt.cli.translate file=FILE [model=FOLDER] [out=FILE] [key
   file=FILE       text to translate, one sentence a line, UTF-8; - streams stdin to stdout
   model=FOLDER    a trained model's folder (default: that of the last completed run)
   out=FILE        where to (default: FILE with the target language's ending; - is stdout)
+  format=FORMAT   what is written: text, jsonl or tsv (default: by FILE's ending)
+  input_format=FORMAT   what is read (default: by FILE's ending; of stdin, that of format)
+  column=N        tsv: the column to translate, counted from 1; the others are kept
+  alignment=true  which source word each word comes from, as 0-0 1-2: in jsonl a key, else a file
+                  beside, OUT.align; alignment_layer=N takes another decoder layer, from 1
+  document=true   each line is a paragraph of several sentences, and a source of JSON lines may
+                  have several lines: they are translated sentence by sentence
+  mbr=UTILITY     chrf or bleu: of the decoding.num_best translations that which is most like all
+                  of them, by minimum Bayes risk, in place of the most probable
+  resume=false    begin anew, and do not go on with what an interruption has left in OUT.part
   decoding.KEY=…  beam_size, length_penalty, num_best, batch_size, max_length_ratio, …
                   (default: what the model was scored with)
   device=DEVICE   cpu or cuda (default: cuda where there is one)
 {USAGE_LINES}
-With decoding.num_best above 1 each line holds the translations, best first, split by tabs."""
-
-# Lines held in memory at a time; sentences of like length are found among so many.
-_CHUNK_LINES = 8192
+With decoding.num_best above 1 each line holds the translations, best first, split by tabs.
+jsonl reads objects with the key source and adds translations. docs/translating.md has examples."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +78,14 @@ class Arguments:
     device: str = ""
     engine: EngineName = EngineName.torch
     compute_type: str = ""
+    format: str = ""
+    input_format: str = ""
+    column: int = 1
+    document: bool = False
+    mbr: str = ""
+    alignment: bool = False
+    alignment_layer: int = 0
+    resume: bool = True
     decoding: dict[str, str] = field(default_factory=dict)
 
 
@@ -78,29 +96,107 @@ def main() -> None:
     if not arguments.file:
         raise UserError("file= is missing: name the text to translate, or - for stdin")
     streams = arguments.file == "-"
+    read, write = formats(arguments.file, arguments.input_format, arguments.format)
     if not streams:
         check_readable(Path(arguments.file))
     folder = Path(arguments.model) if arguments.model else find_model()
     model = open_model(folder, arguments.device)
-    config = decoding_config(model, arguments.decoding)
-    engine = open_engine(arguments.engine, arguments.compute_type, model, config, folder)
-    translator = Translator(model, config, logger.warning, engine)
+    decoding = decoding_config(model, arguments.decoding)
+    work = Work(
+        "stdin" if streams else arguments.file,
+        LineReader(read, arguments.column),
+        _pipeline(arguments, model, decoding, folder),
+        LineWriter(write, model.target_tokenizer, arguments.column),
+        aligns_beside=arguments.alignment and write is not Format.jsonl,
+    )
+    if work.aligns_beside and (arguments.out == "-" or (streams and not arguments.out)):
+        raise UserError("alignment=true: stdout has no file beside it; take format=jsonl, or out=")
     if streams and arguments.out in ("", "-"):
         with writing(STDOUT):
-            _stream(translator, sys.stdin.buffer, sys.stdout)
+            translate_stream(work, sys.stdin.buffer, sys.stdout)
         return
-    out = output_path(arguments.file, arguments.out, model)
-    lines = _decoded(sys.stdin.buffer) if streams else iterate_lines(Path(arguments.file))
-    total = None if streams else sum(1 for _ in iterate_lines(Path(arguments.file)))
+    out = output_path(arguments.file, arguments.out, model, write)
+    lines = iter(sys.stdin.buffer) if streams else raw_lines(Path(arguments.file))
+    total = None if streams else checked_length(work, Path(arguments.file))
     if out is None:
         with writing(STDOUT):
-            _translate_lines(translator, lines, sys.stdout, total)
+            translate_lines(work, lines, lambda _, texts: sys.stdout.write(texts[0]), 0, total)
         return
-    # A translation is about as long as its source.
-    needed = None if streams else Path(arguments.file).stat().st_size
-    with atomic_writer(out, needed) as sink:
-        _translate_lines(translator, lines, sink, total)
-    name_files([out])
+    made_with = _made_with(arguments, folder, decoding, read, write)
+    outs = [out, out.with_name(f"{out.name}.align")] if work.aligns_beside else [out]
+    with PartFiles.opened(outs, made_with, arguments.resume) as parts:
+        size = None if streams else Path(arguments.file).stat().st_size
+        translate_to_files(work, lines, parts, size, total)
+    name_files(parts.paths)
+
+
+def formats(file: str, read: str, write: str) -> tuple[Format, Format]:
+    """What is read and what is written: as it was said, else by the file's ending.
+
+    Raises:
+        UserError: there is no such format, or they do not go together.
+    """
+    known = {each.name: each for each in Format}
+    for key, name in {"input_format": read, "format": write}.items():
+        if name and name not in known:
+            raise UserError(f"{key}={name}: no such format; take {', '.join(known)}")
+    ending = Path(file).suffix.removeprefix(".")
+    by_ending = known[ending] if ending in ("jsonl", "tsv") else Format.text
+    wanted = known[write or read or by_ending.name]
+    implied = wanted if file == "-" or wanted is Format.tsv else by_ending
+    chosen = known[read] if read else implied
+    check_formats(chosen, wanted)
+    return chosen, wanted
+
+
+def _pipeline(
+    arguments: Arguments, model: TrainedModel, decoding: DecodingConfig, folder: Path
+) -> Pipeline:
+    """The search, and what stands around it, as it was asked for."""
+    aligner = Aligner(model, arguments.alignment_layer) if arguments.alignment else None
+    engine = open_engine(arguments.engine, arguments.compute_type, model, decoding, folder)
+    translator = Translator(model, decoding, logger.warning, engine)
+    return Pipeline(
+        translator,
+        aligner,
+        _utilities(arguments.mbr, decoding),
+        model.config.source_language if arguments.document else "",
+        logger.warning,
+    )
+
+
+def _utilities(name: str, decoding: DecodingConfig) -> Utilities | None:
+    if not name:
+        return None
+    known = {each.name: each for each in Utility}
+    if name not in known:
+        raise UserError(f"mbr={name}: no such utility; take {' or '.join(known)}")
+    if decoding.num_best == 1:
+        raise UserError(
+            f"mbr={name} chooses among several translations: give for example"
+            " decoding.num_best=8 decoding.beam_size=8"
+        )
+    return partial(expected_utilities, utility=known[name])
+
+
+def _made_with(
+    arguments: Arguments, folder: Path, decoding: DecodingConfig, read: Format, write: Format
+) -> dict[str, Any]:
+    """What the translations depend on besides the input: by it an interrupted work is known."""
+    # The number of sentences decoded together never changes a translation.
+    search = {key: value for key, value in vars(decoding).items() if key != "batch_size"}
+    return {
+        "model": weights_digest(folder),
+        "input_format": read.name,
+        "format": write.name,
+        "column": arguments.column,
+        "document": arguments.document,
+        "mbr": arguments.mbr,
+        "alignment": arguments.alignment,
+        "alignment_layer": arguments.alignment_layer,
+        "engine": engine_note(arguments.engine, arguments.compute_type),
+        **{f"decoding.{key}": value for key, value in search.items()},
+    }
 
 
 def open_model(folder: Path, device: str) -> TrainedModel:
@@ -130,7 +226,7 @@ def decoding_config(model: TrainedModel, overrides: dict[str, str]) -> DecodingC
     return replace(stored, **changes)  # type: ignore[arg-type]
 
 
-def output_path(file: str, out: str, model: TrainedModel) -> Path | None:
+def output_path(file: str, out: str, model: TrainedModel, write: Format) -> Path | None:
     """Where translations go; None is stdout.
 
     Raises:
@@ -140,7 +236,7 @@ def output_path(file: str, out: str, model: TrainedModel) -> Path | None:
         return None
     if not out and file == "-":
         return None
-    path = Path(out) if out else Path(file).with_suffix(f".{model.config.target_language}")
+    path = Path(out) if out else _named_after(Path(file), model, write)
     if path.is_dir():
         raise UserError(f"out={path} is a folder; name a file")
     check_writable(path)
@@ -151,62 +247,15 @@ def output_path(file: str, out: str, model: TrainedModel) -> Path | None:
     return path
 
 
-def _translate_lines(
-    translator: Translator, lines: Iterable[str], sink: IO[str], total: int | None
-) -> None:
-    iterator = iter(lines)
-    done = 0
-    with Progress(*Progress.get_default_columns(), console=console, transient=True) as progress:
-        task = progress.add_task("translating", total=total)
-        while chunk := list(islice(iterator, _CHUNK_LINES)):
-            translations = translator.translate(
-                chunk, lambda count: progress.advance(task, count), first_line=done + 1
-            )
-            sink.writelines(f"{_line(best)}\n" for best in translations)
-            done += len(chunk)
-            progress.update(task, completed=done)
-    console.print(f"{done:,} line{'' if done == 1 else 's'} translated")
-
-
-def _line(best: list[Translation]) -> str:
-    return "\t".join(translation.text for translation in best)
-
-
-def _decoded(stream: IO[bytes]) -> Iterator[str]:
-    for number, raw in enumerate(stream, start=1):
-        yield decode_line(raw, "stdin", number)
-
-
-def _stream(translator: Translator, source: IO[bytes], sink: IO[str]) -> None:
-    """Translate lines as they come: whatever has arrived is one batch, so none waits for more."""
-    arrived: deque[bytes | None] = deque()
-    ready = threading.Semaphore(0)
-
-    def read() -> None:
-        for raw in source:
-            arrived.append(raw)
-            ready.release()
-        arrived.append(None)
-        ready.release()
-
-    threading.Thread(target=read, daemon=True).start()
-    number = 0
-    ended = False
-    while not ended:
-        ready.acquire()
-        chunk: list[str] = []
-        while True:
-            raw = arrived.popleft()
-            if raw is None:
-                ended = True
-                break
-            chunk.append(decode_line(raw, "stdin", number + len(chunk) + 1))
-            if len(chunk) == _CHUNK_LINES or not ready.acquire(blocking=False):
-                break
-        for best in translator.translate(chunk, first_line=number + 1):
-            sink.write(f"{_line(best)}\n")
-        sink.flush()
-        number += len(chunk)
+def _named_after(file: Path, model: TrainedModel, write: Format) -> Path:
+    """news.en → news.de; items.jsonl and items.en.jsonl → items.de.jsonl."""
+    target = f".{model.config.target_language}"
+    if write is Format.text:
+        return file.with_suffix(target)
+    stem = file.with_suffix("") if file.suffix == f".{write.name}" else file
+    if stem.suffix == f".{model.config.source_language}":
+        stem = stem.with_suffix("")
+    return stem.with_name(f"{stem.name}{target}.{write.name}")
 
 
 if __name__ == "__main__":

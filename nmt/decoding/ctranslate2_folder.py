@@ -12,8 +12,8 @@ from typing import Any
 import ctranslate2
 import torch
 
-from nmt.data.batch import pad_ids
 from nmt.decoding.ctranslate2_spec import all_pieces, specification
+from nmt.decoding.forced import ForcedDecoder
 from nmt.disk_fault import DiskFault
 from nmt.errors import UserError
 from nmt.files import atomic_folder, file_inside, read_json, write_json
@@ -145,7 +145,9 @@ def _largest_difference(model: TrainedModel, folder: Path) -> float:
         _made_up(model.target_tokenizer, min(length, config.model.max_length - 1), generator)
         for length in reversed(_CHECKED_LENGTHS)
     ]
-    ours = _forced(model, sources, targets)
+    pairs = list(zip(sources, targets, strict=True))
+    forced = ForcedDecoder(model).token_log_probs(pairs)
+    ours = torch.tensor([value for values in forced for value in values])
     source_pieces, target_pieces = map(all_pieces, (model.source_tokenizer, model.target_tokenizer))
     translator = ctranslate2.Translator(
         str(folder), compute_type="float32", intra_threads=torch.get_num_threads()
@@ -167,20 +169,3 @@ def _made_up(tokenizer: Tokenizer, length: int, generator: torch.Generator) -> l
     ordinary = [i for i in range(tokenizer.vocabulary_size) if i not in special]
     drawn = torch.randint(len(ordinary), (length,), generator=generator).tolist()
     return [ordinary[place] for place in drawn]
-
-
-@torch.inference_mode()
-def _forced(
-    model: TrainedModel, sources: list[list[int]], targets: list[list[int]]
-) -> torch.Tensor:
-    """Log-probability of each target token, EOS included, one sentence after the other."""
-    device, transformer = model.device, model.transformer
-    source, source_mask = pad_ids(
-        sources, model.source_tokenizer.pad_id, after=model.source_tokenizer.eos_id
-    )
-    tokenizer = model.target_tokenizer
-    target_input, _ = pad_ids(targets, tokenizer.pad_id, before=tokenizer.bos_id)
-    target_output, target_mask = pad_ids(targets, tokenizer.pad_id, after=tokenizer.eos_id)
-    hidden = transformer(source.to(device), source_mask.to(device), target_input.to(device))
-    log_probs = transformer.project(hidden).float().log_softmax(-1).cpu()
-    return log_probs.gather(2, target_output[:, :, None])[:, :, 0][target_mask]

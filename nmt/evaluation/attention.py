@@ -4,12 +4,12 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
-from nmt.data.batch import collate
+from nmt.decoding.forced import ForcedDecoder
+from nmt.decoding.formats import END
 from nmt.html_page import text
-from nmt.trained_model import TrainedModel, special_ids
+from nmt.trained_model import TrainedModel
 
 STYLE = """
 svg.attention { width: auto; max-width: none; } svg.attention text { fill: var(--ink); }
@@ -19,7 +19,6 @@ svg.attention .frame { fill: none; stroke: var(--line); }
 """
 
 _FEWEST_PIECES, _MOST_PIECES = 4, 16
-_END = "</s>"
 _CELL, _SMALL_CELL = 24, 7
 _MOST_LABEL = 14
 
@@ -52,20 +51,11 @@ def attention_map(model: TrainedModel, source: str, translation: str) -> Attenti
     """
     source_ids = model.source_tokenizer.encode([source])[0]
     target_ids = model.target_tokenizer.encode([translation])[0]
-    batch = collate(
-        [(source_ids, target_ids)],
-        special_ids(model.source_tokenizer),
-        special_ids(model.target_tokenizer),
-    ).to(model.device)
-    was_training = model.transformer.training
-    model.transformer.eval()
-    with torch.inference_mode():
-        maps = model.transformer.attention_maps(batch.source, batch.source_mask, batch.target_input)
-    model.transformer.train(was_training)
+    [layers] = ForcedDecoder(model).cross_attention([(source_ids, target_ids)])
     return AttentionMap(
-        [*model.source_tokenizer.pieces(source_ids), _END],
-        [*model.target_tokenizer.pieces(target_ids), _END],
-        maps["cross"][-1][0].float().cpu(),
+        [*model.source_tokenizer.pieces(source_ids), END],
+        [*model.target_tokenizer.pieces(target_ids), END],
+        layers[-1],
     )
 
 

@@ -1,13 +1,17 @@
 import io
+import json
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from nmt.cli import translate
+from nmt.cli import translate, translating
+from nmt.decoding.translator import Translation, Translator
 from nmt.errors import UserError
 from nmt.trained_model import TrainedModel, load_trained_model, save_trained_model
+from nmt.training.signals import Interruption
 
 
 @pytest.fixture(scope="module")
@@ -79,6 +83,11 @@ def test_invalid_utf8_is_named_and_nothing_is_written(
         ("out=/tmp", "is a folder"),
         ("out=/etc/passwd/a.de", "cannot be written"),
         ("beam_size=3", "beam_size= is no argument"),
+        ("format=xml", "format=xml: no such format; take text, jsonl, tsv"),
+        ("mbr=ter", "mbr=ter: no such utility; take chrf or bleu"),
+        ("mbr=chrf", "decoding.num_best=8"),
+        ("column=0", "column=0 must be positive"),
+        ("column=two", "column"),
     ],
 )
 def test_bad_arguments_are_named(
@@ -115,11 +124,187 @@ def test_streaming_answers_before_the_input_ends(model_folder: Path) -> None:
         assert process.wait(timeout=30) == 0
 
 
-def test_decode_path_is_the_translators(model_folder: Path) -> None:
+def test_decode_path_is_the_translators(
+    model_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     model = load_trained_model(model_folder)
-    translator = translate.Translator(model, model.config.decoding)
-    sink = io.StringIO()
     texts = ["Kalo mine.", "Zuve ra!"]
-    translate._translate_lines(translator, texts, sink, total=2)
-    expected = [best[0].text for best in translator.translate(texts)]
-    assert sink.getvalue().splitlines() == expected
+    (tmp_path / "a.en").write_text("Kalo mine.\nZuve ra!\n")
+    run(f"file={tmp_path}/a.en", f"model={model_folder}", monkeypatch=monkeypatch)
+    expected = [best[0].text for best in Translator(model, model.config.decoding).translate(texts)]
+    assert (tmp_path / "a.de").read_text().splitlines() == expected
+
+
+def test_json_lines_tell_everything_and_carry_other_keys_through(
+    model_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = '{"id": 7, "source": "Kalo mine."}\n{"source": "", "by": {"x": [null]}}\n'
+    (tmp_path / "a.en.jsonl").write_text(text)
+    best = ["decoding.num_best=2", "decoding.max_length_offset=3"]
+    run(f"file={tmp_path}/a.en.jsonl", f"model={model_folder}", *best, monkeypatch=monkeypatch)
+    first, second = map(json.loads, (tmp_path / "a.de.jsonl").read_text().splitlines())
+    assert first["id"] == 7
+    assert len(first["translations"]) == 2
+    for translation in first["translations"]:
+        assert len(translation["tokens"]) == len(translation["token_log_probs"])
+        assert translation["log_prob"] == pytest.approx(sum(translation["token_log_probs"]))
+    assert second["by"] == {"x": [None]}
+    assert second["translations"][0]["text"] == ""
+    # Plain text in, and the same from it; then back to text alone.
+    (tmp_path / "b.en").write_text("Kalo mine.\n")
+    run(
+        *(f"file={tmp_path}/b.en", f"model={model_folder}", "format=jsonl", *best),
+        monkeypatch=monkeypatch,
+    )
+    told = json.loads((tmp_path / "b.de.jsonl").read_text())
+    assert told == {"source": "Kalo mine.", "translations": first["translations"]}
+
+
+def test_a_bad_json_line_is_named_before_any_work(
+    model_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.jsonl").write_text('{"source": "Kalo."}\n' * 3 + '{"text": "Kalo."}\n')
+    with pytest.raises(UserError, match=r"a\.jsonl: line 4: has no key source \(its keys: text\)"):
+        run(f"file={tmp_path}/a.jsonl", f"model={model_folder}", monkeypatch=monkeypatch)
+    assert [path.name for path in tmp_path.iterdir()] == ["a.jsonl"]
+
+
+def test_one_column_is_translated_and_the_others_are_kept(
+    model_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.tsv").write_text("1\tKalo mine.\tx\n2\t\t\n")
+    run(f"file={tmp_path}/a.tsv", f"model={model_folder}", "column=2", monkeypatch=monkeypatch)
+    first, second = (tmp_path / "a.de.tsv").read_text().splitlines()
+    model = load_trained_model(model_folder)
+    [[best]] = Translator(model, model.config.decoding).translate(["Kalo mine."])
+    assert first == f"1\t{best.text}\tx"
+    assert second == "2\t\t"
+
+
+def interrupted_after(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a signal come in the translation of the chunk after so many."""
+    translate_chunk, calls = Translator.translate, []
+
+    def counted(self: Translator, *arguments: object) -> list[list[Translation]]:
+        calls.append(arguments)
+        if len(calls) > number:
+            raise Interruption(15)
+        return translate_chunk(self, *arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Translator, "translate", counted)
+
+
+def test_an_interrupted_work_goes_on_where_it_was(
+    model_folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(translating, "CHUNK_LINES", 2)
+    lines = [f"Kalo mine {number}.\n" for number in range(7)]
+    (tmp_path / "a.en").write_text("".join(lines))
+    command = [f"file={tmp_path}/a.en", f"model={model_folder}", "decoding.beam_size=1"]
+    run(*command, f"out={tmp_path}/straight.de", monkeypatch=monkeypatch)
+
+    with monkeypatch.context() as patch:
+        interrupted_after(2, patch)
+        with pytest.raises(Interruption):
+            run(*command, monkeypatch=monkeypatch)
+    assert (tmp_path / "a.de.part").read_text().count("\n") == 4
+    assert not (tmp_path / "a.de").exists()
+    assert "a.de.part keeps the first 4 lines; the same command goes on from there" in (
+        capsys.readouterr().err.replace("\n", " ")
+    )
+
+    with pytest.raises(UserError, match=r"decoding\.beam_size=1 \(now 3\)"):
+        run(*command[:-1], monkeypatch=monkeypatch)
+    (tmp_path / "a.en").write_text("".join(["Other.\n", *lines[1:]]))
+    with pytest.raises(UserError, match="the first 4 lines of another input"):
+        run(*command, monkeypatch=monkeypatch)
+    # What is not yet translated may be mended meanwhile.
+    (tmp_path / "a.en").write_text("".join(lines[:6]))
+    run(*command, monkeypatch=monkeypatch)
+    straight = (tmp_path / "straight.de").read_text().splitlines()
+    assert (tmp_path / "a.de").read_text().splitlines() == straight[:6]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.de", "a.en", "straight.de"]
+
+
+def test_work_can_be_begun_anew(
+    model_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(translating, "CHUNK_LINES", 1)
+    (tmp_path / "a.en").write_text("Kalo mine.\nZuve ra!\n")
+    command = [f"file={tmp_path}/a.en", f"model={model_folder}"]
+    with monkeypatch.context() as patch:
+        interrupted_after(1, patch)
+        with pytest.raises(Interruption):
+            run(*command, monkeypatch=monkeypatch)
+    run(*command, "resume=false", "decoding.beam_size=1", monkeypatch=monkeypatch)
+    assert (tmp_path / "a.de").read_text().count("\n") == 2
+    assert not (tmp_path / "a.de.part").exists()
+
+
+def test_a_stream_answers_what_came_before_a_bad_line(
+    model_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = io.BytesIO(b'{"source": "Kalo mine."}\n[]\n')
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=given))
+    with pytest.raises(UserError, match="stdin: line 2: is no object"):
+        run("file=-", f"model={model_folder}", "format=jsonl", monkeypatch=monkeypatch)
+    assert json.loads(capsys.readouterr().out)["translations"]
+
+
+def test_alignments_stand_beside_or_in_json_lines(
+    model_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.en").write_text("Kalo mine.\n\nZuve ra!\n")
+    command = [f"file={tmp_path}/a.en", f"model={model_folder}", "alignment=true"]
+    run(*command, monkeypatch=monkeypatch)
+    run(*command, "format=jsonl", monkeypatch=monkeypatch)
+    beside = (tmp_path / "a.de.align").read_text().split("\n")
+    told = [json.loads(line) for line in (tmp_path / "a.de.jsonl").read_text().splitlines()]
+    assert [one["translations"][0]["alignment"] for one in told] == beside[:3]
+    texts = (tmp_path / "a.de").read_text().split("\n")
+    for text, links in zip(texts, beside, strict=True):
+        assert len(text.split()) == len(links.split())
+    with pytest.raises(UserError, match="stdout has no file beside it"):
+        run(*command, "out=-", monkeypatch=monkeypatch)
+
+
+def test_minimum_bayes_risk_chooses_one_of_the_best(
+    model_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.en").write_text("Kalo mine.\n\n")
+    best = ["decoding.num_best=3", "decoding.max_length_offset=3", f"model={model_folder}"]
+    run(f"file={tmp_path}/a.en", "format=jsonl", *best, monkeypatch=monkeypatch)
+    plain = json.loads((tmp_path / "a.de.jsonl").read_text().splitlines()[0])["translations"]
+    run(f"file={tmp_path}/a.en", "format=jsonl", "mbr=chrf", *best, monkeypatch=monkeypatch)
+    told, empty = map(json.loads, (tmp_path / "a.de.jsonl").read_text().splitlines())
+    assert empty["translations"][0]["text"] == ""
+    utilities = [one.pop("utility") for one in told["translations"]]
+    assert utilities == sorted(utilities, reverse=True)
+    assert sorted(plain, key=str) == sorted(told["translations"], key=str)
+    # Plain text has the chosen one alone.
+    run(f"file={tmp_path}/a.en", "mbr=chrf", *best, monkeypatch=monkeypatch)
+    assert (tmp_path / "a.de").read_text() == told["translations"][0]["text"] + "\n\n"
+
+
+def test_documents_are_translated_sentence_by_sentence(
+    model_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.en").write_text("Kalo mine. Zuve ra!\n\n  So ka.\n")
+    command = [f"file={tmp_path}/a.en", f"model={model_folder}", "document=true"]
+    run(*command, "alignment=true", monkeypatch=monkeypatch)
+    model = load_trained_model(model_folder)
+    translator = Translator(model, model.config.decoding)
+    first, second, third = (
+        best[0].text for best in translator.translate(["Kalo mine.", "Zuve ra!", "So ka."])
+    )
+    assert (tmp_path / "a.de").read_text() == f"{first} {second}\n\n  {third}\n"
+    assert (tmp_path / "a.de.align").read_text().count("\n") == 3
+    # In JSON lines a whole document is one source.
+    record = {"source": "Kalo mine. Zuve ra!\n\n  So ka.\n"}
+    (tmp_path / "a.jsonl").write_text(json.dumps(record) + "\n")
+    run(f"file={tmp_path}/a.jsonl", *command[1:], monkeypatch=monkeypatch)
+    told = json.loads((tmp_path / "a.de.jsonl").read_text())["translations"][0]
+    assert told["text"] == (tmp_path / "a.de").read_text()

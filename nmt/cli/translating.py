@@ -1,0 +1,207 @@
+"""The loops of `translate`: over a file, which may be interrupted, and over a stream."""
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import IO
+
+from rich.progress import Progress, ProgressColumn, Task
+from rich.text import Text
+
+from nmt.cli.common import console
+from nmt.decoding.formats import Answer, Item, LineReader, LineWriter
+from nmt.decoding.pipeline import Pipeline
+from nmt.errors import UserError
+from nmt.files import check_readable, decode_line
+from nmt.part_files import PartFiles
+
+CHUNK_LINES = 1024
+"""Lines held in memory at a time, and lost at most by an interruption; sentences of like length are
+found among so many."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """What is done to each line.
+
+    Attributes:
+        name: of the input, for messages.
+        reader: a line to a source.
+        pipeline: sources to answers.
+        writer: answers to lines.
+        aligns_beside: whether alignments go to a file of their own.
+    """
+
+    name: str
+    reader: LineReader
+    pipeline: Pipeline
+    writer: LineWriter
+    aligns_beside: bool = False
+
+    def items(self, raws: Iterable[bytes], first: int) -> Iterator[Item]:
+        """The lines, read; the first one has the number `first`."""
+        for number, raw in enumerate(raws, start=first):
+            yield self.reader.read(decode_line(raw, self.name, number), self.name, number)
+
+    def texts(
+        self, items: list[Item], first: int, progress: Callable[[float], None] | None = None
+    ) -> list[str]:
+        """What some lines give: the text of each file that is written."""
+        answers = self.pipeline.answers([item.source for item in items], progress, first)
+        written = map(self.writer.write, items, answers)
+        if not self.aligns_beside:
+            return ["".join(written)]
+        return ["".join(written), "".join(map(_alignment_line, answers))]
+
+
+def _alignment_line(answer: Answer) -> str:
+    return "\t".join(alignment or "" for alignment in answer.alignments[:1]) + "\n"
+
+
+def raw_lines(path: Path) -> Iterator[bytes]:
+    """The lines of a file, ends included."""
+    check_readable(path)
+    try:
+        with path.open("rb") as stream:
+            yield from stream
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror}") from None
+
+
+def checked_length(work: Work, path: Path) -> int:
+    """Number of lines of a file.
+
+    Raises:
+        UserError: one of them is not what its format asks for; now, before long work.
+    """
+    return sum(1 for _ in work.items(raw_lines(path), 1))
+
+
+def translate_lines(
+    work: Work,
+    lines: Iterator[bytes],
+    add: Callable[[list[bytes], list[str]], object],
+    done: int,
+    total: int | None,
+) -> int:
+    """Translate lines chunk by chunk.
+
+    Args:
+        work: what is done to each.
+        lines: those that are left.
+        add: takes the lines of each chunk and what they give.
+        done: lines done before.
+        total: lines in all, where that is known.
+
+    Returns:
+        The lines done in all.
+    """
+    first, started = done, time.monotonic()
+    columns = (*Progress.get_default_columns(), _Speed())
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task("translating", total=total, completed=done)
+        while chunk := list(islice(lines, CHUNK_LINES)):
+            items = list(work.items(chunk, done + 1))
+            add(chunk, work.texts(items, done + 1, lambda count: progress.advance(task, count)))
+            done += len(chunk)
+            progress.update(task, completed=done)
+    seconds = time.monotonic() - started
+    count = done - first
+    console.print(
+        f"{count:,} line{'' if count == 1 else 's'} translated in {seconds:,.1f} s"
+        f" ({count / max(seconds, 1e-9):,.0f} a second)"
+    )
+    return done
+
+
+class _Speed(ProgressColumn):
+    """Lines a second."""
+
+    def render(self, task: Task) -> Text:
+        return Text(f"{task.speed:,.0f} a second" if task.speed else "")
+
+
+def translate_to_files(
+    work: Work, lines: Iterator[bytes], parts: PartFiles, size: int | None, total: int | None
+) -> None:
+    """Translate lines into files that an interruption leaves as parts.
+
+    Args:
+        work: what is done to each.
+        lines: the whole input.
+        parts: where what they give goes; lines that it has are skipped.
+        size: bytes of the input, where that is known.
+        total: its lines, where that is known.
+    """
+    parts.skip_done(lines, work.name)
+    if parts.num_lines:
+        console.print(f"going on after line {parts.num_lines:,}", markup=False)
+    read = 0
+
+    def add(chunk: list[bytes], texts: list[str]) -> None:
+        nonlocal read
+        # A translation is about as long as its source.
+        parts.add(chunk, texts, None if size is None else max(0, size - read))
+        read += sum(map(len, chunk))
+
+    try:
+        translate_lines(work, lines, add, parts.num_lines, total)
+    except BaseException:
+        if parts.num_lines:
+            console.print(
+                f"{parts.paths[0]}.part keeps the first {parts.num_lines:,} lines; the same command"
+                " goes on from there",
+                markup=False,
+                soft_wrap=True,
+            )
+        raise
+    parts.complete()
+
+
+def translate_stream(work: Work, source: IO[bytes], sink: IO[str]) -> None:
+    """Translate lines as they come: whatever has arrived is one batch, so none waits for more."""
+    arrived: deque[bytes | None] = deque()
+    ready = threading.Semaphore(0)
+
+    def read() -> None:
+        for raw in source:
+            arrived.append(raw)
+            ready.release()
+        arrived.append(None)
+        ready.release()
+
+    threading.Thread(target=read, daemon=True).start()
+    number = 0
+    ended = False
+    while not ended:
+        ready.acquire()
+        chunk: list[bytes] = []
+        while True:
+            raw = arrived.popleft()
+            if raw is None:
+                ended = True
+                break
+            chunk.append(raw)
+            if len(chunk) == CHUNK_LINES or not ready.acquire(blocking=False):
+                break
+        _translate_arrived(work, chunk, number + 1, sink)
+        number += len(chunk)
+
+
+def _translate_arrived(work: Work, chunk: list[bytes], first: int, sink: IO[str]) -> None:
+    items: list[Item] = []
+    refusal: UserError | None = None
+    try:
+        for item in work.items(chunk, first):
+            items.append(item)
+    except UserError as error:
+        # What came before the bad line is answered all the same.
+        refusal = error
+    sink.write(work.texts(items, first)[0])
+    sink.flush()
+    if refusal is not None:
+        raise refusal

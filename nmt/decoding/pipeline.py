@@ -1,0 +1,101 @@
+"""From sources to what is told of each: the translator and what stands around it."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from nmt.decoding.alignment import Aligner, pharaoh
+from nmt.decoding.documents import put_together, taken_apart
+from nmt.decoding.formats import Answer
+from nmt.decoding.translator import Translation, Translator
+
+Progress = Callable[[float], None]
+
+Utilities = Callable[[Sequence[str]], list[float]]
+"""How good each of several translations of one source is, held against all of them."""
+
+
+class Pipeline:
+    """Answers sources.
+
+    Args:
+        translator: what translates.
+        aligner: what aligns, where alignments are asked for.
+        language: of the sources, where they are documents to be split into sentences; else "".
+        utilities: what orders the translations anew, where that is asked for.
+        warn: told of what cannot be done.
+    """
+
+    def __init__(
+        self,
+        translator: Translator,
+        aligner: Aligner | None = None,
+        utilities: Utilities | None = None,
+        language: str = "",
+        warn: Callable[[str], None] | None = None,
+    ) -> None:
+        self._translator = translator
+        self._aligner = aligner
+        self._utilities = utilities
+        self._language = language
+        self._warn = warn
+
+    def answers(
+        self, sources: Sequence[str], progress: Progress | None = None, first_line: int = 1
+    ) -> list[Answer]:
+        """One answer a source, in order.
+
+        Args:
+            sources: one sentence each, or a document each.
+            progress: called with the number of sources just done, by fractions for documents.
+            first_line: number of the first one in its file, for warnings.
+        """
+        if not self._language:
+            return self._of_sentences(sources, progress, first_line)
+        documents = [taken_apart(source, self._language) for source in sources]
+        sentences = [sentence for document in documents for sentence in document.sentences]
+        share = len(sources) / max(1, len(sentences))
+        found = iter(
+            self._of_sentences(
+                sentences, progress and (lambda count: progress(count * share)), first_line
+            )
+        )
+        return [
+            put_together(document, [next(found) for _ in document.sentences])
+            for document in documents
+        ]
+
+    def _of_sentences(
+        self, sources: Sequence[str], progress: Progress | None, first_line: int
+    ) -> list[Answer]:
+        found = self._translator.translate(sources, progress, first_line)
+        answers = [self._ordered(translations) for translations in found]
+        return answers if self._aligner is None else self._aligned(sources, answers, first_line)
+
+    def _ordered(self, translations: list[Translation]) -> Answer:
+        if self._utilities is None:
+            return Answer(translations)
+        utilities = self._utilities([translation.text for translation in translations])
+        # Stable: of equal ones that which search found better stays ahead.
+        order = sorted(range(len(translations)), key=lambda place: -utilities[place])
+        return Answer(
+            [translations[place] for place in order], utilities=[utilities[p] for p in order]
+        )
+
+    def _aligned(
+        self, sources: Sequence[str], answers: list[Answer], first_line: int
+    ) -> list[Answer]:
+        assert self._aligner is not None
+        pairs = [
+            (source, translation.text)
+            for source, answer in zip(sources, answers, strict=True)
+            for translation in answer.translations
+        ]
+        links = iter(self._aligner.links([s for s, _ in pairs], [t for _, t in pairs]))
+        aligned = []
+        for line, answer in enumerate(answers, start=first_line):
+            some = [next(links) for _ in answer.translations]
+            if self._warn and None in some:
+                self._warn(f"line {line}: too long for the model to be aligned as a whole")
+            alignments = [None if each is None else pharaoh(each) for each in some]
+            aligned.append(replace(answer, alignments=alignments))
+        return aligned

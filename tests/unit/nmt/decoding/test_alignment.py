@@ -1,0 +1,76 @@
+import pytest
+import torch
+
+from nmt.data.batch import collate
+from nmt.decoding.alignment import Aligner, _by_words, pharaoh
+from nmt.decoding.forced import ForcedDecoder
+from nmt.decoding.translator import Translator
+from nmt.errors import UserError
+from nmt.tokenizer import Tokenizer
+from nmt.trained_model import TrainedModel, special_ids
+
+
+def test_pieces_know_their_words(tokenizer: Tokenizer) -> None:
+    texts = ["  Kalo  mine.", "a\u3000😀b ﬁ", "", " "]
+    for text, words in zip(texts, tokenizer.words(texts), strict=True):
+        pieces = tokenizer.pieces(tokenizer.encode([text])[0])
+        assert len(pieces) == len(words)
+        assert words == sorted(words)
+        assert set(words) == set(range(len(text.split())))
+        for place in range(1, len(pieces)):
+            # Only a piece that begins with a space begins a word.
+            assert (words[place] > words[place - 1]) == pieces[place].startswith("▁")
+
+
+def test_weights_of_pieces_become_weights_of_words() -> None:
+    weights = torch.tensor([[0.3, 0.3, 0.4], [0.1, 0.1, 0.8], [0.5, 0.5, 0.0]])
+    by_words = _by_words(weights, [0, 0, 1], [0, 0, 1], ["▁a", "b", "▁c"], ["▁x", "y", "▁z"])
+    torch.testing.assert_close(by_words, torch.tensor([[0.8, 1.2], [1.0, 0.0]]))
+    # A full stop does not speak for its word, unless it is all of it.
+    by_words = _by_words(weights, [0, 0, 1], [0, 0, 1], ["▁a", ".", "▁!"], ["▁x", "?", "▁z"])
+    torch.testing.assert_close(by_words, torch.tensor([[0.3, 0.4], [0.5, 0.0]]))
+
+
+def test_forced_decoding_says_what_search_said(trained_model: TrainedModel) -> None:
+    texts = ["Kalo mine.", "Zuve ra kalo so!", "Ka."]
+    found = Translator(trained_model, trained_model.config.decoding).translate(texts)
+    hypotheses = [best[0].hypotheses[0] for best in found]
+    sources = trained_model.source_tokenizer.encode(texts)
+    pairs = list(zip(sources, (h.ids for h in hypotheses), strict=True))
+    for size in (1, 64):
+        forced = ForcedDecoder(trained_model, size).token_log_probs(pairs)
+        for ours, hypothesis in zip(forced, hypotheses, strict=True):
+            # What was cut off has no end.
+            said = hypothesis.token_log_probs
+            assert ours[: len(said)] == pytest.approx(said, abs=1e-4)
+
+
+def test_cross_attention_is_the_models_own(trained_model: TrainedModel) -> None:
+    pairs = [([5, 6, 7, 8], [9, 10]), ([5], [6, 7, 8])]
+    found = ForcedDecoder(trained_model).cross_attention(pairs)
+    for pair, layers in zip(pairs, found, strict=True):
+        batch = collate(
+            [pair],
+            special_ids(trained_model.source_tokenizer),
+            special_ids(trained_model.target_tokenizer),
+        )
+        maps = trained_model.transformer.attention_maps(
+            batch.source, batch.source_mask, batch.target_input
+        )
+        for ours, theirs in zip(layers, maps["cross"], strict=True):
+            torch.testing.assert_close(ours, theirs[0], atol=1e-5, rtol=1e-4)
+
+
+def test_links(trained_model: TrainedModel) -> None:
+    aligner = Aligner(trained_model)
+    sources, targets = ["Kalo mine ra.", "", "Kalo.", "ka " * 40], ["Zuve ra", "Zuve", "", "ra"]
+    first, *others = aligner.links(sources, targets)
+    assert first is not None
+    assert [target for _, target in first] == [0, 1]
+    assert all(0 <= source < 3 for source, _ in first)
+    assert others == [[], [], None]
+    assert pharaoh([(0, 0), (2, 1)]) == "0-0 2-1"
+    # Neighbours do not matter.
+    assert aligner.links(sources[:1], targets[:1]) == [first]
+    with pytest.raises(UserError, match="alignment_layer=3 is not between 1 and 2"):
+        Aligner(trained_model, 3)

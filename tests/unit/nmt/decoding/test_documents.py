@@ -1,0 +1,94 @@
+from pathlib import Path
+
+import pytest
+
+from nmt.decoding.documents import put_together, taken_apart
+from nmt.decoding.formats import Answer
+from nmt.decoding.sentences import sentence_spans
+from nmt.decoding.translator import Translation
+
+DATA = Path(__file__).parents[4].parent / "shared" / "data"
+
+
+@pytest.mark.parametrize(
+    ("language", "text"),
+    [
+        ("en", "Mr. Smith went to St. Louis.|He met J. R. R. Tolkien, e.g. in Oct. 1930.|Why?|So."),
+        ("en", 'He said: "Go!"|"No."|It was 3.5 p.m. in the U.S. capital.|See No. 5.'),
+        ("en", "It grew... slowly.|Apple Inc. bought it.|The U.S.|But who?!|(Nobody.)|The end"),
+        ("de", "Am 3. Oktober kam Dr. Maier, z. B. mit Karl V. nach Bonn.|Er war 30.|Sie nicht."),
+        ("de", "Das war 1990.|Die „Mauer“ fiel.|Er fragte: „Wer?“|Usw. bzw. etc.|Und so."),
+        ("de", "Der 2. Weltkrieg endete im Jahr 70 n. Chr. nicht."),
+        ("fr", "M. De Bock est là !|« Quoi ? » dit-il.|Il part le 3 mai.|Mme Royer aussi, etc."),
+        ("fr", "« Je veux mourir. »|Mais cela compte.|C'est de l'art.|Tu sais, p. ex. le vol."),
+        ("xx", "One.|Two."),
+        ("en", "a. and b. and www.example.com/a.b or v1.2.3 stay.|Next"),
+    ],
+)
+def test_sentences(language: str, text: str) -> None:
+    running = text.replace("|", " ")
+    found = [running[begin:end] for begin, end in sentence_spans(running, language)]
+    assert "|".join(found) == text
+
+
+@pytest.mark.parametrize(
+    ("folder", "language"), [("mixed-en-de", "en"), ("mixed-en-de", "de"), ("mixed-en-fr", "fr")]
+)
+def test_sentences_of_real_text(folder: str, language: str) -> None:
+    path = DATA / folder / f"newstest2014.{language}"
+    if not path.is_file():
+        pytest.skip(f"no {path}")
+    lines = [line.strip() for line in path.read_text(encoding="utf-8").split("\n")[:1000]]
+    ends, place = set(), -1
+    for line in lines:
+        place += len(line) + 1
+        ends.add(place)
+    found = {end for _, end in sentence_spans(" ".join(lines), language)}
+    marked = {end for end, line in zip(sorted(ends), lines, strict=True) if line.endswith(".")}
+    assert len(marked & found) > 0.99 * len(marked)
+    assert len(found & ends) > 0.98 * len(found)
+
+
+def upper(sentence: str) -> Answer:
+    return Answer([Translation(sentence.upper(), -1.0, [])])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        " ",
+        "One. Two  here.\n\n  Three? ",
+        "- A point. It goes on.\n1. First. And\n(a) letters\n",
+        "\n\n",
+        "Title\n=====\n\nText.\r\n",
+    ],
+)
+def test_documents_are_put_together_as_they_were(text: str) -> None:
+    document = taken_apart(text, "en")
+    answer = put_together(document, [upper(sentence) for sentence in document.sentences])
+    assert answer.translations[0].text == text.upper().replace("(A)", "(a)")
+    assert answer.translations[0].score == -len(document.sentences)
+    assert not any("\n" in sentence for sentence in document.sentences)
+
+
+def test_marks_of_lists_are_no_sentences() -> None:
+    assert taken_apart("1. First. And so on.\n- Last", "de").sentences == [
+        "First.",
+        "And so on.",
+        "Last",
+    ]
+
+
+def test_links_count_words_of_the_whole() -> None:
+    document = taken_apart("- One two. Three", "en")
+    answers = [
+        Answer([Translation("a b c", -1.0, [])], ["0-0 1-2"], [3.0]),
+        Answer([Translation("d", -1.0, [])], ["0-0"], [5.0]),
+    ]
+    answer = put_together(document, answers)
+    assert answer.translations[0].text == "- a b c d"
+    assert answer.alignments == ["0-0 1-1 2-3 3-4"]
+    assert answer.utilities == [4.0]
+    answers[1] = Answer([Translation("d", -1.0, [])], [None], [5.0])
+    assert put_together(document, answers).alignments == [None]

@@ -1,0 +1,115 @@
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from nmt.errors import UserError
+from nmt.part_files import PartFiles
+
+LINES = [b"one\n", b"two\n", b"three\n"]
+
+
+def lines() -> Iterator[bytes]:
+    return iter(LINES)
+
+
+def add(out: Path, count: int, made_with: dict[str, int] | None = None) -> None:
+    """Add so many lines, then die as by a signal."""
+    with suppress(KeyboardInterrupt), PartFiles.opened([out], made_with or {}) as parts:
+        parts.skip_done(lines(), "in")
+        for line in LINES[parts.num_lines :][:count]:
+            parts.add([line], [line.decode().upper()])
+        raise KeyboardInterrupt
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_parts_grow_over_interruptions(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    add(out, 1)
+    add(out, 1)
+    with PartFiles.opened([out], {}) as parts:
+        left = lines()
+        parts.skip_done(left, "in")
+        assert parts.num_lines == 2
+        assert list(left) == LINES[2:]
+        parts.add([b"three\n"], ["THREE\n"])
+        parts.complete()
+    assert out.read_text() == "ONE\nTWO\nTHREE\n"
+    assert names(tmp_path) == ["out"]
+
+
+def test_what_a_kill_left_beyond_what_counts_is_cut_off(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    add(out, 2)
+    with (tmp_path / "out.part").open("a") as stream:
+        stream.write("THR")
+    add(out, 1)
+    assert (tmp_path / "out.part").read_text() == "ONE\nTWO\nTHREE\n"
+
+
+def test_nothing_done_leaves_nothing(tmp_path: Path) -> None:
+    add(tmp_path / "out", 0)
+    assert names(tmp_path) == []
+
+
+def test_a_refusal_leaves_what_is_there(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    add(out, 2, {"beam": 1})
+    before = (tmp_path / "out.part").read_bytes()
+    with (
+        pytest.raises(UserError, match=r"made with beam=1 \(now 2\)"),
+        PartFiles.opened([out], {"beam": 2}),
+    ):
+        pass
+    for others in ([b"one\n", b"TWO\n"], [b"one\n"]):
+        with PartFiles.opened([out], {"beam": 1}) as parts, pytest.raises(UserError, match="first"):
+            parts.skip_done(iter(others), "in")
+    assert (tmp_path / "out.part").read_bytes() == before
+    with PartFiles.opened([out], {"beam": 2}, goes_on=False) as parts:
+        parts.skip_done(lines(), "in")
+        assert parts.num_lines == 0
+    assert names(tmp_path) == []
+
+
+def test_damage_is_named(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    add(out, 2)
+    (tmp_path / "out.part").write_bytes(b"ONE\n")
+    with (
+        pytest.raises(UserError, match=r"out\.part: is shorter than"),
+        PartFiles.opened([out], {}),
+    ):
+        pass
+    (tmp_path / "out.part.json").write_text('{"lines": "many"}')
+    with (
+        pytest.raises(UserError, match=r"out\.part\.json: is damaged"),
+        PartFiles.opened([out], {}),
+    ):
+        pass
+
+
+def test_one_process_at_a_time(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with (
+        PartFiles.opened([out], {}) as parts,
+        pytest.raises(UserError, match="another process is at work"),
+        PartFiles.opened([out], {}),
+    ):
+        pass
+    del parts
+    with PartFiles.opened([out], {}):
+        pass
+
+
+def test_files_that_belong_together(tmp_path: Path) -> None:
+    outs = [tmp_path / "out", tmp_path / "out.align"]
+    with PartFiles.opened(outs, {}) as parts:
+        parts.skip_done(lines(), "in")
+        parts.add(LINES, ["a\n", "0-0\n"])
+        parts.complete()
+    assert [out.read_text() for out in outs] == ["a\n", "0-0\n"]
+    assert names(tmp_path) == ["out", "out.align"]
