@@ -99,9 +99,7 @@ def main() -> None:
     to_stdout = arguments.out == "-"
     if not to_stdout:
         check_writable(out)
-    model = open_model(
-        Path(arguments.model) if arguments.model else find_model(), arguments.device
-    )
+    model = open_model(Path(arguments.model) if arguments.model else find_model(), arguments.device)
     alpha = decoding_config(model, arguments.decoding).length_penalty
     with _sink(out, to_stdout) as sink, _progress(num_lines) as advance:
         total = _Total()
