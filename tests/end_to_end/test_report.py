@@ -21,7 +21,7 @@ def runs(tmp_path: Path, digit_corpus: Path) -> list[Config]:
     corpora.mkdir()
     (corpora / digit_corpus.name).symlink_to(digit_corpus)
     base = replace(tiny_config(tmp_path), corpus=CorpusConfig(name="digits"))
-    faster = replace(base.schedule, peak_learning_rate=2e-2)
+    faster = replace(base.schedule, peak_learning_rate=8e-3)
     other = replace(base, schedule=faster, run=replace(base.run, name="faster"))
     for config in (base, other):
         run(config, corpora / digit_corpus.name)
@@ -36,7 +36,7 @@ def test_a_run_ends_with_its_report(runs: list[Config], monkeypatch: pytest.Monk
     told = check_page(page)
     score = read_json(second.with_name("result.json"))["test_sets"]["test"]["bleu"]["score"]
     assert f"test BLEU {score:.2f} ±" in told
-    assert "schedule.peak_learning_rate0.020.005" in told
+    assert "schedule.peak_learning_rate0.0080.005" in told
     assert "Held against tiny, the one earlier run on digits en-de." in told
     for title in ("Loss", "BLEU on validation", "Learning rate", "Gradient norm", "Speed"):
         assert f"<b>{title}</b>" in page
