@@ -68,7 +68,8 @@ bench: $(VENV)/.installed-dev  ## Throughput beside a plain nn.Transformer loop 
 	@$(BIN)/python -m benchmarks.training $(ARGS)
 
 soak: $(VENV)/.installed-dev  ## Kill trainings, continue, compare             KILLS= SIGNALS= TROUBLES=
-	@$(BIN)/python -m benchmarks.soak $(if $(KILLS),kills=$(KILLS)) $(if $(SIGNALS),signals=$(SIGNALS)) $(if $(TROUBLES),troubles=$(TROUBLES)) $(ARGS)
+# Threads that wait by sleeping: whatever else runs on the machine then costs minutes, not hours.
+	@OMP_WAIT_POLICY=passive $(BIN)/python -m benchmarks.soak $(if $(KILLS),kills=$(KILLS)) $(if $(SIGNALS),signals=$(SIGNALS)) $(if $(TROUBLES),troubles=$(TROUBLES)) $(ARGS)
 
 golden: $(VENV)/.installed-dev  ## Write the golden losses again
 	@$(BIN)/python -m tests.golden.refresh
