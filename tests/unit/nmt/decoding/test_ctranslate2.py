@@ -165,6 +165,9 @@ def test_limits_of_each_sentence_hold_and_special_tokens_never_occur(
         [h.ids for h in best] for best in found
     ]
     assert engine.search([]) == []
+    shortest = replace(config, max_length_ratio=0.0, max_length_offset=0)
+    engine = CTranslate2Engine(model, shortest, tmp_path / "model", "float32")
+    assert all(len(best[0].ids) <= 1 for best in engine.search(sources))
 
 
 def counting(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
