@@ -7,6 +7,7 @@ MAKEFLAGS += --no-print-directory
 PYTHON ?= python3
 VENV ?= .venv
 EXPERIMENT ?= phrasebook_en_de
+BENCH ?= training decoding
 ARGS ?=
 BIN := $(VENV)/bin
 RUN := $(BIN)/python -m nmt.cli
@@ -64,8 +65,8 @@ report: prepare  ## The reports of the corpus and of a run              EXPERIME
 export: install  ## A trained model in another program's form           MODEL= FORMAT= OUT=
 	@$(RUN).export $(if $(FORMAT),"format=$$FORMAT") $(if $(MODEL),"model=$$MODEL") $(if $(OUT),"out=$$OUT") $(ARGS)
 
-bench: $(VENV)/.installed-dev  ## Throughput beside a plain nn.Transformer loop       ARGS=
-	@$(BIN)/python -m benchmarks.training $(ARGS)
+bench: $(VENV)/.installed-dev  ## Speed beside other programs              BENCH="training decoding" ARGS=
+	@for name in $(BENCH); do $(BIN)/python -m benchmarks.$$name $(ARGS) || exit; done
 
 soak: $(VENV)/.installed-dev  ## Kill trainings, continue, compare             KILLS= SIGNALS= TROUBLES=
 # Threads that wait by sleeping: whatever else runs on the machine then costs minutes, not hours.

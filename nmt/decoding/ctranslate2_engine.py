@@ -1,6 +1,7 @@
 """The engine of CTranslate2: the same weights, searched by its C++ code."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import fields
 from pathlib import Path
 
 import ctranslate2
@@ -13,6 +14,12 @@ from nmt.decoding.engine import banned_ids, longest_translation
 from nmt.decoding.search import Hypothesis, length_penalty
 from nmt.errors import UserError
 from nmt.trained_model import TrainedModel
+
+_KNOWN_KEYS = {
+    *("beam_size", "length_penalty", "num_best", "max_length_ratio", "max_length_offset"),
+    "batch_size",
+}
+"""Of `decoding.*`: what this engine searches by."""
 
 
 class CTranslate2Engine:
@@ -29,14 +36,21 @@ class CTranslate2Engine:
             them; the rest is computed in float32.
 
     Raises:
-        UserError: this machine has no such arithmetic, or CTranslate2 cannot hold the model.
+        UserError: this machine has no such arithmetic, the search asks for what it cannot do, or
+            CTranslate2 cannot hold the model.
     """
 
     def __init__(
         self, model: TrainedModel, config: DecodingConfig, folder: Path, compute_type: str
     ) -> None:
+        _check_searchable(config)
         device = model.device.type
-        known = sorted(ctranslate2.get_supported_compute_types(device))
+        try:
+            known = sorted(ctranslate2.get_supported_compute_types(device))
+        except (RuntimeError, ValueError) as error:
+            raise UserError(
+                f"engine=ctranslate2: no use of {device} here ({error}); take device=cpu"
+            ) from None
         if compute_type not in known:
             raise UserError(
                 f"compute_type={compute_type}: CTranslate2 has no such arithmetic on this"
@@ -138,3 +152,14 @@ class CTranslate2Engine:
             (ended if has_ended else cut_off).append(hypothesis)
         ended.sort(key=lambda one: -one.score)
         return ended + cut_off
+
+
+def _check_searchable(config: DecodingConfig) -> None:
+    """Refuse by name what would be passed over in silence."""
+    for field in fields(config):
+        value = getattr(config, field.name)
+        if field.name not in _KNOWN_KEYS and value != field.default:
+            raise UserError(
+                f"decoding.{field.name}={value}: engine=ctranslate2 has no such search; take"
+                " engine=torch"
+            )

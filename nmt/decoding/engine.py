@@ -30,7 +30,7 @@ class Engine(Protocol):
 
 
 def longest_translation(config: DecodingConfig, max_length: int, source_length: int) -> int:
-    """Most tokens of a translation, EOS included.
+    """Most tokens of a translation, EOS included; at least one.
 
     Args:
         config: the search.
@@ -38,7 +38,7 @@ def longest_translation(config: DecodingConfig, max_length: int, source_length: 
         source_length: tokens of the source, EOS included.
     """
     longest = int(config.max_length_ratio * source_length) + config.max_length_offset
-    return min(longest, max_length)
+    return max(1, min(longest, max_length))
 
 
 def banned_ids(target: Tokenizer) -> tuple[int, ...]:

@@ -4,7 +4,7 @@ translations."""
 import errno
 import shutil
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -165,6 +165,9 @@ def test_limits_of_each_sentence_hold_and_special_tokens_never_occur(
         [h.ids for h in best] for best in found
     ]
     assert engine.search([]) == []
+    shortest = replace(config, max_length_ratio=0.0, max_length_offset=0)
+    engine = CTranslate2Engine(model, shortest, tmp_path / "model", "float32")
+    assert all(len(best[0].ids) <= 1 for best in engine.search(sources))
 
 
 def counting(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
@@ -250,3 +253,17 @@ def test_arithmetic_that_is_not_there_is_refused_by_name(digits: Path) -> None:
     model = load_trained_model(digits)
     with pytest.raises(UserError, match=r"compute_type=int7: .* take one of .*float32"):
         CTranslate2Engine(model, model.config.decoding, digits, "int7")
+
+
+@dataclass(frozen=True)
+class WithMore(DecodingConfig):
+    """A search with a key that the engine has not heard of."""
+
+    no_repeats: int = 0
+
+
+def test_a_search_that_it_cannot_do_is_refused_by_name(digits: Path) -> None:
+    model = load_trained_model(digits)
+    CTranslate2Engine(model, WithMore(), digits, "float32")
+    with pytest.raises(UserError, match=r"decoding\.no_repeats=3: .*engine=torch"):
+        CTranslate2Engine(model, WithMore(no_repeats=3), digits, "float32")

@@ -1,0 +1,214 @@
+"""Decoding speed beside CTranslate2 called by itself and Hugging Face's `generate`.
+
+    python -m benchmarks.decoding [model=FOLDER] [source=FILE reference=FILE] [rounds=3] …
+
+  model=FOLDER        a trained model's folder (default: that of the last completed run)
+  source=FILE reference=FILE   the text (default: Multi30k's test_2016_flickr of ../shared/data)
+  sentences=1000      of it
+  singles=200         sentences translated one by one, for the latency
+  peer_python=FILE    an interpreter with torch, transformers and safetensors: with it Hugging Face
+                      takes part, for models that Marian's architecture can hold
+
+All have the same weights, beam, threads and batches. Each lives in a process of its own; they take
+turns, so that all meet the same noise of the machine, and what counts are ratios within a round.
+"""
+
+import platform
+import statistics
+import sys
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import ctranslate2
+import torch
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.decoders import Contender, Job, Peer, Turn, bare, ours
+from nmt.cli.common import parse_arguments, run_command
+from nmt.cli.engines import EngineName
+from nmt.config import Activation, NormPlacement, Positions, TiedEmbeddings
+from nmt.errors import UserError
+from nmt.evaluation.scores import bleu_score
+from nmt.files import read_lines, write_json
+from nmt.trained_model import load_trained_model
+from nmt.training.experiment import find_model
+
+RESULTS = Path(__file__).parent / "results"
+_TEXT = "../shared/data/multi30k/test_2016_flickr"
+
+TORCH, CT2, HUGGING_FACE = "torch engine", "CTranslate2, bare", "Hugging Face generate"
+_OURS = {
+    TORCH: partial(ours, EngineName.torch, ""),
+    "ctranslate2 engine": partial(ours, EngineName.ctranslate2, "float32"),
+    CT2: partial(bare, "float32"),
+    "ctranslate2 engine, int8": partial(ours, EngineName.ctranslate2, "int8"),
+    "CTranslate2, bare, int8": partial(bare, "int8"),
+}
+# What int8 may cost, and what searches that stop by other rules may differ by.
+_ALLOWED_INT8, _ALLOWED_FLOAT32 = 0.3, 0.1
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """The module's text explains them."""
+
+    model: str = ""
+    source: str = f"{_TEXT}.en"
+    reference: str = f"{_TEXT}.de"
+    sentences: int = 1000
+    singles: int = 200
+    rounds: int = 3
+    beam_size: int = 5
+    length_penalty: float = 0.6
+    batch_size: int = 64
+    threads: int = 2
+    peer_python: str = ""
+
+
+def main() -> None:
+    """Run the benchmark."""
+    arguments = parse_arguments(Arguments, str(__doc__))
+    sources = read_lines(Path(arguments.source))[: arguments.sentences]
+    references = read_lines(Path(arguments.reference))[: arguments.sentences]
+    job = Job(
+        Path(arguments.model) if arguments.model else find_model(),
+        sources,
+        arguments.beam_size,
+        arguments.length_penalty,
+        arguments.threads,
+        arguments.batch_size,
+    )
+    contenders: dict[str, Contender | Peer] = {
+        name: Contender(open_decoder, job) for name, open_decoder in _OURS.items()
+    }
+    if arguments.peer_python:
+        _check_marian_holds(job.model)
+        contenders[HUGGING_FACE] = Peer(arguments.peer_python, job)
+    turns = [
+        {name: contender.turn() for name, contender in contenders.items()}
+        for _ in range(arguments.rounds)
+    ]
+    singles = {name: contender.single(arguments.singles) for name, contender in contenders.items()}
+    for contender in contenders.values():
+        contender.close()
+    result = _summary(arguments, references, turns, singles)
+    _print(result)
+    path = RESULTS / f"decoding-{datetime.now(UTC):%Y-%m-%d}.json"
+    write_json(path, result)
+    print(f"written: {path}", file=sys.stderr)
+    for line in result["warnings"]:
+        print(f"warning: {line}", file=sys.stderr)
+
+
+def _check_marian_holds(folder: Path) -> None:
+    config = load_trained_model(folder).config.model
+    needed = {
+        "norm": NormPlacement.post,
+        "positions": Positions.sinusoidal,
+        "tied_embeddings": TiedEmbeddings.three_way,
+        "activation": Activation.relu,
+    }
+    for key, value in needed.items():
+        if getattr(config, key) is not value:
+            raise UserError(
+                f"peer_python=: Marian's architecture has model.{key}={value.name}, and {folder}"
+                f" has {getattr(config, key).name}"
+            )
+    if {config.head_key_width, config.head_value_width} != {config.width // config.num_heads}:
+        raise UserError("peer_python=: Marian's heads have width / num_heads")
+
+
+def _summary(
+    arguments: Arguments,
+    references: list[str],
+    turns: list[dict[str, Turn]],
+    singles: dict[str, list[float]],
+) -> dict[str, Any]:
+    rows = {
+        name: _row(name, references, turns, singles[name], arguments.sentences) for name in turns[0]
+    }
+    return {
+        "date": f"{datetime.now(UTC):%Y-%m-%d}",
+        "torch": torch.__version__,
+        "ctranslate2": ctranslate2.__version__,
+        "machine": platform.machine(),
+        "threads": arguments.threads,
+        "text": Path(arguments.source).name,
+        "sentences": len(references),
+        "beam_size": arguments.beam_size,
+        "length_penalty": arguments.length_penalty,
+        "batch_size": arguments.batch_size,
+        "rounds": arguments.rounds,
+        "singles": arguments.singles,
+        "contenders": rows,
+        "warnings": _warnings(rows),
+    }
+
+
+def _row(
+    name: str,
+    references: list[str],
+    turns: list[dict[str, Turn]],
+    singles: list[float],
+    sentences: int,
+) -> dict[str, Any]:
+    own = [turn[name] for turn in turns]
+    number = min(sentences, len(references))
+    row: dict[str, Any] = {
+        "sentences_per_second": round(number / statistics.median(t.seconds for t in own), 1),
+        "tokens_per_second": round(statistics.median(t.num_tokens / t.seconds for t in own)),
+        "bleu": round(bleu_score(own[0].texts, references).score, 2),
+        "same_as_torch": sum(map(str.__eq__, own[0].texts, turns[0][TORCH].texts)),
+        "peak_mebibytes": round(max(t.peak_mebibytes for t in own)),
+        "single_milliseconds_median": round(1000 * statistics.median(singles), 1),
+        "single_milliseconds_p99": round(1000 * statistics.quantiles(singles, n=100)[98], 1),
+    }
+    for other, key in ((CT2, "ratio_to_ctranslate2"), (HUGGING_FACE, "ratio_to_hugging_face")):
+        if other in turns[0]:
+            ratios = [turn[other].seconds / turn[name].seconds for turn in turns]
+            row[key] = round(statistics.median(ratios), 2)
+    return row
+
+
+def _warnings(rows: dict[str, dict[str, Any]]) -> list[str]:
+    """Where BLEU says that somebody translates otherwise, so that speeds do not compare."""
+    lines = []
+    for name, row in rows.items():
+        allowed = _ALLOWED_INT8 if "int8" in name else _ALLOWED_FLOAT32
+        difference = abs(row["bleu"] - rows[TORCH]["bleu"])
+        if difference > allowed:
+            lines.append(f"{name}: BLEU differs by {difference:.2f}, more than {allowed}")
+    return lines
+
+
+def _print(result: dict[str, Any]) -> None:
+    title = (
+        f"Decoding {result['sentences']:,} sentences of {result['text']}, beam"
+        f" {result['beam_size']}, {result['threads']} threads, {result['rounds']} rounds"
+    )
+    table = Table(title=title)
+    columns = {
+        "sentences/s": "sentences_per_second",
+        "tokens/s": "tokens_per_second",
+        "× HF": "ratio_to_hugging_face",
+        "× CT2": "ratio_to_ctranslate2",
+        "BLEU": "bleu",
+        "same": "same_as_torch",
+        "peak MiB": "peak_mebibytes",
+        "one, ms": "single_milliseconds_median",
+        "p99": "single_milliseconds_p99",
+    }
+    table.add_column("")
+    for column in columns:
+        table.add_column(column, justify="right")
+    for name, row in result["contenders"].items():
+        table.add_row(name, *(f"{row[key]:,}" if key in row else "" for key in columns.values()))
+    Console(stderr=True, width=120).print(table)
+
+
+if __name__ == "__main__":
+    run_command(main)
