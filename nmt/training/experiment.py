@@ -46,6 +46,7 @@ _FREE_KEYS = (
     "training.timeout",
     "training.log_every",
     "decoding.batch_size",
+    "corpus.more_path",
     "corpus.path",  # the corpus itself is compared by its fingerprint
 )
 
