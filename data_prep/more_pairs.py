@@ -17,7 +17,7 @@ class MorePairs:
     """`train.<language>` of both languages in the folder that `corpus.more_path` names.
 
     Raises:
-        UserError: the folder lacks one of them, or they differ in length.
+        UserError: the folder lacks one of them, they differ in length, or they are empty.
     """
 
     def __init__(self, config: CorpusConfig, facts: FactsCache) -> None:
@@ -38,6 +38,12 @@ class MorePairs:
             raise UserError(
                 f"{self._paths[0]} has {lengths[0]} lines and {self._paths[1]} has {lengths[1]}:"
                 " they must be aligned line by line"
+            )
+
+        if not lengths[0]:
+            raise UserError(
+                f"{self._paths[0]} and {self._paths[1]} are empty; leave corpus.more_path= out, or"
+                " put pairs there"
             )
 
     def num_pairs(self) -> int:

@@ -16,7 +16,7 @@ from nmt.decoding.formats import Format, Item, LineReader, LineWriter
 from nmt.decoding.pipeline import Pipeline
 from nmt.decoding.translator import Translator
 from nmt.errors import UserError
-from nmt.files import check_readable, check_writable
+from nmt.files import check_readable, check_writable, iterate_lines
 from nmt.part_files import PartFiles
 from nmt.trained_model import weights_digest
 from nmt.training.experiment import find_model
@@ -116,6 +116,12 @@ def main() -> None:
     }
     with PartFiles.opened(outs, made_with) as parts:
         translate_to_files(work, raw_lines(file), parts, file.stat().st_size, total)
+    num_pairs = sum(1 for _ in iterate_lines(outs[0]))
+    logger.info(
+        "%s pairs; %s lines gave none: they or their translations are empty",
+        f"{num_pairs:,}",
+        f"{total - num_pairs:,}",
+    )
     name_files(outs)
 
 

@@ -85,6 +85,10 @@ def test_more_pairs_have_to_be_aligned(folder_config: CorpusConfig, tmp_path: Pa
     write_lines(tmp_path / "train.de", ["c"])
     with pytest.raises(UserError, match=r"has 2 lines and .* has 1"):
         MorePairs(config, facts)
+    for language in ("en", "de"):
+        (tmp_path / f"train.{language}").write_text("")
+    with pytest.raises(UserError, match="are empty"):
+        MorePairs(config, facts)
 
 
 def test_test_sets_are_normalised_and_never_dropped(

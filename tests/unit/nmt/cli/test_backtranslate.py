@@ -26,6 +26,7 @@ def test_pairs_are_tagged_and_empty_lines_left_out(
     model_folder: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     # The model translates en into de, so it makes sources of a corpus de-en.
     (tmp_path / "mono.en").write_text("Kalo mine.\n\nZuve ra!\n")
@@ -37,6 +38,7 @@ def test_pairs_are_tagged_and_empty_lines_left_out(
     expected = "".join(f"<BT> {text.strip()}\n" for text in found)
     assert (folder / "train.de").read_text() == expected
     assert sorted(path.name for path in folder.iterdir()) == ["train.de", "train.en"]
+    assert "2 pairs; 1 lines gave none" in capsys.readouterr().err
     out = tmp_path / "out"
     run(
         *(f"file={tmp_path}/mono.en", f"model={model_folder}", f"out={out}", "tag="),
