@@ -16,10 +16,10 @@ RUN := $(BIN)/python -m nmt.cli
 export FILE MODEL OUT TEST BASELINE DATA FORMAT SOURCE TARGET
 
 .DEFAULT_GOAL := help
-.PHONY: help install prepare train translate score evaluate sweep reproduce report export bench soak golden test check format
+.PHONY: help install prepare train translate backtranslate score evaluate sweep reproduce report export bench soak golden test check format
 
 help:  ## What can be made
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## (.*)/  make \1\t\2/' | expand -t 20
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## (.*)/  make \1\t\2/' | expand -t 22
 
 install: $(VENV)/.installed  ## Make .venv and install what the commands need
 
@@ -45,6 +45,9 @@ train: install  ## Train, choose, score                                EXPERIMEN
 
 translate: install  ## Translate a file line by line                       FILE= MODEL= OUT= ARGS=
 	@$(RUN).translate $(if $(FILE),"file=$$FILE") $(if $(MODEL),"model=$$MODEL") $(if $(OUT),"out=$$OUT") $(ARGS)
+
+backtranslate: install  ## Training pairs of text in the target language   FILE= MODEL= OUT= ARGS=
+	@$(RUN).backtranslate $(if $(FILE),"file=$$FILE") $(if $(MODEL),"model=$$MODEL") $(if $(OUT),"out=$$OUT") $(ARGS)
 
 score: install  ## How probable a model finds given translations       SOURCE= TARGET= MODEL= OUT= ARGS=
 	@$(RUN).score $(if $(SOURCE),"source=$$SOURCE") $(if $(TARGET),"target=$$TARGET") $(if $(MODEL),"model=$$MODEL") $(if $(OUT),"out=$$OUT") $(ARGS)

@@ -17,6 +17,7 @@ from typing import IO, Any
 
 from data_prep.clean import Pair, Rejection, Rule, clean_pair, normalise, normalise_pair
 from data_prep.duplicates import SeenPairs
+from data_prep.more_pairs import MorePairs
 from data_prep.progress import Reporter
 from data_prep.protocol import TRAIN, Annotation, Source
 from nmt.config import CleaningConfig, CorpusConfig
@@ -268,15 +269,17 @@ def write_cleaned_text(
     folder: Path,
     reporter: Reporter,
     pairs_per_part: int = PAIRS_PER_PART,
+    more: MorePairs | None = None,
 ) -> CleaningSummary:
-    """Clean a source into an empty folder.
+    """Clean a source, and further training pairs, into an empty folder.
 
     Raises:
         UserError: the source cannot be read, or no training pair is left.
     """
     text = CleanedText(folder, (config.source_language, config.target_language))
-    summary = _write_train(source, config, text, reporter, pairs_per_part)
-    summary.num_pairs[TRAIN] = summary.num_kept
+    summary = _write_train(source, config, text, reporter, pairs_per_part, more)
+    # Copies are no pairs that were read, so they are not among those kept.
+    summary.num_pairs[TRAIN] = sum(summary.parts)
     with writing(folder, sum(_sizes(folder).values()) + _VALID_AND_TESTS_BYTES):
         text.text_folder().mkdir()
         for split in source.splits():
@@ -302,21 +305,30 @@ def _write_train(
     text: CleanedText,
     reporter: Reporter,
     pairs_per_part: int,
+    more: MorePairs | None,
 ) -> CleaningSummary:
     total = source.num_pairs(TRAIN)
     limit = config.max_train_pairs or None
     if total is not None and limit is not None:
         total = min(total, limit)
+    if total is not None and more is not None:
+        total += more.num_pairs()
     cleaner = _TrainCleaner(config.cleaning, text.languages)
     with (
         _PartWriter(text, pairs_per_part) as writer,
         reporter.stage("Cleaning", total) as advance,
     ):
-        for chunk in _chunks(islice(source.pairs(TRAIN), limit)):
-            kept = cleaner.clean(chunk)
-            with writing(text.folder, cleaner.room_needed(total)):
-                writer.write(kept)
-            advance(len(chunk))
+        own: Iterable[Pair] = islice(source.pairs(TRAIN), limit)
+        streams = [(own, config.copies)]
+        if more is not None:
+            streams.append((more.pairs(), 1))
+        for pairs, copies in streams:
+            for chunk in _chunks(pairs):
+                # After cleaning: copies are no duplicates that somebody left in.
+                kept = cleaner.clean(chunk) * copies
+                with writing(text.folder, cleaner.room_needed(total)):
+                    writer.write(kept)
+                advance(len(chunk))
     summary = cleaner.summary()
     summary.parts = writer.parts
     if not summary.num_kept:

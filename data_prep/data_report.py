@@ -161,7 +161,7 @@ def _lengths(summary: CleaningSummary, sides: Sequence[_Side]) -> str:
                     sum(length * count for length, count in counts.items()),
                     side.figures.num_tokens,
                     sum(length * count for length, count in counts.items()) / summary.num_kept,
-                    side.figures.num_tokens / summary.num_kept,
+                    side.figures.num_tokens / sum(summary.parts),
                     f"{quantile(side.figures.lengths, 0.99)} tokens",
                     f"{max(side.figures.lengths)} tokens",
                 )

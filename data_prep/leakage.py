@@ -198,7 +198,7 @@ def leakage_of(text: CleanedText, reporter: Reporter) -> dict[str, dict[str, Any
         for split in sorted(summary.num_pairs.keys() - {TRAIN})
     }
     what = "Looking for test sentences in the training text"
-    with reporter.stage(what, summary.num_kept) as advance:
+    with reporter.stage(what, sum(summary.parts)) as advance:
         counts = count_leakage(tests, _chunks(text, len(summary.parts)), advance)
     write_json(path, {"version": LEAKAGE_VERSION, "splits": counts})
     return counts

@@ -71,6 +71,10 @@ def read_facts(path: Path) -> FileFacts:
     return FileFacts(size, digest.hexdigest(), num_lines + (last != b"\n"))
 
 
+FACTS_FILE = ".files.json"
+"""Name of the file, beside the corpora, of what is remembered of the users' files."""
+
+
 class FactsCache:
     """`read_facts` that reads a file only when its size, inode or times have changed.
 

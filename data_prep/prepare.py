@@ -16,7 +16,15 @@ from data_prep.clean import CLEANING_VERSION
 from data_prep.cleaned_text import CleanedText, CleaningSummary, write_cleaned_text
 from data_prep.data_report import REPORT_FILE, write_report
 from data_prep.leakage import leakage_of
-from data_prep.manifest import describe_outputs, fingerprint, missing_output, tool_versions
+from data_prep.manifest import (
+    FACTS_FILE,
+    FactsCache,
+    describe_outputs,
+    fingerprint,
+    missing_output,
+    tool_versions,
+)
+from data_prep.more_pairs import MorePairs
 from data_prep.progress import Reporter
 from data_prep.protocol import TRAIN, VALID, Source
 from data_prep.sources import open_source
@@ -56,7 +64,9 @@ def prepare(
     """
     reporter = reporter or Reporter()
     source = open_source(corpus, corpora_folder, reporter.say)
-    cleaned_fingerprint = fingerprint(_cleaning_inputs(source, corpus))
+    facts = FactsCache(corpora_folder / FACTS_FILE)
+    more = MorePairs(corpus, facts) if corpus.more_path else None
+    cleaned_fingerprint = fingerprint(_cleaning_inputs(source, corpus, more))
     inputs = {
         "cleaned": cleaned_fingerprint,
         "tokenizer": to_plain(tokenizer),
@@ -69,7 +79,9 @@ def prepare(
     with _lock(corpora_folder / f".{folder.name}.lock", folder, reporter):
         # Whoever was waited for has probably made it.
         if not _is_complete(folder, reporter):
-            text = _cleaned_text(source, corpus, corpora_folder, cleaned_fingerprint, reporter)
+            text = _cleaned_text(
+                source, more, corpus, corpora_folder, cleaned_fingerprint, reporter
+            )
             with atomic_folder(folder, _room_needed(text)) as temporary:
                 _build(text, corpus, tokenizer, temporary, inputs, reporter, num_processes)
             reporter.say(f"{folder}: prepared; {folder / REPORT_FILE} shows what is in it")
@@ -93,8 +105,13 @@ def _room_needed(text: CleanedText) -> int:
     return 3 * train // 2 + sum(sizes.values()) - train + _MODEL_AND_REPORT_BYTES
 
 
-def _cleaning_inputs(source: Source, corpus: CorpusConfig) -> dict[str, Any]:
-    return {
+def _cleaning_inputs(
+    source: Source, corpus: CorpusConfig, more: MorePairs | None
+) -> dict[str, Any]:
+    # Only where they are asked for: corpora made before there were such keys stay as they are.
+    added: dict[str, Any] = {"more": more.identity()} if more is not None else {}
+    added |= {"copies": corpus.copies} if corpus.copies != 1 else {}
+    return added | {
         "source": source.identity(),
         "direction": corpus.direction,
         "max_train_pairs": corpus.max_train_pairs,
@@ -115,6 +132,7 @@ def _is_complete(folder: Path, reporter: Reporter) -> bool:
 
 def _cleaned_text(
     source: Source,
+    more: MorePairs | None,
     corpus: CorpusConfig,
     corpora_folder: Path,
     cleaned_fingerprint: str,
@@ -129,7 +147,7 @@ def _cleaned_text(
             reporter.say(f"{folder}: the text is clean already")
             return text
         with atomic_folder(folder) as temporary:
-            summary = write_cleaned_text(source, corpus, temporary, reporter)
+            summary = write_cleaned_text(source, corpus, temporary, reporter, more=more)
         reporter.say(_describe(summary))
     return text
 
@@ -218,5 +236,5 @@ def _train_tokenizers(
             for language in languages
             for part in range(len(summary.parts))
         ]
-        num_lines = len(languages) * summary.num_kept
+        num_lines = len(languages) * sum(summary.parts)
         train_tokenizer(paths, num_lines, tokenizer, folder / name, reporter)

@@ -15,7 +15,7 @@ from typing import Any
 from data_prep.bible import BibleSource
 from data_prep.clean import Pair
 from data_prep.folder_source import FolderSource
-from data_prep.manifest import FactsCache
+from data_prep.manifest import FACTS_FILE, FactsCache
 from data_prep.phrasebook_source import PhrasebookSource
 from data_prep.protocol import TRAIN, VALID, Source, zip_pairs
 from nmt.config import CorpusConfig, CorpusSource
@@ -38,9 +38,9 @@ def open_source(config: CorpusConfig, cache: Path, say: Callable[[str], None]) -
     """
     match config.source:
         case CorpusSource.folder:
-            return FolderSource(config, FactsCache(cache / ".files.json"))
+            return FolderSource(config, FactsCache(cache / FACTS_FILE))
         case CorpusSource.hub:
-            return HubSource(config, FactsCache(cache / ".files.json"), say)
+            return HubSource(config, FactsCache(cache / FACTS_FILE), say)
         case CorpusSource.bible:
             return BibleSource(
                 config.source_language, config.target_language, cache / ".downloads", say

@@ -111,6 +111,7 @@ FREE_KEYS = (
     "training.timeout",
     "training.log_every",
     "decoding.batch_size",
+    "corpus.more_path",
     "corpus.path",  # the corpus itself is compared by its fingerprint
 )
 """Keys that change where and how fast a run goes, but not what comes out of it."""
@@ -201,6 +202,12 @@ class CorpusConfig:
     """`phrasebook`: seed of the draw."""
     max_train_pairs: int = 0
     """Use only the first so many training pairs of any source; 0 means all."""
+    more_path: str = ""
+    """A folder of further training pairs, `train.<language>` of both languages, such as
+    back-translations; empty means none."""
+    copies: int = 1
+    """Times that each training pair of the source is seen in an epoch; those of more_path are seen
+    once."""
     cleaning: CleaningConfig = field(default_factory=CleaningConfig)
     """Rules that reject a training pair."""
 
@@ -215,6 +222,7 @@ class CorpusConfig:
             bool(self.name) and "/" not in self.name and not self.name.startswith("."),
             f"corpus.name={self.name!r} cannot name a folder",
         )
+        _require(self.copies >= 1, f"corpus.copies={self.copies} must be at least 1")
         _require(
             self.source is not CorpusSource.folder or bool(self.path),
             "corpus.path is empty: name the folder that holds <split>.<language> files",

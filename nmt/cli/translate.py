@@ -34,6 +34,7 @@ from nmt.config import DecodingConfig
 from nmt.decoding.alignment import Aligner
 from nmt.decoding.formats import Format, LineReader, LineWriter, check_formats
 from nmt.decoding.pipeline import Pipeline, Utilities
+from nmt.decoding.protection import ProtectingTranslator
 from nmt.decoding.translator import Translator
 from nmt.errors import UserError
 from nmt.evaluation.mbr import Utility, expected_utilities
@@ -57,6 +58,7 @@ USAGE = f"""python -m nmt.cli.translate file=FILE [model=FOLDER] [out=FILE] [key
                   beside, OUT.align; alignment_layer=N takes another decoder layer, from 1
   document=true   each line is a paragraph of several sentences, and a source of JSON lines may
                   have several lines: they are translated sentence by sentence
+  protect=true    tags, addresses and placeholders such as {name} stay as they are
   mbr=UTILITY     chrf or bleu: of the decoding.num_best translations that which is most like all
                   of them, by minimum Bayes risk, in place of the most probable
   resume=false    begin anew, and do not go on with what an interruption has left in OUT.part
@@ -82,6 +84,7 @@ class Arguments:
     input_format: str = ""
     column: int = 1
     document: bool = False
+    protect: bool = False
     mbr: str = ""
     alignment: bool = False
     alignment_layer: int = 0
@@ -102,32 +105,65 @@ def main() -> None:
     folder = Path(arguments.model) if arguments.model else find_model()
     model = open_model(folder, arguments.device)
     decoding = decoding_config(model, arguments.decoding)
+    engine = open_engine(arguments.engine, arguments.compute_type, model, decoding, folder)
+    translator: Translator | ProtectingTranslator = Translator(
+        model, decoding, logger.warning, engine
+    )
+    aligner = Aligner(model, arguments.alignment_layer)
+    if arguments.protect:
+        translator = ProtectingTranslator(translator, aligner)
+    pipeline = Pipeline(
+        translator,
+        aligner if arguments.alignment else None,
+        _utilities(arguments.mbr, decoding),
+        model.config.source_language if arguments.document else "",
+        logger.warning,
+    )
     work = Work(
         "stdin" if streams else arguments.file,
         LineReader(read, arguments.column),
-        _pipeline(arguments, model, decoding, folder),
+        pipeline,
         LineWriter(write, model.target_tokenizer, arguments.column),
         aligns_beside=arguments.alignment and write is not Format.jsonl,
     )
     if work.aligns_beside and (arguments.out == "-" or (streams and not arguments.out)):
         raise UserError("alignment=true: stdout has no file beside it; take format=jsonl, or out=")
-    if streams and arguments.out in ("", "-"):
+    out = output_path(arguments.file, arguments.out, model, write)
+    if out is None:
+        _to_stdout(work, streams)
+    else:
+        outs = [out, out.with_name(f"{out.name}.align")] if work.aligns_beside else [out]
+        made_with = _made_with(arguments, folder, decoding, read, write)
+        _to_files(work, streams, outs, made_with, arguments.resume)
+    if isinstance(translator, ProtectingTranslator):
+        logger.info("%s", translator.tally.told())
+    if out is not None:
+        name_files(outs)
+
+
+def _to_stdout(work: Work, streams: bool) -> None:
+    if streams:
         with writing(STDOUT):
             translate_stream(work, sys.stdin.buffer, sys.stdout)
         return
-    out = output_path(arguments.file, arguments.out, model, write)
-    lines = iter(sys.stdin.buffer) if streams else raw_lines(Path(arguments.file))
-    total = None if streams else checked_length(work, Path(arguments.file))
-    if out is None:
-        with writing(STDOUT):
-            translate_lines(work, lines, lambda _, texts: sys.stdout.write(texts[0]), 0, total)
-        return
-    made_with = _made_with(arguments, folder, decoding, read, write)
-    outs = [out, out.with_name(f"{out.name}.align")] if work.aligns_beside else [out]
-    with PartFiles.opened(outs, made_with, arguments.resume) as parts:
-        size = None if streams else Path(arguments.file).stat().st_size
+    file = Path(work.name)
+    total = checked_length(work, file)
+    with writing(STDOUT):
+        translate_lines(
+            work, raw_lines(file), lambda _, texts: sys.stdout.write(texts[0]), 0, total
+        )
+
+
+def _to_files(
+    work: Work, streams: bool, outs: list[Path], made_with: dict[str, Any], goes_on: bool
+) -> None:
+    if streams:
+        lines, size, total = iter(sys.stdin.buffer), None, None
+    else:
+        file = Path(work.name)
+        lines, size, total = raw_lines(file), file.stat().st_size, checked_length(work, file)
+    with PartFiles.opened(outs, made_with, goes_on) as parts:
         translate_to_files(work, lines, parts, size, total)
-    name_files(parts.paths)
 
 
 def formats(file: str, read: str, write: str) -> tuple[Format, Format]:
@@ -147,22 +183,6 @@ def formats(file: str, read: str, write: str) -> tuple[Format, Format]:
     chosen = known[read] if read else implied
     check_formats(chosen, wanted)
     return chosen, wanted
-
-
-def _pipeline(
-    arguments: Arguments, model: TrainedModel, decoding: DecodingConfig, folder: Path
-) -> Pipeline:
-    """The search, and what stands around it, as it was asked for."""
-    aligner = Aligner(model, arguments.alignment_layer) if arguments.alignment else None
-    engine = open_engine(arguments.engine, arguments.compute_type, model, decoding, folder)
-    translator = Translator(model, decoding, logger.warning, engine)
-    return Pipeline(
-        translator,
-        aligner,
-        _utilities(arguments.mbr, decoding),
-        model.config.source_language if arguments.document else "",
-        logger.warning,
-    )
 
 
 def _utilities(name: str, decoding: DecodingConfig) -> Utilities | None:
@@ -191,6 +211,7 @@ def _made_with(
         "format": write.name,
         "column": arguments.column,
         "document": arguments.document,
+        "protect": arguments.protect,
         "mbr": arguments.mbr,
         "alignment": arguments.alignment,
         "alignment_layer": arguments.alignment_layer,

@@ -6,7 +6,8 @@ from dataclasses import replace
 from nmt.decoding.alignment import Aligner, pharaoh
 from nmt.decoding.documents import put_together, taken_apart
 from nmt.decoding.formats import Answer
-from nmt.decoding.translator import Translation, Translator
+from nmt.decoding.protection import Translates
+from nmt.decoding.translator import Translation
 
 Progress = Callable[[float], None]
 
@@ -27,7 +28,7 @@ class Pipeline:
 
     def __init__(
         self,
-        translator: Translator,
+        translator: Translates,
         aligner: Aligner | None = None,
         utilities: Utilities | None = None,
         language: str = "",

@@ -1,9 +1,12 @@
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from data_prep.cleaned_text import CleanedText, write_cleaned_text
+from data_prep.manifest import FactsCache
+from data_prep.more_pairs import MorePairs
 from data_prep.progress import Reporter
 from data_prep.sources import open_source
 from nmt.config import CleaningConfig, CorpusConfig
@@ -50,6 +53,42 @@ def test_parts_keep_every_pair_in_order(
     for language in ("en", "de"):
         lines = [line for part in range(4) for line in read_lines(text.part_path(part, language))]
         assert lines == read_lines(text_folder / f"train.{language}")
+
+
+def test_more_pairs_come_once_and_the_corpus_as_often_as_is_said(
+    folder_config: CorpusConfig, text_folder: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "more").mkdir()
+    write_lines(tmp_path / "more" / "train.en", ["<BT> A cat.", "<BT> A cat.", ""])
+    write_lines(tmp_path / "more" / "train.de", ["Eine Katze.", "Eine Katze.", "leer"])
+    config = replace(folder_config, more_path=str(tmp_path / "more"), copies=3)
+    more = MorePairs(config, FactsCache(tmp_path / "facts.json"))
+    text = cleaned(config, tmp_path / "out", more=more)
+    summary = text.summary()
+    plain = cleaned(folder_config, tmp_path / "plain").summary()
+    # What is counted of cleaning is about what was read, not about copies.
+    assert summary.num_read == plain.num_read + 3
+    assert summary.num_kept == plain.num_kept + 1
+    assert summary.parts == [3 * plain.num_kept + 1]
+    assert summary.num_pairs["train"] == 3 * plain.num_kept + 1
+    lines = Counter(read_lines(text.part_path(0, "en")))
+    assert lines.pop("<BT> A cat.") == 1
+    assert set(lines.values()) == {3}
+
+
+def test_more_pairs_have_to_be_aligned(folder_config: CorpusConfig, tmp_path: Path) -> None:
+    config = replace(folder_config, more_path=str(tmp_path))
+    facts = FactsCache(tmp_path / "facts.json")
+    with pytest.raises(UserError, match=r"train\.en: no such file; corpus\.more_path="):
+        MorePairs(config, facts)
+    write_lines(tmp_path / "train.en", ["a", "b"])
+    write_lines(tmp_path / "train.de", ["c"])
+    with pytest.raises(UserError, match=r"has 2 lines and .* has 1"):
+        MorePairs(config, facts)
+    for language in ("en", "de"):
+        (tmp_path / f"train.{language}").write_text("")
+    with pytest.raises(UserError, match="are empty"):
+        MorePairs(config, facts)
 
 
 def test_test_sets_are_normalised_and_never_dropped(

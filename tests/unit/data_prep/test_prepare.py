@@ -279,3 +279,17 @@ def test_the_head_of_multi30k(tmp_path: Path, outputs: Path, quiet: Reporter) ->
     tokenizer = Tokenizer(prepared.target_tokenizer)
     targets = prepared.read_text("test_2016_flickr")[1]
     assert tokenizer.decode(tokenizer.encode(targets)) == targets
+
+
+def test_more_pairs_make_another_corpus(
+    folder_config: CorpusConfig, small_tokenizer: TokenizerConfig, outputs: Path, tmp_path: Path
+) -> None:
+    plain = prepare(folder_config, small_tokenizer, outputs)
+    more = tmp_path / "more"
+    more.mkdir()
+    write_lines(more / "train.en", ["<BT> A cat sleeps."])
+    write_lines(more / "train.de", ["Eine Katze schläft."])
+    mixed = prepare(replace(folder_config, more_path=str(more), copies=2), small_tokenizer, outputs)
+    num_plain = len(PreparedCorpus(plain).train())
+    assert len(PreparedCorpus(mixed).train()) == 2 * num_plain + 1
+    assert read_json(mixed / "manifest.json")["num_pairs"]["train"] == 2 * num_plain + 1
