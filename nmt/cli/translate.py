@@ -58,7 +58,7 @@ USAGE = f"""python -m nmt.cli.translate file=FILE [model=FOLDER] [out=FILE] [key
                   beside, OUT.align; alignment_layer=N takes another decoder layer, from 1
   document=true   each line is a paragraph of several sentences, and a source of JSON lines may
                   have several lines: they are translated sentence by sentence
-  protect=true    tags, addresses and placeholders such as {name} stay as they are
+  protect=true    tags, addresses and placeholders such as {{name}} stay as they are
   mbr=UTILITY     chrf or bleu: of the decoding.num_best translations that which is most like all
                   of them, by minimum Bayes risk, in place of the most probable
   resume=false    begin anew, and do not go on with what an interruption has left in OUT.part
