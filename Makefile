@@ -79,8 +79,8 @@ golden: $(VENV)/.installed-dev  ## Write the golden losses again
 	@$(BIN)/python -m tests.golden.refresh
 
 test: $(VENV)/.installed-dev  ## All tests                                           ARGS=
-# On all cores, file by file: much of the time of some tests is waiting.
-	@$(BIN)/python -m pytest -n auto --dist loadfile $(ARGS)
+# On all cores, file by file, those first that take long: much of the time of some is waiting.
+	@$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder $(ARGS)
 
 check: $(VENV)/.installed-dev  ## ruff, mypy and the layers of the house
 	@$(BIN)/ruff check .

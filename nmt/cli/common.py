@@ -79,14 +79,34 @@ def set_up_logging(log_file: Path | None = None) -> None:
         logger.addHandler(handler)
 
 
+# What our handlers have raised.
+_told: list[BaseException] = []
+
+
 def raise_at_termination() -> None:
     """Meet SIGTERM as Ctrl-C: by an exception, so that what is half-made is taken away."""
+    _told.clear()
 
     def terminate(number: int, frame: FrameType | None) -> NoReturn:
         del frame
-        raise Interruption(number)
+        _told.append(KeyboardInterrupt() if number == signal.SIGINT else Interruption(number))
+        raise _told[-1]
 
     signal.signal(signal.SIGTERM, terminate)
+    # In the background a shell lets us ignore it.
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, terminate)
+
+
+@contextmanager
+def signals_as_themselves() -> Iterator[None]:
+    """Undo that libraries in C turn what a handler raises into errors of their own."""
+    try:
+        yield
+    except Exception as error:
+        if _told:
+            raise _told[-1] from error
+        raise
 
 
 def run_command(command: Callable[[], None]) -> None:
@@ -96,7 +116,7 @@ def run_command(command: Callable[[], None]) -> None:
     """
     raise_at_termination()
     try:
-        with named_disk_faults():
+        with signals_as_themselves(), named_disk_faults():
             try:
                 command()
             except SystemExit as left:

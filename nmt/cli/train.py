@@ -31,6 +31,7 @@ from nmt.cli.common import (
     say_error,
     set_up_logging,
     show_scores,
+    signals_as_themselves,
 )
 from nmt.cli.compose import run_composed
 from nmt.cli.seeds import parse_seeds, take_seeds, train_seeds
@@ -151,7 +152,7 @@ def _worker(config: Config, corpus_folder: Path) -> None:
         logger.info("restart %d of %d", restarts, config.training.max_restarts)
     raise_at_termination()
     try:
-        with named_disk_faults():
+        with signals_as_themselves(), named_disk_faults():
             if distributed.is_first():
                 experiment.open_run(config, corpus_folder)
             _work(config, corpus_folder)

@@ -65,6 +65,11 @@ class Interruption(BaseException):
             if self.signal_number:
                 self.end()
             yield
+        except Exception as error:
+            # Libraries in C turn what a handler raises into errors of their own.
+            if self.signal_number:
+                raise Interruption(self.signal_number) from error
+            raise
         finally:
             self._is_at_once = False
 

@@ -1,5 +1,7 @@
 import errno
 import os
+import signal
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -56,6 +58,23 @@ def test_exit_statuses(
     assert told.err.startswith("error: ")
     assert "Traceback" not in told.err
     assert told.out == ""
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_signal_that_a_library_turned_into_its_own_error_is_one(
+    number: signal.Signals, status: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def command() -> None:
+        try:
+            os.kill(os.getpid(), number)
+            time.sleep(1)
+        except BaseException as error:
+            raise ValueError("could not determine the shape") from error
+
+    with pytest.raises(SystemExit) as left:
+        run_command(command)
+    assert left.value.code == status
+    assert capsys.readouterr().err == "error: interrupted\n"
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EACCES])
