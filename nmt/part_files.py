@@ -41,7 +41,11 @@ class PartFiles:
     @classmethod
     @contextmanager
     def opened(
-        cls, paths: Sequence[Path], made_with: Mapping[str, Any], goes_on: bool = True
+        cls,
+        paths: Sequence[Path],
+        made_with: Mapping[str, Any],
+        goes_on: bool = True,
+        replaces: bool = True,
     ) -> Iterator["PartFiles"]:
         """Begin, or go on with what an earlier process has left.
 
@@ -51,13 +55,23 @@ class PartFiles:
         Args:
             paths: where the files appear in the end.
             made_with: plain values; parts made with others are refused.
-            goes_on: False throws away what is there.
+            goes_on: False throws away what an earlier process has left.
+            replaces: False refuses files that stand under their names already.
 
         Raises:
             UserError: what is there was made with other values or is damaged, or another process is
                 at work on it.
             DiskFault: a file cannot be written.
         """
+        state_path = _state_path(paths)
+        if not goes_on:
+            remove(state_path)
+        if not (replaces or state_path.exists()):
+            for path in paths:
+                if path.exists():
+                    raise UserError(f"{path} is there already; remove it, or name another out=")
+        if state_path.exists():
+            _take_back(paths, _checked_state(state_path, len(paths))["bytes"])
         with ExitStack() as stack:
             streams = []
             for path in paths:
@@ -65,24 +79,25 @@ class PartFiles:
                     path.parent.mkdir(parents=True, exist_ok=True)
                     streams.append(stack.enter_context(_locked(_part(path))))
             parts = cls(paths, made_with, streams)
+            # Not below: a refusal leaves alone what it refuses to go on with.
+            parts._find_what_is_there()
             try:
-                parts._find_what_is_there(goes_on)
                 yield parts
             finally:
-                # A refusal leaves alone what it refused to go on with.
                 if not parts._stored:
                     parts._remove()
 
-    def _find_what_is_there(self, goes_on: bool) -> None:
-        if goes_on and self._state_path.exists():
-            self._stored = _checked_state(self._state_path, len(self.paths))
+    def _find_what_is_there(self) -> None:
+        state_path = _state_path(self.paths)
+        if state_path.exists():
+            self._stored = _checked_state(state_path, len(self.paths))
             self._compare()
         # Of a process that was killed while it wrote, what came last may be half a line.
         sizes = self._stored.get("bytes", [0] * len(self.paths))
         for path, stream, size in zip(self.paths, self._streams, sizes, strict=True):
             if os.fstat(stream.fileno()).st_size < size:
                 raise UserError(
-                    f"{_part(path)}: is shorter than {self._state_path} says;"
+                    f"{_part(path)}: is shorter than {state_path} says;"
                     " give resume=false to begin anew"
                 )
             with writing(path):
@@ -155,7 +170,7 @@ class PartFiles:
             "made_with": self._made_with,
         }
         with writing(self.paths[0], needed):
-            write_json(self._state_path, state)
+            write_json(_state_path(self.paths), state)
         self._stored = state
         self.num_lines += count
 
@@ -165,16 +180,12 @@ class PartFiles:
             with writing(path):
                 os.replace(_part(path), path)
                 flush(path.parent)
-        remove(self._state_path)
-
-    @property
-    def _state_path(self) -> Path:
-        return self.paths[0].with_name(f"{self.paths[0].name}.part.json")
+        remove(_state_path(self.paths))
 
     def _remove(self) -> None:
         for path in self.paths:
             remove(_part(path))
-        remove(self._state_path)
+        remove(_state_path(self.paths))
 
 
 def _write(stream: IO[bytes], data: bytes) -> None:
@@ -187,6 +198,17 @@ def _write(stream: IO[bytes], data: bytes) -> None:
 
 def _part(path: Path) -> Path:
     return path.with_name(f"{path.name}.part")
+
+
+def _state_path(paths: Sequence[Path]) -> Path:
+    return paths[0].with_name(f"{paths[0].name}.part.json")
+
+
+def _take_back(paths: Sequence[Path], sizes: Sequence[int]) -> None:
+    """After a kill while the files got their names: those that have theirs are parts again."""
+    for path, size in zip(paths, sizes, strict=True):
+        if size and not _part(path).exists() and path.exists() and path.stat().st_size == size:
+            os.replace(path, _part(path))
 
 
 def _checked_state(path: Path, num_files: int) -> dict[str, Any]:

@@ -19,7 +19,6 @@ from nmt.errors import UserError
 from nmt.files import check_readable, check_writable, iterate_lines
 from nmt.part_files import PartFiles
 from nmt.trained_model import weights_digest
-from nmt.training.experiment import find_model
 
 # Not __name__, which is __main__ when the module is the command.
 logger = logging.getLogger("nmt.cli")
@@ -31,6 +30,7 @@ USAGE = """python -m nmt.cli.backtranslate file=FILE model=FOLDER [out=FOLDER] [
   out=FOLDER      where to (default: FILE.back); it gets train.<language> of both languages
   tag=TAG         put before each translation, so that training can tell it from text that people
                   wrote (default: <BT>; empty: none)
+  resume=false    begin anew, and do not go on with what an interruption has left
   decoding.KEY=…  the search (default: what the model was scored with)
   device=DEVICE   cpu or cuda (default: cuda where there is one)
 Then train with corpus.more_path=FOLDER corpus.copies=N; docs/translating.md explains them."""
@@ -47,6 +47,7 @@ class Arguments:
     out: str = ""
     tag: str = TAG
     device: str = ""
+    resume: bool = True
     decoding: dict[str, str] = field(default_factory=dict)
 
 
@@ -88,7 +89,9 @@ def main() -> None:
     file = Path(arguments.file)
     check_readable(file)
     out = Path(arguments.out or f"{file}.back")
-    folder = Path(arguments.model) if arguments.model else find_model()
+    if not arguments.model:
+        raise UserError("model= is missing: name a model of the other direction")
+    folder = Path(arguments.model)
     model = open_model(folder, arguments.device)
     ours, theirs = model.config.source_language, model.config.target_language
     ending = file.suffix.removeprefix(".")
@@ -112,9 +115,11 @@ def main() -> None:
     made_with = {
         "model": weights_digest(folder),
         "tag": arguments.tag,
-        **{f"decoding.{key}": value for key, value in vars(decoding).items()},
+        # The number of sentences decoded together never changes a translation.
+        **{f"decoding.{k}": value for k, value in vars(decoding).items() if k != "batch_size"},
     }
-    with PartFiles.opened(outs, made_with) as parts:
+    # Out may be a folder of text that people wrote.
+    with PartFiles.opened(outs, made_with, arguments.resume, replaces=False) as parts:
         translate_to_files(work, raw_lines(file), parts, file.stat().st_size, total)
     num_pairs = sum(1 for _ in iterate_lines(outs[0]))
     logger.info(

@@ -235,7 +235,7 @@ def _from_files(arguments: Arguments, system: System) -> TestSet:
         if len(sources) != len(lines):
             raise UserError(
                 f"{source} has {len(sources)} lines and {path} has {len(lines)}; they must be"
-                ' aligned line by line (a line ends in "\n" alone)'
+                ' aligned line by line (a line ends in "\\n" alone)'
             )
     config = load_values(system.model / CONFIG_FILE)
     direction = (str(config.source_language), str(config.target_language))

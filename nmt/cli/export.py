@@ -46,7 +46,8 @@ def main() -> None:
     set_up_logging()
     folder = Path(arguments.model) if arguments.model else find_model()
     model = load_trained_model(folder)
-    default = folder.with_name(f"{folder.name}-{arguments.format.value}")
+    named = folder.resolve() if folder.name in ("", "..") else folder
+    default = named.with_name(f"{named.name}-{arguments.format.value}")
     out = Path(arguments.out) if arguments.out else default
     if out.exists() and not (out / _MODEL_FILE).is_file():
         raise UserError(f"out={out} is there already, and no earlier export; name another folder")
@@ -83,12 +84,16 @@ Its tokens are the pieces of the tokenizers here; CTranslate2 itself adds EOS an
     results = translator.translate_batch(
         source.encode(["A sentence."], out_type=str),
         beam_size={config.decoding.beam_size},
+        length_penalty={config.decoding.length_penalty},
+        max_decoding_length={config.model.max_length},
         disable_unk=True,
         suppress_sequences={[[piece] for piece in banned]},
     )
     print(target.decode(results[0].hypotheses[0]))
 
 Sources have at most {config.max_source_length - 1} tokens, translations {config.model.max_length}.
+The length penalty of CTranslate2 is n ** alpha; the scores of the model were made with
+((5 + n) / 6) ** alpha, so some translations differ.
 """
 
 

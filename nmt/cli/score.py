@@ -97,6 +97,8 @@ def main() -> None:
     num_lines = _checked_length(source, target)
     out = Path(arguments.out or f"{target}.scores.{arguments.format}")
     to_stdout = arguments.out == "-"
+    if not to_stdout and out.resolve() in (source.resolve(), target.resolve()):
+        raise UserError(f"out={out} would be overwritten by its own scores; name another file")
     if not to_stdout:
         check_writable(out)
     model = open_model(Path(arguments.model) if arguments.model else find_model(), arguments.device)

@@ -8,13 +8,12 @@ import re
 from dataclasses import dataclass
 
 _CLOSING = "\"'”“’»›)\\]"
-_BEHIND_THE_END = "\"'”“’»›)] \u00a0\u202f"
-_OPENING = "\"'„“”‘»«›‹(\\[¿¡–—-"
 
 # What ends a sentence, closing marks included; French puts a space before the guillemet.
-_END = re.compile(rf"[.!?…]+(?:[{_CLOSING}]|[\s\u202f](?=»))*(?=\s)")
-_LAST_WORD = re.compile(r"[^\s(\[{\"'„“«»‚‘’/–—]*$")
-_NEXT_WORD = re.compile(rf"[\s{_OPENING}]*([^\W_]+(?:['’])?)")
+_END = re.compile(rf"([.!?…]+)(?:[{_CLOSING}]|</[^<>]*>|[\s\u202f](?=»))*(?=\s)")
+_LAST_WORD = re.compile(r"[^\s>(\[{\"'„“«»‚‘’/–—]*$")
+# Behind white space, marks, signs and tags.
+_NEXT_WORD = re.compile(r"(?:<[^<>]*>|[^\w<]|_)*([^\W_]+(?:['’])?)")
 _DOTTED = re.compile(r"(?:[^\W\d_]{1,3}\.)+[^\W\d_]{1,3}")
 _ROMAN = re.compile(r"[IVXLC]+")
 
@@ -121,7 +120,7 @@ def _ends_here(text: str, begin: int, match: re.Match[str], rules: _Rules) -> bo
     # Marks alone are no sentence.
     if after is None or after[1][0].islower():
         return False
-    if match[0].rstrip(_BEHIND_THE_END) != ".":
+    if match[1] != ".":
         return True
     found = _LAST_WORD.search(text, begin, match.start())
     word = found[0] if found else ""

@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
 from nmt.config import DecodingConfig
 from nmt.decoding.engine import Engine
 from nmt.decoding.search import Hypothesis
+from nmt.decoding.sentences import sentence_spans
 from nmt.decoding.torch_engine import TorchEngine
 from nmt.trained_model import TrainedModel
 
@@ -103,7 +103,8 @@ class Translator:
         first of several and drops the others.
         """
         parts: list[str] = []
-        for sentence in _after_sentences(text):
+        for begin, end in sentence_spans(text, self._model.config.source_language):
+            sentence = text[begin:end]
             parts += [sentence] if self._fits(sentence) else self._packed(sentence.split())
         # A single character, which may be spelled in many bytes, cannot be cut.
         while not all(len(part) == 1 or self._fits(part) for part in parts):
@@ -167,13 +168,6 @@ def _joined(before: list[Translation], after: list[Translation]) -> list[Transla
         )
         for first, second in zip(before, after, strict=False)
     ]
-
-
-def _after_sentences(text: str) -> list[str]:
-    words = text.split()
-    ends = [place + 1 for place, word in enumerate(words) if word[-1] in ".!?…。;:"]
-    bounds = sorted({0, *ends, len(words)})
-    return [" ".join(words[start:end]) for start, end in pairwise(bounds)]
 
 
 def _in_half(text: str) -> list[str]:

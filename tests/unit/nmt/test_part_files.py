@@ -90,6 +90,44 @@ def test_damage_is_named(tmp_path: Path) -> None:
         PartFiles.opened([out], {}),
     ):
         pass
+    assert names(tmp_path) == ["out.part", "out.part.json"]
+
+
+def test_a_kill_while_files_get_their_names_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outs = [tmp_path / "out", tmp_path / "out.align"]
+
+    def killed(path: Path) -> None:
+        raise KeyboardInterrupt
+
+    with (
+        monkeypatch.context() as patch,
+        suppress(KeyboardInterrupt),
+        PartFiles.opened(outs, {}) as parts,
+    ):
+        parts.skip_done(lines(), "in")
+        parts.add(LINES, ["a\n", "0-0\n"])
+        patch.setattr("nmt.part_files.flush", killed)
+        parts.complete()
+    assert names(tmp_path) == ["out", "out.align.part", "out.part.json"]
+    with PartFiles.opened(outs, {}, replaces=False) as parts:
+        parts.skip_done(lines(), "in")
+        assert parts.num_lines == len(LINES)
+        parts.complete()
+    assert [out.read_text() for out in outs] == ["a\n", "0-0\n"]
+    assert names(tmp_path) == ["out", "out.align"]
+
+
+def test_what_stands_there_may_have_to_stay(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    out.write_text("written by people\n")
+    with (
+        pytest.raises(UserError, match=r"out is there already"),
+        PartFiles.opened([out], {}, replaces=False),
+    ):
+        pass
+    assert names(tmp_path) == ["out"]
 
 
 def test_one_process_at_a_time(tmp_path: Path) -> None:

@@ -22,6 +22,8 @@ DATA = Path(__file__).parents[4].parent / "shared" / "data"
         ("fr", "M. De Bock est là !|« Quoi ? » dit-il.|Il part le 3 mai.|Mme Royer aussi, etc."),
         ("fr", "« Je veux mourir. »|Mais cela compte.|C'est de l'art.|Tu sais, p. ex. le vol."),
         ("xx", "One.|Two."),
+        ("en", "He paid.|$5 is enough.|{Name} rides.|🎉 Hello.|**Note** this."),
+        ("en", "<b>One.</b>|<b>Mr. Two.</b>|<i>Three</i>"),
         ("en", "a. and b. and www.example.com/a.b or v1.2.3 stay.|Next"),
     ],
 )
