@@ -1,3 +1,4 @@
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from nmt.tokenizer import Tokenizer
 from nmt.trained_model import TrainedModel
 from nmt.training import distributed
 from nmt.training.experiment import open_run
+from nmt.training.signals import handlers_put_back
 from tests import two_processes
 from tests.support import (
     made_up_sentences,
@@ -23,6 +25,13 @@ from tests.support import (
 
 # The tensors are tiny: more threads would only wait for each other.
 torch.set_num_threads(1)
+
+
+@pytest.fixture(autouse=True)
+def _signals_as_before() -> Iterator[None]:
+    """Commands take signals for themselves and keep them; the next test has not asked for that."""
+    with handlers_put_back():
+        yield
 
 
 @pytest.fixture(scope="session")
@@ -62,11 +71,13 @@ def digit_corpus(tmp_path_factory: pytest.TempPathFactory, digit_tokenizer_path:
 
 @dataclass(frozen=True)
 class TwoProcesses:
-    """What both processes found, rank 0 first, and what they were given."""
+    """What both processes found, rank 0 first, what they were given, and what became of signals."""
 
     ranks: list[dict[str, Any]]
     configs: dict[str, Config]
     run: Config
+    handlers_before: dict[int, Any]
+    handlers_after: dict[int, Any]
 
 
 @pytest.fixture(scope="session")
@@ -83,12 +94,15 @@ def two_processes_found(
     training = replace(base.training, num_processes=2, num_threads=1)
     run = replace(base, run=replace(base.run, name="two"), training=training)
     open_run(run, digit_corpus)
-    distributed.launch(
-        run.training,
-        "two",
-        two_processes.in_one_of_two,
-        *(configs, run, digit_corpus, folder),
-        give_up=pytest.fail,
-    )
+    with handlers_put_back() as handlers_before:
+        distributed.launch(
+            run.training,
+            "two",
+            two_processes.in_one_of_two,
+            *(configs, run, digit_corpus, folder),
+            give_up=pytest.fail,
+        )
+        with handlers_put_back() as handlers_after:
+            pass
     ranks = [torch.load(folder / f"rank{rank}.pt", weights_only=True) for rank in (0, 1)]
-    return TwoProcesses(ranks, configs, run)
+    return TwoProcesses(ranks, configs, run, handlers_before, handlers_after)

@@ -23,6 +23,7 @@ from torch.distributed.rendezvous import rendezvous
 from nmt.config import TrainingConfig
 from nmt.errors import UserError
 from nmt.training import network
+from nmt.training.signals import handlers_put_back
 
 logger = logging.getLogger(__name__)
 
@@ -230,7 +231,8 @@ def launch(
         account.handlers, account.propagate = [logging.NullHandler()], False
     watch = network.watched(host, port, seconds, give_up)
     try:
-        with contextlib.nullcontext() if own else watch:
+        # Torch elastic takes the signals, and keeps them.
+        with contextlib.nullcontext() if own else watch, handlers_put_back():
             interface = network.interface_of(own or address)
             elastic_launch(config, _begin)(work, os.getpid(), interface, *arguments)
     except RendezvousTimeoutError:

@@ -5,10 +5,25 @@ import signal
 import time
 from collections.abc import Iterator
 from types import FrameType
-from typing import NoReturn
+from typing import Any, NoReturn
 
 # A key press and a manager that passes it on are one wish: what follows so soon is not a second.
 _ONE_WISH = 1.0
+
+
+@contextlib.contextmanager
+def handlers_put_back() -> Iterator[dict[int, Any]]:
+    """Whatever the block makes of SIGINT and SIGTERM, after it they mean what they meant before.
+
+    Yields:
+        Both signals, with their handlers.
+    """
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield {int(number): handler for number, handler in before.items()}
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 class Interruption(BaseException):
@@ -50,12 +65,10 @@ class Interruption(BaseException):
                 noted.is_urgent = True
                 raise Interruption(number)
 
-        before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
-        try:
+        with handlers_put_back() as before:
+            for number in before:
+                signal.signal(number, note)
             yield noted
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
 
     @contextlib.contextmanager
     def at_once(self) -> Iterator[None]:

@@ -64,6 +64,9 @@ def test_exit_statuses(
 def test_a_signal_that_a_library_turned_into_its_own_error_is_one(
     number: signal.Signals, status: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    # As in a shell's foreground.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
     def command() -> None:
         try:
             os.kill(os.getpid(), number)

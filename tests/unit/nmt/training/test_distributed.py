@@ -95,3 +95,8 @@ def test_two_processes_agree(two_processes_found: Any) -> None:
         assert found["from_first"] == {"rank": 0}
         assert found["is_first"] is (rank == 0)
         assert found["launched_by_cluster"]
+
+
+@pytest.mark.slow
+def test_signals_mean_after_a_launch_what_they_meant_before(two_processes_found: Any) -> None:
+    assert two_processes_found.handlers_after == two_processes_found.handlers_before
