@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from nmt.model.linear import Linear
 from nmt.model.positions import RotaryRotation
 
 
@@ -99,10 +100,10 @@ class MultiHeadAttention(nn.Module):
         self.num_heads = num_heads
         self.dropout = dropout
         self.rotation = rotation
-        self.query = nn.Linear(width, num_heads * key_width)  # W^Q of all heads side by side
-        self.key = nn.Linear(width, num_heads * key_width)  # W^K
-        self.value = nn.Linear(width, num_heads * value_width)  # W^V
-        self.output = nn.Linear(num_heads * value_width, width)  # W^O
+        self.query = Linear(width, num_heads * key_width)  # W^Q of all heads side by side
+        self.key = Linear(width, num_heads * key_width)  # W^K
+        self.value = Linear(width, num_heads * value_width)  # W^V
+        self.output = Linear(num_heads * value_width, width)  # W^O
 
     def forward(
         self, queries: Tensor, memory: Tensor, mask: Tensor | None = None, is_causal: bool = False

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from nmt.config import Activation, ModelConfig, NormPlacement
 from nmt.model.attention import KeyValueCache, MultiHeadAttention
 from nmt.model.dropout import Dropout
+from nmt.model.linear import Linear
 from nmt.model.positions import RotaryRotation
 
 
@@ -16,8 +17,8 @@ class FeedForward(nn.Module):
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        self.inner = nn.Linear(config.width, config.feed_forward_width)
-        self.outer = nn.Linear(config.feed_forward_width, config.width)
+        self.inner = Linear(config.width, config.feed_forward_width)
+        self.outer = Linear(config.feed_forward_width, config.width)
         self.is_relu = config.activation is Activation.relu
         self.dropout = Dropout(config.activation_dropout)
 

@@ -4,13 +4,13 @@ import math
 from dataclasses import dataclass
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from nmt.config import ModelConfig, NormPlacement, Positions, TiedEmbeddings
 from nmt.model.attention import KeyValueCache, causal_mask
 from nmt.model.dropout import Dropout
 from nmt.model.layers import DecoderLayer, EncoderLayer
+from nmt.model.linear import linear
 from nmt.model.positions import LearnedPositions, RotaryRotation, SinusoidalPositions
 
 _FIRST_CAPACITY = 32
@@ -115,7 +115,7 @@ class Transformer(nn.Module):
 
     def project(self, hidden: Tensor) -> Tensor:
         """Hidden (…, D) → logits (…, V)."""
-        return F.linear(hidden, self.output_weight)
+        return linear(hidden, self.output_weight)
 
     def forward(self, source: Tensor, source_mask: Tensor, target_input: Tensor) -> Tensor:
         """Hidden (B, T, D): `encode`, then `decode`; the loss projects what it needs of it."""

@@ -1,0 +1,69 @@
+import pytest
+import torch
+from torch import Tensor
+
+from nmt.model.linear import Linear, linear, product
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("shape", [(5,), (3, 4, 5), (1, 1, 5), (0, 5)])
+@pytest.mark.parametrize("has_bias", [True, False])
+def test_it_is_the_product_written_out_and_so_are_its_gradients(
+    dtype: torch.dtype, shape: tuple[int, ...], has_bias: bool
+) -> None:
+    torch.manual_seed(0)
+    inputs = torch.randn(shape, dtype=dtype, requires_grad=True)
+    weight = torch.randn(7, 5, dtype=dtype, requires_grad=True)
+    bias = torch.randn(7, dtype=dtype, requires_grad=True) if has_bias else None
+    leaves = [inputs, weight] if bias is None else [inputs, weight, bias]
+    expected = inputs @ weight.T + (0 if bias is None else bias)
+    found = linear(inputs, weight, bias)
+    torch.testing.assert_close(found, expected)
+    direction = torch.randn_like(expected)
+    for ours, theirs in zip(
+        torch.autograd.grad(found, leaves, direction),
+        torch.autograd.grad(expected, leaves, direction),
+        strict=True,
+    ):
+        torch.testing.assert_close(ours, theirs)
+
+
+def test_views_that_are_transposed_need_no_copy() -> None:
+    torch.manual_seed(0)
+    left, right = torch.randn(5, 9), torch.randn(5, 7)
+    torch.testing.assert_close(product(left.t(), right.t()), left.T @ right)
+
+
+def test_only_wanted_gradients_are_made() -> None:
+    layer = Linear(4, 3)
+    layer.weight.requires_grad_(False)
+    inputs = torch.randn(2, 4)
+    layer(inputs).sum().backward()
+    assert layer.weight.grad is None
+    assert layer.bias.grad is not None
+    torch.testing.assert_close(layer.bias.grad, torch.full((3,), 2.0))
+
+
+def test_under_autocast_it_is_torchs() -> None:
+    with torch.autocast("cpu", torch.bfloat16):
+        assert Linear(4, 3)(torch.randn(2, 4)).dtype is torch.bfloat16
+
+
+def test_two_threads_give_the_same_every_time() -> None:
+    torch.manual_seed(0)
+    inputs, weight = torch.randn(3000, 64), torch.randn(96, 64)
+    direction = torch.randn(3000, 96)
+
+    def gradient() -> Tensor:
+        leaf = weight.clone().requires_grad_()
+        linear(inputs, leaf).backward(direction)
+        assert leaf.grad is not None
+        return leaf.grad
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        gradients = [gradient() for _ in range(6)]
+    finally:
+        torch.set_num_threads(before)
+    assert all(torch.equal(gradients[0], other) for other in gradients[1:])
