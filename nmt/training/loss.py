@@ -1,5 +1,6 @@
 """The training objective: label-smoothed cross-entropy, summed over target tokens."""
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,10 +10,10 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from nmt.data.batch import Batch
-from nmt.model.linear import product
+from nmt.model.linear import product, with_spare_rows
 from nmt.model.transformer import Transformer
 
-# Rows projected at a time: on CPUs their logits stay near the cache.
+# Most rows projected at a time: on CPUs their logits stay near the cache.
 _CHUNK = 512
 
 
@@ -67,16 +68,20 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
         mean_row = weight.mean(dim=0)  # (D,)
         of_hidden, of_weight = torch.empty_like(hidden), torch.zeros_like(weight)
         loss = -eps * (hidden @ mean_row).sum()
-        for first in range(0, len(hidden), _CHUNK):
-            some, right = hidden[first : first + _CHUNK], tokens[first : first + _CHUNK, None]
-            logits = product(some, weight)  # (chunk, V)
+        # Equal ones: a short last one would be of any size, and that costs (see `with_spare_rows`).
+        chunk = math.ceil(len(hidden) / math.ceil(len(hidden) / _CHUNK)) if len(hidden) else 1
+        for first in range(0, len(hidden), chunk):
+            right = tokens[first : first + chunk, None]  # (chunk, 1)
+            some = with_spare_rows(hidden[first : first + chunk])  # (chunk', D)
+            logits = product(some, weight)  # (chunk', V)
             logs = logits.log_softmax(dim=1)
             # log Z is z_y - log p(y).
             loss += (eps * logits.gather(1, right) - logs.gather(1, right)).sum()
             if needs_gradient:
                 of_logits = logs.exp_()
                 of_logits.scatter_add_(1, right, of_logits.new_full(right.shape, eps - 1.0))
-                of_hidden[first : first + _CHUNK] = product(of_logits, weight.t())
+                of_logits[len(right) :] = 0.0
+                of_hidden[first : first + chunk] = product(of_logits, weight.t())[: len(right)]
                 of_weight += product(of_logits.t(), some.t())
         if needs_gradient:
             # What every logit has in common.
