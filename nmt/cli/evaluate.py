@@ -101,7 +101,10 @@ def main() -> None:
     for out in outs.values():
         check_writable(out / "scores.json")
     baseline = _baseline(arguments, systems)
-    evaluations = [_evaluated(arguments, system, test_set) for system in systems]
+    evaluations = [
+        _evaluated(arguments, system, _with_own_leakage(arguments, system, test_set))
+        for system in systems
+    ]
     if baseline is None:
         reason = "there is no earlier run to compare with; name one with BASELINE="
         evaluations = [replace(evaluation, not_compared=reason) for evaluation in evaluations]
@@ -132,7 +135,11 @@ def _systems(models: str) -> list[System]:
 
 def _baseline(arguments: Arguments, systems: list[System]) -> Baseline | None:
     if arguments.baseline:
-        return Baseline(open_system(Path(arguments.baseline)), "as it was named")
+        named = open_system(Path(arguments.baseline))
+        if any(system.name == named.name and system.model != named.model for system in systems):
+            # Called as a model is, but another: the same run, made elsewhere.
+            named = replace(named, name=str(named.model))
+        return Baseline(named, "as it was named")
     if len(systems) > 1:
         return Baseline(systems[0], "the first that was named")
     run = systems[0].run
@@ -165,6 +172,8 @@ def _compared(
         with _progress(system, test_set) as advance:
             translations = translator.translate(test_set.sources, advance)
         theirs = [best[0].text for best in translations]
+    if len(evaluations) == 1 and own is not None:
+        return [replace(evaluations[0], not_compared=f"{system.name} is the baseline itself")]
     logger.info("comparing with %s", system.name)
     return [
         evaluation
@@ -222,6 +231,22 @@ def _test_set(arguments: Arguments, system: System) -> TestSet:
     if name not in known:
         raise UserError(f"test={name}: the corpus has no such test set; it has {', '.join(known)}")
     return corpus_test_set(corpus, name)
+
+
+def _with_own_leakage(arguments: Arguments, system: System, test_set: TestSet) -> TestSet:
+    """The test set with what this model's own training text holds of it, where that is known."""
+    if test_set.leakage is None:
+        return test_set
+    folder = _corpus_folder(arguments, system)
+    if folder is not None and system.run and folder.name != corpus_name(system.run):
+        folder = corpus_folder(system.run)
+    leakage = None
+    if folder is not None:
+        corpus = PreparedCorpus(folder)
+        texts = (test_set.sources, test_set.references)
+        if test_set.name in corpus.leakage and corpus.read_text(test_set.name) == texts:
+            leakage = corpus.leakage[test_set.name]
+    return replace(test_set, leakage=leakage)
 
 
 def _from_files(arguments: Arguments, system: System) -> TestSet:

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from nmt.config import Config
+from nmt.config import Config, DecodingConfig
 from nmt.data.corpus import PreparedCorpus
 from nmt.decoding.translator import Translator
 from nmt.errors import UserError
@@ -68,6 +68,7 @@ class Evaluation:
         test_set: what was translated.
         system: name of the model; "" where there is one alone.
         hypotheses: its translations.
+        decoding: the search that made them.
         identity: which test set this is.
         scores: by sacrebleu.
         comet: by COMET, where that is installed.
@@ -80,6 +81,7 @@ class Evaluation:
     test_set: TestSet
     system: str
     hypotheses: list[str]
+    decoding: DecodingConfig
     identity: Identity
     scores: Scores
     comet: Comet
@@ -98,6 +100,7 @@ class Evaluation:
             "sha256": list(self.identity.checksums),
             "warnings": list(self.identity.warnings),
         }
+        table["decoding"] = asdict(self.decoding)
         if self.engine:
             table["engine"] = self.engine
         if self.test_set.leakage is not None:
@@ -145,6 +148,7 @@ def evaluate(
         test_set,
         system,
         hypotheses,
+        translator.config,
         identify(test_set.name, language, references),
         all_scores(hypotheses, *references, language=language),
         comet_score(test_set.sources, hypotheses, test_set.references),

@@ -4,6 +4,7 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
+from nmt.config import DecodingConfig
 from nmt.evaluation.comet import HOW_TO_GET_IT, Comet
 from nmt.evaluation.evaluate import Evaluation, TestSet
 from nmt.evaluation.known_test_sets import Identity
@@ -25,6 +26,7 @@ def evaluation(system: str = "wmt14_en_de_base", name: str = "newstest2014") -> 
         TestSet(name, ("en", "de"), ["s"], ["r"], leakage=leakage),
         system,
         ["h"],
+        DecodingConfig(),
         Identity("newstest2014 full (en-de)", ("00",), ("it is odd",)),
         scores,
         Comet(None, HOW_TO_GET_IT),
