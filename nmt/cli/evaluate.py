@@ -37,6 +37,7 @@ from nmt.evaluation.evaluate import (
     write_evaluation,
 )
 from nmt.evaluation.systems import (
+    NO_BASELINE,
     Baseline,
     System,
     corpus_folder,
@@ -106,7 +107,7 @@ def main() -> None:
         for system in systems
     ]
     if baseline is None:
-        reason = "there is no earlier run to compare with; name one with BASELINE="
+        reason = f"{NO_BASELINE}; name one with BASELINE="
         evaluations = [replace(evaluation, not_compared=reason) for evaluation in evaluations]
     else:
         evaluations = _compared(arguments, baseline, evaluations)
@@ -161,9 +162,17 @@ def _compared(
 ) -> list[Evaluation]:
     """The evaluations, each but the baseline's own with both tests against it."""
     system, test_set = baseline.system, evaluations[0].test_set
-    own = next((e.hypotheses for e in evaluations if e.system == system.name), None)
-    theirs = own or system.stored_hypotheses(
-        test_set.name, test_set.sources, test_set.all_references
+    own = next((one for one in evaluations if one.system == system.name), None)
+    if own is not None and len(evaluations) == 1:
+        if not arguments.decoding and arguments.engine is EngineName.torch:
+            return [replace(own, not_compared=f"{system.name} is the baseline itself")]
+        # The same model, but searched in another way than it was scored with.
+        own = None
+    references = test_set.all_references
+    theirs = (
+        system.stored_hypotheses(test_set.name, test_set.sources, references)
+        if own is None
+        else own.hypotheses
     )
     if theirs is None:
         # As it was scored: decoding.KEY= and engine= are about the models that are evaluated.
@@ -172,13 +181,9 @@ def _compared(
         with _progress(system, test_set) as advance:
             translations = translator.translate(test_set.sources, advance)
         theirs = [best[0].text for best in translations]
-    if len(evaluations) == 1 and own is not None:
-        return [replace(evaluations[0], not_compared=f"{system.name} is the baseline itself")]
     logger.info("comparing with %s", system.name)
     return [
-        evaluation
-        if evaluation.system == system.name
-        else compared(evaluation, system.name, baseline.why, theirs)
+        evaluation if evaluation is own else compared(evaluation, system.name, baseline.why, theirs)
         for evaluation in evaluations
     ]
 

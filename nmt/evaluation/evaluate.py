@@ -14,7 +14,13 @@ from nmt.evaluation.comet import Comet, comet_score
 from nmt.evaluation.known_test_sets import Identity, identify
 from nmt.evaluation.scores import Scores, all_scores
 from nmt.evaluation.significance import Comparison, compare
-from nmt.evaluation.systems import EVALUATION_FOLDER, find_baseline, reference_file, system_name
+from nmt.evaluation.systems import (
+    EVALUATION_FOLDER,
+    NO_BASELINE,
+    find_baseline,
+    reference_file,
+    system_name,
+)
 from nmt.files import to_json, to_lines, write_texts
 
 
@@ -192,7 +198,7 @@ def evaluate_run(
         say(f"translating test set {split}")
         evaluation = evaluate(translator, test_set, system=system_name(run.absolute()))
         if baseline is None:
-            evaluation = replace(evaluation, not_compared="there is no earlier run to compare with")
+            evaluation = replace(evaluation, not_compared=NO_BASELINE)
         else:
             name = baseline.system.name
             stored = baseline.system.stored_hypotheses(

@@ -94,14 +94,16 @@ def note_lines(evaluations: Sequence[Evaluation]) -> list[str]:
     leakages = [evaluation.test_set.leakage for evaluation in evaluations]
     # Models of other training text have seen other parts of the test set.
     of_texts = of_systems and any(leakage != leakages[0] for leakage in leakages)
-    searches = {search_in_words(evaluation.decoding) for evaluation in evaluations}
     lines = []
     for evaluation in evaluations:
         name = evaluation.system if of_systems else evaluation.test_set.name
         lines += [*_comparison_lines(evaluation, name), *_test_set_lines(evaluation, of_texts)]
         lines += [f"{name}: searched by {evaluation.engine}"] if evaluation.engine else []
-        search = search_in_words(evaluation.decoding)
-        lines.append(f"search: {search}" if len(searches) == 1 else f"{name}: {search}")
+    searches = {one.system: search_in_words(one.decoding) for one in evaluations}
+    if len(set(searches.values())) > 1:
+        lines += [f"search of {system}: {search}" for system, search in searches.items()]
+    else:
+        lines += [f"search: {search}" for search in searches.values()]
     for evaluation in evaluations:
         named = _by_name(evaluation.scores)
         lines += [f"{name} {score.signature}" for name, score in named.items()]

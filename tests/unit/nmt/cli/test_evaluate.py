@@ -98,6 +98,18 @@ def test_a_model_that_is_its_own_baseline_is_told(
     assert "baseline" not in scores(Path("out"))
 
 
+def test_another_search_is_compared_with_the_one_the_model_was_scored_with(
+    outputs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = "model=outputs/runs/new", "baseline=outputs/runs/new"
+    run(monkeypatch, "model=outputs/runs/new", "out=scored")
+    run(monkeypatch, *own, "decoding.max_length_ratio=0", "decoding.max_length_offset=1", "out=out")
+    table = scores(Path("out"))
+    assert table["baseline"]["system"] == "new"
+    assert table["baseline"]["bleu"]["baseline"] == scores(Path("scored"))["bleu"]["score"]
+    assert table["baseline"]["chrf"]["difference"] != 0
+
+
 def test_leakage_is_of_the_text_that_each_model_was_trained_on(
     outputs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

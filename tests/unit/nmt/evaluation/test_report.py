@@ -218,7 +218,7 @@ def test_a_run_of_an_earlier_version(run: Path, trained_model: TrainedModel) -> 
     path = write_report(run, RESULT, trained_model, corpus, outputs)
     assert path == run / "report.html"
     told = check_page(path.read_text(encoding="utf-8"))
-    assert "there is no earlier run of this corpus" in told
+    assert "there is no earlier run to compare with" in told
     assert "There are no records." in told
     assert "reference 2" in told
     assert "head 2" in told

@@ -91,6 +91,16 @@ def test_notes_tell_each_thing_once() -> None:
     assert lines.count(HOW_TO_GET_IT) == 1
 
 
+def test_the_search_is_told_once_or_of_each_system() -> None:
+    first, second = evaluation("one"), evaluation("two")
+    told = "beam 4, length penalty 0.6, at most 1.5 × the source + 50 tokens"
+    searches = [line for line in note_lines([first, second]) if line.startswith("search")]
+    assert searches == [f"search: {told}"]
+    second = replace(second, decoding=DecodingConfig(beam_size=1))
+    searches = [line for line in note_lines([first, second]) if line.startswith("search")]
+    assert searches == [f"search of one: {told}", f"search of two: {told.replace('4', '1', 1)}"]
+
+
 def test_no_baseline_is_told_and_has_no_column() -> None:
     alone = replace(evaluation(), comparison=None, not_compared="there is no earlier run")
     assert "against baseline" not in shown([alone])
