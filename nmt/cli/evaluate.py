@@ -37,6 +37,7 @@ from nmt.evaluation.evaluate import (
     write_evaluation,
 )
 from nmt.evaluation.systems import (
+    NO_BASELINE,
     Baseline,
     System,
     corpus_folder,
@@ -101,9 +102,12 @@ def main() -> None:
     for out in outs.values():
         check_writable(out / "scores.json")
     baseline = _baseline(arguments, systems)
-    evaluations = [_evaluated(arguments, system, test_set) for system in systems]
+    evaluations = [
+        _evaluated(arguments, system, _with_own_leakage(arguments, system, test_set))
+        for system in systems
+    ]
     if baseline is None:
-        reason = "there is no earlier run to compare with; name one with BASELINE="
+        reason = f"{NO_BASELINE}; name one with BASELINE="
         evaluations = [replace(evaluation, not_compared=reason) for evaluation in evaluations]
     else:
         evaluations = _compared(arguments, baseline, evaluations)
@@ -132,7 +136,11 @@ def _systems(models: str) -> list[System]:
 
 def _baseline(arguments: Arguments, systems: list[System]) -> Baseline | None:
     if arguments.baseline:
-        return Baseline(open_system(Path(arguments.baseline)), "as it was named")
+        named = open_system(Path(arguments.baseline))
+        if any(system.name == named.name and system.model != named.model for system in systems):
+            # Called as a model is, but another: the same run, made elsewhere.
+            named = replace(named, name=str(named.model))
+        return Baseline(named, "as it was named")
     if len(systems) > 1:
         return Baseline(systems[0], "the first that was named")
     run = systems[0].run
@@ -154,9 +162,17 @@ def _compared(
 ) -> list[Evaluation]:
     """The evaluations, each but the baseline's own with both tests against it."""
     system, test_set = baseline.system, evaluations[0].test_set
-    own = next((e.hypotheses for e in evaluations if e.system == system.name), None)
-    theirs = own or system.stored_hypotheses(
-        test_set.name, test_set.sources, test_set.all_references
+    own = next((one for one in evaluations if one.system == system.name), None)
+    if own is not None and len(evaluations) == 1:
+        if not arguments.decoding and arguments.engine is EngineName.torch:
+            return [replace(own, not_compared=f"{system.name} is the baseline itself")]
+        # The same model, but searched in another way than it was scored with.
+        own = None
+    references = test_set.all_references
+    theirs = (
+        system.stored_hypotheses(test_set.name, test_set.sources, references)
+        if own is None
+        else own.hypotheses
     )
     if theirs is None:
         # As it was scored: decoding.KEY= and engine= are about the models that are evaluated.
@@ -167,9 +183,7 @@ def _compared(
         theirs = [best[0].text for best in translations]
     logger.info("comparing with %s", system.name)
     return [
-        evaluation
-        if evaluation.system == system.name
-        else compared(evaluation, system.name, baseline.why, theirs)
+        evaluation if evaluation is own else compared(evaluation, system.name, baseline.why, theirs)
         for evaluation in evaluations
     ]
 
@@ -222,6 +236,22 @@ def _test_set(arguments: Arguments, system: System) -> TestSet:
     if name not in known:
         raise UserError(f"test={name}: the corpus has no such test set; it has {', '.join(known)}")
     return corpus_test_set(corpus, name)
+
+
+def _with_own_leakage(arguments: Arguments, system: System, test_set: TestSet) -> TestSet:
+    """The test set with what this model's own training text holds of it, where that is known."""
+    if test_set.leakage is None:
+        return test_set
+    folder = _corpus_folder(arguments, system)
+    if folder is not None and system.run and folder.name != corpus_name(system.run):
+        folder = corpus_folder(system.run)
+    leakage = None
+    if folder is not None:
+        corpus = PreparedCorpus(folder)
+        texts = (test_set.sources, test_set.references)
+        if test_set.name in corpus.leakage and corpus.read_text(test_set.name) == texts:
+            leakage = corpus.leakage[test_set.name]
+    return replace(test_set, leakage=leakage)
 
 
 def _from_files(arguments: Arguments, system: System) -> TestSet:

@@ -52,6 +52,7 @@ class Translator:
         engine: Engine | None = None,
     ) -> None:
         self._model = model
+        self.config = config
         self._warn = warn
         self._engine = engine or TorchEngine(model, config)
         # One place is EOS's.

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from nmt.config import Config
+from nmt.config import Config, DecodingConfig
 from nmt.data.corpus import PreparedCorpus
 from nmt.decoding.translator import Translator
 from nmt.errors import UserError
@@ -14,7 +14,13 @@ from nmt.evaluation.comet import Comet, comet_score
 from nmt.evaluation.known_test_sets import Identity, identify
 from nmt.evaluation.scores import Scores, all_scores
 from nmt.evaluation.significance import Comparison, compare
-from nmt.evaluation.systems import EVALUATION_FOLDER, find_baseline, reference_file, system_name
+from nmt.evaluation.systems import (
+    EVALUATION_FOLDER,
+    NO_BASELINE,
+    find_baseline,
+    reference_file,
+    system_name,
+)
 from nmt.files import to_json, to_lines, write_texts
 
 
@@ -68,6 +74,7 @@ class Evaluation:
         test_set: what was translated.
         system: name of the model; "" where there is one alone.
         hypotheses: its translations.
+        decoding: the search that made them.
         identity: which test set this is.
         scores: by sacrebleu.
         comet: by COMET, where that is installed.
@@ -80,6 +87,7 @@ class Evaluation:
     test_set: TestSet
     system: str
     hypotheses: list[str]
+    decoding: DecodingConfig
     identity: Identity
     scores: Scores
     comet: Comet
@@ -98,6 +106,7 @@ class Evaluation:
             "sha256": list(self.identity.checksums),
             "warnings": list(self.identity.warnings),
         }
+        table["decoding"] = asdict(self.decoding)
         if self.engine:
             table["engine"] = self.engine
         if self.test_set.leakage is not None:
@@ -145,6 +154,7 @@ def evaluate(
         test_set,
         system,
         hypotheses,
+        translator.config,
         identify(test_set.name, language, references),
         all_scores(hypotheses, *references, language=language),
         comet_score(test_set.sources, hypotheses, test_set.references),
@@ -188,7 +198,7 @@ def evaluate_run(
         say(f"translating test set {split}")
         evaluation = evaluate(translator, test_set, system=system_name(run.absolute()))
         if baseline is None:
-            evaluation = replace(evaluation, not_compared="there is no earlier run to compare with")
+            evaluation = replace(evaluation, not_compared=NO_BASELINE)
         else:
             name = baseline.system.name
             stored = baseline.system.stored_hypotheses(

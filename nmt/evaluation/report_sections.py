@@ -7,6 +7,7 @@ from nmt.config import differing_values, flattened
 from nmt.evaluation.attention import AttentionMap, heat_map, small_heat_map
 from nmt.evaluation.charts import Series, line_chart
 from nmt.evaluation.run_data import RunData, series
+from nmt.evaluation.tables import leakage_in_words
 from nmt.html_page import Cell, Figure, show_pieces, table, text
 
 _METRICS = {
@@ -87,8 +88,8 @@ def scores_section(data: RunData) -> str:
     header = ["test set", "sentences", *(_METRICS[key] for key in present)]
     parts.append(table([*header, *(_RATIOS[key] for key in ratios)], rows))
     parts.append("<p>± is half of the 95 % bootstrap interval. TER is better when it is lower.</p>")
-    parts.append(_against_baseline(data, tables))
     parts.append(_test_set_notes(tables))
+    parts.append(_against_baseline(data, tables))
     parts.append(_phenomena(tables))
     signatures = [
         (name, _METRICS[key].removesuffix(" ↓"), scores[key]["signature"])
@@ -142,6 +143,8 @@ def _test_set_notes(tables: Mapping[str, Mapping[str, Any]]) -> str:
         if identity.get("known_as"):
             lines.append(f"{name} is {identity['known_as']}, by the checksum of its references.")
         lines += [f"{name}: {warning}." for warning in identity.get("warnings", ())]
+        if leakage := scores.get("leakage"):
+            lines.append(f"{name}: in the training text {leakage_in_words(leakage)}.")
     items = "".join(f"<li>{text(line)}</li>" for line in lines)
     return f"<ul>{items}</ul>" if items else ""
 

@@ -12,6 +12,7 @@ from nmt.data.corpus import MANIFEST_FILE, PreparedCorpus
 from nmt.errors import UserError, one_line
 from nmt.evaluation.systems import (
     EVALUATION_FOLDER,
+    NO_BASELINE,
     System,
     find_baseline,
     reference_file,
@@ -99,7 +100,7 @@ def read_run(
     """
     found = find_baseline(run, corpus, outputs) if corpus else None
     baseline, theirs = found.system if found else None, None
-    why = "there is no earlier run of this corpus" if corpus else "the run's corpus is gone"
+    why = NO_BASELINE if corpus else "the run's corpus is gone"
     if found is not None and baseline is not None:
         try:
             theirs, why = _baseline_training(baseline), found.why

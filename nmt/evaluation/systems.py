@@ -16,6 +16,8 @@ from nmt.errors import UserError
 from nmt.files import read_json, read_lines
 from nmt.trained_model import CONFIG_FILE, WEIGHTS_FILE
 
+NO_BASELINE = "there is no earlier run to compare with (other seeds do not count)"
+
 MODEL_FOLDER = "model"
 EVALUATION_FOLDER = "evaluation"
 

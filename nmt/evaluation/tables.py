@@ -1,11 +1,13 @@
 """Scores as tables and lines for the terminal, readable at 100 columns."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from rich import box
 from rich.table import Table
 from rich.text import Text
 
+from nmt.config import DecodingConfig
 from nmt.evaluation.evaluate import Evaluation
 from nmt.evaluation.scores import Score, Scores
 
@@ -89,11 +91,19 @@ def _two_lines(score: Score) -> str:
 def note_lines(evaluations: Sequence[Evaluation]) -> list[str]:
     """What a reader of the table has to know, each line once."""
     of_systems = len({evaluation.system for evaluation in evaluations}) > 1
+    leakages = [evaluation.test_set.leakage for evaluation in evaluations]
+    # Models of other training text have seen other parts of the test set.
+    of_texts = of_systems and any(leakage != leakages[0] for leakage in leakages)
     lines = []
     for evaluation in evaluations:
         name = evaluation.system if of_systems else evaluation.test_set.name
-        lines += [*_comparison_lines(evaluation, name), *_test_set_lines(evaluation)]
+        lines += [*_comparison_lines(evaluation, name), *_test_set_lines(evaluation, of_texts)]
         lines += [f"{name}: searched by {evaluation.engine}"] if evaluation.engine else []
+    searches = {one.system: search_in_words(one.decoding) for one in evaluations}
+    if len(set(searches.values())) > 1:
+        lines += [f"search of {system}: {search}" for system, search in searches.items()]
+    else:
+        lines += [f"search: {search}" for search in searches.values()]
     for evaluation in evaluations:
         named = _by_name(evaluation.scores)
         lines += [f"{name} {score.signature}" for name, score in named.items()]
@@ -115,7 +125,24 @@ def _comparison_lines(evaluation: Evaluation, name: str) -> list[str]:
     return [f"baseline: {comparison.baseline}, {comparison.why}", f"{name}: {others}"]
 
 
-def _test_set_lines(evaluation: Evaluation) -> list[str]:
+def search_in_words(decoding: DecodingConfig) -> str:
+    """What of the search changes translations."""
+    return (
+        f"beam {decoding.beam_size}, length penalty {decoding.length_penalty:g}, at most"
+        f" {decoding.max_length_ratio:g} × the source + {decoding.max_length_offset} tokens"
+    )
+
+
+def leakage_in_words(leakage: Mapping[str, Any]) -> str:
+    """`5 of its sources, 9 nearly; …`: what the training text holds of a test set."""
+    sides = [
+        f"{leakage[side]['exact']:,} of its {side}s, {leakage[side]['near']:,} nearly"
+        for side in ("source", "target")
+    ]
+    return "; ".join(sides)
+
+
+def _test_set_lines(evaluation: Evaluation, of_texts: bool) -> list[str]:
     test_set, identity = evaluation.test_set, evaluation.identity
     lines = []
     if identity.known_as:
@@ -123,11 +150,8 @@ def _test_set_lines(evaluation: Evaluation) -> list[str]:
     lines += [f"warning: {test_set.name}: {warning}" for warning in identity.warnings]
     leakage = test_set.leakage
     if leakage is not None:
-        sides = [
-            f"{leakage[side]['exact']:,} of its {side}s, {leakage[side]['near']:,} nearly"
-            for side in ("source", "target")
-        ]
-        lines.append(f"{test_set.name}: in the training text {'; '.join(sides)}")
+        text = "the training text" + (f" of {evaluation.system}" if of_texts else "")
+        lines.append(f"{test_set.name}: in {text} {leakage_in_words(leakage)}")
     return lines
 
 

@@ -79,6 +79,78 @@ def test_a_baseline_can_be_named(outputs: Path, monkeypatch: pytest.MonkeyPatch)
     assert scores(Path("out"))["baseline"]["system"] == "poor"
 
 
+def test_a_baseline_may_be_called_as_the_model_is(
+    outputs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same run, made elsewhere by another version: it is another system."""
+    shutil.copytree("outputs/runs/poor", "elsewhere/runs/new")
+    told = run(monkeypatch, "model=outputs/runs/new", "baseline=elsewhere/runs/new", "out=out")
+    named = str(Path("elsewhere/runs/new/model").resolve())
+    assert scores(Path("out"))["baseline"]["system"] == named
+    assert f"baseline: {named}, as it was named" in told
+
+
+def test_a_model_that_is_its_own_baseline_is_told(
+    outputs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = run(monkeypatch, "model=outputs/runs/new", "baseline=outputs/runs/new/model", "out=out")
+    assert "not compared: new is the baseline itself" in told
+    assert "baseline" not in scores(Path("out"))
+
+
+def test_another_search_is_compared_with_the_one_the_model_was_scored_with(
+    outputs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = "model=outputs/runs/new", "baseline=outputs/runs/new"
+    run(monkeypatch, "model=outputs/runs/new", "out=scored")
+    run(monkeypatch, *own, "decoding.max_length_ratio=0", "decoding.max_length_offset=1", "out=out")
+    table = scores(Path("out"))
+    assert table["baseline"]["system"] == "new"
+    assert table["baseline"]["bleu"]["baseline"] == scores(Path("scored"))["bleu"]["score"]
+    assert table["baseline"]["chrf"]["difference"] != 0
+
+
+def test_leakage_is_of_the_text_that_each_model_was_trained_on(
+    outputs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def counted(exact: int) -> dict[str, Any]:
+        side = {"exact": exact, "near": exact}
+        return {"sentences": 6, "source": side, "target": side, "pairs": {"exact": exact}}
+
+    def has_leakage(corpus: str, exact: int) -> None:
+        path = outputs / "corpora" / corpus / "manifest.json"
+        write_json(path, {**read_json(path), "leakage": {"test": counted(exact)}})
+
+    for corpus in ("toy-2", "toy-3"):
+        shutil.copytree(outputs / "corpora/toy-1", outputs / "corpora" / corpus)
+    write_json(outputs / "runs/good/environment.json", {"corpus": "toy-2"})
+    write_json(outputs / "runs/new/environment.json", {"corpus": "toy-3"})
+    has_leakage("toy-1", 5)
+    has_leakage("toy-2", 0)
+    # Of other sentences under the same name.
+    has_leakage("toy-3", 4)
+    for language in ("en", "de"):
+        write_lines(outputs / f"corpora/toy-3/text/test.{language}", SENTENCES[6:])
+    models = "model=outputs/runs/poor outputs/runs/good outputs/runs/new"
+    told = run(monkeypatch, models, "out=out")
+    assert scores(Path("out/poor"))["leakage"] == counted(5)
+    assert scores(Path("out/good"))["leakage"] == counted(0)
+    assert "leakage" not in scores(Path("out/new"))
+    assert "test: in the training text of poor 5 of its sources, 5 nearly; 5 of its" in told
+    assert "test: in the training text of good 0 of its sources" in told
+    assert "training text of new" not in told
+
+
+def test_the_search_is_told_and_written_down(
+    outputs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    search = ("decoding.beam_size=2", "decoding.length_penalty=1")
+    told = run(monkeypatch, "model=outputs/runs/new", "out=out", *search)
+    assert "search: beam 2, length penalty 1, at most " in told
+    decoding = scores(Path("out"))["decoding"]
+    assert (decoding["beam_size"], decoding["length_penalty"]) == (2, 1.0)
+
+
 def test_the_first_run_has_nothing_to_compare_with(
     outputs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,6 +7,7 @@ from nmt.config import CorpusConfig, save_config
 from nmt.data.corpus import PreparedCorpus
 from nmt.decoding.translator import Translator
 from nmt.evaluation.evaluate import Evaluation, evaluate_run
+from nmt.evaluation.systems import NO_BASELINE
 from nmt.files import read_json, read_lines, write_json
 from nmt.trained_model import save_trained_model
 from tests.support import made_up_sentences, tiny_config, tiny_trained_model, write_corpus
@@ -36,7 +37,7 @@ def test_each_run_is_compared_with_the_best_before_it(tmp_path: Path, tokenizer_
     corpus = PreparedCorpus(folder)
     first = complete(tmp_path, corpus, "one", 20)
     assert [e.test_set.name for e in first] == ["test"]
-    assert {e.not_compared for e in first} == {"there is no earlier run to compare with"}
+    assert {e.not_compared for e in first} == {NO_BASELINE}
     complete(tmp_path, corpus, "number", 10)
     third = complete(tmp_path, corpus, "three", 30)
     assert [e.comparison.baseline for e in third if e.comparison] == ["one"]

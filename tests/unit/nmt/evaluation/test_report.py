@@ -80,7 +80,10 @@ def test_text_of_any_kind_does_not_break_the_page(config: Config) -> None:
 def test_scores_and_their_intervals_and_the_verdict(config: Config) -> None:
     found = {"baseline": 10.0, "difference": 2.3456, "p_bootstrap": 0.01, "p_randomisation": 0.02}
     comparison = {"system": "old", "why": "", "bleu": {**found, "verdict": "better"}}
-    scores = table(baseline=comparison, test_set={"known_as": "", "warnings": ["looks odd"]})
+    side = {"exact": 1, "near": 2}
+    leakage = {"source": side, "target": side}
+    identity = {"known_as": "", "warnings": ["looks odd"]}
+    scores = table(baseline=comparison, test_set=identity, leakage=leakage)
     lines = made_up_sentences(8)
     test_set = Translated("test", lines, [lines], lines, None, scores)
     result = {**run_data(config).result, "test_sets": {"test": scores}}
@@ -88,6 +91,7 @@ def test_scores_and_their_intervals_and_the_verdict(config: Config) -> None:
     assert "test BLEU 12.35 ± 1.50 nrefs:1|tok:13a" in told
     assert "10.00+2.350.020better" in told
     assert "test: looks odd." in told
+    assert "test: in the training text 1 of its sources, 2 nearly; 1 of its targets" in told
     assert "The 8 worst by chrF" in told
     assert "changed most" not in told
 
@@ -214,7 +218,7 @@ def test_a_run_of_an_earlier_version(run: Path, trained_model: TrainedModel) -> 
     path = write_report(run, RESULT, trained_model, corpus, outputs)
     assert path == run / "report.html"
     told = check_page(path.read_text(encoding="utf-8"))
-    assert "there is no earlier run of this corpus" in told
+    assert "there is no earlier run to compare with" in told
     assert "There are no records." in told
     assert "reference 2" in told
     assert "head 2" in told

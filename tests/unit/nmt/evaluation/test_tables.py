@@ -4,6 +4,7 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
+from nmt.config import DecodingConfig
 from nmt.evaluation.comet import HOW_TO_GET_IT, Comet
 from nmt.evaluation.evaluate import Evaluation, TestSet
 from nmt.evaluation.known_test_sets import Identity
@@ -25,6 +26,7 @@ def evaluation(system: str = "wmt14_en_de_base", name: str = "newstest2014") -> 
         TestSet(name, ("en", "de"), ["s"], ["r"], leakage=leakage),
         system,
         ["h"],
+        DecodingConfig(),
         Identity("newstest2014 full (en-de)", ("00",), ("it is odd",)),
         scores,
         Comet(None, HOW_TO_GET_IT),
@@ -87,6 +89,16 @@ def test_notes_tell_each_thing_once() -> None:
     )
     assert f"BLEU {SIGNATURE}" in lines
     assert lines.count(HOW_TO_GET_IT) == 1
+
+
+def test_the_search_is_told_once_or_of_each_system() -> None:
+    first, second = evaluation("one"), evaluation("two")
+    told = "beam 4, length penalty 0.6, at most 1.5 × the source + 50 tokens"
+    searches = [line for line in note_lines([first, second]) if line.startswith("search")]
+    assert searches == [f"search: {told}"]
+    second = replace(second, decoding=DecodingConfig(beam_size=1))
+    searches = [line for line in note_lines([first, second]) if line.startswith("search")]
+    assert searches == [f"search of one: {told}", f"search of two: {told.replace('4', '1', 1)}"]
 
 
 def test_no_baseline_is_told_and_has_no_column() -> None:
