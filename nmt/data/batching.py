@@ -31,7 +31,8 @@ class EpochPlan:
         order: (eligible pairs,) indices into the corpus, cell after cell.
         cell_starts: (cells + 1,): cell c is order[cell_starts[c] : cell_starts[c + 1]].
         cells_per_update: an update is so many consecutive cells; the last may have fewer.
-        max_micro_batch_tokens: most padded tokens of either side in a micro-batch.
+        max_micro_batch_tokens: most padded tokens of either side in a micro-batch. It only splits
+            updates: with another number they are the same.
     """
 
     source_lengths: np.ndarray
@@ -69,13 +70,18 @@ class EpochPlan:
         parts = [part for cell in cells for part in self._halved(cell)]
         return sorted(parts, key=self._padded_tokens, reverse=True)
 
+    def shape(self, pairs: np.ndarray) -> tuple[int, int, int]:
+        """Rows, source length and target length of a micro-batch of these pairs."""
+        source, target = self.source_lengths[pairs].max(), self.target_lengths[pairs].max()
+        return len(pairs), int(source), int(target)
+
     def _cells(self, index: int) -> tuple[int, int]:
         first = index * self.cells_per_update
         return first, min(first + self.cells_per_update, len(self.cell_starts) - 1)
 
     def _padded_tokens(self, pairs: np.ndarray) -> int:
-        longest = max(self.source_lengths[pairs].max(), self.target_lengths[pairs].max())
-        return len(pairs) * int(longest)
+        rows, source, target = self.shape(pairs)
+        return rows * max(source, target)
 
     def _halved(self, pairs: np.ndarray) -> list[np.ndarray]:
         if len(pairs) == 1 or self._padded_tokens(pairs) <= self.max_micro_batch_tokens:
@@ -126,7 +132,7 @@ def plan_epoch(
         order[_concatenated_ranges(starts[:-1][cells], sizes)],
         np.concatenate(([0], np.cumsum(sizes))),
         cells_per_update,
-        config.target_tokens_per_micro_batch,
+        config.max_micro_batch_tokens,
     )
 
 

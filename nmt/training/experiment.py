@@ -3,6 +3,7 @@
 import logging
 import os
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -175,6 +176,8 @@ def _finish(config: Config, corpus: PreparedCorpus, trainer: Trainer) -> list[Ev
         "target_tokens": progress.target_tokens,
         "training_seconds": progress.seconds,
     }
+    if progress.halvings.times:
+        complete["halved_micro_batches"] = asdict(progress.halvings)
     outputs = Path(config.run.outputs)
     write_report(config.run_folder, complete, trainer.model, corpus, outputs)
     write_json(config.run_folder / RESULT_FILE, complete)
