@@ -54,7 +54,7 @@ def train(config: Config) -> float | None:
     lock = exclusive(folder / ".lock", lambda: _refuse_busy(folder))
     with contextlib.nullcontext() if is_shared else lock:
         corpus_folder = prepare(config.corpus, config.tokenizer, config.corpora_folder)
-        experiment.open_run(config, corpus_folder)
+        config = experiment.open_run(config, corpus_folder)
         if experiment.is_complete(folder):
             logger.info("%s is complete; choose another run.name to train again", folder)
         else:
@@ -117,7 +117,7 @@ def _worker(config: Config, corpus_folder: Path) -> None:
     raise_at_termination()
     try:
         if distributed.is_first():
-            experiment.open_run(config, corpus_folder)
+            config = experiment.open_run(config, corpus_folder)
         _work(config, corpus_folder)
     except Interruption as interruption:
         sys.exit(interruption.exit_status)

@@ -16,21 +16,28 @@ numbers (D, F, H·d_k and H·d_v as in docs/vocabulary.md):
 On CPUs a mask is as wide as what it masks, and dropout on attention weights keeps three numbers for
 each pair of places and head, since the kernel that needs none of them knows no dropout there. To
 this comes what the loss and one layer's backward pass hold for a moment.
+
+A CPU's allocator seldom gives back or joins what was freed in between: what was measured is 1.5 to
+2.0 times the sum (docs/performance.md), so the prediction takes 1.75 times. On a GPU torch's own
+allocator rounds little.
 """
 
 from dataclasses import dataclass
 
-from nmt.config import Activation, DecodingConfig, ModelConfig, Positions
+from nmt.config import Activation, ModelConfig, Positions
 
 _FLOAT = 4
 _HALF = 2
 # Rows of logits that the loss holds at a time on CPUs; see nmt.training.loss.
 _LOSS_CHUNK = 256
+_CPU_SCATTER = 1.75
+# What torch's libraries take at their first use.
+_CPU_LIBRARIES = 110_000_000
 
 
 @dataclass(frozen=True)
 class Shape:
-    """One micro-batch: `rows` pairs, padded to `source` and `target` tokens."""
+    """`rows` pairs, padded to `source` and `target` tokens."""
 
     rows: int
     source: int
@@ -54,46 +61,79 @@ class Arithmetic:
 
 @dataclass(frozen=True)
 class Memory:
-    """Bytes of one process that trains, without the program itself.
+    """Bytes of one process that trains.
 
     Attributes:
+        program: taken before there is a model.
         weights: of the model, in all widths it is kept in.
         gradients: of all weights, and the room to share them.
         optimizer: the two moments.
         micro_batch: what the largest micro-batch adds.
-        validation: what validation adds in its stead.
+        search: what validation's beam search adds in its stead.
     """
 
+    program: int
     weights: int
     gradients: int
     optimizer: int
     micro_batch: int
-    validation: int = 0
+    search: int
 
     @property
     def total(self) -> int:
         """The peak."""
-        steady = self.weights + self.gradients + self.optimizer
-        return steady + max(self.micro_batch, self.validation)
+        steady = self.program + self.weights + self.gradients + self.optimizer
+        return steady + max(self.micro_batch, self.search)
+
+
+@dataclass(frozen=True)
+class Workload:
+    """The heaviest that a run meets.
+
+    Attributes:
+        shapes: of micro-batches.
+        search: of what beam search decodes at once: sentences, their longest source, and the most
+            tokens that a translation may have.
+    """
+
+    shapes: list[Shape]
+    search: Shape
 
 
 def training_memory(
     config: ModelConfig,
+    num_beams: int,
     num_parameters: int,
     target_vocabulary_size: int,
-    shapes: list[Shape],
+    workload: Workload,
     arithmetic: Arithmetic,
+    program: int = 0,
 ) -> Memory:
-    """What training takes whose largest micro-batch is one of `shapes`."""
+    """What one process takes that trains with this workload.
+
+    Args:
+        config: sizes of the model.
+        num_beams: K of validation's search.
+        num_parameters: of the model.
+        target_vocabulary_size: V of the target.
+        workload: the heaviest micro-batches and search.
+        arithmetic: where and how it computes.
+        program: bytes that the process takes before there is a model.
+    """
     float_bytes = _FLOAT * num_parameters
+    scatter = 1.0 if arithmetic.is_cuda else _CPU_SCATTER
+    micro_batch = max(
+        micro_batch_memory(config, target_vocabulary_size, shape, arithmetic)
+        for shape in workload.shapes
+    )
+    search = search_memory(config, num_beams, target_vocabulary_size, workload.search)
     return Memory(
+        program=program + (0 if arithmetic.is_cuda else _CPU_LIBRARIES),
         weights=float_bytes + (_HALF * num_parameters if arithmetic.is_half else 0),
         gradients=float_bytes * (2 if arithmetic.is_shared else 1),
         optimizer=2 * float_bytes,
-        micro_batch=max(
-            micro_batch_memory(config, target_vocabulary_size, shape, arithmetic)
-            for shape in shapes
-        ),
+        micro_batch=int(scatter * micro_batch),
+        search=int(scatter * search),
     )
 
 
@@ -149,21 +189,14 @@ def _loss(
 
 
 def search_memory(
-    config: ModelConfig,
-    decoding: DecodingConfig,
-    target_vocabulary_size: int,
-    source_length: int,
-    num_sentences: int,
+    config: ModelConfig, num_beams: int, target_vocabulary_size: int, shape: Shape
 ) -> int:
-    """Bytes that beam search adds for sentences of `source_length` tokens, in float32."""
-    sentences = min(num_sentences, decoding.batch_size)
-    rows = sentences * decoding.beam_size
-    longest = int(decoding.max_length_ratio * source_length) + decoding.max_length_offset
+    """Bytes that beam search adds at its last step, in float32."""
+    rows = shape.rows * num_beams
     heads = config.num_heads * (config.head_key_width + config.head_value_width)
     # Buffers grow by doubling; while one layer's grows, or is put in order, it is there twice.
-    capacity = cache_capacity(min(longest, config.max_length))
-    cache = _FLOAT * rows * capacity * heads * (config.num_decoder_layers + 1)
-    memory = _FLOAT * sentences * source_length * heads * config.num_decoder_layers
+    cache = _FLOAT * rows * cache_capacity(shape.target) * heads * (config.num_decoder_layers + 1)
+    memory = _FLOAT * shape.rows * shape.source * heads * config.num_decoder_layers
     logits = 3 * _FLOAT * rows * target_vocabulary_size
     return cache + memory + logits
 

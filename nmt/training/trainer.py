@@ -5,6 +5,8 @@ import logging
 import time
 from dataclasses import replace
 
+import torch
+
 from nmt.config import Config
 from nmt.data.batching import eligible_pairs
 from nmt.data.corpus import ParallelCorpus, PreparedCorpus
@@ -21,7 +23,7 @@ from nmt.training.refusals import REFUSED_FILE, RefusalLog
 from nmt.training.run_log import RunLog
 from nmt.training.signals import Interruption
 from nmt.training.tally import Tally
-from nmt.training.updater import Gradient, OutOfMemory, Updater
+from nmt.training.updater import Gradient, OutOfMemory, Updater, is_out_of_memory
 from nmt.training.validation import ValidationResult, Validator
 
 logger = logging.getLogger(__name__)
@@ -206,7 +208,7 @@ class Trainer:
         if self.process.is_first:
             # A signal leaves the validation due: the checkpoint before it says so.
             with contextlib.suppress(Interruption), interruption.at_once():
-                judged = self._judged(log, self.validator.validate())
+                judged = self._judged(log, self._validated())
         self.process.wait_for_first()
         told, judged = self.process.from_first((interruption.signal_number, judged))
         if judged is None:
@@ -215,6 +217,18 @@ class Trainer:
         self.progress = judged
         if self.process.is_first:
             self.store.note(self.progress)
+
+    def _validated(self) -> ValidationResult:
+        try:
+            return self.validator.validate()
+        except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
+            if not is_out_of_memory(error):
+                raise
+            raise UserError(
+                f"out of memory in validation: {str(error).splitlines()[0]}; lower"
+                " decoding.batch_size, which changes no translation: the same command with it"
+                " goes on"
+            ) from None
 
     def _judged(self, log: RunLog | None, result: ValidationResult) -> Progress:
         progress = self.progress

@@ -186,10 +186,16 @@ class Updater:
 _MEMORY_WORDS = ("can't allocate memory", "Cannot allocate memory", "bad_alloc", "out of memory")
 
 
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an error means that memory is out, on whichever device."""
+    if isinstance(error, torch.OutOfMemoryError | MemoryError):
+        return True
+    return any(words in str(error) for words in _MEMORY_WORDS)
+
+
 def _out_of_memory(batch: Batch, error: BaseException) -> OutOfMemory:
     """What to say of an error that means that memory is out; any other one is raised."""
-    is_memory = isinstance(error, torch.OutOfMemoryError | MemoryError)
-    if not is_memory and not any(words in str(error) for words in _MEMORY_WORDS):
+    if not is_out_of_memory(error):
         raise error
     reason = str(error).splitlines()[0] if str(error) else type(error).__name__
     rows, source_length = batch.source.shape
