@@ -39,8 +39,8 @@ $(VENV)/.installed-dev: $(VENV)/.installed requirements-dev.txt
 prepare: install  ## Clean the text, learn subwords, write shards        EXPERIMENT= ARGS=
 	@$(RUN).prepare experiment=$(EXPERIMENT) $(ARGS)
 
-train: install  ## Train, choose, score                                EXPERIMENT= GPUS= ARGS=
-	@$(RUN).train experiment=$(EXPERIMENT) $(if $(GPUS),training.num_processes=$(GPUS)) $(ARGS)
+train: install  ## Train, choose, score                                EXPERIMENT= GPUS= DRY_RUN= ARGS=
+	@$(RUN).train experiment=$(EXPERIMENT) $(if $(GPUS),training.num_processes=$(GPUS)) $(if $(DRY_RUN),run.dry_run=true) $(ARGS)
 
 translate: install  ## Translate a file line by line                       FILE= MODEL= OUT= ARGS=
 	@$(RUN).translate $(if $(FILE),"file=$$FILE") $(if $(MODEL),"model=$$MODEL") $(if $(OUT),"out=$$OUT") $(ARGS)
@@ -57,6 +57,7 @@ report: prepare  ## The reports of the corpus and of a run              EXPERIME
 
 bench: $(VENV)/.installed-dev  ## Throughput beside a plain nn.Transformer loop       ARGS=
 	@$(BIN)/python -m benchmarks.training $(ARGS)
+	@$(BIN)/python -m benchmarks.data
 
 soak: $(VENV)/.installed-dev  ## Kill trainings, continue, compare             KILLS= SIGNALS= TROUBLES=
 	@$(BIN)/python -m benchmarks.soak $(if $(KILLS),kills=$(KILLS)) $(if $(SIGNALS),signals=$(SIGNALS)) $(if $(TROUBLES),troubles=$(TROUBLES)) $(ARGS)

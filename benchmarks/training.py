@@ -65,7 +65,7 @@ def main() -> None:
     """Run the benchmark."""
     arguments = parse_arguments(Arguments, str(__doc__))
     with tempfile.TemporaryDirectory() as folder:
-        config = _config(arguments, Path(folder))
+        config = bench_config(arguments.text, Path(folder))
         corpus = prepare(
             config.corpus, config.tokenizer, config.corpora_folder, Reporter(quiet=True)
         )
@@ -88,8 +88,9 @@ def main() -> None:
     print(f"written: {path}", file=sys.stderr)
 
 
-def _config(arguments: Arguments, folder: Path) -> Config:
-    text = Path(arguments.text)
+def bench_config(text_folder: str, folder: Path) -> Config:
+    """The experiment that is measured, on aligned text or, where there is none, on made-up text."""
+    text = Path(text_folder)
     if not text.is_dir():
         text = folder / "text"
         _make_up(text)

@@ -1,6 +1,7 @@
 """Prepare the corpus where needed, train, choose the best weights, score them.
 
 python -m nmt.cli.train [experiment=NAME] [group=PRESET] [key=value] …
+python -m nmt.cli.train run.dry_run=true …      what it would take, and nothing else
 python -m nmt.cli.train --multirun sweep=peak_lr experiment=NAME
 """
 
@@ -16,7 +17,7 @@ from pathlib import Path
 from torch.distributed.elastic.multiprocessing.api import SignalException
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 
-from data_prep.prepare import prepare
+from data_prep.prepare import find_prepared, prepare
 from nmt.cli.common import (
     EXIT_MENDABLE,
     console,
@@ -33,6 +34,7 @@ from nmt.evaluation import tables
 from nmt.evaluation.evaluate import Evaluation
 from nmt.files import exclusive
 from nmt.training import distributed, experiment
+from nmt.training.dry_run import dry_run
 from nmt.training.signals import Interruption
 
 # Not __name__, which is __main__ when the module is the command.
@@ -44,6 +46,10 @@ _NUM_SAMPLES = 6
 def train(config: Config) -> float | None:
     """Run one experiment; returns the validation metric that sweeps rank by."""
     folder = config.run_folder
+    if config.run.dry_run:
+        set_up_logging()
+        dry_run(config, find_prepared(config.corpus, config.tokenizer, config.corpora_folder))
+        return None
     if distributed.launched_by_cluster():
         # We are one worker of several: the launcher has made the processes.
         _worker(config, prepare(config.corpus, config.tokenizer, config.corpora_folder))

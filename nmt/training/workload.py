@@ -119,15 +119,35 @@ def largest_useful(config: Config, sizes: Sizes) -> int:
 
 def predicted(config: Config, sizes: Sizes, tokens: int, where: Surroundings) -> Memory:
     """What training with micro-batches of so many padded tokens should take."""
+    return memory_of(config, sizes.vocabulary_sizes, workload(config, sizes, tokens), where)
+
+
+def memory_of(
+    config: Config, vocabulary_sizes: tuple[int, int], heaviest: Workload, where: Surroundings
+) -> Memory:
+    """What training with this workload should take."""
     return training_memory(
         config.model,
         config.decoding.beam_size,
-        planned_parameters(config.model, *sizes.vocabulary_sizes),
-        sizes.vocabulary_sizes[1],
-        workload(config, sizes, tokens),
+        planned_parameters(config.model, *vocabulary_sizes),
+        vocabulary_sizes[1],
+        heaviest,
         where.arithmetic,
         where.program,
     )
+
+
+def largest_predicted(config: Config, sizes: Sizes, where: Surroundings) -> int:
+    """The largest size of micro-batches that should fit, or that of one longest sentence."""
+    low = config.batching.longest
+    high = max(low, largest_useful(config, sizes))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if predicted(config, sizes, middle, where).total <= where.room:
+            low = middle
+        else:
+            high = middle - 1
+    return low
 
 
 def surroundings(config: Config, device: torch.device) -> Surroundings:
