@@ -78,8 +78,7 @@ def measure_halved(config: Config, corpus: Path, process: Process) -> dict[str, 
     def failing(*inputs: torch.Tensor) -> torch.Tensor:
         hidden = forward(*inputs)
         calls.append(len(hidden))
-        share = -(-first.num_micro_batches // process.world_size)
-        if process.rank == 1 and len(calls) == share:
+        if process.rank == 1 and len(calls) == len(first.micro_batches):
             hidden.register_hook(full)
         return hidden
 

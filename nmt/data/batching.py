@@ -4,6 +4,7 @@ Nothing here depends on the number of processes or on time, so a position in tra
 integers (epoch, update) and resuming is a slice.
 """
 
+import heapq
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -73,6 +74,37 @@ class EpochPlan:
         parts = [part for cell in cells for part in self._halved(cell)]
         return sorted(parts, key=self._padded_tokens, reverse=True)
 
+    def shares(self, parts: list[np.ndarray], num_processes: int) -> list[list[int]]:
+        """By process, the numbers of the micro-batches of an update that it makes.
+
+        The next largest goes to whoever has least to do; some may have nothing.
+        """
+        costs = [self._places(part) for part in parts]
+        shares: list[list[int]] = [[] for _ in range(num_processes)]
+        loads = [(0, process) for process in range(num_processes)]
+        for number in sorted(range(len(costs)), key=lambda number: -costs[number]):
+            load, process = loads[0]
+            shares[process].append(number)
+            heapq.heapreplace(loads, (load + costs[number], process))
+        return [sorted(share) for share in shares]
+
+    def evenness(self, num_processes: int, num_updates: int = 200) -> float:
+        """How busy processes are on average when the busiest one always is: 1 is an even share.
+
+        Args:
+            num_processes: that share each update.
+            num_updates: looked at, spread over the epoch.
+        """
+        busiest, total = 0, 0
+        for index in range(0, self.num_updates, -(-self.num_updates // num_updates)):
+            parts = self.micro_batches(index)
+            loads = [
+                sum(self._places(parts[number]) for number in share)
+                for share in self.shares(parts, num_processes)
+            ]
+            busiest, total = busiest + max(loads), total + sum(loads)
+        return total / (num_processes * busiest)
+
     def shape(self, pairs: np.ndarray) -> tuple[int, int, int]:
         """Rows, source length and target length of a micro-batch of these pairs."""
         source, target = self.source_lengths[pairs].max(), self.target_lengths[pairs].max()
@@ -85,6 +117,11 @@ class EpochPlan:
     def _padded_tokens(self, pairs: np.ndarray) -> int:
         rows, source, target = self.shape(pairs)
         return rows * max(source, target)
+
+    def _places(self, pairs: np.ndarray) -> int:
+        """What a micro-batch costs, nearly: its places, padding included."""
+        rows, source, target = self.shape(pairs)
+        return rows * (source + target)
 
     def _halved(self, pairs: np.ndarray) -> list[np.ndarray]:
         if len(pairs) == 1 or self._padded_tokens(pairs) <= self.max_micro_batch_tokens:

@@ -41,6 +41,7 @@ class UpdateWork:
         update_in_epoch: the update's place in its epoch, from 0.
         num_target_tokens: target tokens of the whole update, over all processes.
         num_micro_batches: micro-batches of the whole update, over all processes.
+        num_rounds: most micro-batches that any process has.
         micro_batches: this process's share.
         next_position: where to continue after this update.
     """
@@ -49,6 +50,7 @@ class UpdateWork:
     update_in_epoch: int
     num_target_tokens: int
     num_micro_batches: int
+    num_rounds: int
     micro_batches: list[MicroBatch]
     next_position: Position
 
@@ -98,22 +100,26 @@ class UpdateLoader:
             epoch, index = epoch + 1, 0
             plan = self.plan(epoch)
         parts = plan.micro_batches(index)
+        shares = plan.shares(parts, self._world_size)
         is_last = index + 1 == plan.num_updates
         return UpdateWork(
             epoch,
             index,
             plan.num_target_tokens(index),
             len(parts),
-            [
-                MicroBatch(number, self._collate(parts[number]))
-                for number in range(self._rank, len(parts), self._world_size)
-            ],
+            max(map(len, shares)),
+            [MicroBatch(number, self._collate(parts[number])) for number in shares[self._rank]],
             Position(epoch + 1, 0) if is_last else Position(epoch, index + 1),
         )
 
     def micro_batches(self, position: Position) -> list[np.ndarray]:
         """The pairs of each micro-batch of one update, whichever process has it, by number."""
         return self.plan(position.epoch).micro_batches(position.update_in_epoch)
+
+    def share(self, position: Position) -> list[int]:
+        """The numbers of this process's micro-batches of one update."""
+        parts = self.micro_batches(position)
+        return self.plan(position.epoch).shares(parts, self._world_size)[self._rank]
 
     def num_target_tokens(self, pairs: np.ndarray) -> int:
         """Target tokens of these pairs, EOS counted."""

@@ -32,6 +32,7 @@ from nmt.training.workload import (
     largest_predicted,
     memory_of,
     search_shape,
+    shared_evenly,
     surroundings,
     workload,
 )
@@ -74,6 +75,7 @@ class Plan:
         workload: the heaviest.
         batch_of: a micro-batch of so many padded tokens.
         epoch: a sentence about the length of an epoch.
+        evenness: of the processes' shares; 1 is even.
     """
 
     vocabulary_sizes: tuple[int, int]
@@ -82,6 +84,7 @@ class Plan:
     workload: Workload
     batch_of: Callable[[int], Batch]
     epoch: str
+    evenness: float = 1.0
 
 
 def dry_run(config: Config, corpus_folder: Path | None) -> None:
@@ -106,7 +109,7 @@ def dry_run(config: Config, corpus_folder: Path | None) -> None:
         "memory       %s", _told(memory_of(config, plan.vocabulary_sizes, plan.workload, where))
     )
     logger.info(
-        "             of %s GB that one of %d processes on this host may take",
+        "             of %s GB that a process may take; processes on this host: %d",
         f"{where.room / 1e9:.2f}",
         training.num_processes,
     )
@@ -118,7 +121,8 @@ def dry_run(config: Config, corpus_folder: Path | None) -> None:
         f"{training.max_updates:,}",
     )
     speed = _speed(config, plan, device)
-    seconds = plan.flops_per_update / speed.flops_per_second / processes + speed.step_seconds
+    computing = plan.flops_per_update / speed.flops_per_second / processes / plan.evenness
+    seconds = computing + speed.step_seconds
     whole = seconds * training.max_updates
     limit = training.max_minutes * 60
     logger.info(
@@ -134,7 +138,9 @@ def dry_run(config: Config, corpus_folder: Path | None) -> None:
         f"{speed.tokens:,}",
         torch.cuda.get_device_name(device) if device.type == "cuda" else "the CPU",
         speed.flops_per_second,
-        f", shared by {processes} processes as if sharing cost nothing" if processes > 1 else "",
+        f"; {processes} processes are busy for {plan.evenness:.0%} of it, and sharing costs nothing"
+        if processes > 1
+        else "",
     )
 
 
@@ -143,7 +149,7 @@ def _plan(config: Config, where: Surroundings, corpus: PreparedCorpus | None) ->
         return _plan_without_corpus(config)
     sizes = corpus_sizes(config, corpus)
     tokens = (
-        largest_predicted(config, sizes, where)
+        shared_evenly(config, sizes, largest_predicted(config, sizes, where))
         if config.batching.is_auto
         else config.batching.max_micro_batch_tokens
     )
@@ -174,6 +180,7 @@ def _plan(config: Config, where: Surroundings, corpus: PreparedCorpus | None) ->
             if config.batching.is_auto
             else ""
         ),
+        loader.plan(0).evenness(config.training.num_processes * config.training.num_hosts),
     )
 
 

@@ -27,6 +27,7 @@ from nmt.training.workload import (
     corpus_sizes,
     largest_useful,
     predicted,
+    shared_evenly,
     surroundings,
     workload,
 )
@@ -54,8 +55,16 @@ def resolve_auto(config: Config, corpus: PreparedCorpus) -> Config:
     def predict(tokens: int, where: Surroundings) -> int:
         return predicted(config, sizes, tokens, where).total
 
-    found = largest_that_fits(smallest, largest, predict, measure)
-    batching = replace(config.batching, target_tokens_per_micro_batch=found.tokens)
+    fitting = largest_that_fits(smallest, largest, predict, measure).tokens
+    tokens = shared_evenly(config, sizes, fitting)
+    if tokens < fitting:
+        logger.info(
+            "batching.target_tokens_per_micro_batch=auto: %s padded tokens, so that %d processes"
+            " have about as much to do",
+            f"{tokens:,}",
+            config.training.num_processes * config.training.num_hosts,
+        )
+    batching = replace(config.batching, target_tokens_per_micro_batch=tokens)
     return replace(config, batching=batching)
 
 

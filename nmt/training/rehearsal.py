@@ -43,7 +43,7 @@ class Rehearsal:
         """
         num_tokens = sum(batch.num_target_tokens for batch in batches)
         micro_batches = [MicroBatch(number, batch) for number, batch in enumerate(batches)]
-        work = UpdateWork(0, 0, num_tokens, len(batches), micro_batches, Position())
+        work = UpdateWork(0, 0, num_tokens, len(batches), len(batches), micro_batches, Position())
         self._gradient = self._updater.gradient(work, lambda: None)
         self.wait()
 

@@ -109,14 +109,13 @@ class Updater:
         self._optimizer.zero_grad(set_to_none=True)
         losses: list[Tensor] = []
         failure: OutOfMemory | None = None
-        rounds = max(1, math.ceil(work.num_micro_batches / self._process.world_size))
         batches = self._batches(work)
-        for place in range(rounds):
+        for place in range(work.num_rounds):
             before_each()
-            if place == rounds - 1 and self._sharing is not None:
+            if place == work.num_rounds - 1 and self._sharing is not None:
                 self._sharing.open()
             # Who has fewer begins later: gradients are shared in the last round, by all at once.
-            if failure is None and rounds - place <= len(work.micro_batches):
+            if failure is None and work.num_rounds - place <= len(work.micro_batches):
                 batch = next(batches)
                 try:
                     losses.append(self._forward_backward(batch, work.num_target_tokens))

@@ -23,6 +23,10 @@ from nmt.training.room import program_bytes, room_for_training
 
 # Updates of an epoch that are looked through for the heaviest micro-batch.
 _MOST_UPDATES = 2000
+# From this evenness on, smaller micro-batches would cost more than they gain; what is tried next is
+# so much smaller.
+_EVEN = 0.95
+_SMALLER = 0.84
 
 
 @dataclass(frozen=True)
@@ -115,6 +119,20 @@ def largest_useful(config: Config, sizes: Sizes) -> int:
     """Padded tokens above which no micro-batch is larger: an update's own, cell by cell."""
     shapes = workload(config, sizes, 1 << 40).shapes
     return max(shape.rows * max(shape.source, shape.target) for shape in shapes)
+
+
+def shared_evenly(config: Config, sizes: Sizes, tokens: int) -> int:
+    """The largest size up to `tokens` at which the processes have about as much to do.
+
+    Where no size is even enough, as updates are too small for so many, it is the most even one.
+    """
+    processes = config.training.num_processes * config.training.num_hosts
+    best = tokens, 0.0
+    while tokens >= config.batching.longest and best[1] < _EVEN:
+        evenness = replace(sizes.plan, max_micro_batch_tokens=tokens).evenness(processes)
+        best = max(best, (tokens, evenness), key=lambda tried: tried[1])
+        tokens = int(tokens * _SMALLER)
+    return best[0]
 
 
 def predicted(config: Config, sizes: Sizes, tokens: int, where: Surroundings) -> Memory:

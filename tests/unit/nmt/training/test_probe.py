@@ -14,7 +14,13 @@ from nmt.model.memory import Arithmetic
 from nmt.training import experiment
 from nmt.training.probe import Probed, largest_that_fits, resolve_auto
 from nmt.training.room import program_bytes, room_for_training
-from nmt.training.workload import Surroundings, corpus_sizes, largest_useful, workload
+from nmt.training.workload import (
+    Surroundings,
+    corpus_sizes,
+    largest_useful,
+    shared_evenly,
+    workload,
+)
 from tests.support import tiny_config, with_batching
 
 WHERE = Surroundings(Arithmetic(), program=100, room=1000)
@@ -87,6 +93,23 @@ def test_the_workload_is_the_heaviest_of_the_plan_and_the_longest(
     assert longest.rows == 48 // max(sizes.longest)
     # Two hundred tokens an update are a cell of their own, and no micro-batch is larger.
     assert 160 <= largest_useful(config, sizes) < 2 * 160
+
+
+def test_several_processes_get_micro_batches_that_they_share_evenly(
+    digit_corpus: Path, tmp_path: Path
+) -> None:
+    config = asked(tmp_path)
+    sizes = corpus_sizes(config, PreparedCorpus(digit_corpus))
+    useful = largest_useful(config, sizes)
+    assert shared_evenly(config, sizes, useful) == useful
+    two = replace(config, training=replace(config.training, num_processes=2))
+    tokens = shared_evenly(two, sizes, useful)
+    # One cell an update: halved at the least.
+    assert config.batching.longest <= tokens < useful
+    plans = [replace(sizes.plan, max_micro_batch_tokens=number) for number in (useful, tokens)]
+    whole, halved = (plan.evenness(2) for plan in plans)
+    assert whole < 0.6
+    assert halved > 0.8
 
 
 @pytest.mark.slow
