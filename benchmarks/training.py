@@ -10,7 +10,7 @@ same updates, into memory that it has already: what it reaches is the ceiling of
 Without text, sentences of like lengths are made up.
 
 With `processes=N`, N processes of one thread each, which share gradients, take turns with one
-process of N threads; both cut updates into the same micro-batches.
+process of N threads; both cut updates into the same micro-batches, which the N share evenly.
 """
 
 import multiprocessing as mp
@@ -54,6 +54,7 @@ from nmt.data.loader import Position, UpdateWork
 from nmt.files import write_json, write_lines
 from nmt.training import distributed
 from nmt.training.trainer import Trainer
+from nmt.training.workload import corpus_sizes, shared_evenly
 
 RESULTS = Path(__file__).parent / "results"
 _VOCABULARY_SIZE = 8000
@@ -107,8 +108,10 @@ def _contenders(arguments: Arguments, config: Config, corpus: Path) -> "dict[str
             "nn.Transformer": _Contender(_plain, config, corpus, arguments.threads),
             _CEILING: _Contender(_products, config, corpus, arguments.threads),
         }
-    # An update of one micro-batch would leave the others idle.
-    tokens = config.batching.target_tokens_per_update // number
+    # As batching.target_tokens_per_micro_batch=auto would, so that no process is idle.
+    together = replace(config, training=replace(config.training, num_processes=number))
+    sizes = corpus_sizes(together, PreparedCorpus(corpus))
+    tokens = shared_evenly(together, sizes, config.batching.max_micro_batch_tokens)
     config = replace(
         config, batching=replace(config.batching, target_tokens_per_micro_batch=tokens)
     )

@@ -45,6 +45,12 @@ _LONGEST_SECONDS = 1.5
 _TIMED = 3
 # Updates that the work of an update is averaged over.
 _MOST_UPDATES = 200
+# What processes lose below this is worth a word.
+_UNEVEN = 0.9
+_TOO_MUCH = (
+    ". That is too much: lower batching.target_tokens_per_micro_batch, or decoding.batch_size where"
+    " the search is larger, or take fewer processes"
+)
 # Tokens of a made-up sentence, where no corpus says how long they are: about WMT14's mean.
 _MADE_UP_LENGTH = 28
 
@@ -75,7 +81,7 @@ class Plan:
         workload: the heaviest.
         batch_of: a micro-batch of so many padded tokens.
         epoch: a sentence about the length of an epoch.
-        evenness: of the processes' shares; 1 is even.
+        evenness: of the processes' shares; None where it is unknown.
     """
 
     vocabulary_sizes: tuple[int, int]
@@ -84,7 +90,7 @@ class Plan:
     workload: Workload
     batch_of: Callable[[int], Batch]
     epoch: str
-    evenness: float = 1.0
+    evenness: float | None = None
 
 
 def dry_run(config: Config, corpus_folder: Path | None) -> None:
@@ -105,13 +111,13 @@ def dry_run(config: Config, corpus_folder: Path | None) -> None:
     logger.info("dry run: nothing is trained and nothing is written")
     parameters = planned_parameters(config.model, *plan.vocabulary_sizes)
     logger.info("parameters   %s", f"{parameters:,}")
+    memory = memory_of(config, plan.vocabulary_sizes, plan.workload, where)
+    logger.info("memory       %s", _told(memory))
     logger.info(
-        "memory       %s", _told(memory_of(config, plan.vocabulary_sizes, plan.workload, where))
-    )
-    logger.info(
-        "             of %s GB that a process may take; processes on this host: %d",
+        "             of %s GB that a process may take; processes on this host: %d%s",
         f"{where.room / 1e9:.2f}",
         training.num_processes,
+        "" if memory.total <= where.room else _TOO_MUCH,
     )
     logger.info("epoch        %s", plan.epoch)
     logger.info(
@@ -121,8 +127,8 @@ def dry_run(config: Config, corpus_folder: Path | None) -> None:
         f"{training.max_updates:,}",
     )
     speed = _speed(config, plan, device)
-    computing = plan.flops_per_update / speed.flops_per_second / processes / plan.evenness
-    seconds = computing + speed.step_seconds
+    computing = plan.flops_per_update / speed.flops_per_second / processes
+    seconds = computing / (plan.evenness or 1.0) + speed.step_seconds
     whole = seconds * training.max_updates
     limit = training.max_minutes * 60
     logger.info(
@@ -138,9 +144,7 @@ def dry_run(config: Config, corpus_folder: Path | None) -> None:
         f"{speed.tokens:,}",
         torch.cuda.get_device_name(device) if device.type == "cuda" else "the CPU",
         speed.flops_per_second,
-        f"; {processes} processes are busy for {plan.evenness:.0%} of it, and sharing costs nothing"
-        if processes > 1
-        else "",
+        _shared(processes, plan.evenness),
     )
 
 
@@ -270,6 +274,17 @@ def _told(memory: Memory) -> str:
     }
     sizes = ", ".join(f"{name} {size / 1e9:.2f}" for name, size in parts.items())
     return f"predicted {memory.total / 1e9:.2f} GB: {sizes}"
+
+
+def _shared(processes: int, evenness: float | None) -> str:
+    if processes == 1:
+        return ""
+    if evenness is None:
+        return f"; {processes} processes, as if they shared evenly and at no cost"
+    text = f"; {processes} processes, busy for {100 * evenness:.0f} % of it, sharing at no cost"
+    if evenness < _UNEVEN:
+        text += " (batching.target_tokens_per_micro_batch=auto lets them share evenly)"
+    return text
 
 
 def _duration(seconds: float) -> str:

@@ -40,6 +40,16 @@ def test_what_it_says_is_what_training_makes(
     assert "3 micro-batches of at most 48 padded tokens on the CPU" in told.text
 
 
+def test_processes_that_would_be_idle_are_named(
+    told: pytest.LogCaptureFixture, digit_corpus: Path, tmp_path: Path
+) -> None:
+    config = with_batching(tiny_config(tmp_path), target_tokens_per_micro_batch=4096)
+    config = replace(config, training=replace(config.training, num_processes=2))
+    dry_run(config, digit_corpus)  # an update is one cell, and one micro-batch
+    assert "2 processes, busy for 50 % of it" in told.text
+    assert "batching.target_tokens_per_micro_batch=auto lets them share evenly" in told.text
+
+
 def test_without_a_corpus_it_says_so(
     told: pytest.LogCaptureFixture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
