@@ -7,7 +7,7 @@ MAKEFLAGS += --no-print-directory
 PYTHON ?= python3
 VENV ?= .venv
 EXPERIMENT ?= phrasebook_en_de
-BENCH ?= training decoding
+BENCH ?= training decoding data
 ARGS ?=
 BIN := $(VENV)/bin
 RUN := $(BIN)/python -m nmt.cli
@@ -40,8 +40,8 @@ $(VENV)/.installed-dev: $(VENV)/.installed requirements-dev.txt
 prepare: install  ## Clean the text, learn subwords, write shards        EXPERIMENT= ARGS=
 	@$(RUN).prepare experiment=$(EXPERIMENT) $(ARGS)
 
-train: install  ## Train, choose, score                                EXPERIMENT= GPUS= ARGS=
-	@$(RUN).train experiment=$(EXPERIMENT) $(if $(GPUS),training.num_processes=$(GPUS)) $(ARGS)
+train: install  ## Train, choose, score                                EXPERIMENT= GPUS= DRY_RUN= ARGS=
+	@$(RUN).train experiment=$(EXPERIMENT) $(if $(GPUS),training.num_processes=$(GPUS)) $(if $(DRY_RUN),run.dry_run=true) $(ARGS)
 
 translate: install  ## Translate a file line by line                       FILE= MODEL= OUT= ARGS=
 	@$(RUN).translate $(if $(FILE),"file=$$FILE") $(if $(MODEL),"model=$$MODEL") $(if $(OUT),"out=$$OUT") $(ARGS)
@@ -68,7 +68,7 @@ report: prepare  ## The reports of the corpus and of a run              EXPERIME
 export: install  ## A trained model in another program's form           MODEL= FORMAT= OUT=
 	@$(RUN).export $(if $(FORMAT),"format=$$FORMAT") $(if $(MODEL),"model=$$MODEL") $(if $(OUT),"out=$$OUT") $(ARGS)
 
-bench: $(VENV)/.installed-dev  ## Speed beside other programs              BENCH="training decoding" ARGS=
+bench: $(VENV)/.installed-dev  ## Speed beside other programs              BENCH="training decoding data" ARGS=
 	@for name in $(BENCH); do $(BIN)/python -m benchmarks.$$name $(ARGS) || exit; done
 
 soak: $(VENV)/.installed-dev  ## Kill trainings, continue, compare             KILLS= SIGNALS= TROUBLES=

@@ -8,7 +8,8 @@ SIGINT, in turn, in each phase besides, preparation included, and looks at the e
 long it took. `troubles` lets one of two processes fail so often, in several ways, and looks how
 long the others take to end; every second round the launcher starts them again. Every run is
 continued to its end, and everything that it leaves is compared with what a run leaves that nobody
-touched: weights, optimizer, counters, metrics, translations, scores.
+touched: weights, optimizer, counters, metrics, translations, scores. Two troubles are lived
+through and change that: a refused update, and micro-batches that memory has halved.
 
 Trainings are forked from a process that has imported everything, so that a start takes no seconds.
 """
@@ -33,7 +34,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.soak_points import PHASES, POINTS, Point
-from benchmarks.soak_ranks import TROUBLES, fork_workers, make_trouble
+from benchmarks.soak_ranks import TROUBLES, fork_workers, is_lived_through, make_trouble
 from benchmarks.soak_runs import OFTEN, Install, Run, contents, difference
 from nmt.cli.common import parse_arguments, run_command
 from nmt.config import (
@@ -50,6 +51,7 @@ from nmt.config import (
     TrainingConfig,
 )
 from nmt.files import read_lines, write_json, write_lines
+from nmt.training.experiment import is_complete, read_result
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -263,7 +265,7 @@ class Soak:
     def trouble_processes(self, troubles: int) -> None:
         """Let one of two processes fail; the other one must not hang."""
         for number in range(troubles):
-            trouble = list(TROUBLES)[number % len(TROUBLES)]
+            trouble = TROUBLES[number % len(TROUBLES)]
             restarts = number // len(TROUBLES) % 2
             training = replace(self._config.training, max_restarts=restarts)
             config = replace(self._config, training=training)
@@ -283,15 +285,17 @@ class Soak:
         met = time.monotonic()
         status = child.wait()
         row.seconds.append(time.monotonic() - met)
-        # Without a restart only a gradient that is no number is lived through.
-        is_done = restarts or trouble == "no number"
+        is_done = restarts or is_lived_through(trouble)
         said = child.log()
         if is_done != (status == 0) or row.seconds[-1] > 60:
             row.bad_exits.append(f"{status} after {row.seconds[-1]:.1f} s: {said[-700:]}")
         if trouble == "an exception" and not _is_first_told(said, "MadeUpError: made up", rank):
             row.bad_exits.append(f"process {rank}'s traceback is not the first: {said[-700:]}")
+        if trouble == "out of memory in a micro-batch" and not _is_halved_once(run.folder, said):
+            row.bad_exits.append(f"not halved once and for all: {said[-700:]}")
         run.struck(child)
-        if trouble != "no number":
+        # What is lived through changes what comes out.
+        if not is_lived_through(trouble):
             run.attempt().end()
             self._compare(run, [name])
         else:
@@ -334,6 +338,13 @@ def _is_first_told(said: str, message: str, rank: int) -> bool:
     place = said.find("Traceback (most recent call last)")
     head = said[:place].rstrip().splitlines()[-1:]
     return message in said and f"process {rank} has failed" in "".join(head)
+
+
+def _is_halved_once(folder: Path, said: str) -> bool:
+    """Whether all of a run was made, its micro-batches halved once, and both told to the user."""
+    result = read_result(folder) if is_complete(folder) else {}
+    is_told = said.count("is made again in micro-batches of half the size") == 1
+    return is_told and result.get("halved_micro_batches", {}).get("times") == 1
 
 
 def _killer(point: Point, passing: int) -> Install:

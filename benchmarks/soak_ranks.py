@@ -3,12 +3,13 @@
 Used by benchmarks/soak.py.
 """
 
+import contextlib
 import math
 import os
 import random
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -46,27 +47,63 @@ def _exit() -> None:
     sys.exit(3)
 
 
-TROUBLES: dict[str, Callable[[], None] | None] = {
+# What ends training on all processes, raised before or after the gradient of an update is made.
+_ENDING: dict[str, Callable[[], None]] = {
     "an exception": _raise_exception,
     "out of memory": _raise_out_of_memory,
-    "no number": None,
     "killed": _kill,
     "exits alone": _exit,
 }
 
 
-def _to_nan(gradient: torch.Tensor) -> torch.Tensor:
-    return gradient * math.nan
+@contextlib.contextmanager
+def _no_number(trainer: Trainer) -> Iterator[None]:
+    weight = trainer.model.transformer.output_weight
+    spoil = weight.register_hook(lambda gradient: gradient * math.nan)  # type: ignore[no-untyped-call]
+    yield
+    spoil.remove()
+
+
+@contextlib.contextmanager
+def _memory_runs_out(trainer: Trainer) -> Iterator[None]:
+    """In the backward pass of this process's first micro-batch."""
+    transformer = trainer.model.transformer
+    forward = transformer.forward
+
+    def failing(*inputs: torch.Tensor) -> torch.Tensor:
+        hidden = forward(*inputs)
+        hidden.register_hook(lambda _: _raise_out_of_memory())  # type: ignore[no-untyped-call]
+        return hidden
+
+    transformer.forward = failing  # type: ignore[method-assign,assignment]
+    try:
+        yield
+    finally:
+        del transformer.forward
+
+
+# What training lives through, while the gradient of an update is made.
+_PASSING = {"no number": _no_number, "out of memory in a micro-batch": _memory_runs_out}
+
+TROUBLES = (*_ENDING, *_PASSING)
+
+
+def is_lived_through(trouble: str) -> bool:
+    """Whether training is to go on by itself."""
+    return trouble in _PASSING
 
 
 def make_trouble(name: str, rank: int, update: int, chance: random.Random) -> None:
     """Patch this program so that process `rank` gets into trouble in the update after `update`.
 
-    It does so once: started again by the launcher, it is left alone.
+    It does so once: started again by the launcher, it is left alone, and so is an update that is
+    made again.
     """
-    trouble, is_early = TROUBLES[name], chance.random() < 0.5
+    ends = _ENDING.get(name)
+    ends_before, ends_after = (ends, None) if chance.random() < 0.5 else (None, ends)
     gradient = Updater.gradient
     trainers: list[Trainer] = []
+    left = [name]
     start = Trainer.__init__
 
     def started(trainer: Trainer, *arguments: Any, **named: Any) -> None:
@@ -75,21 +112,19 @@ def make_trouble(name: str, rank: int, update: int, chance: random.Random) -> No
 
     def troubled(updater: Updater, work: UpdateWork, before_each: Callable[[], None]) -> Gradient:
         trainer = trainers[0]
-        is_here = (
-            trainer.process.rank == rank
-            and trainer.progress.update == update
-            and os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") == "0"
-        )
-        if is_here and trouble is None:
-            weight = trainer.model.transformer.output_weight
-            spoil = weight.register_hook(_to_nan)  # type: ignore[no-untyped-call]
-        if is_here and is_early and trouble is not None:
-            trouble()
-        found = gradient(updater, work, before_each)
-        if is_here and trouble is None:
-            spoil.remove()
-        elif is_here and trouble is not None:
-            trouble()
+        if os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") != "0":
+            left.clear()
+        is_due = trainer.process.rank == rank and trainer.progress.update >= update
+        # A process with no micro-batch of an update cannot fail in one.
+        if not (left and is_due and work.micro_batches):
+            return gradient(updater, work, before_each)
+        left.clear()
+        if ends_before is not None:
+            ends_before()
+        with _PASSING[name](trainer) if name in _PASSING else contextlib.nullcontext():
+            found = gradient(updater, work, before_each)
+        if ends_after is not None:
+            ends_after()
         return found
 
     Trainer.__init__ = started  # type: ignore[method-assign,assignment]

@@ -1,23 +1,29 @@
 """Training throughput beside the same model written with `torch.nn.Transformer`.
 
     python -m benchmarks.training [rounds=5] [updates=8] [text=../shared/data/multi30k]
+    python -m benchmarks.training processes=2     beside one process with as many threads
 
 Both train on the same batches with the same dropout rates and places, loss, clipping and Adam. Each
 lives in a process of its own; they take turns, so that both meet the same noise of the machine, and
 what counts is the ratio within a round. A third one computes nothing but the matrix products of the
 same updates, into memory that it has already: what it reaches is the ceiling of any trainer.
 Without text, sentences of like lengths are made up.
+
+With `processes=N`, N processes of one thread each, which share gradients, take turns with one
+process of N threads; both cut updates into the same micro-batches, which the N share evenly.
 """
 
 import multiprocessing as mp
+import os
 import platform
 import resource
+import socket
 import statistics
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -48,6 +54,7 @@ from nmt.data.loader import Position, UpdateWork
 from nmt.files import write_json, write_lines
 from nmt.training import distributed
 from nmt.training.trainer import Trainer
+from nmt.training.workload import corpus_sizes, shared_evenly
 
 RESULTS = Path(__file__).parent / "results"
 _VOCABULARY_SIZE = 8000
@@ -56,26 +63,27 @@ _CEILING = "matrix products alone"
 
 @dataclass(frozen=True)
 class Arguments:
-    """`rounds` turns of `updates` updates for each; `text` is a folder of aligned text."""
+    """`rounds` turns of `updates` updates for each; `text` is a folder of aligned text.
+
+    With `processes` above 1, so many are compared with one instead.
+    """
 
     rounds: int = 5
     updates: int = 8
     text: str = "../shared/data/multi30k"
     threads: int = 2
+    processes: int = 1
 
 
 def main() -> None:
     """Run the benchmark."""
     arguments = parse_arguments(Arguments, str(__doc__))
     with tempfile.TemporaryDirectory() as folder:
-        config = _config(arguments, Path(folder))
+        config = bench_config(arguments.text, Path(folder))
         corpus = prepare(
             config.corpus, config.tokenizer, config.corpora_folder, Reporter(quiet=True)
         )
-        contenders = {
-            name: _Contender(work, config, corpus, arguments.threads)
-            for name, work in (("ours", _ours), ("nn.Transformer", _plain), (_CEILING, _products))
-        }
+        contenders = _contenders(arguments, config, corpus)
         for contender in contenders.values():
             contender.run(3)  # warm-up: allocator, thread pool, first touches
         turns = [
@@ -86,13 +94,36 @@ def main() -> None:
             contender.close()
     result = _summary(arguments, turns)
     _print(result)
-    path = RESULTS / f"training-{datetime.now(UTC):%Y-%m-%d}.json"
+    kind = "training" if arguments.processes == 1 else "processes"
+    path = RESULTS / f"{kind}-{datetime.now(UTC):%Y-%m-%d}.json"
     write_json(path, result)
     print(f"written: {path}", file=sys.stderr)
 
 
-def _config(arguments: Arguments, folder: Path) -> Config:
-    text = Path(arguments.text)
+def _contenders(arguments: Arguments, config: Config, corpus: Path) -> "dict[str, _Contender]":
+    number = arguments.processes
+    if number == 1:
+        return {
+            "ours": _Contender(_ours, config, corpus, arguments.threads),
+            "nn.Transformer": _Contender(_plain, config, corpus, arguments.threads),
+            _CEILING: _Contender(_products, config, corpus, arguments.threads),
+        }
+    # As batching.target_tokens_per_micro_batch=auto would, so that no process is idle.
+    together = replace(config, training=replace(config.training, num_processes=number))
+    sizes = corpus_sizes(together, PreparedCorpus(corpus))
+    tokens = shared_evenly(together, sizes, config.batching.max_micro_batch_tokens)
+    config = replace(
+        config, batching=replace(config.batching, target_tokens_per_micro_batch=tokens)
+    )
+    return {
+        f"{number} processes": _Contender(_ours, config, corpus, 1, number),
+        f"1 process, {number} threads": _Contender(_ours, config, corpus, number),
+    }
+
+
+def bench_config(text_folder: str, folder: Path) -> Config:
+    """The experiment that is measured, on aligned text or, where there is none, on made-up text."""
+    text = Path(text_folder)
     if not text.is_dir():
         text = folder / "text"
         _make_up(text)
@@ -210,24 +241,49 @@ class Turn:
 
 
 class _Contender:
-    """A process that trains when it is told to."""
+    """A process that trains when it is told to, or several that train together."""
 
     def __init__(
-        self, work: Callable[[Trainer], Step], config: Config, corpus: Path, threads: int
+        self,
+        work: Callable[[Trainer], Step],
+        config: Config,
+        corpus: Path,
+        threads: int,
+        num_processes: int = 1,
     ) -> None:
         context = mp.get_context("spawn")
-        self._here, there = context.Pipe()
-        self._process = context.Process(target=_serve, args=(there, work, config, corpus, threads))
-        self._process.start()
+        with socket.create_server(("localhost", 0)) as server:
+            port = server.getsockname()[1]
+        self._pipes: list[Connection] = []
+        self._processes = []
+        for rank in range(num_processes):
+            here, there = context.Pipe()
+            place = {
+                **{"RANK": str(rank), "LOCAL_RANK": str(rank), "MASTER_ADDR": "localhost"},
+                **{"WORLD_SIZE": str(num_processes), "MASTER_PORT": str(port)},
+            }
+            process = context.Process(
+                target=_serve, args=(there, work, config, corpus, threads, place)
+            )
+            process.start()
+            self._pipes.append(here)
+            self._processes.append(process)
 
     def run(self, updates: int) -> Turn:
-        self._here.send(updates)
-        turn: Turn = self._here.recv()
-        return turn
+        for pipe in self._pipes:
+            pipe.send(updates)
+        turns: list[Turn] = [pipe.recv() for pipe in self._pipes]
+        return replace(
+            turns[0],
+            seconds=max(turn.seconds for turn in turns),
+            peak_mebibytes=sum(turn.peak_mebibytes for turn in turns),
+        )
 
     def close(self) -> None:
-        self._here.send(0)
-        self._process.join()
+        for pipe in self._pipes:
+            pipe.send(0)
+        for process in self._processes:
+            process.join()
 
 
 def _serve(
@@ -236,7 +292,9 @@ def _serve(
     config: Config,
     corpus: Path,
     threads: int,
+    place: dict[str, str],
 ) -> None:
+    os.environ.update(place)
     trainer = Trainer(
         config, PreparedCorpus(corpus), distributed.join(TrainingConfig(num_threads=threads))
     )
@@ -261,6 +319,7 @@ def _summary(arguments: Arguments, turns: list[dict[str, Turn]]) -> dict[str, An
     def ratios(first: str, second: str) -> list[float]:
         return [t[first].tokens_per_second / t[second].tokens_per_second for t in turns]
 
+    names = list(turns[0])
     return {
         "date": f"{datetime.now(UTC):%Y-%m-%d}",
         "torch": torch.__version__,
@@ -281,9 +340,9 @@ def _summary(arguments: Arguments, turns: list[dict[str, Turn]]) -> dict[str, An
             }
             for name in turns[0]
         },
-        "ratio": _spread(ratios("ours", "nn.Transformer")),
+        "ratio": _spread(ratios(*names[:2])),
         "share_of_ceiling": {
-            name: _spread(ratios(name, _CEILING)) for name in ("ours", "nn.Transformer")
+            name: _spread(ratios(name, _CEILING)) for name in names[:2] if _CEILING in names
         },
     }
 
@@ -306,7 +365,8 @@ def _print(result: dict[str, Any]) -> None:
     console = Console(stderr=True)
     console.print(table)
     rounds = f"over {result['rounds']} rounds"
-    console.print(f"ours / nn.Transformer: {_told(result['ratio'])} {rounds}")
+    first, second, *_ = result["contenders"]
+    console.print(f"{first} / {second}: {_told(result['ratio'])} {rounds}")
     for name, share in result["share_of_ceiling"].items():
         console.print(f"{name} / {_CEILING}: {_told(share)}")
 

@@ -67,11 +67,7 @@ def prepare(
     facts = FactsCache(corpora_folder / FACTS_FILE)
     more = MorePairs(corpus, facts) if corpus.more_path else None
     cleaned_fingerprint = fingerprint(_cleaning_inputs(source, corpus, more))
-    inputs = {
-        "cleaned": cleaned_fingerprint,
-        "tokenizer": to_plain(tokenizer),
-        "versions": [TOKENIZER_VERSION, CORPUS_VERSION],
-    }
+    inputs = _inputs(cleaned_fingerprint, tokenizer)
     folder = corpora_folder / f"{corpus.name}-{fingerprint(inputs)}"
     if _is_complete(folder, reporter):
         reporter.say(f"{folder}: is prepared already")
@@ -86,6 +82,27 @@ def prepare(
                 _build(text, corpus, tokenizer, temporary, inputs, reporter, num_processes)
             reporter.say(f"{folder}: prepared; {folder / REPORT_FILE} shows what is in it")
     return folder
+
+
+def find_prepared(
+    corpus: CorpusConfig, tokenizer: TokenizerConfig, corpora_folder: Path
+) -> Path | None:
+    """The folder of the corpus where `prepare` has made it; nothing is made."""
+    reporter = Reporter(quiet=True)
+    source = open_source(corpus, corpora_folder, reporter.say)
+    facts = FactsCache(corpora_folder / FACTS_FILE)
+    more = MorePairs(corpus, facts) if corpus.more_path else None
+    inputs = _inputs(fingerprint(_cleaning_inputs(source, corpus, more)), tokenizer)
+    folder = corpora_folder / f"{corpus.name}-{fingerprint(inputs)}"
+    return folder if _is_complete(folder, reporter) else None
+
+
+def _inputs(cleaned_fingerprint: str, tokenizer: TokenizerConfig) -> dict[str, Any]:
+    return {
+        "cleaned": cleaned_fingerprint,
+        "tokenizer": to_plain(tokenizer),
+        "versions": [TOKENIZER_VERSION, CORPUS_VERSION],
+    }
 
 
 def _lock(path: Path, folder: Path, reporter: Reporter) -> AbstractContextManager[None]:

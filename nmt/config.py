@@ -116,6 +116,9 @@ FREE_KEYS = (
 )
 """Keys that change where and how fast a run goes, but not what comes out of it."""
 
+AUTO = "auto"
+"""Asks for a value that is found when the run begins."""
+
 # What a stranger's configuration can ask for without a file that vouches for it is bounded.
 _MOST_LAYERS = 200
 _LARGEST_TABLE = 2**24
@@ -407,18 +410,23 @@ class BatchingConfig:
 
     target_tokens_per_update: int = 25_000
     """Target tokens, EOS included and padding not, that one optimizer step learns from."""
-    target_tokens_per_micro_batch: int = 4_096
-    """Most padded tokens, of either side, in one forward-backward: this bounds the memory."""
+    target_tokens_per_micro_batch: int | str = 4_096
+    """Most padded tokens, of either side, in one forward-backward: this bounds the memory. `auto`
+    is the largest number that fits in the memory there is, found when the run begins."""
     max_source_length: int = 256
     """Tokens, EOS included; longer pairs are left out of training and counted."""
     max_target_length: int = 256
     """Tokens, EOS included; longer pairs are left out of training and counted."""
 
     def __post_init__(self) -> None:
-        longest = max(self.max_source_length, self.max_target_length)
+        tokens, longest = self.target_tokens_per_micro_batch, self.longest
         _require(
-            self.target_tokens_per_micro_batch >= longest,
-            f"batching.target_tokens_per_micro_batch={self.target_tokens_per_micro_batch} cannot"
+            isinstance(tokens, int) or tokens == AUTO,
+            f"batching.target_tokens_per_micro_batch={tokens} is neither a number nor {AUTO}",
+        )
+        _require(
+            self.is_auto or self.max_micro_batch_tokens >= longest,
+            f"batching.target_tokens_per_micro_batch={tokens} cannot"
             f" hold one pair of {longest} tokens (batching.max_source_length,"
             " batching.max_target_length)",
         )
@@ -426,6 +434,22 @@ class BatchingConfig:
             self.target_tokens_per_update > 0,
             f"batching.target_tokens_per_update={self.target_tokens_per_update} must be positive",
         )
+
+    @property
+    def longest(self) -> int:
+        """Tokens of the longest sentence that may be trained on, of either side."""
+        return max(self.max_source_length, self.max_target_length)
+
+    @property
+    def is_auto(self) -> bool:
+        """Whether the size of micro-batches is still to be found."""
+        return self.target_tokens_per_micro_batch == AUTO
+
+    @property
+    def max_micro_batch_tokens(self) -> int:
+        """Most padded tokens, of either side, in a micro-batch; not while it is to be found."""
+        assert isinstance(self.target_tokens_per_micro_batch, int)
+        return self.target_tokens_per_micro_batch
 
 
 @dataclass(frozen=True)
@@ -574,6 +598,8 @@ class RunConfig:
     """The run's folder itself; empty means `<outputs>/runs/<name>`. Sweeps set it."""
     accept_changes: str = ""
     """Keys, separated by commas, that a continued run may change from here on."""
+    dry_run: bool = False
+    """Say what training would take in memory and time, and do nothing."""
 
     def __post_init__(self) -> None:
         _require(

@@ -34,6 +34,7 @@ def in_one_of_two(configs: Mapping[str, Config], run: Config, corpus: Path, resu
         "launched_by_cluster": distributed.launched_by_cluster(),
         "updates": {name: measure(config, corpus, process) for name, config in configs.items()},
     }
+    found["halved"] = measure_halved(configs["shared"], corpus, process)
     evaluations = run_experiment(run, corpus)
     if evaluations is not None:
         found["bleu"] = [evaluation.scores.bleu.score for evaluation in evaluations]
@@ -57,3 +58,34 @@ def measure(config: Config, corpus: Path, process: Process) -> dict[str, Any]:
         trainer.progress = replace(trainer.progress, update=trainer.progress.update + 1)
     found["weights"] = {name: p.detach().clone() for name, p in model.named_parameters()}
     return found
+
+
+def measure_halved(config: Config, corpus: Path, process: Process) -> dict[str, Any]:
+    """Memory runs out on the second process, in the backward pass that shares gradients."""
+    config = replace(
+        config,
+        run=replace(config.run, name="halved"),
+        training=replace(config.training, max_updates=2, validate_every=2),
+    )
+    config.run_folder.mkdir(parents=True, exist_ok=True)
+    trainer = Trainer(config, PreparedCorpus(corpus), process)
+    transformer = trainer.model.transformer
+    forward, calls = transformer.forward, []
+
+    def full(gradient: torch.Tensor) -> None:
+        raise RuntimeError("DefaultCPUAllocator: can't allocate memory")
+
+    def failing(*inputs: torch.Tensor) -> torch.Tensor:
+        hidden = forward(*inputs)
+        calls.append(len(hidden))
+        if process.rank == 1 and len(calls) == len(first.micro_batches):
+            hidden.register_hook(full)
+        return hidden
+
+    first = trainer.loader.work(Position())
+    transformer.forward = failing  # type: ignore[method-assign]
+    progress = trainer.run()
+    weights = {name: p.detach().clone() for name, p in transformer.named_parameters()}
+    halvings = progress.halvings
+    counts = [progress.update, halvings.times, halvings.used, progress.target_tokens]
+    return {"counts": counts, "weights": weights}

@@ -2,6 +2,7 @@
 
 python -m nmt.cli.train [experiment=NAME] [group=PRESET] [key=value] …
 python -m nmt.cli.train seeds=1,2,3 experiment=NAME
+python -m nmt.cli.train run.dry_run=true …      what it would take, and nothing else
 python -m nmt.cli.train --multirun sweep=peak_lr experiment=NAME
 """
 
@@ -20,7 +21,7 @@ from typing import NoReturn
 from torch.distributed.elastic.multiprocessing.api import SignalException
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 
-from data_prep.prepare import prepare
+from data_prep.prepare import find_prepared, prepare
 from nmt.cli.common import (
     EXIT_MENDABLE,
     console,
@@ -41,6 +42,7 @@ from nmt.evaluation import tables
 from nmt.evaluation.evaluate import Evaluation
 from nmt.files import exclusive
 from nmt.training import distributed, experiment
+from nmt.training.dry_run import dry_run
 from nmt.training.signals import Interruption
 
 # Not __name__, which is __main__ when the module is the command.
@@ -52,6 +54,10 @@ _NUM_SAMPLES = 6
 def train(config: Config) -> float | None:
     """Run one experiment; returns the validation metric that sweeps rank by."""
     folder = config.run_folder
+    if config.run.dry_run:
+        set_up_logging()
+        dry_run(config, find_prepared(config.corpus, config.tokenizer, config.corpora_folder))
+        return None
     if distributed.launched_by_cluster():
         # We are one worker of several: the launcher has made the processes.
         _worker(config, prepare(config.corpus, config.tokenizer, config.corpora_folder))
@@ -63,7 +69,7 @@ def train(config: Config) -> float | None:
     with contextlib.nullcontext() if is_shared else lock:
         corpus_folder = prepare(config.corpus, config.tokenizer, config.corpora_folder)
         with _turn(config):
-            experiment.open_run(config, corpus_folder)
+            config = experiment.open_run(config, corpus_folder)
         if experiment.is_complete(folder):
             logger.info("%s is complete; choose another run.name to train again", folder)
         else:
@@ -154,7 +160,7 @@ def _worker(config: Config, corpus_folder: Path) -> None:
     try:
         with signals_as_themselves(), named_disk_faults():
             if distributed.is_first():
-                experiment.open_run(config, corpus_folder)
+                config = experiment.open_run(config, corpus_folder)
             _work(config, corpus_folder)
     except (Interruption, KeyboardInterrupt) as error:
         sys.exit(exit_status(error))

@@ -4,7 +4,9 @@ Nothing here depends on the number of processes or on time, so a position in tra
 integers (epoch, update) and resuming is a slice.
 """
 
+import heapq
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -20,6 +22,8 @@ _MIN_CELL_TOKENS = 512
 _MIN_CELLS_PER_POOL = 256
 _MAX_POOLS = 32
 
+_INTEGER_BITS = 63
+
 
 @dataclass(frozen=True)
 class EpochPlan:
@@ -31,7 +35,8 @@ class EpochPlan:
         order: (eligible pairs,) indices into the corpus, cell after cell.
         cell_starts: (cells + 1,): cell c is order[cell_starts[c] : cell_starts[c + 1]].
         cells_per_update: an update is so many consecutive cells; the last may have fewer.
-        max_micro_batch_tokens: most padded tokens of either side in a micro-batch.
+        max_micro_batch_tokens: most padded tokens of either side in a micro-batch. It only splits
+            updates: with another number they are the same.
     """
 
     source_lengths: np.ndarray
@@ -69,13 +74,54 @@ class EpochPlan:
         parts = [part for cell in cells for part in self._halved(cell)]
         return sorted(parts, key=self._padded_tokens, reverse=True)
 
+    def shares(self, parts: list[np.ndarray], num_processes: int) -> list[list[int]]:
+        """By process, the numbers of the micro-batches of an update that it makes.
+
+        The next largest goes to whoever has least to do; some may have nothing.
+        """
+        costs = [self._places(part) for part in parts]
+        shares: list[list[int]] = [[] for _ in range(num_processes)]
+        loads = [(0, process) for process in range(num_processes)]
+        for number in sorted(range(len(costs)), key=lambda number: -costs[number]):
+            load, process = loads[0]
+            shares[process].append(number)
+            heapq.heapreplace(loads, (load + costs[number], process))
+        return [sorted(share) for share in shares]
+
+    def evenness(self, num_processes: int, num_updates: int = 200) -> float:
+        """How busy processes are on average when the busiest one always is: 1 is an even share.
+
+        Args:
+            num_processes: that share each update.
+            num_updates: looked at, spread over the epoch.
+        """
+        busiest, total = 0, 0
+        for index in range(0, self.num_updates, -(-self.num_updates // num_updates)):
+            parts = self.micro_batches(index)
+            loads = [
+                sum(self._places(parts[number]) for number in share)
+                for share in self.shares(parts, num_processes)
+            ]
+            busiest, total = busiest + max(loads), total + sum(loads)
+        return total / (num_processes * busiest)
+
+    def shape(self, pairs: np.ndarray) -> tuple[int, int, int]:
+        """Rows, source length and target length of a micro-batch of these pairs."""
+        source, target = self.source_lengths[pairs].max(), self.target_lengths[pairs].max()
+        return len(pairs), int(source), int(target)
+
     def _cells(self, index: int) -> tuple[int, int]:
         first = index * self.cells_per_update
         return first, min(first + self.cells_per_update, len(self.cell_starts) - 1)
 
     def _padded_tokens(self, pairs: np.ndarray) -> int:
-        longest = max(self.source_lengths[pairs].max(), self.target_lengths[pairs].max())
-        return len(pairs) * int(longest)
+        rows, source, target = self.shape(pairs)
+        return rows * max(source, target)
+
+    def _places(self, pairs: np.ndarray) -> int:
+        """What a micro-batch costs, nearly: its places, padding included."""
+        rows, source, target = self.shape(pairs)
+        return rows * (source + target)
 
     def _halved(self, pairs: np.ndarray) -> list[np.ndarray]:
         if len(pairs) == 1 or self._padded_tokens(pairs) <= self.max_micro_batch_tokens:
@@ -126,7 +172,7 @@ def plan_epoch(
         order[_concatenated_ranges(starts[:-1][cells], sizes)],
         np.concatenate(([0], np.cumsum(sizes))),
         cells_per_update,
-        config.target_tokens_per_micro_batch,
+        config.max_micro_batch_tokens,
     )
 
 
@@ -143,29 +189,47 @@ def _cut_cells(
     """
     if not len(shuffled):
         return shuffled, np.zeros(1, dtype=np.int64)
-    tokens = target_lengths[shuffled].astype(np.int64)
-    num_pools = round(tokens.sum() / (cell_tokens * _MIN_CELLS_PER_POOL))
+    num_tokens = int(target_lengths[shuffled].sum(dtype=np.int64))
+    num_pools = round(num_tokens / (cell_tokens * _MIN_CELLS_PER_POOL))
     num_pools = min(max(1, num_pools), _MAX_POOLS)
     # Pools hold equal numbers of pairs, so the last one is not a small and ill-sorted rest.
-    pool = np.arange(len(shuffled)) * num_pools // len(shuffled)
-    # By target length, then by source length, up and down in turn: neighbours are alike on both
-    # sides even where the target length changes.
-    sources = source_lengths[shuffled].astype(np.int64)
-    sources = np.where(tokens % 2 == 0, sources, (1 << 20) - 1 - sources)
-    # One integer key sorts three times faster than np.lexsort on three.
-    key = (pool << 40) | (tokens << 20) | sources
-    by_length = np.argsort(key, kind="stable")
-    order, tokens, pool = shuffled[by_length], tokens[by_length], pool[by_length]
+    bounds = [-(-pool * len(shuffled) // num_pools) for pool in range(num_pools + 1)]
+    order = np.empty_like(shuffled)
+    starts = []
+    for first, last in pairwise(bounds):
+        members = shuffled[first:last]
+        by_length, tokens = _sorted_by_length(source_lengths[members], target_lengths[members])
+        order[first:last] = members[by_length]
+        pool_tokens = tokens.sum()
+        num_cells = max(1, int(np.rint(pool_tokens / cell_tokens)))
+        tokens_before = np.cumsum(tokens) - tokens
+        cell = (tokens_before * float(num_cells) / float(pool_tokens)).astype(np.int64)
+        starts.append(first + np.flatnonzero(np.diff(cell, prepend=-1)))
+    return order, np.append(np.concatenate(starts), len(order))
 
-    pool_tokens = np.bincount(pool, weights=tokens, minlength=num_pools)
-    pool_cells = np.maximum(1, np.rint(pool_tokens / cell_tokens)).astype(np.int64)
-    tokens_before_pool = np.concatenate(([0.0], np.cumsum(pool_tokens)[:-1]))
-    tokens_before = np.cumsum(tokens) - tokens - tokens_before_pool[pool]
-    cell_in_pool = (tokens_before * pool_cells[pool] / pool_tokens[pool]).astype(np.int64)
-    cells_before_pool = np.concatenate(([0], np.cumsum(pool_cells)[:-1]))
-    cell = cells_before_pool[pool] + cell_in_pool
-    starts = np.flatnonzero(np.diff(cell, prepend=-1))
-    return order, np.append(starts, len(order))
+
+def _sorted_by_length(
+    source_lengths: np.ndarray, target_lengths: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """By target length, then by source length, up and down in turn, then by place.
+
+    So neighbours are alike on both sides even where the target length changes.
+
+    Returns:
+        The places in order, and the target lengths in that order.
+    """
+    tokens, sources = target_lengths.astype(np.int64), source_lengths.astype(np.int64)
+    top = 1 << int(sources.max(initial=0)).bit_length()
+    sources = np.where(tokens % 2 == 0, sources, top - 1 - sources)
+    # One integer that holds the place, too, sorts five times faster than a stable argsort.
+    place_bits = len(tokens).bit_length()
+    source_bits = (top - 1).bit_length()
+    if int(tokens.max(initial=0)).bit_length() + source_bits + place_bits > _INTEGER_BITS:
+        by_length = np.lexsort((sources, tokens))
+        return by_length, tokens[by_length]
+    key = ((tokens << source_bits | sources) << place_bits) | np.arange(len(tokens))
+    key.sort()
+    return key & ((1 << place_bits) - 1), key >> (source_bits + place_bits)
 
 
 def _concatenated_ranges(starts: np.ndarray, sizes: np.ndarray) -> np.ndarray:

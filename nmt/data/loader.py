@@ -1,7 +1,7 @@
 """From the plan to the batches that one process trains on."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -41,6 +41,7 @@ class UpdateWork:
         update_in_epoch: the update's place in its epoch, from 0.
         num_target_tokens: target tokens of the whole update, over all processes.
         num_micro_batches: micro-batches of the whole update, over all processes.
+        num_rounds: most micro-batches that any process has.
         micro_batches: this process's share.
         next_position: where to continue after this update.
     """
@@ -49,6 +50,7 @@ class UpdateWork:
     update_in_epoch: int
     num_target_tokens: int
     num_micro_batches: int
+    num_rounds: int
     micro_batches: list[MicroBatch]
     next_position: Position
 
@@ -57,6 +59,10 @@ class UpdateLoader:
     """Endless updates from a position on, for one of `world_size` processes.
 
     It holds no state that a checkpoint would need: give it the position instead.
+
+    Attributes:
+        max_micro_batch_tokens: most padded tokens of either side in a micro-batch; it may be
+            lowered between two updates, which stay the same sets of pairs.
     """
 
     def __init__(
@@ -76,31 +82,44 @@ class UpdateLoader:
         self._target_ids = target_ids
         self._rank = rank
         self._world_size = world_size
+        self.max_micro_batch_tokens = config.max_micro_batch_tokens
+        self._planned: tuple[int, EpochPlan] | None = None
 
     def updates(self, position: Position) -> Iterator[UpdateWork]:
         """The updates from `position` on, epoch after epoch."""
-        epoch, first = position.epoch, position.update_in_epoch
         while True:
-            plan = self._plan(epoch)
-            for index in range(first, plan.num_updates):
-                parts = plan.micro_batches(index)
-                is_last = index + 1 == plan.num_updates
-                yield UpdateWork(
-                    epoch,
-                    index,
-                    plan.num_target_tokens(index),
-                    len(parts),
-                    [
-                        MicroBatch(number, self._collate(parts[number]))
-                        for number in range(self._rank, len(parts), self._world_size)
-                    ],
-                    Position(epoch + 1, 0) if is_last else Position(epoch, index + 1),
-                )
-            epoch, first = epoch + 1, 0
+            work = self.work(position)
+            yield work
+            position = work.next_position
+
+    def work(self, position: Position) -> UpdateWork:
+        """The update at a position, or the first of the next epoch where there is none."""
+        epoch, index = position.epoch, position.update_in_epoch
+        plan = self.plan(epoch)
+        if index >= plan.num_updates:
+            epoch, index = epoch + 1, 0
+            plan = self.plan(epoch)
+        parts = plan.micro_batches(index)
+        shares = plan.shares(parts, self._world_size)
+        is_last = index + 1 == plan.num_updates
+        return UpdateWork(
+            epoch,
+            index,
+            plan.num_target_tokens(index),
+            len(parts),
+            max(map(len, shares)),
+            [MicroBatch(number, self._collate(parts[number])) for number in shares[self._rank]],
+            Position(epoch + 1, 0) if is_last else Position(epoch, index + 1),
+        )
 
     def micro_batches(self, position: Position) -> list[np.ndarray]:
         """The pairs of each micro-batch of one update, whichever process has it, by number."""
-        return self._plan(position.epoch).micro_batches(position.update_in_epoch)
+        return self.plan(position.epoch).micro_batches(position.update_in_epoch)
+
+    def share(self, position: Position) -> list[int]:
+        """The numbers of this process's micro-batches of one update."""
+        parts = self.micro_batches(position)
+        return self.plan(position.epoch).shares(parts, self._world_size)[self._rank]
 
     def num_target_tokens(self, pairs: np.ndarray) -> int:
         """Target tokens of these pairs, EOS counted."""
@@ -110,14 +129,19 @@ class UpdateLoader:
         """Source and target ids of these pairs."""
         return [self._corpus.pair(int(index)) for index in pairs]
 
-    def _plan(self, epoch: int) -> EpochPlan:
-        return plan_epoch(
-            self._corpus.source_lengths,
-            self._corpus.target_lengths,
-            self._config,
-            self._seed,
-            epoch,
-        )
+    def padded_tokens(self, position: Position) -> int:
+        """Padded tokens of the longer side of the largest micro-batch of one update."""
+        plan = self.plan(position.epoch)
+        parts = plan.micro_batches(position.update_in_epoch)
+        return max(rows * max(lengths) for rows, *lengths in map(plan.shape, parts))
+
+    def plan(self, epoch: int) -> EpochPlan:
+        """The plan of an epoch, cut into micro-batches as they are now; the last one is kept."""
+        if self._planned is None or self._planned[0] != epoch:
+            lengths = self._corpus.source_lengths, self._corpus.target_lengths
+            self._planned = None  # two would take twice the memory
+            self._planned = epoch, plan_epoch(*lengths, self._config, self._seed, epoch)
+        return replace(self._planned[1], max_micro_batch_tokens=self.max_micro_batch_tokens)
 
     def _collate(self, pairs: np.ndarray) -> Batch:
         return collate(

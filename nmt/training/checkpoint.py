@@ -33,6 +33,28 @@ FORMAT_VERSION = 2
 
 
 @dataclass(frozen=True)
+class Halvings:
+    """What running out of memory has done to a run's micro-batches.
+
+    Attributes:
+        times: they were halved; 0 means that the run is as exact as it can be.
+        asked: the configured `batching.target_tokens_per_micro_batch`; with another one they start
+            from that.
+        used: the number since then.
+        first_update: the update in which memory first ran out.
+    """
+
+    times: int = 0
+    asked: int = 0
+    used: int = 0
+    first_update: int = 0
+
+    def limit(self, asked: int) -> int:
+        """Most padded tokens of a micro-batch where the configuration says `asked`."""
+        return min(self.used, asked) if self.times and self.asked == asked else asked
+
+
+@dataclass(frozen=True)
 class Progress:
     """How far a run has come: everything but weights and optimizer that a restart needs.
 
@@ -47,6 +69,7 @@ class Progress:
         validations_without_best: for early stopping.
         validation_due: the weights are to be validated before the next update.
         counts: sums since the last record.
+        halvings: of micro-batches, where memory ran out.
     """
 
     update: int = 0
@@ -59,6 +82,7 @@ class Progress:
     validations_without_best: int = 0
     validation_due: bool = False
     counts: Counts = field(default_factory=Counts)
+    halvings: Halvings = field(default_factory=Halvings)
 
     def __post_init__(self) -> None:
         counters = ("update", "seconds", "target_tokens", "best_update", "validations_without_best")

@@ -64,6 +64,17 @@ class Process:
             dist.all_reduce(value)
         return value
 
+    def begin_sum(self, value: torch.Tensor) -> Callable[[], object]:
+        """Begin to sum a tensor in place over all processes; call what comes back to wait for it.
+
+        All processes have to begin the same sums in the same order.
+        """
+        assert self.world_size > 1, "there is nobody to sum with"
+        work = dist.all_reduce(value, async_op=True)
+        assert work is not None
+        wait: Callable[[], object] = work.wait
+        return wait
+
     def any(self, flag: bool) -> bool:
         """Whether any process says so; all have to ask. It does not wait for a GPU."""
         return bool(self.sum(torch.tensor(int(flag)))) if self.world_size > 1 else flag

@@ -3,6 +3,7 @@
 import logging
 import os
 from collections.abc import Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from nmt.model.cost import training_flops
 from nmt.trained_model import CONFIG_FILE, load_weights, save_trained_model
 from nmt.training import distributed
 from nmt.training.environment import environment
+from nmt.training.probe import resolve_auto
 from nmt.training.signals import Interruption
 from nmt.training.trainer import Trainer
 from nmt.training.validation import ValidationResult
@@ -56,17 +58,26 @@ def read_result(run_folder: Path) -> dict[str, Any]:
     return result
 
 
-def open_run(config: Config, corpus_folder: Path) -> None:
+def open_run(config: Config, corpus_folder: Path) -> Config:
     """Make the run's folder, or check that the one that is there belongs to this experiment.
 
+    Returns:
+        The experiment with a number where `auto` was asked for: found now, or when it began.
+
     Raises:
-        UserError: the folder was made by another configuration or on another corpus.
+        UserError: the folder was made by another configuration or on another corpus, or memory has
+            no room for one sentence.
     """
     folder = config.run_folder
     stored_path = folder / RUN_CONFIG_FILE
     environment_path = folder / ENVIRONMENT_FILE
     if stored_path.is_file():
-        _check_configuration(config, load_config(Config, stored_path))
+        stored = load_config(Config, stored_path)
+        if config.batching.is_auto:
+            tokens = stored.batching.target_tokens_per_micro_batch
+            batching = replace(config.batching, target_tokens_per_micro_batch=tokens)
+            config = replace(config, batching=batching)
+        _check_configuration(config, stored)
         corpus_name = read_json(environment_path)["corpus"]
         if corpus_name != corpus_folder.name:
             raise UserError(
@@ -74,9 +85,12 @@ def open_run(config: Config, corpus_folder: Path) -> None:
                 f" {corpus_folder.name}: its text or its cleaning has changed; choose another"
                 " run.name"
             )
-        return
+        return config
+    if config.batching.is_auto:
+        config = resolve_auto(config, PreparedCorpus(corpus_folder))
     write_json(environment_path, environment(corpus_folder, config.training))
     save_config(config, stored_path)
+    return config
 
 
 def _check_configuration(config: Config, stored: Config) -> None:
@@ -112,6 +126,8 @@ def run_experiment(config: Config, corpus_folder: Path) -> list[Evaluation] | No
         The evaluations, one a test set; None in all processes but the first.
     """
     process = distributed.join(config.training)
+    # Only the first one has opened the run: what was asked for may be `auto` elsewhere.
+    config = replace(config, batching=process.from_first(config.batching))
     corpus = PreparedCorpus(corpus_folder)
     trainer = Trainer(config, corpus, process, _run_id(config.run_folder))
     try:
@@ -166,6 +182,8 @@ def _finish(config: Config, corpus: PreparedCorpus, trainer: Trainer) -> list[Ev
         "target_tokens": progress.target_tokens,
         "training_seconds": progress.seconds,
     }
+    if progress.halvings.times:
+        complete["halved_micro_batches"] = asdict(progress.halvings)
     outputs = Path(config.run.outputs)
     write_report(config.run_folder, complete, trainer.model, corpus, outputs)
     write_json(config.run_folder / RESULT_FILE, complete)

@@ -18,7 +18,7 @@ _CHUNK = 512
 
 
 class SummedLoss(nn.Module):
-    """A micro-batch's loss as one module, so that a data-parallel wrapper sees all of it.
+    """A micro-batch's loss.
 
     The loss of a token is the cross-entropy with (1 - eps) on the right token and eps spread evenly
     over all V (Szegedy et al. 2016, section 7; Vaswani et al. 2017, section 5.4). It is a sum: who

@@ -75,10 +75,9 @@ class RefusalLog:
     def _worst_micro_batch(self, item: Refused, parts: list[np.ndarray]) -> int:
         """The number of the micro-batch with no finite loss, else of the highest loss a token."""
         tokens = self._loader.num_target_tokens
-        rank, world_size = self._process.rank, self._process.world_size
         own = [
             (math.inf if not math.isfinite(loss) else loss / tokens(parts[number]), -number)
-            for number, loss in zip(range(rank, len(parts), world_size), item.losses, strict=True)
+            for number, loss in zip(self._loader.share(item.position), item.losses, strict=True)
         ]
         worst = max(own, default=(-math.inf, 0))
         return -max(self._process.from_all(worst))[1]

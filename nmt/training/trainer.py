@@ -12,18 +12,18 @@ from nmt.data.batching import eligible_pairs
 from nmt.data.corpus import ParallelCorpus, PreparedCorpus
 from nmt.data.loader import UpdateLoader, UpdateWork
 from nmt.errors import UserError
-from nmt.model.transformer import Transformer, count_parameters
-from nmt.tokenizer import Tokenizer
-from nmt.trained_model import TrainedModel, TrainedModelConfig, special_ids
-from nmt.training.checkpoint import CheckpointStore, Progress
+from nmt.model.transformer import count_parameters
+from nmt.trained_model import special_ids
+from nmt.training.checkpoint import CheckpointStore, Halvings, Progress
 from nmt.training.distributed import Process
+from nmt.training.fresh_model import new_model
 from nmt.training.guard import GradientGuard
 from nmt.training.optimizer import build_optimizer
 from nmt.training.refusals import REFUSED_FILE, RefusalLog
 from nmt.training.run_log import RunLog
 from nmt.training.signals import Interruption
 from nmt.training.tally import Tally
-from nmt.training.updater import Gradient, Updater
+from nmt.training.updater import Gradient, OutOfMemory, Updater, is_out_of_memory
 from nmt.training.validation import ValidationResult, Validator
 
 logger = logging.getLogger(__name__)
@@ -66,6 +66,8 @@ class Trainer:
             config.training.average_checkpoints,
         )
         self.progress = self._restored()
+        asked = config.batching.max_micro_batch_tokens
+        self.loader.max_micro_batch_tokens = self.progress.halvings.limit(asked)
         counts = self.progress.counts
         guard = GradientGuard(
             config.training.max_gradient_spike, counts.mean_norm, counts.num_norms, process.device
@@ -76,7 +78,6 @@ class Trainer:
             self.optimizer,
             guard,
             process,
-            (source_ids, target_ids),
         )
         self._tally = Tally(counts, guard, process)
         self._refusals = RefusalLog(
@@ -96,7 +97,8 @@ class Trainer:
 
         Raises:
             Interruption: a signal came; the last complete update is saved.
-            UserError: training has diverged, memory is out, or a file cannot be written.
+            UserError: training has diverged, memory cannot hold one pair, or a file cannot be
+                written.
         """
         log = None
         if self.process.is_first:
@@ -134,8 +136,15 @@ class Trainer:
         is_over = self._is_over()
         while not is_over:
             work = next(works)
-            with self._droppable(interruption):
-                gradient = self._updater.gradient(work, lambda: self._stop_if_told(interruption))
+            try:
+                with self._droppable(interruption):
+                    gradient = self._updater.gradient(
+                        work, lambda: self._stop_if_told(interruption)
+                    )
+            except OutOfMemory as error:
+                self._halve(error)
+                works = self.loader.updates(self.progress.position)
+                continue
             self._step(work, gradient)
             if self.progress.update % training.log_every == 0:
                 self._record(log, work)
@@ -159,6 +168,31 @@ class Trainer:
             target_tokens=self.progress.target_tokens + work.num_target_tokens,
         )
 
+    def _halve(self, error: OutOfMemory) -> None:
+        """Make micro-batches smaller, from the update on that memory was too small for."""
+        if error.rows == 1:
+            raise UserError(
+                f"{error}; lower batching.max_source_length and batching.max_target_length, or"
+                " train a smaller model: not even one pair fits"
+            )
+        # While the micro-batches of refused updates are still cut as they were.
+        counts, refused = self._tally.read()
+        self._refusals.report(refused, counts)
+        asked, before = self.config.batching.max_micro_batch_tokens, self.progress.halvings
+        used = self.loader.padded_tokens(self.progress.position) // 2
+        self.loader.max_micro_batch_tokens = used
+        update = self.progress.update + 1
+        halvings = Halvings(before.times + 1, asked, used, before.first_update or update)
+        self.progress = replace(self.progress, halvings=halvings)
+        if self.process.is_first:
+            logger.warning(
+                "update %s: %s; it is made again in micro-batches of half the size, at most %s"
+                " padded tokens, and so are all from here on: the run is no longer bit-exact",
+                f"{update:,}",
+                error,
+                f"{used:,}",
+            )
+
     def _droppable(self, interruption: Interruption) -> contextlib.AbstractContextManager[None]:
         """While gradients are made nothing is lost by leaving; several processes agree first."""
         return interruption.at_once() if self.process.world_size == 1 else contextlib.nullcontext()
@@ -174,7 +208,7 @@ class Trainer:
         if self.process.is_first:
             # A signal leaves the validation due: the checkpoint before it says so.
             with contextlib.suppress(Interruption), interruption.at_once():
-                judged = self._judged(log, self.validator.validate())
+                judged = self._judged(log, self._validated())
         self.process.wait_for_first()
         told, judged = self.process.from_first((interruption.signal_number, judged))
         if judged is None:
@@ -183,6 +217,18 @@ class Trainer:
         self.progress = judged
         if self.process.is_first:
             self.store.note(self.progress)
+
+    def _validated(self) -> ValidationResult:
+        try:
+            return self.validator.validate()
+        except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
+            if not is_out_of_memory(error):
+                raise
+            raise UserError(
+                f"out of memory in validation: {str(error).splitlines()[0]}; lower"
+                " decoding.batch_size, which changes no translation: the same command with it"
+                " goes on"
+            ) from None
 
     def _judged(self, log: RunLog | None, result: ValidationResult) -> Progress:
         progress = self.progress
@@ -269,26 +315,3 @@ class Trainer:
                 f"{len(pairs) - eligible:,}",
                 f"{len(pairs):,}",
             )
-
-
-def new_model(config: Config, corpus: PreparedCorpus, device: torch.device) -> TrainedModel:
-    """A model with fresh weights, drawn from the run's seed alone."""
-    source_tokenizer = Tokenizer(corpus.source_tokenizer)
-    target_tokenizer = Tokenizer(corpus.target_tokenizer)
-    torch.manual_seed(config.training.seed)
-    transformer = Transformer(
-        config.model, source_tokenizer.vocabulary_size, target_tokenizer.vocabulary_size
-    )
-    return TrainedModel(
-        TrainedModelConfig(
-            source_language=corpus.source_language,
-            target_language=corpus.target_language,
-            joint_vocabulary=config.tokenizer.joint,
-            max_source_length=config.batching.max_source_length,
-            model=config.model,
-            decoding=config.decoding,
-        ),
-        transformer.to(device),
-        source_tokenizer,
-        target_tokenizer,
-    )

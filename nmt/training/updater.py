@@ -1,26 +1,24 @@
 """One optimizer step."""
 
 import contextlib
-import inspect
+import gc
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn.parallel import DistributedDataParallel
 
 from nmt.config import Config, Precision
-from nmt.data.batch import Batch, SpecialIds, collate
+from nmt.data.batch import Batch
 from nmt.data.loader import UpdateWork
-from nmt.errors import UserError
 from nmt.model.transformer import Transformer
 from nmt.training.distributed import Process
 from nmt.training.guard import GradientGuard
 from nmt.training.loss import SummedLoss
 from nmt.training.schedule import learning_rate
+from nmt.training.sharing import GradientSharing
 
 
 @dataclass(frozen=True)
@@ -41,6 +39,31 @@ class Gradient:
         return torch.stack(self.losses).sum() if self.losses else torch.zeros_like(self.norm)
 
 
+class OutOfMemory(Exception):  # noqa: N818 - it is met, and training goes on
+    """Memory ran out in a micro-batch, on this process or another; all of them raise it.
+
+    It carries no traceback of the first error, whose frames would keep the tensors alive.
+
+    Attributes:
+        rows: pairs in the micro-batch.
+        reason: what torch said.
+    """
+
+    def __init__(self, rows: int, source_length: int, target_length: int, reason: str) -> None:
+        super().__init__(rows, source_length, target_length, reason)
+        self.rows = rows
+        self.reason = reason
+        self._lengths = source_length, target_length
+
+    def __str__(self) -> str:
+        source_length, target_length = self._lengths
+        pairs = "1 pair" if self.rows == 1 else f"{self.rows} pairs"
+        return (
+            f"out of memory in a micro-batch of {pairs}, {source_length} source and"
+            f" {target_length} target tokens long: {self.reason}"
+        )
+
+
 class Updater:
     """Makes gradients and steps along them.
 
@@ -50,7 +73,6 @@ class Updater:
         optimizer: of its parameters.
         guard: which gradients are not followed.
         process: this process among those that train together.
-        special_ids: of the source and of the target.
     """
 
     def __init__(
@@ -60,26 +82,16 @@ class Updater:
         optimizer: torch.optim.Optimizer,
         guard: GradientGuard,
         process: Process,
-        special_ids: tuple[SpecialIds, SpecialIds],
     ) -> None:
         self._config = config
         self._transformer = transformer
         self._optimizer = optimizer
         self._guard = guard
         self._process = process
-        self._special_ids = special_ids
-        objective = SummedLoss(transformer, config.training.label_smoothing)
-        self._objective: nn.Module = objective
+        self._objective = SummedLoss(transformer, config.training.label_smoothing)
+        self._sharing: GradientSharing | None = None
         if process.world_size > 1:
-            # The only buffers are tables of positions. Sharing them would be a collective in the
-            # first micro-batch, which a process with fewer micro-batches does not take part in.
-            # torch 2.13 has renamed the switch.
-            parameters = inspect.signature(DistributedDataParallel).parameters
-            is_new = "forward_sync_buffers" in parameters
-            switch: dict[str, Any] = {
-                "forward_sync_buffers" if is_new else "broadcast_buffers": False
-            }
-            self._objective = DistributedDataParallel(objective, **switch)
+            self._sharing = GradientSharing(list(transformer.parameters()), process)
         self.precision = _precision(config.training.precision, process.device)
 
     def gradient(self, work: UpdateWork, before_each: Callable[[], None]) -> Gradient:
@@ -91,30 +103,27 @@ class Updater:
                 where others have one more.
 
         Raises:
-            UserError: memory is out.
+            OutOfMemory: memory ran out, on any process; no gradient is left. Made again from its
+                beginning, the update is as if nothing had happened.
         """
         self._optimizer.zero_grad(set_to_none=True)
-        # The loss is a sum, divided once by the tokens of the whole update. Data-parallel training
-        # averages gradients over processes, so the sum over them needs the factor world_size.
-        scale = self._process.world_size / work.num_target_tokens
-        losses = []
-        rounds = max(1, math.ceil(work.num_micro_batches / self._process.world_size))
+        losses: list[Tensor] = []
+        failure: OutOfMemory | None = None
         batches = self._batches(work)
-        for place in range(rounds):
+        for place in range(work.num_rounds):
             before_each()
+            if place == work.num_rounds - 1 and self._sharing is not None:
+                self._sharing.open()
             # Who has fewer begins later: gradients are shared in the last round, by all at once.
-            if rounds - place > max(1, len(work.micro_batches)):
-                continue
-            batch = next(batches)
-            with (
-                _out_of_memory_told(batch),
-                self._shared(place == rounds - 1),
-                self._autocast(),
-            ):
-                loss = self._objective(batch.to(self._process.device))
-                (loss * (scale if work.micro_batches else 0.0)).backward()
-            if work.micro_batches:
-                losses.append(loss.detach())
+            if failure is None and work.num_rounds - place <= len(work.micro_batches):
+                batch = next(batches)
+                try:
+                    losses.append(self._forward_backward(batch, work.num_target_tokens))
+                except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
+                    failure = _out_of_memory(batch, error)
+        if self._sharing is not None:
+            self._sharing.finish()
+        self._raise_if_any(failure)
         max_norm = self._config.optimizer.max_gradient_norm or math.inf
         norm = nn.utils.clip_grad_norm_(self._transformer.parameters(), max_norm)
         return Gradient(losses, norm)
@@ -134,32 +143,37 @@ class Updater:
         is_refused = self._guard.refuses(gradient.norm)
         self._optimizer.found_inf = is_refused.float()  # type: ignore[attr-defined]
         self._optimizer.step()
-        if isinstance(self._objective, DistributedDataParallel):
-            # Once, after the first update, torch orders its buckets anew, which is a collective. It
-            # would be in the next forward, where who has fewer micro-batches comes later.
-            self._objective.reducer._rebuild_buckets()
         return is_refused
 
     def _batches(self, work: UpdateWork) -> Iterator[Batch]:
-        """This process's micro-batches, each after seeding the chance that falls in it.
-
-        A process without work gets one empty-handed batch, whose loss is multiplied by zero: it has
-        to take part when gradients are shared.
-        """
+        """This process's micro-batches, each after seeding the chance that falls in it."""
         seed = self._config.training.seed
         for micro_batch in work.micro_batches:
             _seed_generators(seed, work.epoch, work.update_in_epoch, micro_batch.number)
             yield micro_batch.batch
-        if not work.micro_batches:
-            yield collate([([], [])], *self._special_ids)
 
-    @contextlib.contextmanager
-    def _shared(self, is_last: bool) -> Iterator[None]:
-        if isinstance(self._objective, DistributedDataParallel) and not is_last:
-            with self._objective.no_sync():
-                yield
-        else:
-            yield
+    def _forward_backward(self, batch: Batch, num_target_tokens: int) -> Tensor:
+        """The summed loss of a micro-batch; its gradient is added to what is there.
+
+        Everything that a failure must not keep alive is local to this function.
+        """
+        with self._autocast():
+            loss: Tensor = self._objective(batch.to(self._process.device))
+            # The loss is a sum, divided once by the tokens of the whole update; gradients are
+            # summed over micro-batches and processes.
+            (loss * (1 / num_target_tokens)).backward()  # type: ignore[no-untyped-call]
+        return loss.detach()
+
+    def _raise_if_any(self, failure: OutOfMemory | None) -> None:
+        """Raise the first process's failure on all of them, with nothing left in memory."""
+        if not self._process.any(failure is not None):
+            return
+        self._optimizer.zero_grad(set_to_none=True)
+        gc.collect()
+        if self._process.device.type == "cuda":
+            torch.cuda.empty_cache()
+        failures = [found for found in self._process.from_all(failure) if found is not None]
+        raise min(failures, key=lambda found: found.rows)
 
     def _autocast(self) -> contextlib.AbstractContextManager[object]:
         return torch.autocast(
@@ -167,22 +181,24 @@ class Updater:
         )
 
 
-@contextlib.contextmanager
-def _out_of_memory_told(batch: Batch) -> Iterator[None]:
-    try:
-        yield
-    except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
-        is_memory = isinstance(error, torch.OutOfMemoryError | MemoryError)
-        if not is_memory and "can't allocate memory" not in str(error):
-            raise
-        rows, source_length = batch.source.shape
-        raise UserError(
-            f"out of memory in a micro-batch of {rows} pairs, {source_length} source and"
-            f" {batch.target_input.size(1)} target tokens long:"
-            f" {str(error).splitlines()[0]}; lower batching.target_tokens_per_micro_batch (and say"
-            " run.accept_changes=batching.target_tokens_per_micro_batch to go on from the last"
-            " checkpoint)"
-        ) from error
+# What CPU allocators say, each in words of its own.
+_MEMORY_WORDS = ("can't allocate memory", "Cannot allocate memory", "bad_alloc", "out of memory")
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an error means that memory is out, on whichever device."""
+    if isinstance(error, torch.OutOfMemoryError | MemoryError):
+        return True
+    return any(words in str(error) for words in _MEMORY_WORDS)
+
+
+def _out_of_memory(batch: Batch, error: BaseException) -> OutOfMemory:
+    """What to say of an error that means that memory is out; any other one is raised."""
+    if not is_out_of_memory(error):
+        raise error
+    reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+    rows, source_length = batch.source.shape
+    return OutOfMemory(rows, source_length, batch.target_input.size(1), reason)
 
 
 def _seed_generators(*place: int) -> None:

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -46,6 +48,14 @@ def test_nothing_eligible_makes_no_update() -> None:
     made = plan(max_source_length=1, max_target_length=1)
     assert made.num_updates == 0
     assert len(made.order) == 0
+
+
+def test_many_micro_batches_are_shared_evenly_and_few_are_not() -> None:
+    few = plan(target_tokens_per_micro_batch=8192)  # four an update
+    assert few.evenness(1) == 1.0
+    assert few.evenness(8) <= 0.5
+    many = replace(few, max_micro_batch_tokens=150)
+    assert 0.85 < many.evenness(8) <= 1.0
 
 
 @pytest.mark.parametrize("lengths", [(8, 7), (7, 8), (8, 8)])

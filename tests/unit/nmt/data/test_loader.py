@@ -96,4 +96,7 @@ def test_ranks_share_the_micro_batches_of_one_process(
         for share in shares:
             assert share[update].num_target_tokens == whole.num_target_tokens
             assert share[update].num_micro_batches == whole.num_micro_batches
+            assert share[update].num_rounds == max(
+                len(other[update].micro_batches) for other in shares
+            )
             assert share[update].next_position == whole.next_position

@@ -5,6 +5,7 @@ import math
 import os
 import shutil
 import signal
+import weakref
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice
@@ -15,6 +16,7 @@ import pytest
 import torch
 
 from nmt.config import BatchingConfig, Config, Precision, ValidationMetric
+from nmt.data.batch import Batch
 from nmt.data.corpus import PreparedCorpus
 from nmt.data.loader import Position, UpdateWork
 from nmt.errors import UserError
@@ -22,10 +24,12 @@ from nmt.training import guard as guard_module
 from nmt.training import signals as signals_module
 from nmt.training import trainer as trainer_module
 from nmt.training.distributed import Process
+from nmt.training.fresh_model import new_model
+from nmt.training.loss import SummedLoss
 from nmt.training.schedule import learning_rate
 from nmt.training.signals import Interruption
-from nmt.training.trainer import Trainer, new_model
-from nmt.training.updater import Gradient, Updater
+from nmt.training.trainer import Trainer
+from nmt.training.updater import Gradient, OutOfMemory, Updater
 from nmt.training.validation import ValidationResult
 from tests.support import tiny_config, tiny_model_config, with_batching
 
@@ -369,15 +373,98 @@ def test_refusals_are_written_once_over_restarts(
     assert progress.counts.refused == 2
 
 
-def test_out_of_memory_names_the_mend(
+def out_of_memory(
+    monkeypatch: pytest.MonkeyPatch, trainer: Trainer, update: int, most_rows: int
+) -> None:
+    """From an update on memory is out, halfway through the backward pass, above so many pairs."""
+    embed = trainer.model.transformer._embed
+
+    def full(gradient: torch.Tensor) -> None:
+        raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 1 GB")
+
+    def embedded(embedding: Any, positions: Any, ids: torch.Tensor, first: int) -> torch.Tensor:
+        hidden = embed(embedding, positions, ids, first)
+        if trainer.progress.update + 1 >= update and len(ids) > most_rows and hidden.requires_grad:
+            hidden.register_hook(full)
+        return hidden
+
+    monkeypatch.setattr(trainer.model.transformer, "_embed", embedded)
+
+
+def test_memory_that_runs_out_halves_micro_batches_and_goes_on(
     digit_corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(*_: Any) -> Any:
+    """What follows is what a run in smaller micro-batches from there on makes, bit for bit."""
+    config = tiny_config(tmp_path)
+    trainer = trainer_of(config, digit_corpus)
+    with monkeypatch.context() as patch:
+        out_of_memory(patch, trainer, 4, most_rows=6)
+        progress = trainer.run()
+    halvings = progress.halvings
+    assert (progress.update, halvings.times, halvings.first_update) == (10, 1, 4)
+    assert halvings.asked == 48 > 2 * halvings.used - 2
+    found = trainer.model.transformer.state_dict()
+
+    other = tiny_config(tmp_path / "other")
+    smaller = trainer_of(other, digit_corpus)
+    step = Trainer._step
+
+    def lowered(self: Trainer, *arguments: Any) -> None:
+        step(self, *arguments)
+        if self.progress.update == 3:
+            self.loader.max_micro_batch_tokens = halvings.used
+
+    monkeypatch.setattr(Trainer, "_step", lowered)
+    expected = smaller.run()
+    assert progress.target_tokens == expected.target_tokens
+    for name, weight in smaller.model.transformer.state_dict().items():
+        assert torch.equal(found[name], weight), name
+
+
+def test_the_halved_size_is_kept_by_who_continues(
+    digit_corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = tiny_config(tmp_path)
+    trainer = trainer_of(config, digit_corpus)
+    with monkeypatch.context() as patch:
+        out_of_memory(patch, trainer, 2, most_rows=3)
+        signalled_at(patch, "_step", 4)
+        with pytest.raises(Interruption):
+            trainer.run()
+    halvings = trainer.progress.halvings
+    assert halvings.times == 2
+    again = trainer_of(config, digit_corpus)
+    assert again.loader.max_micro_batch_tokens == halvings.used < 24
+    assert again.run().halvings == halvings
+    asked = with_batching(config, target_tokens_per_micro_batch=40)
+    assert trainer_of(asked, digit_corpus).loader.max_micro_batch_tokens == 40
+
+
+def test_nothing_of_a_failed_micro_batch_stays(
+    digit_corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trainer = trainer_of(tiny_config(tmp_path), digit_corpus)
+    forward, kept = SummedLoss.forward, []
+
+    def full(self: SummedLoss, batch: Batch) -> torch.Tensor:
+        activations = forward(self, batch)
+        kept.append(weakref.ref(activations))
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB")
 
+    monkeypatch.setattr(SummedLoss, "forward", full)
+    with pytest.raises(OutOfMemory, match=r"pairs, \d+ source .*20\.00 GiB") as raised:
+        trainer.update(first_work(trainer))
+    assert [reference() for reference in kept] == [None]
+    assert raised.value.__context__ is None
+    assert all(parameter.grad is None for parameter in trainer.model.transformer.parameters())
+
+
+def test_memory_that_holds_no_pair_ends_training(
+    digit_corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     trainer = trainer_of(tiny_config(tmp_path), digit_corpus)
-    monkeypatch.setattr(trainer.model.transformer, "encode", full)
-    with pytest.raises(UserError, match=r"20.00 GiB; lower batching\.target_tokens_per_micro_b"):
+    out_of_memory(monkeypatch, trainer, 1, most_rows=0)
+    with pytest.raises(UserError, match=r"of 1 pair, .*batching\.max_source_length.* not even one"):
         trainer.run()
 
 

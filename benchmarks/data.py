@@ -1,0 +1,268 @@
+"""What data costs beside training: planning, waiting, starting, and memory over time.
+
+    python -m benchmarks.data [pairs=4600000] [updates=1000] [text=../shared/data/multi30k]
+
+Four questions, each with its target: how long and how much memory the plan of an epoch takes for as
+many pairs as WMT14 English-German has; which share of its time the trainer waits for batches; how
+long after the command the first update begins when the corpus is prepared; and whether memory
+grows over updates.
+"""
+
+import multiprocessing as mp
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.training import bench_config
+from data_prep.prepare import prepare
+from data_prep.progress import Reporter
+from nmt.cli.common import parse_arguments, run_command
+from nmt.config import BatchingConfig, Config, ModelConfig, TrainingConfig
+from nmt.data.batching import plan_epoch
+from nmt.data.corpus import PreparedCorpus
+from nmt.data.loader import UpdateLoader, UpdateWork
+from nmt.files import write_json
+from nmt.training import distributed
+from nmt.training.room import peak_bytes, program_bytes
+from nmt.training.run_log import RunLog
+from nmt.training.trainer import Trainer
+
+RESULTS = Path(__file__).parent / "results"
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """`pairs` are planned; memory is watched over `updates`; `text` is a folder of aligned text."""
+
+    pairs: int = 4_600_000
+    updates: int = 1_000
+    text: str = "../shared/data/multi30k"
+    threads: int = 2
+    starts: int = 2
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One measured figure and what it has to be at most."""
+
+    name: str
+    value: float
+    target: float
+    unit: str
+
+    @property
+    def is_met(self) -> bool:
+        """Whether it is small enough."""
+        return self.value <= self.target
+
+
+def main() -> None:
+    """Run the benchmark."""
+    arguments = parse_arguments(Arguments, str(__doc__))
+    seconds, peak = _alone(_plan, arguments.pairs)
+    figures = [
+        Figure(f"plan of {arguments.pairs:,} pairs", seconds, 1.5, "s"),
+        Figure("its memory", peak / 1e9, 1.0, "GB"),
+    ]
+    with tempfile.TemporaryDirectory() as folder:
+        config = bench_config(arguments.text, Path(folder))
+        corpus = prepare(
+            config.corpus, config.tokenizer, config.corpora_folder, Reporter(quiet=True)
+        )
+        waiting = _alone(_waiting, config, corpus, arguments.threads)
+        figures.append(Figure("waiting for batches", 100 * waiting, 1.0, "% of training"))
+        growth = _alone(_growth, config, corpus, arguments.updates)
+        figures.append(
+            Figure(f"memory that {arguments.updates:,} updates add", growth / 1e6, 5.0, "MB")
+        )
+        starts = [_start(Path(folder) / "start", number) for number in range(arguments.starts + 1)]
+        # The first one has prepared the corpus; the median of the others counts.
+        start = sorted(starts[1:])[len(starts[1:]) // 2]
+        figures.append(Figure("command to first update", start, 6.0, "s"))
+    _print(figures)
+    path = RESULTS / f"data-{datetime.now(UTC):%Y-%m-%d}.json"
+    write_json(path, _result(arguments, figures))
+    print(f"written: {path}", file=sys.stderr)
+
+
+def _alone(work: Callable[..., Any], *arguments: Any) -> Any:
+    """What a function returns in a process of its own: memory is to be its own, too."""
+    context = mp.get_context("spawn")
+    here, there = context.Pipe()
+    process = context.Process(target=_serve, args=(there, work, *arguments))
+    process.start()
+    there.close()
+    found = here.recv()
+    process.join()
+    return found
+
+
+def _serve(there: Connection, work: Callable[..., Any], *arguments: Any) -> None:
+    there.send(work(*arguments))
+
+
+def _plan(num_pairs: int) -> tuple[float, int]:
+    """Seconds of the second of two plans, and bytes above what the lengths took."""
+    random = np.random.default_rng(1)
+    # Tokens of WMT14's sentences: 28 on average, a long tail, and sides that go together.
+    source = np.clip(random.lognormal(3.15, 0.6, num_pairs), 1, 400).astype(np.int32)
+    target = np.clip(source * random.lognormal(0.0, 0.15, num_pairs), 1, 400).astype(np.int32)
+    config = BatchingConfig(target_tokens_per_micro_batch=8192)
+    before = program_bytes()
+    seconds = []
+    for epoch in range(2):
+        started = time.perf_counter()
+        plan_epoch(source, target, config, 1, epoch)
+        seconds.append(time.perf_counter() - started)
+    return max(seconds), peak_bytes() - before
+
+
+def _trainer(config: Config, corpus: Path, threads: int) -> Trainer:
+    config.run_folder.mkdir(parents=True, exist_ok=True)
+    process = distributed.join(TrainingConfig(num_threads=threads))
+    return Trainer(config, PreparedCorpus(corpus), process)
+
+
+def _waiting(config: Config, corpus: Path, threads: int) -> float:
+    """The share of a short training, its validation left out, that went into making batches."""
+    config = replace(
+        config,
+        training=replace(config.training, max_updates=15, validate_every=1000, log_every=5),
+    )
+    trainer = _trainer(config, corpus, threads)
+    waited, ended = [0.0], [0.0]
+    work, save = UpdateLoader.work, Trainer._save
+
+    def timed(self: UpdateLoader, *arguments: Any) -> UpdateWork:
+        started = time.perf_counter()
+        found = work(self, *arguments)
+        waited[0] += time.perf_counter() - started
+        return found
+
+    class _EndedError(Exception):
+        """Training is over; what comes after it is not measured."""
+
+    def end(self: Trainer, log: RunLog | None) -> None:
+        del self, log
+        ended[0] = time.perf_counter()
+        raise _EndedError
+
+    UpdateLoader.work, Trainer._save = timed, end  # type: ignore[method-assign,assignment]
+    started = time.perf_counter()
+    try:
+        trainer.run()
+    except _EndedError:
+        return waited[0] / (ended[0] - started)
+    finally:
+        UpdateLoader.work, Trainer._save = work, save  # type: ignore[method-assign]
+    raise AssertionError("training has not ended")
+
+
+def _growth(config: Config, corpus: Path, num_updates: int) -> int:
+    """Bytes of memory after 100 updates and so many more, less those after 100.
+
+    Of each hundred the least counts: what is free within the allocator comes and goes.
+    """
+    model = ModelConfig(
+        width=32, num_encoder_layers=1, num_decoder_layers=1, num_heads=2, feed_forward_width=64
+    )
+    config = replace(
+        config,
+        model=model,
+        batching=replace(config.batching, target_tokens_per_update=256),
+        training=replace(
+            config.training,
+            max_updates=100 + num_updates,
+            validate_every=10**6,
+            log_every=50,
+        ),
+    )
+    trainer = _trainer(config, corpus, 1)
+    sizes: dict[int, int] = {}
+    step = Trainer._step
+
+    def watched(self: Trainer, *arguments: Any) -> None:
+        step(self, *arguments)
+        sizes[self.progress.update] = program_bytes()
+
+    Trainer._step = watched  # type: ignore[method-assign,assignment]
+    trainer.model.transformer.train()
+    trainer.run()
+    early, late = (
+        min(size for update, size in sizes.items() if first < update <= first + 100)
+        for first in (100, num_updates)
+    )
+    return late - early
+
+
+def _start(outputs: Path, number: int) -> float:
+    """Seconds from the command to the end of the first update, by the default experiment."""
+    command = [
+        *(sys.executable, "-m", "nmt.cli.train", "experiment=phrasebook_en_de"),
+        *(f"run.outputs={outputs}", f"run.name=start{number}", "training.log_every=1"),
+    ]
+    started = time.perf_counter()
+    child = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=os.environ)
+    assert child.stderr is not None
+    for line in _lines(child.stderr):
+        if line.startswith("update 1 of"):
+            seconds = time.perf_counter() - started
+            break
+    else:
+        raise AssertionError("no update was made")
+    child.kill()
+    child.wait()
+    return seconds
+
+
+def _lines(stream: Any) -> Iterator[str]:
+    while line := stream.readline():
+        yield line
+
+
+def _result(arguments: Arguments, figures: list[Figure]) -> dict[str, Any]:
+    return {
+        "date": f"{datetime.now(UTC):%Y-%m-%d}",
+        "torch": torch.__version__,
+        "machine": platform.machine(),
+        "threads": arguments.threads,
+        "text": Path(arguments.text).name if Path(arguments.text).is_dir() else "made up",
+        "figures": {
+            figure.name: {
+                "value": round(figure.value, 3),
+                "target": figure.target,
+                "unit": figure.unit,
+                "met": figure.is_met,
+            }
+            for figure in figures
+        },
+    }
+
+
+def _print(figures: list[Figure]) -> None:
+    table = Table(title="Data")
+    table.add_column("")
+    for name in ("found", "at most", "unit", "met"):
+        table.add_column(name, justify="right")
+    for figure in figures:
+        met = "yes" if figure.is_met else "no"
+        table.add_row(figure.name, f"{figure.value:.2f}", f"{figure.target:g}", figure.unit, met)
+    Console(stderr=True).print(table)
+
+
+if __name__ == "__main__":
+    run_command(main)

@@ -1,0 +1,89 @@
+"""Training in small: some micro-batches through the real updater, and all of it thrown away."""
+
+import torch
+
+from nmt.config import Config
+from nmt.data.batch import Batch
+from nmt.data.loader import MicroBatch, Position, UpdateWork
+from nmt.model.memory import Shape
+from nmt.model.transformer import Transformer
+from nmt.training.distributed import Process
+from nmt.training.guard import GradientGuard
+from nmt.training.optimizer import build_optimizer
+from nmt.training.updater import Updater
+
+
+class Rehearsal:
+    """A fresh model, its optimizer and its updater; nothing is read or written.
+
+    Args:
+        config: the experiment.
+        vocabulary_sizes: V of the source and of the target.
+        device: where it computes, alone.
+    """
+
+    def __init__(
+        self, config: Config, vocabulary_sizes: tuple[int, int], device: torch.device
+    ) -> None:
+        self._vocabulary_sizes = vocabulary_sizes
+        self.device = device
+        self._config = config
+        self.transformer = Transformer(config.model, *vocabulary_sizes).to(device).train()
+        self._optimizer = build_optimizer(self.transformer, config.optimizer)
+        guard = GradientGuard(config.training.max_gradient_spike, 0.0, 0, device)
+        process = Process(0, 1, device)
+        self._updater = Updater(config, self.transformer, self._optimizer, guard, process)
+        self.precision = self._updater.precision
+
+    def gradient(self, batches: list[Batch]) -> None:
+        """Forward and backward of some micro-batches, as of one update.
+
+        Raises:
+            OutOfMemory: they do not fit.
+        """
+        num_tokens = sum(batch.num_target_tokens for batch in batches)
+        micro_batches = [MicroBatch(number, batch) for number, batch in enumerate(batches)]
+        work = UpdateWork(0, 0, num_tokens, len(batches), len(batches), micro_batches, Position())
+        self._gradient = self._updater.gradient(work, lambda: None)
+        self.wait()
+
+    def step(self) -> None:
+        """The optimizer's step along the last gradient."""
+        self._updater.step(self._gradient, 1)
+        self.wait()
+
+    @torch.inference_mode()
+    def search_step(self, num_sentences: int, source_length: int, target_length: int) -> None:
+        """What beam search holds at its last step, for sentences of these lengths."""
+        num_beams = self._config.decoding.beam_size
+        source = self._made_up(num_sentences, source_length, self._vocabulary_sizes[0])
+        mask = torch.ones_like(source, dtype=torch.bool)
+        state = self.transformer.start(self.transformer.encode(source, mask), mask, num_beams)
+        rows = num_sentences * num_beams
+        for cache in state.caches:
+            key, value = (
+                torch.zeros(rows, *buffer.shape[1:2], 1, buffer.size(3), device=self.device)
+                for buffer in (cache.keys, cache.values)
+            )
+            while cache.length < target_length - 1:
+                cache.append(key, value)
+        tokens = self._made_up(rows, 1, self._vocabulary_sizes[1])[:, 0]
+        logits, state = self.transformer.step(tokens, state)
+        logits.log_softmax(dim=-1).view(num_sentences, -1).topk(2 * num_beams)
+        state.reorder(torch.arange(rows, device=self.device))
+        self.wait()
+
+    def made_up_batch(self, shape: Shape) -> Batch:
+        """Random ids, nothing padded."""
+        source = self._made_up(shape.rows, shape.source, self._vocabulary_sizes[0])
+        target = self._made_up(shape.rows, shape.target, self._vocabulary_sizes[1])
+        is_source, is_target = (torch.ones_like(ids, dtype=torch.bool) for ids in (source, target))
+        return Batch(source, is_source, target, target, is_target, target.numel())
+
+    def wait(self) -> None:
+        """Until the device has done what it was told."""
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+
+    def _made_up(self, rows: int, length: int, vocabulary_size: int) -> torch.Tensor:
+        return torch.randint(vocabulary_size, (rows, length), device=self.device)

@@ -1,0 +1,79 @@
+"""Predicted memory, held against what autograd keeps."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+
+from nmt.config import Activation, ModelConfig, NormPlacement
+from nmt.data.batch import Batch
+from nmt.model.memory import (
+    Arithmetic,
+    Shape,
+    Workload,
+    cache_capacity,
+    micro_batch_memory,
+    training_memory,
+)
+from nmt.model.transformer import Transformer
+
+MODEL = ModelConfig(
+    width=64, num_encoder_layers=2, num_decoder_layers=3, num_heads=4, feed_forward_width=160
+)
+SHAPE = Shape(16, 20, 24)
+
+
+def kept_bytes(config: ModelConfig, shape: Shape) -> int:
+    """Bytes of all tensors that the forward pass keeps for the backward pass, weights left out."""
+    model = Transformer(config, 50, 50).train()
+    ours = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
+    kept: dict[int, tuple[int, torch.Tensor]] = {}
+
+    def keep(tensor: torch.Tensor) -> torch.Tensor:
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in ours:
+            kept[storage.data_ptr()] = (storage.nbytes(), tensor)
+        return tensor
+
+    source = torch.randint(50, (shape.rows, shape.source))
+    target = torch.randint(50, (shape.rows, shape.target))
+    mask = torch.ones_like(source, dtype=torch.bool)
+    batch = Batch(source, mask, target, target, torch.ones_like(target, dtype=torch.bool), 1)
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        model(batch.source, batch.source_mask, batch.target_input)
+    return sum(size for size, _ in kept.values())
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"dropout": 0.0},
+        {"attention_dropout": 0.1, "activation_dropout": 0.1},
+        {"norm": NormPlacement.pre, "activation": Activation.gelu},
+        {"activation": Activation.gelu, "activation_dropout": 0.1},
+    ],
+)
+def test_the_sum_is_what_autograd_keeps(changes: dict[str, Any]) -> None:
+    config = replace(MODEL, **changes)
+    predicted = micro_batch_memory(config, 50, SHAPE, Arithmetic())
+    # The prediction holds the loss and what passes by, too: less than a layer of ten.
+    assert 1.0 <= predicted / kept_bytes(config, SHAPE) < 1.25
+
+
+def test_memory_grows_with_what_is_asked_for() -> None:
+    def total(shape: Shape, **arithmetic: bool) -> int:
+        work = Workload([shape], Shape(1, 1, 1))
+        return training_memory(MODEL, 4, 10_000, 50, work, Arithmetic(**arithmetic)).total
+
+    assert total(Shape(32, 20, 24)) > total(SHAPE)
+    assert total(SHAPE, is_shared=True) == total(SHAPE) + 4 * 10_000
+    cuda = total(Shape(512, 20, 24), is_cuda=True)
+    assert total(Shape(512, 20, 24), is_cuda=True, is_half=True) < cuda
+    assert cuda < total(Shape(512, 20, 24))
+
+
+@pytest.mark.parametrize(("length", "capacity"), [(1, 32), (32, 32), (33, 64), (512, 512)])
+def test_caches_grow_by_doubling(length: int, capacity: int) -> None:
+    assert cache_capacity(length) == capacity
