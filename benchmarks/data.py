@@ -8,6 +8,7 @@ long after the command the first update begins when the corpus is prepared; and 
 grows over updates.
 """
 
+import contextlib
 import multiprocessing as mp
 import os
 import platform
@@ -144,8 +145,8 @@ def _waiting(config: Config, corpus: Path, threads: int) -> float:
         training=replace(config.training, max_updates=15, validate_every=1000, log_every=5),
     )
     trainer = _trainer(config, corpus, threads)
-    waited, ended = [0.0], [0.0]
-    work, save = UpdateLoader.work, Trainer._save
+    waited = [0.0]
+    work = UpdateLoader.work
 
     def timed(self: UpdateLoader, *arguments: Any) -> UpdateWork:
         started = time.perf_counter()
@@ -153,23 +154,30 @@ def _waiting(config: Config, corpus: Path, threads: int) -> float:
         waited[0] += time.perf_counter() - started
         return found
 
-    class _EndedError(Exception):
-        """Training is over; what comes after it is not measured."""
+    UpdateLoader.work = timed  # type: ignore[method-assign,assignment]
+    started = time.perf_counter()
+    _train(trainer)
+    return waited[0] / (time.perf_counter() - started)
+
+
+class _EndedError(Exception):
+    """Training is over."""
+
+
+def _train(trainer: Trainer) -> None:
+    """Make all updates; the checkpoint and the validation after them are not measured.
+
+    It patches the program, so its process has to be one of its own.
+    """
 
     def end(self: Trainer, log: RunLog | None) -> None:
         del self, log
-        ended[0] = time.perf_counter()
         raise _EndedError
 
-    UpdateLoader.work, Trainer._save = timed, end  # type: ignore[method-assign,assignment]
-    started = time.perf_counter()
-    try:
+    Trainer._save = end  # type: ignore[method-assign]
+    with contextlib.suppress(_EndedError):
         trainer.run()
-    except _EndedError:
-        return waited[0] / (ended[0] - started)
-    finally:
-        UpdateLoader.work, Trainer._save = work, save  # type: ignore[method-assign]
-    raise AssertionError("training has not ended")
+    assert trainer.progress.update == trainer.config.training.max_updates
 
 
 def _growth(config: Config, corpus: Path, num_updates: int) -> int:
@@ -200,8 +208,7 @@ def _growth(config: Config, corpus: Path, num_updates: int) -> int:
         sizes[self.progress.update] = program_bytes()
 
     Trainer._step = watched  # type: ignore[method-assign,assignment]
-    trainer.model.transformer.train()
-    trainer.run()
+    _train(trainer)
     early, late = (
         min(size for update, size in sizes.items() if first < update <= first + 100)
         for first in (100, num_updates)
