@@ -74,22 +74,22 @@ def _is_there() -> bool:
 class _Linear(torch.autograd.Function):
     @staticmethod
     def forward(context: Any, inputs: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        # Not the filled-up rows: others keep the same inputs, and they are kept once.
+        context.save_for_backward(inputs, weight)
         rows = with_spare_rows(inputs.reshape(-1, inputs.size(-1)))  # (N', in)
-        context.save_for_backward(rows, weight)
         outputs = product(rows, weight, bias)  # (N', out)
         shape = (*inputs.shape[:-1], weight.size(0))
-        context.shape = inputs.shape
         return outputs[: math.prod(shape[:-1])].view(shape)
 
     @staticmethod
     @once_differentiable
     def backward(context: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        rows, weight = context.saved_tensors
+        inputs, weight = context.saved_tensors
         of_inputs, of_weight, of_bias = context.needs_input_grad
-        number = math.prod(context.shape[:-1])
-        given = with_spare_rows(gradients[0].reshape(number, weight.size(0)))  # (N', out)
+        rows = inputs.reshape(-1, inputs.size(-1))  # (N, in)
+        given = with_spare_rows(gradients[0].reshape(len(rows), weight.size(0)))  # (N', out)
         return (
-            product(given, weight.t())[:number].view(context.shape) if of_inputs else None,
-            product(given.t(), rows.t()) if of_weight else None,
+            product(given, weight.t())[: len(rows)].view_as(inputs) if of_inputs else None,
+            product(given.t(), with_spare_rows(rows).t()) if of_weight else None,
             given.sum(dim=0) if of_bias else None,
         )

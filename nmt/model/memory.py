@@ -31,7 +31,7 @@ _FLOAT = 4
 _HALF = 2
 _LEVEL = 2
 # Rows of logits that the loss holds at a time on CPUs; see nmt.training.loss.
-_LOSS_CHUNK = 256
+_LOSS_CHUNK = 512
 _CPU_SCATTER = 1.75
 # What torch's libraries take at their first use.
 _CPU_LIBRARIES = 110_000_000
