@@ -5,8 +5,8 @@
 
 Both train on the same batches with the same dropout rates and places, loss, clipping and Adam. Each
 lives in a process of its own; they take turns, so that both meet the same noise of the machine, and
-what counts is the ratio within a round. A third one computes nothing but the matrix products of the
-same updates, into memory that it has already: what it reaches is the ceiling of any trainer.
+what counts is the ratio within a round. Two more compute nothing but the matrix products of the
+same updates, by `torch.mm` and by oneDNN: what they reach is the ceiling of who multiplies so.
 Without text, sentences of like lengths are made up.
 
 With `processes=N`, N processes of one thread each, which share gradients, take turns with one
@@ -25,6 +25,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -52,13 +53,14 @@ from nmt.config import (
 from nmt.data.corpus import PreparedCorpus
 from nmt.data.loader import Position, UpdateWork
 from nmt.files import write_json, write_lines
+from nmt.model.linear import product, with_spare_rows
 from nmt.training import distributed
 from nmt.training.trainer import Trainer
 from nmt.training.workload import corpus_sizes, shared_evenly
 
 RESULTS = Path(__file__).parent / "results"
 _VOCABULARY_SIZE = 8000
-_CEILING = "matrix products alone"
+_CEILINGS = {"products by torch.mm": False, "products by oneDNN": True}
 
 
 @dataclass(frozen=True)
@@ -106,7 +108,12 @@ def _contenders(arguments: Arguments, config: Config, corpus: Path) -> "dict[str
         return {
             "ours": _Contender(_ours, config, corpus, arguments.threads),
             "nn.Transformer": _Contender(_plain, config, corpus, arguments.threads),
-            _CEILING: _Contender(_products, config, corpus, arguments.threads),
+            **{
+                name: _Contender(
+                    partial(_products, is_onednn=is_onednn), config, corpus, arguments.threads
+                )
+                for name, is_onednn in _CEILINGS.items()
+            },
         }
     # As batching.target_tokens_per_micro_batch=auto would, so that no process is idle.
     together = replace(config, training=replace(config.training, num_processes=number))
@@ -186,8 +193,11 @@ def _plain(trainer: Trainer) -> Step:
     return step
 
 
-def _products(trainer: Trainer) -> Step:
-    """The products of all projections, forward and backward; those of attention are few."""
+def _products(trainer: Trainer, is_onednn: bool) -> Step:
+    """The products of all projections, forward and backward; those of attention are few.
+
+    Those of `torch.mm` go into memory that is there already.
+    """
     config = trainer.config.model
     width, inner = config.width, config.feed_forward_width
     memory: dict[tuple[int, int], torch.Tensor] = {}
@@ -200,6 +210,14 @@ def _products(trainer: Trainer) -> Step:
         return held[:rows]
 
     def project(rows: int, inputs: int, outputs: int) -> None:
+        if is_onednn:
+            # As many as it has code for.
+            rows = len(with_spare_rows(torch.empty(rows, 1)))
+            values, weight = matrix(0, rows, inputs), matrix(1, outputs, inputs)
+            result = product(values, weight)
+            product(result, weight.t())
+            product(result.t(), values.t())
+            return
         values, weight = matrix(0, rows, inputs), matrix(1, inputs, outputs)
         result = torch.mm(values, weight, out=matrix(2, rows, outputs))
         torch.mm(result, weight.t(), out=matrix(3, rows, inputs))
@@ -341,8 +359,10 @@ def _summary(arguments: Arguments, turns: list[dict[str, Turn]]) -> dict[str, An
             for name in turns[0]
         },
         "ratio": _spread(ratios(*names[:2])),
-        "share_of_ceiling": {
-            name: _spread(ratios(name, _CEILING)) for name in names[:2] if _CEILING in names
+        "share_of": {
+            ceiling: {name: _spread(ratios(name, ceiling)) for name in names[:2]}
+            for ceiling in names
+            if ceiling in _CEILINGS
         },
     }
 
@@ -367,8 +387,9 @@ def _print(result: dict[str, Any]) -> None:
     rounds = f"over {result['rounds']} rounds"
     first, second, *_ = result["contenders"]
     console.print(f"{first} / {second}: {_told(result['ratio'])} {rounds}")
-    for name, share in result["share_of_ceiling"].items():
-        console.print(f"{name} / {_CEILING}: {_told(share)}")
+    for ceiling, shares in result["share_of"].items():
+        for name, share in shares.items():
+            console.print(f"{name} / {ceiling}: {_told(share)}")
 
 
 def _told(spread: dict[str, float]) -> str:
