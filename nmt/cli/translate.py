@@ -8,6 +8,7 @@ python -m nmt.cli.translate file=items.jsonl                → items.de.jsonl
 import logging
 import sys
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,7 @@ from nmt.cli.translating import (
     translate_stream,
     translate_to_files,
 )
-from nmt.config import DecodingConfig
+from nmt.config import DecodingConfig, search_keys
 from nmt.decoding.alignment import Aligner
 from nmt.decoding.formats import Format, LineReader, LineWriter, check_formats
 from nmt.decoding.pipeline import Pipeline, Utilities
@@ -203,8 +204,6 @@ def _made_with(
     arguments: Arguments, folder: Path, decoding: DecodingConfig, read: Format, write: Format
 ) -> dict[str, Any]:
     """What the translations depend on besides the input: by it an interrupted work is known."""
-    # The number of sentences decoded together never changes a translation.
-    search = {key: value for key, value in vars(decoding).items() if key != "batch_size"}
     return {
         "model": weights_digest(folder),
         "input_format": read.name,
@@ -216,7 +215,7 @@ def _made_with(
         "alignment": arguments.alignment,
         "alignment_layer": arguments.alignment_layer,
         "engine": engine_note(arguments.engine, arguments.compute_type),
-        **{f"decoding.{key}": value for key, value in search.items()},
+        **search_keys(decoding),
     }
 
 
@@ -236,15 +235,21 @@ def decoding_config(model: TrainedModel, overrides: dict[str, str]) -> DecodingC
     """The search that the model was scored with, changed where the user says so."""
     stored = model.config.decoding
     known = {name: type(value) for name, value in vars(stored).items()}
-    changes: dict[str, int | float] = {}
+    changes: dict[str, Any] = {}
     for key, text in overrides.items():
         if key not in known:
             raise UserError(f"decoding.{key}: no such key; the keys are {', '.join(known)}")
         try:
             changes[key] = known[key](text)
         except ValueError:
-            raise UserError(f"decoding.{key}={text} is not {known[key].__name__}") from None
-    return replace(stored, **changes)  # type: ignore[arg-type]
+            raise UserError(f"decoding.{key}={text} is not {_described(known[key])}") from None
+    return replace(stored, **changes)
+
+
+def _described(kind: type[Any]) -> str:
+    if issubclass(kind, Enum):
+        return "one of " + ", ".join(member.name for member in kind)
+    return str(kind.__name__)
 
 
 def output_path(file: str, out: str, model: TrainedModel, write: Format) -> Path | None:

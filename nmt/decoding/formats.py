@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-from nmt.decoding.search import Hypothesis
+from nmt.decoding.hypothesis import Hypothesis
 from nmt.decoding.translator import Translation
 from nmt.errors import UserError, one_line
 from nmt.tokenizer import Tokenizer

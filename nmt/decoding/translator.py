@@ -5,9 +5,11 @@ from dataclasses import dataclass, replace
 
 from nmt.config import DecodingConfig
 from nmt.decoding.engine import Engine
-from nmt.decoding.search import Hypothesis
+from nmt.decoding.hypothesis import Hypothesis
 from nmt.decoding.sentences import sentence_spans
+from nmt.decoding.task import Demand
 from nmt.decoding.torch_engine import TorchEngine
+from nmt.errors import UserError
 from nmt.trained_model import TrainedModel
 
 
@@ -62,6 +64,8 @@ class Translator:
         texts: Sequence[str],
         progress: Callable[[int], None] | None = None,
         first_line: int = 1,
+        prefixes: Sequence[str] | None = None,
+        banned: Sequence[Sequence[str]] | None = None,
     ) -> list[list[Translation]]:
         """Translate each text; the order, the neighbours and the batch size do not matter.
 
@@ -69,13 +73,50 @@ class Translator:
             texts: one sentence each; an empty or blank one gives an empty translation.
             progress: called with the number of texts just done.
             first_line: number of the first text in its file, for warnings.
+            prefixes: for each text, what its translation begins with; None begins nothing.
+            banned: for each text, phrases that do not occur in its translation, as they are
+                spelled; None bans nothing.
 
         Returns:
             For each text up to num_best translations, best first; at least one.
+
+        Raises:
+            UserError: a prefix leaves no room for a translation.
         """
         pieces = self._pieces(texts, first_line)
-        found = self._engine.search([piece.ids for piece in pieces], progress)
+        sources = [piece.ids for piece in pieces]
+        if prefixes is None and banned is None:
+            found = self._engine.search(sources, progress)
+        else:
+            begins = prefixes or [""] * len(texts)
+            demands = self._demands(pieces, begins, banned or [()] * len(texts), first_line)
+            found = self._engine.search(sources, progress, demands)
         return self._assemble(len(texts), pieces, found)
+
+    def _demands(
+        self,
+        pieces: list[_Piece],
+        prefixes: Sequence[str],
+        banned: Sequence[Sequence[str]],
+        first_line: int,
+    ) -> list[Demand]:
+        """What each piece's translation has to have; a text's prefix is its first piece's."""
+        encode = self._model.target_tokenizer.encode
+        room = self._model.config.model.max_length - 1
+        demands: list[Demand] = []
+        before = -1
+        for piece in pieces:
+            index = piece.text_index
+            prefix = encode([prefixes[index]])[0] if index != before else []
+            if len(prefix) > room:
+                raise UserError(
+                    f"line {first_line + index}: its prefix has {len(prefix)} tokens, more than the"
+                    f" model's {room}; shorten it"
+                )
+            before = index
+            phrases = [ids for ids in encode(list(banned[index])) if ids]
+            demands.append(Demand(prefix, phrases))
+        return demands
 
     def _pieces(self, texts: Sequence[str], first_line: int) -> list[_Piece]:
         pieces: list[_Piece] = []

@@ -1,7 +1,6 @@
 """Multi-head attention (Vaswani et al. 2017, section 3.2) and its key-value cache."""
 
 import math
-from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
@@ -39,39 +38,74 @@ def causal_mask(length: int, device: torch.device | None = None) -> Tensor:
     return torch.ones(length, length, dtype=torch.bool, device=device).tril()
 
 
-@dataclass
+# Slots that a cache grows by.
+_SLOTS = 32
+
+
 class KeyValueCache:
-    """Keys and values of the positions decoded so far, in buffers that grow by doubling.
+    """Keys and values of the positions decoded so far, one slot a step.
+
+    The slots come first in memory, so that what is filled is one block: reordering copies it once,
+    and nothing else.
+
+    Args:
+        num_rows: N.
+        num_heads: H.
+        key_width: d_k.
+        value_width: d_v.
+        like: a tensor of the type and on the device to use.
 
     Attributes:
-        keys: (N, H, capacity, d_k); the first `length` positions are filled.
-        values: (N, H, capacity, d_v).
-        length: filled positions.
+        length: filled slots.
     """
 
-    keys: Tensor
-    values: Tensor
-    length: int = 0
+    def __init__(
+        self, num_rows: int, num_heads: int, key_width: int, value_width: int, like: Tensor
+    ) -> None:
+        self._keys = like.new_empty(_SLOTS, num_rows, num_heads, key_width)
+        self._values = like.new_empty(_SLOTS, num_rows, num_heads, value_width)
+        self.length = 0
+
+    @property
+    def keys(self) -> Tensor:
+        """(N, H, length, d_k)."""
+        return self._keys[: self.length].permute(1, 2, 0, 3)
+
+    @property
+    def values(self) -> Tensor:
+        """(N, H, length, d_v)."""
+        return self._values[: self.length].permute(1, 2, 0, 3)
 
     def append(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
         """Add (N, H, 1, E) of the next position; returns all keys and values so far."""
-        if self.length == self.keys.size(2):
-            self.keys = torch.cat((self.keys, torch.empty_like(self.keys)), dim=2)
-            self.values = torch.cat((self.values, torch.empty_like(self.values)), dim=2)
-        self.keys[:, :, self.length] = key[:, :, 0]
-        self.values[:, :, self.length] = value[:, :, 0]
+        if self.length == self._keys.size(0):
+            more = (0, 0) * 3 + (0, _SLOTS)
+            self._keys, self._values = F.pad(self._keys, more), F.pad(self._values, more)
+        self._keys[self.length] = key[:, :, 0]
+        self._values[self.length] = value[:, :, 0]
         self.length += 1
-        return self.keys[:, :, : self.length], self.values[:, :, : self.length]
+        return self.keys, self.values
 
     def reorder(self, rows: Tensor) -> None:
         """Keep `rows` (any number of them, in any order, repeats allowed)."""
-        if len(rows) == len(self.keys):
-            filled = slice(0, self.length)
-            self.keys[:, :, filled] = self.keys[:, :, filled].index_select(0, rows)
-            self.values[:, :, filled] = self.values[:, :, filled].index_select(0, rows)
-        else:
-            self.keys = self.keys.index_select(0, rows)
-            self.values = self.values.index_select(0, rows)
+        self._keys = self._of_rows(self._keys, rows)
+        self._values = self._of_rows(self._values, rows)
+
+    def add_rows(self, count: int) -> None:
+        """Put rows behind the present ones, whose filled slots are zeros."""
+        more = (0, 0, 0, 0, 0, count)
+        self._keys, self._values = F.pad(self._keys, more), F.pad(self._values, more)
+
+    def drop_slots(self, count: int) -> None:
+        """Forget the first slots."""
+        self._keys, self._values = self._keys[count:], self._values[count:]
+        self.length -= count
+
+    def _of_rows(self, slots: Tensor, rows: Tensor) -> Tensor:
+        capacity = (self.length // _SLOTS + 1) * _SLOTS
+        kept = slots.new_empty(capacity, len(rows), *slots.shape[2:])
+        torch.index_select(slots[: self.length], 1, rows, out=kept[: self.length])
+        return kept
 
 
 class MultiHeadAttention(nn.Module):
@@ -128,17 +162,17 @@ class MultiHeadAttention(nn.Module):
         key, value = self.project_memory(memory, first=0)
         return reference_attention(query, key, value, mask)[1]
 
-    def project_query(self, queries: Tensor, first: int) -> Tensor:
-        """(B, T, D) → (B, H, T, d_k) for positions first, first + 1, …"""
-        heads = self._split_heads(self.query(queries))
+    def project_query(self, queries: Tensor, first: int | Tensor) -> Tensor:
+        """(B, T, D) → (B, H, T, d_k) for positions first, first + 1, …; `first` may be (B,)."""
+        heads = self.split_heads(self.query(queries))
         return heads if self.rotation is None else self.rotation(heads, first)
 
-    def project_memory(self, memory: Tensor, first: int) -> tuple[Tensor, Tensor]:
+    def project_memory(self, memory: Tensor, first: int | Tensor) -> tuple[Tensor, Tensor]:
         """(B, S, D) → keys (B, H, S, d_k) and values (B, H, S, d_v)."""
-        key = self._split_heads(self.key(memory))
+        key = self.split_heads(self.key(memory))
         if self.rotation is not None:
             key = self.rotation(key, first)
-        return key, self._split_heads(self.value(memory))
+        return key, self.split_heads(self.value(memory))
 
     def attend(
         self,
@@ -149,6 +183,18 @@ class MultiHeadAttention(nn.Module):
         is_causal: bool = False,
     ) -> Tensor:
         """Attention over heads, then W^O: (B, H, T, d_k) queries → (B, T, D)."""
+        attended: Tensor = self.output(self.mix(query, key, value, mask, is_causal))
+        return attended
+
+    def mix(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: Tensor | None = None,
+        is_causal: bool = False,
+    ) -> Tensor:
+        """Attention over heads, side by side: (B, H, T, d_k) queries → (B, T, H · d_v)."""
         heads = F.scaled_dot_product_attention(
             query,
             key,
@@ -157,10 +203,10 @@ class MultiHeadAttention(nn.Module):
             dropout_p=self.dropout if self.training else 0.0,
             is_causal=is_causal,
         )  # (B, H, T, d_v)
-        concatenated: Tensor = self.output(heads.transpose(1, 2).flatten(2))  # (B, T, D)
-        return concatenated
+        return heads.transpose(1, 2).flatten(2)
 
-    def _split_heads(self, projected: Tensor) -> Tensor:
+    def split_heads(self, projected: Tensor) -> Tensor:
+        """(B, L, H · E) → (B, H, L, E)."""
         batch_size, length, _ = projected.shape
         return projected.view(batch_size, length, self.num_heads, -1).transpose(
             1, 2

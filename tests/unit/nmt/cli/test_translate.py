@@ -76,6 +76,7 @@ def test_invalid_utf8_is_named_and_nothing_is_written(
     [
         ("decoding.beam=3", "beam"),
         ("decoding.beam_size=wide", "wide"),
+        ("decoding.method=dice", "dice is not one of beam, sampling"),
         ("decoding.num_best=9", "num_best"),
         ("device=abacus", "abacus"),
         ("model=/nowhere", "/nowhere"),

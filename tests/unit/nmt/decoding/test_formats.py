@@ -4,7 +4,7 @@ import pytest
 
 from nmt.cli.translate import formats
 from nmt.decoding.formats import Answer, Format, Item, LineReader, LineWriter
-from nmt.decoding.search import Hypothesis
+from nmt.decoding.hypothesis import Hypothesis
 from nmt.decoding.translator import Translation
 from nmt.errors import UserError
 from nmt.tokenizer import Tokenizer

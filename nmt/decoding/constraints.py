@@ -1,0 +1,143 @@
+"""What changes the logits of a step: each constraint is a small piece that sees all rows.
+
+A constraint forbids a token by the logit -inf. What the others have is not shared out anew: the
+log-probabilities of a hypothesis stay the model's.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+
+from nmt.config import DecodingConfig
+from nmt.decoding.live import NO_TOKEN, NextTokens
+from nmt.decoding.task import TargetIds
+
+
+class Constraint(Protocol):
+    """Changes the logits of a step."""
+
+    def __call__(self, found: NextTokens, /) -> None:
+        """Change the logits in place."""
+
+
+def constraints(config: DecodingConfig, ids: TargetIds) -> list[Constraint]:
+    """The constraints that a configuration or a task can ask for, in the order they apply."""
+    chosen: list[Constraint] = []
+    if config.repetition_penalty != 1:
+        chosen.append(RepetitionPenalty(config.repetition_penalty))
+    if config.no_repeat_ngram:
+        chosen.append(NoRepeatedNgram(config.no_repeat_ngram))
+    chosen.append(MinLength(ids.eos_id))
+    chosen.append(BannedPhrases())
+    # The prefix is the user's own: it comes last, so that no other constraint forbids it.
+    chosen.append(ForcedPrefix())
+    return chosen
+
+
+@dataclass(frozen=True)
+class RepetitionPenalty:
+    """Tokens that a hypothesis has already lose by a factor (Keskar et al. 2019, section 4.1).
+
+    It falls on log-probabilities, which are never positive, so that a token only loses by it.
+    """
+
+    factor: float
+
+    def __call__(self, found: NextTokens, /) -> None:
+        """Multiply the log-probabilities of the tokens that a row has."""
+        if found.rows.tokens.size(1) == 1:
+            return
+        tokens = found.rows.tokens[:, 1:]
+        # Beyond its end a row repeats its own last token: assigning it twice is harmless.
+        tokens = torch.where(tokens == NO_TOKEN, found.rows.last_tokens()[:, None], tokens)
+        log_probs = found.logits.gather(1, tokens) - found.normaliser
+        penalised = found.normaliser + self.factor * log_probs
+        is_begun = (found.rows.lengths > 0)[:, None]
+        found.logits.scatter_(
+            1, tokens, torch.where(is_begun, penalised, log_probs + found.normaliser)
+        )
+
+
+@dataclass(frozen=True)
+class NoRepeatedNgram:
+    """No n tokens in a row occur a second time."""
+
+    size: int
+
+    def __call__(self, found: NextTokens, /) -> None:
+        """Forbid what would complete n tokens that a row has already."""
+        tokens, lengths = found.rows.tokens.tolist(), found.rows.lengths.tolist()
+        for row, length in enumerate(lengths):
+            ids = tokens[row][1 : 1 + length]
+            last = ids[len(ids) - self.size + 1 :] if self.size > 1 else []
+            repeats = [
+                ids[start + self.size - 1]
+                for start in range(len(ids) - self.size + 1)
+                if ids[start : start + self.size - 1] == last
+            ]
+            if repeats:
+                found.logits[row, repeats] = -torch.inf
+
+
+@dataclass(frozen=True)
+class MinLength:
+    """No end before the shortest length."""
+
+    eos_id: int
+
+    def __call__(self, found: NextTokens, /) -> None:
+        """Forbid EOS where the translation would be too short with it."""
+        if not any(task.min_length for task in found.tasks):
+            return
+        shortest = torch.tensor(
+            [task.min_length for task in found.tasks], device=found.logits.device
+        )
+        is_early = found.rows.lengths + 1 < shortest[found.rows.sentences]
+        found.logits[is_early, self.eos_id] = -torch.inf
+
+
+@dataclass(frozen=True)
+class BannedPhrases:
+    """Runs of ids that do not occur behind the prefix."""
+
+    def __call__(self, found: NextTokens, /) -> None:
+        """Forbid the last id of a banned run where a row ends with all before it."""
+        if not any(task.demand.banned for task in found.tasks):
+            return
+        places = zip(found.rows.sentences.tolist(), found.rows.lengths.tolist(), strict=True)
+        tokens = found.rows.tokens.tolist()
+        for row, (sentence, length) in enumerate(places):
+            ids = tokens[row][1 : 1 + length]
+            for phrase in found.tasks[sentence].demand.banned:
+                before = list(phrase[:-1])
+                if ids[len(ids) - len(before) :] == before:
+                    found.logits[row, phrase[-1]] = -torch.inf
+
+
+@dataclass(frozen=True)
+class ForcedPrefix:
+    """A translation begins as it is told to."""
+
+    def __call__(self, found: NextTokens, /) -> None:
+        """Forbid every token but the prefix's, and keep the log-probability of that."""
+        if not any(task.demand.prefix for task in found.tasks):
+            return
+        places = zip(found.rows.sentences.tolist(), found.rows.lengths.tolist(), strict=True)
+        forced = [
+            (row, found.tasks[sentence].demand.prefix[length])
+            for row, (sentence, length) in enumerate(places)
+            if length < len(found.tasks[sentence].demand.prefix)
+        ]
+        if not forced:
+            return
+        at, tokens = torch.tensor(forced, device=found.logits.device).T
+        kept = found.logits[at, tokens]
+        # A token that the search never takes by itself, such as the unknown one, may be forced.
+        kept = torch.where(kept.isfinite(), kept, found.normaliser[at, 0] + _FORBIDDEN)
+        found.logits[at] = -torch.inf
+        found.logits[at, tokens] = kept
+
+
+# Log-probability of a forced token that is forbidden otherwise: the model's own is lost by then.
+_FORBIDDEN = -20.0
