@@ -1,6 +1,6 @@
-"""What changes the logits of a step: each constraint is a small piece that sees all rows.
+"""What changes the log-probabilities of a step: each constraint is a small piece for all rows.
 
-A constraint forbids a token by the logit -inf. What the others have is not shared out anew: the
+A constraint forbids a token by -inf. What the others have is not shared out anew: the
 log-probabilities of a hypothesis stay the model's.
 """
 
@@ -15,10 +15,10 @@ from nmt.decoding.task import TargetIds
 
 
 class Constraint(Protocol):
-    """Changes the logits of a step."""
+    """Changes the log-probabilities of a step."""
 
     def __call__(self, found: NextTokens, /) -> None:
-        """Change the logits in place."""
+        """Change them in place."""
 
 
 def constraints(config: DecodingConfig, ids: TargetIds) -> list[Constraint]:
@@ -51,12 +51,10 @@ class RepetitionPenalty:
         tokens = found.rows.tokens[:, 1:]
         # Beyond its end a row repeats its own last token: assigning it twice is harmless.
         tokens = torch.where(tokens == NO_TOKEN, found.rows.last_tokens()[:, None], tokens)
-        log_probs = found.logits.gather(1, tokens) - found.normaliser
-        penalised = found.normaliser + self.factor * log_probs
+        log_probs = found.log_probs.gather(1, tokens)
         is_begun = (found.rows.lengths > 0)[:, None]
-        found.logits.scatter_(
-            1, tokens, torch.where(is_begun, penalised, log_probs + found.normaliser)
-        )
+        penalised = torch.where(is_begun, self.factor * log_probs, log_probs)
+        found.log_probs.scatter_(1, tokens, penalised)
 
 
 @dataclass(frozen=True)
@@ -77,7 +75,7 @@ class NoRepeatedNgram:
                 if ids[start : start + self.size - 1] == last
             ]
             if repeats:
-                found.logits[row, repeats] = -torch.inf
+                found.log_probs[row, repeats] = -torch.inf
 
 
 @dataclass(frozen=True)
@@ -91,10 +89,10 @@ class MinLength:
         if not any(task.min_length for task in found.tasks):
             return
         shortest = torch.tensor(
-            [task.min_length for task in found.tasks], device=found.logits.device
+            [task.min_length for task in found.tasks], device=found.log_probs.device
         )
         is_early = found.rows.lengths + 1 < shortest[found.rows.sentences]
-        found.logits[is_early, self.eos_id] = -torch.inf
+        found.log_probs[is_early, self.eos_id] = -torch.inf
 
 
 @dataclass(frozen=True)
@@ -112,7 +110,7 @@ class BannedPhrases:
             for phrase in found.tasks[sentence].demand.banned:
                 before = list(phrase[:-1])
                 if ids[len(ids) - len(before) :] == before:
-                    found.logits[row, phrase[-1]] = -torch.inf
+                    found.log_probs[row, phrase[-1]] = -torch.inf
 
 
 @dataclass(frozen=True)
@@ -131,12 +129,12 @@ class ForcedPrefix:
         ]
         if not forced:
             return
-        at, tokens = torch.tensor(forced, device=found.logits.device).T
-        kept = found.logits[at, tokens]
+        at, tokens = torch.tensor(forced, device=found.log_probs.device).T
+        kept = found.log_probs[at, tokens]
         # A token that the search never takes by itself, such as the unknown one, may be forced.
-        kept = torch.where(kept.isfinite(), kept, found.normaliser[at, 0] + _FORBIDDEN)
-        found.logits[at] = -torch.inf
-        found.logits[at, tokens] = kept
+        kept = torch.where(kept.isfinite(), kept, _FORBIDDEN)
+        found.log_probs[at] = -torch.inf
+        found.log_probs[at, tokens] = kept
 
 
 # Log-probability of a forced token that is forbidden otherwise: the model's own is lost by then.

@@ -31,7 +31,7 @@ class DiverseChooser:
         """Choose; see `Chooser`."""
         size = self.config.beam_size // self.num_lanes
         # (b, V): how many earlier groups take each token now.
-        taken = found.logits.new_zeros(len(found.tasks), found.logits.size(-1))
+        taken = found.log_probs.new_zeros(len(found.tasks), found.log_probs.size(-1))
         choices = []
         for lane in range(self.num_lanes):
             in_lane = (found.rows.lanes == lane).nonzero()[:, 0]
@@ -39,14 +39,14 @@ class DiverseChooser:
                 continue
             sentences = found.rows.sentences[in_lane]
             losses = self.config.diversity_strength * taken[sentences]
-            ranked, tokens = (found.logits[in_lane] - losses).topk(
-                min(2 * size, found.logits.size(-1)), dim=-1
+            ranked, tokens = (found.log_probs[in_lane] - losses).topk(
+                min(2 * size, found.log_probs.size(-1)), dim=-1
             )
             choice = best_of_sentences(
                 found.rows,
                 RowGrid.of(sentences, len(found.tasks)),
                 tokens,
-                ranked - found.normaliser[in_lane],
+                ranked,
                 size,
                 self.eos_id,
                 in_lane,

@@ -133,13 +133,11 @@ class NextTokens:
     """What the model says of the next token of every row.
 
     Attributes:
-        logits: (N, V); constraints change them in place.
-        normaliser: (N, 1); log-probabilities are the logits less it.
+        log_probs: (N, V); constraints change them in place, and leave them unnormalised.
         rows: the live hypotheses.
         tasks: what is asked of each of the b sentences.
     """
 
-    logits: Tensor
-    normaliser: Tensor
+    log_probs: Tensor
     rows: Rows
     tasks: Sequence[Task]

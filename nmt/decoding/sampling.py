@@ -65,13 +65,13 @@ class SamplingChooser:
             uniform(self.config.seed, found.tasks[sentence].source, lane, length)
             for sentence, lane, length in places
         ]
-        drawn = torch.tensor(numbers, dtype=torch.float64, device=found.logits.device)[:, None]
+        drawn = torch.tensor(numbers, dtype=torch.float64, device=found.log_probs.device)[:, None]
         # In the order of the ids, not of the probabilities: rounding may exchange two of those.
-        bounds = kept_probabilities(found.logits, self.config).cumsum(dim=-1)
+        bounds = kept_probabilities(found.log_probs, self.config).cumsum(dim=-1)
         tokens = torch.searchsorted(bounds, drawn * bounds[:, -1:], right=True)
-        tokens = tokens.clamp(max=found.logits.size(-1) - 1)  # (N, 1)
+        tokens = tokens.clamp(max=found.log_probs.size(-1) - 1)  # (N, 1)
         grid = RowGrid.of(found.rows.sentences, len(found.tasks))
-        log_probs = found.logits.gather(1, tokens) - found.normaliser
+        log_probs = found.log_probs.gather(1, tokens)
         return best_of_sentences(
             found.rows, grid, tokens, log_probs, self.config.beam_size, self.eos_id
         )

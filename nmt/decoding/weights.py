@@ -4,10 +4,13 @@ import copy
 import warnings
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from nmt.config import DecodingPrecision
 from nmt.errors import UserError
+from nmt.model.attention import MultiHeadAttention
+from nmt.model.layers import FeedForward
 from nmt.model.transformer import Transformer
 
 _DTYPES = {
@@ -21,19 +24,85 @@ class PackedLinear(nn.Module):
 
     torch multiplies float32 matrices by MKL, which leaves the 512-bit units of some CPUs idle;
     oneDNN uses what there is.
+
+    Args:
+        weight: (D', D).
+        bias: (D',), or None.
+        activation: what follows in the same pass: none, relu or gelu.
     """
 
-    def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
+    def __init__(self, weight: Tensor, bias: Tensor | None, activation: str = "none") -> None:
         super().__init__()
+        self._activation = activation
         self._weight = torch.ops.mkldnn._reorder_linear_weight(weight.detach())
         self._bias = None if bias is None else bias.detach()
 
     def forward(self, inputs: Tensor) -> Tensor:
         """(…, D) → (…, D')."""
+        rows = inputs.flatten(0, -2)
+        outputs = self.of_rows(_evened(rows))[: len(rows)]
+        return outputs.view(*inputs.shape[:-1], -1)
+
+    def of_rows(self, rows: Tensor) -> Tensor:
+        """(N, D) → (N, D')."""
         outputs: Tensor = torch.ops.mkldnn._linear_pointwise(
-            inputs, self._weight, self._bias, "none", [], ""
+            rows, self._weight, self._bias, self._activation, [], "none"
         )
         return outputs
+
+
+# Numbers of rows beyond this are rounded up to a multiple of it.
+_ROWS = 8
+
+
+def _evened(rows: Tensor) -> Tensor:
+    """(N, D) filled up to a number of rows that occurs often.
+
+    oneDNN compiles a program for every shape, in half a millisecond, and forgets it again when
+    there are a thousand others; the number of live rows changes at every step.
+    """
+    missing = -len(rows) % _ROWS
+    return F.pad(rows, (0, 0, 0, missing)) if missing and len(rows) > _ROWS else rows
+
+
+class _PackedFeedForward(nn.Module):
+    """`FeedForward` without dropout."""
+
+    def __init__(self, unpacked: FeedForward) -> None:
+        super().__init__()
+        activation = "relu" if unpacked.is_relu else "gelu"
+        self._inner = PackedLinear(unpacked.inner.weight, unpacked.inner.bias, activation)
+        self._outer = PackedLinear(unpacked.outer.weight, unpacked.outer.bias)
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """(…, D) → (…, D)."""
+        rows = hidden.flatten(0, -2)
+        outer = self._outer.of_rows(self._inner.of_rows(_evened(rows)))[: len(rows)]
+        return outer.view_as(hidden)
+
+
+class _PackedAttention(MultiHeadAttention):
+    """Multi-head attention that projects what attends to itself by one matrix."""
+
+    all_three: PackedLinear
+
+    def project_itself(self, hidden: Tensor, first: int | Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """(B, L, D) → queries, keys and values; see `MultiHeadAttention`."""
+        projected = self.all_three(hidden).split(self.widths, dim=-1)
+        query, key, value = (self.split_heads(part) for part in projected)
+        if self.rotation is not None:
+            query, key = self.rotation(query, first), self.rotation(key, first)
+        return query, key, value
+
+    @classmethod
+    def take_over(cls, attention: MultiHeadAttention) -> None:
+        """Make one of these of an attention."""
+        layers = (attention.query, attention.key, attention.value)
+        weight = torch.cat([layer.weight for layer in layers])
+        bias = torch.cat([layer.bias for layer in layers])
+        attention.__class__ = cls
+        assert isinstance(attention, _PackedAttention)
+        attention.all_three = PackedLinear(weight, bias)
 
 
 class _DecodingTransformer(Transformer):
@@ -105,8 +174,12 @@ def _can_pack(weight: Tensor) -> bool:
 
 def _pack(module: nn.Module) -> None:
     for name, child in module.named_children():
+        if name == "self_attention" and isinstance(child, MultiHeadAttention):
+            _PackedAttention.take_over(child)
         if isinstance(child, nn.Linear):
             setattr(module, name, PackedLinear(child.weight, child.bias))
+        elif isinstance(child, FeedForward):
+            setattr(module, name, _PackedFeedForward(child))
         else:
             _pack(child)
 

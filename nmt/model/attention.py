@@ -42,11 +42,57 @@ def causal_mask(length: int, device: torch.device | None = None) -> Tensor:
 _SLOTS = 32
 
 
+class _Slots:
+    """Vectors of all rows, one slot a position; the slots come first in memory.
+
+    What is filled is then one block: reordering copies it once, and nothing else. It is copied to
+    and fro between two buffers: memory that is taken anew costs more than the copy.
+
+    Args:
+        num_rows: N.
+        num_heads: H.
+        width: E.
+        like: a tensor of the type and on the device to use.
+
+    Attributes:
+        vectors: (capacity, N, H, E).
+    """
+
+    def __init__(self, num_rows: int, num_heads: int, width: int, like: Tensor) -> None:
+        self.vectors = like.new_empty(_SLOTS, num_rows, num_heads, width)
+        self._buffer = self.vectors.flatten()
+        self._other = like.new_empty(0)
+
+    def put(self, slot: int, vectors: Tensor) -> None:
+        """Fill a slot with (N, H, 1, E)."""
+        if slot == len(self.vectors):
+            self._replace(F.pad(self.vectors, (0, 0) * 3 + (0, _SLOTS)))
+        self.vectors[slot] = vectors[:, :, 0]
+
+    def reorder(self, rows: Tensor, num_filled: int) -> None:
+        """Keep `rows`, (N',)."""
+        shape = (len(self.vectors), len(rows), *self.vectors.shape[2:])
+        if self._other.numel() < math.prod(shape):
+            self._other = self._buffer.new_empty(math.prod(shape))
+        kept = self._other[: math.prod(shape)].view(shape)
+        torch.index_select(self.vectors[:num_filled], 1, rows, out=kept[:num_filled])
+        self._buffer, self._other = self._other, self._buffer
+        self.vectors = kept
+
+    def add_rows(self, count: int) -> None:
+        """Put rows of zeros behind the present ones."""
+        self._replace(F.pad(self.vectors, (0, 0, 0, 0, 0, count)))
+
+    def drop(self, count: int) -> None:
+        """Forget the first slots."""
+        self._replace(self.vectors[count:].clone())
+
+    def _replace(self, vectors: Tensor) -> None:
+        self.vectors, self._buffer = vectors, vectors.flatten()
+
+
 class KeyValueCache:
     """Keys and values of the positions decoded so far, one slot a step.
-
-    The slots come first in memory, so that what is filled is one block: reordering copies it once,
-    and nothing else.
 
     Args:
         num_rows: N.
@@ -62,50 +108,42 @@ class KeyValueCache:
     def __init__(
         self, num_rows: int, num_heads: int, key_width: int, value_width: int, like: Tensor
     ) -> None:
-        self._keys = like.new_empty(_SLOTS, num_rows, num_heads, key_width)
-        self._values = like.new_empty(_SLOTS, num_rows, num_heads, value_width)
+        self._keys = _Slots(num_rows, num_heads, key_width, like)
+        self._values = _Slots(num_rows, num_heads, value_width, like)
         self.length = 0
 
     @property
     def keys(self) -> Tensor:
         """(N, H, length, d_k)."""
-        return self._keys[: self.length].permute(1, 2, 0, 3)
+        return self._keys.vectors[: self.length].permute(1, 2, 0, 3)
 
     @property
     def values(self) -> Tensor:
         """(N, H, length, d_v)."""
-        return self._values[: self.length].permute(1, 2, 0, 3)
+        return self._values.vectors[: self.length].permute(1, 2, 0, 3)
 
     def append(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
         """Add (N, H, 1, E) of the next position; returns all keys and values so far."""
-        if self.length == self._keys.size(0):
-            more = (0, 0) * 3 + (0, _SLOTS)
-            self._keys, self._values = F.pad(self._keys, more), F.pad(self._values, more)
-        self._keys[self.length] = key[:, :, 0]
-        self._values[self.length] = value[:, :, 0]
+        self._keys.put(self.length, key)
+        self._values.put(self.length, value)
         self.length += 1
         return self.keys, self.values
 
     def reorder(self, rows: Tensor) -> None:
         """Keep `rows` (any number of them, in any order, repeats allowed)."""
-        self._keys = self._of_rows(self._keys, rows)
-        self._values = self._of_rows(self._values, rows)
+        self._keys.reorder(rows, self.length)
+        self._values.reorder(rows, self.length)
 
     def add_rows(self, count: int) -> None:
         """Put rows behind the present ones, whose filled slots are zeros."""
-        more = (0, 0, 0, 0, 0, count)
-        self._keys, self._values = F.pad(self._keys, more), F.pad(self._values, more)
+        self._keys.add_rows(count)
+        self._values.add_rows(count)
 
     def drop_slots(self, count: int) -> None:
         """Forget the first slots."""
-        self._keys, self._values = self._keys[count:], self._values[count:]
+        self._keys.drop(count)
+        self._values.drop(count)
         self.length -= count
-
-    def _of_rows(self, slots: Tensor, rows: Tensor) -> Tensor:
-        capacity = (self.length // _SLOTS + 1) * _SLOTS
-        kept = slots.new_empty(capacity, len(rows), *slots.shape[2:])
-        torch.index_select(slots[: self.length], 1, rows, out=kept[: self.length])
-        return kept
 
 
 class MultiHeadAttention(nn.Module):
@@ -131,6 +169,7 @@ class MultiHeadAttention(nn.Module):
     ) -> None:
         super().__init__()
         self.num_heads = num_heads
+        self.widths = (num_heads * key_width, num_heads * key_width, num_heads * value_width)
         self.dropout = dropout
         self.rotation = rotation
         self.query = nn.Linear(width, num_heads * key_width)  # W^Q of all heads side by side
@@ -152,8 +191,11 @@ class MultiHeadAttention(nn.Module):
         Returns:
             (B, T, D).
         """
-        query = self.project_query(queries, first=0)
-        key, value = self.project_memory(memory, first=0)
+        if queries is memory:
+            query, key, value = self.project_itself(queries, first=0)
+        else:
+            query = self.project_query(queries, first=0)
+            key, value = self.project_memory(memory, first=0)
         return self.attend(query, key, value, mask, is_causal)
 
     def weights(self, queries: Tensor, memory: Tensor, mask: Tensor | None = None) -> Tensor:
@@ -173,6 +215,10 @@ class MultiHeadAttention(nn.Module):
         if self.rotation is not None:
             key = self.rotation(key, first)
         return key, self.split_heads(self.value(memory))
+
+    def project_itself(self, hidden: Tensor, first: int | Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """(B, L, D) → queries, keys and values of what attends to itself."""
+        return self.project_query(hidden, first), *self.project_memory(hidden, first)
 
     def attend(
         self,

@@ -135,8 +135,7 @@ class DecoderLayer(nn.Module):
         """One target position of every row: (N, 1, D) → (N, 1, D); the cache takes it in."""
 
         def attend_to_itself(position: Tensor) -> Tensor:
-            query = self.self_attention.project_query(position, state.positions)
-            key, value = self.self_attention.project_memory(position, state.positions)
+            query, key, value = self.self_attention.project_itself(position, state.positions)
             keys, values = state.cache.append(key, value)
             return self.self_attention.attend(query, keys, values, state.cache_mask)
 

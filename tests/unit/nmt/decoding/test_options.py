@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from nmt.config import DecodingConfig, LengthPenalty, SearchMethod
+from nmt.decoding.choice import BeamChooser
 from nmt.decoding.diversity import DiverseChooser
 from nmt.decoding.hypothesis import Hypothesis, length_penalty
 from nmt.decoding.live import NextTokens, Rows
@@ -160,8 +161,8 @@ def test_what_may_be_drawn(changes: dict[str, float], expected: list[float]) -> 
 def test_groups_avoid_each_others_tokens() -> None:
     config = DecodingConfig(beam_size=2, diversity_groups=2, diversity_strength=3.0)
     rows = Rows.at_start(1, 2, BOS, None)
-    logits = torch.tensor([[0.01, 0.0, 0.9, 0.09]]).log().expand(2, -1)
-    found = NextTokens(logits, torch.zeros(2, 1), rows, [Task(MAX_LENGTH)])
+    log_probs = torch.tensor([[0.01, 0.0, 0.9, 0.09]]).log().expand(2, -1)
+    found = NextTokens(log_probs, rows, [Task(MAX_LENGTH)])
     choice = DiverseChooser(config, EOS)(found)
     assert choice.tokens[choice.goes].tolist() == [2, 3]
     # The loss counts in the choice alone.
@@ -176,3 +177,27 @@ def test_without_strength_every_group_is_the_same_beam() -> None:
     assert best_ids(Table(4), diverse, Task(MAX_LENGTH)) == best_ids(
         Table(4), greedy, Task(MAX_LENGTH)
     )
+
+
+@pytest.mark.parametrize("vocabulary", [5, 64, 640, 700])
+def test_the_best_of_a_sentence_are_found_whatever_the_size_of_the_vocabulary(
+    vocabulary: int,
+) -> None:
+    torch.manual_seed(vocabulary)
+    rows = replace(
+        Rows.at_start(2, 3, BOS, None),
+        sentences=torch.tensor([0, 0, 0, 1, 1]),
+        log_probs=torch.tensor([-1.0, -1.5, -2.0, -3.0, -2.5]),
+    )
+    log_probs = torch.randn(5, vocabulary).log_softmax(-1)
+    log_probs[:, 2] = -torch.inf
+    log_probs[3, 1:] = -torch.inf  # fewer than 2K candidates, where V is small
+    chosen = BeamChooser(3, EOS)(NextTokens(log_probs, rows, [Task(9), Task(9)]))
+    sums = rows.log_probs[:, None] + log_probs
+    for place, of_sentence in enumerate((sums[:3], sums[3:])):
+        best, at = of_sentence.flatten().topk(6)
+        real = best.isfinite()
+        torch.testing.assert_close(chosen.log_probs[place], best)
+        parents = at // vocabulary + (3 if place else 0)
+        assert torch.equal(chosen.parents[place][real], parents[real])
+        assert torch.equal(chosen.tokens[place][real], (at % vocabulary)[real])
