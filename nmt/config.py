@@ -93,6 +93,30 @@ class ValidationMetric(Enum):
     loss = "loss"
 
 
+class SearchMethod(Enum):
+    """How translations are found: the best by a beam, or each drawn at random."""
+
+    beam = "beam"
+    sampling = "sampling"
+
+
+class DecodingPrecision(Enum):
+    """The arithmetic of decoding."""
+
+    float32 = "float32"
+    bfloat16 = "bfloat16"
+    float16 = "float16"
+    int8 = "int8"
+
+
+class LengthPenalty(Enum):
+    """What a hypothesis's log-probability is divided by."""
+
+    gnmt = "gnmt"
+    average = "average"
+    none = "none"
+
+
 class TrackingBackend(Enum):
     """Where metrics go besides `metrics.jsonl`."""
 
@@ -554,26 +578,106 @@ class DecodingConfig:
     """K; 1 is greedy."""
     length_penalty: float = 0.6
     """alpha of ((5 + n) / 6) ** alpha (Wu et al. 2016, equation 14); n counts EOS."""
+    length_penalty_kind: LengthPenalty = LengthPenalty.gnmt
+    """`gnmt` with alpha as above; `average`: n itself; `none`: 1."""
     num_best: int = 1
     """Translations returned a sentence, best first."""
     max_length_ratio: float = 1.5
     """Longest translation: this times the source length, plus max_length_offset, in tokens."""
     max_length_offset: int = 50
     """See max_length_ratio; the paper uses the source length + 50 (section 6.1)."""
+    max_length: int = 0
+    """Longest translation in tokens, EOS included, whatever the source; 0 sets no such limit."""
+    min_length: int = 0
+    """Shortest translation in tokens, EOS included."""
+    min_length_ratio: float = 0.0
+    """Shortest translation: this times the source length, in tokens, if that is more."""
+    patience: float = 0.0
+    """A sentence is done when patience · K hypotheses have ended (Kasai et al. 2022), even if a
+    better one might come; 0 waits until none can."""
     batch_size: int = 64
     """Sentences decoded together; it never changes a translation."""
+    repetition_penalty: float = 1.0
+    """What the log-probability of a token that the hypothesis has already is multiplied by
+    (Keskar et al. 2019, section 4.1); 1 changes nothing."""
+    no_repeat_ngram: int = 0
+    """No n tokens in a row occur twice in a translation; 0 lets them."""
+    coverage_penalty: float = 0.0
+    """beta of Wu et al. 2016, equation 14: the score of a translation that has ended falls by it
+    for source tokens that it has hardly attended to; 0 does not look."""
+    method: SearchMethod = SearchMethod.beam
+    """`beam`, or `sampling`: beam_size translations are drawn at random, each by itself."""
+    temperature: float = 1.0
+    """Of sampling: logits are divided by it; below 1 the probable becomes more so."""
+    top_k: int = 0
+    """Of sampling: draw from the k most probable tokens; 0 takes all."""
+    top_p: float = 1.0
+    """Of sampling: draw from the fewest tokens whose probabilities come to p (Holtzman et al.
+    2020)."""
+    epsilon: float = 0.0
+    """Of sampling: draw from tokens at least this probable (Hewitt et al. 2022); the most probable
+    one always is among them."""
+    seed: int = 1
+    """Of sampling: the same seed draws the same translations of a source, in any company."""
+    diversity_groups: int = 1
+    """Parts of the beam that are to differ (Vijayakumar et al. 2016); 1 is plain beam search."""
+    diversity_strength: float = 0.5
+    """Nats that a token loses in the choice for each earlier group that has taken it."""
+    batch_tokens: int = 16384
+    """Most source tokens decoded together, padding counted; a longer sentence goes alone."""
+    refill: float = 0.0
+    """New sentences enter a batch when this share of it is done; 0 waits for the whole batch."""
+    precision: DecodingPrecision = DecodingPrecision.float32
+    """`float32`; `bfloat16` or `float16`; `int8`: weights and products in 8 bits, on a CPU."""
+    num_workers: int = 0
+    """Threads that decode a batch each, on a CPU; 0 takes as many as torch has threads."""
 
     def __post_init__(self) -> None:
         _require_between(self, "decoding", 1, _MOST_HYPOTHESES, "beam_size", "batch_size")
         # Beyond, the penalty of a long translation is no number any more.
         _require_between(self, "decoding", -10, 10, "length_penalty")
-        lengths = ("max_length_ratio", "max_length_offset")
-        _require_between(self, "decoding", 0, 1_000_000, *lengths)
+        lengths = ("max_length_ratio", "max_length_offset", "max_length")
+        least = ("min_length", "min_length_ratio")
+        _require_between(self, "decoding", 0, 1_000_000, *lengths, *least)
+        _require(
+            self.max_length == 0 or self.min_length <= self.max_length,
+            f"decoding.min_length={self.min_length} is above decoding.max_length={self.max_length}",
+        )
+        _require_between(self, "decoding", 0, 1_000, "patience", "diversity_strength")
+        _require_between(self, "decoding", 1, 100, "repetition_penalty")
+        _require_between(self, "decoding", 0, 1_000, "no_repeat_ngram")
+        _require_between(self, "decoding", 0.01, 100, "temperature")
+        _require_between(self, "decoding", 0, 1_000_000, "top_k")
+        _require_between(self, "decoding", 0, 1, "epsilon", "top_p")
+        _require(self.top_p > 0, "decoding.top_p=0 leaves no token to draw; 1 takes all")
+        _require_between(self, "decoding", 0, 2**63 - 1, "seed")
+        _require(
+            self.diversity_groups >= 1 and self.beam_size % self.diversity_groups == 0,
+            f"decoding.diversity_groups={self.diversity_groups} does not divide"
+            f" decoding.beam_size={self.beam_size}",
+        )
+        _require(
+            self.method is SearchMethod.beam or self.diversity_groups == 1,
+            "decoding.method=sampling needs decoding.diversity_groups=1: samples have no groups",
+        )
+        _require_between(self, "decoding", 1, 1_000_000_000, "batch_tokens")
+        _require_between(self, "decoding", 0, 1, "refill")
+        _require_between(self, "decoding", 0, 1_024, "num_workers")
         _require(
             1 <= self.num_best <= self.beam_size,
             f"decoding.num_best={self.num_best} is not between 1 and"
             f" decoding.beam_size={self.beam_size}",
         )
+
+
+ARRANGING_KEYS = frozenset({"batch_size", "batch_tokens", "refill", "num_workers"})
+"""Of `decoding.*`: what only arranges the work, and never changes a translation."""
+
+
+def search_keys(config: DecodingConfig) -> dict[str, Any]:
+    """What translations depend on, by its full key."""
+    values = to_plain(config).items()
+    return {f"decoding.{key}": value for key, value in values if key not in ARRANGING_KEYS}
 
 
 @dataclass(frozen=True)

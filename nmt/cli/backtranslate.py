@@ -11,7 +11,7 @@ from pathlib import Path
 from nmt.cli.common import name_files, parse_arguments, run_command, set_up_logging
 from nmt.cli.translate import decoding_config, open_model
 from nmt.cli.translating import Work, checked_length, raw_lines, translate_to_files
-from nmt.config import is_language_code
+from nmt.config import is_language_code, search_keys
 from nmt.decoding.formats import Format, Item, LineReader, LineWriter
 from nmt.decoding.pipeline import Pipeline
 from nmt.decoding.translator import Translator
@@ -65,7 +65,7 @@ class BackTranslation(Work):
         self, items: list[Item], first: int, progress: Callable[[float], None] | None = None
     ) -> list[str]:
         """Lines without words, and those whose translation is empty, give nothing."""
-        answers = self.pipeline.answers([item.source for item in items], progress, first)
+        answers = self.pipeline.answers(items, progress, first)
         pairs = [
             (answer.translations[0].text.strip(), item.source)
             for item, answer in zip(items, answers, strict=True)
@@ -115,8 +115,7 @@ def main() -> None:
     made_with = {
         "model": weights_digest(folder),
         "tag": arguments.tag,
-        # The number of sentences decoded together never changes a translation.
-        **{f"decoding.{k}": value for k, value in vars(decoding).items() if k != "batch_size"},
+        **search_keys(decoding),
     }
     # Out may be a folder of text that people wrote.
     with PartFiles.opened(outs, made_with, arguments.resume, replaces=False) as parts:

@@ -1,5 +1,6 @@
 """What searches: torch, or CTranslate2 where `engine=ctranslate2` is given."""
 
+from collections.abc import Sequence
 from enum import Enum
 from pathlib import Path
 
@@ -28,6 +29,7 @@ def open_engine(
     model: TrainedModel,
     config: DecodingConfig,
     folder: Path,
+    others: Sequence[TrainedModel] = (),
 ) -> Engine:
     """The engine that was asked for.
 
@@ -37,14 +39,17 @@ def open_engine(
         model: what it searches with.
         config: the search.
         folder: where the model was loaded from.
+        others: models that decode together with it.
 
     Raises:
-        UserError: it has no such arithmetic, or cannot search with this model.
+        UserError: it has no such arithmetic, or cannot search with these models.
     """
     if name is EngineName.torch:
         if compute_type:
             raise UserError(f"compute_type={compute_type} goes with engine=ctranslate2")
-        return TorchEngine(model, config)
+        return TorchEngine(model, config, others)
+    if others:
+        raise UserError("engine=ctranslate2 searches with one model; take engine=torch")
     # Imported here: whoever searches by torch does not wait for it.
     from nmt.decoding.ctranslate2_engine import CTranslate2Engine  # noqa: PLC0415
 

@@ -25,8 +25,9 @@ from nmt.cli.common import (
     set_up_logging,
 )
 from nmt.cli.translate import decoding_config, open_model
+from nmt.config import DecodingConfig
 from nmt.decoding.forced import ForcedDecoder
-from nmt.decoding.search import length_penalty
+from nmt.decoding.hypothesis import length_penalty
 from nmt.errors import UserError
 from nmt.files import atomic_writer, check_writable, iterate_lines, writing
 from nmt.trained_model import TrainedModel
@@ -102,13 +103,13 @@ def main() -> None:
     if not to_stdout:
         check_writable(out)
     model = open_model(Path(arguments.model) if arguments.model else find_model(), arguments.device)
-    alpha = decoding_config(model, arguments.decoding).length_penalty
+    config = decoding_config(model, arguments.decoding)
     with _sink(out, to_stdout) as sink, _progress(num_lines) as advance:
         total = _Total()
         pairs = zip(iterate_lines(source), iterate_lines(target), strict=True)
         line = 1
         while chunk := list(islice(pairs, _CHUNK_LINES)):
-            for pair, score in zip(chunk, pair_scores(model, chunk, alpha, advance), strict=True):
+            for pair, score in zip(chunk, pair_scores(model, chunk, config, advance), strict=True):
                 if score is None:
                     logger.warning("line %d: too long for the model; it gets no score", line)
                 total.add(score)
@@ -122,7 +123,7 @@ def main() -> None:
 def pair_scores(
     model: TrainedModel,
     pairs: list[tuple[str, str]],
-    alpha: float,
+    config: DecodingConfig,
     progress: Callable[[int], None] | None = None,
 ) -> list[PairScore | None]:
     """The score of each (source, translation); None where one is too long for the model."""
@@ -141,7 +142,8 @@ def pair_scores(
             scores.append(None)
             continue
         log_probs = next(found)
-        scores.append(PairScore(log_probs, sum(log_probs) / length_penalty(len(log_probs), alpha)))
+        penalty = length_penalty(len(log_probs), config)
+        scores.append(PairScore(log_probs, sum(log_probs) / penalty))
     return scores
 
 

@@ -8,6 +8,7 @@ python -m nmt.cli.translate file=items.jsonl                → items.de.jsonl
 import logging
 import sys
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,7 @@ from nmt.cli.translating import (
     translate_stream,
     translate_to_files,
 )
-from nmt.config import DecodingConfig
+from nmt.config import DecodingConfig, search_keys
 from nmt.decoding.alignment import Aligner
 from nmt.decoding.formats import Format, LineReader, LineWriter, check_formats
 from nmt.decoding.pipeline import Pipeline, Utilities
@@ -50,6 +51,7 @@ USAGE = f"""python -m nmt.cli.translate file=FILE [model=FOLDER] [out=FILE] [key
 
   file=FILE       text to translate, one sentence a line, UTF-8; - streams stdin to stdout
   model=FOLDER    a trained model's folder (default: that of the last completed run)
+  ensemble="A B"  folders of further models of the same vocabularies, that decode together with it
   out=FILE        where to (default: FILE with the target language's ending; - is stdout)
   format=FORMAT   what is written: text, jsonl or tsv (default: by FILE's ending)
   input_format=FORMAT   what is read (default: by FILE's ending; of stdin, that of format)
@@ -67,7 +69,8 @@ USAGE = f"""python -m nmt.cli.translate file=FILE [model=FOLDER] [out=FILE] [key
   device=DEVICE   cpu or cuda (default: cuda where there is one)
 {USAGE_LINES}
 With decoding.num_best above 1 each line holds the translations, best first, split by tabs.
-jsonl reads objects with the key source and adds translations. docs/translating.md has examples."""
+jsonl reads objects with the key source and adds translations; the keys prefix, required and banned
+ask something of them. docs/translating.md has examples."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +79,7 @@ class Arguments:
 
     file: str = ""
     model: str = ""
+    ensemble: str = ""
     out: str = ""
     device: str = ""
     engine: EngineName = EngineName.torch
@@ -105,7 +109,8 @@ def main() -> None:
     folder = Path(arguments.model) if arguments.model else find_model()
     model = open_model(folder, arguments.device)
     decoding = decoding_config(model, arguments.decoding)
-    engine = open_engine(arguments.engine, arguments.compute_type, model, decoding, folder)
+    others = [open_model(Path(name), arguments.device) for name in arguments.ensemble.split()]
+    engine = open_engine(arguments.engine, arguments.compute_type, model, decoding, folder, others)
     translator: Translator | ProtectingTranslator = Translator(
         model, decoding, logger.warning, engine
     )
@@ -203,10 +208,9 @@ def _made_with(
     arguments: Arguments, folder: Path, decoding: DecodingConfig, read: Format, write: Format
 ) -> dict[str, Any]:
     """What the translations depend on besides the input: by it an interrupted work is known."""
-    # The number of sentences decoded together never changes a translation.
-    search = {key: value for key, value in vars(decoding).items() if key != "batch_size"}
     return {
         "model": weights_digest(folder),
+        "ensemble": [weights_digest(Path(name)) for name in arguments.ensemble.split()],
         "input_format": read.name,
         "format": write.name,
         "column": arguments.column,
@@ -216,7 +220,7 @@ def _made_with(
         "alignment": arguments.alignment,
         "alignment_layer": arguments.alignment_layer,
         "engine": engine_note(arguments.engine, arguments.compute_type),
-        **{f"decoding.{key}": value for key, value in search.items()},
+        **search_keys(decoding),
     }
 
 
@@ -236,15 +240,21 @@ def decoding_config(model: TrainedModel, overrides: dict[str, str]) -> DecodingC
     """The search that the model was scored with, changed where the user says so."""
     stored = model.config.decoding
     known = {name: type(value) for name, value in vars(stored).items()}
-    changes: dict[str, int | float] = {}
+    changes: dict[str, Any] = {}
     for key, text in overrides.items():
         if key not in known:
             raise UserError(f"decoding.{key}: no such key; the keys are {', '.join(known)}")
         try:
             changes[key] = known[key](text)
         except ValueError:
-            raise UserError(f"decoding.{key}={text} is not {known[key].__name__}") from None
-    return replace(stored, **changes)  # type: ignore[arg-type]
+            raise UserError(f"decoding.{key}={text} is not {_described(known[key])}") from None
+    return replace(stored, **changes)
+
+
+def _described(kind: type[Any]) -> str:
+    if issubclass(kind, Enum):
+        return "one of " + ", ".join(member.name for member in kind)
+    return str(kind.__name__)
 
 
 def output_path(file: str, out: str, model: TrainedModel, write: Format) -> Path | None:

@@ -51,7 +51,7 @@ class Work:
         self, items: list[Item], first: int, progress: Callable[[float], None] | None = None
     ) -> list[str]:
         """What some lines give: the text of each file that is written."""
-        answers = self.pipeline.answers([item.source for item in items], progress, first)
+        answers = self.pipeline.answers(items, progress, first)
         written = map(self.writer.write, items, answers)
         if not self.aligns_beside:
             return ["".join(written)]

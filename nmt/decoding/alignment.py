@@ -28,8 +28,7 @@ class Aligner:
 
     Args:
         model: the model.
-        layer: the decoder layer, from 1; 0 takes the last of up to three, else the last but one
-            (Garg et al. 2019, section 4.1, found it the best of six).
+        layer: the decoder layer, from 1; 0 takes the model's `aligning_layer`.
 
     Raises:
         UserError: the model has no such layer.
@@ -41,7 +40,7 @@ class Aligner:
             raise UserError(f"alignment_layer={layer} is not between 1 and {num_layers}")
         self._model = model
         self._forced = ForcedDecoder(model)
-        self._layer = (layer or (num_layers if num_layers <= 3 else num_layers - 1)) - 1
+        self._layer = layer - 1 if layer else model.transformer.aligning_layer
 
     def links(self, sources: Sequence[str], translations: Sequence[str]) -> list[Links | None]:
         """The links of each pair, by target word; None where a side is too long for the model."""

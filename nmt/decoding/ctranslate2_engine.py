@@ -7,17 +7,19 @@ from pathlib import Path
 import ctranslate2
 import torch
 
-from nmt.config import DecodingConfig
+from nmt.config import ARRANGING_KEYS, DecodingConfig, LengthPenalty
 from nmt.decoding.ctranslate2_folder import converted
 from nmt.decoding.ctranslate2_spec import all_pieces
 from nmt.decoding.engine import banned_ids, longest_translation
-from nmt.decoding.search import Hypothesis, length_penalty
+from nmt.decoding.hypothesis import Hypothesis, length_penalty
+from nmt.decoding.task import Demand
 from nmt.errors import UserError
 from nmt.trained_model import TrainedModel
 
 _KNOWN_KEYS = {
-    *("beam_size", "length_penalty", "num_best", "max_length_ratio", "max_length_offset"),
-    "batch_size",
+    *("beam_size", "length_penalty", "length_penalty_kind", "num_best", "no_repeat_ngram"),
+    *("max_length_ratio", "max_length_offset", "max_length", "min_length"),
+    *ARRANGING_KEYS,
 }
 """Of `decoding.*`: what this engine searches by."""
 
@@ -57,7 +59,7 @@ class CTranslate2Engine:
                 f" {device}; take one of {', '.join(known)}"
             )
         # Workers of one thread each: they do not wait for each other at every small product.
-        threads = torch.get_num_threads() if device == "cpu" else 1
+        threads = (config.num_workers or torch.get_num_threads()) if device == "cpu" else 1
         with converted(model, folder) as place:
             self._translator = ctranslate2.Translator(
                 str(place),
@@ -71,6 +73,7 @@ class CTranslate2Engine:
         self._max_length = model.config.model.max_length
         self._source_pieces = all_pieces(model.source_tokenizer)
         target_pieces = all_pieces(model.target_tokenizer)
+        self._target_pieces = target_pieces
         self._target_ids = {piece: index for index, piece in enumerate(target_pieces)}
         self._eos_id = model.target_tokenizer.eos_id
         self._banned = [[target_pieces[index]] for index in banned_ids(model.target_tokenizer)]
@@ -79,28 +82,45 @@ class CTranslate2Engine:
         self,
         sources: Sequence[Sequence[int]],
         progress: Callable[[int], None] | None = None,
+        demands: Sequence[Demand] | None = None,
     ) -> list[list[Hypothesis]]:
-        """Search any number of sources; see `Engine`."""
-        # EOS is a token too.
-        limits = [
-            longest_translation(self._config, self._max_length, len(ids) + 1) for ids in sources
-        ]
+        """Search any number of sources; see `Engine`.
+
+        Raises:
+            UserError: a phrase is required or banned.
+        """
+        if any(demand.banned or demand.required for demand in demands or ()):
+            raise UserError(
+                "a phrase is required or banned: engine=ctranslate2 has no such search; take"
+                " engine=torch"
+            )
+        prefixes = [demand.prefix for demand in demands] if demands else [()] * len(sources)
+        limits = [self._limit(ids, prefix) for ids, prefix in zip(sources, prefixes, strict=True)]
         common = max(limits, default=0)
-        found = self._searched(sources, common, progress)
+        found = self._searched(sources, prefixes, common, progress)
         # One limit holds for a call: what went beyond its own is searched again, with its like.
         beyond: dict[int, list[int]] = {}
         for place, limit in enumerate(limits):
             if limit < common and any(len(one.ids) >= limit for one in found[place]):
                 beyond.setdefault(limit, []).append(place)
         for limit, places in beyond.items():
-            again = self._searched([sources[place] for place in places], limit)
+            again = self._searched(
+                [sources[place] for place in places], [prefixes[place] for place in places], limit
+            )
             for place, hypotheses in zip(places, again, strict=True):
                 found[place] = hypotheses
         return [hypotheses[: self._config.num_best] for hypotheses in found]
 
+    def _limit(self, source: Sequence[int], prefix: Sequence[int]) -> int:
+        """Most tokens of a translation, EOS included; beside a prefix there is room for one."""
+        # EOS is a token too.
+        limit = longest_translation(self._config, self._max_length, len(source) + 1)
+        return min(max(limit, len(prefix) + 1), self._max_length)
+
     def _searched(
         self,
         sources: Sequence[Sequence[int]],
+        prefixes: Sequence[Sequence[int]],
         limit: int,
         progress: Callable[[int], None] | None = None,
     ) -> list[list[Hypothesis]]:
@@ -109,49 +129,74 @@ class CTranslate2Engine:
             return []
         config = self._config
         # Without a penalty the first one to end above all live ones wins, and it stops there.
-        num_wanted = config.beam_size if config.length_penalty else config.num_best
+        num_wanted = config.beam_size if _exponent(config) else config.num_best
+        source_pieces = [[self._source_pieces[index] for index in ids] for ids in sources]
+        prefix_pieces = [[self._target_pieces[index] for index in ids] for ids in prefixes]
         results = self._translator.translate_batch(
-            [[self._source_pieces[index] for index in ids] for ids in sources],
+            source_pieces,
+            prefix_pieces if any(prefixes) else None,
             max_batch_size=config.batch_size,
             asynchronous=True,  # so that progress can be told, and Ctrl-C is met between batches
             beam_size=config.beam_size,
             num_hypotheses=num_wanted,
-            length_penalty=config.length_penalty,
+            length_penalty=_exponent(config),
+            no_repeat_ngram_size=config.no_repeat_ngram,
             disable_unk=True,
             suppress_sequences=self._banned,
             return_end_token=True,
             return_scores=True,
             max_input_length=0,
-            min_decoding_length=0,
+            min_decoding_length=max(0, min(config.min_length, limit) - 1),  # without EOS
             max_decoding_length=limit,
         )
         found = []
-        for waiting in results:
+        of_prefixes = self._log_probs(source_pieces, prefix_pieces)
+        for waiting, of_prefix in zip(results, of_prefixes, strict=True):
             result = waiting.result()
-            found.append(self._ranked(result.hypotheses, result.scores))
+            found.append(self._ranked(result.hypotheses, result.scores, of_prefix))
             if progress:
                 progress(1)
         return found
 
-    def _ranked(self, pieces: list[list[str]], scores: list[float]) -> list[Hypothesis]:
+    def _log_probs(self, sources: list[list[str]], prefixes: list[list[str]]) -> list[float]:
+        """The log-probability of each prefix, which is not in CTranslate2's scores."""
+        if not any(prefixes):
+            return [0.0] * len(sources)
+        results = self._translator.score_batch(
+            sources, prefixes, max_batch_size=self._config.batch_size, max_input_length=0
+        )
+        return [
+            sum(result.log_probs[: len(prefix)])
+            for result, prefix in zip(results, prefixes, strict=True)
+        ]
+
+    def _ranked(
+        self, pieces: list[list[str]], scores: list[float], log_prob_of_prefix: float
+    ) -> list[Hypothesis]:
         """Best first by our score; those that were cut off come last, as in `search`."""
-        alpha = self._config.length_penalty
+        alpha = _exponent(self._config)
         ended: list[Hypothesis] = []
         cut_off: list[Hypothesis] = []
         for tokens, score in zip(pieces, scores, strict=True):
             ids = [self._target_ids[token] for token in tokens]
             # Its score is the sum over n ** alpha, with EOS in n.
-            log_prob = score * len(ids) ** alpha
+            log_prob = score * len(ids) ** alpha + log_prob_of_prefix
             has_ended = ids[-1] == self._eos_id
             hypothesis = Hypothesis(
                 ids[:-1] if has_ended else ids,
                 log_prob,
-                log_prob / length_penalty(len(ids), alpha),
+                log_prob / length_penalty(len(ids), self._config),
                 [],
             )
             (ended if has_ended else cut_off).append(hypothesis)
         ended.sort(key=lambda one: -one.score)
         return ended + cut_off
+
+
+def _exponent(config: DecodingConfig) -> float:
+    """What CTranslate2 raises the length to, to divide by it."""
+    kinds = {LengthPenalty.none: 0.0, LengthPenalty.average: 1.0}
+    return kinds.get(config.length_penalty_kind, config.length_penalty)
 
 
 def _check_searchable(config: DecodingConfig) -> None:

@@ -4,7 +4,8 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from nmt.config import DecodingConfig
-from nmt.decoding.search import Hypothesis
+from nmt.decoding.hypothesis import Hypothesis
+from nmt.decoding.task import Demand
 from nmt.tokenizer import Tokenizer
 
 
@@ -15,6 +16,7 @@ class Engine(Protocol):
         self,
         sources: Sequence[Sequence[int]],
         progress: Callable[[int], None] | None = None,
+        demands: Sequence[Demand] | None = None,
     ) -> list[list[Hypothesis]]:
         """Search any number of sources; the engine batches them as it likes.
 
@@ -22,6 +24,8 @@ class Engine(Protocol):
             sources: ids of each source without EOS, none of them empty or longer than the model
                 allows.
             progress: called with the number of sources just done.
+            demands: what the translation of each source has to have, and must not have; None asks
+                nothing. An engine that cannot meet them says so by a UserError.
 
         Returns:
             For each source, in the order given, up to num_best hypotheses, best first; at least
@@ -38,7 +42,7 @@ def longest_translation(config: DecodingConfig, max_length: int, source_length: 
         source_length: tokens of the source, EOS included.
     """
     longest = int(config.max_length_ratio * source_length) + config.max_length_offset
-    return max(1, min(longest, max_length))
+    return max(1, min(longest, config.max_length or longest, max_length))
 
 
 def banned_ids(target: Tokenizer) -> tuple[int, ...]:

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-from nmt.decoding.search import Hypothesis
+from nmt.decoding.hypothesis import Hypothesis
+from nmt.decoding.task import Wish
 from nmt.decoding.translator import Translation
 from nmt.errors import UserError, one_line
 from nmt.tokenizer import Tokenizer
@@ -30,11 +31,13 @@ class Item:
         source: the text to translate.
         record: of JSON lines, the object that it came in.
         columns: of tab-separated columns, all of them.
+        wish: of JSON lines, what is asked of the translation.
     """
 
     source: str
     record: dict[str, Any] = field(default_factory=dict)
     columns: list[str] = field(default_factory=list)
+    wish: Wish = field(default_factory=Wish)
 
 
 @dataclass(frozen=True)
@@ -125,7 +128,25 @@ def _from_json(line: str, place: str) -> Item:
     source = record["source"]
     if not isinstance(source, str):
         raise UserError(f"{place}: source is no text but {json.dumps(source)[:40]}; {wanted}")
-    return Item(source, record)
+    return Item(source, record, wish=_wish(record, place))
+
+
+def _wish(record: dict[str, Any], place: str) -> Wish:
+    """What the keys prefix, required and banned of an object ask for."""
+    prefix = record.get("prefix", "")
+    if not isinstance(prefix, str):
+        raise UserError(f"{place}: prefix is no text but {json.dumps(prefix)[:40]}")
+    phrases = {}
+    for key in ("required", "banned"):
+        phrases[key] = record.get(key, [])
+        if not isinstance(phrases[key], list) or not all(
+            isinstance(phrase, str) for phrase in phrases[key]
+        ):
+            raise UserError(
+                f"{place}: {key} is no list of texts but {json.dumps(phrases[key])[:40]}; write for"
+                f' example "{key}": ["some words"]'
+            )
+    return Wish(prefix, tuple(phrases["required"]), tuple(phrases["banned"]))
 
 
 @dataclass(frozen=True)

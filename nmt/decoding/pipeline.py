@@ -5,9 +5,11 @@ from dataclasses import replace
 
 from nmt.decoding.alignment import Aligner, pharaoh
 from nmt.decoding.documents import put_together, taken_apart
-from nmt.decoding.formats import Answer
+from nmt.decoding.formats import Answer, Item
 from nmt.decoding.protection import Translates
+from nmt.decoding.task import Wish
 from nmt.decoding.translator import Translation
+from nmt.errors import UserError
 
 Progress = Callable[[float], None]
 
@@ -41,17 +43,28 @@ class Pipeline:
         self._warn = warn
 
     def answers(
-        self, sources: Sequence[str], progress: Progress | None = None, first_line: int = 1
+        self, items: Sequence[Item], progress: Progress | None = None, first_line: int = 1
     ) -> list[Answer]:
         """One answer a source, in order.
 
         Args:
-            sources: one sentence each, or a document each.
+            items: one sentence each, or a document each.
             progress: called with the number of sources just done, by fractions for documents.
             first_line: number of the first one in its file, for warnings.
+
+        Raises:
+            UserError: a wish that cannot be met.
         """
+        sources = [item.source for item in items]
+        wishes = [item.wish for item in items]
         if not self._language:
-            return self._of_sentences(sources, progress, first_line)
+            return self._of_sentences(sources, progress, first_line, wishes)
+        for line, wish in enumerate(wishes, start=first_line):
+            if wish != Wish():
+                raise UserError(
+                    f"line {line}: prefix, required and banned are asked of one sentence; leave"
+                    " them out, or document=true"
+                )
         documents = [taken_apart(source, self._language) for source in sources]
         sentences = [sentence for document in documents for sentence in document.sentences]
         share = len(sources) / max(1, len(sentences))
@@ -66,9 +79,13 @@ class Pipeline:
         ]
 
     def _of_sentences(
-        self, sources: Sequence[str], progress: Progress | None, first_line: int
+        self,
+        sources: Sequence[str],
+        progress: Progress | None,
+        first_line: int,
+        wishes: Sequence[Wish] | None = None,
     ) -> list[Answer]:
-        found = self._translator.translate(sources, progress, first_line)
+        found = self._translator.translate(sources, progress, first_line, wishes)
         answers = [self._ordered(translations) for translations in found]
         return answers if self._aligner is None else self._aligned(sources, answers, first_line)
 

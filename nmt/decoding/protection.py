@@ -13,6 +13,7 @@ from typing import Protocol
 
 from nmt.decoding.alignment import Aligner, Links
 from nmt.decoding.markup import Mark, put_back
+from nmt.decoding.task import Wish
 from nmt.decoding.translator import Translation
 
 _SPAN = re.compile(
@@ -44,6 +45,7 @@ class Translates(Protocol):
         texts: Sequence[str],
         progress: Callable[[int], None] | None = None,
         first_line: int = 1,
+        wishes: Sequence[Wish] | None = None,
     ) -> list[list[Translation]]:
         """For each text its translations, best first."""
 
@@ -102,12 +104,13 @@ class ProtectingTranslator:
         texts: Sequence[str],
         progress: Callable[[int], None] | None = None,
         first_line: int = 1,
+        wishes: Sequence[Wish] | None = None,
     ) -> list[list[Translation]]:
         """For each text its translations, best first; those that are given have every span.
 
         Where the model lost some, fewer may be given than were asked for.
         """
-        found = self._translator.translate(texts, progress, first_line)
+        found = self._translator.translate(texts, progress, first_line, wishes)
         left = {}
         for place, text in enumerate(texts):
             if wanted := spans(text):
@@ -121,7 +124,7 @@ class ProtectingTranslator:
                 else:
                     left[place] = text
         for stand_ins in (*_STAND_INS, ()):
-            for place, some in self._repaired(left, stand_ins).items():
+            for place, some in self._repaired(left, stand_ins, wishes).items():
                 found[place] = some
                 del left[place]
         for place, text in left.items():
@@ -130,7 +133,10 @@ class ProtectingTranslator:
         return found
 
     def _repaired(
-        self, texts: dict[int, str], stand_ins: Sequence[str]
+        self,
+        texts: dict[int, str],
+        stand_ins: Sequence[str],
+        wishes: Sequence[Wish] | None,
     ) -> dict[int, list[Translation]]:
         """Translations with every span, by place, where there are any."""
         bare = {
@@ -141,7 +147,10 @@ class ProtectingTranslator:
         places = list(bare)
         if not places:
             return {}
-        translated = self._translator.translate([bare[place].text for place in places])
+        translated = self._translator.translate(
+            [bare[place].text for place in places],
+            wishes=wishes and [wishes[place] for place in places],
+        )
         pairs = [
             (place, translation)
             for place, some in zip(places, translated, strict=True)

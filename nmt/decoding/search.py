@@ -1,24 +1,40 @@
 """Beam search, of which greedy search is beam 1, over a step function; it knows no model.
 
 A step function takes the last tokens of all rows and a state, and gives the logits of the next
-token. Rows of one sentence stand together, K for each of B sentences: N = B·K.
+token. A row is one live hypothesis; the rows of a sentence stand together.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Protocol, Self, TypeVar
+from dataclasses import dataclass, field
+from typing import Generic, Protocol, Self, TypeVar
 
 import torch
 from torch import Tensor
 
-from nmt.config import DecodingConfig
+from nmt.config import DecodingConfig, SearchMethod
+from nmt.decoding.choice import BeamChooser, Chooser
+from nmt.decoding.constraints import constraints
+from nmt.decoding.diversity import DiverseChooser
+from nmt.decoding.hypothesis import Hypothesis, best_reachable_penalty, length_penalty
+from nmt.decoding.live import Choice, NextTokens, Rows
+from nmt.decoding.required import RequiredChooser
+from nmt.decoding.sampling import SamplingChooser
+from nmt.decoding.task import TargetIds, Task
+
+__all__ = ["Hypothesis", "Search", "SearchState", "StepFunction", "search"]
 
 
 class SearchState(Protocol):
     """What a step function carries from position to position."""
 
     def reorder(self, rows: Tensor) -> Self:
-        """Keep `rows` (N',), in groups of K that each come from the rows of one sentence."""
+        """Keep `rows` (N'): repeats are allowed, and those of a sentence stand together."""
+
+    def append(self, fresh: Self) -> Self:
+        """Put the rows of a state that has not been stepped behind the present ones."""
+
+    def covered(self) -> Tensor:
+        """(N,) how well each row has covered its source, at most 0; for a coverage penalty."""
 
 
 State = TypeVar("State", bound=SearchState)
@@ -31,255 +47,233 @@ class StepFunction(Protocol[State]):
         """Tokens (N,) of the last position → logits (N, V) of the next one, and the new state."""
 
 
-@dataclass(frozen=True)
-class Hypothesis:
-    """One translation.
-
-    Attributes:
-        ids: tokens, without BOS and EOS.
-        log_prob: sum of the log-probabilities of the tokens and EOS.
-        score: log_prob over the length penalty; the best translation has the highest.
-        token_log_probs: log-probability of each token, EOS last; empty where the engine does not
-            tell them.
-    """
-
-    ids: list[int]
-    log_prob: float
-    score: float
-    token_log_probs: list[float]
-
-
-@dataclass(frozen=True)
-class SearchLimits:
-    """What search has to know about the vocabulary and the sentences.
-
-    Attributes:
-        bos_id: token that every hypothesis starts from.
-        eos_id: token that ends a hypothesis.
-        max_lengths: B: most tokens of each sentence's translation, EOS included.
-        banned_ids: tokens that never occur in a translation, such as padding.
-    """
-
-    bos_id: int
-    eos_id: int
-    max_lengths: Sequence[int]
-    banned_ids: Sequence[int] = ()
-
-
-def length_penalty(length: int, alpha: float) -> float:
-    """((5 + n) / 6) ** alpha with n tokens, EOS counted (Wu et al. 2016, equation 14)."""
-    return float(((5.0 + length) / 6.0) ** alpha)
-
-
 @dataclass
-class _Live:
-    """The live hypotheses of the sentences that are still searched, at one common length.
+class _Sentence:
+    """A sentence that is searched.
 
     Attributes:
-        sentences: b: which sentence of the call each group of K rows belongs to.
-        log_probs: (b, K) sums; -inf where there is no such hypothesis yet.
-        tokens: (b, K, length) tokens so far.
-        token_log_probs: (b, K, length).
+        key: what the caller knows it by.
+        task: what is asked.
+        length: tokens of its live hypotheses.
+        finished: the best that have ended, best first.
+        num_ended: how many have ended, good or bad.
     """
 
-    sentences: list[int]
-    log_probs: Tensor
-    tokens: Tensor
-    token_log_probs: Tensor
+    key: int
+    task: Task
+    length: int = 0
+    finished: list[Hypothesis] = field(default_factory=list)
+    num_ended: int = 0
 
 
-@torch.inference_mode()
+def _chooser(config: DecodingConfig, eos_id: int) -> Chooser:
+    if config.method is SearchMethod.sampling:
+        return SamplingChooser(config, eos_id)
+    if config.diversity_groups > 1:
+        return DiverseChooser(config, eos_id)
+    return RequiredChooser(BeamChooser(config.beam_size, eos_id), config.beam_size, eos_id)
+
+
+class Search(Generic[State]):
+    """The search of any number of sentences that enter and leave as they like.
+
+    Args:
+        step: scores the next token of the rows.
+        config: beam size, penalties, number of translations.
+        ids: special ids of the target.
+        device: where the state lives; None is the CPU.
+        choose: chooses candidates; None is as the configuration says.
+    """
+
+    def __init__(
+        self,
+        step: StepFunction[State],
+        config: DecodingConfig,
+        ids: TargetIds,
+        device: torch.device | None = None,
+        choose: Chooser | None = None,
+    ) -> None:
+        self._step = step
+        self._config = config
+        self._ids = ids
+        self._choose = choose or _chooser(config, ids.eos_id)
+        self._constraints = constraints(config, ids)
+        self._banned = torch.tensor(list(ids.banned_ids), dtype=torch.long, device=device)
+        self._sentences: list[_Sentence] = []
+        self._rows = Rows.none(device)
+        self._covered: list[float] = []
+        self._state: State | None = None
+
+    @property
+    def num_live(self) -> int:
+        """Sentences that are still searched."""
+        return len(self._sentences)
+
+    @torch.inference_mode()
+    def add(self, state: State, tasks: Sequence[tuple[int, Task]]) -> None:
+        """Let sentences in.
+
+        Args:
+            state: before their first step, with one row each.
+            tasks: a key for each, and what is asked.
+        """
+        lanes = self._choose.num_lanes
+        rows = Rows.at_start(len(tasks), lanes, self._ids.bos_id, self._rows.device)
+        if lanes > 1:
+            state = state.reorder(rows.sentences)
+        present = self._state if self._sentences else None
+        self._state = state if present is None else present.append(state)
+        self._rows = rows if present is None else self._rows.followed_by(rows)
+        self._sentences += [_Sentence(key, task) for key, task in tasks]
+
+    @torch.inference_mode()
+    def advance(self) -> list[tuple[int, list[Hypothesis]]]:
+        """Extend every live hypothesis by one token.
+
+        Returns:
+            Key and hypotheses of each sentence that is done with this.
+        """
+        assert self._state is not None
+        rows, tasks = self._rows, [sentence.task for sentence in self._sentences]
+        logits, state = self._step(rows.last_tokens(), self._state)
+        if self._config.coverage_penalty:
+            self._covered = state.covered().tolist()
+        # Only a few tokens of a row are looked at, but log_softmax, which is one pass over a row in
+        # the fastest cache, costs half of logsumexp, which is five passes over the matrix.
+        log_probs = logits.float().log_softmax(dim=-1)  # (N, V)
+        log_probs.index_fill_(1, self._banned, -torch.inf)
+        next_tokens = NextTokens(log_probs, rows, tasks)
+        for constrain in self._constraints:
+            constrain(next_tokens)
+        choice = self._choose(next_tokens)
+        self._collect(choice)
+        goes, done = self._going(choice)
+        kept = goes.nonzero()  # (N', 2): sentence, candidate
+        self._rows = rows.continued(choice, kept)
+        results = [self._leave(self._sentences[place], place, choice) for place in done]
+        if done:
+            gone = set(done)
+            self._sentences = [s for at, s in enumerate(self._sentences) if at not in gone]
+        self._state = state.reorder(choice.parents[kept[:, 0], kept[:, 1]]) if len(kept) else None
+        return results
+
+    def _collect(self, choice: Choice) -> None:
+        """Add the candidates that end to their sentence's finished ones."""
+        config, rows = self._config, self._rows
+        for sentence in self._sentences:
+            sentence.length += 1
+        places, ranks = choice.ends.nonzero().unbind(1)
+        ended = zip(
+            places.tolist(),
+            choice.parents[places, ranks].tolist(),
+            choice.log_probs[places, ranks].tolist(),
+            choice.token_log_probs[places, ranks].tolist(),
+            strict=True,
+        )
+        for place, row, log_prob, token_log_prob in ended:
+            sentence = self._sentences[place]
+            score = self._score(log_prob, sentence.length, row)
+            sentence.num_ended += 1
+            if len(sentence.finished) == config.num_best and score <= sentence.finished[-1].score:
+                continue
+            ids, token_log_probs = rows.prefix(row, sentence.length - 1)
+            sentence.finished.append(
+                Hypothesis(ids, log_prob, score, [*token_log_probs, token_log_prob])
+            )
+            # Stable: of equal scores the one found first, the shorter, stays ahead.
+            sentence.finished.sort(key=lambda kept: -kept.score)
+            del sentence.finished[config.num_best :]
+
+    def _score(self, log_prob: float, length: int, row: int) -> float:
+        """The score of a hypothesis that comes from a row; `length` counts EOS."""
+        config = self._config
+        score = log_prob / length_penalty(length, config)
+        if config.coverage_penalty:
+            score += config.coverage_penalty * self._covered[row]
+        return score
+
+    def _going(self, choice: Choice) -> tuple[Tensor, list[int]]:
+        """Which candidates (b, C) go on, and the places of the sentences that are done.
+
+        A candidate whose best reachable score is not above the worst of num_best finished ones
+        cannot enter them any more: coverage can only take from it. Nor can any candidate below it
+        at the same length: leaving it out changes nothing that is found.
+        """
+        config = self._config
+        bounds = []
+        done = []
+        for place, sentence in enumerate(self._sentences):
+            penalty = best_reachable_penalty(sentence.length, sentence.task.max_length, config)
+            is_full = len(sentence.finished) == config.num_best
+            bounds.append(sentence.finished[-1].score * penalty if is_full else -torch.inf)
+            patient = config.patience * config.beam_size
+            if sentence.length >= sentence.task.max_length or 0 < patient <= sentence.num_ended:
+                done.append(place)
+        floor = torch.tensor(bounds, dtype=torch.float64, device=choice.log_probs.device)
+        hopeful = choice.goes & (choice.log_probs > floor[:, None])
+        is_going = hopeful.any(dim=1)
+        # Where candidates are not ranked by their sums alone, or all that end are counted, what is
+        # hopeless still takes its place in the beam.
+        goes = hopeful if self._choose.ranks_by_sum and not config.patience else choice.goes.clone()
+        goes &= is_going[:, None]
+        goes[done] = False
+        ended = {place for place, goes_on in enumerate(is_going.tolist()) if not goes_on}
+        return goes, sorted(ended | set(done))
+
+    def _leave(
+        self, sentence: _Sentence, place: int, choice: Choice
+    ) -> tuple[int, list[Hypothesis]]:
+        """A sentence's hypotheses; live ones as they are cut off where too few have ended."""
+        config, finished = self._config, sentence.finished
+        missing = config.num_best - len(finished)
+        ranks = choice.goes[place].nonzero().flatten().tolist() if missing else []
+        best = sorted(ranks, key=lambda rank: -float(choice.log_probs[place, rank]))
+        for rank in best[:missing]:
+            row, token = int(choice.parents[place, rank]), int(choice.tokens[place, rank])
+            ids, token_log_probs = choice.rows.prefix(row, sentence.length - 1)
+            token_log_prob = float(choice.token_log_probs[place, rank])
+            log_prob = float(choice.log_probs[place, rank])
+            score = self._score(log_prob, sentence.length, row)
+            finished.append(
+                Hypothesis([*ids, token], log_prob, score, [*token_log_probs, token_log_prob])
+            )
+        if not finished:
+            # Every continuation is forbidden: what there was before is all there is.
+            row = int((choice.rows.sentences == place).nonzero()[0])
+            ids, token_log_probs = choice.rows.prefix(row, sentence.length - 1)
+            log_prob = float(choice.rows.log_probs[row])
+            score = self._score(log_prob, sentence.length, row)
+            finished.append(Hypothesis(ids, log_prob, score, token_log_probs))
+        return sentence.key, finished
+
+
 def search(
     step: StepFunction[State],
     state: State,
     config: DecodingConfig,
-    limits: SearchLimits,
+    ids: TargetIds,
+    tasks: Sequence[Task],
     device: torch.device | None = None,
 ) -> list[list[Hypothesis]]:
-    """The best translations of B sentences.
-
-    A sentence is done when none of its live hypotheses can still beat the worst of its num_best
-    finished ones, whatever they add: log-probabilities only fall, so a live hypothesis cannot pass
-    its present sum over the largest length penalty it may reach.
+    """The best translations of sentences.
 
     Args:
-        step: scores the next token of N = B·K rows.
-        state: the state before the first step, for N rows.
-        config: beam size, length penalty, number of translations.
-        limits: special ids and longest translations.
+        step: scores the next token of the rows.
+        state: the state before the first step, with one row a sentence.
+        config: the search.
+        ids: special ids of the target.
+        tasks: what is asked of each sentence.
         device: where the state lives; None is the CPU.
 
     Returns:
         For each sentence up to num_best hypotheses, at least one: those that ended, best first,
         then, where too few did within the longest length, live ones as they were cut off.
     """
-    num_sentences, num_beams = len(limits.max_lengths), config.beam_size
-    finished: list[list[Hypothesis]] = [[] for _ in range(num_sentences)]
-    if not num_sentences:
-        return finished
-    # At the start all K rows of a sentence are the same, so only the first may be continued.
-    log_probs = torch.full((num_sentences, num_beams), -torch.inf, device=device)
-    log_probs[:, 0] = 0.0
-    empty = torch.empty(num_sentences, num_beams, 0, device=device)
-    live = _Live(list(range(num_sentences)), log_probs, empty.long(), empty)
-    last_tokens = torch.full((num_sentences * num_beams,), limits.bos_id, device=device)
-    length = 0
-    while live.sentences:
-        logits, state = step(last_tokens, state)
-        length += 1
-        live, rows, last_tokens = _advance(live, logits, length, finished, config, limits)
-        if live.sentences:
-            state = state.reorder(rows)
-    return finished
-
-
-def _advance(
-    live: _Live,
-    logits: Tensor,
-    length: int,
-    finished: list[list[Hypothesis]],
-    config: DecodingConfig,
-    limits: SearchLimits,
-) -> tuple[_Live, Tensor, Tensor]:
-    """Extend every live hypothesis by one token; move what ends to `finished`.
-
-    Returns:
-        The sentences that go on, the rows (b'·K,) they continue, and their new tokens (b'·K,).
-    """
-    num_beams = config.beam_size
-    scores, parents, tokens, token_log_probs = _candidates(live, logits, num_beams, limits)
-    is_end = tokens == limits.eos_id  # (b, 2K)
-    # Keep 2K candidates: K of them may end here, and K others must be left to go on.
-    may_end = is_end[:, :num_beams] & scores[:, :num_beams].isfinite()
-    _collect(live, may_end, scores, parents, token_log_probs, length, finished, config)
-
-    # The K best that do not end go on: a stable sort on "ends here" keeps their order.
-    going = is_end.to(torch.uint8).argsort(dim=1, stable=True)[:, :num_beams]  # (b, K)
-    parents = parents.gather(1, going)
-    grown = _Live(
-        live.sentences,
-        scores.gather(1, going).masked_fill(is_end.gather(1, going), -torch.inf),
-        _extended(live.tokens, parents, tokens.gather(1, going)),
-        _extended(live.token_log_probs, parents, token_log_probs.gather(1, going)),
-    )
-    best_live = grown.log_probs[:, 0].tolist()
-    kept: list[int] = []
-    for place, sentence in enumerate(live.sentences):
-        max_length = limits.max_lengths[sentence]
-        if length >= max_length:
-            _collect_cut_off(grown, place, length, finished[sentence], config)
-        elif not _is_done(finished[sentence], best_live[place], length, max_length, config):
-            kept.append(place)
-    places = torch.tensor(kept, dtype=torch.long, device=logits.device)
-    if len(kept) < len(live.sentences):
-        parents = parents.index_select(0, places)
-        grown = _Live(
-            [live.sentences[place] for place in kept],
-            grown.log_probs.index_select(0, places),
-            grown.tokens.index_select(0, places),
-            grown.token_log_probs.index_select(0, places),
-        )
-    rows = (places[:, None] * num_beams + parents).flatten()
-    return grown, rows, grown.tokens[:, :, -1].flatten()
-
-
-def _candidates(
-    live: _Live, logits: Tensor, num_beams: int, limits: SearchLimits
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The 2K best continuations of each sentence, best first.
-
-    Returns:
-        (b, 2K) each: sum of log-probabilities, beam continued, token, its log-probability.
-    """
-    num_sentences = len(live.sentences)
-    logits = logits.float()
-    # Only 2K tokens of a row can be among the 2K best of its sentence, so normalising those is
-    # enough: log_softmax over all V would write N·V numbers to read N·2K.
-    normaliser = logits.logsumexp(dim=-1, keepdim=True)  # (N, 1)
-    if limits.banned_ids:
-        logits[:, list(limits.banned_ids)] = -torch.inf
-    width = min(2 * num_beams, logits.size(-1))
-    top, tokens = logits.topk(width, dim=-1)  # (N, 2K)
-    token_log_probs = (top - normaliser).view(num_sentences, num_beams * width)
-    sums = live.log_probs.repeat_interleave(width, dim=1) + token_log_probs  # (b, K·2K)
-    scores, chosen = sums.topk(min(2 * num_beams, sums.size(1)), dim=1)  # (b, 2K)
-    return (
-        scores,
-        chosen // width,
-        tokens.view(num_sentences, -1).gather(1, chosen),
-        token_log_probs.gather(1, chosen),
-    )
-
-
-def _extended(prefix: Tensor, parents: Tensor, last: Tensor) -> Tensor:
-    """(b, K, n) prefixes of the chosen parents (b, K) with one more column (b, K)."""
-    index = parents[:, :, None].expand(-1, -1, prefix.size(2))
-    return torch.cat((prefix.gather(1, index), last[:, :, None]), dim=2)
-
-
-def _collect(
-    live: _Live,
-    may_end: Tensor,
-    scores: Tensor,
-    parents: Tensor,
-    token_log_probs: Tensor,
-    length: int,
-    finished: list[list[Hypothesis]],
-    config: DecodingConfig,
-) -> None:
-    """Add the candidates that end at this length to `finished`."""
-    penalty = length_penalty(length, config.length_penalty)
-    for place, rank in may_end.nonzero().tolist():
-        beam = int(parents[place, rank])
-        log_prob = float(scores[place, rank])
-        hypothesis = Hypothesis(
-            live.tokens[place, beam].tolist(),
-            log_prob,
-            log_prob / penalty,
-            [*live.token_log_probs[place, beam].tolist(), float(token_log_probs[place, rank])],
-        )
-        _keep_best(finished[live.sentences[place]], hypothesis, config.num_best)
-
-
-def _collect_cut_off(
-    grown: _Live,
-    place: int,
-    length: int,
-    finished: list[Hypothesis],
-    config: DecodingConfig,
-) -> None:
-    """At the longest length, take live hypotheses as they are where too few have ended."""
-    penalty = length_penalty(length, config.length_penalty)
-    missing = config.num_best - len(finished)
-    for beam in range(min(missing, config.beam_size)):
-        log_prob = float(grown.log_probs[place, beam])
-        if log_prob > -torch.inf:
-            ids = grown.tokens[place, beam].tolist()
-            token_log_probs = grown.token_log_probs[place, beam].tolist()
-            finished.append(Hypothesis(ids, log_prob, log_prob / penalty, token_log_probs))
-
-
-def _keep_best(finished: list[Hypothesis], hypothesis: Hypothesis, num_best: int) -> None:
-    finished.append(hypothesis)
-    # Stable: of equal scores the one found first, the shorter, stays ahead.
-    finished.sort(key=lambda kept: -kept.score)
-    del finished[num_best:]
-
-
-def _is_done(
-    finished: list[Hypothesis],
-    best_live: float,
-    length: int,
-    max_length: int,
-    config: DecodingConfig,
-) -> bool:
-    """Whether no live hypothesis can enter the num_best finished ones any more."""
-    if best_live == -torch.inf:
-        return True
-    if len(finished) < config.num_best:
-        return False
-    alpha = config.length_penalty
-    # A negative sum divided by a larger penalty comes closer to zero, so with alpha > 0 the longest
-    # translation has the best chance, else the next one.
-    reachable = max_length if alpha > 0 else length + 1
-    return best_live / length_penalty(reachable, alpha) <= finished[-1].score
+    searching = Search(step, config, ids, device)
+    found: list[list[Hypothesis]] = [[] for _ in tasks]
+    if tasks:
+        searching.add(state, list(enumerate(tasks)))
+    while searching.num_live:
+        for key, hypotheses in searching.advance():
+            found[key] = hypotheses
+    return found

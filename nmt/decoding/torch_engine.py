@@ -1,14 +1,26 @@
 """The engine of this house: search over the Transformer itself."""
 
-from collections.abc import Callable, Sequence
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from queue import SimpleQueue
 
 import torch
 
-from nmt.config import DecodingConfig
+from nmt.config import DecodingConfig, SearchMethod
 from nmt.data.batch import pad_ids
 from nmt.decoding.engine import banned_ids, longest_translation
-from nmt.decoding.search import Hypothesis, SearchLimits, search
+from nmt.decoding.ensemble import Ensemble, EnsembleState, check_same_vocabulary
+from nmt.decoding.hypothesis import Hypothesis
+from nmt.decoding.search import Search
+from nmt.decoding.task import Demand, TargetIds, Task
+from nmt.decoding.weights import DecodingWeights
+from nmt.errors import UserError
 from nmt.trained_model import TrainedModel
+
+Sources = Sequence[Sequence[int]]
 
 
 class TorchEngine:
@@ -17,61 +29,182 @@ class TorchEngine:
     Args:
         model: the model; it is used as it is, also while it is in training.
         config: the search.
+        others: further models of the same vocabularies; probabilities are averaged.
+
+    Raises:
+        UserError: another vocabulary, or a precision that the device has not.
     """
 
-    def __init__(self, model: TrainedModel, config: DecodingConfig) -> None:
+    def __init__(
+        self, model: TrainedModel, config: DecodingConfig, others: Sequence[TrainedModel] = ()
+    ) -> None:
+        check_same_vocabulary(model, others)
         self._model = model
         self._config = config
+        self._weights = [
+            DecodingWeights(member.transformer, config.precision) for member in (model, *others)
+        ]
+        self._max_positions = min(m.config.model.max_length for m in (model, *others))
+        target = model.target_tokenizer
+        self._ids = TargetIds(target.bos_id, target.eos_id, banned_ids(target))
 
     def search(
         self,
-        sources: Sequence[Sequence[int]],
+        sources: Sources,
         progress: Callable[[int], None] | None = None,
+        demands: Sequence[Demand] | None = None,
     ) -> list[list[Hypothesis]]:
         """Search any number of sources; order, neighbours and batch size do not matter.
 
         Args:
             sources: ids of each source without EOS.
             progress: called with the number of sources just done.
+            demands: what each translation has to have; None asks nothing.
 
         Returns:
             For each source up to num_best hypotheses, best first; at least one.
+
+        Raises:
+            UserError: a phrase is required of a search that cannot see to it.
         """
+        if any(demand.required for demand in demands or ()):
+            _check_can_require(self._config)
         found: list[list[Hypothesis]] = [[] for _ in sources]
-        # Sentences of like length share a batch; the longest come first, so that a text too large
-        # for the memory fails at once and the time left is over-estimated rather than under-.
-        order = sorted(range(len(sources)), key=lambda place: -len(sources[place]))
-        for start in range(0, len(order), self._config.batch_size):
-            batch = order[start : start + self._config.batch_size]
-            hypotheses = self._search_batch([sources[place] for place in batch])
-            for place, best in zip(batch, hypotheses, strict=True):
+        num_workers = min(self._num_workers(), -(-len(sources) // self._config.batch_size))
+        waiting = _Waiting(sources, self._config)
+        tasks = [
+            self._task(ids, demand)
+            for ids, demand in zip(sources, demands or [Demand()] * len(sources), strict=True)
+        ]
+        ensemble = Ensemble([weights.now() for weights in self._weights])
+        work = partial(self._work, ensemble, sources, tasks)
+        for places, hypotheses in _on_workers(work, waiting, num_workers):
+            for place, best in zip(places, hypotheses, strict=True):
                 found[place] = best
             if progress:
-                progress(len(batch))
+                progress(len(places))
         return found
 
-    def _search_batch(self, sources: Sequence[Sequence[int]]) -> list[list[Hypothesis]]:
-        model, device = self._model.transformer, self._model.device
-        source_tokenizer, target_tokenizer = (
-            self._model.source_tokenizer,
-            self._model.target_tokenizer,
+    def _num_workers(self) -> int:
+        if self._model.device.type != "cpu":
+            return 1
+        return self._config.num_workers or torch.get_num_threads()
+
+    def _work(
+        self, model: Ensemble, sources: Sources, tasks: Sequence[Task], waiting: "_Waiting"
+    ) -> Iterator["_Results"]:
+        """Decode what is waiting, batch after batch, until nothing is."""
+        searching: Search[EnsembleState] = Search(
+            model.step, self._config, self._ids, self._model.device
         )
-        source, source_mask = pad_ids(
-            sources, source_tokenizer.pad_id, after=source_tokenizer.eos_id
+        while True:
+            with torch.inference_mode():
+                places = waiting.take(searching.num_live)
+                if places:
+                    state = self._start(model, [sources[place] for place in places])
+                    searching.add(state, [(place, tasks[place]) for place in places])
+                if not searching.num_live:
+                    return
+                done = searching.advance()
+            if done:
+                yield [place for place, _ in done], [hypotheses for _, hypotheses in done]
+
+    def _start(self, model: Ensemble, sources: Sources) -> EnsembleState:
+        tokenizer, device = self._model.source_tokenizer, self._model.device
+        source, source_mask = pad_ids(sources, tokenizer.pad_id, after=tokenizer.eos_id)
+        source, source_mask = source.to(device), source_mask.to(device)
+        return model.start(source, source_mask, self._config.coverage_penalty > 0)
+
+    def _task(self, source: Sequence[int], demand: Demand) -> Task:
+        """What is asked of a source given without EOS."""
+        config, length = self._config, len(source) + 1
+        most = longest_translation(config, self._max_positions, length)
+        # What is demanded is the user's own wish: there is room for it and one token more.
+        most = min(max(most, demand.length + 1), self._max_positions)
+        least = max(config.min_length, int(config.min_length_ratio * length))
+        return Task(most, min(least, most), demand, source)
+
+
+def _check_can_require(config: DecodingConfig) -> None:
+    if config.method is not SearchMethod.beam or config.diversity_groups > 1:
+        raise UserError(
+            "a phrase is required, which only plain beam search can see to: take"
+            " decoding.method=beam decoding.diversity_groups=1"
         )
-        max_length = self._model.config.model.max_length
-        limits = SearchLimits(
-            target_tokenizer.bos_id,
-            target_tokenizer.eos_id,
-            [longest_translation(self._config, max_length, len(ids) + 1) for ids in sources],
-            banned_ids(target_tokenizer),
-        )
-        was_training = model.training
-        model.eval()
-        with torch.inference_mode():
-            source, source_mask = source.to(device), source_mask.to(device)
-            memory = model.encode(source, source_mask)
-            state = model.start(memory, source_mask, self._config.beam_size)
-            hypotheses = search(model.step, state, self._config, limits, device)
-        model.train(was_training)
-        return hypotheses
+
+
+_Results = tuple[list[int], list[list[Hypothesis]]]
+"""Places among the sources, and what was found for each."""
+
+
+def _on_workers(
+    work: Callable[["_Waiting"], Iterator[_Results]], waiting: "_Waiting", num_workers: int
+) -> Iterator[_Results]:
+    """Run workers, a thread each; what they find comes from this thread alone.
+
+    Small matrices keep one core busy but not two: a batch on each goes much faster than one batch
+    after the other on both.
+    """
+    if num_workers <= 1:
+        yield from work(waiting)
+        return
+    num_threads = max(1, torch.get_num_threads() // num_workers)
+    arrived: SimpleQueue[_Results | None] = SimpleQueue()
+
+    def work_in_thread() -> None:
+        torch.set_num_threads(num_threads)  # of this thread alone
+        try:
+            for results in work(waiting):
+                arrived.put(results)
+        except BaseException:
+            waiting.clear()
+            raise
+        finally:
+            arrived.put(None)
+
+    with ThreadPoolExecutor(num_workers) as pool:
+        workers = [pool.submit(work_in_thread) for _ in range(num_workers)]
+        num_working = num_workers
+        try:
+            while num_working:
+                results = arrived.get()
+                if results is None:
+                    num_working -= 1
+                else:
+                    yield results
+        finally:
+            waiting.clear()
+        for worker in workers:
+            worker.result()
+
+
+class _Waiting:
+    """The sources that no worker has taken yet, longest first.
+
+    Sentences of like length share a batch; the longest come first, so that a text too large for the
+    memory fails at once and the time left is over-estimated rather than under-.
+    """
+
+    def __init__(self, sources: Sources, config: DecodingConfig) -> None:
+        self._config = config
+        self._lengths = [len(ids) + 1 for ids in sources]
+        self._places = deque(sorted(range(len(sources)), key=lambda place: -self._lengths[place]))
+        self._lock = threading.Lock()
+
+    def take(self, num_live: int) -> list[int]:
+        """The places of those that enter beside `num_live` sentences; none where these go first."""
+        config = self._config
+        with self._lock:
+            if not self._places:
+                return []
+            longest = self._lengths[self._places[0]]
+            size = max(1, min(config.batch_size, config.batch_tokens // longest))
+            if num_live and (not config.refill or num_live > size * (1 - config.refill)):
+                return []
+            count = min(size - num_live, len(self._places))
+            return [self._places.popleft() for _ in range(count)]
+
+    def clear(self) -> None:
+        """Let nobody else in."""
+        with self._lock:
+            self._places.clear()

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from nmt.config import Config, DecodingConfig
+from nmt.config import Config, DecodingConfig, to_plain
 from nmt.data.corpus import PreparedCorpus
 from nmt.decoding.translator import Translator
 from nmt.errors import UserError
@@ -106,7 +106,7 @@ class Evaluation:
             "sha256": list(self.identity.checksums),
             "warnings": list(self.identity.warnings),
         }
-        table["decoding"] = asdict(self.decoding)
+        table["decoding"] = to_plain(self.decoding)
         if self.engine:
             table["engine"] = self.engine
         if self.test_set.leakage is not None:

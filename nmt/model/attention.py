@@ -1,7 +1,6 @@
 """Multi-head attention (Vaswani et al. 2017, section 3.2) and its key-value cache."""
 
 import math
-from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
@@ -40,39 +39,112 @@ def causal_mask(length: int, device: torch.device | None = None) -> Tensor:
     return torch.ones(length, length, dtype=torch.bool, device=device).tril()
 
 
-@dataclass
-class KeyValueCache:
-    """Keys and values of the positions decoded so far, in buffers that grow by doubling.
+# Slots that a cache grows by.
+_SLOTS = 32
+
+
+class _Slots:
+    """Vectors of all rows, one slot a position; the slots come first in memory.
+
+    What is filled is then one block: reordering copies it once, and nothing else. It is copied to
+    and fro between two buffers: memory that is taken anew costs more than the copy.
+
+    Args:
+        num_rows: N.
+        num_heads: H.
+        width: E.
+        like: a tensor of the type and on the device to use.
 
     Attributes:
-        keys: (N, H, capacity, d_k); the first `length` positions are filled.
-        values: (N, H, capacity, d_v).
-        length: filled positions.
+        vectors: (capacity, N, H, E).
     """
 
-    keys: Tensor
-    values: Tensor
-    length: int = 0
+    def __init__(self, num_rows: int, num_heads: int, width: int, like: Tensor) -> None:
+        self.vectors = like.new_empty(_SLOTS, num_rows, num_heads, width)
+        self._buffer = self.vectors.flatten()
+        self._other = like.new_empty(0)
+
+    def put(self, slot: int, vectors: Tensor) -> None:
+        """Fill a slot with (N, H, 1, E)."""
+        if slot == len(self.vectors):
+            self._replace(F.pad(self.vectors, (0, 0) * 3 + (0, _SLOTS)))
+        self.vectors[slot] = vectors[:, :, 0]
+
+    def reorder(self, rows: Tensor, num_filled: int) -> None:
+        """Keep `rows`, (N',)."""
+        shape = (len(self.vectors), len(rows), *self.vectors.shape[2:])
+        if self._other.numel() < math.prod(shape):
+            self._other = self._buffer.new_empty(math.prod(shape))
+        kept = self._other[: math.prod(shape)].view(shape)
+        torch.index_select(self.vectors[:num_filled], 1, rows, out=kept[:num_filled])
+        self._buffer, self._other = self._other, self._buffer
+        self.vectors = kept
+
+    def add_rows(self, count: int) -> None:
+        """Put rows of zeros behind the present ones."""
+        self._replace(F.pad(self.vectors, (0, 0, 0, 0, 0, count)))
+
+    def drop(self, count: int) -> None:
+        """Forget the first slots."""
+        self._replace(self.vectors[count:].clone())
+
+    def _replace(self, vectors: Tensor) -> None:
+        self.vectors, self._buffer = vectors, vectors.flatten()
+
+
+class KeyValueCache:
+    """Keys and values of the positions decoded so far, one slot a step.
+
+    Args:
+        num_rows: N.
+        num_heads: H.
+        key_width: d_k.
+        value_width: d_v.
+        like: a tensor of the type and on the device to use.
+
+    Attributes:
+        length: filled slots.
+    """
+
+    def __init__(
+        self, num_rows: int, num_heads: int, key_width: int, value_width: int, like: Tensor
+    ) -> None:
+        self._keys = _Slots(num_rows, num_heads, key_width, like)
+        self._values = _Slots(num_rows, num_heads, value_width, like)
+        self.length = 0
+
+    @property
+    def keys(self) -> Tensor:
+        """(N, H, length, d_k)."""
+        return self._keys.vectors[: self.length].permute(1, 2, 0, 3)
+
+    @property
+    def values(self) -> Tensor:
+        """(N, H, length, d_v)."""
+        return self._values.vectors[: self.length].permute(1, 2, 0, 3)
 
     def append(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
         """Add (N, H, 1, E) of the next position; returns all keys and values so far."""
-        if self.length == self.keys.size(2):
-            self.keys = torch.cat((self.keys, torch.empty_like(self.keys)), dim=2)
-            self.values = torch.cat((self.values, torch.empty_like(self.values)), dim=2)
-        self.keys[:, :, self.length] = key[:, :, 0]
-        self.values[:, :, self.length] = value[:, :, 0]
+        self._keys.put(self.length, key)
+        self._values.put(self.length, value)
         self.length += 1
-        return self.keys[:, :, : self.length], self.values[:, :, : self.length]
+        return self.keys, self.values
 
     def reorder(self, rows: Tensor) -> None:
         """Keep `rows` (any number of them, in any order, repeats allowed)."""
-        if len(rows) == len(self.keys):
-            filled = slice(0, self.length)
-            self.keys[:, :, filled] = self.keys[:, :, filled].index_select(0, rows)
-            self.values[:, :, filled] = self.values[:, :, filled].index_select(0, rows)
-        else:
-            self.keys = self.keys.index_select(0, rows)
-            self.values = self.values.index_select(0, rows)
+        self._keys.reorder(rows, self.length)
+        self._values.reorder(rows, self.length)
+
+    def add_rows(self, count: int) -> None:
+        """Put rows behind the present ones, whose filled slots are zeros."""
+        self._keys.add_rows(count)
+        self._values.add_rows(count)
+
+    def drop_slots(self, count: int) -> None:
+        """Forget the first slots."""
+        self._keys.drop(count)
+        self._values.drop(count)
+        self.length -= count
 
 
 class MultiHeadAttention(nn.Module):
@@ -98,6 +170,7 @@ class MultiHeadAttention(nn.Module):
     ) -> None:
         super().__init__()
         self.num_heads = num_heads
+        self.widths = (num_heads * key_width, num_heads * key_width, num_heads * value_width)
         self.dropout = dropout
         self.rotation = rotation
         self.query = Linear(width, num_heads * key_width)  # W^Q of all heads side by side
@@ -119,8 +192,11 @@ class MultiHeadAttention(nn.Module):
         Returns:
             (B, T, D).
         """
-        query = self.project_query(queries, first=0)
-        key, value = self.project_memory(memory, first=0)
+        if queries is memory:
+            query, key, value = self.project_itself(queries, first=0)
+        else:
+            query = self.project_query(queries, first=0)
+            key, value = self.project_memory(memory, first=0)
         return self.attend(query, key, value, mask, is_causal)
 
     def weights(self, queries: Tensor, memory: Tensor, mask: Tensor | None = None) -> Tensor:
@@ -129,17 +205,21 @@ class MultiHeadAttention(nn.Module):
         key, value = self.project_memory(memory, first=0)
         return reference_attention(query, key, value, mask)[1]
 
-    def project_query(self, queries: Tensor, first: int) -> Tensor:
-        """(B, T, D) → (B, H, T, d_k) for positions first, first + 1, …"""
-        heads = self._split_heads(self.query(queries))
+    def project_query(self, queries: Tensor, first: int | Tensor) -> Tensor:
+        """(B, T, D) → (B, H, T, d_k) for positions first, first + 1, …; `first` may be (B,)."""
+        heads = self.split_heads(self.query(queries))
         return heads if self.rotation is None else self.rotation(heads, first)
 
-    def project_memory(self, memory: Tensor, first: int) -> tuple[Tensor, Tensor]:
+    def project_memory(self, memory: Tensor, first: int | Tensor) -> tuple[Tensor, Tensor]:
         """(B, S, D) → keys (B, H, S, d_k) and values (B, H, S, d_v)."""
-        key = self._split_heads(self.key(memory))
+        key = self.split_heads(self.key(memory))
         if self.rotation is not None:
             key = self.rotation(key, first)
-        return key, self._split_heads(self.value(memory))
+        return key, self.split_heads(self.value(memory))
+
+    def project_itself(self, hidden: Tensor, first: int | Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """(B, L, D) → queries, keys and values of what attends to itself."""
+        return self.project_query(hidden, first), *self.project_memory(hidden, first)
 
     def attend(
         self,
@@ -150,6 +230,18 @@ class MultiHeadAttention(nn.Module):
         is_causal: bool = False,
     ) -> Tensor:
         """Attention over heads, then W^O: (B, H, T, d_k) queries → (B, T, D)."""
+        attended: Tensor = self.output(self.mix(query, key, value, mask, is_causal))
+        return attended
+
+    def mix(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: Tensor | None = None,
+        is_causal: bool = False,
+    ) -> Tensor:
+        """Attention over heads, side by side: (B, H, T, d_k) queries → (B, T, H · d_v)."""
         heads = F.scaled_dot_product_attention(
             query,
             key,
@@ -158,10 +250,10 @@ class MultiHeadAttention(nn.Module):
             dropout_p=self.dropout if self.training else 0.0,
             is_causal=is_causal,
         )  # (B, H, T, d_v)
-        concatenated: Tensor = self.output(heads.transpose(1, 2).flatten(2))  # (B, T, D)
-        return concatenated
+        return heads.transpose(1, 2).flatten(2)
 
-    def _split_heads(self, projected: Tensor) -> Tensor:
+    def split_heads(self, projected: Tensor) -> Tensor:
+        """(B, L, H · E) → (B, H, L, E)."""
         batch_size, length, _ = projected.shape
         return projected.view(batch_size, length, self.num_heads, -1).transpose(
             1, 2

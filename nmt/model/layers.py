@@ -1,15 +1,17 @@
 """Encoder layer and decoder layer (Vaswani et al. 2017, section 3.1 and Figure 1)."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from nmt.config import Activation, ModelConfig, NormPlacement
-from nmt.model.attention import KeyValueCache, MultiHeadAttention
+from nmt.model.attention import KeyValueCache, MultiHeadAttention, reference_attention
 from nmt.model.dropout import Dropout
 from nmt.model.linear import Linear
 from nmt.model.positions import RotaryRotation
+from nmt.model.rows import RowGrid
 
 
 class FeedForward(nn.Module):
@@ -80,6 +82,32 @@ class EncoderLayer(nn.Module):
         return encoded
 
 
+@dataclass(frozen=True)
+class LayerState:
+    """What one decoder layer needs of the decoder's state for one step of N rows.
+
+    Attributes:
+        cache: self-attention keys and values of earlier positions.
+        memory_keys: (B, H, S, d_k).
+        memory_values: (B, H, S, d_v).
+        memory_mask: (B, 1, 1, S), True where one may attend.
+        grid: the rows by sentence.
+        positions: the position that is decoded: one for all rows, or (N,).
+        cache_mask: (N, 1, 1, slots) True where one may attend; None where it is everywhere.
+        coverage: (N, S) that the attention to each source token is added to; None where it is not
+            asked for.
+    """
+
+    cache: KeyValueCache
+    memory_keys: Tensor
+    memory_values: Tensor
+    memory_mask: Tensor
+    grid: RowGrid
+    positions: int | Tensor
+    cache_mask: Tensor | None
+    coverage: Tensor | None = None
+
+
 class DecoderLayer(nn.Module):
     """Masked self-attention, attention to the encoder's memory, then feed-forward."""
 
@@ -107,36 +135,26 @@ class DecoderLayer(nn.Module):
         decoded: Tensor = self.feed_forward_residual(hidden, self.feed_forward)
         return decoded
 
-    def step(
-        self,
-        hidden: Tensor,
-        cache: KeyValueCache,
-        memory_keys: Tensor,
-        memory_values: Tensor,
-        memory_mask: Tensor | None,
-    ) -> Tensor:
-        """One target position of every row, by the cache: (N, 1, D) → (N, 1, D).
-
-        Args:
-            hidden: the position's input.
-            cache: self-attention keys and values of earlier positions; this one is added.
-            memory_keys: (B, H, S, d_k); the N = B·K rows of one sentence stand together.
-            memory_values: (B, H, S, d_v).
-            memory_mask: (B, 1, 1, S), True where one may attend.
-        """
-        num_sentences = memory_keys.size(0)
+    def step(self, hidden: Tensor, state: LayerState) -> Tensor:
+        """One target position of every row: (N, 1, D) → (N, 1, D); the cache takes it in."""
 
         def attend_to_itself(position: Tensor) -> Tensor:
-            query = self.self_attention.project_query(position, first=cache.length)
-            key, value = self.self_attention.project_memory(position, first=cache.length)
-            return self.self_attention.attend(query, *cache.append(key, value))
+            query, key, value = self.self_attention.project_itself(position, state.positions)
+            keys, values = state.cache.append(key, value)
+            return self.self_attention.attend(query, keys, values, state.cache_mask)
 
         def attend_to_memory(position: Tensor) -> Tensor:
-            # The K rows of a sentence share its memory, so they attend as K queries of one row.
-            beams = position.view(num_sentences, -1, position.size(-1))  # (B, K, D)
-            query = self.cross_attention.project_query(beams, first=0)
-            attended = self.cross_attention.attend(query, memory_keys, memory_values, memory_mask)
-            return attended.view_as(position)
+            # The rows of a sentence share its memory, so they attend as queries of one row.
+            cross = self.cross_attention
+            rows = state.grid.spread(cross.query(position[:, 0]))  # (B, K, H · d_k)
+            queries = cross.split_heads(rows)
+            memory = state.memory_keys, state.memory_values, state.memory_mask
+            heads = cross.mix(queries, *memory)
+            if state.coverage is not None:
+                weights = reference_attention(queries, *memory)[1].mean(dim=1)  # (B, K, S)
+                state.coverage.add_(state.grid.collect(weights))
+            attended: Tensor = cross.output(state.grid.collect(heads)[:, None])
+            return attended
 
         hidden = self.self_attention_residual(hidden, attend_to_itself)
         hidden = self.cross_attention_residual(hidden, attend_to_memory)

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-_LEAST_ROWS = 16
+_FEW_ROWS = 16
 
 
 class Linear(nn.Linear):
@@ -43,12 +43,13 @@ def product(inputs: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tenso
 def with_spare_rows(matrix: Tensor) -> Tensor:
     """(N, D) → (N', D), zeros below: N' is one of few numbers, about 2 % above N.
 
-    oneDNN compiles code for each new shape, in milliseconds, and keeps it; batches have all sizes.
+    oneDNN compiles code for each new shape, in milliseconds, and keeps it for the last thousand;
+    batches have all sizes, and the rows of a search are a different number at every step.
     """
     number, width = matrix.shape
-    step = max(_LEAST_ROWS, 1 << max(0, number.bit_length() - 5))
+    step = max(_FEW_ROWS, 1 << max(0, number.bit_length() - 5))
     spare = -number % step
-    if not spare or not _suits_onednn(matrix):
+    if number <= _FEW_ROWS or not spare or not _suits_onednn(matrix):
         return matrix
     padded = matrix.new_empty(number + spare, width)
     padded[:number] = matrix

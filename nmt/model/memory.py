@@ -23,6 +23,7 @@ A CPU's allocator seldom gives back or joins what was freed in between: what was
 allocator rounds little.
 """
 
+import math
 from dataclasses import dataclass
 
 from nmt.config import Activation, ModelConfig, Positions
@@ -198,16 +199,13 @@ def search_memory(
     """Bytes that beam search adds at its last step, in float32."""
     rows = shape.rows * num_beams
     heads = config.num_heads * (config.head_key_width + config.head_value_width)
-    # Buffers grow by doubling; while one layer's grows, or is put in order, it is there twice.
-    cache = _FLOAT * rows * cache_capacity(shape.target) * heads * (config.num_decoder_layers + 1)
+    # Each layer has a second buffer, into which rows are put in order.
+    cache = _FLOAT * rows * cache_capacity(shape.target) * heads * 2 * config.num_decoder_layers
     memory = _FLOAT * shape.rows * shape.source * heads * config.num_decoder_layers
     logits = 3 * _FLOAT * rows * target_vocabulary_size
     return cache + memory + logits
 
 
-def cache_capacity(length: int, first: int = 32) -> int:
-    """Places of a buffer that began with `first` and was doubled until `length` fits."""
-    capacity = first
-    while capacity < length:
-        capacity *= 2
-    return capacity
+def cache_capacity(length: int, step: int = 32) -> int:
+    """Places of a buffer that grows by `step` until `length` fits."""
+    return math.ceil(length / step) * step

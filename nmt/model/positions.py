@@ -16,6 +16,13 @@ def sinusoidal_table(length: int, width: int) -> Tensor:
     return torch.stack((angle.sin(), angle.cos()), dim=-1).flatten(1).float()  # (length, D)
 
 
+def rows_of(table: Tensor, first: int | Tensor, length: int) -> Tensor:
+    """Rows first, first + 1, … of a table: (L, E), or (N, L, E) where `first` is (N,)."""
+    if isinstance(first, int):
+        return table[first : first + length]
+    return table[first[:, None] + torch.arange(length, device=first.device)]
+
+
 class SinusoidalPositions(nn.Module):
     """Adds the fixed table of section 3.5 to the embeddings."""
 
@@ -23,10 +30,13 @@ class SinusoidalPositions(nn.Module):
         super().__init__()
         self.register_buffer("table", sinusoidal_table(max_length, width), persistent=False)
 
-    def forward(self, embeddings: Tensor, first: int) -> Tensor:
-        """(…, L, D) embeddings of positions first, first + 1, … with their positions added."""
+    def forward(self, embeddings: Tensor, first: int | Tensor) -> Tensor:
+        """(B, L, D) embeddings of positions first, first + 1, … with their positions added.
+
+        `first` is one for all rows, or (B,).
+        """
         assert isinstance(self.table, Tensor)
-        return embeddings + self.table[first : first + embeddings.size(-2)]
+        return embeddings + rows_of(self.table, first, embeddings.size(-2))
 
 
 class LearnedPositions(nn.Module):
@@ -37,9 +47,12 @@ class LearnedPositions(nn.Module):
         self.table = nn.Parameter(torch.empty(max_length, width))
         nn.init.normal_(self.table, std=width**-0.5)
 
-    def forward(self, embeddings: Tensor, first: int) -> Tensor:
-        """(…, L, D) embeddings of positions first, first + 1, … with their positions added."""
-        return embeddings + self.table[first : first + embeddings.size(-2)]
+    def forward(self, embeddings: Tensor, first: int | Tensor) -> Tensor:
+        """(B, L, D) embeddings of positions first, first + 1, … with their positions added.
+
+        `first` is one for all rows, or (B,).
+        """
+        return embeddings + rows_of(self.table, first, embeddings.size(-2))
 
 
 class RotaryRotation(nn.Module):
@@ -56,12 +69,13 @@ class RotaryRotation(nn.Module):
         self.register_buffer("sin", table[:, 0::2].contiguous(), persistent=False)
         self.register_buffer("cos", table[:, 1::2].contiguous(), persistent=False)
 
-    def forward(self, heads: Tensor, first: int) -> Tensor:
-        """Turn (B, H, L, E) vectors of positions first, first + 1, …"""
+    def forward(self, heads: Tensor, first: int | Tensor) -> Tensor:
+        """Turn (B, H, L, E) vectors of positions first, first + 1, …; `first` may be (B,)."""
         assert isinstance(self.sin, Tensor)
         assert isinstance(self.cos, Tensor)
-        length = heads.size(-2)
-        sin, cos = self.sin[first : first + length], self.cos[first : first + length]
+        sin, cos = (rows_of(table, first, heads.size(-2)) for table in (self.sin, self.cos))
+        if not isinstance(first, int):
+            sin, cos = sin[:, None], cos[:, None]  # (N, 1, L, E / 2): the same for all heads
         even, odd = heads[..., 0::2], heads[..., 1::2]
         turned = torch.stack((even * cos - odd * sin, even * sin + odd * cos), dim=-1)
         return turned.flatten(-2)  # (B, H, L, E)

@@ -1,59 +1,18 @@
 """The encoder-decoder Transformer of "Attention Is All You Need" (Vaswani et al. 2017)."""
 
 import math
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
 from nmt.config import ModelConfig, NormPlacement, Positions, TiedEmbeddings
 from nmt.model.attention import KeyValueCache, causal_mask
+from nmt.model.decoder_state import DecoderState
 from nmt.model.dropout import Dropout
-from nmt.model.layers import DecoderLayer, EncoderLayer
+from nmt.model.layers import DecoderLayer, EncoderLayer, LayerState
 from nmt.model.linear import linear
 from nmt.model.positions import LearnedPositions, RotaryRotation, SinusoidalPositions
-
-_FIRST_CAPACITY = 32
-
-
-@dataclass
-class DecoderState:
-    """What the decoder keeps between steps, for N = B·K rows; rows of one sentence stand together.
-
-    Attributes:
-        caches: one a layer: self-attention keys and values so far, N rows.
-        memory_keys: one a layer: (B, H, S, d_k) of cross-attention, computed once.
-        memory_values: one a layer: (B, H, S, d_v).
-        memory_mask: (B, 1, 1, S) True where one may attend.
-    """
-
-    caches: list[KeyValueCache]
-    memory_keys: list[Tensor]
-    memory_values: list[Tensor]
-    memory_mask: Tensor
-
-    @property
-    def position(self) -> int:
-        """The position that the next step decodes."""
-        return self.caches[0].length
-
-    def reorder(self, rows: Tensor) -> "DecoderState":
-        """Keep `rows` (N',), which come in groups of K, each group from the rows of one sentence.
-
-        The state is changed in place and returned.
-        """
-        num_sentences = self.memory_mask.size(0)
-        num_beams = self.caches[0].keys.size(0) // num_sentences
-        if len(rows) != num_sentences * num_beams:
-            sentences = rows[::num_beams] // num_beams  # (B',)
-            self.memory_keys = [keys.index_select(0, sentences) for keys in self.memory_keys]
-            self.memory_values = [
-                values.index_select(0, sentences) for values in self.memory_values
-            ]
-            self.memory_mask = self.memory_mask.index_select(0, sentences)
-        for cache in self.caches:
-            cache.reorder(rows)
-        return self
+from nmt.model.rows import RowGrid
 
 
 class Transformer(nn.Module):
@@ -121,38 +80,50 @@ class Transformer(nn.Module):
         """Hidden (B, T, D): `encode`, then `decode`; the loss projects what it needs of it."""
         return self.decode(target_input, self.encode(source, source_mask), source_mask)
 
-    def start(self, memory: Tensor, source_mask: Tensor, num_beams: int = 1) -> DecoderState:
-        """The state before the first step, for B·num_beams rows."""
+    def start(
+        self, memory: Tensor, source_mask: Tensor, keeps_coverage: bool = False
+    ) -> DecoderState:
+        """The state before the first step, with one row a sentence.
+
+        Args:
+            memory: (B, S, D).
+            source_mask: (B, S), True at real tokens.
+            keeps_coverage: whether the state sums up what each source token is attended to.
+        """
+        config, num_sentences = self.config, memory.size(0)
         keys_and_values = [
             layer.cross_attention.project_memory(memory, first=0) for layer in self._decoder_layers
         ]
-        rows = memory.size(0) * num_beams
-        heads, config = self.config.num_heads, self.config
+        widths = (config.num_heads, config.head_key_width, config.head_value_width)
         return DecoderState(
-            [
-                KeyValueCache(
-                    memory.new_empty(rows, heads, _FIRST_CAPACITY, config.head_key_width),
-                    memory.new_empty(rows, heads, _FIRST_CAPACITY, config.head_value_width),
-                )
-                for _ in self.decoder
-            ],
+            [KeyValueCache(num_sentences, *widths, like=memory) for _ in self.decoder],
             [keys for keys, _ in keys_and_values],
             [values for _, values in keys_and_values],
             _for_attention(source_mask),
+            torch.arange(num_sentences, device=memory.device),
+            RowGrid(num_sentences, 1, None),
+            coverage=memory.new_zeros(memory.shape[:2]) if keeps_coverage else None,
         )
 
     def step(self, tokens: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
         """Decode one position: tokens (N,) → logits (N, V); the state is updated in place."""
+        positions, cache_mask = state.positions, state.cache_mask()
         hidden = self._embed(
-            self.target_embedding, self.target_positions, tokens[:, None], first=state.position
+            self.target_embedding, self.target_positions, tokens[:, None], positions
         )  # (N, 1, D)
         for index, layer in enumerate(self._decoder_layers):
             hidden = layer.step(
                 hidden,
-                state.caches[index],
-                state.memory_keys[index],
-                state.memory_values[index],
-                state.memory_mask,
+                LayerState(
+                    state.caches[index],
+                    state.memory_keys[index],
+                    state.memory_values[index],
+                    state.memory_mask,
+                    state.grid,
+                    positions,
+                    cache_mask,
+                    state.coverage if index == self.aligning_layer else None,
+                ),
             )
         return self.project(self.decoder_norm(hidden[:, 0])), state
 
@@ -187,6 +158,16 @@ class Transformer(nn.Module):
         return maps
 
     @property
+    def aligning_layer(self) -> int:
+        """The decoder layer whose attention to the source best tells which token comes from which.
+
+        The last of up to three, else the last but one (Garg et al. 2019, section 4.1, found it the
+        best of six).
+        """
+        num_layers = len(self.decoder)
+        return num_layers - 1 if num_layers <= 3 else num_layers - 2
+
+    @property
     def _encoder_layers(self) -> list[EncoderLayer]:
         return [layer for layer in self.encoder if isinstance(layer, EncoderLayer)]
 
@@ -195,7 +176,7 @@ class Transformer(nn.Module):
         return [layer for layer in self.decoder if isinstance(layer, DecoderLayer)]
 
     def _embed(
-        self, embedding: nn.Embedding, positions: nn.Module, ids: Tensor, first: int
+        self, embedding: nn.Embedding, positions: nn.Module, ids: Tensor, first: int | Tensor
     ) -> Tensor:
         # The factor sqrt(D) is the paper's (section 3.4): it brings embeddings, which start at
         # D ** -0.5 to suit the tied output projection, to the size of the positions.

@@ -58,19 +58,21 @@ class Rehearsal:
         num_beams = self._config.decoding.beam_size
         source = self._made_up(num_sentences, source_length, self._vocabulary_sizes[0])
         mask = torch.ones_like(source, dtype=torch.bool)
-        state = self.transformer.start(self.transformer.encode(source, mask), mask, num_beams)
-        rows = num_sentences * num_beams
+        state = self.transformer.start(self.transformer.encode(source, mask), mask)
+        all_rows = torch.arange(num_sentences, device=self.device).repeat_interleave(num_beams)
+        state.reorder(all_rows)
+        rows, model = len(all_rows), self._config.model
+        key, value = (
+            torch.zeros(rows, model.num_heads, 1, width, device=self.device)
+            for width in (model.head_key_width, model.head_value_width)
+        )
         for cache in state.caches:
-            key, value = (
-                torch.zeros(rows, *buffer.shape[1:2], 1, buffer.size(3), device=self.device)
-                for buffer in (cache.keys, cache.values)
-            )
             while cache.length < target_length - 1:
                 cache.append(key, value)
         tokens = self._made_up(rows, 1, self._vocabulary_sizes[1])[:, 0]
         logits, state = self.transformer.step(tokens, state)
         logits.log_softmax(dim=-1).view(num_sentences, -1).topk(2 * num_beams)
-        state.reorder(torch.arange(rows, device=self.device))
+        state.reorder(torch.arange(rows, device=self.device).view(-1, num_beams).flip(1).flatten())
         self.wait()
 
     def made_up_batch(self, shape: Shape) -> Batch:

@@ -29,7 +29,7 @@ def test_the_searchs_own_outputs_get_its_scores() -> None:
     config = model.config.decoding
     found = [best[0] for best in Translator(model, config).translate(texts)]
     pairs = [(text, each.text) for text, each in zip(texts, found, strict=True)]
-    scores = score.pair_scores(model, pairs, config.length_penalty)
+    scores = score.pair_scores(model, pairs, config)
     for each, translation in zip(scores, found, strict=True):
         assert each is not None
         [hypothesis] = translation.hypotheses

@@ -76,6 +76,7 @@ def test_invalid_utf8_is_named_and_nothing_is_written(
     [
         ("decoding.beam=3", "beam"),
         ("decoding.beam_size=wide", "wide"),
+        ("decoding.method=dice", "dice is not one of beam, sampling"),
         ("decoding.num_best=9", "num_best"),
         ("device=abacus", "abacus"),
         ("model=/nowhere", "/nowhere"),
@@ -287,6 +288,32 @@ def test_minimum_bayes_risk_chooses_one_of_the_best(
     # Plain text has the chosen one alone.
     run(f"file={tmp_path}/a.en", "mbr=chrf", *best, monkeypatch=monkeypatch)
     assert (tmp_path / "a.de").read_text() == told["translations"][0]["text"] + "\n\n"
+
+
+def test_what_is_asked_of_a_sentence_in_json_lines(
+    model_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    records = [
+        {"source": "Kalo mine.", "prefix": "Ra mi", "required": ["mi mi", "ka"]},
+        {"source": "Zuve ra!"},
+    ]
+    lines = "".join(json.dumps(record) + "\n" for record in records)
+    (tmp_path / "a.jsonl").write_text(lines)
+    command = [f"file={tmp_path}/a.jsonl", f"model={model_folder}"]
+    run(*command, monkeypatch=monkeypatch)
+    told = list(map(json.loads, (tmp_path / "a.de.jsonl").read_text().splitlines()))
+    best = told[0]["translations"][0]["text"]
+    assert best.startswith("Ra mi")
+    assert "mi mi" in best
+    assert "ka" in best
+    # A model together with itself is the model.
+    run(*command, f"ensemble={model_folder}", f"out={tmp_path}/both", monkeypatch=monkeypatch)
+    both = list(map(json.loads, (tmp_path / "both").read_text().splitlines()))
+    assert [one["translations"][0]["text"] for one in both] == [
+        one["translations"][0]["text"] for one in told
+    ]
+    with pytest.raises(UserError, match="line 1: prefix, required and banned are asked of one"):
+        run(*command, "document=true", "resume=false", monkeypatch=monkeypatch)
 
 
 def test_documents_are_translated_sentence_by_sentence(

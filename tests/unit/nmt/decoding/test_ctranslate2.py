@@ -5,18 +5,27 @@ import errno
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from nmt.config import Activation, DecodingConfig, NormPlacement, Positions, TiedEmbeddings
+from nmt.config import (
+    Activation,
+    DecodingConfig,
+    LengthPenalty,
+    NormPlacement,
+    Positions,
+    TiedEmbeddings,
+)
 from nmt.decoding import ctranslate2_folder
 from nmt.decoding.ctranslate2_engine import CTranslate2Engine
 from nmt.decoding.ctranslate2_folder import CACHE_FOLDER, RECORD_FILE, convert, converted
 from nmt.decoding.engine import banned_ids
-from nmt.decoding.search import length_penalty
+from nmt.decoding.hypothesis import length_penalty
+from nmt.decoding.task import Demand
 from nmt.decoding.torch_engine import TorchEngine
 from nmt.disk_fault import DiskFault
 from nmt.errors import UserError
@@ -139,7 +148,7 @@ def test_with_length_penalty_scores_are_ours_and_best_first(digits: Path) -> Non
         assert len(other) == 3
         assert [h.score for h in other] == sorted((h.score for h in other), reverse=True)
         for hypothesis in other:
-            penalty = length_penalty(len(hypothesis.ids) + 1, 0.6)
+            penalty = length_penalty(len(hypothesis.ids) + 1, model.config.decoding)
             assert hypothesis.score == pytest.approx(hypothesis.log_prob / penalty)
         same += other[0].ids == mine[0].ids
     assert same >= 38
@@ -267,3 +276,41 @@ def test_a_search_that_it_cannot_do_is_refused_by_name(digits: Path) -> None:
     CTranslate2Engine(model, WithMore(), digits, "float32")
     with pytest.raises(UserError, match=r"decoding\.no_repeats=3: .*engine=torch"):
         CTranslate2Engine(model, WithMore(no_repeats=3), digits, "float32")
+
+
+@pytest.mark.parametrize(
+    "decoding",
+    [
+        {"length_penalty_kind": LengthPenalty.none},
+        {"min_length": 9, "length_penalty": 0.0},
+        {"max_length": 3, "length_penalty": 0.0},
+    ],
+    ids=str,
+)
+def test_options_that_both_have_mean_the_same(digits: Path, decoding: dict[str, Any]) -> None:
+    ours, theirs, model = engines(digits, **decoding)
+    sources = model.source_tokenizer.encode(["1 2 3 4 5", "7 7 7 7", "2 9 2 9 2 9"])
+    expected = [best[0].ids for best in ours.search(sources)]
+    assert [best[0].ids for best in theirs.search(sources)] == expected
+
+
+def test_no_run_of_tokens_occurs_twice(digits: Path) -> None:
+    _, theirs, model = engines(digits, no_repeat_ngram=2)
+    sources = model.source_tokenizer.encode(["7 7 7 7", "2 9 2 9 2 9"])
+    for best in theirs.search(sources):
+        runs = list(pairwise(best[0].ids))
+        assert len(set(runs)) == len(runs) > 1
+
+
+def test_a_translation_begins_with_its_prefix_whose_probability_counts(digits: Path) -> None:
+    ours, theirs, model = engines(digits, length_penalty=0.0)
+    sources = model.source_tokenizer.encode(["1 2 3 4 5", "7 7 7 7"])
+    demands = [Demand(model.target_tokenizer.encode(["5 3"])[0]), Demand()]
+    mine, other = ours.search(sources, None, demands), theirs.search(sources, None, demands)
+    assert other[0][0].ids[:2] == demands[0].prefix
+    for expected, found in zip(mine, other, strict=True):
+        assert found[0].ids == expected[0].ids
+        # Less what CTranslate2 makes of tokens that are banned; see above.
+        assert found[0].log_prob == pytest.approx(expected[0].log_prob, abs=0.1)
+    with pytest.raises(UserError, match="required or banned: engine=ctranslate2"):
+        theirs.search(sources[:1], None, [Demand(banned=[[7]])])

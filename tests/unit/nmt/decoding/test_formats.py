@@ -4,7 +4,8 @@ import pytest
 
 from nmt.cli.translate import formats
 from nmt.decoding.formats import Answer, Format, Item, LineReader, LineWriter
-from nmt.decoding.search import Hypothesis
+from nmt.decoding.hypothesis import Hypothesis
+from nmt.decoding.task import Wish
 from nmt.decoding.translator import Translation
 from nmt.errors import UserError
 from nmt.tokenizer import Tokenizer
@@ -26,6 +27,9 @@ def translation(text: str, *ids: int, ends: bool = True) -> Translation:
         ('{"source": 3}', "source is no text but 3"),
         ('{"source": null}', "source is no text but null"),
         ('{"source": "a", "b": "\\ud800"}', "half a character"),
+        ('{"source": "a", "prefix": 3}', "prefix is no text but 3"),
+        ('{"source": "a", "required": "b"}', 'required is no list of texts but "b"'),
+        ('{"source": "a", "banned": ["b", 1]}', 'banned is no list of texts but ["b", 1]'),
         ("[" * 100_000, "cannot be read"),
         ('{"source": "a", "n": ' + "9" * 5000 + "}", "cannot be read"),
     ],
@@ -39,6 +43,9 @@ def test_bad_json_is_told_with_its_line(line: str, told: str) -> None:
 def test_reading() -> None:
     item = LineReader(Format.jsonl).read('{"b": 1, "source": "\\ud83d\\ude00 a"}', "in", 1)
     assert item == Item("😀 a", {"b": 1, "source": "😀 a"})
+    asking = '{"source": "a", "prefix": "b", "required": ["c d"], "banned": ["e", "f"]}'
+    item = LineReader(Format.jsonl).read(asking, "in", 1)
+    assert item.wish == Wish("b", ("c d",), ("e", "f"))
     assert LineReader(Format.text).read("a\tb", "in", 1) == Item("a\tb")
     assert LineReader(Format.tsv, 2).read("a\tb\t", "in", 1).source == "b"
     with pytest.raises(UserError, match="in: line 9: has 1 column, and column=2"):

@@ -5,6 +5,7 @@ import pytest
 from nmt.decoding.alignment import Aligner, Links
 from nmt.decoding.markup import Mark, put_back
 from nmt.decoding.protection import ProtectingTranslator, spans
+from nmt.decoding.task import Wish
 from nmt.decoding.translator import Translation
 from nmt.trained_model import TrainedModel
 
@@ -20,6 +21,7 @@ class Fake:
         texts: Sequence[str],
         progress: Callable[[int], None] | None = None,
         first_line: int = 1,
+        wishes: Sequence[Wish] | None = None,
     ) -> list[list[Translation]]:
         return [[Translation(self.change(text), -1.0, [])] for text in texts]
 

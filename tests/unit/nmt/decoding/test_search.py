@@ -1,55 +1,15 @@
 import itertools
 import math
-from dataclasses import dataclass, field
 
 import pytest
 import torch
-from torch import Tensor
 
 from nmt.config import DecodingConfig
 from nmt.decoding import search as search_module
-from nmt.decoding.search import Hypothesis, SearchLimits, length_penalty, search
-
-EOS, BOS = 0, 1
-REAL = (2, 3)
-VOCABULARY = 4
-
-Prefix = tuple[int, ...]
-
-
-@dataclass
-class Prefixes:
-    """A search state that is the prefix of every row, its sentence first."""
-
-    rows: list[Prefix]
-
-    def reorder(self, rows: Tensor) -> "Prefixes":
-        self.rows = [self.rows[int(row)] for row in rows]
-        return self
-
-
-@dataclass
-class Table:
-    """Logits for every prefix of every sentence: fixed ones, else random but always the same."""
-
-    seed: int = 0
-    fixed: dict[Prefix, list[float]] = field(default_factory=dict)
-    """Probabilities after these prefixes, sentence and BOS left out."""
-    vocabulary: int = VOCABULARY
-    steps: int = 0
-
-    def logits(self, prefix: Prefix) -> Tensor:
-        if prefix[2:] in self.fixed:
-            return torch.tensor(self.fixed[prefix[2:]]).log()
-        number = sum((token + 1) * 11**place for place, token in enumerate(prefix))
-        generator = torch.Generator().manual_seed(1_000_003 * self.seed + number)
-        return 1.5 * torch.randn(self.vocabulary, generator=generator)
-
-    def __call__(self, tokens: Tensor, state: Prefixes) -> tuple[Tensor, Prefixes]:
-        self.steps += 1
-        pairs = zip(state.rows, tokens.tolist(), strict=True)
-        state = Prefixes([(*row, token) for row, token in pairs])
-        return torch.stack([self.logits(row) for row in state.rows]), state
+from nmt.decoding.hypothesis import Hypothesis, length_penalty
+from nmt.decoding.search import search
+from nmt.decoding.task import TargetIds, Task
+from tests.unit.nmt.decoding.tables import BOS, EOS, REAL, Prefixes, Table, covering
 
 
 def find(
@@ -60,8 +20,9 @@ def find(
     sentences: list[int] | None = None,
 ) -> list[list[Hypothesis]]:
     numbers = range(len(max_lengths)) if sentences is None else sentences
-    state = Prefixes([(number,) for number in numbers for _ in range(config.beam_size)])
-    return search(table, state, config, SearchLimits(BOS, EOS, max_lengths, banned))
+    state = Prefixes([(number,) for number in numbers])
+    tasks = [Task(max_length) for max_length in max_lengths]
+    return search(table, state, config, TargetIds(BOS, EOS, banned), tasks)
 
 
 def enumerate_all(table: Table, sentence: int, max_length: int, alpha: float) -> list[Hypothesis]:
@@ -77,11 +38,6 @@ def enumerate_all(table: Table, sentence: int, max_length: int, alpha: float) ->
             score = total / ((5 + length + 1) / 6) ** alpha
             found.append(Hypothesis(list(ids), total, score, log_probs))
     return sorted(found, key=lambda hypothesis: -hypothesis.score)
-
-
-def covering(max_length: int, **changes: float) -> DecodingConfig:
-    """A beam that holds every prefix and every way to end."""
-    return DecodingConfig(beam_size=VOCABULARY * len(REAL) ** max_length, **changes)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("alpha", [-0.5, 0.0, 0.6, 1.0, 3.0])
@@ -154,8 +110,8 @@ def test_two_endings_leave_a_whole_beam_to_go_on() -> None:
 
 
 def test_the_penalty_counts_eos() -> None:
-    assert length_penalty(1, 0.6) == 1.0
-    assert length_penalty(7, 1.0) == 2.0
+    assert length_penalty(1, DecodingConfig()) == 1.0
+    assert length_penalty(7, DecodingConfig(length_penalty=1.0)) == 2.0
     [[best]] = find(Table(3), DecodingConfig(beam_size=4, length_penalty=0.6), [6])
     assert best.score == pytest.approx(best.log_prob / ((5 + len(best.ids) + 1) / 6) ** 0.6)
     assert len(best.token_log_probs) == len(best.ids) + 1
@@ -183,7 +139,7 @@ def test_stopping_early_loses_nothing(alpha: float, monkeypatch: pytest.MonkeyPa
     max_lengths = [12] * 8
     stopping, endless = Table(5), Table(5)
     early = find(stopping, config, max_lengths)
-    monkeypatch.setattr(search_module, "_is_done", lambda *_: False)
+    monkeypatch.setattr(search_module, "best_reachable_penalty", lambda *_: 1e30)
     assert early == find(endless, config, max_lengths)
     assert endless.steps == 12
     if alpha <= 0.6:

@@ -6,10 +6,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from nmt.config import DecodingConfig, Positions
-from nmt.decoding.search import Hypothesis
+from nmt.config import DecodingConfig, LengthPenalty, Positions, SearchMethod
+from nmt.decoding.hypothesis import Hypothesis
+from nmt.decoding.task import Wish
 from nmt.decoding.torch_engine import TorchEngine
 from nmt.decoding.translator import Translator
+from nmt.errors import UserError
 from nmt.tokenizer import Tokenizer
 from nmt.trained_model import TrainedModel
 from tests.support import made_up_sentences, tiny_trained_model, train_tokenizer
@@ -17,9 +19,31 @@ from tests.support import made_up_sentences, tiny_trained_model, train_tokenizer
 DECODING = DecodingConfig(beam_size=3, max_length_ratio=1.0, max_length_offset=4, batch_size=4)
 
 
-def translated(model: TrainedModel, texts: list[str], **changes: int) -> list[str]:
+def translated(model: TrainedModel, texts: list[str], **changes: object) -> list[str]:
     translator = Translator(model, replace(DECODING, **changes))
     return [best[0].text for best in translator.translate(texts)]
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        {},
+        {"min_length_ratio": 0.8, "length_penalty_kind": LengthPenalty.average},
+        {"repetition_penalty": 1.5, "no_repeat_ngram": 2},
+        {"patience": 1.0},
+        {"method": SearchMethod.sampling, "top_p": 0.9},
+        {"beam_size": 4, "diversity_groups": 2},
+        {"num_best": 3, "length_penalty_kind": LengthPenalty.none},
+    ],
+    ids=lambda option: " ".join(option) or "default",
+)
+def test_no_option_lets_neighbours_or_refilling_change_a_translation(
+    trained_model: TrainedModel, option: dict[str, object]
+) -> None:
+    texts = made_up_sentences(7, seed=5)
+    alone = translated(trained_model, texts, batch_size=1, **option)
+    assert len(set(alone)) > 3
+    assert translated(trained_model, texts, batch_size=3, refill=0.4, **option) == alone
 
 
 @pytest.mark.parametrize("positions", list(Positions))
@@ -32,6 +56,7 @@ def test_padding_batch_size_and_order_change_no_translation(
     assert len(set(alone)) > 7  # else the model would say the same whatever it reads
     assert translated(model, texts, batch_size=64) == alone
     assert translated(model, texts, batch_size=5) == alone
+    assert translated(model, texts, batch_tokens=80, refill=0.2, num_workers=2) == alone
     order = list(range(len(texts)))
     random.Random(0).shuffle(order)
     shuffled = translated(model, [texts[place] for place in order])
@@ -45,6 +70,97 @@ def test_scores_do_not_depend_on_the_neighbours_either(trained_model: TrainedMod
         for config in (replace(DECODING, batch_size=1), replace(DECODING, batch_size=6))
     )
     assert [t.score for t in one] == pytest.approx([t.score for t in many], abs=1e-4)
+
+
+def test_scores_are_those_of_the_model_reading_the_translation(
+    trained_model: TrainedModel,
+) -> None:
+    texts = made_up_sentences(5, seed=4)
+    tokenizer, model = trained_model.target_tokenizer, trained_model.transformer
+    config = replace(DECODING, num_best=3, refill=0.5, batch_size=2)
+    for text, best in zip(texts, Translator(trained_model, config).translate(texts), strict=True):
+        source = torch.tensor(
+            [[*trained_model.source_tokenizer.encode([text])[0], tokenizer.eos_id]]
+        )
+        mask = torch.ones_like(source, dtype=torch.bool)
+        for [hypothesis] in (translation.hypotheses for translation in best):
+            target = torch.tensor([[tokenizer.bos_id, *hypothesis.ids]])
+            log_probs = model.project(model(source, mask, target)).log_softmax(-1)[0]
+            said = [*hypothesis.ids, tokenizer.eos_id][: len(hypothesis.token_log_probs)]
+            forced = [float(log_probs[place, token]) for place, token in enumerate(said)]
+            assert hypothesis.token_log_probs == pytest.approx(forced, abs=1e-4)
+            assert hypothesis.log_prob == pytest.approx(sum(forced), abs=1e-4)
+
+
+def test_a_translation_has_its_prefix_and_what_is_required_but_not_what_is_banned(
+    trained_model: TrainedModel,
+) -> None:
+    texts = made_up_sentences(6, seed=4)
+    translator = Translator(trained_model, replace(DECODING, batch_size=4))
+    plain = [best[0] for best in translator.translate(texts)]
+    encode = trained_model.target_tokenizer.encode
+    prefixes = ["", "Kalo", "Ne pu", "", "mi mi mi mi mi mi mi mi mi mi mi mi", "Ra"]
+    wishes = [Wish(prefix) for prefix in prefixes]
+    found = [best[0] for best in translator.translate(texts, wishes=wishes)]
+    assert found[0] == plain[0]
+    for prefix, translation in zip(prefixes, found, strict=True):
+        ids = encode([prefix])[0]
+        assert translation.hypotheses[0].ids[: len(ids)] == ids
+    words = [max(translation.text.split(), key=len) for translation in plain]
+    wishes = [Wish(banned=[word]) for word in words]
+    found = [best[0] for best in translator.translate(texts, wishes=wishes)]
+    for word, translation in zip(words, found, strict=True):
+        run, ids = encode([word])[0], translation.hypotheses[0].ids
+        assert run
+        assert run not in [ids[at : at + len(run)] for at in range(len(ids))]
+    wishes = [Wish(), Wish("Ne", ["kalo pu", "Ra"]), *[Wish(required=["mi ra", "Kalo"])] * 4]
+    together = [best[0] for best in translator.translate(texts, wishes=wishes)]
+    assert together[0] == plain[0]
+    for text, wish, translation in zip(texts, wishes, together, strict=True):
+        assert all(phrase in translation.text for phrase in wish.required)
+        assert translation.text.startswith(wish.prefix)
+        [[alone, *_]] = translator.translate([text], wishes=[wish])
+        assert alone.text == translation.text
+
+
+def test_a_prefix_without_room_is_refused(trained_model: TrainedModel) -> None:
+    with pytest.raises(
+        UserError,
+        match="line 7: its prefix and required phrases have 70 tokens, more than the model's 63",
+    ):
+        Translator(trained_model, DECODING).translate(
+            ["Kalo."], first_line=7, wishes=[Wish("x" * 69)]
+        )
+
+
+def test_only_plain_beam_search_can_be_asked_for_phrases(trained_model: TrainedModel) -> None:
+    config = replace(DECODING, method=SearchMethod.sampling)
+    with pytest.raises(UserError, match=r"take\n? *decoding\.method=beam"):
+        Translator(trained_model, config).translate(["Kalo."], wishes=[Wish(required=["mi"])])
+
+
+def test_of_a_text_in_pieces_nothing_is_required(trained_model: TrainedModel) -> None:
+    told: list[str] = []
+    [long] = made_up_sentences(1, seed=4)
+    text = " ".join([long] * 40)
+    wish = Wish(required=["mi ra mi ra mi ra"])
+    translator = Translator(trained_model, DECODING, told.append)
+    [[plain, *_]] = translator.translate([text])
+    [[found, *_]] = translator.translate([text], wishes=[wish])
+    assert found.text == plain.text
+    assert told[-1] == "line 1: nothing is required of it, as it is cut into pieces"
+
+
+def test_workers_leave_the_number_of_threads(trained_model: TrainedModel) -> None:
+    before = torch.get_num_threads()
+    translated(trained_model, made_up_sentences(9, seed=4), num_workers=2, batch_size=3)
+    assert torch.get_num_threads() == before
+
+
+def test_an_error_of_a_worker_is_raised(trained_model: TrainedModel) -> None:
+    engine = TorchEngine(trained_model, replace(DECODING, num_workers=2, batch_size=1))
+    with pytest.raises(IndexError):
+        engine.search([[5], [10**6], [5]])
 
 
 def test_as_many_lines_out_as_in_and_empty_ones_stay_empty(trained_model: TrainedModel) -> None:
@@ -131,6 +247,7 @@ class _Recording:
         self,
         sources: Sequence[Sequence[int]],
         progress: Callable[[int], None] | None = None,
+        demands: object = None,
     ) -> list[list[Hypothesis]]:
         self.seen.extend(list(ids) for ids in sources)
         return [[Hypothesis([], -1.0, -1.0, [-1.0])] for _ in sources]
@@ -189,7 +306,7 @@ def test_progress_counts_the_pieces_that_are_done(trained_model: TrainedModel) -
     done: list[int] = []
     Translator(trained_model, DECODING).translate(made_up_sentences(10, seed=2), done.append)
     assert sum(done) == 10
-    assert max(done) == DECODING.batch_size
+    assert max(done) <= DECODING.batch_size
 
 
 def test_translating_leaves_no_gradient(trained_model: TrainedModel) -> None:
@@ -205,3 +322,37 @@ def test_sentences_of_an_over_long_text_are_translated_one_by_one(
     model = tiny_trained_model(tokenizer_path, max_source_length=48)
     pieces = pieces_of(model, " ".join(sentences))
     assert model.source_tokenizer.decode(pieces) == sentences
+
+
+def test_an_ensemble_averages_probabilities_and_wants_one_vocabulary(
+    tokenizer_path: Path, tmp_path: Path
+) -> None:
+    first, second = (tiny_trained_model(tokenizer_path, seed=seed) for seed in (0, 1))
+    texts = made_up_sentences(5, seed=4)
+    sources = first.source_tokenizer.encode(texts)
+    [alone] = TorchEngine(first, DECODING).search(sources[:1])
+    [twice] = TorchEngine(first, DECODING, [first]).search(sources[:1])
+    assert twice[0].ids == alone[0].ids
+    assert twice[0].score == pytest.approx(alone[0].score, abs=1e-4)
+    found = TorchEngine(first, DECODING, [second]).search(sources)
+    one_by_one = replace(DECODING, batch_size=1)
+    assert [best[0].ids for best in TorchEngine(first, one_by_one, [second]).search(sources)] == [
+        best[0].ids for best in found
+    ]
+    tokenizer = first.target_tokenizer
+    source = torch.tensor([[*sources[0], tokenizer.eos_id]])
+    target = torch.tensor([[tokenizer.bos_id, *found[0][0].ids]])
+    mask = torch.ones_like(source, dtype=torch.bool)
+    both = [
+        model.transformer.project(model.transformer(source, mask, target)).softmax(-1)[0]
+        for model in (first, second)
+    ]
+    mean = ((both[0] + both[1]) / 2).log()
+    said = [*found[0][0].ids, tokenizer.eos_id][: len(found[0][0].token_log_probs)]
+    expected = [float(mean[place, token]) for place, token in enumerate(said)]
+    assert found[0][0].token_log_probs == pytest.approx(expected, abs=1e-4)
+    other = train_tokenizer(tmp_path / "tokenizer.model", made_up_sentences(90, seed=9), 70)
+    with pytest.raises(
+        UserError, match=r"model 2 of the ensemble .* has another source vocabulary"
+    ):
+        TorchEngine(first, DECODING, [tiny_trained_model(other)])

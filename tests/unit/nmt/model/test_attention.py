@@ -74,7 +74,7 @@ def test_attention_dropout_falls_in_training_only() -> None:
 
 
 def filled_cache(num_positions: int) -> KeyValueCache:
-    cache = KeyValueCache(torch.full((4, 1, 2, 3), torch.nan), torch.full((4, 1, 2, 5), torch.nan))
+    cache = KeyValueCache(4, 1, 3, 5, like=torch.empty(0))
     for position in range(num_positions):
         numbers = torch.arange(4.0)[:, None, None, None] + 10 * position
         keys, values = cache.append(numbers.expand(4, 1, 1, 3), numbers.expand(4, 1, 1, 5))
@@ -84,15 +84,24 @@ def filled_cache(num_positions: int) -> KeyValueCache:
 
 
 def test_a_cache_grows_and_keeps_what_it_holds() -> None:
-    cache = filled_cache(7)
-    assert cache.length == 7
-    assert cache.keys[2, 0, :7, 0].tolist() == [2, 12, 22, 32, 42, 52, 62]
-    assert cache.values[2, 0, :7, 4].tolist() == [2, 12, 22, 32, 42, 52, 62]
+    cache = filled_cache(70)
+    assert cache.length == 70
+    assert cache.keys[2, 0, :, 0].tolist() == [2 + 10 * slot for slot in range(70)]
+    assert cache.values[2, 0, :, 4].tolist() == [2 + 10 * slot for slot in range(70)]
 
 
-@pytest.mark.parametrize("rows", [[3, 3, 0, 1], [1, 2], [0, 1, 2, 3]])
+def test_a_cache_takes_in_rows_and_forgets_slots() -> None:
+    cache = filled_cache(3)
+    cache.add_rows(1)
+    cache.drop_slots(1)
+    number = torch.full((5, 1, 1, 1), 7.0)
+    cache.append(number.expand(5, 1, 1, 3), number.expand(5, 1, 1, 5))
+    assert cache.keys[:, 0, :, 0].tolist() == [[r + 10, r + 20, 7] for r in range(4)] + [[0, 0, 7]]
+
+
+@pytest.mark.parametrize("rows", [[3, 3, 0, 1], [1, 2], [0, 1, 2, 3], [0, 0, 1, 1, 1, 2]])
 def test_a_cache_keeps_the_rows_asked_for(rows: list[int]) -> None:
     cache = filled_cache(3)
     cache.reorder(torch.tensor(rows))
     for tensor in (cache.keys, cache.values):
-        assert tensor[:, 0, :3, 0].tolist() == [[row, row + 10, row + 20] for row in rows]
+        assert tensor[:, 0, :, 0].tolist() == [[row, row + 10, row + 20] for row in rows]

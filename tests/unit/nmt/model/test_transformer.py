@@ -59,7 +59,7 @@ def test_stepping_with_a_cache_equals_decoding_at_once(variant: dict[str, Any]) 
     expected = model.project(model.decode(target, memory, source_mask))
     state = model.start(memory, source_mask)
     for position in range(length):
-        assert state.position == position
+        assert state.positions == position
         logits, state = model.step(target[:, position], state)
         torch.testing.assert_close(logits, expected[:, position])
 
@@ -73,7 +73,7 @@ def test_reordered_rows_go_on_as_their_own_prefix(variant: dict[str, Any]) -> No
     source, source_mask = random_ids(3, 7), mask_of([7, 4, 6])
     memory = model.encode(source, source_mask)
     prefixes = random_ids(6, 3, seed=3)
-    state = model.start(memory, source_mask, num_beams)
+    state = model.start(memory, source_mask).reorder(torch.arange(3).repeat_interleave(num_beams))
     for position in range(3):
         _, state = model.step(prefixes[:, position], state)
     rows, sentences = torch.tensor([1, 1, 5, 4]), torch.tensor([0, 0, 2, 2])
@@ -82,6 +82,59 @@ def test_reordered_rows_go_on_as_their_own_prefix(variant: dict[str, Any]) -> No
     target = torch.cat((prefixes[rows], tokens[:, None]), dim=1)
     hidden = model.decode(target, memory[sentences], source_mask[sentences])
     torch.testing.assert_close(logits, model.project(hidden[:, -1]))
+
+
+@variants
+@torch.no_grad()
+def test_sentences_may_have_unlike_numbers_of_rows_and_enter_late(variant: dict[str, Any]) -> None:
+    model = model_of(variant)
+    source, source_mask = random_ids(3, 7), mask_of([4, 7, 6])
+    memory = model.encode(source, source_mask)
+    tokens = random_ids(12, 8, seed=3)
+    # Sentence 0 alone for two steps, with two rows from then on; then 1 comes in, and two steps
+    # later 2; 0 leaves, and the slots that only it had used are forgotten.
+    state = model.start(memory[:1, :4], source_mask[:1, :4])
+    _, state = model.step(tokens[:1, 0], state)
+    state = state.reorder(torch.tensor([0, 0]))
+    _, state = model.step(tokens[:2, 1], state)
+    state = state.append(model.start(memory[1:2], source_mask[1:2]))
+    _, state = model.step(tokens[:3, 2], state)
+    state = state.reorder(torch.tensor([2, 2, 2]))
+    _, state = model.step(tokens[:3, 3], state)
+    state = state.append(model.start(memory[2:3, :6], source_mask[2:3, :6]))
+    assert state.caches[0].length == 2
+    logits, state = model.step(tokens[:4, 4], state)
+    prefixes = [[tokens[2, 2], tokens[row, 3], tokens[row, 4]] for row in range(3)]
+    hidden = model.decode(
+        torch.tensor(prefixes), *(part[[1, 1, 1]] for part in (memory, source_mask))
+    )
+    torch.testing.assert_close(logits[:3], model.project(hidden[:, -1]))
+    hidden = model.decode(tokens[3:4, 4:5], memory[2:], source_mask[2:])
+    torch.testing.assert_close(logits[3:], model.project(hidden[:, -1]))
+
+
+@torch.no_grad()
+def test_coverage_is_the_attention_that_each_source_token_has_had() -> None:
+    model = model_of({"num_decoder_layers": 2})
+    source, source_mask = random_ids(2, 7), mask_of([4, 7])
+    memory = model.encode(source, source_mask)
+    tokens = random_ids(3, 4, seed=3)
+    state = model.start(memory[:1, :4], source_mask[:1, :4], keeps_coverage=True)
+    _, state = model.step(tokens[:1, 0], state)
+    state = state.append(model.start(memory[1:], source_mask[1:], keeps_coverage=True))
+    state = state.reorder(torch.tensor([0, 1, 1]))
+    for position in (1, 2):
+        _, state = model.step(tokens[:, position], state)
+    rows, sentences = [tokens[0, :3], *tokens[1:, 1:3]], [0, 1, 1]
+    for row, (prefix, sentence) in enumerate(zip(rows, sentences, strict=True)):
+        which = slice(sentence, sentence + 1)
+        maps = model.attention_maps(source[which], source_mask[which], prefix[None])
+        had = maps["cross"][model.aligning_layer][0].mean(dim=0).sum(dim=0)  # (S,)
+        assert state.coverage is not None
+        torch.testing.assert_close(state.coverage[row], had)
+        length = int(source_mask[sentence].sum())
+        expected = had[: length - 1].clamp(max=1).log().sum()
+        torch.testing.assert_close(state.covered()[row], expected)
 
 
 @variants

@@ -1,0 +1,69 @@
+import pytest
+import torch
+
+from nmt.config import DecodingPrecision, TiedEmbeddings
+from nmt.decoding.weights import DecodingWeights
+from nmt.model.transformer import Transformer
+from tests.support import tiny_model_config, tiny_transformer
+
+SOURCE = torch.tensor([[4, 5, 6, 7], [8, 9, 10, 2]])
+TARGET = torch.tensor([[1, 5, 3], [1, 7, 8]])
+MASK = torch.ones_like(SOURCE, dtype=torch.bool)
+
+
+@torch.inference_mode()
+def logits_of(model: Transformer) -> torch.Tensor:
+    return model.project(model(SOURCE, MASK, TARGET)).float()
+
+
+def tiny(tied: TiedEmbeddings = TiedEmbeddings.three_way) -> Transformer:
+    return tiny_transformer(tiny_model_config(tied_embeddings=tied), dtype=torch.float32)
+
+
+@pytest.mark.parametrize("tied", list(TiedEmbeddings))
+@pytest.mark.parametrize(
+    ("precision", "tolerance"),
+    [
+        (DecodingPrecision.float32, 1e-5),
+        (DecodingPrecision.bfloat16, 0.2),
+        (DecodingPrecision.int8, 0.3),
+    ],
+)
+def test_decoding_weights_say_what_the_model_says(
+    precision: DecodingPrecision, tolerance: float, tied: TiedEmbeddings
+) -> None:
+    model = tiny(tied)
+    made = DecodingWeights(model, precision).now()
+    difference = (logits_of(made) - logits_of(model)).abs().max()
+    assert difference < tolerance
+    if precision is not DecodingPrecision.float32:
+        assert difference > 1e-4  # else it would not be another precision
+
+
+def test_they_follow_the_model_and_leave_it_alone() -> None:
+    model = tiny().train()
+    names = [name for name, _ in model.named_modules()]
+    weights = DecodingWeights(model, DecodingPrecision.float32)
+    first = weights.now()
+    assert model.training
+    assert not first.training
+    assert type(model) is Transformer
+    assert [name for name, _ in model.named_modules()] == names
+    with torch.no_grad():
+        model.decoder[0].feed_forward.inner.weight.mul_(2)
+        model.output_weight.mul_(0.5)
+    torch.testing.assert_close(logits_of(weights.now()), logits_of(model.eval()))
+    assert weights.now() is weights.now()
+
+
+def test_they_follow_a_fused_optimizer_which_counts_no_versions() -> None:
+    model = tiny().train()
+    weights = DecodingWeights(model, DecodingPrecision.float32)
+    before = logits_of(weights.now())
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.1, fused=True)
+    model(SOURCE, MASK, TARGET).sum().backward()
+    optimizer.step()
+    after = logits_of(weights.now())
+    assert (after - before).abs().max() > 1e-2
+    torch.testing.assert_close(after, logits_of(model.eval()))
+    torch.testing.assert_close(after, logits_of(weights.now()))
