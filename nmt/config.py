@@ -631,6 +631,8 @@ class DecodingConfig:
     """`float32`; `bfloat16` or `float16`; `int8`: weights and products in 8 bits, on a CPU."""
     num_workers: int = 0
     """Threads that decode a batch each, on a CPU; 0 takes as many as torch has threads."""
+    compile: bool = False
+    """Layers compiled by torch.compile, which takes a minute at the start: for accelerators."""
 
     def __post_init__(self) -> None:
         _require_between(self, "decoding", 1, _MOST_HYPOTHESES, "beam_size", "batch_size")
@@ -645,7 +647,7 @@ class DecodingConfig:
         )
         _require_between(self, "decoding", 0, 1_000, "patience", "diversity_strength")
         _require_between(self, "decoding", 1, 100, "repetition_penalty")
-        _require_between(self, "decoding", 0, 1_000, "no_repeat_ngram")
+        _require_between(self, "decoding", 0, 1_000, "no_repeat_ngram", "coverage_penalty")
         _require_between(self, "decoding", 0.01, 100, "temperature")
         _require_between(self, "decoding", 0, 1_000_000, "top_k")
         _require_between(self, "decoding", 0, 1, "epsilon", "top_p")
@@ -670,7 +672,7 @@ class DecodingConfig:
         )
 
 
-ARRANGING_KEYS = frozenset({"batch_size", "batch_tokens", "refill", "num_workers"})
+ARRANGING_KEYS = frozenset({"batch_size", "batch_tokens", "refill", "num_workers", "compile"})
 """Of `decoding.*`: what only arranges the work, and never changes a translation."""
 
 

@@ -245,10 +245,13 @@ def decoding_config(model: TrainedModel, overrides: dict[str, str]) -> DecodingC
         if key not in known:
             raise UserError(f"decoding.{key}: no such key; the keys are {', '.join(known)}")
         try:
-            changes[key] = known[key](text)
-        except ValueError:
+            changes[key] = _TRUTH[text] if known[key] is bool else known[key](text)
+        except (KeyError, ValueError):
             raise UserError(f"decoding.{key}={text} is not {_described(known[key])}") from None
     return replace(stored, **changes)
+
+
+_TRUTH = {"true": True, "false": False}
 
 
 def _described(kind: type[Any]) -> str:

@@ -42,7 +42,8 @@ class TorchEngine:
         self._model = model
         self._config = config
         self._weights = [
-            DecodingWeights(member.transformer, config.precision) for member in (model, *others)
+            DecodingWeights(member.transformer, config.precision, config.compile)
+            for member in (model, *others)
         ]
         self._max_positions = min(m.config.model.max_length for m in (model, *others))
         target = model.target_tokenizer

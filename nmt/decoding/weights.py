@@ -108,12 +108,16 @@ class DecodingWeights:
     Args:
         model: the model, which stays as it is.
         precision: of decoding.
+        compiles: whether layers are compiled; in training, when weights last for one validation,
+            they never are.
 
     Raises:
         UserError: int8 is asked for on an accelerator.
     """
 
-    def __init__(self, model: Transformer, precision: DecodingPrecision) -> None:
+    def __init__(
+        self, model: Transformer, precision: DecodingPrecision, compiles: bool = False
+    ) -> None:
         device = model.output_weight.device
         if precision is DecodingPrecision.int8 and device.type != "cpu":
             raise UserError(
@@ -121,6 +125,7 @@ class DecodingWeights:
             )
         self._model = model
         self._precision = precision
+        self._compiles = compiles
         self._made: Transformer | None = None
         self._made_of: list[tuple[int, int]] = []
 
@@ -133,6 +138,8 @@ class DecodingWeights:
         made_of = [(id(weight), weight._version) for weight in self._model.parameters()]
         if self._made is None or made_of != self._made_of:
             self._made, self._made_of = self._make(), made_of
+            if self._compiles:
+                _compile(self._made)
         return self._made
 
     def _make(self) -> Transformer:
@@ -152,6 +159,19 @@ class DecodingWeights:
         if model.output_weight.device.type == "cpu" and _can_pack(model.output_weight):
             _pack(made)
         return made
+
+
+# Kinds of calls that one function is compiled for: each layer is one. torch's own bound is 8.
+_MOST_KINDS = 64
+
+
+def _compile(model: Transformer) -> None:
+    """Compile what runs at every step and what runs for every source, for any shape."""
+    limit = torch._dynamo.config.recompile_limit  # type: ignore[attr-defined]
+    torch._dynamo.config.recompile_limit = max(limit, _MOST_KINDS)  # type: ignore[attr-defined]
+    for name, layers in {"forward": model.encoder, "step": model.decoder}.items():
+        for layer in layers:
+            setattr(layer, name, torch.compile(getattr(layer, name), dynamic=True))
 
 
 def _can_pack(weight: Tensor) -> bool:

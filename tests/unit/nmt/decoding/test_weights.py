@@ -1,10 +1,15 @@
+from dataclasses import replace
+from functools import partial
+
 import pytest
 import torch
 
 from nmt.config import DecodingPrecision, TiedEmbeddings
+from nmt.decoding.translator import Translator
 from nmt.decoding.weights import DecodingWeights
 from nmt.model.transformer import Transformer
-from tests.support import tiny_model_config, tiny_transformer
+from nmt.trained_model import TrainedModel
+from tests.support import made_up_sentences, tiny_model_config, tiny_transformer
 
 SOURCE = torch.tensor([[4, 5, 6, 7], [8, 9, 10, 2]])
 TARGET = torch.tensor([[1, 5, 3], [1, 7, 8]])
@@ -38,6 +43,21 @@ def test_decoding_weights_say_what_the_model_says(
     assert difference < tolerance
     if precision is not DecodingPrecision.float32:
         assert difference > 1e-4  # else it would not be another precision
+
+
+@pytest.mark.slow
+def test_compiled_layers_find_the_same(
+    trained_model: TrainedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Everything but the last stage of the compiler, which takes minutes.
+    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend="eager"))
+    texts = made_up_sentences(2, seed=4)
+    config = replace(trained_model.config.decoding, max_length=5)
+    plain, compiled = (
+        Translator(trained_model, replace(config, compile=compiles)).translate(texts)
+        for compiles in (False, True)
+    )
+    assert [some[0].text for some in compiled] == [some[0].text for some in plain]
 
 
 def test_they_follow_the_model_and_leave_it_alone() -> None:
