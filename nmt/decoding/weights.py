@@ -167,8 +167,8 @@ _MOST_KINDS = 64
 
 def _compile(model: Transformer) -> None:
     """Compile what runs at every step and what runs for every source, for any shape."""
-    limit = torch._dynamo.config.recompile_limit  # type: ignore[attr-defined]
-    torch._dynamo.config.recompile_limit = max(limit, _MOST_KINDS)  # type: ignore[attr-defined]
+    limit = torch._dynamo.config.recompile_limit
+    torch._dynamo.config.recompile_limit = max(limit, _MOST_KINDS)
     for name, layers in {"forward": model.encoder, "step": model.decoder}.items():
         for layer in layers:
             setattr(layer, name, torch.compile(getattr(layer, name), dynamic=True))
