@@ -5,6 +5,7 @@ oneDNN, which comes with torch too, uses what it finds. On an AMD EPYC with AVX-
 fast, forward and backward. The sums are of float32 in both.
 """
 
+import logging
 import math
 from typing import Any
 
@@ -12,6 +13,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
+
+logger = logging.getLogger(__name__)
 
 _FEW_ROWS = 16
 
@@ -34,10 +37,18 @@ def linear(inputs: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor
 
 def product(inputs: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """As `linear` of matrices, without gradients; either may be a transposed view."""
-    if not _suits_onednn(inputs):
-        return F.linear(inputs, weight, bias)
-    outputs: Tensor = torch.ops.mkldnn._linear_pointwise(inputs, weight, bias, "none", [], "")
-    return outputs
+    if _suits_onednn(inputs):
+        try:
+            outputs: Tensor = torch.ops.mkldnn._linear_pointwise(
+                inputs, weight, bias, "none", [], ""
+            )
+        except RuntimeError as error:
+            if _NO_ROOM not in str(error):
+                raise
+            _do_without()
+        else:
+            return outputs
+    return F.linear(inputs, weight, bias)
 
 
 def with_spare_rows(matrix: Tensor) -> Tensor:
@@ -67,9 +78,24 @@ def _suits_onednn(inputs: Tensor) -> bool:
     )
 
 
+# oneDNN's words where there is no memory for the code that it compiles.
+_NO_ROOM = "could not create a primitive"
+_has_room = True
+
+
+def _do_without() -> None:
+    """Leave oneDNN: code takes memory that nothing else gives back, however small the batch."""
+    global _has_room  # noqa: PLW0603 -- it is the process that is short of memory
+    _has_room = False
+    logger.warning(
+        "no memory for what oneDNN compiles: matrix products go without it from here on, slower;"
+        " this run is no longer bit-exact"
+    )
+
+
 def _is_there() -> bool:
     is_compiled_in: bool = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
-    return is_compiled_in and bool(torch.backends.mkldnn.enabled)
+    return _has_room and is_compiled_in and bool(torch.backends.mkldnn.enabled)
 
 
 class _Linear(torch.autograd.Function):
