@@ -71,7 +71,8 @@ class TorchEngine:
         if any(demand.required for demand in demands or ()):
             _check_can_require(self._config)
         found: list[list[Hypothesis]] = [[] for _ in sources]
-        num_workers = min(self._num_workers(), -(-len(sources) // self._config.batch_size))
+        most = most_workers(self._config, self._model.device)
+        num_workers = min(most, -(-len(sources) // self._config.batch_size))
         waiting = _Waiting(sources, self._config)
         tasks = [
             self._task(ids, demand)
@@ -85,11 +86,6 @@ class TorchEngine:
             if progress:
                 progress(len(places))
         return found
-
-    def _num_workers(self) -> int:
-        if self._model.device.type != "cpu":
-            return 1
-        return self._config.num_workers or torch.get_num_threads()
 
     def _work(
         self, model: Ensemble, sources: Sources, tasks: Sequence[Task], waiting: "_Waiting"
@@ -124,6 +120,11 @@ class TorchEngine:
         most = min(max(most, demand.length + 1), self._max_positions)
         least = max(config.min_length, int(config.min_length_ratio * length))
         return Task(most, min(least, most), demand, source)
+
+
+def most_workers(config: DecodingConfig, device: torch.device) -> int:
+    """Batches that are decoded at once, where there are so many."""
+    return 1 if device.type != "cpu" else config.num_workers or torch.get_num_threads()
 
 
 def _check_can_require(config: DecodingConfig) -> None:
