@@ -181,8 +181,8 @@ class Updater:
         )
 
 
-# What allocators say, each in words of its own; oneDNN says no more than what it could not make,
-# and NVIDIA's libraries give a code.
+# What allocators say, each in words of its own; oneDNN only names what it could not make, and
+# NVIDIA's libraries give a code.
 _MEMORY_WORDS = (
     *("can't allocate memory", "Cannot allocate memory", "bad_alloc", "out of memory"),
     *("could not create a primitive", "could not create a memory", "ALLOC_FAILED"),
