@@ -1,10 +1,11 @@
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import pytest
 import torch
 
-from nmt.config import DecodingPrecision, TiedEmbeddings
+from nmt.config import DecodingPrecision, NormPlacement, Positions, TiedEmbeddings
 from nmt.decoding.translator import Translator
 from nmt.decoding.weights import DecodingWeights
 from nmt.model.transformer import Transformer
@@ -21,23 +22,33 @@ def logits_of(model: Transformer) -> torch.Tensor:
     return model.project(model(SOURCE, MASK, TARGET)).float()
 
 
-def tiny(tied: TiedEmbeddings = TiedEmbeddings.three_way) -> Transformer:
-    return tiny_transformer(tiny_model_config(tied_embeddings=tied), dtype=torch.float32)
+def tiny(**variant: Any) -> Transformer:
+    return tiny_transformer(tiny_model_config(**variant), dtype=torch.float32)
 
 
-@pytest.mark.parametrize("tied", list(TiedEmbeddings))
+@pytest.mark.parametrize(
+    "variant",
+    [
+        *({"tied_embeddings": tied} for tied in TiedEmbeddings),
+        {"positions": Positions.rotary, "norm": NormPlacement.pre},
+        # What stands side by side in memory has an odd width.
+        {"positions": Positions.rotary, "num_heads": 1, "key_width": 6, "value_width": 5},
+    ],
+    ids=str,
+)
 @pytest.mark.parametrize(
     ("precision", "tolerance"),
     [
         (DecodingPrecision.float32, 1e-5),
         (DecodingPrecision.bfloat16, 0.2),
+        (DecodingPrecision.float16, 0.02),
         (DecodingPrecision.int8, 0.3),
     ],
 )
 def test_decoding_weights_say_what_the_model_says(
-    precision: DecodingPrecision, tolerance: float, tied: TiedEmbeddings
+    precision: DecodingPrecision, tolerance: float, variant: dict[str, Any]
 ) -> None:
-    model = tiny(tied)
+    model = tiny(**variant)
     made = DecodingWeights(model, precision).now()
     difference = (logits_of(made) - logits_of(model)).abs().max()
     assert difference < tolerance
