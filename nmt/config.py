@@ -65,10 +65,11 @@ class TiedEmbeddings(Enum):
 
 
 class OptimizerName(Enum):
-    """An optimizer of torch."""
+    """An optimizer."""
 
     adam = "adam"
     adamw = "adamw"
+    muon = "muon"
 
 
 class ScheduleName(Enum):
@@ -76,6 +77,8 @@ class ScheduleName(Enum):
 
     inverse_square_root = "inverse_square_root"
     cosine = "cosine"
+    linear = "linear"
+    stable = "stable"
 
 
 class Precision(Enum):
@@ -373,7 +376,7 @@ class ModelConfig:
 
 @dataclass(frozen=True)
 class OptimizerConfig:
-    """Adam as in the paper (section 5.3), or AdamW."""
+    """Adam as in the paper (section 5.3), AdamW, or Muon for the layers' matrices beside AdamW."""
 
     name: OptimizerName = OptimizerName.adam
     """The optimizer."""
@@ -384,16 +387,18 @@ class OptimizerConfig:
     epsilon: float = 1e-9
     """Added to the denominator."""
     weight_decay: float = 0.0
-    """Decoupled decay an update, times the learning rate; AdamW only, matrices only."""
+    """Decoupled decay an update, times the learning rate; matrices only, and not with adam."""
+    momentum: float = 0.95
+    """Decay of Muon's momentum."""
     max_gradient_norm: float = 1.0
     """Clip the norm of the whole gradient to this; 0 means never."""
 
     def __post_init__(self) -> None:
         _require(
-            self.weight_decay == 0 or self.name is OptimizerName.adamw,
-            f"optimizer.weight_decay={self.weight_decay} needs optimizer.name=adamw",
+            self.weight_decay == 0 or self.name is not OptimizerName.adam,
+            f"optimizer.weight_decay={self.weight_decay} needs optimizer.name=adamw or muon",
         )
-        for name in ("beta1", "beta2"):
+        for name in ("beta1", "beta2", "momentum"):
             decay = getattr(self, name)
             _require(0 <= decay < 1, f"optimizer.{name}={decay} is not in [0, 1)")
         for name in ("epsilon", "weight_decay", "max_gradient_norm"):
@@ -415,7 +420,9 @@ class ScheduleConfig:
     warmup_updates: int = 4_000
     """Updates of linear warm-up."""
     final_learning_rate: float = 0.0
-    """`cosine`: the rate at training.max_updates."""
+    """`cosine`, `linear` and `stable`: the rate at training.max_updates."""
+    decay_share: float = 0.2
+    """`stable`: the last part of training.max_updates in which the rate falls, linearly."""
 
     def __post_init__(self) -> None:
         _require(
@@ -425,6 +432,9 @@ class ScheduleConfig:
         _require(
             self.warmup_updates >= 1,
             f"schedule.warmup_updates={self.warmup_updates} must be at least 1",
+        )
+        _require(
+            0 <= self.decay_share <= 1, f"schedule.decay_share={self.decay_share} is not in [0, 1]"
         )
 
 

@@ -10,7 +10,9 @@ def learning_rate(update: int, config: ScheduleConfig, max_updates: int) -> floa
 
     Linear warm-up to the peak, then peak * sqrt(warmup / update), which is equation 3 of Vaswani et
     al. (2017) with its peak named instead of implied by the width; or half a cosine from the peak
-    to the final rate at `max_updates` (Loshchilov and Hutter 2017, equation 5).
+    to the final rate at `max_updates` (Loshchilov and Hutter 2017, equation 5), or a straight line
+    there, or the peak until a last part in which a straight line leads there (Hu et al. 2024,
+    "MiniCPM", section 4: warm-up, stable, decay).
     """
     peak, warmup = config.peak_learning_rate, config.warmup_updates
     if update <= warmup:
@@ -19,4 +21,9 @@ def learning_rate(update: int, config: ScheduleConfig, max_updates: int) -> floa
         return peak * math.sqrt(warmup / update)
     done = min(1.0, (update - warmup) / max(1, max_updates - warmup))
     final = config.final_learning_rate
+    if config.name is ScheduleName.stable:
+        length = max(1.0, config.decay_share * max_updates)
+        return final + (peak - final) * min(1.0, max(0, max_updates - update) / length)
+    if config.name is ScheduleName.linear:
+        return final + (peak - final) * (1 - done)
     return final + (peak - final) * 0.5 * (1 + math.cos(math.pi * done))

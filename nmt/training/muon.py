@@ -1,0 +1,120 @@
+"""Muon: momentum whose matrices are made orthogonal before they are followed.
+
+Jordan et al. 2024, "Muon: An optimizer for hidden layers in neural networks"; the scale of the step
+is that of Liu et al. 2025, "Muon is Scalable for LLM Training", section 2.2: its root mean square is
+about that of a step of Adam, so that one learning rate serves both.
+
+torch has `torch.optim.Muon`. It computes in bfloat16, which many CPUs only emulate; it takes one
+matrix at a time; and it does not know `found_inf`, by which a refused gradient changes nothing.
+"""
+
+import math
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+_COEFFICIENTS = (3.4445, -4.7750, 2.0315)
+_STEPS = 5
+_ROOT_MEAN_SQUARE = 0.2
+
+
+class Muon(torch.optim.AdamW):
+    """Muon for the matrices of a model's layers, AdamW for embeddings, biases and norms.
+
+    Args:
+        hidden: weights (out, in) of linear layers inside the model.
+        others: embeddings and output weights.
+        vectors: weights without decay: biases, norms.
+        momentum: decay of Muon's momentum.
+        weight_decay: decoupled, times the learning rate an update; not for vectors.
+        betas: of AdamW.
+        eps: of AdamW.
+    """
+
+    def __init__(
+        self,
+        hidden: Iterable[nn.Parameter],
+        others: Iterable[nn.Parameter],
+        vectors: Iterable[nn.Parameter],
+        *,
+        momentum: float,
+        weight_decay: float,
+        betas: tuple[float, float],
+        eps: float,
+    ) -> None:
+        super().__init__(
+            [
+                {"params": list(hidden), "momentum": momentum, "weight_decay": weight_decay},
+                {"params": list(others), "weight_decay": weight_decay},
+                {"params": list(vectors), "weight_decay": 0.0},
+            ],
+            lr=0.0,
+            betas=betas,
+            eps=eps,
+            fused=True,
+        )
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], Any] | None = None) -> None:  # type: ignore[override]
+        """One step; where the attribute `found_inf` is not 0, nothing changes.
+
+        Gradients of `hidden` are None afterwards.
+        """
+        assert closure is None
+        is_refused = getattr(self, "found_inf", None)
+        group = self.param_groups[0]
+        by_shape: dict[torch.Size, list[nn.Parameter]] = {}
+        for parameter in group["params"]:
+            if parameter.grad is not None:
+                by_shape.setdefault(parameter.shape, []).append(parameter)
+        for parameters in by_shape.values():
+            self._follow(parameters, group, is_refused)
+        super().step()
+
+    def _follow(
+        self, parameters: list[nn.Parameter], group: dict[str, Any], is_refused: Tensor | None
+    ) -> None:
+        """Move matrices of one shape, together: one small product would not fill the machine."""
+        gradients = torch.stack([parameter.grad for parameter in parameters])  # type: ignore[misc]
+        momenta = torch.stack([self._momentum(parameter) for parameter in parameters])
+        moved = momenta.lerp(gradients, 1 - group["momentum"])
+        rows, columns = parameters[0].shape
+        steps = orthogonal(gradients.lerp(moved, group["momentum"]))
+        steps *= group["lr"] * _ROOT_MEAN_SQUARE * math.sqrt(max(rows, columns))
+        keep: Tensor | float = 1 - group["lr"] * group["weight_decay"]
+        if is_refused is not None:
+            refused = is_refused.bool()
+            moved = torch.where(refused, momenta, moved)
+            # Not a product with zero: what is no number would stay none.
+            steps = torch.where(refused, 0.0, steps)
+            keep = torch.where(refused, 1.0, keep)
+        for parameter, step, momentum in zip(parameters, steps, moved, strict=True):
+            parameter.mul_(keep).sub_(step)
+            self.state[parameter]["momentum"].copy_(momentum)
+            parameter.grad = None  # AdamW passes over it
+
+    def _momentum(self, parameter: nn.Parameter) -> Tensor:
+        state = self.state[parameter]
+        if not state:
+            # AdamW looks for a count of steps in every state that it loads.
+            state["step"] = torch.zeros((), dtype=torch.float32)
+            state["momentum"] = torch.zeros_like(parameter)
+        momentum: Tensor = state["momentum"]
+        return momentum
+
+
+def orthogonal(matrices: Tensor) -> Tensor:
+    """(N, A, B) → (N, A, B), nearly U V^T of each matrix's U S V^T: singular values of 0.7 to 1.2.
+
+    Newton-Schulz iteration of fifth order, with the coefficients of Jordan et al.
+    """
+    a, b, c = _COEFFICIENTS
+    is_tall = matrices.size(1) > matrices.size(2)
+    x = matrices.mT if is_tall else matrices
+    x = x / torch.linalg.matrix_norm(x, keepdim=True).clamp(min=1e-7)
+    for _ in range(_STEPS):
+        gram = x @ x.mT
+        x = torch.baddbmm(x, torch.baddbmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
+    return x.mT if is_tall else x
