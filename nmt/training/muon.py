@@ -1,8 +1,8 @@
 """Muon: momentum whose matrices are made orthogonal before they are followed.
 
 Jordan et al. 2024, "Muon: An optimizer for hidden layers in neural networks"; the scale of the step
-is that of Liu et al. 2025, "Muon is Scalable for LLM Training", section 2.2: its root mean square is
-about that of a step of Adam, so that one learning rate serves both.
+is that of Liu et al. 2025, "Muon is Scalable for LLM Training", section 2.2: its root mean square
+is about that of a step of Adam, so that one learning rate serves both.
 
 torch has `torch.optim.Muon`. It computes in bfloat16, which many CPUs only emulate; it takes one
 matrix at a time; and it does not know `found_inf`, by which a refused gradient changes nothing.

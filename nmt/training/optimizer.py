@@ -1,4 +1,4 @@
-"""Adam (Kingma and Ba 2015), as in the paper's section 5.3, AdamW (Loshchilov, Hutter 2019), or Muon."""
+"""Adam (Kingma and Ba 2015; section 5.3 of the paper), AdamW (Loshchilov, Hutter 2019), Muon."""
 
 import torch
 from torch import nn

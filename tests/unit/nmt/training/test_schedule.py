@@ -28,3 +28,14 @@ def test_the_cosine_ends_at_the_final_rate() -> None:
     assert learning_rate(600, config, 1100) == pytest.approx((1e-3 + 1e-5) / 2)
     assert learning_rate(1100, config, 1100) == pytest.approx(1e-5)
     assert learning_rate(2000, config, 1100) == pytest.approx(1e-5)
+
+
+def test_a_line_leads_to_the_final_rate_from_the_peak_or_from_the_last_part_on() -> None:
+    linear = ScheduleConfig(ScheduleName.linear, 1e-3, 100, final_learning_rate=1e-4)
+    assert learning_rate(600, linear, 1100) == pytest.approx((1e-3 + 1e-4) / 2)
+    assert learning_rate(1100, linear, 1100) == pytest.approx(1e-4)
+    stable = ScheduleConfig(ScheduleName.stable, 1e-3, 100, 1e-4, decay_share=0.25)
+    assert learning_rate(750, stable, 1000) == pytest.approx(1e-3)
+    assert learning_rate(875, stable, 1000) == pytest.approx((1e-3 + 1e-4) / 2)
+    assert learning_rate(1000, stable, 1000) == pytest.approx(1e-4)
+    assert learning_rate(1500, stable, 1000) == pytest.approx(1e-4)
