@@ -83,10 +83,10 @@ class Decoder(Protocol):
 Opened = Callable[[Job], Decoder]
 
 
-def ours(engine: EngineName, compute_type: str, job: Job) -> Decoder:
+def ours(engine: EngineName, compute_type: str, job: Job, patience: float = 0.0) -> Decoder:
     """Our translator with one of its engines, from text to text."""
     model = load_trained_model(job.model)
-    config = job.decoding(model)
+    config = replace(job.decoding(model), patience=patience)
     searches = open_engine(engine, compute_type, model, config, job.model)
     translator = Translator(model, config, engine=searches)
 

@@ -43,6 +43,8 @@ _TEXT = "../shared/data/multi30k/test_2016_flickr"
 TORCH, CT2, HUGGING_FACE = "torch engine", "CTranslate2, bare", "Hugging Face generate"
 _OURS = {
     TORCH: partial(ours, EngineName.torch, ""),
+    # Done when K hypotheses have ended, as CTranslate2 is.
+    "torch engine, patience 1": partial(ours, EngineName.torch, "", patience=1.0),
     "ctranslate2 engine": partial(ours, EngineName.ctranslate2, "float32"),
     CT2: partial(bare, "float32"),
     "ctranslate2 engine, int8": partial(ours, EngineName.ctranslate2, "int8"),
@@ -97,7 +99,8 @@ def main() -> None:
         contender.close()
     result = _summary(arguments, references, turns, singles)
     _print(result)
-    path = RESULTS / f"decoding-{datetime.now(UTC):%Y-%m-%d}.json"
+    text = Path(arguments.source).stem
+    path = RESULTS / f"decoding-{text}-{datetime.now(UTC):%Y-%m-%d}.json"
     write_json(path, result)
     print(f"written: {path}", file=sys.stderr)
     for line in result["warnings"]:

@@ -11,7 +11,7 @@ from data_prep.protocol import TRAIN, VALID, zip_pairs
 from nmt.config import CorpusConfig
 from nmt.data.corpus import more_reference_paths
 from nmt.errors import UserError
-from nmt.files import iterate_lines, read_lines
+from nmt.files import check_aligned, iterate_lines, read_lines
 
 
 class FolderSource:
@@ -46,15 +46,10 @@ class FolderSource:
 
     def _check_aligned(self, split: str) -> None:
         first, second = (self._path(split, language) for language in self._languages)
-        num_lines = self._facts.facts(first).num_lines
-        for other in (second, *self._more_paths(split)):
-            found = self._facts.facts(other).num_lines
-            if num_lines != found:
-                raise UserError(
-                    f"{first} has {num_lines} lines and {other} has {found}: they must be aligned"
-                    ' line by line (a line ends in "\\n" alone)'
-                )
-        if not num_lines:
+        paths = (first, second, *self._more_paths(split))
+        lengths = {path: self._facts.facts(path).num_lines for path in paths}
+        check_aligned(lengths)
+        if not lengths[first]:
             raise UserError(f"{first} and {second} are empty; each split needs sentences")
 
     def _more_paths(self, split: str) -> list[Path]:

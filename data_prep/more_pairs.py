@@ -10,7 +10,7 @@ from data_prep.manifest import FactsCache
 from data_prep.protocol import TRAIN, zip_pairs
 from nmt.config import CorpusConfig
 from nmt.errors import UserError
-from nmt.files import iterate_lines
+from nmt.files import check_aligned, iterate_lines
 
 
 class MorePairs:
@@ -34,12 +34,7 @@ class MorePairs:
                 )
         self._facts = [facts.facts(path) for path in self._paths]
         lengths = [each.num_lines for each in self._facts]
-        if lengths[0] != lengths[1]:
-            raise UserError(
-                f"{self._paths[0]} has {lengths[0]} lines and {self._paths[1]} has {lengths[1]}:"
-                " they must be aligned line by line"
-            )
-
+        check_aligned(dict(zip(self._paths, lengths, strict=True)))
         if not lengths[0]:
             raise UserError(
                 f"{self._paths[0]} and {self._paths[1]} are empty; leave corpus.more_path= out, or"

@@ -127,6 +127,9 @@ class TrackingBackend(Enum):
     wandb = "wandb"
 
 
+ARRANGING_KEYS = frozenset({"batch_size", "batch_tokens", "refill", "num_workers", "compile"})
+"""Of `decoding.*`: what only arranges the work, and never changes a translation."""
+
 FREE_KEYS = (
     "run.",
     "tracking.",
@@ -137,7 +140,7 @@ FREE_KEYS = (
     "training.max_restarts",
     "training.timeout",
     "training.log_every",
-    "decoding.batch_size",
+    *(f"decoding.{key}" for key in sorted(ARRANGING_KEYS)),
     "corpus.more_path",
     "corpus.path",  # the corpus itself is compared by its fingerprint
 )
@@ -680,10 +683,6 @@ class DecodingConfig:
             f"decoding.num_best={self.num_best} is not between 1 and"
             f" decoding.beam_size={self.beam_size}",
         )
-
-
-ARRANGING_KEYS = frozenset({"batch_size", "batch_tokens", "refill", "num_workers", "compile"})
-"""Of `decoding.*`: what only arranges the work, and never changes a translation."""
 
 
 def search_keys(config: DecodingConfig) -> dict[str, Any]:

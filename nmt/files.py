@@ -76,6 +76,24 @@ def read_lines(path: Path) -> list[str]:
     return list(iterate_lines(path))
 
 
+def check_aligned(numbers_of_lines: Mapping[Path, int] | Mapping[str, int]) -> None:
+    """Refuse texts that do not go line by line.
+
+    Args:
+        numbers_of_lines: of each file, the first being the one that the others go with.
+
+    Raises:
+        UserError: which two differ, and by how much.
+    """
+    (first, expected), *others = numbers_of_lines.items()
+    for other, found in others:
+        if found != expected:
+            raise UserError(
+                f"{first} has {expected:,} lines and {other} has {found:,}; they must be aligned"
+                ' line by line (a line ends in "\\n" alone)'
+            )
+
+
 @contextmanager
 def writing(path: Path, needed: int | None = None) -> Iterator[None]:
     """Tell the user what could not be written, where and why, when the disk refuses.

@@ -46,7 +46,7 @@ from nmt.evaluation.systems import (
     open_system,
     outputs_of,
 )
-from nmt.files import check_writable, read_lines
+from nmt.files import check_aligned, check_writable, read_lines
 from nmt.trained_model import CONFIG_FILE
 from nmt.training.experiment import find_model
 
@@ -261,12 +261,8 @@ def _from_files(arguments: Arguments, system: System) -> TestSet:
     sources = read_lines(source)
     paths = [reference, *more_reference_paths(reference)]
     references = [read_lines(path) for path in paths]
-    for path, lines in zip(paths, references, strict=True):
-        if len(sources) != len(lines):
-            raise UserError(
-                f"{source} has {len(sources)} lines and {path} has {len(lines)}; they must be"
-                ' aligned line by line (a line ends in "\\n" alone)'
-            )
+    lengths = map(len, (sources, *references))
+    check_aligned(dict(zip((source, *paths), lengths, strict=True)))
     config = load_values(system.model / CONFIG_FILE)
     direction = (str(config.source_language), str(config.target_language))
     return TestSet(source.stem, direction, sources, references[0], tuple(references[1:]))

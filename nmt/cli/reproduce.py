@@ -45,7 +45,7 @@ The exit status is 0 when the mean over the seeds lies inside the band, 1 when i
 EXIT_OUTSIDE = 1
 
 # Ours to set: each result has runs of its own.
-_OWN_KEYS = ("run.name", "run.folder", "run.accept_changes", "corpus.path")
+_OWN_KEYS = ("run.name", "run.folder", "run.accept_changes", "run.dry_run", "corpus.path")
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ from nmt.config import DecodingConfig
 from nmt.decoding.forced import ForcedDecoder
 from nmt.decoding.hypothesis import length_penalty
 from nmt.errors import UserError
-from nmt.files import atomic_writer, check_writable, iterate_lines, writing
+from nmt.files import atomic_writer, check_aligned, check_writable, iterate_lines, writing
 from nmt.trained_model import TrainedModel
 from nmt.training.experiment import find_model
 
@@ -178,13 +178,9 @@ class _Total:
 
 
 def _checked_length(source: Path, target: Path) -> int:
-    lengths = [sum(1 for _ in iterate_lines(path)) for path in (source, target)]
-    if lengths[0] != lengths[1]:
-        raise UserError(
-            f"{source} has {lengths[0]:,} lines and {target} has {lengths[1]:,}; they must be"
-            ' aligned line by line (a line ends in "\\n" alone)'
-        )
-    return lengths[0]
+    lengths = {path: sum(1 for _ in iterate_lines(path)) for path in (source, target)}
+    check_aligned(lengths)
+    return lengths[source]
 
 
 def _told(pair: tuple[str, str], score: PairScore | None, write: str) -> str:

@@ -56,7 +56,8 @@ def train(config: Config) -> float | None:
     folder = config.run_folder
     if config.run.dry_run:
         set_up_logging()
-        dry_run(config, find_prepared(config.corpus, config.tokenizer, config.corpora_folder))
+        if distributed.is_first():
+            dry_run(config, find_prepared(config.corpus, config.tokenizer, config.corpora_folder))
         return None
     if distributed.launched_by_cluster():
         # We are one worker of several: the launcher has made the processes.
@@ -159,8 +160,11 @@ def _worker(config: Config, corpus_folder: Path) -> None:
     raise_at_termination()
     try:
         with signals_as_themselves(), named_disk_faults():
-            if distributed.is_first():
+            process = distributed.join(config.training)
+            if process.is_first:
                 config = experiment.open_run(config, corpus_folder)
+            # Measuring for `auto` may take longer than a collective waits.
+            process.wait_for_first()
             _work(config, corpus_folder)
     except (Interruption, KeyboardInterrupt) as error:
         sys.exit(exit_status(error))
@@ -213,11 +217,16 @@ def _show(config: Config, evaluations: Sequence[Evaluation]) -> None:
 def main() -> None:
     """Run the command: one run, or one for each of `seeds=`."""
     seeds = take_seeds()
+    run_composed(train if seeds is None else lambda config: train_each(config, seeds))
 
-    def train_each(config: Config) -> None:
-        train_seeds(config, parse_seeds(seeds or ""), train)
 
-    run_composed(train if seeds is None else train_each)
+def train_each(config: Config, seeds: str) -> None:
+    """Train once for each of `seeds=`; a dry run says the same of them all, and says it once."""
+    parsed = parse_seeds(seeds)
+    if config.run.dry_run:
+        train(config)
+    else:
+        train_seeds(config, parsed, train)
 
 
 if __name__ == "__main__":

@@ -45,7 +45,12 @@ class Work:
     def items(self, raws: Iterable[bytes], first: int) -> Iterator[Item]:
         """The lines, read; the first one has the number `first`."""
         for number, raw in enumerate(raws, start=first):
-            yield self.reader.read(decode_line(raw, self.name, number), self.name, number)
+            item = self.reader.read(decode_line(raw, self.name, number), self.name, number)
+            try:
+                self.pipeline.check(item.wish)
+            except UserError as error:
+                raise UserError(f"{self.name}: line {number}: {error}") from None
+            yield item
 
     def texts(
         self, items: list[Item], first: int, progress: Callable[[float], None] | None = None

@@ -11,6 +11,7 @@ from itertools import pairwise
 import numpy as np
 
 from nmt.config import BatchingConfig
+from nmt.errors import UserError
 
 # An update is made of cells: pairs of like length, about this many target tokens each (one smaller
 # cell when the update is smaller). Cells are drawn at random, so a large update mixes lengths.
@@ -138,6 +139,24 @@ def eligible_pairs(
         target_lengths <= config.max_target_length
     )
     return np.flatnonzero(fits)
+
+
+def trainable_pairs(
+    source_lengths: np.ndarray, target_lengths: np.ndarray, config: BatchingConfig
+) -> np.ndarray:
+    """As `eligible_pairs`, to train on.
+
+    Raises:
+        UserError: there is none.
+    """
+    eligible = eligible_pairs(source_lengths, target_lengths, config)
+    if not len(eligible):
+        raise UserError(
+            f"none of the {len(source_lengths)} training pairs fits in"
+            f" batching.max_source_length={config.max_source_length} and"
+            f" batching.max_target_length={config.max_target_length} tokens; raise them"
+        )
+    return eligible
 
 
 def plan_epoch(

@@ -70,7 +70,8 @@ class CTranslate2Engine:
                 intra_threads=1,
             )
         self._config = config
-        self._max_length = model.config.model.max_length
+        self.longest_target = model.config.model.max_length
+        self.longest_source = min(model.config.max_source_length, self.longest_target)
         self._source_pieces = all_pieces(model.source_tokenizer)
         target_pieces = all_pieces(model.target_tokenizer)
         self._target_pieces = target_pieces
@@ -78,22 +79,19 @@ class CTranslate2Engine:
         self._eos_id = model.target_tokenizer.eos_id
         self._banned = [[target_pieces[index]] for index in banned_ids(model.target_tokenizer)]
 
+    def objection(self, demand: Demand) -> str:
+        """Why a demand cannot be met; see `Engine`."""
+        if demand.banned or demand.required:
+            return "engine=ctranslate2 cannot require or ban a phrase; take engine=torch"
+        return ""
+
     def search(
         self,
         sources: Sequence[Sequence[int]],
         progress: Callable[[int], None] | None = None,
         demands: Sequence[Demand] | None = None,
     ) -> list[list[Hypothesis]]:
-        """Search any number of sources; see `Engine`.
-
-        Raises:
-            UserError: a phrase is required or banned.
-        """
-        if any(demand.banned or demand.required for demand in demands or ()):
-            raise UserError(
-                "a phrase is required or banned: engine=ctranslate2 has no such search; take"
-                " engine=torch"
-            )
+        """Search any number of sources; see `Engine`."""
         prefixes = [demand.prefix for demand in demands] if demands else [()] * len(sources)
         limits = [self._limit(ids, prefix) for ids, prefix in zip(sources, prefixes, strict=True)]
         common = max(limits, default=0)
@@ -114,8 +112,8 @@ class CTranslate2Engine:
     def _limit(self, source: Sequence[int], prefix: Sequence[int]) -> int:
         """Most tokens of a translation, EOS included; beside a prefix there is room for one."""
         # EOS is a token too.
-        limit = longest_translation(self._config, self._max_length, len(source) + 1)
-        return min(max(limit, len(prefix) + 1), self._max_length)
+        limit = longest_translation(self._config, self.longest_target, len(source) + 1)
+        return min(max(limit, len(prefix) + 1), self.longest_target)
 
     def _searched(
         self,

@@ -12,6 +12,17 @@ from nmt.tokenizer import Tokenizer
 class Engine(Protocol):
     """Searches translations of source ids with one model and one search configuration."""
 
+    @property
+    def longest_source(self) -> int:
+        """Most ids of a source, EOS included."""
+
+    @property
+    def longest_target(self) -> int:
+        """Most ids of a translation, EOS included."""
+
+    def objection(self, demand: Demand) -> str:
+        """Why a demand cannot be met; empty where it can be."""
+
     def search(
         self,
         sources: Sequence[Sequence[int]],
@@ -25,7 +36,7 @@ class Engine(Protocol):
                 allows.
             progress: called with the number of sources just done.
             demands: what the translation of each source has to have, and must not have; None asks
-                nothing. An engine that cannot meet them says so by a UserError.
+                nothing; none to which there is an objection.
 
         Returns:
             For each source, in the order given, up to num_best hypotheses, best first; at least

@@ -42,6 +42,21 @@ class Pipeline:
         self._language = language
         self._warn = warn
 
+    def check(self, wish: Wish) -> None:
+        """Refuse what cannot be met.
+
+        Raises:
+            UserError: why.
+        """
+        if wish == Wish():
+            return
+        if self._language:
+            raise UserError(
+                "prefix, required and banned are asked of one sentence; leave them out, or"
+                " document=true"
+            )
+        self._translator.demand(wish)
+
     def answers(
         self, items: Sequence[Item], progress: Progress | None = None, first_line: int = 1
     ) -> list[Answer]:
@@ -53,18 +68,12 @@ class Pipeline:
             first_line: number of the first one in its file, for warnings.
 
         Raises:
-            UserError: a wish that cannot be met.
+            UserError: a wish that cannot be met; `check` tells them beforehand.
         """
         sources = [item.source for item in items]
         wishes = [item.wish for item in items]
         if not self._language:
             return self._of_sentences(sources, progress, first_line, wishes)
-        for line, wish in enumerate(wishes, start=first_line):
-            if wish != Wish():
-                raise UserError(
-                    f"line {line}: prefix, required and banned are asked of one sentence; leave"
-                    " them out, or document=true"
-                )
         documents = [taken_apart(source, self._language) for source in sources]
         sentences = [sentence for document in documents for sentence in document.sentences]
         share = len(sources) / max(1, len(sentences))

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from nmt.decoding.alignment import Aligner, Links
 from nmt.decoding.markup import Mark, put_back
-from nmt.decoding.task import Wish
+from nmt.decoding.task import Demand, Wish
 from nmt.decoding.translator import Translation
 
 _SPAN = re.compile(
@@ -48,6 +48,9 @@ class Translates(Protocol):
         wishes: Sequence[Wish] | None = None,
     ) -> list[list[Translation]]:
         """For each text its translations, best first."""
+
+    def demand(self, wish: Wish) -> Demand:
+        """What a wish asks of the ids; a UserError where it cannot be met."""
 
 
 def spans(text: str) -> list[str]:
@@ -131,6 +134,10 @@ class ProtectingTranslator:
             found[place] = [Translation(text, 0.0, [])]
             self.tally.untranslated += len(spans(text))
         return found
+
+    def demand(self, wish: Wish) -> Demand:
+        """What a wish asks of the ids; see `Translator`."""
+        return self._translator.demand(wish)
 
     def _repaired(
         self,

@@ -109,6 +109,11 @@ class Search(Generic[State]):
         """Sentences that are still searched."""
         return len(self._sentences)
 
+    @property
+    def keys(self) -> list[int]:
+        """Their keys."""
+        return [sentence.key for sentence in self._sentences]
+
     @torch.inference_mode()
     def add(self, state: State, tasks: Sequence[tuple[int, Task]]) -> None:
         """Let sentences in.

@@ -4,6 +4,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from functools import partial
 from queue import SimpleQueue
 
@@ -17,7 +18,6 @@ from nmt.decoding.hypothesis import Hypothesis
 from nmt.decoding.search import Search
 from nmt.decoding.task import Demand, TargetIds, Task
 from nmt.decoding.weights import DecodingWeights
-from nmt.errors import UserError
 from nmt.trained_model import TrainedModel
 
 Sources = Sequence[Sequence[int]]
@@ -45,9 +45,23 @@ class TorchEngine:
             DecodingWeights(member.transformer, config.precision, config.compile)
             for member in (model, *others)
         ]
-        self._max_positions = min(m.config.model.max_length for m in (model, *others))
+        members = [member.config for member in (model, *others)]
+        self.longest_target = min(member.model.max_length for member in members)
+        longest = min(member.max_source_length for member in members)
+        self.longest_source = min(longest, self.longest_target)
         target = model.target_tokenizer
         self._ids = TargetIds(target.bos_id, target.eos_id, banned_ids(target))
+
+    def objection(self, demand: Demand) -> str:
+        """Why a demand cannot be met; see `Engine`."""
+        config = self._config
+        is_plain = config.method is SearchMethod.beam and config.diversity_groups == 1
+        if demand.required and not is_plain:
+            return (
+                "a phrase is required, which only plain beam search can see to; take"
+                " decoding.method=beam decoding.diversity_groups=1"
+            )
+        return ""
 
     def search(
         self,
@@ -64,14 +78,10 @@ class TorchEngine:
 
         Returns:
             For each source up to num_best hypotheses, best first; at least one.
-
-        Raises:
-            UserError: a phrase is required of a search that cannot see to it.
         """
-        if any(demand.required for demand in demands or ()):
-            _check_can_require(self._config)
         found: list[list[Hypothesis]] = [[] for _ in sources]
-        num_workers = min(self._num_workers(), -(-len(sources) // self._config.batch_size))
+        most = most_workers(self._config, self._model.device)
+        num_workers = min(most, -(-len(sources) // self._config.batch_size))
         waiting = _Waiting(sources, self._config)
         tasks = [
             self._task(ids, demand)
@@ -86,11 +96,6 @@ class TorchEngine:
                 progress(len(places))
         return found
 
-    def _num_workers(self) -> int:
-        if self._model.device.type != "cpu":
-            return 1
-        return self._config.num_workers or torch.get_num_threads()
-
     def _work(
         self, model: Ensemble, sources: Sources, tasks: Sequence[Task], waiting: "_Waiting"
     ) -> Iterator["_Results"]:
@@ -100,7 +105,9 @@ class TorchEngine:
         )
         while True:
             with torch.inference_mode():
-                places = waiting.take(searching.num_live)
+                if waiting.is_closed:
+                    return
+                places = waiting.take(searching.keys)
                 if places:
                     state = self._start(model, [sources[place] for place in places])
                     searching.add(state, [(place, tasks[place]) for place in places])
@@ -119,19 +126,16 @@ class TorchEngine:
     def _task(self, source: Sequence[int], demand: Demand) -> Task:
         """What is asked of a source given without EOS."""
         config, length = self._config, len(source) + 1
-        most = longest_translation(config, self._max_positions, length)
+        most = longest_translation(config, self.longest_target, length)
         # What is demanded is the user's own wish: there is room for it and one token more.
-        most = min(max(most, demand.length + 1), self._max_positions)
+        most = min(max(most, demand.length + 1), self.longest_target)
         least = max(config.min_length, int(config.min_length_ratio * length))
         return Task(most, min(least, most), demand, source)
 
 
-def _check_can_require(config: DecodingConfig) -> None:
-    if config.method is not SearchMethod.beam or config.diversity_groups > 1:
-        raise UserError(
-            "a phrase is required, which only plain beam search can see to: take"
-            " decoding.method=beam decoding.diversity_groups=1"
-        )
+def most_workers(config: DecodingConfig, device: torch.device) -> int:
+    """Batches that are decoded at once, where there are so many."""
+    return 1 if device.type != "cpu" else config.num_workers or torch.get_num_threads()
 
 
 _Results = tuple[list[int], list[list[Hypothesis]]]
@@ -158,15 +162,16 @@ def _on_workers(
             for results in work(waiting):
                 arrived.put(results)
         except BaseException:
-            waiting.clear()
+            waiting.close()
             raise
         finally:
             arrived.put(None)
 
     with ThreadPoolExecutor(num_workers) as pool:
-        workers = [pool.submit(work_in_thread) for _ in range(num_workers)]
         num_working = num_workers
         try:
+            # Settings of this thread, such as the compiler's, are those of the workers.
+            workers = [pool.submit(copy_context().run, work_in_thread) for _ in range(num_workers)]
             while num_working:
                 results = arrived.get()
                 if results is None:
@@ -174,7 +179,7 @@ def _on_workers(
                 else:
                     yield results
         finally:
-            waiting.clear()
+            waiting.close()
         for worker in workers:
             worker.result()
 
@@ -191,21 +196,26 @@ class _Waiting:
         self._lengths = [len(ids) + 1 for ids in sources]
         self._places = deque(sorted(range(len(sources)), key=lambda place: -self._lengths[place]))
         self._lock = threading.Lock()
+        self._is_closed = False
 
-    def take(self, num_live: int) -> list[int]:
-        """The places of those that enter beside `num_live` sentences; none where these go first."""
-        config = self._config
+    @property
+    def is_closed(self) -> bool:
+        """Whether nobody waits for results any more."""
+        return self._is_closed
+
+    def take(self, live: Sequence[int]) -> list[int]:
+        """The places of those that enter beside the `live` ones; none where these go first."""
+        config, num_live = self._config, len(live)
         with self._lock:
             if not self._places:
                 return []
-            longest = self._lengths[self._places[0]]
+            longest = max(self._lengths[place] for place in (*live, self._places[0]))
             size = max(1, min(config.batch_size, config.batch_tokens // longest))
             if num_live and (not config.refill or num_live > size * (1 - config.refill)):
                 return []
-            count = min(size - num_live, len(self._places))
+            count = max(0, min(size - num_live, len(self._places)))
             return [self._places.popleft() for _ in range(count)]
 
-    def clear(self) -> None:
-        """Let nobody else in."""
-        with self._lock:
-            self._places.clear()
+    def close(self) -> None:
+        """Let nobody else in, and leave what is under way."""
+        self._is_closed = True

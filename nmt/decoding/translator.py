@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from nmt.config import DecodingConfig
 from nmt.decoding.engine import Engine
 from nmt.decoding.hypothesis import Hypothesis
+from nmt.decoding.required import missing
 from nmt.decoding.sentences import sentence_spans
 from nmt.decoding.task import Demand, Wish
 from nmt.decoding.torch_engine import TorchEngine
@@ -59,7 +60,7 @@ class Translator:
         self._warn = warn
         self._engine = engine or TorchEngine(model, config)
         # One place is EOS's.
-        self._max_ids = min(model.config.max_source_length, model.config.model.max_length) - 1
+        self._max_ids = self._engine.longest_source - 1
 
     def translate(
         self,
@@ -89,6 +90,7 @@ class Translator:
         else:
             demands = self._demands(pieces, wishes, first_line)
             found = self._engine.search(sources, progress, demands)
+            self._tell_missing(pieces, demands, found, first_line)
         return self._assemble(len(texts), pieces, found)
 
     def _demands(
@@ -105,12 +107,20 @@ class Translator:
                 if self._warn and index != before:
                     self._warn(f"{line}: nothing is required of it, as it is cut into pieces")
                 wish = replace(wish, required=())
-            demand = self._demand(wish, line)
+            try:
+                demand = self.demand(wish)
+            except UserError as error:
+                raise UserError(f"{line}: {error}") from None
             demands.append(replace(demand, prefix=()) if index == before else demand)
             before = index
         return demands
 
-    def _demand(self, wish: Wish, line: str) -> Demand:
+    def demand(self, wish: Wish) -> Demand:
+        """What a wish asks of the ids.
+
+        Raises:
+            UserError: it cannot be met.
+        """
         tokenizer = self._model.target_tokenizer
         [prefix] = tokenizer.encode([wish.prefix])
         banned = [ids for ids in tokenizer.encode(list(wish.banned)) if ids]
@@ -119,17 +129,38 @@ class Translator:
         for phrase, ids in zip(phrases, required, strict=True):
             if tokenizer.unknown_id in ids:
                 raise UserError(
-                    f'{line}: "{phrase}" is required and has characters that the model\'s'
+                    f'"{phrase}" is required and has characters that the model\'s'
                     " vocabulary has not; leave it out"
                 )
         demand = Demand(prefix, [ids for ids in required if ids], banned)
-        room = self._model.config.model.max_length - 1
+        room = self._engine.longest_target - 1
         if demand.length > room:
             raise UserError(
-                f"{line}: its prefix and required phrases have {demand.length} tokens, more than"
-                f" the model's {room}; shorten them"
+                f"prefix and required phrases have {demand.length} tokens, more than the model's"
+                f" {room}; shorten them"
             )
+        clash = next((p for p in demand.required if len(missing(p, banned)) < len(banned)), None)
+        if clash is not None:
+            [text] = tokenizer.decode([clash])
+            raise UserError(f'"{text}" is required, and a part of it is banned')
+        if objection := self._engine.objection(demand):
+            raise UserError(objection)
         return demand
+
+    def _tell_missing(
+        self,
+        pieces: list[_Piece],
+        demands: list[Demand],
+        found: list[list[Hypothesis]],
+        first_line: int,
+    ) -> None:
+        for piece, demand, hypotheses in zip(pieces, demands, found, strict=True):
+            lacking = missing(hypotheses[0].ids, demand.required)
+            if lacking and self._warn:
+                phrases = ", ".join(f'"{p}"' for p in self._model.target_tokenizer.decode(lacking))
+                self._warn(
+                    f"line {first_line + piece.text_index}: required, and not there: {phrases}"
+                )
 
     def _pieces(self, texts: Sequence[str], first_line: int) -> list[_Piece]:
         pieces: list[_Piece] = []

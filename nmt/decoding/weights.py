@@ -10,7 +10,7 @@ from nmt.config import DecodingPrecision
 from nmt.errors import UserError
 from nmt.model.attention import MultiHeadAttention
 from nmt.model.layers import FeedForward
-from nmt.model.linear import with_spare_rows
+from nmt.model.linear import suits_onednn, with_spare_rows
 from nmt.model.transformer import Transformer
 
 _DTYPES = {
@@ -89,6 +89,7 @@ class _PackedAttention(MultiHeadAttention):
         attention.__class__ = cls
         assert isinstance(attention, _PackedAttention)
         attention.all_three = PackedLinear(weight, bias)
+        del attention.query, attention.key, attention.value
 
 
 class _DecodingTransformer(Transformer):
@@ -127,7 +128,7 @@ class DecodingWeights:
         self._precision = precision
         self._compiles = compiles
         self._made: Transformer | None = None
-        self._made_of: list[tuple[int, int]] = []
+        self._made_of: list[tuple[int, int, int]] = []
 
     def now(self) -> Transformer:
         """The model to decode with, in evaluation mode, with the weights as they are now."""
@@ -135,7 +136,9 @@ class DecodingWeights:
         if self._model.training:
             self._made = None
             return self._make()
-        made_of = [(id(weight), weight._version) for weight in self._model.parameters()]
+        made_of = [
+            (id(weight), weight.data_ptr(), weight._version) for weight in self._model.parameters()
+        ]
         if self._made is None or made_of != self._made_of:
             self._made, self._made_of = self._make(), made_of
             if self._compiles:
@@ -156,7 +159,7 @@ class DecodingWeights:
             return _in_8_bits(made)
         if self._precision in _DTYPES:
             return copy.deepcopy(made).to(_DTYPES[self._precision])
-        if model.output_weight.device.type == "cpu" and _can_pack(model.output_weight):
+        if suits_onednn(model.output_weight):
             _pack(made)
         return made
 
@@ -172,10 +175,6 @@ def _compile(model: Transformer) -> None:
     for name, layers in {"forward": model.encoder, "step": model.decoder}.items():
         for layer in layers:
             setattr(layer, name, torch.compile(getattr(layer, name), dynamic=True))
-
-
-def _can_pack(weight: Tensor) -> bool:
-    return weight.dtype is torch.float32 and torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
 
 
 def _pack(module: nn.Module) -> None:

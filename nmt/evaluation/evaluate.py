@@ -8,7 +8,6 @@ from typing import Any
 from nmt.config import Config, DecodingConfig, to_plain
 from nmt.data.corpus import PreparedCorpus
 from nmt.decoding.translator import Translator
-from nmt.errors import UserError
 from nmt.evaluation.annotations import PhenomenaReport, read_annotations, score_phenomena
 from nmt.evaluation.comet import Comet, comet_score
 from nmt.evaluation.known_test_sets import Identity, identify
@@ -21,7 +20,7 @@ from nmt.evaluation.systems import (
     reference_file,
     system_name,
 )
-from nmt.files import to_json, to_lines, write_texts
+from nmt.files import check_aligned, to_json, to_lines, write_texts
 
 
 @dataclass(frozen=True)
@@ -52,13 +51,13 @@ class TestSet:
     leakage: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
-        for number, lines in enumerate(self.all_references):
-            if len(lines) != len(self.sources):
-                which = f"reference {number + 1}" if self.more_references else "the reference"
-                raise UserError(
-                    f"test set {self.name}: the source has {len(self.sources)} lines and {which}"
-                    f" has {len(lines)}; they must be aligned line by line"
-                )
+        references = enumerate(self.all_references, start=1)
+        check_aligned(
+            {
+                f"test set {self.name}: the source": len(self.sources),
+                **{f"reference {number}": len(lines) for number, lines in references},
+            }
+        )
 
     @property
     def all_references(self) -> list[list[str]]:

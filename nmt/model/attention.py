@@ -39,8 +39,8 @@ def causal_mask(length: int, device: torch.device | None = None) -> Tensor:
     return torch.ones(length, length, dtype=torch.bool, device=device).tril()
 
 
-# Slots that a cache grows by.
-_SLOTS = 32
+CACHE_SLOTS = 32
+"""Slots that a cache grows by."""
 
 
 class _Slots:
@@ -60,14 +60,14 @@ class _Slots:
     """
 
     def __init__(self, num_rows: int, num_heads: int, width: int, like: Tensor) -> None:
-        self.vectors = like.new_empty(_SLOTS, num_rows, num_heads, width)
+        self.vectors = like.new_empty(CACHE_SLOTS, num_rows, num_heads, width)
         self._buffer = self.vectors.flatten()
         self._other = like.new_empty(0)
 
     def put(self, slot: int, vectors: Tensor) -> None:
         """Fill a slot with (N, H, 1, E)."""
         if slot == len(self.vectors):
-            self._replace(F.pad(self.vectors, (0, 0) * 3 + (0, _SLOTS)))
+            self._replace(F.pad(self.vectors, (0, 0) * 3 + (0, CACHE_SLOTS)))
         self.vectors[slot] = vectors[:, :, 0]
 
     def reorder(self, rows: Tensor, num_filled: int) -> None:

@@ -151,7 +151,7 @@ class DecoderLayer(nn.Module):
             memory = state.memory_keys, state.memory_values, state.memory_mask
             heads = cross.mix(queries, *memory)
             if state.coverage is not None:
-                weights = reference_attention(queries, *memory)[1].mean(dim=1)  # (B, K, S)
+                weights = reference_attention(queries, *memory)[1].float().mean(dim=1)  # (B, K, S)
                 state.coverage.add_(state.grid.collect(weights))
             attended: Tensor = cross.output(state.grid.collect(heads)[:, None])
             return attended

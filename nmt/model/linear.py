@@ -5,6 +5,7 @@ oneDNN, which comes with torch too, uses what it finds. On an AMD EPYC with AVX-
 fast, forward and backward. The sums are of float32 in both.
 """
 
+import logging
 import math
 from typing import Any
 
@@ -12,6 +13,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
+
+logger = logging.getLogger(__name__)
 
 _FEW_ROWS = 16
 
@@ -26,7 +29,7 @@ class Linear(nn.Linear):
 
 def linear(inputs: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """`inputs` (…, in) times `weight` (out, in) transposed, plus `bias` (out,): (…, out)."""
-    if not _suits_onednn(inputs):
+    if not suits_onednn(inputs):
         return F.linear(inputs, weight, bias)
     outputs: Tensor = _Linear.apply(inputs, weight, bias)  # type: ignore[no-untyped-call]
     return outputs
@@ -34,10 +37,18 @@ def linear(inputs: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor
 
 def product(inputs: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """As `linear` of matrices, without gradients; either may be a transposed view."""
-    if not _suits_onednn(inputs):
-        return F.linear(inputs, weight, bias)
-    outputs: Tensor = torch.ops.mkldnn._linear_pointwise(inputs, weight, bias, "none", [], "")
-    return outputs
+    if suits_onednn(inputs):
+        try:
+            outputs: Tensor = torch.ops.mkldnn._linear_pointwise(
+                inputs, weight, bias, "none", [], ""
+            )
+        except RuntimeError as error:
+            if _NO_ROOM not in str(error):
+                raise
+            _do_without()
+        else:
+            return outputs
+    return F.linear(inputs, weight, bias)
 
 
 def with_spare_rows(matrix: Tensor) -> Tensor:
@@ -46,18 +57,26 @@ def with_spare_rows(matrix: Tensor) -> Tensor:
     oneDNN compiles code for each new shape, in milliseconds, and keeps it for the last thousand;
     batches have all sizes, and the rows of a search are a different number at every step.
     """
-    number, width = matrix.shape
+    number = len(matrix)
     step = max(_FEW_ROWS, 1 << max(0, number.bit_length() - 5))
     spare = -number % step
-    if number <= _FEW_ROWS or not spare or not _suits_onednn(matrix):
+    if number <= _FEW_ROWS or not suits_onednn(matrix):
         return matrix
-    padded = matrix.new_empty(number + spare, width)
-    padded[:number] = matrix
-    padded[number:] = 0.0
-    return padded
+    return _filled_up(matrix, number + spare)
 
 
-def _suits_onednn(inputs: Tensor) -> bool:
+def _filled_up(matrix: Tensor, number: int) -> Tensor:
+    """(N, D) → (number, D), zeros below."""
+    if number == len(matrix):
+        return matrix
+    filled = matrix.new_empty(number, matrix.size(1))
+    filled[: len(matrix)] = matrix
+    filled[len(matrix) :] = 0.0
+    return filled
+
+
+def suits_onednn(inputs: Tensor) -> bool:
+    """Whether products with this matrix go by oneDNN here and now."""
     return (
         inputs.device.type == "cpu"
         and inputs.dtype is torch.float32
@@ -67,9 +86,24 @@ def _suits_onednn(inputs: Tensor) -> bool:
     )
 
 
+# oneDNN's words where there is no memory for the code that it compiles.
+_NO_ROOM = "could not create a primitive"
+_has_room = True
+
+
+def _do_without() -> None:
+    """Leave oneDNN: code takes memory that nothing else gives back, however small the batch."""
+    global _has_room  # noqa: PLW0603 -- it is the process that is short of memory
+    _has_room = False
+    logger.warning(
+        "no memory for what oneDNN compiles: matrix products go without it from here on, slower;"
+        " this run is no longer bit-exact"
+    )
+
+
 def _is_there() -> bool:
     is_compiled_in: bool = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
-    return is_compiled_in and bool(torch.backends.mkldnn.enabled)
+    return _has_room and is_compiled_in and bool(torch.backends.mkldnn.enabled)
 
 
 class _Linear(torch.autograd.Function):
@@ -91,6 +125,6 @@ class _Linear(torch.autograd.Function):
         given = with_spare_rows(gradients[0].reshape(len(rows), weight.size(0)))  # (N', out)
         return (
             product(given, weight.t())[: len(rows)].view_as(inputs) if of_inputs else None,
-            product(given.t(), with_spare_rows(rows).t()) if of_weight else None,
+            product(given.t(), _filled_up(rows, len(given)).t()) if of_weight else None,
             given.sum(dim=0) if of_bias else None,
         )

@@ -26,7 +26,8 @@ allocator rounds little.
 import math
 from dataclasses import dataclass
 
-from nmt.config import Activation, ModelConfig, Positions
+from nmt.config import Activation, DecodingConfig, DecodingPrecision, ModelConfig, Positions
+from nmt.model.attention import CACHE_SLOTS
 
 _FLOAT = 4
 _HALF = 2
@@ -55,11 +56,13 @@ class Arithmetic:
         is_half: forward and backward are in bfloat16; weights and norms stay in float32.
         is_cuda: on a GPU.
         is_shared: several processes share their gradients.
+        num_workers: most batches that validation's search decodes at once.
     """
 
     is_half: bool = False
     is_cuda: bool = False
     is_shared: bool = False
+    num_workers: int = 1
 
 
 @dataclass(frozen=True)
@@ -72,7 +75,8 @@ class Memory:
         gradients: of all weights, and the room to share them.
         optimizer: the two moments.
         micro_batch: what the largest micro-batch adds.
-        search: what validation's beam search adds in its stead.
+        search: what validation's beam search adds in its stead: all batches that are decoded at
+            once, and the weights that it decodes with.
     """
 
     program: int
@@ -95,17 +99,17 @@ class Workload:
 
     Attributes:
         shapes: of micro-batches.
-        search: of what beam search decodes at once: sentences, their longest source, and the most
-            tokens that a translation may have.
+        search: of the batches that validation decodes, the longest first: sentences, their longest
+            source, and the most tokens that a translation may have.
     """
 
     shapes: list[Shape]
-    search: Shape
+    search: list[Shape]
 
 
 def training_memory(
     config: ModelConfig,
-    num_beams: int,
+    decoding: DecodingConfig,
     num_parameters: int,
     target_vocabulary_size: int,
     workload: Workload,
@@ -116,7 +120,7 @@ def training_memory(
 
     Args:
         config: sizes of the model.
-        num_beams: K of validation's search.
+        decoding: validation's search.
         num_parameters: of the model.
         target_vocabulary_size: V of the target.
         workload: the heaviest micro-batches and search.
@@ -129,14 +133,19 @@ def training_memory(
         micro_batch_memory(config, target_vocabulary_size, shape, arithmetic)
         for shape in workload.shapes
     )
-    search = search_memory(config, num_beams, target_vocabulary_size, workload.search)
+    search = sum(
+        search_memory(config, decoding.beam_size, target_vocabulary_size, batch)
+        for batch in workload.search[: arithmetic.num_workers]
+    )
+    # Decoding has the weights once more: packed for a CPU, or in another precision.
+    has_own = not arithmetic.is_cuda or decoding.precision is not DecodingPrecision.float32
     return Memory(
         program=program + (0 if arithmetic.is_cuda else _CPU_LIBRARIES),
         weights=float_bytes + (_HALF * num_parameters if arithmetic.is_half else 0),
         gradients=float_bytes * (2 if arithmetic.is_shared else 1),
         optimizer=2 * float_bytes,
         micro_batch=int(scatter * micro_batch),
-        search=int(scatter * search),
+        search=int(scatter * search) + (float_bytes if has_own else 0),
     )
 
 
@@ -196,7 +205,7 @@ def _loss(
 def search_memory(
     config: ModelConfig, num_beams: int, target_vocabulary_size: int, shape: Shape
 ) -> int:
-    """Bytes that beam search adds at its last step, in float32."""
+    """Bytes that beam search adds at the last step of one batch, in float32."""
     rows = shape.rows * num_beams
     heads = config.num_heads * (config.head_key_width + config.head_value_width)
     # Each layer has a second buffer, into which rows are put in order.
@@ -206,6 +215,6 @@ def search_memory(
     return cache + memory + logits
 
 
-def cache_capacity(length: int, step: int = 32) -> int:
-    """Places of a buffer that grows by `step` until `length` fits."""
-    return math.ceil(length / step) * step
+def cache_capacity(length: int) -> int:
+    """Slots of a cache that has grown until `length` fits."""
+    return math.ceil(length / CACHE_SLOTS) * CACHE_SLOTS

@@ -102,7 +102,9 @@ class Transformer(nn.Module):
             _for_attention(source_mask),
             torch.arange(num_sentences, device=memory.device),
             RowGrid(num_sentences, 1, None),
-            coverage=memory.new_zeros(memory.shape[:2]) if keeps_coverage else None,
+            coverage=memory.new_zeros(memory.shape[:2], dtype=torch.float32)
+            if keeps_coverage
+            else None,
         )
 
     def step(self, tokens: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:

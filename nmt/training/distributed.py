@@ -158,11 +158,22 @@ def launched_by_cluster() -> bool:
     return "RANK" in os.environ
 
 
+def num_processes(training: TrainingConfig) -> tuple[int, int]:
+    """How many processes train together, and how many of them on this host.
+
+    A launcher that has made us knows; else it is what `launch` will make.
+    """
+    if not launched_by_cluster():
+        return training.num_processes * training.num_hosts, training.num_processes
+    names = "WORLD_SIZE", "LOCAL_WORLD_SIZE"
+    world_size, local_processes = (int(os.environ.get(name, "1")) for name in names)
+    return world_size, local_processes
+
+
 def join(training: TrainingConfig) -> Process:
     """Become one of the processes that the environment names, or the only one."""
-    rank, world_size = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
-    local_rank = int(os.environ.get("LOCAL_RANK", "0"))
-    local_processes = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+    rank, local_rank = (int(os.environ.get(name, "0")) for name in ("RANK", "LOCAL_RANK"))
+    world_size, local_processes = num_processes(training) if launched_by_cluster() else (1, 1)
     torch.set_num_threads(threads_per_process(training.num_threads, local_processes))
     if torch.cuda.is_available():
         device = torch.device("cuda", local_rank % torch.cuda.device_count())

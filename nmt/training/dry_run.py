@@ -25,13 +25,14 @@ from nmt.tokenizer import Tokenizer
 from nmt.trained_model import special_ids
 from nmt.training import distributed
 from nmt.training.rehearsal import Rehearsal
+from nmt.training.updater import OutOfMemory, in_one_line, is_out_of_memory
 from nmt.training.workload import (
     Sizes,
     Surroundings,
     corpus_sizes,
     largest_predicted,
     memory_of,
-    search_shape,
+    search_batches,
     shared_evenly,
     surroundings,
     workload,
@@ -48,8 +49,8 @@ _MOST_UPDATES = 200
 # What processes lose below this is worth a word.
 _UNEVEN = 0.9
 _TOO_MUCH = (
-    ". That is too much: lower batching.target_tokens_per_micro_batch, or decoding.batch_size where"
-    " the search is larger, or take fewer processes"
+    ". That is too much: lower batching.target_tokens_per_micro_batch, or decoding.batch_size and"
+    " decoding.num_workers where the search is larger, or take fewer processes"
 )
 # Tokens of a made-up sentence, where no corpus says how long they are: about WMT14's mean.
 _MADE_UP_LENGTH = 28
@@ -101,10 +102,8 @@ def dry_run(config: Config, corpus_folder: Path | None) -> None:
         corpus_folder: its prepared corpus; None where it is not prepared yet.
     """
     training = config.training
-    processes = training.num_processes * training.num_hosts
-    torch.set_num_threads(
-        distributed.threads_per_process(training.num_threads, training.num_processes)
-    )
+    _, local_processes = distributed.num_processes(training)
+    torch.set_num_threads(distributed.threads_per_process(training.num_threads, local_processes))
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     where = surroundings(config, device)
     plan = _plan(config, where, PreparedCorpus(corpus_folder) if corpus_folder else None)
@@ -116,7 +115,7 @@ def dry_run(config: Config, corpus_folder: Path | None) -> None:
     logger.info(
         "             of %s GB that a process may take; processes on this host: %d%s",
         f"{where.room / 1e9:.2f}",
-        training.num_processes,
+        local_processes,
         "" if memory.total <= where.room else _TOO_MUCH,
     )
     logger.info("epoch        %s", plan.epoch)
@@ -126,7 +125,23 @@ def dry_run(config: Config, corpus_folder: Path | None) -> None:
         plan.flops_per_update * training.max_updates,
         f"{training.max_updates:,}",
     )
-    speed = _speed(config, plan, device)
+    if memory.total > where.room:
+        logger.info("time         not measured: it does not fit in memory")
+        return
+    try:
+        speed = _speed(config, plan, device)
+    except (OutOfMemory, MemoryError, RuntimeError) as error:
+        if not is_out_of_memory(error):
+            raise
+        logger.info("time         not measured: %s", in_one_line(error))
+        return
+    _tell_time(config, plan, speed, device)
+
+
+def _tell_time(config: Config, plan: Plan, speed: Speed, device: torch.device) -> None:
+    """Say how long training should take, and how that was measured."""
+    training = config.training
+    processes, _ = distributed.num_processes(training)
     computing = plan.flops_per_update / speed.flops_per_second / processes
     seconds = computing / (plan.evenness or 1.0) + speed.step_seconds
     whole = seconds * training.max_updates
@@ -150,7 +165,7 @@ def dry_run(config: Config, corpus_folder: Path | None) -> None:
 
 def _plan(config: Config, where: Surroundings, corpus: PreparedCorpus | None) -> Plan:
     if corpus is None:
-        return _plan_without_corpus(config)
+        return _plan_without_corpus(config, where.arithmetic.num_workers)
     sizes = corpus_sizes(config, corpus)
     tokens = (
         shared_evenly(config, sizes, largest_predicted(config, sizes, where))
@@ -184,7 +199,7 @@ def _plan(config: Config, where: Surroundings, corpus: PreparedCorpus | None) ->
             if config.batching.is_auto
             else ""
         ),
-        loader.plan(0).evenness(config.training.num_processes * config.training.num_hosts),
+        loader.plan(0).evenness(distributed.num_processes(config.training)[0]),
     )
 
 
@@ -200,7 +215,7 @@ def _mean_flops(config: Config, sizes: Sizes) -> float:
     return training_flops(config.model, sizes.vocabulary_sizes[1], processed) / len(updates)
 
 
-def _plan_without_corpus(config: Config) -> Plan:
+def _plan_without_corpus(config: Config, num_workers: int) -> Plan:
     """What can be said without text: the sizes that the configuration asks for."""
     batching = config.batching
     vocabulary_sizes = (config.tokenizer.vocabulary_size,) * 2
@@ -212,7 +227,7 @@ def _plan_without_corpus(config: Config) -> Plan:
     processed = cost.micro_batch(rows, length, length, rows * length)
     heaviest = Workload(
         [Shape(max(1, tokens // longest), longest, longest)],
-        search_shape(config, config.decoding.batch_size, longest),
+        search_batches(config, [longest] * config.decoding.batch_size * num_workers),
     )
 
     def batch_of(most_tokens: int) -> Batch:

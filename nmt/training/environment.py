@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from nmt.config import TrainingConfig
-from nmt.training.distributed import threads_per_process
+from nmt.training.distributed import num_processes, threads_per_process
 
 _PACKAGES = (
     "torch",
@@ -26,6 +26,7 @@ _PACKAGES = (
 
 def environment(corpus_folder: Path, training: TrainingConfig) -> dict[str, Any]:
     """The contents of a run's `environment.json`."""
+    _, local_processes = num_processes(training)
     return {
         "run_id": secrets.token_hex(4),
         "commit": commit(),
@@ -33,8 +34,8 @@ def environment(corpus_folder: Path, training: TrainingConfig) -> dict[str, Any]
         "packages": {name: metadata.version(name) for name in _PACKAGES},
         "machine": platform.machine(),
         "processor": _processor(),
-        "processes": training.num_processes,
-        "threads": threads_per_process(training.num_threads, training.num_processes),
+        "processes": local_processes,
+        "threads": threads_per_process(training.num_threads, local_processes),
         "gpus": [
             torch.cuda.get_device_name(index)
             for index in range(torch.cuda.device_count() if torch.cuda.is_available() else 0)

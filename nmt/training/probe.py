@@ -16,7 +16,7 @@ import torch
 from nmt.config import Config
 from nmt.data.corpus import PreparedCorpus
 from nmt.errors import UserError
-from nmt.model.memory import Workload
+from nmt.model.memory import Arithmetic, Workload
 from nmt.training import distributed
 from nmt.training.rehearsal import Rehearsal
 from nmt.training.room import mapped_bytes, peak_bytes, program_bytes
@@ -62,7 +62,7 @@ def resolve_auto(config: Config, corpus: PreparedCorpus) -> Config:
             "batching.target_tokens_per_micro_batch=auto: %s padded tokens, so that %d processes"
             " have about as much to do",
             f"{tokens:,}",
-            config.training.num_processes * config.training.num_hosts,
+            distributed.num_processes(config.training)[0],
         )
     batching = replace(config.batching, target_tokens_per_micro_batch=tokens)
     return replace(config, batching=batching)
@@ -106,9 +106,11 @@ def largest_that_fits(
         UserError: not even the smallest fits.
     """
     best: Probed | None = None
-    ceiling, correction = largest, 1.0
+    ceiling, correction, is_last = largest, 1.0, False
 
     def next_size(where: Surroundings) -> int:
+        if is_last and best is None:
+            return smallest  # before it is said that not even that fits
         low, high = best.tokens if best else smallest, ceiling
         # The largest whose corrected prediction fits; the smallest is tried in any case.
         while low < high:
@@ -119,7 +121,8 @@ def largest_that_fits(
                 high = middle - 1
         return low
 
-    for _ in range(_MOST_PROBES):
+    for number in range(1, _MOST_PROBES + 1):
+        is_last = number == _MOST_PROBES
         probed = measure(next_size)
         told = predict(probed.tokens, probed.where)
         _say(probed, told)
@@ -135,8 +138,7 @@ def largest_that_fits(
             ceiling = min(ceiling, probed.tokens - 1)
         if best is not None and next_size(probed.where) < _WORTHWHILE * best.tokens:
             return best
-    if best is None:
-        raise _too_small(probed)
+    assert best is not None, "the last one tries the smallest"
     return best
 
 
@@ -144,8 +146,8 @@ def _too_small(probed: Probed) -> UserError:
     return UserError(
         "batching.target_tokens_per_micro_batch=auto: not even one sentence of the longest that"
         f" batching.max_source_length and batching.max_target_length admit fits in the"
-        f" {_size(probed.where.room)} of memory that there are for a process; lower these two or"
-        " decoding.batch_size, or train a smaller model"
+        f" {_size(probed.where.room)} of memory that there are for a process; lower these two,"
+        " decoding.batch_size or decoding.num_workers, or train a smaller model"
     )
 
 
@@ -167,7 +169,11 @@ def _size(number: int) -> str:
 
 
 def _probe(config: Config, sizes: Sizes, choose: Callable[[Surroundings], int]) -> Probed:
-    """Ask a fresh process for its surroundings, choose a size, and let it try that."""
+    """Ask a fresh process for its surroundings, choose a size, and let it try that.
+
+    Raises:
+        UserError: it was killed before it could tell them.
+    """
     context = mp.get_context("spawn")
     here, there = context.Pipe()
     process = context.Process(
@@ -175,26 +181,34 @@ def _probe(config: Config, sizes: Sizes, choose: Callable[[Surroundings], int]) 
     )
     process.start()
     there.close()  # so that its end is seen here
+    where, tokens, peak = None, 0, None
     try:
-        where: Surroundings = here.recv()
+        where = here.recv()
         tokens = choose(where)
         here.send(workload(config, sizes, tokens))
-        peak: int | None = here.recv()
-    except EOFError:
+        peak = here.recv()
+    except (EOFError, OSError):  # its end of the pipe is closed
         process.join()
         if process.exitcode is not None and process.exitcode > 0:
             raise RuntimeError(f"the probe ended with {process.exitcode}") from None
-        peak = None  # the system has killed it: memory was out
     finally:
         process.terminate()
         process.join()
+    if where is None:
+        raise UserError(
+            "batching.target_tokens_per_micro_batch=auto: the process that measures was killed"
+            f" before it had begun (exit status {process.exitcode}; SIGKILL often means that memory"
+            " is out); end other programs, or give batching.target_tokens_per_micro_batch a number"
+        )
+    # Killed by the system after that: memory was out.
     return Probed(where, tokens, peak)
 
 
 def _try(there: Connection, config: Config, vocabulary_sizes: tuple[int, int]) -> None:
     """What the fresh process does."""
+    _, local_processes = distributed.num_processes(config.training)
     torch.set_num_threads(
-        distributed.threads_per_process(config.training.num_threads, config.training.num_processes)
+        distributed.threads_per_process(config.training.num_threads, local_processes)
     )
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     where = surroundings(config, device)
@@ -203,9 +217,9 @@ def _try(there: Connection, config: Config, vocabulary_sizes: tuple[int, int]) -
     if device.type == "cpu":
         _limit_to(where.room)
     try:
-        there.send(_peak(config, vocabulary_sizes, heaviest, device, where.arithmetic.is_shared))
-    except (OutOfMemory, torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
-        if not isinstance(error, OutOfMemory) and not is_out_of_memory(error):
+        there.send(_peak(config, vocabulary_sizes, heaviest, device, where.arithmetic))
+    except (OutOfMemory, MemoryError, RuntimeError) as error:
+        if not is_out_of_memory(error):
             raise
         there.send(None)
 
@@ -226,18 +240,17 @@ def _peak(
     vocabulary_sizes: tuple[int, int],
     heaviest: Workload,
     device: torch.device,
-    is_shared: bool,
+    arithmetic: Arithmetic,
 ) -> int:
-    """Bytes at the peak of two updates of each shape, and of the search."""
+    """Bytes at the peak of two updates of each shape, and of as much search as is made at once."""
     rehearsal = Rehearsal(config, vocabulary_sizes, device)
     weights = list(rehearsal.transformer.parameters())
-    buckets = [torch.zeros_like(weight) for weight in weights] if is_shared else []
+    buckets = [torch.zeros_like(weight) for weight in weights] if arithmetic.is_shared else []
     for shape in heaviest.shapes:
         batch = rehearsal.made_up_batch(shape)
         for _ in range(2):
             rehearsal.gradient([batch, batch])
             rehearsal.step()
-    search = heaviest.search
-    rehearsal.search_step(search.rows, search.source, search.target)
+    rehearsal.search(heaviest.search[: arithmetic.num_workers])
     del buckets
     return torch.cuda.max_memory_reserved(device) if device.type == "cuda" else peak_bytes()

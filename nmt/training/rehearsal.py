@@ -5,6 +5,7 @@ import torch
 from nmt.config import Config
 from nmt.data.batch import Batch
 from nmt.data.loader import MicroBatch, Position, UpdateWork
+from nmt.decoding.weights import DecodingWeights
 from nmt.model.memory import Shape
 from nmt.model.transformer import Transformer
 from nmt.training.distributed import Process
@@ -52,28 +53,37 @@ class Rehearsal:
         self._updater.step(self._gradient, 1)
         self.wait()
 
-    @torch.inference_mode()
-    def search_step(self, num_sentences: int, source_length: int, target_length: int) -> None:
-        """What beam search holds at its last step, for sentences of these lengths."""
+    def search(self, batches: list[Shape]) -> None:
+        """What beam search holds at the last step of these batches, all of them at once."""
+        # In training its weights are made anew for each validation.
+        model = DecodingWeights(self.transformer, self._config.decoding.precision).now()
+        with torch.inference_mode():
+            held = [self._last_step(model, batch) for batch in batches]
+        self.wait()
+        del held
+
+    def _last_step(self, model: Transformer, batch: Shape) -> tuple[object, ...]:
+        """What one batch holds at the last step."""
         num_beams = self._config.decoding.beam_size
-        source = self._made_up(num_sentences, source_length, self._vocabulary_sizes[0])
+        source = self._made_up(batch.rows, batch.source, self._vocabulary_sizes[0])
         mask = torch.ones_like(source, dtype=torch.bool)
-        state = self.transformer.start(self.transformer.encode(source, mask), mask)
-        all_rows = torch.arange(num_sentences, device=self.device).repeat_interleave(num_beams)
+        state = model.start(model.encode(source, mask), mask)
+        all_rows = torch.arange(batch.rows, device=self.device).repeat_interleave(num_beams)
         state.reorder(all_rows)
-        rows, model = len(all_rows), self._config.model
+        rows, sizes = len(all_rows), self._config.model
         key, value = (
-            torch.zeros(rows, model.num_heads, 1, width, device=self.device)
-            for width in (model.head_key_width, model.head_value_width)
+            state.memory_keys[0].new_zeros(rows, sizes.num_heads, 1, width)
+            for width in (sizes.head_key_width, sizes.head_value_width)
         )
         for cache in state.caches:
-            while cache.length < target_length - 1:
+            while cache.length < batch.target - 1:
                 cache.append(key, value)
         tokens = self._made_up(rows, 1, self._vocabulary_sizes[1])[:, 0]
-        logits, state = self.transformer.step(tokens, state)
-        logits.log_softmax(dim=-1).view(num_sentences, -1).topk(2 * num_beams)
+        logits, state = model.step(tokens, state)
+        log_probs = logits.log_softmax(dim=-1)
+        log_probs.view(batch.rows, -1).topk(2 * num_beams)
         state.reorder(torch.arange(rows, device=self.device).view(-1, num_beams).flip(1).flatten())
-        self.wait()
+        return state, logits, log_probs
 
     def made_up_batch(self, shape: Shape) -> Batch:
         """Random ids, nothing padded."""

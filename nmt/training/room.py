@@ -1,6 +1,8 @@
 """The memory there is, for training to fit in."""
 
+import math
 import os
+import platform
 import resource
 from pathlib import Path
 
@@ -17,7 +19,9 @@ def room_for_training(device: torch.device, local_processes: int = 1) -> int:
     """Bytes that one of so many processes on this host may take, this one's own included."""
     if device.type == "cuda":
         free, _ = torch.cuda.mem_get_info(device)
-        return int(_SHARE * (free + torch.cuda.memory_reserved(device)))
+        # `distributed.join` deals the processes out to the GPUs, one after the other.
+        on_one = math.ceil(local_processes / torch.cuda.device_count())
+        return int(_SHARE * (free / on_one + torch.cuda.memory_reserved(device)))
     rooms = [_field(_MEMORY, "MemAvailable"), *_group_rooms()]
     free = min((room for room in rooms if room is not None), default=_all_memory())
     room = int(_SHARE * free / local_processes) + program_bytes()
@@ -40,7 +44,9 @@ def mapped_bytes() -> int:
 def peak_bytes() -> int:
     """Most bytes of memory that this process has taken."""
     # The kernel's own account first: the other one includes who started this process.
-    return _field(_STATUS, "VmHWM") or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    told = _field(_STATUS, "VmHWM")
+    unit = 1 if platform.system() == "Darwin" else 1024
+    return told or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
 def _field(path: Path, name: str) -> int | None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import torch
 
 from nmt.config import Config
-from nmt.data.batching import eligible_pairs
+from nmt.data.batching import trainable_pairs
 from nmt.data.corpus import ParallelCorpus, PreparedCorpus
 from nmt.data.loader import UpdateLoader, UpdateWork
 from nmt.errors import UserError
@@ -23,7 +23,7 @@ from nmt.training.refusals import REFUSED_FILE, RefusalLog
 from nmt.training.run_log import RunLog
 from nmt.training.signals import Interruption
 from nmt.training.tally import Tally
-from nmt.training.updater import Gradient, OutOfMemory, Updater, is_out_of_memory
+from nmt.training.updater import Gradient, OutOfMemory, Updater, in_one_line, is_out_of_memory
 from nmt.training.validation import ValidationResult, Validator
 
 logger = logging.getLogger(__name__)
@@ -179,7 +179,9 @@ class Trainer:
         counts, refused = self._tally.read()
         self._refusals.report(refused, counts)
         asked, before = self.config.batching.max_micro_batch_tokens, self.progress.halvings
-        used = self.loader.padded_tokens(self.progress.position) // 2
+        # A row longer than the limit goes alone; what is made smaller is the limit all the same.
+        largest = self.loader.padded_tokens(self.progress.position)
+        used = min(largest, self.loader.max_micro_batch_tokens) // 2
         self.loader.max_micro_batch_tokens = used
         update = self.progress.update + 1
         halvings = Halvings(before.times + 1, asked, used, before.first_update or update)
@@ -225,9 +227,9 @@ class Trainer:
             if not is_out_of_memory(error):
                 raise
             raise UserError(
-                f"out of memory in validation: {str(error).splitlines()[0]}; lower"
-                " decoding.batch_size, which changes no translation: the same command with it"
-                " goes on"
+                f"out of memory in validation: {in_one_line(error)}; lower decoding.batch_size, or"
+                " set decoding.num_workers=1 on a CPU, which decodes a batch each worker at once:"
+                " neither changes a translation, and the same command with them goes on"
             ) from None
 
     def _judged(self, log: RunLog | None, result: ValidationResult) -> Progress:
@@ -300,14 +302,8 @@ class Trainer:
         return self.process.any(self.process.is_first and is_late)
 
     def _check_pairs(self, pairs: ParallelCorpus) -> None:
-        batching = self.config.batching
-        eligible = len(eligible_pairs(pairs.source_lengths, pairs.target_lengths, batching))
-        if not eligible:
-            raise UserError(
-                f"none of the {len(pairs)} training pairs fits in"
-                f" batching.max_source_length={batching.max_source_length} and"
-                f" batching.max_target_length={batching.max_target_length} tokens; raise them"
-            )
+        lengths = pairs.source_lengths, pairs.target_lengths
+        eligible = len(trainable_pairs(*lengths, self.config.batching))
         if self.process.is_first and eligible < len(pairs):
             logger.info(
                 "%s of %s pairs are longer than batching.max_source_length or max_target_length"

@@ -92,7 +92,7 @@ class Updater:
         self._sharing: GradientSharing | None = None
         if process.world_size > 1:
             self._sharing = GradientSharing(list(transformer.parameters()), process)
-        self.precision = _precision(config.training.precision, process.device)
+        self.precision = precision_on(process.device, config.training.precision)
 
     def gradient(self, work: UpdateWork, before_each: Callable[[], None]) -> Gradient:
         """Forward and backward of an update's micro-batches; the weights stay as they are.
@@ -181,24 +181,32 @@ class Updater:
         )
 
 
-# What CPU allocators say, each in words of its own.
-_MEMORY_WORDS = ("can't allocate memory", "Cannot allocate memory", "bad_alloc", "out of memory")
+# What allocators say, each in words of its own; oneDNN only names what it could not make, and
+# NVIDIA's libraries give a code.
+_MEMORY_WORDS = (
+    *("can't allocate memory", "Cannot allocate memory", "bad_alloc", "out of memory"),
+    *("could not create a primitive", "could not create a memory", "ALLOC_FAILED"),
+)
 
 
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether an error means that memory is out, on whichever device."""
-    if isinstance(error, torch.OutOfMemoryError | MemoryError):
+    if isinstance(error, OutOfMemory | torch.OutOfMemoryError | MemoryError):
         return True
     return any(words in str(error) for words in _MEMORY_WORDS)
+
+
+def in_one_line(error: BaseException) -> str:
+    """What an error says, in one line; its kind where it says nothing."""
+    return next(iter(str(error).splitlines()), "") or type(error).__name__
 
 
 def _out_of_memory(batch: Batch, error: BaseException) -> OutOfMemory:
     """What to say of an error that means that memory is out; any other one is raised."""
     if not is_out_of_memory(error):
         raise error
-    reason = str(error).splitlines()[0] if str(error) else type(error).__name__
     rows, source_length = batch.source.shape
-    return OutOfMemory(rows, source_length, batch.target_input.size(1), reason)
+    return OutOfMemory(rows, source_length, batch.target_input.size(1), in_one_line(error))
 
 
 def _seed_generators(*place: int) -> None:
@@ -206,7 +214,8 @@ def _seed_generators(*place: int) -> None:
     torch.manual_seed(int(np.random.SeedSequence(place).generate_state(1, np.uint64)[0] >> 1))
 
 
-def _precision(asked: Precision, device: torch.device) -> Precision:
+def precision_on(device: torch.device, asked: Precision) -> Precision:
+    """What forward and backward are computed in: float32 or bfloat16."""
     if asked is not Precision.auto:
         return asked
     has_bfloat16 = device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)

@@ -42,6 +42,18 @@ class ValidationResult:
         return (self.bleu if kind is ValidationMetric.bleu else -self.loss, -self.loss)
 
 
+def valid_text(corpus: PreparedCorpus) -> tuple[list[str], list[str]]:
+    """Sources and references of `valid`.
+
+    Raises:
+        UserError: there are none.
+    """
+    sources, references = corpus.read_text("valid")
+    if not sources:
+        raise UserError(f"{corpus.text_path('valid', corpus.source_language)} is empty")
+    return sources, references
+
+
 class Validator:
     """Validates a model on a corpus's `valid`.
 
@@ -56,9 +68,7 @@ class Validator:
     ) -> None:
         self._model = model
         self._translator = Translator(model, decoding)
-        self.sources, self.references = corpus.read_text("valid")
-        if not self.sources:
-            raise UserError(f"{corpus.text_path('valid', corpus.source_language)} is empty")
+        self.sources, self.references = valid_text(corpus)
         self._batches = self._make_batches()
 
     def validate(self) -> ValidationResult:

@@ -1,14 +1,16 @@
 """The heaviest that a run meets, and the memory that this should take."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 
 from nmt.config import Config, Precision
-from nmt.data.batching import EpochPlan, eligible_pairs, plan_epoch
+from nmt.data.batching import EpochPlan, plan_epoch, trainable_pairs
 from nmt.data.corpus import PreparedCorpus
-from nmt.errors import UserError
+from nmt.decoding.engine import longest_translation
+from nmt.decoding.torch_engine import most_workers
 from nmt.model.memory import (
     Arithmetic,
     Memory,
@@ -19,7 +21,10 @@ from nmt.model.memory import (
 )
 from nmt.model.transformer import planned_parameters
 from nmt.tokenizer import Tokenizer
+from nmt.training import distributed
 from nmt.training.room import program_bytes, room_for_training
+from nmt.training.updater import precision_on
+from nmt.training.validation import valid_text
 
 # Updates of an epoch that are looked through for the heaviest micro-batch.
 _MOST_UPDATES = 2000
@@ -52,41 +57,49 @@ class Sizes:
         vocabulary_sizes: V of the source and of the target.
         plan: of the first epoch.
         longest: tokens of the longest source and target that are trained on.
-        search: of what validation decodes at once.
+        search: of the batches that validation decodes, the longest first.
     """
 
     vocabulary_sizes: tuple[int, int]
     plan: EpochPlan
     longest: tuple[int, int]
-    search: Shape
+    search: list[Shape]
 
 
 def corpus_sizes(config: Config, corpus: PreparedCorpus) -> Sizes:
-    """Read them."""
+    """Read them.
+
+    Raises:
+        UserError: there is nothing to train on, or to validate on.
+    """
     pairs = corpus.train()
     lengths = pairs.source_lengths, pairs.target_lengths
     # Any number will do: it is replaced whenever the plan is cut.
     batching = replace(config.batching, target_tokens_per_micro_batch=config.batching.longest)
-    eligible = eligible_pairs(*lengths, batching)
-    if not len(eligible):
-        raise UserError("none of the training pairs fits in batching.max_source_length")
+    eligible = trainable_pairs(*lengths, batching)
     tokenizer = Tokenizer(corpus.source_tokenizer)
-    sources = [len(ids) + 1 for ids in tokenizer.encode(corpus.read_text("valid")[0])]
+    sources = [len(ids) + 1 for ids in tokenizer.encode(valid_text(corpus)[0])]
     return Sizes(
         (tokenizer.vocabulary_size, Tokenizer(corpus.target_tokenizer).vocabulary_size),
         plan_epoch(*lengths, batching, config.training.seed, 0),
         (int(lengths[0][eligible].max()), int(lengths[1][eligible].max())),
-        search_shape(config, len(sources), max(sources)),
+        search_batches(config, sources),
     )
 
 
-def search_shape(config: Config, num_sentences: int, source_length: int) -> Shape:
-    """What the search decodes at once of so many sentences, the longest of so many tokens."""
-    decoding = config.decoding
-    source = min(source_length, config.batching.max_source_length)
-    longest = int(decoding.max_length_ratio * source) + decoding.max_length_offset
-    target = min(longest, config.model.max_length)
-    return Shape(min(num_sentences, decoding.batch_size), source, target)
+def search_batches(config: Config, source_lengths: Iterable[int]) -> list[Shape]:
+    """Sources of so many tokens in the batches that search makes of them, the longest first.
+
+    `decoding.batch_tokens` may make batches smaller than these.
+    """
+    ordered = sorted(source_lengths, reverse=True)
+    batches = []
+    for start in range(0, len(ordered), config.decoding.batch_size):
+        rows = min(config.decoding.batch_size, len(ordered) - start)
+        source = min(ordered[start], config.batching.max_source_length)
+        target = longest_translation(config.decoding, config.model.max_length, source)
+        batches.append(Shape(rows, source, target))
+    return batches
 
 
 def workload(config: Config, sizes: Sizes, tokens: int) -> Workload:
@@ -126,7 +139,7 @@ def shared_evenly(config: Config, sizes: Sizes, tokens: int) -> int:
 
     Where no size is even enough, as updates are too small for so many, it is the most even one.
     """
-    processes = config.training.num_processes * config.training.num_hosts
+    processes, _ = distributed.num_processes(config.training)
     best = tokens, 0.0
     while tokens >= config.batching.longest and best[1] < _EVEN:
         evenness = replace(sizes.plan, max_micro_batch_tokens=tokens).evenness(processes)
@@ -146,7 +159,7 @@ def memory_of(
     """What training with this workload should take."""
     return training_memory(
         config.model,
-        config.decoding.beam_size,
+        config.decoding,
         planned_parameters(config.model, *vocabulary_sizes),
         vocabulary_sizes[1],
         heaviest,
@@ -169,15 +182,13 @@ def largest_predicted(config: Config, sizes: Sizes, where: Surroundings) -> int:
 
 
 def surroundings(config: Config, device: torch.device) -> Surroundings:
-    """Of this process, for a training on this device."""
-    training = config.training
+    """Of this process, whose threads are as many as training's, for a training on this device."""
     is_cuda = device.type == "cuda"
-    has_half = is_cuda and torch.cuda.is_bf16_supported(including_emulation=False)
-    is_half = training.precision is Precision.bfloat16 or (
-        training.precision is Precision.auto and has_half
-    )
-    is_shared = training.num_processes * training.num_hosts > 1
-    room = room_for_training(device, training.num_processes)
+    processes, local_processes = distributed.num_processes(config.training)
+    is_half = precision_on(device, config.training.precision) is Precision.bfloat16
+    room = room_for_training(device, local_processes)
     return Surroundings(
-        Arithmetic(is_half, is_cuda, is_shared), 0 if is_cuda else program_bytes(), room
+        Arithmetic(is_half, is_cuda, processes > 1, most_workers(config.decoding, device)),
+        0 if is_cuda else program_bytes(),
+        room,
     )

@@ -312,7 +312,7 @@ def test_what_is_asked_of_a_sentence_in_json_lines(
     assert [one["translations"][0]["text"] for one in both] == [
         one["translations"][0]["text"] for one in told
     ]
-    with pytest.raises(UserError, match="line 1: prefix, required and banned are asked of one"):
+    with pytest.raises(UserError, match=r"a\.jsonl: line 1: prefix, required and banned are"):
         run(*command, "document=true", "resume=false", monkeypatch=monkeypatch)
 
 

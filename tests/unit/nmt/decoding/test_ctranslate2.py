@@ -312,5 +312,5 @@ def test_a_translation_begins_with_its_prefix_whose_probability_counts(digits: P
         assert found[0].ids == expected[0].ids
         # Less what CTranslate2 makes of tokens that are banned; see above.
         assert found[0].log_prob == pytest.approx(expected[0].log_prob, abs=0.1)
-    with pytest.raises(UserError, match="required or banned: engine=ctranslate2"):
-        theirs.search(sources[:1], None, [Demand(banned=[[7]])])
+    assert "take engine=torch" in theirs.objection(Demand(banned=[[7]]))
+    assert not theirs.objection(demands[0])

@@ -8,7 +8,7 @@ import torch
 
 from nmt.config import DecodingConfig, LengthPenalty, Positions, SearchMethod
 from nmt.decoding.hypothesis import Hypothesis
-from nmt.decoding.task import Wish
+from nmt.decoding.task import Demand, Wish
 from nmt.decoding.torch_engine import TorchEngine
 from nmt.decoding.translator import Translator
 from nmt.errors import UserError
@@ -126,7 +126,7 @@ def test_a_translation_has_its_prefix_and_what_is_required_but_not_what_is_banne
 def test_a_prefix_without_room_is_refused(trained_model: TrainedModel) -> None:
     with pytest.raises(
         UserError,
-        match="line 7: its prefix and required phrases have 70 tokens, more than the model's 63",
+        match="line 7: prefix and required phrases have 70 tokens, more than the model's 63",
     ):
         Translator(trained_model, DECODING).translate(
             ["Kalo."], first_line=7, wishes=[Wish("x" * 69)]
@@ -137,6 +137,24 @@ def test_only_plain_beam_search_can_be_asked_for_phrases(trained_model: TrainedM
     config = replace(DECODING, method=SearchMethod.sampling)
     with pytest.raises(UserError, match=r"take\n? *decoding\.method=beam"):
         Translator(trained_model, config).translate(["Kalo."], wishes=[Wish(required=["mi"])])
+
+
+def test_wishes_that_cannot_be_met(trained_model: TrainedModel) -> None:
+    told: list[str] = []
+    translator = Translator(trained_model, replace(DECODING, no_repeat_ngram=1), told.append)
+    with pytest.raises(UserError, match='line 1: "mi ra" is required, and a part of it is banned'):
+        translator.translate(["Kalo."], wishes=[Wish(required=["mi ra"], banned=["ra"])])
+    translator.translate(["Kalo.", "Mi."], wishes=[Wish(), Wish(required=["mi mi"])])
+    assert told == ['line 2: required, and not there: "mi mi"']
+
+
+def test_models_that_decode_together_take_what_the_smallest_takes(tokenizer_path: Path) -> None:
+    large, small = (tiny_trained_model(tokenizer_path, max_source_length=n) for n in (40, 12))
+    engine = TorchEngine(large, DECODING, [small])
+    assert engine.longest_source == 12
+    told: list[str] = []
+    Translator(large, DECODING, told.append, engine).translate([" ".join(made_up_sentences(2))])
+    assert "more than the model's 11; translated in" in told[0]
 
 
 def test_of_a_text_in_pieces_nothing_is_required(trained_model: TrainedModel) -> None:
@@ -240,8 +258,14 @@ def test_an_over_long_text_is_translated_in_pieces(tokenizer_path: Path, text: s
 class _Recording:
     """An engine that keeps the sources it is given and finds the empty translation."""
 
-    def __init__(self) -> None:
+    longest_target = 64
+
+    def __init__(self, longest_source: int) -> None:
+        self.longest_source = longest_source
         self.seen: list[list[int]] = []
+
+    def objection(self, demand: Demand) -> str:
+        return ""
 
     def search(
         self,
@@ -255,7 +279,7 @@ class _Recording:
 
 def pieces_of(model: TrainedModel, text: str) -> list[list[int]]:
     """The ids that search is given for a text, in the text's order."""
-    engine = _Recording()
+    engine = _Recording(min(model.config.max_source_length, model.config.model.max_length))
     Translator(model, DECODING, engine=engine).translate([text])
     return engine.seen
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from nmt.config import Activation, ModelConfig, NormPlacement
+from nmt.config import Activation, DecodingConfig, ModelConfig, NormPlacement
 from nmt.data.batch import Batch
 from nmt.model.memory import (
     Arithmetic,
@@ -64,14 +64,31 @@ def test_the_sum_is_what_autograd_keeps(changes: dict[str, Any]) -> None:
 
 def test_memory_grows_with_what_is_asked_for() -> None:
     def total(shape: Shape, **arithmetic: bool) -> int:
-        work = Workload([shape], Shape(1, 1, 1))
-        return training_memory(MODEL, 4, 10_000, 50, work, Arithmetic(**arithmetic)).total
+        work = Workload([shape], [Shape(1, 1, 1)])
+        search = DecodingConfig()
+        return training_memory(MODEL, search, 10_000, 50, work, Arithmetic(**arithmetic)).total
 
     assert total(Shape(32, 20, 24)) > total(SHAPE)
     assert total(SHAPE, is_shared=True) == total(SHAPE) + 4 * 10_000
     cuda = total(Shape(512, 20, 24), is_cuda=True)
     assert total(Shape(512, 20, 24), is_cuda=True, is_half=True) < cuda
     assert cuda < total(Shape(512, 20, 24))
+
+
+def test_search_takes_the_weights_again_and_a_batch_a_worker() -> None:
+    def search(num_batches: int, **arithmetic: Any) -> int:
+        work = Workload([SHAPE], [Shape(8, 10, 40)] * num_batches)
+        where = Arithmetic(**arithmetic)
+        return training_memory(MODEL, DecodingConfig(), 10_000, 50, work, where).search
+
+    packed = 4 * 10_000
+    one = search(1) - packed
+    assert one > 0
+    assert search(3) - packed == one  # one after the other
+    assert search(3, num_workers=2) - packed == pytest.approx(2 * one, abs=1)
+    assert search(3, num_workers=8) - packed == pytest.approx(3 * one, abs=1)
+    # A GPU decodes with the weights that are there, and its allocator wastes little.
+    assert search(1, is_cuda=True) == pytest.approx(one / 1.75, abs=1)
 
 
 @pytest.mark.parametrize(("length", "capacity"), [(1, 32), (32, 32), (33, 64), (100, 128)])

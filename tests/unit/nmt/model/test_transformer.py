@@ -129,7 +129,7 @@ def test_coverage_is_the_attention_that_each_source_token_has_had() -> None:
     for row, (prefix, sentence) in enumerate(zip(rows, sentences, strict=True)):
         which = slice(sentence, sentence + 1)
         maps = model.attention_maps(source[which], source_mask[which], prefix[None])
-        had = maps["cross"][model.aligning_layer][0].mean(dim=0).sum(dim=0)  # (S,)
+        had = maps["cross"][model.aligning_layer][0].mean(dim=0).sum(dim=0).float()  # (S,)
         assert state.coverage is not None
         torch.testing.assert_close(state.coverage[row], had)
         length = int(source_mask[sentence].sum())

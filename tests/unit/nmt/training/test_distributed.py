@@ -50,6 +50,16 @@ def test_the_environment_names_the_process(monkeypatch: pytest.MonkeyPatch) -> N
     assert not Process(3, 4, torch.device("cpu")).is_first
 
 
+def test_a_launcher_knows_how_many_processes_there_are(
+    alone: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    training = TrainingConfig(num_processes=2, num_hosts=3, rendezvous="a:1")
+    assert distributed.num_processes(training) == (6, 2)  # what we shall launch ourselves
+    for name, value in {"RANK": "0", "WORLD_SIZE": "16", "LOCAL_WORLD_SIZE": "8"}.items():
+        monkeypatch.setenv(name, value)
+    assert distributed.num_processes(training) == (16, 8)
+
+
 class Store:
     """Has counted so many failures; behind a cut network it never says so."""
 

@@ -1,17 +1,24 @@
 import logging
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
 
-from nmt.config import ScheduleConfig
+from nmt.config import Config, ScheduleConfig
+from nmt.data.batch import Batch
+from nmt.model.memory import Arithmetic
 from nmt.model.transformer import count_parameters
 from nmt.training import dry_run as dry_run_module
 from nmt.training.distributed import Process
 from nmt.training.dry_run import dry_run
 from nmt.training.fresh_model import new_model
+from nmt.training.rehearsal import Rehearsal
 from nmt.training.trainer import PreparedCorpus, Trainer
+from nmt.training.updater import OutOfMemory
+from nmt.training.workload import Surroundings
 from tests.support import tiny_config, with_batching
 
 
@@ -20,6 +27,63 @@ def told(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> o
     monkeypatch.setattr(logging.getLogger("nmt"), "propagate", True)
     caplog.set_level(logging.INFO, logger="nmt")
     return caplog
+
+
+@pytest.fixture(autouse=True)
+def room(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """What a process takes already, and what it may take: else both are of the tests before."""
+    sizes = [200_000_000, 10_000_000_000]
+
+    def where(config: Config, device: torch.device) -> Surroundings:
+        return Surroundings(Arithmetic(), *sizes)
+
+    monkeypatch.setattr(dry_run_module, "surroundings", where)
+    return sizes
+
+
+def test_what_does_not_fit_is_not_tried(
+    told: pytest.LogCaptureFixture, room: list[int], tmp_path: Path, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(dry_run_module, "Rehearsal", pytest.fail)
+    room[1] = 300_000_000
+    dry_run(tiny_config(tmp_path), None)
+    assert "of 0.30 GB that a process may take; processes on this host: 1. That is too much" in (
+        told.text
+    )
+    assert "time         not measured: it does not fit in memory" in told.text
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (MemoryError(), "MemoryError"),
+        (OutOfMemory(2, 3, 4, "full"), "out of memory in a micro-batch of 2 pairs, 3 source"),
+    ],
+)
+def test_memory_that_runs_out_is_not_measured(
+    told: pytest.LogCaptureFixture,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    error: Exception,
+    words: str,
+) -> None:
+    def full(*_: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(Rehearsal, "gradient", full)
+    dry_run(tiny_config(tmp_path), None)
+    assert f"time         not measured: {words}" in told.text
+
+
+def test_a_mistake_is_no_lack_of_memory(
+    told: pytest.LogCaptureFixture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def wrong(*_: Any) -> None:
+        raise RuntimeError("shapes do not match")
+
+    monkeypatch.setattr(Rehearsal, "gradient", wrong)
+    with pytest.raises(RuntimeError, match="shapes"):
+        dry_run(tiny_config(tmp_path), None)
 
 
 def test_what_it_says_is_what_training_makes(
@@ -38,6 +102,23 @@ def test_what_it_says_is_what_training_makes(
     assert "memory       predicted 0." in told.text
     assert "in 10 updates" in told.text
     assert "3 micro-batches of at most 48 padded tokens on the CPU" in told.text
+
+
+@pytest.mark.parametrize(("seconds", "tokens"), [(1.0, "256"), (0.5, "512"), (0.01, "1,024")])
+def test_what_is_timed_grows_until_it_takes_long(
+    told: pytest.LogCaptureFixture, tmp_path: Path, monkeypatch: Any, seconds: float, tokens: str
+) -> None:
+    now = 0.0
+
+    def gradient(self: Rehearsal, batches: list[Batch]) -> None:
+        nonlocal now
+        now += seconds * batches[0].num_target_tokens / 256
+
+    monkeypatch.setattr(Rehearsal, "gradient", gradient)
+    monkeypatch.setattr(Rehearsal, "step", lambda self: None)
+    monkeypatch.setattr(dry_run_module, "time", SimpleNamespace(perf_counter=lambda: now))
+    dry_run(with_batching(tiny_config(tmp_path), target_tokens_per_micro_batch=1024), None)
+    assert f"3 micro-batches of at most {tokens} padded tokens on the CPU" in told.text
 
 
 def test_processes_that_would_be_idle_are_named(

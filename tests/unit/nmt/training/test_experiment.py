@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from nmt.config import Config, load_config
+from nmt.config import ARRANGING_KEYS, Config, load_config
 from nmt.errors import UserError
 from nmt.files import read_json
 from nmt.training.experiment import open_run
@@ -53,6 +53,20 @@ def test_what_changes_no_result_may_change(
     config: Config, corpus: Path, changes: dict[str, Any]
 ) -> None:
     open_run(accepting(config, "", **changes), corpus)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"batch_size": 2, "batch_tokens": 100},
+        {"num_workers": 1, "refill": 0.5, "compile": True},
+    ],
+)
+def test_what_only_arranges_search_may_change(
+    config: Config, corpus: Path, changes: dict[str, Any]
+) -> None:
+    assert changes.keys() <= ARRANGING_KEYS
+    open_run(replace(config, decoding=replace(config.decoding, **changes)), corpus)
 
 
 def test_another_size_of_micro_batches_is_refused_by_name(config: Config, corpus: Path) -> None:

@@ -1,20 +1,21 @@
 import logging
+import multiprocessing
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 from nmt.config import Config, load_config
 from nmt.data.corpus import PreparedCorpus
 from nmt.errors import UserError
 from nmt.model.memory import Arithmetic
 from nmt.training import experiment
+from nmt.training import probe as probe_module
 from nmt.training.probe import Probed, largest_that_fits, resolve_auto
-from nmt.training.room import program_bytes, room_for_training
 from nmt.training.workload import (
+    Sizes,
     Surroundings,
     corpus_sizes,
     largest_useful,
@@ -71,6 +72,59 @@ def test_a_size_that_is_better_than_predicted_grows() -> None:
     assert probed.fits
 
 
+def test_the_last_of_the_probes_is_the_smallest() -> None:
+    found: list[int] = []
+
+    def peak(tokens: int) -> int | None:
+        return 900 if tokens == 2 else None
+
+    probed = largest_that_fits(2, 800, predict, measuring(peak, found))
+    assert found == [800, 600, 450, 337, 252, 2]
+    assert (probed.tokens, probed.fits) == (2, True)
+
+
+class Killed:
+    """Stands for multiprocessing: its process is killed after it has sent so much."""
+
+    Pipe = staticmethod(multiprocessing.Pipe)
+
+    def __init__(self, sent: list[Any], exitcode: int = -9) -> None:
+        self.sent, self.exitcode = sent, exitcode
+
+    def Process(self, target: Any, args: tuple[Any, ...], daemon: bool) -> "Killed":  # noqa: N802
+        self.there = args[0]
+        return self
+
+    def start(self) -> None:
+        for value in self.sent:
+            self.there.send(value)
+        self.there.close()
+
+    def terminate(self) -> None: ...
+
+    def join(self) -> None: ...
+
+
+@pytest.fixture
+def sizes(digit_corpus: Path, tmp_path: Path) -> Sizes:
+    return corpus_sizes(asked(tmp_path), PreparedCorpus(digit_corpus))
+
+
+def probe(config: Config, sizes: Sizes, sent: list[Any], patch: Any, exitcode: int = -9) -> Probed:
+    patch.setattr(probe_module.mp, "get_context", lambda _: Killed(sent, exitcode))
+    return probe_module._probe(config, sizes, lambda _: 40)
+
+
+def test_a_probe_that_is_killed_says_that_memory_ran_out(
+    sizes: Sizes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert probe(asked(tmp_path), sizes, [WHERE], monkeypatch) == Probed(WHERE, 40, None)
+    with pytest.raises(UserError, match=r"killed before it had begun \(exit status -9.* a number"):
+        probe(asked(tmp_path), sizes, [], monkeypatch)
+    with pytest.raises(RuntimeError, match="the probe ended with 1"):
+        probe(asked(tmp_path), sizes, [WHERE], monkeypatch, exitcode=1)
+
+
 def test_what_does_not_fit_one_sentence_is_refused_by_name() -> None:
     with pytest.raises(UserError, match=r"not even one .*batching\.max_source_length.*0\.00 GB"):
         largest_that_fits(50, 500, predict, measuring(lambda _: None, []))
@@ -96,7 +150,7 @@ def test_the_workload_is_the_heaviest_of_the_plan_and_the_longest(
 
 
 def test_several_processes_get_micro_batches_that_they_share_evenly(
-    digit_corpus: Path, tmp_path: Path
+    digit_corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = asked(tmp_path)
     sizes = corpus_sizes(config, PreparedCorpus(digit_corpus))
@@ -104,6 +158,9 @@ def test_several_processes_get_micro_batches_that_they_share_evenly(
     assert shared_evenly(config, sizes, useful) == useful
     two = replace(config, training=replace(config.training, num_processes=2))
     tokens = shared_evenly(two, sizes, useful)
+    monkeypatch.setenv("RANK", "0")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    assert shared_evenly(config, sizes, useful) == tokens  # launched by somebody else
     # One cell an update: halved at the least.
     assert config.batching.longest <= tokens < useful
     plans = [replace(sizes.plan, max_micro_batch_tokens=number) for number in (useful, tokens)]
@@ -143,11 +200,3 @@ def test_the_number_is_found_once_and_stored(
     other = replace(config, training=replace(config.training, label_smoothing=0.2))
     with pytest.raises(UserError, match="label_smoothing"):
         experiment.open_run(other, digit_corpus)
-
-
-def test_room_is_shared_by_the_processes_of_a_host() -> None:
-    device = torch.device("cpu")
-    alone, shared = (room_for_training(device, number) for number in (1, 4))
-    own = program_bytes()
-    assert own < shared < alone
-    assert (alone - own) / (shared - own) == pytest.approx(4, rel=0.1)

@@ -468,6 +468,39 @@ def test_memory_that_holds_no_pair_ends_training(
         trainer.run()
 
 
+def test_smaller_is_smaller_where_a_row_is_longer_than_the_limit(
+    digit_corpus: Path, tmp_path: Path
+) -> None:
+    trainer = trainer_of(tiny_config(tmp_path), digit_corpus)
+    for limit in (3, 2, 1):
+        trainer.loader.max_micro_batch_tokens = limit
+        # A row goes alone, and is longer than twice the limit.
+        assert trainer.loader.padded_tokens(Position()) > 2 * limit
+        trainer._halve(OutOfMemory(2, 3, 3, "full"))
+        assert trainer.loader.max_micro_batch_tokens == limit // 2
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (MemoryError(), "MemoryError"),
+        (torch.OutOfMemoryError("CUDA out of memory.\nTry"), r"CUDA out of memory\."),
+    ],
+)
+def test_memory_that_runs_out_in_validation_says_what_to_lower(
+    error: BaseException, words: str, digit_corpus: Path, tmp_path: Path
+) -> None:
+    trainer = trainer_of(tiny_config(tmp_path), digit_corpus)
+
+    def full() -> None:
+        raise error
+
+    trainer.validator.validate = full  # type: ignore[method-assign, assignment]
+    said = rf"validation: {words}; lower decoding\.batch_size.*decoding\.num_workers=1"
+    with pytest.raises(UserError, match=said):
+        trainer._validated()
+
+
 def test_chance_is_that_of_the_place_and_not_of_the_past(
     digit_corpus: Path, tmp_path: Path
 ) -> None:
