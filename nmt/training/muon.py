@@ -15,6 +15,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from nmt.model.linear import product, suits_onednn
+
 _COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 _STEPS = 5
 _ROOT_MEAN_SQUARE = 0.2
@@ -115,6 +117,14 @@ def orthogonal(matrices: Tensor) -> Tensor:
     x = matrices.mT if is_tall else matrices
     x = x / torch.linalg.matrix_norm(x, keepdim=True).clamp(min=1e-7)
     for _ in range(_STEPS):
-        gram = x @ x.mT
-        x = torch.baddbmm(x, torch.baddbmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
+        gram = _products(x, x)
+        polynomial = b * gram + c * _products(gram, gram)  # the gram matrix is its own transpose
+        x = a * x + _products(polynomial, x.mT)
     return x.mT if is_tall else x
+
+
+def _products(left: Tensor, right: Tensor) -> Tensor:
+    """(N, A, K) and (N, B, K) → (N, A, B), each left one times the right one transposed."""
+    if not suits_onednn(left):
+        return left @ right.mT
+    return torch.stack([product(*pair) for pair in zip(left, right, strict=True)])
