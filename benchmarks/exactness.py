@@ -18,6 +18,7 @@ import torch
 from nmt.cli.common import parse_arguments, run_command
 from nmt.config import DecodingConfig
 from nmt.decoding.choice import BeamChooser
+from nmt.decoding.engine import banned_ids, longest_translation
 from nmt.decoding.live import Choice, NextTokens
 from nmt.decoding.search import Search
 from nmt.decoding.task import TargetIds, Task
@@ -31,9 +32,9 @@ from nmt.trained_model import TrainedModel, load_trained_model
 _TIE = 1e-5
 
 
-@dataclass
+@dataclass(frozen=True)
 class Arguments:
-    """What the command line says."""
+    """The module's text explains them."""
 
     model: str = ""
     file: str = ""
@@ -73,15 +74,15 @@ class _WatchedChooser:
 def _smallest_distance(model: TrainedModel, config: DecodingConfig, source: list[int]) -> float:
     """The closest call of one sentence's search, in nats."""
     target, transformer = model.target_tokenizer, model.transformer.eval()
-    ids = TargetIds(target.bos_id, target.eos_id, (target.pad_id, target.bos_id, target.unknown_id))
+    ids = TargetIds(target.bos_id, target.eos_id, banned_ids(target))
     watched = _WatchedChooser(BeamChooser(config.beam_size, target.eos_id))
     searching: Search[DecoderState] = Search(transformer.step, config, ids, choose=watched)
-    longest = int(config.max_length_ratio * (len(source) + 1)) + config.max_length_offset
+    longest = longest_translation(config, model.config.model.max_length, len(source) + 1)
     with torch.inference_mode():
         encoded = torch.tensor([[*source, model.source_tokenizer.eos_id]])
         mask = torch.ones_like(encoded, dtype=torch.bool)
         state = transformer.start(transformer.encode(encoded, mask), mask)
-        searching.add(state, [(0, Task(min(longest, model.config.model.max_length)))])
+        searching.add(state, [(0, Task(longest))])
         while searching.num_live:
             searching.advance()
     return watched.smallest
@@ -105,7 +106,8 @@ def main() -> None:
     if not arguments.model or not arguments.file:
         raise UserError("model= and file= are needed: a model folder, and text to translate")
     model = load_trained_model(Path(arguments.model), torch.device("cpu"))
-    longest = min(model.config.max_source_length, model.config.model.max_length) - 1
+    config = replace(model.config.decoding, beam_size=arguments.beam_size)
+    longest = TorchEngine(model, config).longest_source - 1
     lines = list(islice(iterate_lines(Path(arguments.file)), arguments.sentences))
     encoded = model.source_tokenizer.encode(lines)
     sources = [ids for ids in encoded if 0 < len(ids) <= longest]
@@ -115,7 +117,6 @@ def main() -> None:
         f" {lengths[len(lengths) // 2]}; beam {arguments.beam_size}; compared with each alone",
         flush=True,
     )
-    config = replace(model.config.decoding, beam_size=arguments.beam_size)
     alone = _decoded(model, config, sources, _Way(1))
     print("batch size  order     refill  differing  ties  smallest distances, nats", flush=True)
     distances: dict[int, float] = {}

@@ -2,7 +2,7 @@
 
 import random
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -191,3 +191,14 @@ def tiny_config(outputs: Path, **training: Any) -> Config:
 def with_batching(config: Config, **batching: Any) -> Config:
     """The same experiment with other batching."""
     return replace(config, batching=replace(config.batching, **batching))
+
+
+def assert_same_on_two_threads(compute: Callable[[], torch.Tensor]) -> None:
+    """Several times the same, bit for bit: two threads may not add in whichever order they end."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        first, *others = (compute() for _ in range(6))
+    finally:
+        torch.set_num_threads(before)
+    assert all(torch.equal(first, other) for other in others)

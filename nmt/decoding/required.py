@@ -119,8 +119,10 @@ class RequiredChooser:
         complete = [one for one in candidates if one.num_met == total]
         ends = [one for one in complete[: self.beam_size] if one.token == self.eos_id]
         banks: list[list[_Candidate]] = [[] for _ in range(total + 1)]
-        # What is cut off has the phrases too, if anything has.
-        for one in complete if complete and self._is_last(place, found) else candidates:
+        # What is cut off now has the phrases too, if anything has.
+        length = next(len(ids) for sentence, ids in listed if sentence == place)
+        is_last = length + 1 >= found.tasks[place].max_length
+        for one in complete if complete and is_last else candidates:
             if one.token != self.eos_id:
                 banks[one.num_met].append(one)
         given = shares(self.beam_size, list(map(len, banks)))
@@ -135,11 +137,6 @@ class RequiredChooser:
             choice.token_log_probs[place, rank] = one.token_log_prob
             choice.ends[place, rank] = one.token == self.eos_id
             choice.goes[place, rank] = one.token != self.eos_id
-
-    def _is_last(self, place: int, found: NextTokens) -> bool:
-        """Whether what goes on now is cut off."""
-        row = int((found.rows.sentences == place).nonzero()[0])
-        return int(found.rows.lengths[row]) + 1 >= found.tasks[place].max_length
 
     def _candidates(
         self, place: int, found: NextTokens, listed: list[tuple[int, list[int]]], choice: Choice

@@ -21,8 +21,6 @@ from nmt.decoding.required import RequiredChooser
 from nmt.decoding.sampling import SamplingChooser
 from nmt.decoding.task import TargetIds, Task
 
-__all__ = ["Hypothesis", "Search", "SearchState", "StepFunction", "search"]
-
 
 class SearchState(Protocol):
     """What a step function carries from position to position."""

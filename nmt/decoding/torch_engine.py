@@ -189,6 +189,9 @@ class _Waiting:
 
     Sentences of like length share a batch; the longest come first, so that a text too large for the
     memory fails at once and the time left is over-estimated rather than under-.
+
+    Attributes:
+        is_closed: whether nobody waits for results any more.
     """
 
     def __init__(self, sources: Sources, config: DecodingConfig) -> None:
@@ -196,12 +199,7 @@ class _Waiting:
         self._lengths = [len(ids) + 1 for ids in sources]
         self._places = deque(sorted(range(len(sources)), key=lambda place: -self._lengths[place]))
         self._lock = threading.Lock()
-        self._is_closed = False
-
-    @property
-    def is_closed(self) -> bool:
-        """Whether nobody waits for results any more."""
-        return self._is_closed
+        self.is_closed = False
 
     def take(self, live: Sequence[int]) -> list[int]:
         """The places of those that enter beside the `live` ones; none where these go first."""
@@ -218,4 +216,4 @@ class _Waiting:
 
     def close(self) -> None:
         """Let nobody else in, and leave what is under way."""
-        self._is_closed = True
+        self.is_closed = True

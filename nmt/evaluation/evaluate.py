@@ -51,13 +51,11 @@ class TestSet:
     leakage: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
-        references = enumerate(self.all_references, start=1)
-        check_aligned(
-            {
-                f"test set {self.name}: the source": len(self.sources),
-                **{f"reference {number}": len(lines) for number, lines in references},
-            }
-        )
+        lengths = {f"test set {self.name}: the source": len(self.sources)}
+        for number, lines in enumerate(self.all_references, start=1):
+            which = f"reference {number}" if self.more_references else "the reference"
+            lengths[which] = len(lines)
+        check_aligned(lengths)
 
     @property
     def all_references(self) -> list[list[str]]:

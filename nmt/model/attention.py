@@ -197,7 +197,8 @@ class MultiHeadAttention(nn.Module):
         else:
             query = self.project_query(queries, first=0)
             key, value = self.project_memory(memory, first=0)
-        return self.attend(query, key, value, mask, is_causal)
+        attended: Tensor = self.output(self.mix(query, key, value, mask, is_causal))
+        return attended
 
     def weights(self, queries: Tensor, memory: Tensor, mask: Tensor | None = None) -> Tensor:
         """The (B, H, T, S) attention weights of `forward`, by the reference implementation."""
@@ -221,18 +222,6 @@ class MultiHeadAttention(nn.Module):
         """(B, L, D) → queries, keys and values of what attends to itself."""
         return self.project_query(hidden, first), *self.project_memory(hidden, first)
 
-    def attend(
-        self,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        mask: Tensor | None = None,
-        is_causal: bool = False,
-    ) -> Tensor:
-        """Attention over heads, then W^O: (B, H, T, d_k) queries → (B, T, D)."""
-        attended: Tensor = self.output(self.mix(query, key, value, mask, is_causal))
-        return attended
-
     def mix(
         self,
         query: Tensor,
@@ -241,7 +230,7 @@ class MultiHeadAttention(nn.Module):
         mask: Tensor | None = None,
         is_causal: bool = False,
     ) -> Tensor:
-        """Attention over heads, side by side: (B, H, T, d_k) queries → (B, T, H · d_v)."""
+        """Attention over heads, side by side, before W^O: (B, H, T, d_k) → (B, T, H · d_v)."""
         heads = F.scaled_dot_product_attention(
             query,
             key,

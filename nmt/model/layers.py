@@ -141,7 +141,9 @@ class DecoderLayer(nn.Module):
         def attend_to_itself(position: Tensor) -> Tensor:
             query, key, value = self.self_attention.project_itself(position, state.positions)
             keys, values = state.cache.append(key, value)
-            return self.self_attention.attend(query, keys, values, state.cache_mask)
+            heads = self.self_attention.mix(query, keys, values, state.cache_mask)
+            attended: Tensor = self.self_attention.output(heads)
+            return attended
 
         def attend_to_memory(position: Tensor) -> Tensor:
             # The rows of a sentence share its memory, so they attend as queries of one row.

@@ -177,7 +177,7 @@ def test_counts_that_differ_are_told(outputs: Path, monkeypatch: pytest.MonkeyPa
     with pytest.raises(UserError, match=r"a.en has 3 lines and a.de.1 has 4"):
         run(monkeypatch, "source=a.en", "reference=a.de", "model=outputs/runs/new")
     write_lines(outputs / "corpora/toy-1/text/test.de", SENTENCES[:5])
-    with pytest.raises(UserError, match="the source has 6 lines and reference 1 has 5"):
+    with pytest.raises(UserError, match="the source has 6 lines and the reference has 5"):
         run(monkeypatch, "model=outputs/runs/new")
 
 

@@ -3,6 +3,7 @@ import torch
 from torch import Tensor
 
 from nmt.model.linear import Linear, linear, product
+from tests.support import assert_same_on_two_threads
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -60,10 +61,4 @@ def test_two_threads_give_the_same_every_time() -> None:
         assert leaf.grad is not None
         return leaf.grad
 
-    before = torch.get_num_threads()
-    torch.set_num_threads(2)
-    try:
-        gradients = [gradient() for _ in range(6)]
-    finally:
-        torch.set_num_threads(before)
-    assert all(torch.equal(gradients[0], other) for other in gradients[1:])
+    assert_same_on_two_threads(gradient)

@@ -6,7 +6,11 @@ from torch import Tensor
 
 from nmt.data.batch import Batch, SpecialIds, collate
 from nmt.training.loss import SummedLoss, smoothed_cross_entropy, token_loss
-from tests.support import tiny_model_config, tiny_transformer
+from tests.support import (
+    assert_same_on_two_threads,
+    tiny_model_config,
+    tiny_transformer,
+)
 
 VOCABULARY = 23
 SPECIAL = SpecialIds(pad_id=0, bos_id=1, eos_id=2)
@@ -117,10 +121,4 @@ def test_two_threads_give_the_same_gradient_every_time() -> None:
         assert leaf.grad is not None
         return leaf.grad
 
-    before = torch.get_num_threads()
-    torch.set_num_threads(2)
-    try:
-        gradients = [gradient() for _ in range(6)]
-    finally:
-        torch.set_num_threads(before)
-    assert all(torch.equal(gradients[0], other) for other in gradients[1:])
+    assert_same_on_two_threads(gradient)
