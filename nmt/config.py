@@ -54,6 +54,8 @@ class Activation(Enum):
 
     relu = "relu"
     gelu = "gelu"
+    relu_squared = "relu_squared"
+    swiglu = "swiglu"
 
 
 class TiedEmbeddings(Enum):
@@ -319,7 +321,11 @@ class ModelConfig:
     norm: NormPlacement = NormPlacement.post
     """Where layer normalisation stands."""
     activation: Activation = Activation.relu
-    """The non-linearity of the feed-forward sublayer."""
+    """The non-linearity of the feed-forward sublayer; swiglu has a third matrix there."""
+    qk_norm: bool = False
+    """Normalise each head's queries and keys (RMSNorm)."""
+    zero_init: bool = False
+    """Start the last matrix of each sublayer at zero: each layer begins as the identity."""
     tied_embeddings: TiedEmbeddings = TiedEmbeddings.three_way
     """Which embedding matrices are one; three_way needs a joint vocabulary."""
     max_length: int = 512

@@ -28,7 +28,11 @@ from nmt.model.layers import DecoderLayer, EncoderLayer, FeedForward
 from nmt.tokenizer import Tokenizer
 from nmt.trained_model import TrainedModel
 
-_ACTIVATIONS = {Activation.relu: TheirActivation.RELU, Activation.gelu: TheirActivation.GELU}
+_ACTIVATIONS = {
+    Activation.relu: TheirActivation.RELU,
+    Activation.gelu: TheirActivation.GELU,
+    Activation.swiglu: TheirActivation.SWISH,
+}
 
 
 def check_convertible(config: ModelConfig) -> None:
@@ -38,6 +42,15 @@ def check_convertible(config: ModelConfig) -> None:
             f"CTranslate2 knows one width of a head; this model has model.key_width="
             f"{config.head_key_width} and model.value_width={config.head_value_width}: take"
             " engine=torch"
+        )
+    if config.qk_norm:
+        raise UserError(
+            "CTranslate2 normalises no queries and keys of the attention to another sequence"
+            " (model.qk_norm): take engine=torch"
+        )
+    if config.activation not in _ACTIVATIONS:
+        raise UserError(
+            f"CTranslate2 has no model.activation={config.activation.value}: take engine=torch"
         )
 
 
@@ -53,6 +66,7 @@ def specification(model: TrainedModel) -> TransformerSpec:
         "num_heads": config.num_heads,
         "pre_norm": config.norm is NormPlacement.pre,
         "activation": _ACTIVATIONS[config.activation],
+        "ffn_glu": config.activation is Activation.swiglu,
         "rotary_dim": config.head_key_width if config.positions is Positions.rotary else None,
     }
     encoder = TransformerEncoderSpec(config.num_encoder_layers, **shape)
@@ -132,7 +146,12 @@ def _fill_attention(theirs: Any, attention: MultiHeadAttention) -> None:
 
 
 def _fill_feed_forward(theirs: Any, feed_forward: FeedForward) -> None:
-    _fill_linear(theirs.linear_0, [feed_forward.inner])
+    if feed_forward.activation is Activation.swiglu:
+        # Theirs are named by what becomes of them: the first goes through the non-linearity.
+        _fill_linear(theirs.linear_0, [feed_forward.gate])
+        _fill_linear(theirs.linear_0_noact, [feed_forward.inner])
+    else:
+        _fill_linear(theirs.linear_0, [feed_forward.inner])
     _fill_linear(theirs.linear_1, [feed_forward.outer])
 
 

@@ -6,7 +6,7 @@ import warnings
 import torch
 from torch import Tensor, nn
 
-from nmt.config import DecodingPrecision
+from nmt.config import Activation, DecodingPrecision
 from nmt.errors import UserError
 from nmt.model.attention import MultiHeadAttention
 from nmt.model.layers import FeedForward
@@ -51,12 +51,16 @@ class PackedLinear(nn.Module):
         return outputs
 
 
+# What oneDNN computes in the same pass as the product.
+_FUSED_ACTIVATIONS = {Activation.relu: "relu", Activation.gelu: "gelu"}
+
+
 class _PackedFeedForward(nn.Module):
     """`FeedForward` without dropout."""
 
     def __init__(self, unpacked: FeedForward) -> None:
         super().__init__()
-        activation = "relu" if unpacked.is_relu else "gelu"
+        activation = _FUSED_ACTIVATIONS[unpacked.activation]
         self._inner = PackedLinear(unpacked.inner.weight, unpacked.inner.bias, activation)
         self._outer = PackedLinear(unpacked.outer.weight, unpacked.outer.bias)
 
@@ -75,10 +79,11 @@ class _PackedAttention(MultiHeadAttention):
     def project_itself(self, hidden: Tensor, first: int | Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """(B, L, D) → queries, keys and values; see `MultiHeadAttention`."""
         projected = self.all_three(hidden).split(self.widths, dim=-1)
-        query, key, value = (self.split_heads(part) for part in projected)
-        if self.rotation is not None:
-            query, key = self.rotation(query, first), self.rotation(key, first)
-        return query, key, value
+        return (
+            self.as_queries(projected[0], first),
+            self.as_keys(projected[1], first),
+            self.split_heads(projected[2]),
+        )
 
     @classmethod
     def take_over(cls, attention: MultiHeadAttention) -> None:
@@ -183,7 +188,7 @@ def _pack(module: nn.Module) -> None:
             _PackedAttention.take_over(child)
         if isinstance(child, nn.Linear):
             setattr(module, name, PackedLinear(child.weight, child.bias))
-        elif isinstance(child, FeedForward):
+        elif isinstance(child, FeedForward) and child.activation in _FUSED_ACTIVATIONS:
             setattr(module, name, _PackedFeedForward(child))
         else:
             _pack(child)

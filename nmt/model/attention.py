@@ -39,6 +39,8 @@ def causal_mask(length: int, device: torch.device | None = None) -> Tensor:
     return torch.ones(length, length, dtype=torch.bool, device=device).tril()
 
 
+_NORM_EPSILON = 1e-5  # that of the layer normalisations
+
 CACHE_SLOTS = 32
 """Slots that a cache grows by."""
 
@@ -157,6 +159,9 @@ class MultiHeadAttention(nn.Module):
         value_width: d_v of one head.
         dropout: rate on the attention weights.
         rotation: turns queries and keys by their position; None leaves them.
+        qk_norm: whether queries and keys are normalised head by head before that (Henry et al.
+            2020, "Query-Key Normalization for Transformers"; here with the factor 1 / sqrt(d_k) and
+            a learned scale a number).
     """
 
     def __init__(
@@ -167,6 +172,7 @@ class MultiHeadAttention(nn.Module):
         value_width: int,
         dropout: float,
         rotation: RotaryRotation | None = None,
+        qk_norm: bool = False,
     ) -> None:
         super().__init__()
         self.num_heads = num_heads
@@ -177,6 +183,8 @@ class MultiHeadAttention(nn.Module):
         self.key = Linear(width, num_heads * key_width)  # W^K
         self.value = Linear(width, num_heads * value_width)  # W^V
         self.output = Linear(num_heads * value_width, width)  # W^O
+        self.query_norm = nn.RMSNorm(key_width, _NORM_EPSILON) if qk_norm else nn.Identity()
+        self.key_norm = nn.RMSNorm(key_width, _NORM_EPSILON) if qk_norm else nn.Identity()
 
     def forward(
         self, queries: Tensor, memory: Tensor, mask: Tensor | None = None, is_causal: bool = False
@@ -208,19 +216,25 @@ class MultiHeadAttention(nn.Module):
 
     def project_query(self, queries: Tensor, first: int | Tensor) -> Tensor:
         """(B, T, D) → (B, H, T, d_k) for positions first, first + 1, …; `first` may be (B,)."""
-        heads = self.split_heads(self.query(queries))
-        return heads if self.rotation is None else self.rotation(heads, first)
+        return self.as_queries(self.query(queries), first)
 
     def project_memory(self, memory: Tensor, first: int | Tensor) -> tuple[Tensor, Tensor]:
         """(B, S, D) → keys (B, H, S, d_k) and values (B, H, S, d_v)."""
-        key = self.split_heads(self.key(memory))
-        if self.rotation is not None:
-            key = self.rotation(key, first)
-        return key, self.split_heads(self.value(memory))
+        return self.as_keys(self.key(memory), first), self.split_heads(self.value(memory))
 
     def project_itself(self, hidden: Tensor, first: int | Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """(B, L, D) → queries, keys and values of what attends to itself."""
         return self.project_query(hidden, first), *self.project_memory(hidden, first)
+
+    def as_queries(self, projected: Tensor, first: int | Tensor) -> Tensor:
+        """What W^Q made, (B, T, H · d_k) → (B, H, T, d_k), normalised and turned."""
+        heads: Tensor = self.query_norm(self.split_heads(projected))
+        return heads if self.rotation is None else self.rotation(heads, first)
+
+    def as_keys(self, projected: Tensor, first: int | Tensor) -> Tensor:
+        """What W^K made, (B, S, H · d_k) → (B, H, S, d_k), normalised and turned."""
+        heads: Tensor = self.key_norm(self.split_heads(projected))
+        return heads if self.rotation is None else self.rotation(heads, first)
 
     def mix(
         self,

@@ -5,6 +5,7 @@ from the matrix products, two operations (a product and a sum) for each pair of 
 as `torch.utils.flop_counter` does it. With source places s and target places t, padding included:
 
     encoder layer     s · (2·D·H·(2·d_k + d_v) + 2·H·d_v·D + 4·D·F) + s² · 2·H·(d_k + d_v)
+                      (6·D·F with SwiGLU, which has three matrices there)
     decoder layer     t · (the same) + t² · 2·H·(d_k + d_v)          self-attention, feed-forward
                       + t · (2·D·H·d_k + 2·H·d_v·D) + s · 2·D·H·(d_k + d_v)    cross-attention's
                       + s·t · 2·H·(d_k + d_v)                                  four matrices, and it
@@ -18,7 +19,7 @@ input and one for that of its weights (or, in attention, for those of both its f
 
 from dataclasses import dataclass
 
-from nmt.config import ModelConfig
+from nmt.config import Activation, ModelConfig
 
 _PASSES = 3
 """Forward, and backward at twice its cost."""
@@ -81,7 +82,9 @@ def training_flops(config: ModelConfig, target_vocabulary_size: int, processed: 
     attending = 2 * (keys + values)  # a query place and a place it attends to
     querying = 2 * width * keys + 2 * values * width  # W^Q and W^O
     offering = 2 * width * (keys + values)  # W^K and W^V
-    own = querying + offering + 4 * width * config.feed_forward_width  # a place in either stack
+    matrices = 3 if config.activation is Activation.swiglu else 2
+    feed_forward = matrices * 2 * width * config.feed_forward_width
+    own = querying + offering + feed_forward  # a place in either stack
     encoder = processed.source * own + processed.source_squares * attending
     decoder = (
         processed.target * (own + querying)

@@ -15,19 +15,32 @@ from nmt.model.rows import RowGrid
 
 
 class FeedForward(nn.Module):
-    """FFN(x) = max(0, x W_1 + b_1) W_2 + b_2 (section 3.3, equation 2), or with GELU."""
+    """FFN(x) = max(0, x W_1 + b_1) W_2 + b_2 (section 3.3, equation 2), or another non-linearity.
+
+    GELU (Hendrycks and Gimpel 2016), the square of ReLU (So et al. 2021, "Primer"), or SwiGLU
+    (Shazeer 2020, "GLU Variants"), where a third matrix W_3 makes a gate: silu(x W_3) * (x W_1).
+    """
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.inner = Linear(config.width, config.feed_forward_width)
         self.outer = Linear(config.feed_forward_width, config.width)
-        self.is_relu = config.activation is Activation.relu
+        self.activation = config.activation
+        if config.activation is Activation.swiglu:
+            self.gate = Linear(config.width, config.feed_forward_width)
         self.dropout = Dropout(config.activation_dropout)
 
     def forward(self, hidden: Tensor) -> Tensor:
         """(…, D) → (…, D)."""
         inner = self.inner(hidden)  # (…, F)
-        inner = self.dropout.after_relu(inner) if self.is_relu else self.dropout(F.gelu(inner))
+        if self.activation is Activation.relu:
+            inner = self.dropout.after_relu(inner)
+        elif self.activation is Activation.relu_squared:
+            inner = self.dropout(F.relu(inner).square())
+        elif self.activation is Activation.swiglu:
+            inner = self.dropout(F.silu(self.gate(hidden)) * inner)
+        else:
+            inner = self.dropout(F.gelu(inner))
         outer: Tensor = self.outer(inner)  # (…, D)
         return outer
 
@@ -62,6 +75,7 @@ def _attention(config: ModelConfig, rotation: RotaryRotation | None) -> MultiHea
         config.head_value_width,
         config.attention_dropout,
         rotation,
+        config.qk_norm,
     )
 
 
@@ -149,7 +163,7 @@ class DecoderLayer(nn.Module):
             # The rows of a sentence share its memory, so they attend as queries of one row.
             cross = self.cross_attention
             rows = state.grid.spread(cross.query(position[:, 0]))  # (B, K, H · d_k)
-            queries = cross.split_heads(rows)
+            queries = cross.as_queries(rows, first=0)
             memory = state.memory_keys, state.memory_values, state.memory_mask
             heads = cross.mix(queries, *memory)
             if state.coverage is not None:

@@ -10,7 +10,8 @@ numbers (D, F, H·d_k and H·d_v as in docs/vocabulary.md):
     attention        queries and what was attended to: H·d_k + H·d_v for a place that attends,
                      keys and values: H·d_k + H·d_v for a place that is attended to
     residual + norm  the sum and its norm: 2·D, and the mask of dropout
-    feed-forward     F (twice with GELU), and again with the mask where its dropout is on
+    feed-forward     F (twice with GELU and the square of ReLU, four times with SwiGLU), and again
+                     with the mask where its dropout is on
     embedding        D and the mask of dropout
 
 On CPUs a mask has 16 bits a number, and after a ReLU there is none (`nmt.model.dropout`); dropout
@@ -32,6 +33,14 @@ from nmt.model.attention import CACHE_SLOTS
 _FLOAT = 4
 _HALF = 2
 _LEVEL = 2
+# Vectors of F numbers that a feed-forward sublayer keeps for each place. SwiGLU: the gate, its silu,
+# what that is multiplied by, and the product.
+_KEPT_OF_INNER = {
+    Activation.relu: 1,
+    Activation.gelu: 2,
+    Activation.relu_squared: 2,
+    Activation.swiglu: 4,
+}
 # Rows of logits that the loss holds at a time on CPUs; see nmt.training.loss.
 _LOSS_CHUNK = 512
 _CPU_SCATTER = 1.75
@@ -165,11 +174,15 @@ def micro_batch_memory(
         offering += _FLOAT * config.num_heads * config.head_key_width
     dropped = mask * width if config.dropout else 0
     residual = 2 * _FLOAT * width + dropped
+    if config.qk_norm:
+        # What was normalised, and its scale.
+        asking += _FLOAT * config.num_heads * (config.head_key_width + 1)
+        offering += _FLOAT * config.num_heads * (config.head_key_width + 1)
     inner = linear * config.feed_forward_width
-    feed_forward = cast + inner * (2 if config.activation is Activation.gelu else 1)
+    feed_forward = cast + inner * _KEPT_OF_INNER[config.activation]
     if config.activation_dropout and arithmetic.is_cuda:
         feed_forward += inner + mask * config.feed_forward_width
-    elif config.activation_dropout and config.activation is Activation.gelu:
+    elif config.activation_dropout and config.activation is not Activation.relu:
         feed_forward += mask * config.feed_forward_width
     source, target = shape.rows * shape.source, shape.rows * shape.target
     own = asking + offering + feed_forward + 2 * residual

@@ -5,11 +5,11 @@ import math
 import torch
 from torch import Tensor, nn
 
-from nmt.config import ModelConfig, NormPlacement, Positions, TiedEmbeddings
-from nmt.model.attention import KeyValueCache, causal_mask
+from nmt.config import Activation, ModelConfig, NormPlacement, Positions, TiedEmbeddings
+from nmt.model.attention import KeyValueCache, MultiHeadAttention, causal_mask
 from nmt.model.decoder_state import DecoderState
 from nmt.model.dropout import Dropout
-from nmt.model.layers import DecoderLayer, EncoderLayer, LayerState
+from nmt.model.layers import DecoderLayer, EncoderLayer, FeedForward, LayerState
 from nmt.model.linear import linear
 from nmt.model.positions import LearnedPositions, RotaryRotation, SinusoidalPositions
 from nmt.model.rows import RowGrid
@@ -207,6 +207,12 @@ class Transformer(nn.Module):
                 nn.init.zeros_(module.bias)
             elif isinstance(module, nn.Embedding):
                 nn.init.normal_(module.weight, std=self.config.width**-0.5)
+        if self.config.zero_init:
+            for module in self.modules():
+                if isinstance(module, MultiHeadAttention):
+                    nn.init.zeros_(module.output.weight)
+                elif isinstance(module, FeedForward):
+                    nn.init.zeros_(module.outer.weight)
         if self.config.tied_embeddings is TiedEmbeddings.none:
             nn.init.normal_(self.output_weight, std=self.config.width**-0.5)
 
@@ -234,7 +240,11 @@ def planned_parameters(
     values = config.num_heads * config.head_value_width
     # One more than a matrix's inputs: its bias.
     attention = 2 * (width + 1) * keys + (width + 1) * values + (values + 1) * width
+    if config.qk_norm:
+        attention += 2 * config.head_key_width
     feed_forward = (width + 1) * inner + (inner + 1) * width
+    if config.activation is Activation.swiglu:
+        feed_forward += (width + 1) * inner
     norm = 2 * width
     count = config.num_encoder_layers * (attention + feed_forward + 2 * norm)
     count += config.num_decoder_layers * (2 * attention + feed_forward + 3 * norm)

@@ -63,6 +63,7 @@ def engines(folder: Path, **decoding: Any) -> tuple[TorchEngine, CTranslate2Engi
         {},
         {"norm": NormPlacement.pre},
         {"activation": Activation.gelu},
+        {"activation": Activation.swiglu, "norm": NormPlacement.pre},
         {"positions": Positions.learned},
         {"positions": Positions.rotary},
         {
@@ -87,11 +88,19 @@ def test_each_variant_scores_as_torch_does(
     assert ctranslate2_folder._largest_difference(model, tmp_path) < 0.1
 
 
-def test_a_model_with_two_widths_of_a_head_is_refused_by_name(
-    tokenizer_path: Path, tmp_path: Path
+@pytest.mark.parametrize(
+    ("variant", "words"),
+    [
+        ({"key_width": 4, "value_width": 8}, r"model\.key_width=4 and model\.value_width=8"),
+        ({"qk_norm": True}, r"model\.qk_norm"),
+        ({"activation": Activation.relu_squared}, r"model\.activation=relu_squared"),
+    ],
+)
+def test_a_model_that_it_has_no_words_for_is_refused_by_name(
+    tokenizer_path: Path, tmp_path: Path, variant: dict[str, Any], words: str
 ) -> None:
-    model = tiny_trained_model(tokenizer_path, key_width=4, value_width=8)
-    with pytest.raises(UserError, match=r"model\.key_width=4 and model\.value_width=8"):
+    model = tiny_trained_model(tokenizer_path, **variant)
+    with pytest.raises(UserError, match=words):
         convert(model, tmp_path)
 
 

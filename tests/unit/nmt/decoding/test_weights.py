@@ -1,10 +1,11 @@
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import pytest
 import torch
 
-from nmt.config import DecodingPrecision, TiedEmbeddings
+from nmt.config import Activation, DecodingPrecision, TiedEmbeddings
 from nmt.decoding.translator import Translator
 from nmt.decoding.weights import DecodingWeights
 from nmt.model.transformer import Transformer
@@ -21,8 +22,9 @@ def logits_of(model: Transformer) -> torch.Tensor:
     return model.project(model(SOURCE, MASK, TARGET)).float()
 
 
-def tiny(tied: TiedEmbeddings = TiedEmbeddings.three_way) -> Transformer:
-    return tiny_transformer(tiny_model_config(tied_embeddings=tied), dtype=torch.float32)
+def tiny(tied: TiedEmbeddings = TiedEmbeddings.three_way, **variant: Any) -> Transformer:
+    config = tiny_model_config(tied_embeddings=tied, **variant)
+    return tiny_transformer(config, dtype=torch.float32)
 
 
 @pytest.mark.parametrize("tied", list(TiedEmbeddings))
@@ -43,6 +45,18 @@ def test_decoding_weights_say_what_the_model_says(
     assert difference < tolerance
     if precision is not DecodingPrecision.float32:
         assert difference > 1e-4  # else it would not be another precision
+
+
+@pytest.mark.parametrize("activation", list(Activation))
+@pytest.mark.parametrize("precision", [DecodingPrecision.float32, DecodingPrecision.int8])
+def test_each_activation_is_decoded_as_trained(
+    precision: DecodingPrecision, activation: Activation
+) -> None:
+    model = tiny(activation=activation, qk_norm=True)
+    made = DecodingWeights(model, precision).now()
+    assert (logits_of(made) - logits_of(model)).abs().max() < (
+        1e-5 if precision is DecodingPrecision.float32 else 0.3
+    )
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from nmt.config import Activation, DecodingConfig, ModelConfig, NormPlacement
+from nmt.config import Activation, DecodingConfig, ModelConfig, NormPlacement, Positions
 from nmt.data.batch import Batch
 from nmt.model.memory import (
     Arithmetic,
@@ -53,6 +53,12 @@ def kept_bytes(config: ModelConfig, shape: Shape) -> int:
         {"attention_dropout": 0.1, "activation_dropout": 0.1},
         {"norm": NormPlacement.pre, "activation": Activation.gelu},
         {"activation": Activation.gelu, "activation_dropout": 0.1},
+        {"activation": Activation.swiglu},
+        {"activation": Activation.swiglu, "activation_dropout": 0.1},
+        {"activation": Activation.relu_squared},
+        {"activation": Activation.relu_squared, "activation_dropout": 0.1},
+        {"qk_norm": True},
+        {"qk_norm": True, "positions": Positions.rotary},
     ],
 )
 def test_the_sum_is_what_autograd_keeps(changes: dict[str, Any]) -> None:

@@ -30,6 +30,13 @@ VARIANTS: dict[str, dict[str, Any]] = {
         "positions": Positions.rotary,
         "norm": NormPlacement.pre,
     },
+    "swiglu-qk_norm": {"activation": Activation.swiglu, "qk_norm": True},
+    "relu_squared-rotary-qk_norm": {
+        "activation": Activation.relu_squared,
+        "positions": Positions.rotary,
+        "qk_norm": True,
+        "norm": NormPlacement.pre,
+    },
     "gelu-untied": {"activation": Activation.gelu, "tied_embeddings": TiedEmbeddings.none},
 }
 variants = pytest.mark.parametrize("variant", VARIANTS.values(), ids=VARIANTS.keys())
