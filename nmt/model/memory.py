@@ -33,7 +33,7 @@ from nmt.model.attention import CACHE_SLOTS
 _FLOAT = 4
 _HALF = 2
 _LEVEL = 2
-# Vectors of F numbers that a feed-forward sublayer keeps for each place. SwiGLU: the gate, its silu,
+# Vectors of F numbers that a feed-forward sublayer keeps a place. SwiGLU: the gate, its silu,
 # what that is multiplied by, and the product.
 _KEPT_OF_INNER = {
     Activation.relu: 1,
