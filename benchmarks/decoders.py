@@ -49,6 +49,9 @@ class Job:
         """The search, in our terms."""
         return replace(
             model.config.decoding,
+            # As a model has them that is trained today, however old this one is.
+            max_length_ratio=DecodingConfig.max_length_ratio,
+            max_length_offset=DecodingConfig.max_length_offset,
             beam_size=self.beam_size,
             length_penalty=self.length_penalty,
             batch_size=self.batch_size,

@@ -601,10 +601,11 @@ class DecodingConfig:
     """`gnmt` with alpha as above; `average`: n itself; `none`: 1."""
     num_best: int = 1
     """Translations returned a sentence, best first."""
-    max_length_ratio: float = 1.5
-    """Longest translation: this times the source length, plus max_length_offset, in tokens."""
-    max_length_offset: int = 50
-    """See max_length_ratio; the paper uses the source length + 50 (section 6.1)."""
+    max_length_ratio: float = 2.0
+    """Longest translation: this times the source length, plus max_length_offset, in tokens. The
+    shorter it is, the sooner search can prove that nothing better is to come."""
+    max_length_offset: int = 10
+    """See max_length_ratio; the paper has the source length + 50 (section 6.1)."""
     max_length: int = 0
     """Longest translation in tokens, EOS included, whatever the source; 0 sets no such limit."""
     min_length: int = 0

@@ -93,7 +93,7 @@ def test_notes_tell_each_thing_once() -> None:
 
 def test_the_search_is_told_once_or_of_each_system() -> None:
     first, second = evaluation("one"), evaluation("two")
-    told = "beam 4, length penalty 0.6, at most 1.5 × the source + 50 tokens"
+    told = "beam 4, length penalty 0.6, at most 2 × the source + 10 tokens"
     searches = [line for line in note_lines([first, second]) if line.startswith("search")]
     assert searches == [f"search: {told}"]
     second = replace(second, decoding=DecodingConfig(beam_size=1))
