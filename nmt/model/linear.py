@@ -37,7 +37,7 @@ def linear(inputs: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor
 
 def product(inputs: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """As `linear` of matrices, without gradients; either may be a transposed view."""
-    if suits_onednn(inputs):
+    if suits_onednn(inputs) or (inputs.dtype is torch.bfloat16 and has_bfloat16(inputs.device)):
         try:
             outputs: Tensor = torch.ops.mkldnn._linear_pointwise(
                 inputs, weight, bias, "none", [], ""
@@ -84,6 +84,11 @@ def suits_onednn(inputs: Tensor) -> bool:
         and _is_there()
         and not torch.is_autocast_enabled("cpu")
     )
+
+
+def has_bfloat16(device: torch.device) -> bool:
+    """Whether this CPU multiplies bfloat16 matrices, and not by way of float32."""
+    return device.type == "cpu" and _is_there() and torch.ops.mkldnn._is_mkldnn_bf16_supported()
 
 
 # oneDNN's words where there is no memory for the code that it compiles.

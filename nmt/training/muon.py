@@ -4,8 +4,8 @@ Jordan et al. 2024, "Muon: An optimizer for hidden layers in neural networks"; t
 is that of Liu et al. 2025, "Muon is Scalable for LLM Training", section 2.2: its root mean square
 is about that of a step of Adam, so that one learning rate serves both.
 
-torch has `torch.optim.Muon`. It computes in bfloat16, which many CPUs only emulate; it takes one
-matrix at a time; and it does not know `found_inf`, by which a refused gradient changes nothing.
+torch has `torch.optim.Muon`. It takes one matrix at a time, and it does not know `found_inf`, by
+which a refused gradient changes nothing.
 """
 
 import math
@@ -15,10 +15,17 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from nmt.model.linear import product, suits_onednn
+from nmt.model.linear import has_bfloat16, product
 
-_COEFFICIENTS = (3.4445, -4.7750, 2.0315)
-_STEPS = 5
+# Of each iteration: the best polynomials of fifth order one after the other, for singular values
+# from 0.001 to 1 (Amsel et al. 2025, "The Polar Express", section 3).
+_COEFFICIENTS = (
+    (8.28721201814563, -23.595886519098837, 17.300387312530933),
+    (4.107059111542203, -2.9478499167379106, 0.5448431082926601),
+    (3.9486908534822946, -2.908902115962949, 0.5518191394370137),
+    (3.3184196573706015, -2.488488024314874, 0.51004894012372),
+)
+_SAFETY = 1.01  # the first polynomial grows fast above 1
 _ROOT_MEAN_SQUARE = 0.2
 
 
@@ -108,23 +115,29 @@ class Muon(torch.optim.AdamW):
 
 
 def orthogonal(matrices: Tensor) -> Tensor:
-    """(N, A, B) → (N, A, B), nearly U V^T of each matrix's U S V^T: singular values of 0.7 to 1.2.
+    """(N, A, B) → (N, A, B), nearly U V^T of each matrix's U S V^T.
 
-    Newton-Schulz iteration of fifth order, with the coefficients of Jordan et al.
+    Newton-Schulz iteration of fifth order, in bfloat16 where the machine computes in it: all that
+    is asked is that most singular values come near 1.
     """
-    a, b, c = _COEFFICIENTS
     is_tall = matrices.size(1) > matrices.size(2)
     x = matrices.mT if is_tall else matrices
-    x = x / torch.linalg.matrix_norm(x, keepdim=True).clamp(min=1e-7)
-    for _ in range(_STEPS):
+    norms = torch.linalg.matrix_norm(x, keepdim=True).clamp(min=1e-7)
+    x = (x / (norms * _SAFETY)).to(_arithmetic(x.device)).contiguous()
+    for a, b, c in _COEFFICIENTS:
         gram = _products(x, x)
         polynomial = b * gram + c * _products(gram, gram)  # the gram matrix is its own transpose
-        x = a * x + _products(polynomial, x.mT)
+        x = a * x + _products(polynomial, x.mT.contiguous())
+    x = x.to(matrices.dtype)
     return x.mT if is_tall else x
+
+
+def _arithmetic(device: torch.device) -> torch.dtype:
+    return torch.bfloat16 if device.type != "cpu" or has_bfloat16(device) else torch.float32
 
 
 def _products(left: Tensor, right: Tensor) -> Tensor:
     """(N, A, K) and (N, B, K) → (N, A, B), each left one times the right one transposed."""
-    if not suits_onednn(left):
+    if left.device.type != "cpu":
         return left @ right.mT
     return torch.stack([product(*pair) for pair in zip(left, right, strict=True)])

@@ -73,8 +73,8 @@ def test_orthogonal_matrices_keep_their_directions() -> None:
         assert made.shape == batch.shape
         left, _, right = torch.linalg.svd(batch, full_matrices=False)
         singular = torch.einsum("nak,nab,nkb->nk", left, made, right)
-        assert singular.min() > 0.6
-        assert singular.max() < 1.3
+        assert singular.min() > 0.4
+        assert singular.max() < 1.7
 
 
 def muon_of(model: nn.Module) -> torch.optim.Optimizer:
