@@ -175,9 +175,9 @@ def micro_batch_memory(
     dropped = mask * width if config.dropout else 0
     residual = 2 * _FLOAT * width + dropped
     if config.qk_norm:
-        # What was normalised, and its scale.
-        asking += _FLOAT * config.num_heads * (config.head_key_width + 1)
-        offering += _FLOAT * config.num_heads * (config.head_key_width + 1)
+        # What was normalised, what it was before its learned scale, and the scale of each head.
+        asking += _FLOAT * config.num_heads * (2 * config.head_key_width + 1)
+        offering += _FLOAT * config.num_heads * (2 * config.head_key_width + 1)
     inner = linear * config.feed_forward_width
     feed_forward = cast + inner * _KEPT_OF_INNER[config.activation]
     if config.activation_dropout and arithmetic.is_cuda:

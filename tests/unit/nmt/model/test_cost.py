@@ -4,7 +4,7 @@ import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from nmt.config import ModelConfig, NormPlacement, Positions, TiedEmbeddings
+from nmt.config import Activation, ModelConfig, NormPlacement, Positions, TiedEmbeddings
 from nmt.model.cost import Processed, micro_batch, training_flops
 from nmt.model.transformer import Transformer
 from tests.support import tiny_model_config
@@ -17,6 +17,7 @@ from tests.support import tiny_model_config
         {"key_width": 6, "value_width": 10, "num_encoder_layers": 1, "num_decoder_layers": 3},
         {"tied_embeddings": TiedEmbeddings.none, "norm": NormPlacement.pre},
         {"positions": Positions.rotary},
+        {"activation": Activation.swiglu, "qk_norm": True},
     ],
 )
 def test_torch_counts_as_many(changes: dict[str, object]) -> None:

@@ -357,8 +357,25 @@ def test_parameters_are_counted_before_there_are_any(
         value_width=10,
     )
     assert planned_parameters(config, 11, 13) == count_parameters(Transformer(config, 11, 13))
-    config = tiny_model_config(norm=norm, positions=positions)
+    config = tiny_model_config(
+        norm=norm, positions=positions, activation=Activation.swiglu, qk_norm=True
+    )
     assert planned_parameters(config, 11, 11) == count_parameters(Transformer(config, 11, 11))
+
+
+@torch.no_grad()
+def test_with_last_matrices_of_zero_each_layer_begins_as_the_identity() -> None:
+    model, other = (
+        Transformer(tiny_model_config(zero_init=starts, norm=NormPlacement.pre), 11, 11).eval()
+        for starts in (True, False)
+    )
+    hidden, memory = torch.randn(2, 5, 16), torch.randn(2, 5, 16)
+    mask = torch.ones(2, 1, 1, 5, dtype=torch.bool)
+    for layer in model.encoder:
+        assert torch.equal(layer(hidden, mask), hidden)
+    for layer in model.decoder:
+        assert torch.equal(layer(hidden, memory, mask), hidden)
+    assert not torch.equal(other.encoder[0](hidden, mask), hidden)
 
 
 def test_source_and_target_may_have_vocabularies_of_their_own() -> None:
