@@ -27,6 +27,8 @@ _COEFFICIENTS = (
 )
 _SAFETY = 1.01  # the first polynomial grows fast above 1
 _ROOT_MEAN_SQUARE = 0.2
+# Of matrices that are moved together: what a step takes in memory for a moment is some times that.
+_MOST_NUMBERS = 2**24
 
 
 class Muon(torch.optim.AdamW):
@@ -78,8 +80,10 @@ class Muon(torch.optim.AdamW):
         for parameter in group["params"]:
             if parameter.grad is not None:
                 by_shape.setdefault(parameter.shape, []).append(parameter)
-        for parameters in by_shape.values():
-            self._follow(parameters, group, is_refused)
+        for shape, parameters in by_shape.items():
+            count = max(1, _MOST_NUMBERS // shape.numel())
+            for first in range(0, len(parameters), count):
+                self._follow(parameters[first : first + count], group, is_refused)
         super().step()
 
     def _follow(

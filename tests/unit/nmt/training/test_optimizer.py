@@ -1,9 +1,11 @@
 import copy
 
+import pytest
 import torch
 from torch import nn
 
 from nmt.config import OptimizerConfig, OptimizerName
+from nmt.training import muon
 from nmt.training.muon import orthogonal
 from nmt.training.optimizer import build_optimizer
 from tests.support import tiny_model_config, tiny_transformer
@@ -126,3 +128,14 @@ def test_a_refused_gradient_moves_nothing_and_muon_goes_on_as_saved() -> None:
         step(one, its_optimizer, 0.01)
     for mine, theirs in zip(model.parameters(), other.parameters(), strict=True):
         assert torch.equal(mine, theirs)
+
+
+def test_how_many_matrices_move_together_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    together, alone = (tiny_transformer(tiny_model_config(), dtype=torch.float32) for _ in range(2))
+    give_gradients(together, 1)
+    step(together, muon_of(together), 0.01)
+    monkeypatch.setattr(muon, "_MOST_NUMBERS", 1)
+    give_gradients(alone, 1)
+    step(alone, muon_of(alone), 0.01)
+    for one, other in zip(together.parameters(), alone.parameters(), strict=True):
+        torch.testing.assert_close(one, other)
