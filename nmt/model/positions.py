@@ -76,6 +76,11 @@ class RotaryRotation(nn.Module):
         sin, cos = (rows_of(table, first, heads.size(-2)) for table in (self.sin, self.cos))
         if not isinstance(first, int):
             sin, cos = sin[:, None], cos[:, None]  # (N, 1, L, E / 2): the same for all heads
+        if heads.device.type == "cpu" and heads.dtype is cos.dtype:
+            # Pairs as complex numbers: one pass in place of eight, a tenth of the time. Elsewhere
+            # the formula, which compilers understand and narrow numbers can have.
+            pairs = torch.view_as_complex(heads.unflatten(-1, (-1, 2)))
+            return torch.view_as_real(pairs * torch.complex(cos, sin)).flatten(-2)
         even, odd = heads[..., 0::2], heads[..., 1::2]
         turned = torch.stack((even * cos - odd * sin, even * sin + odd * cos), dim=-1)
         return turned.flatten(-2)  # (B, H, L, E)

@@ -51,6 +51,14 @@ def test_rotation_depends_on_the_distance_alone() -> None:
     assert abs(products[3, 0] - products[0, 0]) > 1e-3
 
 
+@pytest.mark.parametrize("first", [0, 3, torch.tensor([5, 0])], ids=str)
+def test_numbers_of_another_width_are_turned_by_the_same_angles(first: int | torch.Tensor) -> None:
+    rotation = RotaryRotation(40, 8)
+    heads = torch.randn(2, 7, 3, 8).transpose(1, 2)
+    expected = rotation(heads.double(), first).float()  # by the formula
+    torch.testing.assert_close(rotation(heads, first), expected)
+
+
 def test_rotation_keeps_lengths_and_the_first_position() -> None:
     rotation = RotaryRotation(40, 8)
     heads = torch.randn(2, 3, 10, 8)
