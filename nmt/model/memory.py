@@ -169,7 +169,8 @@ def micro_batch_memory(
     heads = config.num_heads * (config.head_key_width + config.head_value_width)
     asking = cast + linear * heads
     offering = 2 * cast + linear * heads
-    if config.positions is Positions.rotary:
+    # On CPUs what was turned need not be kept.
+    if config.positions is Positions.rotary and arithmetic.is_cuda:
         asking += _FLOAT * config.num_heads * config.head_key_width
         offering += _FLOAT * config.num_heads * config.head_key_width
     dropped = mask * width if config.dropout else 0

@@ -57,6 +57,7 @@ def kept_bytes(config: ModelConfig, shape: Shape) -> int:
         {"activation": Activation.swiglu, "activation_dropout": 0.1},
         {"activation": Activation.relu_squared},
         {"activation": Activation.relu_squared, "activation_dropout": 0.1},
+        {"positions": Positions.rotary},
         {"qk_norm": True},
         {"qk_norm": True, "positions": Positions.rotary},
     ],
