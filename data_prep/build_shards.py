@@ -18,6 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
+from data_prep.bpe_dropout import BpeDropout
 from data_prep.cleaned_text import CleanedText
 from data_prep.progress import Advance, Reporter
 from data_prep.protocol import TRAIN
@@ -38,6 +39,8 @@ class ShardJob:
     source_tokenizer: Path
     target_tokenizer: Path
     output: Path
+    part: int
+    dropout: float
 
 
 @dataclass
@@ -74,6 +77,7 @@ def build_shards(
     folder: Path,
     reporter: Reporter,
     num_processes: int = 0,
+    dropout: float = 0.0,
 ) -> _Figures:
     """Write `train-00000.arrow` and so on into `folder`; returns the figures of source and target.
 
@@ -84,6 +88,7 @@ def build_shards(
         folder: where the shards go.
         reporter: where progress goes.
         num_processes: processes; 0 means one a core, at most one a part.
+        dropout: share of the merges left out; see `data_prep.bpe_dropout`.
     """
     source_language, target_language = text.languages
     jobs = [
@@ -92,6 +97,8 @@ def build_shards(
             text.part_path(part, target_language),
             *tokenizers,
             folder / shard_name(TRAIN, part),
+            part,
+            dropout,
         )
         for part in range(len(num_pairs))
     ]
@@ -145,18 +152,24 @@ def _on_done(advance: Advance, count: int, future: "Future[_Figures]") -> None:
 
 def encode_part(job: ShardJob, advance: Advance | None = None) -> _Figures:
     """Encode one part of the text into one shard; returns the figures of source and target."""
-    source_tokenizer = Tokenizer(job.source_tokenizer)
-    target_tokenizer = Tokenizer(job.target_tokenizer)
+    tokenizers = (Tokenizer(job.source_tokenizer), Tokenizer(job.target_tokenizer))
     figures = tuple(
         SideFigures(Counter(), np.zeros(tokenizer.vocabulary_size, dtype=np.int64), 0)
-        for tokenizer in (source_tokenizer, target_tokenizer)
+        for tokenizer in tokenizers
+    )
+    # Every part and every side has chance of its own, so that it does not matter who encodes what.
+    encode_source, encode_target = (
+        BpeDropout(tokenizer, job.dropout, 2 * job.part + side).encode
+        if job.dropout
+        else tokenizer.encode
+        for side, tokenizer in enumerate(tokenizers)
     )
 
     def pairs() -> Iterator[tuple[Ids, Ids]]:
         sources, targets = iterate_lines(job.source_text), iterate_lines(job.target_text)
         while block := list(islice(sources, _BLOCK_PAIRS)):
-            source_ids = source_tokenizer.encode(block)
-            target_ids = target_tokenizer.encode(list(islice(targets, _BLOCK_PAIRS)))
+            source_ids = encode_source(block)
+            target_ids = encode_target(list(islice(targets, _BLOCK_PAIRS)))
             _count(figures[0], source_ids)
             _count(figures[1], target_ids)
             yield from zip(source_ids, target_ids, strict=True)
@@ -164,7 +177,7 @@ def encode_part(job: ShardJob, advance: Advance | None = None) -> _Figures:
                 advance(len(block))
 
     write_shard(job.output, pairs())
-    for side, tokenizer in zip(figures, (source_tokenizer, target_tokenizer), strict=True):
+    for side, tokenizer in zip(figures, tokenizers, strict=True):
         side.num_unknown = int(side.id_counts[tokenizer.unknown_id])
     return figures[0], figures[1]
 

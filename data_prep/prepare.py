@@ -98,9 +98,13 @@ def find_prepared(
 
 
 def _inputs(cleaned_fingerprint: str, tokenizer: TokenizerConfig) -> dict[str, Any]:
+    described = to_plain(tokenizer)
+    if not tokenizer.dropout:
+        # Corpora made before there was such a key stay as they are.
+        del described["dropout"]
     return {
         "cleaned": cleaned_fingerprint,
-        "tokenizer": to_plain(tokenizer),
+        "tokenizer": described,
         "versions": [TOKENIZER_VERSION, CORPUS_VERSION],
     }
 
@@ -195,7 +199,9 @@ def _build(
     _train_tokenizers(text, summary, tokenizer, folder, reporter)
     paths = (folder / names[0], folder / names[1])
     leakage = leakage_of(text, reporter)
-    figures = build_shards(text, summary.parts, paths, folder, reporter, num_processes)
+    figures = build_shards(
+        text, summary.parts, paths, folder, reporter, num_processes, tokenizer.dropout
+    )
     write_report(folder / REPORT_FILE, corpus, tokenizer, summary, figures, paths, leakage)
     manifest = {
         "name": corpus.name,

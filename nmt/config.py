@@ -285,11 +285,23 @@ class TokenizerConfig:
     """Spell unknown characters as bytes, so that nothing is lost on the way back."""
     sample_sentences: int = 2_000_000
     """Sentences sampled from the cleaned text to learn from; 0 means all."""
+    dropout: float = 0.0
+    """Share of the merges that are left out, by chance, where training text is split: BPE-dropout
+    (Provilkov et al. 2020, section 3). Each of `corpus.copies` is split in its own way."""
 
     def __post_init__(self) -> None:
         _require(
             0 < self.character_coverage <= 1,
             f"tokenizer.character_coverage={self.character_coverage} is not in (0, 1]",
+        )
+        _require(
+            0 <= self.dropout < 1,
+            f"tokenizer.dropout={self.dropout} must be at least 0 and below 1",
+        )
+        _require(
+            self.dropout == 0 or self.algorithm is TokenizerAlgorithm.bpe,
+            f"tokenizer.dropout={self.dropout} leaves out merges, which algorithm={self.algorithm}"
+            " has not; set tokenizer.dropout=0 or tokenizer=bpe",
         )
 
 

@@ -2,7 +2,7 @@
 
 import bisect
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import sentencepiece
@@ -10,6 +10,9 @@ import sentencepiece
 from nmt.errors import UserError
 
 JOINT_FILE = "tokenizer.model"
+
+WORD_BEGIN = "\u2581"
+"""What sentencepiece writes in place of a space, and before the first word."""
 
 
 def tokenizer_files(joint: bool, source_language: str, target_language: str) -> tuple[str, str]:
@@ -67,6 +70,21 @@ class Tokenizer:
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """The piece of each id, as sentencepiece writes it."""
         return [self._processor.IdToPiece(int(i)) for i in ids]
+
+    def ordinary_pieces(self) -> Iterator[tuple[int, str, float]]:
+        """Id, text and score of each piece that spells text: neither special nor a byte.
+
+        Of a BPE vocabulary the score says which merge comes first: the larger one.
+        """
+        processor = self._processor
+        for i in range(self.vocabulary_size):
+            if not (processor.IsControl(i) or processor.IsUnknown(i) or processor.IsByte(i)):
+                yield i, processor.IdToPiece(i), processor.GetScore(i)
+
+    def normalise(self, texts: Sequence[str]) -> list[str]:
+        """Each text as its pieces spell it, every word after a `WORD_BEGIN`."""
+        normalised: list[str] = self._processor.Normalize(list(texts))
+        return normalised
 
     def words(self, texts: Sequence[str]) -> list[list[int]]:
         """For each piece of each text the number, from 0, of the word that it is a part of.

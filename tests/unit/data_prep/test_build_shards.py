@@ -52,6 +52,30 @@ def test_shards_hold_the_text_in_order(
         assert side.num_unknown == 0
 
 
+def test_left_out_merges_are_the_same_however_many_processes_encode(
+    text: CleanedText, model: Path, tmp_path: Path
+) -> None:
+    tokenizer, built = Tokenizer(model), []
+    for num_processes, dropout in ((1, 0.5), (2, 0.5), (1, 0.4)):
+        folder = tmp_path / f"{num_processes}-{dropout}"
+        folder.mkdir()
+        figures = build_shards(
+            text, PARTS, (model, model), folder, Reporter(quiet=True), num_processes, dropout
+        )
+        corpus = ParallelCorpus.open(folder, "train")
+        pairs = [corpus.pair(i) for i in range(len(corpus))]
+        assert [side.num_tokens for side in figures] == [
+            sum(len(pair[side]) for pair in pairs) for side in range(2)
+        ]
+        built.append([[list(ids) for ids in pair] for pair in pairs])
+    assert built[0] == built[1]
+    assert built[0] != built[2]
+    assert tokenizer.decode(built[0][30]) == ["en sentence 1 0 so", "de sentence 1 0 so"]
+    # Each part and each side has chance of its own.
+    first = [built[0][begin][side] for begin in (0, 30) for side in range(2)]
+    assert len({tuple(ids) for ids in first}) == 4
+
+
 def test_a_failing_part_is_one_clear_error(text: CleanedText, model: Path, tmp_path: Path) -> None:
     text.part_path(1, "de").write_bytes(b"\xff\n")
     with pytest.raises(UserError, match=r"train-00001\.de: line 1, byte 1: 0xff"):

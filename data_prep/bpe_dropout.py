@@ -1,0 +1,99 @@
+"""BPE-dropout: merges are left out by chance, so that a word is seen split in several ways.
+
+Provilkov et al. 2020, "BPE-Dropout: Simple and Effective Subword Regularization", section 3. It is
+written here because a corpus must be the same whenever it is prepared: sentencepiece's own sampling
+cannot be repeated, as its generator takes in chance of the process beside the seed.
+"""
+
+import heapq
+import math
+import random
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import pairwise
+
+from nmt.tokenizer import WORD_BEGIN, Tokenizer
+
+_WORDS_REMEMBERED = 1 << 17
+
+
+class BpeDropout:
+    """Splits text with a BPE vocabulary; every merge is left out with probability `rate`.
+
+    A merge that was left out is asked about again only when one of its neighbours has grown, as in
+    the paper's Algorithm 1 by its authors' program and in sentencepiece.
+
+    Args:
+        tokenizer: its model must be one of BPE.
+        rate: probability in (0, 1).
+        seed: the same seed and texts in the same order give the same ids.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, rate: float, seed: int) -> None:
+        self._tokenizer = tokenizer
+        self._ids, self._ranks = {}, {}
+        for piece_id, piece, score in tokenizer.ordinary_pieces():
+            self._ids[piece] = piece_id
+            self._ranks[piece] = -score
+        self._random = random.Random(seed)
+        self._log_kept = math.log1p(-rate)
+        self._merges_until_drop = self._draw()
+        self._whole = lru_cache(_WORDS_REMEMBERED)(self._split_whole)
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """Ids of each text, without BOS and EOS."""
+        return [self._encode(text) for text in self._tokenizer.normalise(texts)]
+
+    def _draw(self) -> int:
+        # Merges kept before the next that is left out: geometric, so one draw does for all of them.
+        return int(math.log(1.0 - self._random.random()) / self._log_kept)
+
+    def _encode(self, text: str) -> list[int]:
+        ids: list[int] = []
+        for rest in text.split(WORD_BEGIN)[1:]:
+            word_ids, num_merges = self._whole(WORD_BEGIN + rest)
+            if num_merges <= self._merges_until_drop:
+                self._merges_until_drop -= num_merges
+                ids += word_ids
+            else:
+                ids += [self._ids[piece] for piece in self._split(WORD_BEGIN + rest)]
+        return ids
+
+    def _split_whole(self, word: str) -> tuple[list[int], int]:
+        """Ids of a word with all merges, and their number.
+
+        A word with a character that has no piece of its own is never split otherwise: no merges.
+        """
+        [ids] = self._tokenizer.encode([word.removeprefix(WORD_BEGIN)])
+        known = all(character in self._ids for character in word)
+        return ids, len(word) - len(ids) if known else 0
+
+    def _split(self, word: str) -> list[str]:
+        symbols = list(word)
+        following = [*range(1, len(word)), -1]
+        preceding = list(range(-1, len(word) - 1))
+        candidates: list[tuple[float, int, int, str]] = []
+
+        def consider(left: int, right: int) -> None:
+            if left >= 0 and right >= 0:
+                piece = symbols[left] + symbols[right]
+                if (rank := self._ranks.get(piece)) is not None:
+                    heapq.heappush(candidates, (rank, left, right, piece))
+
+        for left, right in pairwise(range(len(word))):
+            consider(left, right)
+        while candidates:
+            _, left, right, piece = heapq.heappop(candidates)
+            if not symbols[left] or not symbols[right] or symbols[left] + symbols[right] != piece:
+                continue  # a neighbour has taken one of them meanwhile
+            if self._merges_until_drop == 0:
+                self._merges_until_drop = self._draw()
+                continue
+            self._merges_until_drop -= 1
+            symbols[left], symbols[right] = piece, ""
+            following[left] = following[right]
+            if following[left] >= 0:
+                preceding[following[left]] = left
+            consider(preceding[left], left)
+            consider(left, following[left])
+        return [symbol for symbol in symbols if symbol]
