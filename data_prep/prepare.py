@@ -78,7 +78,7 @@ def prepare(
             text = _cleaned_text(
                 source, more, corpus, corpora_folder, cleaned_fingerprint, reporter
             )
-            with atomic_folder(folder, _room_needed(text)) as temporary:
+            with atomic_folder(folder, _room_needed(text, tokenizer)) as temporary:
                 _build(text, corpus, tokenizer, temporary, inputs, reporter, num_processes)
             reporter.say(f"{folder}: prepared; {folder / REPORT_FILE} shows what is in it")
     return folder
@@ -115,15 +115,17 @@ def _lock(path: Path, folder: Path, reporter: Reporter) -> AbstractContextManage
     )
 
 
-def _room_needed(text: CleanedText) -> int:
+def _room_needed(text: CleanedText, tokenizer: TokenizerConfig) -> int:
     """Bytes that the corpus takes while it is made, roughly: for the message when they lack.
 
     At first the tokenizer's sample stands beside the text of valid and the test sets, later the
-    shards: four bytes a token, where a token is three letters or four.
+    shards: four bytes a token, where a token is three letters or four, or with all its merges left
+    out a single one.
     """
     sizes = text.summary().sizes
     train = sum(size for name, size in sizes.items() if name.startswith(f"{TRAIN}-"))
-    return 3 * train // 2 + sum(sizes.values()) - train + _MODEL_AND_REPORT_BYTES
+    shards = int(train * (1.5 + 2.5 * tokenizer.dropout))
+    return shards + sum(sizes.values()) - train + _MODEL_AND_REPORT_BYTES
 
 
 def _cleaning_inputs(

@@ -300,8 +300,8 @@ class TokenizerConfig:
         )
         _require(
             self.dropout == 0 or self.algorithm is TokenizerAlgorithm.bpe,
-            f"tokenizer.dropout={self.dropout} leaves out merges, which algorithm={self.algorithm}"
-            " has not; set tokenizer.dropout=0 or tokenizer=bpe",
+            f"tokenizer.dropout={self.dropout} leaves out merges, which"
+            f" algorithm={self.algorithm.value} has not; set tokenizer.dropout=0 or tokenizer=bpe",
         )
 
 

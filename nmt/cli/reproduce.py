@@ -25,7 +25,8 @@ from nmt.errors import UserError
 from nmt.evaluation.evaluate import corpus_test_set
 from nmt.evaluation.known_test_sets import identify
 from nmt.evaluation.results import Result, find_result, judge, lines_about, require_band
-from nmt.evaluation.seeds import METRICS, SeedsSummary, in_words
+from nmt.evaluation.scores import METRICS
+from nmt.evaluation.seeds import SeedsSummary, in_words
 from nmt.files import check_writable, read_json, write_json
 from nmt.training.environment import commit
 

@@ -13,7 +13,8 @@ from typing import Any
 from nmt.cli.common import console, name_files
 from nmt.config import Config
 from nmt.errors import UserError
-from nmt.evaluation.seeds import METRICS, SeedsSummary, in_words, seeds_table, summarise
+from nmt.evaluation.scores import METRICS
+from nmt.evaluation.seeds import SeedsSummary, in_words, seeds_table, summarise
 from nmt.files import check_writable, read_json, write_json
 from nmt.training import distributed, experiment
 from nmt.training.validation import ValidationResult

@@ -7,12 +7,11 @@ from torch import Tensor
 
 from nmt.decoding.forced import ForcedDecoder
 from nmt.errors import UserError
+from nmt.tokenizer import WORD_BEGIN
 from nmt.trained_model import TrainedModel
 
 Links = list[tuple[int, int]]
 """Places of a source word and of a target word, from 0; words are what white space parts."""
-
-_SPACE = "▁"
 
 
 def pharaoh(links: Links) -> str:
@@ -89,7 +88,7 @@ def _by_words(
 
 def _speaking(words: list[int], pieces: list[str]) -> Tensor:
     """1 at pieces with letters or digits, and at all pieces of words without any, else 0."""
-    has_letters = [any(map(str.isalnum, piece.strip(_SPACE))) for piece in pieces]
+    has_letters = [any(map(str.isalnum, piece.strip(WORD_BEGIN))) for piece in pieces]
     lettered = {word for word, has in zip(words, has_letters, strict=True) if has}
     return torch.tensor(
         [

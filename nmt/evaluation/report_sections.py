@@ -7,16 +7,10 @@ from nmt.config import differing_values, flattened
 from nmt.evaluation.attention import AttentionMap, heat_map, small_heat_map
 from nmt.evaluation.charts import Series, line_chart
 from nmt.evaluation.run_data import RunData, series
+from nmt.evaluation.scores import METRICS
 from nmt.evaluation.tables import leakage_in_words
 from nmt.html_page import Cell, Figure, show_pieces, table, text
 
-_METRICS = {
-    "bleu": "BLEU",
-    "chrf": "chrF2++",
-    "ter": "TER ↓",
-    "paper_bleu": "paper BLEU",
-    "comet": "COMET",
-}
 _RATIOS = {"brevity_penalty": "brevity penalty", "length_ratio": "length ratio"}
 
 
@@ -83,7 +77,7 @@ def scores_section(data: RunData) -> str:
         return parts[0] + "<p>The corpus has no test set.</p>"
     present, ratios = (
         [key for key in keys if any(key in scores for scores in tables.values())]
-        for keys in (_METRICS, _RATIOS)
+        for keys in (METRICS, _RATIOS)
     )
     rows = []
     for name, scores in tables.items():
@@ -92,14 +86,14 @@ def scores_section(data: RunData) -> str:
             row.append(_score(scores[key], 4 if key == "comet" else 2) if key in scores else None)
         row += [Figure(f"{scores[key]:.3f}") if key in scores else None for key in ratios]
         rows.append(row)
-    header = ["test set", "sentences", *(_METRICS[key] for key in present)]
+    header = ["test set", "sentences", *(METRICS[key] for key in present)]
     parts.append(table([*header, *(_RATIOS[key] for key in ratios)], rows))
     parts.append("<p>± is half of the 95 % bootstrap interval. TER is better when it is lower.</p>")
     parts.append(_test_set_notes(tables))
     parts.append(_against_baseline(data, tables))
     parts.append(_phenomena(tables))
     signatures = [
-        (name, _METRICS[key].removesuffix(" ↓"), scores[key]["signature"])
+        (name, METRICS[key].removesuffix(" ↓"), scores[key]["signature"])
         for name, scores in tables.items()
         for key in present
         if key in scores
@@ -116,7 +110,7 @@ def _against_baseline(data: RunData, tables: Mapping[str, Mapping[str, Any]]) ->
     rows: list[list[Cell]] = []
     for name, scores in tables.items():
         before = scores.get("baseline", {})
-        for key, metric in _METRICS.items():
+        for key, metric in METRICS.items():
             if key in before:
                 found = before[key]
                 p = max(found["p_bootstrap"], found["p_randomisation"])

@@ -12,7 +12,8 @@ from typing import Any
 
 from nmt.config import from_mapping, load_values
 from nmt.errors import UserError
-from nmt.evaluation.seeds import METRICS, Spread, in_words
+from nmt.evaluation.scores import METRICS
+from nmt.evaluation.seeds import Spread, in_words
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,20 @@ from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 
 from nmt.errors import UserError
-from nmt.evaluation.paper_form import PaperForm
+from nmt.evaluation.paper_form import LowercaseForm, PaperForm
 
 # sacrebleu's default number of resamplings, and a fixed seed (its default too).
 _NUM_BOOTSTRAP = 1000
+
+METRICS = {
+    "bleu": "BLEU",
+    "chrf": "chrF2++",
+    "ter": "TER ↓",
+    "paper_bleu": "paper BLEU",
+    "lowercase_bleu": "lc BLEU",
+    "comet": "COMET",
+}
+"""Key in `scores.json` → what tables call it."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +49,7 @@ class Scores:
         chrf: chrF2++.
         ter: translation edit rate; lower is better.
         paper_bleu: in the form of "Attention Is All You Need"; see `nmt.evaluation.paper_form`.
+        lowercase_bleu: tokenised and lower-cased, as most figures on Multi30k; see the same.
         brevity_penalty: of `bleu`: what too short translations cost, 1 where they are not.
         length_ratio: tokens (13a) of the translations over those of the closest references.
         sentences: number of them.
@@ -49,6 +60,7 @@ class Scores:
     chrf: Score
     ter: Score
     paper_bleu: Score
+    lowercase_bleu: Score
     brevity_penalty: float
     length_ratio: float
     sentences: int
@@ -96,7 +108,8 @@ def all_scores(hypotheses: Sequence[str], *references: Sequence[str], language: 
         bleu,
         _with_interval(metrics()["chrf"], hypotheses, references)[1],
         _with_interval(metrics()["ter"], hypotheses, references)[1],
-        _paper_bleu(hypotheses, references, language),
+        _tokenised_bleu(PaperForm(language), hypotheses, references),
+        _tokenised_bleu(LowercaseForm(language), hypotheses, references),
         result.bp,
         result.ratio,
         len(hypotheses),
@@ -104,11 +117,12 @@ def all_scores(hypotheses: Sequence[str], *references: Sequence[str], language: 
     )
 
 
-def _paper_bleu(
-    hypotheses: Sequence[str], references: Sequence[Sequence[str]], language: str
+def _tokenised_bleu(
+    form: PaperForm | LowercaseForm,
+    hypotheses: Sequence[str],
+    references: Sequence[Sequence[str]],
 ) -> Score:
-    form = PaperForm(language)
-    # multi-bleu.perl, which the paper's figures come from, smooths nothing.
+    # multi-bleu.perl, which the papers' figures come from, smooths nothing.
     metric = BLEU(tokenize="none", force=True, smooth_method="none")
     sides = ([form.text(line) for line in some] for some in (hypotheses, *references))
     ours, *theirs = sides

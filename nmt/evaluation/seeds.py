@@ -14,15 +14,7 @@ from rich import box
 from rich.table import Table
 
 from nmt.errors import UserError
-
-METRICS = {
-    "bleu": "BLEU",
-    "chrf": "chrF2++",
-    "ter": "TER ↓",
-    "paper_bleu": "paper BLEU",
-    "comet": "COMET",
-}
-"""Key in `scores.json` → what tables call it."""
+from nmt.evaluation.scores import METRICS
 
 _DIGITS = {"comet": 4, "loss": 4}
 

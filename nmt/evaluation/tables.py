@@ -34,8 +34,9 @@ def scores_table(evaluations: Sequence[Evaluation]) -> Table:
     )
     table.add_column("system" if of_systems else "test set", overflow="fold")
     with_comet = any(evaluation.comet.score for evaluation in evaluations)
-    names = ["BLEU", "chrF2++", "TER ↓", "paper\nBLEU", "brevity\npenalty", "length\nratio"]
-    for name in [*names, *(["COMET"] if with_comet else [])]:
+    names = ["BLEU", "chrF2++", "TER ↓", "paper\nBLEU", "lc\nBLEU"]
+    names += ["brevity\npenalty", "length\nratio", *(["COMET"] if with_comet else [])]
+    for name in names:
         table.add_column(name, justify="right", no_wrap=True)
     with_verdict = any(evaluation.comparison for evaluation in evaluations)
     if with_verdict:
@@ -80,6 +81,7 @@ def _by_name(scores: Scores) -> dict[str, Score]:
         "chrF2++": scores.chrf,
         "TER": scores.ter,
         "paper BLEU": scores.paper_bleu,
+        "lc BLEU": scores.lowercase_bleu,
     }
 
 

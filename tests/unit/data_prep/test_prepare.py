@@ -281,6 +281,32 @@ def test_the_head_of_multi30k(tmp_path: Path, outputs: Path, quiet: Reporter) ->
     assert tokenizer.decode(tokenizer.encode(targets)) == targets
 
 
+def test_copies_are_split_in_ways_of_their_own(
+    folder_config: CorpusConfig, small_tokenizer: TokenizerConfig, outputs: Path, quiet: Reporter
+) -> None:
+    config = replace(folder_config, copies=3)
+    plain = PreparedCorpus(prepare(config, small_tokenizer, outputs, quiet)).train()
+    split = replace(small_tokenizer, dropout=0.3)
+    prepared = PreparedCorpus(prepare(config, split, outputs, quiet))
+    pairs, tokenizer = prepared.train(), Tokenizer(prepared.source_tokenizer)
+    assert len(pairs) == len(plain)
+    ways: dict[str, set[tuple[int, ...]]] = {}
+    for index in range(len(pairs)):
+        assert tokenizer.decode(pairs.pair(index)) == tokenizer.decode(plain.pair(index))
+        ids = pairs.pair(index)[0]
+        ways.setdefault(tokenizer.decode([ids])[0], set()).add(tuple(map(int, ids)))
+    assert sum(map(len, ways.values())) > 2 * len(ways)
+    assert pairs.source_lengths.sum() > plain.source_lengths.sum()
+
+
+def test_corpora_without_dropout_keep_their_names(
+    folder_config: CorpusConfig, small_tokenizer: TokenizerConfig, outputs: Path, quiet: Reporter
+) -> None:
+    """A key that is not used is not part of the fingerprint."""
+    folder = prepare(folder_config, small_tokenizer, outputs, quiet)
+    assert "dropout" not in read_json(folder / "manifest.json")["inputs"]["tokenizer"]
+
+
 def test_more_pairs_make_another_corpus(
     folder_config: CorpusConfig, small_tokenizer: TokenizerConfig, outputs: Path, tmp_path: Path
 ) -> None:

@@ -1,10 +1,14 @@
 import math
+from pathlib import Path
 
 import pytest
 from sacrebleu.metrics.bleu import BLEU
 
-from nmt.evaluation.paper_form import PaperForm
+from nmt.evaluation.paper_form import LowercaseForm, PaperForm
 from nmt.evaluation.scores import all_scores
+from nmt.files import read_lines
+
+MULTI30K = Path(__file__).parents[5] / "shared" / "data" / "multi30k"
 
 
 @pytest.mark.parametrize(
@@ -35,6 +39,26 @@ def test_compounds_are_german_alone() -> None:
 
 def test_a_language_without_abbreviations_of_its_own_is_tokenised_too() -> None:
     assert PaperForm("eo").text("Saluton, mondo!") == "Saluton , mondo !"
+
+
+@pytest.mark.parametrize(
+    ("language", "raw", "form"),
+    [
+        ("de", "Ein Mann, der „Los!“ ruft.", 'ein mann , der " los ! " ruft .'),
+        ("de", "Über saftig-grünes Gras.", "über saftig-grünes gras ."),
+        ("fr", "L’herbe près d’un étang.", "l' herbe près d' un étang ."),
+    ],
+)
+def test_lower_cased_form(language: str, raw: str, form: str) -> None:
+    assert LowercaseForm(language).text(raw) == form
+
+
+@pytest.mark.skipif(not MULTI30K.is_dir(), reason="../shared/data/multi30k is not there")
+def test_lower_cased_references_have_the_length_that_others_report() -> None:
+    """reflen=12103 in the log of the model that Wu et al. 2021 gave out."""
+    form = LowercaseForm("de")
+    references = read_lines(MULTI30K / "test_2016_flickr.de")
+    assert sum(len(form.text(line).split()) for line in references) == 12_103
 
 
 HYPOTHESIS = "Das ist ein Text-Format."
@@ -78,6 +102,18 @@ def test_brevity_by_hand() -> None:
 def test_case_counts() -> None:
     scores = all_scores(["das war ein Text-Format."], [REFERENCE], language="de")
     assert scores.paper_bleu.score < 100
+
+
+def test_lower_cased_bleu_by_hand() -> None:
+    """`das ist ein text-format , so !` has 7 tokens, and one of them is wrong."""
+    scores = all_scores(
+        ["Das IST ein Text-Format, so!"], ["das war ein text-format, so!"], language="de"
+    )
+    expected = 100 * math.exp(sum(map(math.log, (6 / 7, 4 / 6, 3 / 5, 2 / 4))) / 4)
+    assert scores.lowercase_bleu.score == pytest.approx(expected)
+    signature = scores.lowercase_bleu.signature
+    assert signature.startswith("nrefs:1|case:mixed|eff:no|tok:none|smooth:none|")
+    assert signature.endswith("-de+lc+norm")
 
 
 def test_raw_text_with_sacrebleus_tokens_is_another_number() -> None:

@@ -57,7 +57,7 @@ def test_empty_translations_are_scored_and_not_refused() -> None:
 
 def test_the_layout_of_the_file() -> None:
     table = all_scores(HYPOTHESES, REFERENCES, language="de").to_json()
-    scores = ["bleu", "chrf", "ter", "paper_bleu"]
+    scores = ["bleu", "chrf", "ter", "paper_bleu", "lowercase_bleu"]
     assert list(table) == [*scores, "brevity_penalty", "length_ratio", "sentences", "references"]
     assert all(set(table[name]) == {"score", "signature", "ci95"} for name in scores)
 

@@ -17,7 +17,7 @@ SIGNATURE = "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0"
 
 def evaluation(system: str = "wmt14_en_de_base", name: str = "newstest2014") -> Evaluation:
     score = Score(27.34, SIGNATURE, 1.25)
-    scores = Scores(score, score, score, score, 0.987, 0.988, 3003, 1)
+    scores = Scores(score, score, score, score, score, 0.987, 0.988, 3003, 1)
     better = Difference(26.5, 0.84, 0.002, 0.003, "better")
     none = Difference(60.0, 0.1, 0.4, 0.5, "no difference can be shown")
     differences = {"bleu": better, "chrf": better, "ter": none}
@@ -73,7 +73,7 @@ def test_the_table_fits_into_a_hundred_columns_with_every_score(system: str) -> 
         assert "0.8512" in text
         assert "…" not in text
         # rich cuts what does not fit: no number may be among it.
-        assert text.count("27.34") == 4 * len(evaluations)
+        assert text.count("27.34") == 5 * len(evaluations)
         assert "better, p = 0.003" in text
 
 
