@@ -72,14 +72,21 @@ class Pipeline:
         """
         sources = [item.source for item in items]
         wishes = [item.wish for item in items]
+        lines = range(first_line, first_line + len(items))
         if not self._language:
-            return self._of_sentences(sources, progress, first_line, wishes)
+            return self._of_sentences(sources, progress, lines, wishes)
         documents = [taken_apart(source, self._language) for source in sources]
-        sentences = [sentence for document in documents for sentence in document.sentences]
-        share = len(sources) / max(1, len(sentences))
+        placed = [
+            (line, sentence)
+            for line, document in zip(lines, documents, strict=True)
+            for sentence in document.sentences
+        ]
+        share = len(sources) / max(1, len(placed))
         found = iter(
             self._of_sentences(
-                sentences, progress and (lambda count: progress(count * share)), first_line
+                [sentence for _, sentence in placed],
+                progress and (lambda count: progress(count * share)),
+                [line for line, _ in placed],
             )
         )
         return [
@@ -91,12 +98,12 @@ class Pipeline:
         self,
         sources: Sequence[str],
         progress: Progress | None,
-        first_line: int,
+        lines: Sequence[int],
         wishes: Sequence[Wish] | None = None,
     ) -> list[Answer]:
-        found = self._translator.translate(sources, progress, first_line, wishes)
+        found = self._translator.translate(sources, progress, lines, wishes)
         answers = [self._ordered(translations) for translations in found]
-        return answers if self._aligner is None else self._aligned(sources, answers, first_line)
+        return answers if self._aligner is None else self._aligned(sources, answers, lines)
 
     def _ordered(self, translations: list[Translation]) -> Answer:
         if self._utilities is None:
@@ -109,7 +116,7 @@ class Pipeline:
         )
 
     def _aligned(
-        self, sources: Sequence[str], answers: list[Answer], first_line: int
+        self, sources: Sequence[str], answers: list[Answer], lines: Sequence[int]
     ) -> list[Answer]:
         assert self._aligner is not None
         pairs = [
@@ -119,7 +126,7 @@ class Pipeline:
         ]
         links = iter(self._aligner.links([s for s, _ in pairs], [t for _, t in pairs]))
         aligned = []
-        for line, answer in enumerate(answers, start=first_line):
+        for line, answer in zip(lines, answers, strict=True):
             some = [next(links) for _ in answer.translations]
             if self._warn and None in some:
                 self._warn(f"line {line}: too long for the model to be aligned as a whole")

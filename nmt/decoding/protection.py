@@ -44,7 +44,7 @@ class Translates(Protocol):
         self,
         texts: Sequence[str],
         progress: Callable[[int], None] | None = None,
-        first_line: int = 1,
+        lines: Sequence[int] | None = None,
         wishes: Sequence[Wish] | None = None,
     ) -> list[list[Translation]]:
         """For each text its translations, best first."""
@@ -106,14 +106,15 @@ class ProtectingTranslator:
         self,
         texts: Sequence[str],
         progress: Callable[[int], None] | None = None,
-        first_line: int = 1,
+        lines: Sequence[int] | None = None,
         wishes: Sequence[Wish] | None = None,
     ) -> list[list[Translation]]:
         """For each text its translations, best first; those that are given have every span.
 
         Where the model lost some, fewer may be given than were asked for.
         """
-        found = self._translator.translate(texts, progress, first_line, wishes)
+        lines = lines or range(1, len(texts) + 1)
+        found = self._translator.translate(texts, progress, lines, wishes)
         left = {}
         for place, text in enumerate(texts):
             if wanted := spans(text):
@@ -127,7 +128,7 @@ class ProtectingTranslator:
                 else:
                     left[place] = text
         for stand_ins in (*_STAND_INS, ()):
-            for place, some in self._repaired(left, stand_ins, wishes).items():
+            for place, some in self._repaired(left, stand_ins, lines, wishes).items():
                 found[place] = some
                 del left[place]
         for place, text in left.items():
@@ -143,6 +144,7 @@ class ProtectingTranslator:
         self,
         texts: dict[int, str],
         stand_ins: Sequence[str],
+        lines: Sequence[int],
         wishes: Sequence[Wish] | None,
     ) -> dict[int, list[Translation]]:
         """Translations with every span, by place, where there are any."""
@@ -156,6 +158,7 @@ class ProtectingTranslator:
             return {}
         translated = self._translator.translate(
             [bare[place].text for place in places],
+            lines=[lines[place] for place in places],
             wishes=wishes and [wishes[place] for place in places],
         )
         pairs = [

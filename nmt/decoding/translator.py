@@ -66,7 +66,7 @@ class Translator:
         self,
         texts: Sequence[str],
         progress: Callable[[int], None] | None = None,
-        first_line: int = 1,
+        lines: Sequence[int] | None = None,
         wishes: Sequence[Wish] | None = None,
     ) -> list[list[Translation]]:
         """Translate each text; the order, the neighbours and the batch size do not matter.
@@ -74,7 +74,7 @@ class Translator:
         Args:
             texts: one sentence each; an empty or blank one gives an empty translation.
             progress: called with the number of texts just done.
-            first_line: number of the first text in its file, for warnings.
+            lines: number of each text's line in its file, for warnings; None counts from 1.
             wishes: for each text, what is asked of its translation; None asks nothing.
 
         Returns:
@@ -83,18 +83,19 @@ class Translator:
         Raises:
             UserError: a wish that cannot be met.
         """
-        pieces = self._pieces(texts, first_line)
+        lines = lines or range(1, len(texts) + 1)
+        pieces = self._pieces(texts, lines)
         sources = [piece.ids for piece in pieces]
         if wishes is None or not any(wish != Wish() for wish in wishes):
             found = self._engine.search(sources, progress)
         else:
-            demands = self._demands(pieces, wishes, first_line)
+            demands = self._demands(pieces, wishes, lines)
             found = self._engine.search(sources, progress, demands)
-            self._tell_missing(pieces, demands, found, first_line)
+            self._tell_missing(pieces, demands, found, lines)
         return self._assemble(len(texts), pieces, found)
 
     def _demands(
-        self, pieces: list[_Piece], wishes: Sequence[Wish], first_line: int
+        self, pieces: list[_Piece], wishes: Sequence[Wish], lines: Sequence[int]
     ) -> list[Demand]:
         """What each piece's translation has to have; a text's prefix is its first piece's."""
         demands: list[Demand] = []
@@ -102,7 +103,7 @@ class Translator:
         before = -1
         for piece in pieces:
             index = piece.text_index
-            line, wish = f"line {first_line + index}", wishes[index]
+            line, wish = f"line {lines[index]}", wishes[index]
             if num_pieces[index] > 1 and wish.required:
                 if self._warn and index != before:
                     self._warn(f"{line}: nothing is required of it, as it is cut into pieces")
@@ -152,17 +153,15 @@ class Translator:
         pieces: list[_Piece],
         demands: list[Demand],
         found: list[list[Hypothesis]],
-        first_line: int,
+        lines: Sequence[int],
     ) -> None:
         for piece, demand, hypotheses in zip(pieces, demands, found, strict=True):
             lacking = missing(hypotheses[0].ids, demand.required)
             if lacking and self._warn:
                 phrases = ", ".join(f'"{p}"' for p in self._model.target_tokenizer.decode(lacking))
-                self._warn(
-                    f"line {first_line + piece.text_index}: required, and not there: {phrases}"
-                )
+                self._warn(f"line {lines[piece.text_index]}: required, and not there: {phrases}")
 
-    def _pieces(self, texts: Sequence[str], first_line: int) -> list[_Piece]:
+    def _pieces(self, texts: Sequence[str], lines: Sequence[int]) -> list[_Piece]:
         pieces: list[_Piece] = []
         encoded = self._model.source_tokenizer.encode(texts)
         for index, (text, ids) in enumerate(zip(texts, encoded, strict=True)):
@@ -174,7 +173,7 @@ class Translator:
             parts = self._split(text)
             if self._warn:
                 self._warn(
-                    f"line {first_line + index}: {len(ids)} tokens are more than the model's"
+                    f"line {lines[index]}: {len(ids)} tokens are more than the model's"
                     f" {self._max_ids}; translated in {len(parts)} pieces"
                 )
             encoded_parts = self._model.source_tokenizer.encode(parts)

@@ -3,7 +3,9 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from nmt.decoding.alignment import Aligner, Links
+from nmt.decoding.formats import Item
 from nmt.decoding.markup import Mark, put_back
+from nmt.decoding.pipeline import Pipeline
 from nmt.decoding.protection import ProtectingTranslator, spans
 from nmt.decoding.task import Wish
 from nmt.decoding.translator import Translation
@@ -15,14 +17,16 @@ class Fake:
 
     def __init__(self, change: Callable[[str], str]) -> None:
         self.change = change
+        self.lines: list[list[int] | None] = []
 
     def translate(
         self,
         texts: Sequence[str],
         progress: Callable[[int], None] | None = None,
-        first_line: int = 1,
+        lines: Sequence[int] | None = None,
         wishes: Sequence[Wish] | None = None,
     ) -> list[list[Translation]]:
+        self.lines.append(lines and list(lines))
         return [[Translation(self.change(text), -1.0, [])] for text in texts]
 
 
@@ -37,6 +41,23 @@ class InOrder(Aligner):
 @pytest.fixture
 def in_order(trained_model: TrainedModel) -> InOrder:
     return InOrder(trained_model)
+
+
+def test_what_is_translated_again_keeps_its_line(in_order: InOrder) -> None:
+    fake = Fake(lower)
+    texts = ["no spans", "say {name} now", "nothing", "a <b>dog</b>. no"]
+    ProtectingTranslator(fake, in_order).translate(texts, lines=[5, 6, 7, 9])
+    assert fake.lines[0] == [5, 6, 7, 9]
+    assert [6] in fake.lines
+    assert fake.lines[-1] == [9]
+
+
+def test_sentences_of_a_document_have_its_line() -> None:
+    fake = Fake(str)
+    documents = [Item("One. Two!"), Item(""), Item("Three.\nFour.")]
+    answers = Pipeline(fake, language="en").answers(documents, first_line=41)
+    assert [answer.translations[0].text for answer in answers] == [d.source for d in documents]
+    assert fake.lines == [[41, 41, 43, 43]]
 
 
 def test_what_is_protected() -> None:

@@ -128,9 +128,7 @@ def test_a_prefix_without_room_is_refused(trained_model: TrainedModel) -> None:
         UserError,
         match="line 7: prefix and required phrases have 70 tokens, more than the model's 63",
     ):
-        Translator(trained_model, DECODING).translate(
-            ["Kalo."], first_line=7, wishes=[Wish("x" * 69)]
-        )
+        Translator(trained_model, DECODING).translate(["Kalo."], lines=[7], wishes=[Wish("x" * 69)])
 
 
 def test_only_plain_beam_search_can_be_asked_for_phrases(trained_model: TrainedModel) -> None:
@@ -246,7 +244,7 @@ def test_an_over_long_text_is_translated_in_pieces(tokenizer_path: Path, text: s
     translator = Translator(model, DECODING, warnings.append)
     num_tokens = len(model.source_tokenizer.encode([text])[0])
     assert num_tokens > 15
-    before, [found], after = translator.translate(["Kalo.", text, "Mi."], first_line=41)
+    before, [found], after = translator.translate(["Kalo.", text, "Mi."], lines=[41, 42, 43])
     assert len(before) == len(after) == 1
     assert len(warnings) == 1
     assert warnings[0].startswith(f"line 42: {num_tokens} tokens are more than the model's 15")
