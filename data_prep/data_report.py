@@ -84,7 +84,7 @@ def write_report(
         _leakage(leakage),
         _lengths(summary, sides),
         _vocabulary(tokenizer, summary, sides),
-        _samples(summary, sides),
+        _samples(tokenizer, summary, sides),
         f"<h2>Configuration</h2><pre>{escape(to_yaml(corpus) + to_yaml(tokenizer))}</pre>",
     ]
     with atomic_writer(path) as out:
@@ -149,12 +149,22 @@ def _lengths(summary: CleaningSummary, sides: Sequence[_Side]) -> str:
     words = [summary.words[side.language] for side in sides]
     tokens = [side.figures.lengths for side in sides]
     names = [side.language for side in sides]
+    has_copies = sum(summary.parts) != summary.num_kept
+    total = "tokens of all copies" if has_copies else "tokens"
     return (
         "<h2>Lengths</h2>"
         + _histogram("Words a sentence", words, names)
         + _histogram("Tokens a sentence", tokens, names)
         + table(
-            ["language", "words", "tokens", "mean words", "mean tokens", "99 % within", "longest"],
+            [
+                "language",
+                "words",
+                total,
+                "mean words",
+                "mean tokens",
+                "99 % within",
+                "longest",
+            ],
             [
                 (
                     side.language,
@@ -213,15 +223,17 @@ def _histogram(caption: str, sides: Sequence[Mapping[int, int]], names: Sequence
 def _vocabulary(config: TokenizerConfig, summary: CleaningSummary, sides: Sequence[_Side]) -> str:
     rows = []
     for side in sides:
-        num_words = sum(length * count for length, count in summary.words[side.language].items())
+        words = sum(length * count for length, count in summary.words[side.language].items())
+        # A pair counts in words once, in tokens as often as it is there: corpus.copies.
+        tokens = side.figures.num_tokens * summary.num_kept / sum(summary.parts)
         used = int((side.figures.id_counts > 0).sum())
         rows.append(
             (
                 side.language,
                 side.tokenizer.vocabulary_size,
                 used,
-                side.figures.num_tokens / num_words,
-                summary.characters[side.language] / side.figures.num_tokens,
+                tokens / words,
+                summary.characters[side.language] / tokens,
                 _num_byte_tokens(side),
                 side.figures.num_unknown,
             )
@@ -249,10 +261,13 @@ def _num_byte_tokens(side: _Side) -> int:
     )
 
 
-def _samples(summary: CleaningSummary, sides: Sequence[_Side]) -> str:
+def _samples(config: TokenizerConfig, summary: CleaningSummary, sides: Sequence[_Side]) -> str:
     rows = [(example.source, example.target) for example in summary.samples]
     parts = ["<h2>Samples</h2>", table([side.language for side in sides], rows)]
-    parts.append("<p>The first of them as the model sees them:</p>")
+    left_out = (
+        f"; in training {config.dropout:.0%} of the merges are left out" if config.dropout else ""
+    )
+    parts.append(f"<p>The first of them as the model sees them{left_out}:</p>")
     for example in summary.samples[:_NUM_SEGMENTED]:
         for side, text in zip(sides, (example.source, example.target), strict=True):
             pieces = side.tokenizer.pieces(side.tokenizer.encode([text])[0])

@@ -11,6 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from data_prep.bpe_dropout import DROPOUT_VERSION
 from data_prep.build_shards import SideFigures, build_shards
 from data_prep.clean import CLEANING_VERSION
 from data_prep.cleaned_text import CleanedText, CleaningSummary, write_cleaned_text
@@ -99,14 +100,13 @@ def find_prepared(
 
 def _inputs(cleaned_fingerprint: str, tokenizer: TokenizerConfig) -> dict[str, Any]:
     described = to_plain(tokenizer)
-    if not tokenizer.dropout:
+    versions = [TOKENIZER_VERSION, CORPUS_VERSION]
+    if tokenizer.dropout:
+        versions.append(DROPOUT_VERSION)
+    else:
         # Corpora made before there was such a key stay as they are.
         del described["dropout"]
-    return {
-        "cleaned": cleaned_fingerprint,
-        "tokenizer": described,
-        "versions": [TOKENIZER_VERSION, CORPUS_VERSION],
-    }
+    return {"cleaned": cleaned_fingerprint, "tokenizer": described, "versions": versions}
 
 
 def _lock(path: Path, folder: Path, reporter: Reporter) -> AbstractContextManager[None]:
@@ -119,12 +119,12 @@ def _room_needed(text: CleanedText, tokenizer: TokenizerConfig) -> int:
     """Bytes that the corpus takes while it is made, roughly: for the message when they lack.
 
     At first the tokenizer's sample stands beside the text of valid and the test sets, later the
-    shards: four bytes a token, where a token is three letters or four, or with all its merges left
-    out a single one.
+    shards: four bytes a token, where a token is three letters or four, or down to one where merges
+    are left out.
     """
     sizes = text.summary().sizes
     train = sum(size for name, size in sizes.items() if name.startswith(f"{TRAIN}-"))
-    shards = int(train * (1.5 + 2.5 * tokenizer.dropout))
+    shards = int(train * min(4.0, 1.5 + 6 * tokenizer.dropout))
     return shards + sum(sizes.values()) - train + _MODEL_AND_REPORT_BYTES
 
 

@@ -26,7 +26,7 @@ from nmt.evaluation.evaluate import corpus_test_set
 from nmt.evaluation.known_test_sets import identify
 from nmt.evaluation.results import Result, find_result, judge, lines_about, require_band
 from nmt.evaluation.scores import METRICS
-from nmt.evaluation.seeds import SeedsSummary, in_words
+from nmt.evaluation.seeds import SeedsSummary, Spread, in_words
 from nmt.files import check_writable, read_json, write_json
 from nmt.training.environment import commit
 
@@ -87,7 +87,7 @@ def main() -> None:
     _note_seeds(result, summary, runs, steps)
     is_accepted, words = True, "measured, not judged (measure=true)"
     if not arguments.measure:
-        verdict = judge(result, summary.test_sets[result.recipe.test_set][result.recipe.metric])
+        verdict = judge(result, _spread(result, summary))
         is_accepted, words = verdict.is_inside, verdict.words
     steps["verdict"] = words
     _show(result, steps)
@@ -167,7 +167,7 @@ def _note_seeds(
     result: Result, summary: SeedsSummary, runs: Mapping[str, Any], steps: Steps
 ) -> None:
     recipe = result.recipe
-    spread = summary.test_sets[recipe.test_set][recipe.metric]
+    spread = _spread(result, summary)
     now = commit()
     for seed, score in zip(summary.seeds, spread.values, strict=True):
         run = runs[str(seed)]
@@ -185,6 +185,17 @@ def _note_seeds(
         if band
         else "no band stated yet"
     )
+
+
+def _spread(result: Result, summary: SeedsSummary) -> Spread:
+    recipe = result.recipe
+    spread = summary.test_sets[recipe.test_set].get(recipe.metric)
+    if spread is None:
+        raise UserError(
+            f"{summary.name}: a seed was scored before there was metric={recipe.metric}; remove its"
+            " run folder, and give the command again"
+        )
+    return spread
 
 
 def _show(result: Result, steps: Steps) -> None:

@@ -1,4 +1,4 @@
-"""BLEU, chrF, TER and the paper's BLEU by sacrebleu, each with its signature and interval."""
+"""BLEU in three forms, chrF and TER by sacrebleu, each with its signature and interval."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -9,7 +9,7 @@ from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 
 from nmt.errors import UserError
-from nmt.evaluation.paper_form import LowercaseForm, PaperForm
+from nmt.evaluation.paper_form import LowercaseForm, PaperForm, TokenisedForm
 
 # sacrebleu's default number of resamplings, and a fixed seed (its default too).
 _NUM_BOOTSTRAP = 1000
@@ -49,7 +49,7 @@ class Scores:
         chrf: chrF2++.
         ter: translation edit rate; lower is better.
         paper_bleu: in the form of "Attention Is All You Need"; see `nmt.evaluation.paper_form`.
-        lowercase_bleu: tokenised and lower-cased, as most figures on Multi30k; see the same.
+        lowercase_bleu: tokenised and lower-cased, as figures on Multi30k; see the same.
         brevity_penalty: of `bleu`: what too short translations cost, 1 where they are not.
         length_ratio: tokens (13a) of the translations over those of the closest references.
         sentences: number of them.
@@ -97,7 +97,7 @@ def all_scores(hypotheses: Sequence[str], *references: Sequence[str], language: 
     Args:
         hypotheses: the translations.
         references: one or more sequences, each aligned with the translations.
-        language: code of the target language; the paper's tokenisation depends on it.
+        language: code of the target language; Moses' tokenisation depends on it.
 
     Raises:
         UserError: the sides differ in number, or there is nothing to score.
@@ -118,12 +118,10 @@ def all_scores(hypotheses: Sequence[str], *references: Sequence[str], language: 
 
 
 def _tokenised_bleu(
-    form: PaperForm | LowercaseForm,
-    hypotheses: Sequence[str],
-    references: Sequence[Sequence[str]],
+    form: TokenisedForm, hypotheses: Sequence[str], references: Sequence[Sequence[str]]
 ) -> Score:
     # multi-bleu.perl, which the papers' figures come from, smooths nothing.
-    metric = BLEU(tokenize="none", force=True, smooth_method="none")
+    metric = BLEU(lowercase=form.is_lowercase, tokenize="none", force=True, smooth_method="none")
     sides = ([form.text(line) for line in some] for some in (hypotheses, *references))
     ours, *theirs = sides
     _, score = _with_interval(metric, ours, theirs)

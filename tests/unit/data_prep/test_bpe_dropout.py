@@ -1,4 +1,5 @@
 import math
+from pathlib import Path
 
 import pytest
 
@@ -49,6 +50,25 @@ def test_text_comes_back(tokenizer: Tokenizer, rate: float) -> None:
     split = BpeDropout(tokenizer, rate, seed=1).encode(texts)
     assert tokenizer.decode(split) == tokenizer.decode(tokenizer.encode(texts))
     assert split != tokenizer.encode(texts)
+
+
+def test_a_character_without_a_piece_does_not_keep_its_word_whole(tokenizer: Tokenizer) -> None:
+    splits = BpeDropout(tokenizer, 0.5, seed=1).encode(["Hund😀läuft"] * 50)
+    assert len({tuple(split) for split in splits}) > 5
+    assert set(tokenizer.decode(splits)) == {"Hund😀läuft"}
+
+
+def test_characters_that_are_unknown_are_so_once(tmp_path: Path) -> None:
+    text, path = tmp_path / "text", tmp_path / "tokenizer.model"
+    write_lines(text, sentences("de", 300, seed=1))
+    config = TokenizerConfig(vocabulary_size=60, byte_fallback=False)
+    train_tokenizer([text], 300, config, path, Reporter(quiet=True))
+    tokenizer = Tokenizer(path)
+    texts = ["der 日本 Hund", "日本語", "x日", "日x語"]
+    assert BpeDropout(tokenizer, NEVER, seed=1).encode(texts) == tokenizer.encode(texts)
+    split = BpeDropout(tokenizer, 1 - NEVER, seed=1).encode(texts)
+    for ids, whole in zip(split, tokenizer.encode(texts), strict=True):
+        assert ids.count(tokenizer.unknown_id) == whole.count(tokenizer.unknown_id) > 0
 
 
 def test_a_seed_fixes_all_chance(tokenizer: Tokenizer) -> None:

@@ -71,9 +71,23 @@ def test_left_out_merges_are_the_same_however_many_processes_encode(
     assert built[0] == built[1]
     assert built[0] != built[2]
     assert tokenizer.decode(built[0][30]) == ["en sentence 1 0 so", "de sentence 1 0 so"]
-    # Each part and each side has chance of its own.
-    first = [built[0][begin][side] for begin in (0, 30) for side in range(2)]
-    assert len({tuple(ids) for ids in first}) == 4
+
+
+def test_each_part_and_each_side_has_chance_of_its_own(model: Path, tmp_path: Path) -> None:
+    text = CleanedText(tmp_path, ("en", "de"))
+    for part in range(2):
+        for language in ("en", "de"):
+            write_lines(text.part_path(part, language), ["a sentence of many merges"] * 5)
+    folder = tmp_path / "corpus"
+    folder.mkdir()
+    build_shards(text, [5, 5], (model, model), folder, Reporter(quiet=True), 1, dropout=0.5)
+    corpus = ParallelCorpus.open(folder, "train")
+    splits = {
+        tuple(tuple(corpus.pair(index)[side]) for index in range(first, first + 5))
+        for first in (0, 5)
+        for side in range(2)
+    }
+    assert len(splits) == 4
 
 
 def test_a_failing_part_is_one_clear_error(text: CleanedText, model: Path, tmp_path: Path) -> None:
