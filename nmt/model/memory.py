@@ -19,7 +19,7 @@ none of them knows no dropout there. To this comes what the loss and one layer's
 for a moment.
 
 A CPU's allocator seldom gives back or joins what was freed in between: what was measured is 1.5 to
-2.0 times the sum (docs/performance.md), so the prediction takes 1.75 times. On a GPU torch's own
+1.8 times the sum (docs/performance.md), so the prediction takes 1.75 times. On a GPU torch's own
 allocator rounds little.
 """
 
