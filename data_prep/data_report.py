@@ -168,9 +168,9 @@ def _lengths(summary: CleaningSummary, sides: Sequence[_Side]) -> str:
             [
                 (
                     side.language,
-                    sum(length * count for length, count in counts.items()),
+                    _total(counts),
                     side.figures.num_tokens,
-                    sum(length * count for length, count in counts.items()) / summary.num_kept,
+                    _total(counts) / summary.num_kept,
                     side.figures.num_tokens / sum(summary.parts),
                     f"{quantile(side.figures.lengths, 0.99)} tokens",
                     f"{max(side.figures.lengths)} tokens",
@@ -179,6 +179,11 @@ def _lengths(summary: CleaningSummary, sides: Sequence[_Side]) -> str:
             ],
         )
     )
+
+
+def _total(counts: Mapping[int, int]) -> int:
+    """The sum of so many lengths."""
+    return sum(length * count for length, count in counts.items())
 
 
 def quantile(counts: Mapping[int, int], share: float) -> int:
@@ -223,7 +228,7 @@ def _histogram(caption: str, sides: Sequence[Mapping[int, int]], names: Sequence
 def _vocabulary(config: TokenizerConfig, summary: CleaningSummary, sides: Sequence[_Side]) -> str:
     rows = []
     for side in sides:
-        words = sum(length * count for length, count in summary.words[side.language].items())
+        words = _total(summary.words[side.language])
         # A pair counts in words once, in tokens as often as it is there: corpus.copies.
         tokens = side.figures.num_tokens * summary.num_kept / sum(summary.parts)
         used = int((side.figures.id_counts > 0).sum())

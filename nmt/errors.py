@@ -23,3 +23,8 @@ def one_line(message: object) -> str:
     # The file stands at the front, the mend at the end.
     is_short = len(text) <= 2 * _LONGEST_END
     return text if is_short else f"{text[:_LONGEST_END]} … {text[-_LONGEST_END:]}"
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of what an error says; its kind where it says nothing."""
+    return next(iter(str(error).splitlines()), "") or type(error).__name__

@@ -25,7 +25,7 @@ from nmt.errors import UserError
 from nmt.evaluation.evaluate import corpus_test_set
 from nmt.evaluation.known_test_sets import identify
 from nmt.evaluation.results import Result, find_result, judge, lines_about, require_band
-from nmt.evaluation.scores import METRICS
+from nmt.evaluation.scores import METRIC_NAMES
 from nmt.evaluation.seeds import SeedsSummary, Spread, in_words
 from nmt.files import check_writable, read_json, write_json
 from nmt.training.environment import commit
@@ -179,7 +179,7 @@ def _note_seeds(
         )
     band = result.expected
     half = "" if spread.ci95 is None else f"; 95 % interval of the mean ± {spread.ci95:.2f}"
-    steps["scored"] = f"{METRICS[recipe.metric]} {in_words(spread)}{half}"
+    steps["scored"] = f"{METRIC_NAMES[recipe.metric]} {in_words(spread)}{half}"
     steps["expected"] = (
         f"{band.lowest:.2f} to {band.highest:.2f} (mean {band.mean:.2f} when it was stated)"
         if band

@@ -13,7 +13,7 @@ from typing import Any
 from nmt.cli.common import console, name_files
 from nmt.config import Config
 from nmt.errors import UserError
-from nmt.evaluation.scores import METRICS
+from nmt.evaluation.scores import METRIC_NAMES
 from nmt.evaluation.seeds import SeedsSummary, in_words, seeds_table, summarise
 from nmt.files import check_writable, read_json, write_json
 from nmt.training import distributed, experiment
@@ -145,5 +145,5 @@ def _last_line(summary: SeedsSummary) -> str:
     count = f"{len(summary.seeds)} seed{'' if len(summary.seeds) == 1 else 's'}"
     for split, spreads in summary.test_sets.items():
         signature = summary.signatures[split]["bleu"]
-        return f"{split} {METRICS['bleu']} {in_words(spreads['bleu'])} ({count})  {signature}"
+        return f"{split} {METRIC_NAMES['bleu']} {in_words(spreads['bleu'])} ({count})  {signature}"
     return f"valid BLEU {in_words(summary.valid['bleu'])} ({count}; the corpus has no test set)"

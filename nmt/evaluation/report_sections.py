@@ -7,7 +7,7 @@ from nmt.config import differing_values, flattened
 from nmt.evaluation.attention import AttentionMap, heat_map, small_heat_map
 from nmt.evaluation.charts import Series, line_chart
 from nmt.evaluation.run_data import RunData, series
-from nmt.evaluation.scores import METRICS
+from nmt.evaluation.scores import METRIC_NAMES, column_title
 from nmt.evaluation.tables import leakage_in_words
 from nmt.html_page import Cell, Figure, show_pieces, table, text
 
@@ -77,7 +77,7 @@ def scores_section(data: RunData) -> str:
         return parts[0] + "<p>The corpus has no test set.</p>"
     present, ratios = (
         [key for key in keys if any(key in scores for scores in tables.values())]
-        for keys in (METRICS, _RATIOS)
+        for keys in (METRIC_NAMES, _RATIOS)
     )
     rows = []
     for name, scores in tables.items():
@@ -86,14 +86,14 @@ def scores_section(data: RunData) -> str:
             row.append(_score(scores[key], 4 if key == "comet" else 2) if key in scores else None)
         row += [Figure(f"{scores[key]:.3f}") if key in scores else None for key in ratios]
         rows.append(row)
-    header = ["test set", "sentences", *(METRICS[key] for key in present)]
+    header = ["test set", "sentences", *(column_title(key) for key in present)]
     parts.append(table([*header, *(_RATIOS[key] for key in ratios)], rows))
     parts.append("<p>± is half of the 95 % bootstrap interval. TER is better when it is lower.</p>")
     parts.append(_test_set_notes(tables))
     parts.append(_against_baseline(data, tables))
     parts.append(_phenomena(tables))
     signatures = [
-        (name, METRICS[key].removesuffix(" ↓"), scores[key]["signature"])
+        (name, METRIC_NAMES[key], scores[key]["signature"])
         for name, scores in tables.items()
         for key in present
         if key in scores
@@ -110,13 +110,13 @@ def _against_baseline(data: RunData, tables: Mapping[str, Mapping[str, Any]]) ->
     rows: list[list[Cell]] = []
     for name, scores in tables.items():
         before = scores.get("baseline", {})
-        for key, metric in METRICS.items():
+        for key in METRIC_NAMES:
             if key in before:
                 found = before[key]
                 p = max(found["p_bootstrap"], found["p_randomisation"])
-                row = [name, before["system"], metric, Figure(f"{found['baseline']:.2f}")]
-                difference = Figure(f"{found['difference']:+.2f}")
-                rows.append([*row, difference, Figure(f"{p:.3f}"), found["verdict"]])
+                had, difference = f"{found['baseline']:.2f}", f"{found['difference']:+.2f}"
+                row = [name, before["system"], column_title(key), Figure(had)]
+                rows.append([*row, Figure(difference), Figure(f"{p:.3f}"), found["verdict"]])
     if not rows:
         return f"<h3>Against the baseline</h3><p>Not compared: {text(_why_not(data))}.</p>"
     header = ["test set", "baseline", "score", "it had", "difference", "p", "verdict"]

@@ -12,7 +12,7 @@ from typing import Any
 
 from nmt.config import from_mapping, load_values
 from nmt.errors import UserError
-from nmt.evaluation.scores import METRICS
+from nmt.evaluation.scores import METRIC_NAMES
 from nmt.evaluation.seeds import Spread, in_words
 
 
@@ -136,7 +136,7 @@ def judge(result: Result, spread: Spread) -> Verdict:
     """
     band = require_band(result)
     seeds = f"{len(spread.values)} seed{'' if len(spread.values) == 1 else 's'}"
-    got = f"mean {METRICS[result.recipe.metric].rstrip(' ↓')} {spread.mean:.2f} of {seeds}"
+    got = f"mean {METRIC_NAMES[result.recipe.metric]} {spread.mean:.2f} of {seeds}"
     if band.lowest <= spread.mean <= band.highest:
         inside = f"lies inside {band.lowest:.2f} to {band.highest:.2f}"
         return Verdict(True, f"reproduced: {got} {inside}")
@@ -220,8 +220,8 @@ def _fault(result: Result) -> str:
     recipe, band = result.recipe, result.expected
     if not recipe.seeds or len(set(recipe.seeds)) < len(recipe.seeds) or min(recipe.seeds) < 0:
         return f"seeds: {recipe.seeds} are not different whole numbers from 0 on"
-    if recipe.metric not in METRICS:
-        return f"metric: {recipe.metric} is none of {', '.join(METRICS)}"
+    if recipe.metric not in METRIC_NAMES:
+        return f"metric: {recipe.metric} is none of {', '.join(METRIC_NAMES)}"
     if band is not None and not band.lowest <= band.mean <= band.highest:
         return f"expected: {band.lowest}, {band.mean}, {band.highest} do not rise"
     wrong = [

@@ -14,15 +14,20 @@ from nmt.evaluation.paper_form import LowercaseForm, PaperForm, TokenisedForm
 # sacrebleu's default number of resamplings, and a fixed seed (its default too).
 _NUM_BOOTSTRAP = 1000
 
-METRICS = {
+METRIC_NAMES = {
     "bleu": "BLEU",
     "chrf": "chrF2++",
-    "ter": "TER ↓",
+    "ter": "TER",
     "paper_bleu": "paper BLEU",
     "lowercase_bleu": "lc BLEU",
     "comet": "COMET",
 }
-"""Key in `scores.json` → what tables call it."""
+"""Key in `scores.json` → what people call it."""
+
+
+def column_title(key: str) -> str:
+    """What a metric is called at the head of a column: with an arrow where less is better."""
+    return METRIC_NAMES[key] + (" ↓" if key == "ter" else "")
 
 
 @dataclass(frozen=True)
@@ -69,6 +74,10 @@ class Scores:
     def to_json(self) -> dict[str, Any]:
         """The layout of `scores.json`."""
         return asdict(self)
+
+    def by_metric(self) -> dict[str, Score]:
+        """The scores alone, by their key in `METRIC_NAMES`."""
+        return {key: value for key, value in vars(self).items() if isinstance(value, Score)}
 
 
 def metrics() -> dict[str, Any]:

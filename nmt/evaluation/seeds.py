@@ -14,7 +14,7 @@ from rich import box
 from rich.table import Table
 
 from nmt.errors import UserError
-from nmt.evaluation.scores import METRICS
+from nmt.evaluation.scores import METRIC_NAMES, column_title
 
 _DIGITS = {"comet": 4, "loss": 4}
 
@@ -135,7 +135,7 @@ def summarise(name: str, results: Mapping[int, Mapping[str, Any]]) -> SeedsSumma
     signatures: dict[str, dict[str, str]] = {}
     for split in first["test_sets"]:
         tables = [result["test_sets"][split] for result in results.values()]
-        metrics = [key for key in METRICS if all(key in table for table in tables)]
+        metrics = [key for key in METRIC_NAMES if all(key in table for table in tables)]
         test_sets[split] = {
             key: Spread(tuple(table[key]["score"] for table in tables)) for key in metrics
         }
@@ -148,7 +148,7 @@ def _one_signature(name: str, split: str, metric: str, tables: Sequence[Mapping[
     if len(found) > 1:
         raise UserError(
             f"the runs {name} were scored in different ways on {split} ({' and '.join(found)}), so"
-            f" their {METRICS[metric]} has no mean; begin again under another run.name"
+            f" their {METRIC_NAMES[metric]} has no mean; begin again under another run.name"
         )
     return next(iter(found))
 
@@ -173,7 +173,7 @@ def seeds_table(summary: SeedsSummary) -> Table:
         table.add_row("valid", valid_names[key], *_cells(spread, key))
     for split, spreads in summary.test_sets.items():
         for key, spread in spreads.items():
-            table.add_row(split, METRICS[key], *_cells(spread, key))
+            table.add_row(split, column_title(key), *_cells(spread, key))
     return table
 
 

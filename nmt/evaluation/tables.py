@@ -9,9 +9,9 @@ from rich.text import Text
 
 from nmt.config import DecodingConfig
 from nmt.evaluation.evaluate import Evaluation
-from nmt.evaluation.scores import Score, Scores
+from nmt.evaluation.scores import METRIC_NAMES, Score, Scores, column_title
 
-_BESIDE_BLEU = {"chrf": "chrF2++", "ter": "TER"}
+_BESIDE_BLEU = ("chrf", "ter")
 
 
 def scores_table(evaluations: Sequence[Evaluation]) -> Table:
@@ -34,7 +34,7 @@ def scores_table(evaluations: Sequence[Evaluation]) -> Table:
     )
     table.add_column("system" if of_systems else "test set", overflow="fold")
     with_comet = any(evaluation.comet.score for evaluation in evaluations)
-    names = ["BLEU", "chrF2++", "TER ↓", "paper\nBLEU", "lc\nBLEU"]
+    names = [column_title(key).replace(" BLEU", "\nBLEU") for key in first.scores.by_metric()]
     names += ["brevity\npenalty", "length\nratio", *(["COMET"] if with_comet else [])]
     for name in names:
         table.add_column(name, justify="right", no_wrap=True)
@@ -60,7 +60,7 @@ def _label(evaluation: Evaluation, of_systems: bool) -> Text:
 
 
 def _cells(scores: Scores) -> list[str]:
-    cells = [_two_lines(score) for score in _by_name(scores).values()]
+    cells = [_two_lines(score) for score in scores.by_metric().values()]
     return [*cells, f"{scores.brevity_penalty:.3f}", f"{scores.length_ratio:.3f}"]
 
 
@@ -73,16 +73,6 @@ def _verdict(evaluation: Evaluation) -> str:
         return "" if evaluation.not_compared else "the baseline"
     bleu = evaluation.comparison.differences["bleu"]
     return f"{bleu.in_words}\n{bleu.difference:+.2f} on {bleu.baseline:.2f}"
-
-
-def _by_name(scores: Scores) -> dict[str, Score]:
-    return {
-        "BLEU": scores.bleu,
-        "chrF2++": scores.chrf,
-        "TER": scores.ter,
-        "paper BLEU": scores.paper_bleu,
-        "lc BLEU": scores.lowercase_bleu,
-    }
 
 
 def _two_lines(score: Score) -> str:
@@ -107,8 +97,8 @@ def note_lines(evaluations: Sequence[Evaluation]) -> list[str]:
     else:
         lines += [f"search: {search}" for search in searches.values()]
     for evaluation in evaluations:
-        named = _by_name(evaluation.scores)
-        lines += [f"{name} {score.signature}" for name, score in named.items()]
+        found = evaluation.scores.by_metric()
+        lines += [f"{METRIC_NAMES[key]} {score.signature}" for key, score in found.items()]
         if evaluation.comet.score is not None:
             lines.append(f"COMET {evaluation.comet.score.signature}")
     lines += [evaluation.comet.note for evaluation in evaluations]
@@ -122,7 +112,7 @@ def _comparison_lines(evaluation: Evaluation, name: str) -> list[str]:
         reason = evaluation.not_compared
         return [f"not compared: {reason}"] if reason else []
     others = "; ".join(
-        f"{title} {comparison.differences[key].in_words}" for key, title in _BESIDE_BLEU.items()
+        f"{METRIC_NAMES[key]} {comparison.differences[key].in_words}" for key in _BESIDE_BLEU
     )
     return [f"baseline: {comparison.baseline}, {comparison.why}", f"{name}: {others}"]
 

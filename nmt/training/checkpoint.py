@@ -18,7 +18,7 @@ import torch
 
 from nmt.config import from_mapping
 from nmt.data.loader import Position
-from nmt.errors import UserError, one_line
+from nmt.errors import UserError, first_line, one_line
 from nmt.files import atomic_folder, read_json, write_json
 from nmt.model.transformer import Transformer
 from nmt.trained_model import WEIGHTS_FILE, load_weights, read_weights, save_weights
@@ -198,7 +198,7 @@ class CheckpointStore:
             optimizer.load_state_dict(state)
             _check_optimizer(optimizer)
         except Exception as error:  # whatever a damaged or hostile file makes torch raise
-            reason = one_line(str(error).splitlines()[0] if str(error) else repr(error))
+            reason = one_line(first_line(error))
             raise UserError(
                 f"{path / STATE_FILE}: does not hold the optimizer of this model: {reason}"
             ) from None

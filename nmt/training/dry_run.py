@@ -17,6 +17,7 @@ from nmt.config import Config
 from nmt.data.batch import Batch
 from nmt.data.corpus import PreparedCorpus
 from nmt.data.loader import Position, UpdateLoader
+from nmt.errors import first_line
 from nmt.model import cost
 from nmt.model.cost import Processed, training_flops
 from nmt.model.memory import Memory, Shape, Workload
@@ -25,7 +26,7 @@ from nmt.tokenizer import Tokenizer
 from nmt.trained_model import special_ids
 from nmt.training import distributed
 from nmt.training.rehearsal import Rehearsal
-from nmt.training.updater import OutOfMemory, in_one_line, is_out_of_memory
+from nmt.training.updater import OutOfMemory, is_out_of_memory
 from nmt.training.workload import (
     Sizes,
     Surroundings,
@@ -133,7 +134,7 @@ def dry_run(config: Config, corpus_folder: Path | None) -> None:
     except (OutOfMemory, MemoryError, RuntimeError) as error:
         if not is_out_of_memory(error):
             raise
-        logger.info("time         not measured: %s", in_one_line(error))
+        logger.info("time         not measured: %s", first_line(error))
         return
     _tell_time(config, plan, speed, device)
 

@@ -1,5 +1,6 @@
 """The memory there is, for training to fit in."""
 
+import ctypes
 import math
 import os
 import platform
@@ -34,6 +35,14 @@ def room_for_training(device: torch.device, local_processes: int = 1) -> int:
 def program_bytes() -> int:
     """Bytes of memory that this process takes now."""
     return _field(_STATUS, "VmRSS") or peak_bytes()
+
+
+def give_back_freed() -> None:
+    """Hand freed memory back to the system, where the C library (glibc) keeps it."""
+    # Tensors of ever other sizes leave holes in its heap, and a long run would grow by them.
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
 
 
 def mapped_bytes() -> int:

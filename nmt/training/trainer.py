@@ -11,7 +11,7 @@ from nmt.config import Config
 from nmt.data.batching import trainable_pairs
 from nmt.data.corpus import ParallelCorpus, PreparedCorpus
 from nmt.data.loader import UpdateLoader, UpdateWork
-from nmt.errors import UserError
+from nmt.errors import UserError, first_line
 from nmt.model.transformer import count_parameters
 from nmt.trained_model import special_ids
 from nmt.training.checkpoint import CheckpointStore, Halvings, Progress
@@ -20,10 +20,11 @@ from nmt.training.fresh_model import new_model
 from nmt.training.guard import GradientGuard
 from nmt.training.optimizer import build_optimizer
 from nmt.training.refusals import REFUSED_FILE, RefusalLog
+from nmt.training.room import give_back_freed
 from nmt.training.run_log import RunLog
 from nmt.training.signals import Interruption
 from nmt.training.tally import Tally
-from nmt.training.updater import Gradient, OutOfMemory, Updater, in_one_line, is_out_of_memory
+from nmt.training.updater import Gradient, OutOfMemory, Updater, is_out_of_memory
 from nmt.training.validation import ValidationResult, Validator
 
 logger = logging.getLogger(__name__)
@@ -219,6 +220,7 @@ class Trainer:
         self.progress = judged
         if self.process.is_first:
             self.store.note(self.progress)
+        give_back_freed()
 
     def _validated(self) -> ValidationResult:
         try:
@@ -227,7 +229,7 @@ class Trainer:
             if not is_out_of_memory(error):
                 raise
             raise UserError(
-                f"out of memory in validation: {in_one_line(error)}; lower decoding.batch_size, or"
+                f"out of memory in validation: {first_line(error)}; lower decoding.batch_size, or"
                 " set decoding.num_workers=1 on a CPU, which decodes a batch each worker at once:"
                 " neither changes a translation, and the same command with them goes on"
             ) from None

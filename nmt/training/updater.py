@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from nmt.config import Config, Precision
 from nmt.data.batch import Batch
 from nmt.data.loader import UpdateWork
+from nmt.errors import first_line
 from nmt.model.transformer import Transformer
 from nmt.training.distributed import Process
 from nmt.training.guard import GradientGuard
@@ -196,17 +197,12 @@ def is_out_of_memory(error: BaseException) -> bool:
     return any(words in str(error) for words in _MEMORY_WORDS)
 
 
-def in_one_line(error: BaseException) -> str:
-    """What an error says, in one line; its kind where it says nothing."""
-    return next(iter(str(error).splitlines()), "") or type(error).__name__
-
-
 def _out_of_memory(batch: Batch, error: BaseException) -> OutOfMemory:
     """What to say of an error that means that memory is out; any other one is raised."""
     if not is_out_of_memory(error):
         raise error
     rows, source_length = batch.source.shape
-    return OutOfMemory(rows, source_length, batch.target_input.size(1), in_one_line(error))
+    return OutOfMemory(rows, source_length, batch.target_input.size(1), first_line(error))
 
 
 def _seed_generators(*place: int) -> None:

@@ -1,3 +1,4 @@
+import ctypes
 import resource
 from pathlib import Path
 
@@ -5,7 +6,7 @@ import pytest
 import torch
 
 from nmt.training import room as room_module
-from nmt.training.room import peak_bytes, program_bytes, room_for_training
+from nmt.training.room import give_back_freed, peak_bytes, program_bytes, room_for_training
 
 
 def test_room_is_shared_by_the_processes_of_a_host() -> None:
@@ -35,3 +36,22 @@ def test_the_peak_is_in_bytes_where_the_kernel_has_no_account(
     monkeypatch.setattr(room_module.platform, "system", lambda: system)
     told = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
     assert told <= peak_bytes() < 1.5 * told
+
+
+def test_freed_memory_below_what_is_in_use_goes_back_to_the_system() -> None:
+    library = ctypes.CDLL(None)
+    if not hasattr(library, "malloc_trim"):
+        pytest.skip("the C library is not glibc")
+    library.malloc.restype = ctypes.c_void_p
+    library.free.argtypes = [ctypes.c_void_p]
+    size, number = 50_000, 2_000
+    blocks = [library.malloc(size) for _ in range(number)]
+    for block in blocks:
+        ctypes.memset(block, 1, size)
+    *freed, kept = blocks
+    for block in freed:
+        library.free(block)
+    before = program_bytes()
+    give_back_freed()
+    assert before - program_bytes() > 0.9 * size * number
+    library.free(kept)
