@@ -84,8 +84,8 @@ def test_a_cluster_sends_each_combination_to_its_scheduler(tmp_path: Path) -> No
 
 
 def test_the_command_line_wins() -> None:
-    config = to_config(composed("experiment=multi30k_en_de", "model.width=128", "decoding=greedy"))
-    assert config.model.width == 128
+    config = to_config(composed("experiment=multi30k_en_de", "model.width=192", "decoding=greedy"))
+    assert config.model.width == 192
     assert config.decoding.beam_size == 1
 
 
