@@ -21,13 +21,6 @@ def test_search_has_the_batches_of_validation_the_longest_first(tmp_path: Path) 
     assert [batch.target for batch in search_batches(limited, [3, 3, 2])] == [6, 6]
 
 
-def test_long_sentences_are_fewer_in_a_batch_of_search(tmp_path: Path) -> None:
-    config = tiny_config(tmp_path)
-    config = replace(config, decoding=replace(config.decoding, batch_size=3, batch_tokens=16))
-    found = search_batches(config, [3, 8, 3, 8, 20, 3, 3])
-    assert [(batch.rows, batch.source) for batch in found] == [(1, 20), (2, 8), (3, 3), (1, 3)]
-
-
 def test_nothing_to_train_on_is_refused_with_both_limits(
     digit_corpus: Path, tmp_path: Path
 ) -> None:
