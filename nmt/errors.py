@@ -27,4 +27,5 @@ def one_line(message: object) -> str:
 
 def first_line(error: BaseException) -> str:
     """The first line of what an error says; its kind where it says nothing."""
-    return next(iter(str(error).splitlines()), "") or type(error).__name__
+    lines = (line.strip() for line in str(error).splitlines())
+    return next(filter(None, lines), type(error).__name__)
