@@ -53,7 +53,7 @@ from nmt.config import (
 from nmt.data.corpus import PreparedCorpus
 from nmt.data.loader import Position, UpdateWork
 from nmt.files import write_json, write_lines
-from nmt.model.linear import product, with_spare_rows
+from nmt.model.linear import product_by_onednn, with_spare_rows
 from nmt.training import distributed
 from nmt.training.trainer import Trainer
 from nmt.training.workload import corpus_sizes, shared_evenly
@@ -214,9 +214,9 @@ def _products(trainer: Trainer, is_onednn: bool) -> Step:
             # As many as it has code for.
             rows = len(with_spare_rows(torch.empty(rows, 1)))
             values, weight = matrix(0, rows, inputs), matrix(1, outputs, inputs)
-            result = product(values, weight)
-            product(result, weight.t())
-            product(result.t(), values.t())
+            result = product_by_onednn(values, weight)
+            product_by_onednn(result, weight.t())
+            product_by_onednn(result.t(), values.t())
             return
         values, weight = matrix(0, rows, inputs), matrix(1, inputs, outputs)
         result = torch.mm(values, weight, out=matrix(2, rows, outputs))

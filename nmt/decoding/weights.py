@@ -10,7 +10,7 @@ from nmt.config import DecodingPrecision
 from nmt.errors import UserError
 from nmt.model.attention import MultiHeadAttention
 from nmt.model.layers import FeedForward
-from nmt.model.linear import suits_onednn, with_spare_rows
+from nmt.model.linear import can_be_packed, with_spare_rows
 from nmt.model.transformer import Transformer
 
 _DTYPES = {
@@ -23,7 +23,7 @@ class PackedLinear(nn.Module):
     """A linear layer in oneDNN's own layout, float32.
 
     torch multiplies float32 matrices by MKL, which leaves the 512-bit units of some CPUs idle;
-    oneDNN uses what there is.
+    oneDNN uses what there is, and what follows a product goes with it.
 
     Args:
         weight: (D', D).
@@ -159,7 +159,7 @@ class DecodingWeights:
             return _in_8_bits(made)
         if self._precision in _DTYPES:
             return copy.deepcopy(made).to(_DTYPES[self._precision])
-        if suits_onednn(model.output_weight):
+        if can_be_packed(model.output_weight):
             _pack(made)
         return made
 

@@ -1,8 +1,9 @@
-"""Matrix products of linear layers, on CPUs by oneDNN.
+"""Matrix products of linear layers, on CPUs by MKL where Intel made them, else by oneDNN.
 
 torch multiplies float32 matrices on x86 by MKL, which uses the 512-bit units of Intel's CPUs alone;
 oneDNN, which comes with torch too, uses what it finds. On an AMD EPYC with AVX-512 that is twice as
-fast, forward and backward. The sums are of float32 in both.
+fast, forward and backward; on an Intel Xeon it is the slower one, which copies matrices that are
+turned and compiles for each shape. The sums are of float32 in both.
 """
 
 import logging
@@ -13,6 +14,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
+
+from nmt.processor import is_intel
 
 logger = logging.getLogger(__name__)
 
@@ -38,17 +41,20 @@ def linear(inputs: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor
 def product(inputs: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """As `linear` of matrices, without gradients; either may be a transposed view."""
     if suits_onednn(inputs):
-        try:
-            outputs: Tensor = torch.ops.mkldnn._linear_pointwise(
-                inputs, weight, bias, "none", [], ""
-            )
-        except RuntimeError as error:
-            if _NO_ROOM not in str(error):
-                raise
-            _do_without()
-        else:
-            return outputs
+        return product_by_onednn(inputs, weight, bias)
     return F.linear(inputs, weight, bias)
+
+
+def product_by_onednn(inputs: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """As `product`, on any CPU; by torch where there is no memory for what oneDNN compiles."""
+    try:
+        outputs: Tensor = torch.ops.mkldnn._linear_pointwise(inputs, weight, bias, "none", [], "")
+    except RuntimeError as error:
+        if _NO_ROOM not in str(error):
+            raise
+        _do_without()
+        return F.linear(inputs, weight, bias)
+    return outputs
 
 
 def with_spare_rows(matrix: Tensor) -> Tensor:
@@ -60,9 +66,7 @@ def with_spare_rows(matrix: Tensor) -> Tensor:
     number = len(matrix)
     step = max(_FEW_ROWS, 1 << max(0, number.bit_length() - 5))
     spare = -number % step
-    if number <= _FEW_ROWS or not suits_onednn(matrix):
-        return matrix
-    return _filled_up(matrix, number + spare)
+    return matrix if number <= _FEW_ROWS else _filled_up(matrix, number + spare)
 
 
 def _filled_up(matrix: Tensor, number: int) -> Tensor:
@@ -77,6 +81,11 @@ def _filled_up(matrix: Tensor, number: int) -> Tensor:
 
 def suits_onednn(inputs: Tensor) -> bool:
     """Whether products with this matrix go by oneDNN here and now."""
+    return not _mkl_is_faster() and can_be_packed(inputs)
+
+
+def can_be_packed(inputs: Tensor) -> bool:
+    """Whether oneDNN can compute with this matrix here and now, and hold it in its own layout."""
     return (
         inputs.device.type == "cpu"
         and inputs.dtype is torch.float32
@@ -84,6 +93,11 @@ def suits_onednn(inputs: Tensor) -> bool:
         and _is_there()
         and not torch.is_autocast_enabled("cpu")
     )
+
+
+def _mkl_is_faster() -> bool:
+    has_mkl: bool = torch.backends.mkl.is_available()  # type: ignore[no-untyped-call]
+    return has_mkl and is_intel()
 
 
 # oneDNN's words where there is no memory for the code that it compiles.

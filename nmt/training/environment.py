@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from nmt.config import TrainingConfig
+from nmt.processor import processor_name
 from nmt.training.distributed import num_processes, threads_per_process
 
 _PACKAGES = (
@@ -33,7 +34,7 @@ def environment(corpus_folder: Path, training: TrainingConfig) -> dict[str, Any]
         "python": platform.python_version(),
         "packages": {name: metadata.version(name) for name in _PACKAGES},
         "machine": platform.machine(),
-        "processor": _processor(),
+        "processor": processor_name(),
         "processes": local_processes,
         "threads": threads_per_process(training.num_threads, local_processes),
         "gpus": [
@@ -58,12 +59,3 @@ def commit() -> str:
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
     return described.stdout.strip()
-
-
-def _processor() -> str:
-    cpu_info = Path("/proc/cpuinfo")
-    if cpu_info.is_file():
-        for line in cpu_info.read_text(encoding="utf-8").splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or "unknown"

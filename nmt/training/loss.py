@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from nmt.data.batch import Batch
-from nmt.model.linear import product, with_spare_rows
+from nmt.model.linear import product, suits_onednn, with_spare_rows
 from nmt.model.transformer import Transformer
 
 # Most rows projected at a time: on CPUs their logits stay near the cache.
@@ -72,7 +72,9 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
         chunk = math.ceil(len(hidden) / math.ceil(len(hidden) / _CHUNK)) if len(hidden) else 1
         for first in range(0, len(hidden), chunk):
             right = tokens[first : first + chunk, None]  # (chunk, 1)
-            some = with_spare_rows(hidden[first : first + chunk])  # (chunk', D)
+            some = hidden[first : first + chunk]
+            if suits_onednn(some):
+                some = with_spare_rows(some)  # (chunk', D)
             logits = product(some, weight)  # (chunk', V)
             logs = logits.log_softmax(dim=1)
             # log Z is z_y - log p(y).
