@@ -504,6 +504,10 @@ class TrainingConfig:
     never. Counted over restarts."""
     label_smoothing: float = 0.1
     """The paper's epsilon_ls (section 5.4)."""
+    r_drop: float = 0.0
+    """alpha of R-Drop (Liang et al. 2021, section 2): each micro-batch goes through the model
+    twice, and the two distributions are drawn together with this weight; 0 means once. It doubles
+    the work of an update, and the training loss holds the divergence too."""
     precision: Precision = Precision.auto
     """Arithmetic of forward and backward; auto is bfloat16 on a GPU that has it, else float32."""
     validate_every: int = 1_000
@@ -547,7 +551,7 @@ class TrainingConfig:
             )
         for name in (
             *("seed", "max_minutes", "patience", "num_threads", "max_restarts"),
-            *("max_gradient_spike", "max_refused_in_a_row"),
+            *("max_gradient_spike", "max_refused_in_a_row", "r_drop"),
         ):
             _require(
                 getattr(self, name) >= 0,
@@ -575,6 +579,11 @@ class TrainingConfig:
             0 <= self.label_smoothing < 1,
             f"training.label_smoothing={self.label_smoothing} is not in [0, 1)",
         )
+
+    @property
+    def num_passes(self) -> int:
+        """How often each micro-batch goes through the model."""
+        return 2 if self.r_drop else 1
 
     @property
     def meeting_place(self) -> tuple[str, int]:

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 from nmt.config import ModelConfig
 
-_PASSES = 3
+_FORWARD_AND_BACKWARD = 3
 """Forward, and backward at twice its cost."""
 
 
@@ -67,13 +67,16 @@ def micro_batch(rows: int, source: int, target: int, num_target_tokens: int) -> 
     )
 
 
-def training_flops(config: ModelConfig, target_vocabulary_size: int, processed: Processed) -> int:
+def training_flops(
+    config: ModelConfig, target_vocabulary_size: int, processed: Processed, num_passes: int = 1
+) -> int:
     """Floating-point operations of forward and backward passes.
 
     Args:
         config: sizes of the model.
         target_vocabulary_size: V of the target.
         processed: what all processes together went through.
+        num_passes: how often it did, 2 with R-Drop.
     """
     width = config.width
     keys = config.num_heads * config.head_key_width  # H·d_k
@@ -89,4 +92,5 @@ def training_flops(config: ModelConfig, target_vocabulary_size: int, processed: 
         + (processed.target_squares + processed.crossed) * attending
     )
     forward = config.num_encoder_layers * encoder + config.num_decoder_layers * decoder
-    return _PASSES * (forward + processed.projected * 2 * width * target_vocabulary_size)
+    projection = processed.projected * 2 * width * target_vocabulary_size
+    return num_passes * _FORWARD_AND_BACKWARD * (forward + projection)

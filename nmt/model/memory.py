@@ -57,12 +57,14 @@ class Arithmetic:
         is_cuda: on a GPU.
         is_shared: several processes share their gradients.
         num_workers: most batches that validation's search decodes at once.
+        num_passes: how often a micro-batch goes through the model before the backward pass.
     """
 
     is_half: bool = False
     is_cuda: bool = False
     is_shared: bool = False
     num_workers: int = 1
+    num_passes: int = 1
 
 
 @dataclass(frozen=True)
@@ -178,6 +180,7 @@ def micro_batch_memory(
     decoder = config.num_decoder_layers * (target * (own + asking + residual) + source * offering)
     embeddings = (source + target) * (_FLOAT * width + dropped)
     kept = encoder + decoder + embeddings + _attention_weights(config, shape, arithmetic)
+    kept *= arithmetic.num_passes
     passing = max(source, target) * (2 * inner + 3 * _FLOAT * width)
     return kept + max(passing, _loss(config, target_vocabulary_size, target, arithmetic))
 
@@ -194,12 +197,13 @@ def _loss(
     config: ModelConfig, vocabulary_size: int, num_tokens: int, arithmetic: Arithmetic
 ) -> int:
     """The projection and the cross-entropy, with their gradients."""
-    hidden = 4 * _FLOAT * num_tokens * config.width
+    passes = arithmetic.num_passes
+    hidden = 4 * _FLOAT * passes * num_tokens * config.width
     if arithmetic.is_half:
         # Logits narrow and wide, their log-softmax, and the gradients of both.
-        return hidden + num_tokens * vocabulary_size * (2 * _HALF + 3 * _FLOAT)
+        return hidden + passes * num_tokens * vocabulary_size * (2 * _HALF + 3 * _FLOAT)
     chunk = min(num_tokens, _LOSS_CHUNK)
-    logits = 3 * _FLOAT * chunk * vocabulary_size
+    logits = 3 * _FLOAT * passes * chunk * vocabulary_size
     return hidden + logits + _FLOAT * vocabulary_size * config.width
 
 

@@ -213,7 +213,11 @@ def _mean_flops(config: Config, sizes: Sizes) -> float:
         for part in plan.micro_batches(update):
             tokens = int(plan.target_lengths[part].sum())
             processed += cost.micro_batch(*plan.shape(part), tokens)
-    return training_flops(config.model, sizes.vocabulary_sizes[1], processed) / len(updates)
+    return _flops(config, sizes.vocabulary_sizes, processed) / len(updates)
+
+
+def _flops(config: Config, vocabulary_sizes: tuple[int, int], processed: Processed) -> int:
+    return training_flops(config.model, vocabulary_sizes[1], processed, config.training.num_passes)
 
 
 def _plan_without_corpus(config: Config, num_workers: int) -> Plan:
@@ -241,7 +245,7 @@ def _plan_without_corpus(config: Config, num_workers: int) -> Plan:
 
     return Plan(
         vocabulary_sizes,
-        training_flops(config.model, vocabulary_sizes[1], processed),
+        _flops(config, vocabulary_sizes, processed),
         tokens,
         heaviest,
         batch_of,
@@ -261,7 +265,7 @@ def _speed(config: Config, plan: Plan, device: torch.device) -> Speed:
         started = time.perf_counter()
         rehearsal.gradient([batch])
         seconds = time.perf_counter() - started
-        return seconds, training_flops(config.model, plan.vocabulary_sizes[1], processed)
+        return seconds, _flops(config, plan.vocabulary_sizes, processed)
 
     tokens = min(_FIRST_TOKENS, plan.tokens)
     for _ in range(2):  # the first ones take memory and start threads

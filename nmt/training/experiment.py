@@ -162,7 +162,9 @@ def _finish(config: Config, corpus: PreparedCorpus, trainer: Trainer) -> list[Ev
     evaluations = evaluate_run(translator, corpus, config, logger.info)
     progress = trainer.progress
     vocabulary_size = trainer.model.target_tokenizer.vocabulary_size
-    flops = training_flops(config.model, vocabulary_size, progress.counts.processed)
+    flops = training_flops(
+        config.model, vocabulary_size, progress.counts.processed, config.training.num_passes
+    )
     scores = {
         "chosen": chosen,
         "valid": {"loss": result.loss, "bleu": result.bleu},

@@ -23,21 +23,41 @@ class SummedLoss(nn.Module):
     The loss of a token is the cross-entropy with (1 - eps) on the right token and eps spread evenly
     over all V (Szegedy et al. 2016, section 7; Vaswani et al. 2017, section 5.4). It is a sum: who
     calls divides by the target tokens of the whole update.
+
+    With R-Drop (Liang et al. 2021, R-Drop: Regularized Dropout for Neural Networks, section 2) the
+    batch goes through the model twice, each time under dropout of its own, and the loss is half of
+    theirs: the mean of the two cross-entropies and alpha / 2 times the mean of the divergences of
+    either distribution from the other.
+
+    Args:
+        transformer: the model.
+        label_smoothing: eps.
+        r_drop: alpha; 0 goes through the model once.
     """
 
-    def __init__(self, transformer: Transformer, label_smoothing: float) -> None:
+    def __init__(
+        self, transformer: Transformer, label_smoothing: float, r_drop: float = 0.0
+    ) -> None:
         super().__init__()
         self.transformer = transformer
         self.label_smoothing = label_smoothing
+        self.r_drop = r_drop
 
     def forward(self, batch: Batch) -> Tensor:
         """The summed loss in nats, a scalar."""
-        hidden = self.transformer(batch.source, batch.source_mask, batch.target_input)
-        # Only real positions are projected: V columns for padding would be the dearest padding.
-        real = hidden[batch.target_mask]  # (tokens, D)
+        real = self._real_positions(batch)  # (tokens, D)
         tokens = batch.target_output[batch.target_mask]  # (tokens,)
-        weight = self.transformer.output_weight
-        return smoothed_cross_entropy(real, weight, tokens, self.label_smoothing)
+        weight, eps = self.transformer.output_weight, self.label_smoothing
+        if not self.r_drop:
+            return smoothed_cross_entropy(real, weight, tokens, eps)
+        both = torch.stack([real, self._real_positions(batch)])  # (2, tokens, D)
+        return r_drop_loss(both, weight, tokens, eps, self.r_drop)
+
+    def _real_positions(self, batch: Batch) -> Tensor:
+        """(tokens, D): V columns for padding would be the dearest padding."""
+        hidden = self.transformer(batch.source, batch.source_mask, batch.target_input)
+        real: Tensor = hidden[batch.target_mask]
+        return real
 
 
 def smoothed_cross_entropy(hidden: Tensor, weight: Tensor, tokens: Tensor, eps: float) -> Tensor:
@@ -61,6 +81,11 @@ def smoothed_cross_entropy(hidden: Tensor, weight: Tensor, tokens: Tensor, eps: 
     return loss
 
 
+def _rows_to_project(hidden: Tensor) -> Tensor:
+    """(chunk, D) → (chunk', D), with zeros below where products are by oneDNN."""
+    return with_spare_rows(hidden) if suits_onednn(hidden) else hidden
+
+
 class _SmoothedCrossEntropy(torch.autograd.Function):
     @staticmethod
     def forward(context: Any, hidden: Tensor, weight: Tensor, tokens: Tensor, eps: float) -> Tensor:
@@ -72,9 +97,7 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
         chunk = math.ceil(len(hidden) / math.ceil(len(hidden) / _CHUNK)) if len(hidden) else 1
         for first in range(0, len(hidden), chunk):
             right = tokens[first : first + chunk, None]  # (chunk, 1)
-            some = hidden[first : first + chunk]
-            if suits_onednn(some):
-                some = with_spare_rows(some)  # (chunk', D)
+            some = _rows_to_project(hidden[first : first + chunk])  # (chunk', D)
             logits = product(some, weight)  # (chunk', V)
             logs = logits.log_softmax(dim=1)
             # log Z is z_y - log p(y).
@@ -97,6 +120,83 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
     def backward(context: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, None, None]:
         of_hidden, of_weight = context.saved_tensors
         return of_hidden * gradients[0], of_weight * gradients[0], None, None
+
+
+def r_drop_loss(hidden: Tensor, weight: Tensor, tokens: Tensor, eps: float, alpha: float) -> Tensor:
+    """The mean of two label-smoothed cross-entropies, and their divergence, summed over tokens.
+
+    To the mean it adds alpha / 4 * (KL(p || q) + KL(q || p)), with p and q the distributions that
+    the two projections give (Liang et al. 2021, section 2, halved).
+
+    Args:
+        hidden: (2, tokens, D).
+        weight: (V, D).
+        tokens: (tokens,) the right ids.
+        eps: share of the probability spread evenly over V.
+        alpha: weight of the divergence.
+    """
+    if torch.is_autocast_enabled(hidden.device.type):
+        logs = F.linear(hidden, weight).float().log_softmax(dim=2)  # (2, tokens, V)
+        right = logs.gather(2, tokens.expand(2, -1)[:, :, None]).sum()
+        entropies = -(1 - eps) * right - eps / len(weight) * logs.sum()
+        apart = ((logs[0].exp() - logs[1].exp()) * (logs[0] - logs[1])).sum()
+        return entropies / 2 + alpha / 4 * apart
+    loss: Tensor = _RDropLoss.apply(hidden, weight, tokens, eps, alpha)  # type: ignore[no-untyped-call]
+    return loss
+
+
+class _RDropLoss(torch.autograd.Function):
+    """As `_SmoothedCrossEntropy`, by chunks of tokens.
+
+    With d = log p - log q, KL(p || q) + KL(q || p) is sum_v (p - q) d; its gradient for the logits
+    of p is p (d - KL(p || q)) + p - q, and likewise for those of q.
+    """
+
+    @staticmethod
+    def forward(
+        context: Any, hidden: Tensor, weight: Tensor, tokens: Tensor, eps: float, alpha: float
+    ) -> Tensor:
+        needs_gradient = any(context.needs_input_grad)
+        mean_row = weight.mean(dim=0)  # (D,)
+        of_hidden, of_weight = torch.empty_like(hidden), torch.zeros_like(weight)
+        loss = -eps / 2 * (hidden @ mean_row).sum()
+        number = len(tokens)
+        share = alpha / 4
+        chunk = math.ceil(number / math.ceil(number / _CHUNK)) if number else 1
+        for first in range(0, number, chunk):
+            right = tokens[first : first + chunk, None]  # (chunk, 1)
+            some = [_rows_to_project(rows[first : first + chunk]) for rows in hidden]
+            logs = []
+            for rows in some:
+                logits = product(rows, weight)  # (chunk', V)
+                logs.append(logits.log_softmax(dim=1))
+                loss += (eps * logits.gather(1, right) - logs[-1].gather(1, right)).sum() / 2
+            apart = logs[0] - logs[1]
+            p, q = logs[0].exp_(), logs[1].exp_()
+            p_from_q = (p * apart).sum(dim=1, keepdim=True)  # (chunk', 1)
+            q_from_p = -(q * apart).sum(dim=1, keepdim=True)
+            # Spare rows are alike, and add nothing.
+            loss += share * (p_from_q + q_from_p)[: len(right)].sum()
+            if not needs_gradient:
+                continue
+            of_p = (apart - p_from_q).mul_(share).add_(share + 0.5).mul_(p).sub_(q, alpha=share)
+            of_q = apart.add_(q_from_p).mul_(-share).add_(share + 0.5).mul_(q).sub_(p, alpha=share)
+            for of_rows, of_logits, rows in zip(of_hidden, (of_p, of_q), some, strict=True):
+                of_logits.scatter_add_(1, right, of_logits.new_full(right.shape, (eps - 1.0) / 2))
+                of_logits[len(right) :] = 0.0
+                of_rows[first : first + chunk] = product(of_logits, weight.t())[: len(right)]
+                of_weight += product(of_logits.t(), rows.t())
+        if needs_gradient:
+            of_hidden -= eps / 2 * mean_row
+            of_weight -= eps / 2 / len(weight) * hidden.sum(dim=(0, 1))
+            context.save_for_backward(of_hidden, of_weight)
+        return loss
+
+    @staticmethod
+    @once_differentiable
+    def backward(context: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, None, None, None]:
+        of_hidden, of_weight = context.saved_tensors
+        return of_hidden * gradients[0], of_weight * gradients[0], None, None, None
 
 
 @dataclass(frozen=True)

@@ -89,7 +89,9 @@ class Updater:
         self._optimizer = optimizer
         self._guard = guard
         self._process = process
-        self._objective = SummedLoss(transformer, config.training.label_smoothing)
+        self._objective = SummedLoss(
+            transformer, config.training.label_smoothing, config.training.r_drop
+        )
         self._sharing: GradientSharing | None = None
         if process.world_size > 1:
             self._sharing = GradientSharing(list(transformer.parameters()), process)

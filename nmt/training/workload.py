@@ -188,7 +188,13 @@ def surroundings(config: Config, device: torch.device) -> Surroundings:
     is_half = precision_on(device, config.training.precision) is Precision.bfloat16
     room = room_for_training(device, local_processes)
     return Surroundings(
-        Arithmetic(is_half, is_cuda, processes > 1, most_workers(config.decoding, device)),
+        Arithmetic(
+            is_half,
+            is_cuda,
+            processes > 1,
+            most_workers(config.decoding, device),
+            config.training.num_passes,
+        ),
         0 if is_cuda else program_bytes(),
         room,
     )

@@ -24,7 +24,7 @@ MODEL = ModelConfig(
 SHAPE = Shape(16, 20, 24)
 
 
-def kept_bytes(config: ModelConfig, shape: Shape) -> int:
+def kept_bytes(config: ModelConfig, shape: Shape, num_passes: int = 1) -> int:
     """Bytes of all tensors that the forward pass keeps for the backward pass, weights left out."""
     model = Transformer(config, 50, 50).train()
     ours = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
@@ -41,7 +41,8 @@ def kept_bytes(config: ModelConfig, shape: Shape) -> int:
     mask = torch.ones_like(source, dtype=torch.bool)
     batch = Batch(source, mask, target, target, torch.ones_like(target, dtype=torch.bool), 1)
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-        model(batch.source, batch.source_mask, batch.target_input)
+        for _ in range(num_passes):
+            model(batch.source, batch.source_mask, batch.target_input)
     return sum(size for size, _ in kept.values())
 
 
@@ -63,14 +64,21 @@ def test_the_sum_is_what_autograd_keeps(changes: dict[str, Any]) -> None:
     assert 1.0 <= predicted / kept_bytes(config, SHAPE) < 1.25
 
 
+def test_two_passes_are_kept_together() -> None:
+    predicted = micro_batch_memory(MODEL, 50, SHAPE, Arithmetic(num_passes=2))
+    assert 1.0 <= predicted / kept_bytes(MODEL, SHAPE, 2) < 1.25
+
+
 def test_memory_grows_with_what_is_asked_for() -> None:
-    def total(shape: Shape, **arithmetic: bool) -> int:
+    def total(shape: Shape, **arithmetic: Any) -> int:
         work = Workload([shape], [Shape(1, 1, 1)])
         search = DecodingConfig()
         return training_memory(MODEL, search, 10_000, 50, work, Arithmetic(**arithmetic)).total
 
     assert total(Shape(32, 20, 24)) > total(SHAPE)
     assert total(SHAPE, is_shared=True) == total(SHAPE) + 4 * 10_000
+    for where in ({}, {"is_cuda": True}, {"is_half": True}):
+        assert total(SHAPE, num_passes=2, **where) > total(SHAPE, **where)
     cuda = total(Shape(512, 20, 24), is_cuda=True)
     assert total(Shape(512, 20, 24), is_cuda=True, is_half=True) < cuda
     assert cuda < total(Shape(512, 20, 24))

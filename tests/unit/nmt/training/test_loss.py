@@ -2,10 +2,11 @@ import math
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from nmt.data.batch import Batch, SpecialIds, collate
-from nmt.training.loss import SummedLoss, smoothed_cross_entropy, token_loss
+from nmt.training.loss import SummedLoss, r_drop_loss, smoothed_cross_entropy, token_loss
 from tests.support import (
     assert_same_on_two_threads,
     tiny_model_config,
@@ -56,6 +57,63 @@ def test_under_autocast_the_logits_are_summed_in_float32() -> None:
         found = smoothed_cross_entropy(hidden, weight, tokens, 0.1)
     assert found.dtype == torch.float32
     torch.testing.assert_close(found, written_out(hidden, weight, tokens, 0.1), rtol=0.01, atol=0.1)
+
+
+def r_drop_written_out(
+    hidden: Tensor, weight: Tensor, tokens: Tensor, eps: float, alpha: float
+) -> Tensor:
+    """Half of Liang et al. 2021: both cross-entropies, alpha times the mean divergence."""
+    entropies = sum(written_out(one, weight, tokens, eps) for one in hidden)
+    p, q = (hidden @ weight.T).log_softmax(dim=2)
+    there = F.kl_div(q, p, log_target=True, reduction="sum")
+    back = F.kl_div(p, q, log_target=True, reduction="sum")
+    loss: Tensor = (entropies + alpha * (there + back) / 2) / 2
+    return loss
+
+
+@pytest.mark.parametrize(("eps", "alpha"), [(0.0, 1.0), (0.1, 5.0)])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_r_drop_is_the_formula_written_out_and_so_is_its_gradient(
+    eps: float, alpha: float, dtype: torch.dtype
+) -> None:
+    hidden, weight, tokens = inputs(dtype=dtype)
+    both = torch.stack([hidden, hidden + torch.randn_like(hidden)])
+    is_double = dtype is torch.float64
+    precision = {"rtol": 1e-9, "atol": 1e-9} if is_double else {"rtol": 1e-5, "atol": 1e-3}
+    expected = r_drop_written_out(both, weight, tokens, eps, alpha)
+    gradients = torch.autograd.grad(expected, (hidden, weight), retain_graph=True)
+    found = r_drop_loss(both, weight, tokens, eps, alpha)
+    torch.testing.assert_close(found, expected, **precision)
+    for ours, theirs in zip(torch.autograd.grad(found, (hidden, weight)), gradients, strict=True):
+        torch.testing.assert_close(ours, theirs, **precision)
+
+
+def test_under_autocast_r_drop_sums_in_float32() -> None:
+    hidden, weight, tokens = (tensor.detach() for tensor in inputs())
+    both = torch.stack([hidden, hidden.flip(1)]).float()
+    with torch.autocast("cpu", torch.bfloat16):
+        found = r_drop_loss(both, weight.float(), tokens, 0.1, 5.0)
+    assert found.dtype == torch.float32
+    expected = r_drop_written_out(both, weight.float(), tokens, 0.1, 5.0)
+    torch.testing.assert_close(found, expected, rtol=0.01, atol=0.1)
+
+
+def test_r_drop_without_dropout_is_the_plain_loss() -> None:
+    model = tiny_transformer(tiny_model_config(), VOCABULARY)
+    batch = batch_of(PAIRS)
+    torch.testing.assert_close(SummedLoss(model, 0.1, 5.0)(batch), SummedLoss(model, 0.1)(batch))
+
+
+def test_the_two_passes_of_r_drop_drop_differently() -> None:
+    model = tiny_transformer(tiny_model_config(dropout=0.5), VOCABULARY).train()
+    batch = batch_of(PAIRS)
+
+    def loss(alpha: float) -> float:
+        torch.manual_seed(3)
+        return float(SummedLoss(model, 0.1, alpha)(batch).detach())
+
+    assert loss(5.0) > loss(1.0) > loss(1e-9)
+    assert loss(5.0) - loss(1.0) == pytest.approx(4 * (loss(1.0) - loss(1e-9)), rel=1e-4)
 
 
 def objective(eps: float = 0.1) -> SummedLoss:
