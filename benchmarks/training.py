@@ -53,7 +53,7 @@ from nmt.config import (
 from nmt.data.corpus import PreparedCorpus
 from nmt.data.loader import Position, UpdateWork
 from nmt.files import write_json, write_lines
-from nmt.model.linear import product_by_onednn, with_spare_rows
+from nmt.model.linear import can_be_packed, product_by_onednn, with_spare_rows
 from nmt.training import distributed
 from nmt.training.trainer import Trainer
 from nmt.training.workload import corpus_sizes, shared_evenly
@@ -113,6 +113,7 @@ def _contenders(arguments: Arguments, config: Config, corpus: Path) -> "dict[str
                     partial(_products, is_onednn=is_onednn), config, corpus, arguments.threads
                 )
                 for name, is_onednn in _CEILINGS.items()
+                if not is_onednn or can_be_packed(torch.ones(1))
             },
         }
     # As batching.target_tokens_per_micro_batch=auto would, so that no process is idle.

@@ -4,6 +4,7 @@ YAML files in `conf/` are presets over these dataclasses and hold no default of 
 take the dataclass of their group, never a `DictConfig`.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
@@ -551,7 +552,7 @@ class TrainingConfig:
             )
         for name in (
             *("seed", "max_minutes", "patience", "num_threads", "max_restarts"),
-            *("max_gradient_spike", "max_refused_in_a_row", "r_drop"),
+            *("max_gradient_spike", "max_refused_in_a_row"),
         ):
             _require(
                 getattr(self, name) >= 0,
@@ -578,6 +579,10 @@ class TrainingConfig:
         _require(
             0 <= self.label_smoothing < 1,
             f"training.label_smoothing={self.label_smoothing} is not in [0, 1)",
+        )
+        _require(
+            0 <= self.r_drop < math.inf,
+            f"training.r_drop={self.r_drop} must be a number from 0 on",
         )
 
     @property
@@ -767,6 +772,13 @@ class Config:
             or self.schedule.warmup_updates < self.training.max_updates,
             f"schedule.warmup_updates={self.schedule.warmup_updates} must be below"
             f" training.max_updates={self.training.max_updates} for schedule.name=cosine",
+        )
+        model = self.model
+        _require(
+            not self.training.r_drop
+            or any((model.dropout, model.attention_dropout, model.activation_dropout)),
+            f"training.r_drop={self.training.r_drop} needs dropout: without it both passes are the"
+            " same; set model.dropout, or training.r_drop=0",
         )
 
     @property

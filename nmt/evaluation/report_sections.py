@@ -211,10 +211,10 @@ def curves_section(data: RunData) -> str:
     ]
     shown = "".join(figures)
     body = (
-        f'<div class="charts">{shown}</div><p>Loss in training includes label smoothing, which'
-        " validation leaves out. Perplexity and gradient norm have a logarithmic axis where they"
-        " differ by more than a factor of ten. Of a long run each point is a mean of several"
-        " records. Where a record has no figure the curve has a gap.</p>"
+        f'<div class="charts">{shown}</div><p>Loss in training includes label smoothing and'
+        " R-Drop, which validation leaves out. Perplexity and gradient norm have a logarithmic axis"
+        " where they differ by more than a factor of ten. Of a long run each point is a mean of"
+        " several records. Where a record has no figure the curve has a gap.</p>"
     )
     return f'<h2 id="curves">Curves</h2>{body if shown else "<p>There are no records.</p>"}'
 

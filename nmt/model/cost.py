@@ -55,8 +55,14 @@ class Processed:
         )
 
 
-def micro_batch(rows: int, source: int, target: int, num_target_tokens: int) -> Processed:
-    """One micro-batch: (B, S) sources and (B, T) targets with so many real target tokens."""
+def micro_batch(
+    rows: int, source: int, target: int, num_target_tokens: int, num_passes: int = 1
+) -> Processed:
+    """One micro-batch: (B, S) sources and (B, T) targets with so many real target tokens.
+
+    With R-Drop it goes through the model twice, which is as if it had twice the rows.
+    """
+    rows, num_target_tokens = num_passes * rows, num_passes * num_target_tokens
     return Processed(
         rows * source,
         rows * target,
@@ -67,16 +73,13 @@ def micro_batch(rows: int, source: int, target: int, num_target_tokens: int) -> 
     )
 
 
-def training_flops(
-    config: ModelConfig, target_vocabulary_size: int, processed: Processed, num_passes: int = 1
-) -> int:
+def training_flops(config: ModelConfig, target_vocabulary_size: int, processed: Processed) -> int:
     """Floating-point operations of forward and backward passes.
 
     Args:
         config: sizes of the model.
         target_vocabulary_size: V of the target.
         processed: what all processes together went through.
-        num_passes: how often it did, 2 with R-Drop.
     """
     width = config.width
     keys = config.num_heads * config.head_key_width  # H·d_k
@@ -93,4 +96,4 @@ def training_flops(
     )
     forward = config.num_encoder_layers * encoder + config.num_decoder_layers * decoder
     projection = processed.projected * 2 * width * target_vocabulary_size
-    return num_passes * _FORWARD_AND_BACKWARD * (forward + projection)
+    return _FORWARD_AND_BACKWARD * (forward + projection)

@@ -81,7 +81,8 @@ def _filled_up(matrix: Tensor, number: int) -> Tensor:
 
 def suits_onednn(inputs: Tensor) -> bool:
     """Whether products with this matrix go by oneDNN here and now."""
-    return not _mkl_is_faster() and can_be_packed(inputs)
+    # In this order: who compiles a model in half precision must not be asked who made the CPU.
+    return can_be_packed(inputs) and not _mkl_is_faster()
 
 
 def can_be_packed(inputs: Tensor) -> bool:

@@ -201,7 +201,9 @@ def _loss(
     hidden = 4 * _FLOAT * passes * num_tokens * config.width
     if arithmetic.is_half:
         # Logits narrow and wide, their log-softmax, and the gradients of both.
-        return hidden + passes * num_tokens * vocabulary_size * (2 * _HALF + 3 * _FLOAT)
+        apart = 4 * _FLOAT if passes > 1 else 0  # two probabilities, what is between them
+        row = passes * (2 * _HALF + 3 * _FLOAT) + apart
+        return hidden + num_tokens * vocabulary_size * row
     chunk = min(num_tokens, _LOSS_CHUNK)
     logits = 3 * _FLOAT * passes * chunk * vocabulary_size
     return hidden + logits + _FLOAT * vocabulary_size * config.width

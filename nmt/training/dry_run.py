@@ -212,12 +212,8 @@ def _mean_flops(config: Config, sizes: Sizes) -> float:
     for update in updates:
         for part in plan.micro_batches(update):
             tokens = int(plan.target_lengths[part].sum())
-            processed += cost.micro_batch(*plan.shape(part), tokens)
-    return _flops(config, sizes.vocabulary_sizes, processed) / len(updates)
-
-
-def _flops(config: Config, vocabulary_sizes: tuple[int, int], processed: Processed) -> int:
-    return training_flops(config.model, vocabulary_sizes[1], processed, config.training.num_passes)
+            processed += cost.micro_batch(*plan.shape(part), tokens, config.training.num_passes)
+    return training_flops(config.model, sizes.vocabulary_sizes[1], processed) / len(updates)
 
 
 def _plan_without_corpus(config: Config, num_workers: int) -> Plan:
@@ -229,7 +225,8 @@ def _plan_without_corpus(config: Config, num_workers: int) -> Plan:
     if not batching.is_auto:
         tokens = batching.max_micro_batch_tokens
     rows = max(1, batching.target_tokens_per_update // length)
-    processed = cost.micro_batch(rows, length, length, rows * length)
+    num_passes = config.training.num_passes
+    processed = cost.micro_batch(rows, length, length, rows * length, num_passes)
     heaviest = Workload(
         [Shape(max(1, tokens // longest), longest, longest)],
         search_batches(config, [longest] * config.decoding.batch_size * num_workers),
@@ -245,7 +242,7 @@ def _plan_without_corpus(config: Config, num_workers: int) -> Plan:
 
     return Plan(
         vocabulary_sizes,
-        _flops(config, vocabulary_sizes, processed),
+        training_flops(config.model, vocabulary_sizes[1], processed),
         tokens,
         heaviest,
         batch_of,
@@ -261,11 +258,12 @@ def _speed(config: Config, plan: Plan, device: torch.device) -> Speed:
         """Seconds and floating-point operations."""
         rows, source = batch.source.shape
         target = batch.target_input.size(1)
-        processed = cost.micro_batch(rows, source, target, batch.num_target_tokens)
+        num_passes = config.training.num_passes
+        processed = cost.micro_batch(rows, source, target, batch.num_target_tokens, num_passes)
         started = time.perf_counter()
         rehearsal.gradient([batch])
         seconds = time.perf_counter() - started
-        return seconds, _flops(config, plan.vocabulary_sizes, processed)
+        return seconds, training_flops(config.model, plan.vocabulary_sizes[1], processed)
 
     tokens = min(_FIRST_TOKENS, plan.tokens)
     for _ in range(2):  # the first ones take memory and start threads

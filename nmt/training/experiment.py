@@ -162,9 +162,7 @@ def _finish(config: Config, corpus: PreparedCorpus, trainer: Trainer) -> list[Ev
     evaluations = evaluate_run(translator, corpus, config, logger.info)
     progress = trainer.progress
     vocabulary_size = trainer.model.target_tokenizer.vocabulary_size
-    flops = training_flops(
-        config.model, vocabulary_size, progress.counts.processed, config.training.num_passes
-    )
+    flops = training_flops(config.model, vocabulary_size, progress.counts.processed)
     scores = {
         "chosen": chosen,
         "valid": {"loss": result.loss, "bleu": result.bleu},

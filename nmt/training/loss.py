@@ -54,7 +54,7 @@ class SummedLoss(nn.Module):
         return r_drop_loss(both, weight, tokens, eps, self.r_drop)
 
     def _real_positions(self, batch: Batch) -> Tensor:
-        """(tokens, D): V columns for padding would be the dearest padding."""
+        """(tokens, D): padding is not projected, as V columns would be the dearest padding."""
         hidden = self.transformer(batch.source, batch.source_mask, batch.target_input)
         real: Tensor = hidden[batch.target_mask]
         return real
@@ -186,6 +186,8 @@ class _RDropLoss(torch.autograd.Function):
                 of_logits[len(right) :] = 0.0
                 of_rows[first : first + chunk] = product(of_logits, weight.t())[: len(right)]
                 of_weight += product(of_logits.t(), rows.t())
+            # Else they would be there beside those of the next chunk.
+            del logits, logs, apart, p, q, of_p, of_q, of_logits
         if needs_gradient:
             of_hidden -= eps / 2 * mean_row
             of_weight -= eps / 2 / len(weight) * hidden.sum(dim=(0, 1))

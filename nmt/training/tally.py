@@ -97,12 +97,16 @@ class Tally:
         counts: where to go on from.
         guard: its running mean is read with the rest.
         process: this process among those that train together.
+        num_passes: how often a micro-batch goes through the model.
     """
 
-    def __init__(self, counts: Counts, guard: GradientGuard, process: Process) -> None:
+    def __init__(
+        self, counts: Counts, guard: GradientGuard, process: Process, num_passes: int
+    ) -> None:
         self._counts = counts
         self._guard = guard
         self._process = process
+        self._num_passes = num_passes
         self._unread: list[_Unread] = []
         self._real, self._processed = 0, Processed()
         self.start_clock()
@@ -117,11 +121,12 @@ class Tally:
         self._unread.append(_Unread(update, position, work.num_target_tokens, gradient, is_refused))
         for micro_batch in work.micro_batches:
             batch = micro_batch.batch
-            self._real += int(batch.source_mask.sum()) + batch.num_target_tokens
+            real = int(batch.source_mask.sum()) + batch.num_target_tokens
+            self._real += self._num_passes * real
             rows, source_length = batch.source.shape
             target_length = batch.target_input.size(1)
             self._processed += cost.micro_batch(
-                rows, source_length, target_length, batch.num_target_tokens
+                rows, source_length, target_length, batch.num_target_tokens, self._num_passes
             )
 
     def read(self) -> tuple[Counts, list[Refused]]:

@@ -80,7 +80,7 @@ class Trainer:
             guard,
             process,
         )
-        self._tally = Tally(counts, guard, process)
+        self._tally = Tally(counts, guard, process, config.training.num_passes)
         self._refusals = RefusalLog(
             config.run_folder / REFUSED_FILE,
             self.loader,

@@ -122,7 +122,8 @@ def workload(config: Config, sizes: Sizes, tokens: int) -> Workload:
     longest = Shape(max(1, rows), source, target)
 
     def weight(shape: Shape) -> int:
-        return micro_batch_memory(config.model, sizes.vocabulary_sizes[1], shape, Arithmetic())
+        arithmetic = Arithmetic(num_passes=config.training.num_passes)
+        return micro_batch_memory(config.model, sizes.vocabulary_sizes[1], shape, arithmetic)
 
     heaviest = max((Shape(*shape) for shape in found), key=weight)
     return Workload([longest, heaviest], sizes.search)

@@ -151,6 +151,7 @@ def check_other_faults(corpus: str, work: str) -> None:
 
 @needs_mounts
 @pytest.mark.slow
+@pytest.mark.timeout(300)  # some forty short trainings
 @pytest.mark.parametrize("check", [check_room_that_is_short, check_other_faults])
 def test_training(check: Callable[[str, str], None], digit_corpus: Path, tmp_path: Path) -> None:
     in_a_process(check, digit_corpus, tmp_path, mounts=True)

@@ -124,6 +124,13 @@ def test_what_does_not_fit_is_named(values: dict[str, Any], told: str) -> None:
         (TrainingConfig, {"log_every": 0}, "training.log_every=0"),
         (TrainingConfig, {"num_processes": 0}, "training.num_processes=0"),
         (TrainingConfig, {"label_smoothing": 1.0}, "training.label_smoothing=1.0"),
+        (TrainingConfig, {"r_drop": -1.0}, "training.r_drop=-1.0"),
+        (TrainingConfig, {"r_drop": math.inf}, "training.r_drop=inf"),
+        (
+            Config,
+            {"training": TrainingConfig(r_drop=5.0), "model": ModelConfig(dropout=0.0)},
+            "training.r_drop=5.0 needs dropout",
+        ),
         (TrainingConfig, {"average_checkpoints": 0}, "training.average_checkpoints=0"),
         (TrainingConfig, {"seed": -1}, "training.seed=-1"),
         (TrainingConfig, {"max_minutes": -1.0}, "training.max_minutes=-1.0"),

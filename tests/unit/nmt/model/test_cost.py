@@ -37,7 +37,8 @@ def test_torch_counts_as_many(changes: dict[str, object]) -> None:
         F.cross_entropy(model.project(hidden[real]), target[real]).backward()
     processed = micro_batch(rows=3, source=7, target=5, num_target_tokens=13)
     assert training_flops(config, 23, processed) == counter.get_total_flops()
-    assert training_flops(config, 23, processed, 2) == 2 * counter.get_total_flops()
+    twice = micro_batch(rows=3, source=7, target=5, num_target_tokens=13, num_passes=2)
+    assert training_flops(config, 23, twice) == 2 * counter.get_total_flops()
 
 
 def test_micro_batches_add_up() -> None:

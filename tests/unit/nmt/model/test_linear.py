@@ -21,6 +21,12 @@ def test_intels_cpus_go_by_mkl_and_others_by_onednn(is_intel: bool) -> None:
     assert suits_onednn(matrix) == (can_be_packed(matrix) and not (is_intel and has_mkl))
 
 
+def test_in_half_precision_nobody_asks_who_made_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A compiled model would be cut in two where the answer is read from a file."""
+    monkeypatch.setattr(nmt.model.linear, "is_intel", pytest.fail)
+    assert not suits_onednn(torch.ones(2, 2, dtype=torch.bfloat16))
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("shape", [(5,), (3, 4, 5), (1, 1, 5), (0, 5)])
 @pytest.mark.parametrize("has_bias", [True, False])

@@ -1,4 +1,5 @@
 import logging
+import re
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -102,6 +103,19 @@ def test_what_it_says_is_what_training_makes(
     assert "memory       predicted 0." in told.text
     assert "in 10 updates" in told.text
     assert "3 micro-batches of at most 48 padded tokens on the CPU" in told.text
+
+
+@pytest.mark.parametrize("is_prepared", [True, False])
+def test_r_drop_is_twice_the_work(
+    told: pytest.LogCaptureFixture, digit_corpus: Path, tmp_path: Path, is_prepared: bool
+) -> None:
+    work = []
+    for r_drop in (0.0, 5.0):
+        told.clear()
+        dry_run(tiny_config(tmp_path, r_drop=r_drop), digit_corpus if is_prepared else None)
+        (found,) = re.findall(r"work +(\S+) floating-point operations an update", told.text)
+        work.append(float(found))
+    assert work[1] == pytest.approx(2 * work[0], rel=0.01)
 
 
 @pytest.mark.parametrize(("seconds", "tokens"), [(1.0, "256"), (0.5, "512"), (0.01, "1,024")])

@@ -501,17 +501,38 @@ def test_memory_that_runs_out_in_validation_says_what_to_lower(
         trainer._validated()
 
 
+@pytest.mark.parametrize("r_drop", [0.0, 5.0])
 def test_chance_is_that_of_the_place_and_not_of_the_past(
-    digit_corpus: Path, tmp_path: Path
+    digit_corpus: Path, tmp_path: Path, r_drop: float
 ) -> None:
     """Dropout of an update is the same whatever was drawn before it."""
-    config = tiny_config(tmp_path)
+    config = tiny_config(tmp_path, r_drop=r_drop)
     found = []
     for seed in (1, 2):
         trainer = trainer_of(config, digit_corpus)
         torch.manual_seed(seed)
         found.append(gradients(trainer))
     assert all(torch.equal(found[0][name], found[1][name]) for name in found[0])
+
+
+def test_r_drop_trains_on_two_passes(digit_corpus: Path, tmp_path: Path) -> None:
+    once = gradients(trainer_of(tiny_config(tmp_path), digit_corpus))
+    twice = gradients(trainer_of(tiny_config(tmp_path, r_drop=5.0), digit_corpus))
+    assert once.keys() == twice.keys()
+    assert not any(torch.equal(once[name], twice[name]) for name in once)
+
+
+def test_what_goes_through_twice_is_counted_twice(digit_corpus: Path, tmp_path: Path) -> None:
+    counts = []
+    for r_drop in (0.0, 5.0):
+        trainer = trainer_of(tiny_config(tmp_path / str(r_drop), r_drop=r_drop), digit_corpus)
+        work = first_work(trainer)
+        trainer._tally.add(1, work, trainer.update(work), torch.zeros((), dtype=torch.bool))
+        counts.append(trainer._tally.read()[0])
+    once, twice = counts
+    assert twice.processed == once.processed + once.processed
+    assert twice.real / twice.computed == once.real / once.computed
+    assert twice.target_tokens == once.target_tokens
 
 
 def test_micro_batches_have_chances_of_their_own(digit_corpus: Path, tmp_path: Path) -> None:

@@ -53,6 +53,12 @@ def test_a_launcher_knows_who_shares_gradients_and_room(
     assert ratio == pytest.approx(4, rel=0.1)
 
 
+def test_r_drop_has_two_passes(tmp_path: Path) -> None:
+    device = torch.device("cpu")
+    assert surroundings(tiny_config(tmp_path), device).arithmetic.num_passes == 1
+    assert surroundings(tiny_config(tmp_path, r_drop=5.0), device).arithmetic.num_passes == 2
+
+
 def test_a_cpu_searches_with_a_batch_a_worker(tmp_path: Path) -> None:
     config = tiny_config(tmp_path)
     device = torch.device("cpu")
