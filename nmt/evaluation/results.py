@@ -51,7 +51,7 @@ class Measurement:
     hardware: str = ""
     """Processor or GPUs, processes and threads."""
     minutes: float = 0.0
-    """Training a seed, validation included, on average."""
+    """Training a seed, validation included, on average; 0 where nobody noted it."""
     figures: dict[int, float] = field(default_factory=dict)
     """Score by seed."""
 

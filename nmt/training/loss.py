@@ -1,4 +1,4 @@
-"""The training objective: label-smoothed cross-entropy, summed over target tokens."""
+"""The training objective: label-smoothed cross-entropy, summed over target tokens, and R-Drop."""
 
 import math
 from dataclasses import dataclass
@@ -186,7 +186,7 @@ class _RDropLoss(torch.autograd.Function):
                 of_logits[len(right) :] = 0.0
                 of_rows[first : first + chunk] = product(of_logits, weight.t())[: len(right)]
                 of_weight += product(of_logits.t(), rows.t())
-            # Else they would be there beside those of the next chunk.
+            # Else they would be held beside those of the next chunk.
             del logits, logs, apart, p, q, of_p, of_q, of_logits
         if needs_gradient:
             of_hidden -= eps / 2 * mean_row
