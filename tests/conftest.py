@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import torch
 
+import nmt.model.linear
 from nmt.config import Config
 from nmt.tokenizer import Tokenizer
 from nmt.trained_model import TrainedModel
@@ -25,6 +26,14 @@ from tests.support import (
 
 # The tensors are tiny: more threads would only wait for each other.
 torch.set_num_threads(1)
+
+
+@pytest.fixture(params=[True, False], ids=["intel", "other"])
+def is_intel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Products go by MKL and by oneDNN in turn, whoever made this machine's CPU."""
+    made_by_intel = bool(request.param)
+    monkeypatch.setattr(nmt.model.linear, "is_intel", lambda: made_by_intel)
+    return made_by_intel
 
 
 @pytest.fixture(autouse=True)

@@ -6,13 +6,7 @@ import nmt.model.linear
 from nmt.model.linear import Linear, can_be_packed, linear, product, suits_onednn
 from tests.support import assert_same_on_two_threads
 
-
-@pytest.fixture(params=[True, False], ids=["intel", "other"], autouse=True)
-def is_intel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
-    """Every test goes both ways, whoever made this machine's CPU."""
-    made_by_intel = bool(request.param)
-    monkeypatch.setattr(nmt.model.linear, "is_intel", lambda: made_by_intel)
-    return made_by_intel
+pytestmark = pytest.mark.usefixtures("is_intel")
 
 
 def test_intels_cpus_go_by_mkl_and_others_by_onednn(is_intel: bool) -> None:
