@@ -86,18 +86,35 @@ def _rows_to_project(hidden: Tensor) -> Tensor:
     return with_spare_rows(hidden) if suits_onednn(hidden) else hidden
 
 
-class _SmoothedCrossEntropy(torch.autograd.Function):
+def _chunks(number: int) -> list[slice]:
+    """Tokens by chunks of one size: a last one of any size would cost (see `with_spare_rows`)."""
+    if not number:
+        return []
+    size = math.ceil(number / math.ceil(number / _CHUNK))
+    return [slice(first, first + size) for first in range(0, number, size)]
+
+
+class _GradientsAtHand(torch.autograd.Function):
+    """A sum of (…, tokens, D) hidden, (V, D) weight and more, whose gradients forward has made."""
+
+    @staticmethod
+    @once_differentiable
+    def backward(context: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        of_hidden, of_weight = context.saved_tensors
+        others = (None,) * (len(context.needs_input_grad) - 2)
+        return of_hidden * gradients[0], of_weight * gradients[0], *others
+
+
+class _SmoothedCrossEntropy(_GradientsAtHand):
     @staticmethod
     def forward(context: Any, hidden: Tensor, weight: Tensor, tokens: Tensor, eps: float) -> Tensor:
         needs_gradient = any(context.needs_input_grad)
         mean_row = weight.mean(dim=0)  # (D,)
         of_hidden, of_weight = torch.empty_like(hidden), torch.zeros_like(weight)
         loss = -eps * (hidden @ mean_row).sum()
-        # Equal ones: a short last one would be of any size, and that costs (see `with_spare_rows`).
-        chunk = math.ceil(len(hidden) / math.ceil(len(hidden) / _CHUNK)) if len(hidden) else 1
-        for first in range(0, len(hidden), chunk):
-            right = tokens[first : first + chunk, None]  # (chunk, 1)
-            some = _rows_to_project(hidden[first : first + chunk])  # (chunk', D)
+        for chunk in _chunks(len(tokens)):
+            right = tokens[chunk, None]  # (chunk, 1)
+            some = _rows_to_project(hidden[chunk])  # (chunk', D)
             logits = product(some, weight)  # (chunk', V)
             logs = logits.log_softmax(dim=1)
             # log Z is z_y - log p(y).
@@ -106,7 +123,7 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
                 of_logits = logs.exp_()
                 of_logits.scatter_add_(1, right, of_logits.new_full(right.shape, eps - 1.0))
                 of_logits[len(right) :] = 0.0
-                of_hidden[first : first + chunk] = product(of_logits, weight.t())[: len(right)]
+                of_hidden[chunk] = product(of_logits, weight.t())[: len(right)]
                 of_weight += product(of_logits.t(), some.t())
         if needs_gradient:
             # What every logit has in common.
@@ -114,12 +131,6 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
             of_weight -= eps / len(weight) * hidden.sum(dim=0)
             context.save_for_backward(of_hidden, of_weight)
         return loss
-
-    @staticmethod
-    @once_differentiable
-    def backward(context: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, None, None]:
-        of_hidden, of_weight = context.saved_tensors
-        return of_hidden * gradients[0], of_weight * gradients[0], None, None
 
 
 def r_drop_loss(hidden: Tensor, weight: Tensor, tokens: Tensor, eps: float, alpha: float) -> Tensor:
@@ -145,7 +156,7 @@ def r_drop_loss(hidden: Tensor, weight: Tensor, tokens: Tensor, eps: float, alph
     return loss
 
 
-class _RDropLoss(torch.autograd.Function):
+class _RDropLoss(_GradientsAtHand):
     """As `_SmoothedCrossEntropy`, by chunks of tokens.
 
     With d = log p - log q, KL(p || q) + KL(q || p) is sum_v (p - q) d; its gradient for the logits
@@ -160,12 +171,10 @@ class _RDropLoss(torch.autograd.Function):
         mean_row = weight.mean(dim=0)  # (D,)
         of_hidden, of_weight = torch.empty_like(hidden), torch.zeros_like(weight)
         loss = -eps / 2 * (hidden @ mean_row).sum()
-        number = len(tokens)
         share = alpha / 4
-        chunk = math.ceil(number / math.ceil(number / _CHUNK)) if number else 1
-        for first in range(0, number, chunk):
-            right = tokens[first : first + chunk, None]  # (chunk, 1)
-            some = [_rows_to_project(rows[first : first + chunk]) for rows in hidden]
+        for chunk in _chunks(len(tokens)):
+            right = tokens[chunk, None]  # (chunk, 1)
+            some = [_rows_to_project(rows[chunk]) for rows in hidden]
             logs = []
             for rows in some:
                 logits = product(rows, weight)  # (chunk', V)
@@ -184,7 +193,7 @@ class _RDropLoss(torch.autograd.Function):
             for of_rows, of_logits, rows in zip(of_hidden, (of_p, of_q), some, strict=True):
                 of_logits.scatter_add_(1, right, of_logits.new_full(right.shape, (eps - 1.0) / 2))
                 of_logits[len(right) :] = 0.0
-                of_rows[first : first + chunk] = product(of_logits, weight.t())[: len(right)]
+                of_rows[chunk] = product(of_logits, weight.t())[: len(right)]
                 of_weight += product(of_logits.t(), rows.t())
             # Else they would be held beside those of the next chunk.
             del logits, logs, apart, p, q, of_p, of_q, of_logits
@@ -193,12 +202,6 @@ class _RDropLoss(torch.autograd.Function):
             of_weight -= eps / 2 / len(weight) * hidden.sum(dim=(0, 1))
             context.save_for_backward(of_hidden, of_weight)
         return loss
-
-    @staticmethod
-    @once_differentiable
-    def backward(context: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, None, None, None]:
-        of_hidden, of_weight = context.saved_tensors
-        return of_hidden * gradients[0], of_weight * gradients[0], None, None, None
 
 
 @dataclass(frozen=True)

@@ -39,5 +39,4 @@ def _pretend(file: Path, monkeypatch: pytest.MonkeyPatch, says: str | None) -> N
     if says is not None:
         file.write_text(says, encoding="utf-8")
     monkeypatch.setattr(nmt.processor, "_CPU_INFO", file)
-    nmt.processor._entry.cache_clear()
     monkeypatch.setattr(nmt.processor, "_entry", nmt.processor._entry.__wrapped__)
