@@ -39,112 +39,66 @@ def causal_mask(length: int, device: torch.device | None = None) -> Tensor:
     return torch.ones(length, length, dtype=torch.bool, device=device).tril()
 
 
-CACHE_SLOTS = 32
-"""Slots that a cache grows by."""
-
-
-class _Slots:
-    """Vectors of all rows, one slot a position; the slots come first in memory.
-
-    What is filled is then one block: reordering copies it once, and nothing else. It is copied to
-    and fro between two buffers: memory that is taken anew costs more than the copy.
-
-    Args:
-        num_rows: N.
-        num_heads: H.
-        width: E.
-        like: a tensor of the type and on the device to use.
-
-    Attributes:
-        vectors: (capacity, N, H, E).
-    """
-
-    def __init__(self, num_rows: int, num_heads: int, width: int, like: Tensor) -> None:
-        self.vectors = like.new_empty(CACHE_SLOTS, num_rows, num_heads, width)
-        self._buffer = self.vectors.flatten()
-        self._other = like.new_empty(0)
-
-    def put(self, slot: int, vectors: Tensor) -> None:
-        """Fill a slot with (N, H, 1, E)."""
-        if slot == len(self.vectors):
-            self._replace(F.pad(self.vectors, (0, 0) * 3 + (0, CACHE_SLOTS)))
-        self.vectors[slot] = vectors[:, :, 0]
-
-    def reorder(self, rows: Tensor, num_filled: int) -> None:
-        """Keep `rows`, (N',)."""
-        shape = (len(self.vectors), len(rows), *self.vectors.shape[2:])
-        if self._other.numel() < math.prod(shape):
-            self._other = self._buffer.new_empty(math.prod(shape))
-        kept = self._other[: math.prod(shape)].view(shape)
-        torch.index_select(self.vectors[:num_filled], 1, rows, out=kept[:num_filled])
-        self._buffer, self._other = self._other, self._buffer
-        self.vectors = kept
-
-    def add_rows(self, count: int) -> None:
-        """Put rows of zeros behind the present ones."""
-        self._replace(F.pad(self.vectors, (0, 0, 0, 0, 0, count)))
-
-    def drop(self, count: int) -> None:
-        """Forget the first slots."""
-        self._replace(self.vectors[count:].clone())
-
-    def _replace(self, vectors: Tensor) -> None:
-        self.vectors, self._buffer = vectors, vectors.flatten()
-
-
 class KeyValueCache:
-    """Keys and values of the positions decoded so far, one slot a step.
+    """Keys and values of the target tokens of B sentences, in M slots a sentence.
+
+    The hypotheses of a sentence share its slots, so that nothing is put in order when they change
+    places: `nmt.model.slots` knows whose token stands where.
 
     Args:
-        num_rows: N.
+        num_sentences: B.
+        num_slots: M.
         num_heads: H.
         key_width: d_k.
         value_width: d_v.
         like: a tensor of the type and on the device to use.
 
     Attributes:
-        length: filled slots.
+        keys: (B, M, H, d_k).
+        values: (B, M, H, d_v).
     """
 
     def __init__(
-        self, num_rows: int, num_heads: int, key_width: int, value_width: int, like: Tensor
+        self,
+        num_sentences: int,
+        num_slots: int,
+        num_heads: int,
+        key_width: int,
+        value_width: int,
+        like: Tensor,
     ) -> None:
-        self._keys = _Slots(num_rows, num_heads, key_width, like)
-        self._values = _Slots(num_rows, num_heads, value_width, like)
-        self.length = 0
+        # Zeros: slots that nobody may attend to are read too, and must be numbers.
+        self.keys = like.new_zeros(num_sentences, num_slots, num_heads, key_width)
+        self.values = like.new_zeros(num_sentences, num_slots, num_heads, value_width)
 
-    @property
-    def keys(self) -> Tensor:
-        """(N, H, length, d_k)."""
-        return self._keys.vectors[: self.length].permute(1, 2, 0, 3)
+    def put(self, places: Tensor, key: Tensor, value: Tensor) -> None:
+        """Fill the places (N,) among all B·M slots with (N, H, 1, d_k) and (N, H, 1, d_v)."""
+        for slots, vectors in ((self.keys, key), (self.values, value)):
+            slots.flatten(0, 1).index_copy_(0, places, vectors[:, :, 0])
 
-    @property
-    def values(self) -> Tensor:
-        """(N, H, length, d_v)."""
-        return self._values.vectors[: self.length].permute(1, 2, 0, 3)
+    def first(self, num_slots: int) -> tuple[Tensor, Tensor]:
+        """Keys (B, H, M', d_k) and values (B, H, M', d_v) of the first M' slots."""
+        return (
+            self.keys[:, :num_slots].transpose(1, 2),
+            self.values[:, :num_slots].transpose(1, 2),
+        )
 
-    def append(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-        """Add (N, H, 1, E) of the next position; returns all keys and values so far."""
-        self._keys.put(self.length, key)
-        self._values.put(self.length, value)
-        self.length += 1
-        return self.keys, self.values
+    def reach(self, num_slots: int) -> None:
+        """Add slots to each sentence where there are fewer."""
+        missing = num_slots - self.keys.size(1)
+        if missing > 0:
+            self.keys = F.pad(self.keys, (0, 0, 0, 0, 0, missing))
+            self.values = F.pad(self.values, (0, 0, 0, 0, 0, missing))
 
-    def reorder(self, rows: Tensor) -> None:
-        """Keep `rows` (any number of them, in any order, repeats allowed)."""
-        self._keys.reorder(rows, self.length)
-        self._values.reorder(rows, self.length)
+    def keep(self, sentences: Tensor) -> None:
+        """Keep sentences (B',)."""
+        self.keys = self.keys.index_select(0, sentences)
+        self.values = self.values.index_select(0, sentences)
 
-    def add_rows(self, count: int) -> None:
-        """Put rows behind the present ones, whose filled slots are zeros."""
-        self._keys.add_rows(count)
-        self._values.add_rows(count)
-
-    def drop_slots(self, count: int) -> None:
-        """Forget the first slots."""
-        self._keys.drop(count)
-        self._values.drop(count)
-        self.length -= count
+    def add_sentences(self, count: int) -> None:
+        """Put sentences behind the present ones."""
+        self.keys = F.pad(self.keys, (0, 0, 0, 0, 0, 0, 0, count))
+        self.values = F.pad(self.values, (0, 0, 0, 0, 0, 0, 0, count))
 
 
 class MultiHeadAttention(nn.Module):

@@ -8,48 +8,46 @@ from torch import Tensor
 
 from nmt.model.attention import KeyValueCache
 from nmt.model.rows import RowGrid
+from nmt.model.slots import SharedSlots
 
 
 @dataclass
 class DecoderState:
     """What the decoder keeps between steps, for N rows of B sentences.
 
-    The rows of one sentence stand together, any number of them. Sentences may have begun at
-    different steps: all rows write to the same slot of the caches, and each has its own position.
+    The rows of one sentence stand together, any number of them. A sentence whose rows are gone
+    stays until an eighth of the sentences has gone: not every end of one is to copy what the
+    others have.
 
     Attributes:
-        caches: one a layer: self-attention keys and values so far, N rows.
+        caches: one a layer: self-attention keys and values so far.
+        slots: where in the caches each row's tokens stand.
         memory_keys: one a layer: (B, H, S, d_k) of cross-attention, computed once.
         memory_values: one a layer: (B, H, S, d_v).
         memory_mask: (B, 1, 1, S) True where one may attend.
         sentences: (N,) which sentence each row belongs to, ascending.
         grid: the rows by sentence.
-        starts: (N,) slot of each row's position 0; None where that is slot 0 for all.
+        positions: the position that the next step decodes: one for all rows, or (N,).
         coverage: (N, S) attention that each source position has had, averaged over heads, summed
             over steps; None where it is not kept.
     """
 
     caches: list[KeyValueCache]
+    slots: SharedSlots
     memory_keys: list[Tensor]
     memory_values: list[Tensor]
     memory_mask: Tensor
     sentences: Tensor
     grid: RowGrid
-    starts: Tensor | None = None
+    positions: int | Tensor = 0
     coverage: Tensor | None = None
 
-    @property
-    def positions(self) -> int | Tensor:
-        """The position that the next step decodes: one for all rows, or (N,)."""
-        length = self.caches[0].length
-        return length if self.starts is None else length - self.starts
-
-    def cache_mask(self) -> Tensor | None:
-        """(N, 1, 1, slots) True where the next step may attend to; None where it may anywhere."""
-        if self.starts is None:
-            return None
-        slots = torch.arange(self.caches[0].length + 1, device=self.starts.device)
-        return (slots >= self.starts[:, None])[:, None, None]
+    def take_slots(self) -> tuple[Tensor, Tensor]:
+        """Make room for the next token of every row; see `SharedSlots.take`."""
+        places, mask = self.slots.take(self.sentences, self.grid)
+        for cache in self.caches:
+            cache.reach(self.slots.capacity)
+        return places, mask
 
     def covered(self) -> Tensor:
         """(N,) sum over source tokens of log min(1, attention had); EOS is not counted.
@@ -71,19 +69,13 @@ class DecoderState:
         """
         if torch.equal(rows, torch.arange(len(self.sentences), device=rows.device)):
             return self
-        sentences = self.sentences.index_select(0, rows)
-        kept, self.sentences = torch.unique_consecutive(sentences, return_inverse=True)
-        if len(kept) < len(self.memory_mask):
-            self.memory_keys = [keys.index_select(0, kept) for keys in self.memory_keys]
-            self.memory_values = [values.index_select(0, kept) for values in self.memory_values]
-            self.memory_mask = self.memory_mask.index_select(0, kept)
-        self.grid = RowGrid.of(self.sentences, len(kept))
-        if self.starts is not None:
-            self.starts = self.starts.index_select(0, rows)
+        self.slots.keep(rows)
+        self.sentences = self.sentences.index_select(0, rows)
+        if not isinstance(self.positions, int):
+            self.positions = self.positions.index_select(0, rows)
         if self.coverage is not None:
             self.coverage = self.coverage.index_select(0, rows)
-        for cache in self.caches:
-            cache.reorder(rows)
+        self._drop_sentences(at_least=max(1, len(self.memory_mask) // 8))
         return self
 
     def append(self, fresh: "DecoderState") -> "DecoderState":
@@ -91,18 +83,15 @@ class DecoderState:
 
         The state is changed in place and returned.
         """
-        assert fresh.caches[0].length == 0
-        self._forget_unused_slots()
-        length, num_fresh = self.caches[0].length, len(fresh.sentences)
-        for cache in self.caches:
-            cache.add_rows(num_fresh)
-        starts = self.sentences.new_zeros(len(self.sentences))
-        if self.starts is not None:
-            starts = self.starts
-        self.starts = torch.cat((starts, starts.new_full((num_fresh,), length)))
-        if not length:
-            self.starts = None
+        assert fresh.positions == 0
+        self._drop_sentences(at_least=1)
         self._trim_memory()
+        if isinstance(self.positions, Tensor) or self.positions:
+            own = self.positions + torch.zeros_like(self.sentences)
+            self.positions = torch.cat((own, torch.zeros_like(fresh.sentences)))
+        for cache in self.caches:
+            cache.add_sentences(len(fresh.memory_mask))
+        self.slots.add(fresh.slots)
         width = max(self.memory_mask.size(-1), fresh.memory_mask.size(-1))
         self.memory_keys = _stacked(self.memory_keys, fresh.memory_keys, width)
         self.memory_values = _stacked(self.memory_values, fresh.memory_values, width)
@@ -110,19 +99,23 @@ class DecoderState:
         if self.coverage is not None and fresh.coverage is not None:
             parts = (self.coverage, fresh.coverage)
             self.coverage = torch.cat([F.pad(p, (0, width - p.size(1))) for p in parts])
-        num_sentences = len(self.memory_mask)
+        self.sentences = torch.cat((self.sentences, fresh.sentences + len(self.memory_mask)))
         self.memory_mask = torch.cat(masks)
-        self.sentences = torch.cat((self.sentences, fresh.sentences + num_sentences))
         self.grid = RowGrid.of(self.sentences, len(self.memory_mask))
         return self
 
-    def _forget_unused_slots(self) -> None:
-        """Drop the slots before the earliest start: the rows that used them are gone."""
-        unused = int(self.starts.min()) if self.starts is not None and len(self.starts) else 0
-        if unused and self.starts is not None:
+    def _drop_sentences(self, at_least: int) -> None:
+        """Drop the sentences without a row where there are `at_least` so many."""
+        kept, places = torch.unique_consecutive(self.sentences, return_inverse=True)
+        num_sentences = len(self.memory_mask)
+        if num_sentences - len(kept) >= at_least:
+            num_sentences, self.sentences = len(kept), places
+            self.memory_keys = [keys.index_select(0, kept) for keys in self.memory_keys]
+            self.memory_values = [values.index_select(0, kept) for values in self.memory_values]
+            self.memory_mask = self.memory_mask.index_select(0, kept)
             for cache in self.caches:
-                cache.drop_slots(unused)
-            self.starts = self.starts - unused
+                cache.keep(kept)
+        self.grid = RowGrid.of(self.sentences, num_sentences)
 
     def _trim_memory(self) -> None:
         """Drop the source positions that only sentences now gone had."""

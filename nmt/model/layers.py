@@ -88,23 +88,25 @@ class LayerState:
 
     Attributes:
         cache: self-attention keys and values of earlier positions.
+        places: (N,) where in the cache those of this position go.
+        cache_mask: (B, 1, K, slots) True where one may attend.
         memory_keys: (B, H, S, d_k).
         memory_values: (B, H, S, d_v).
         memory_mask: (B, 1, 1, S), True where one may attend.
         grid: the rows by sentence.
         positions: the position that is decoded: one for all rows, or (N,).
-        cache_mask: (N, 1, 1, slots) True where one may attend; None where it is everywhere.
         coverage: (N, S) that the attention to each source token is added to; None where it is not
             asked for.
     """
 
     cache: KeyValueCache
+    places: Tensor
+    cache_mask: Tensor
     memory_keys: Tensor
     memory_values: Tensor
     memory_mask: Tensor
     grid: RowGrid
     positions: int | Tensor
-    cache_mask: Tensor | None
     coverage: Tensor | None = None
 
 
@@ -138,24 +140,28 @@ class DecoderLayer(nn.Module):
     def step(self, hidden: Tensor, state: LayerState) -> Tensor:
         """One target position of every row: (N, 1, D) → (N, 1, D); the cache takes it in."""
 
+        # The rows of a sentence share its memory and its cache: they attend as queries of one row.
+        grid = state.grid
+
         def attend_to_itself(position: Tensor) -> Tensor:
-            query, key, value = self.self_attention.project_itself(position, state.positions)
-            keys, values = state.cache.append(key, value)
-            heads = self.self_attention.mix(query, keys, values, state.cache_mask)
-            attended: Tensor = self.self_attention.output(heads)
+            attention = self.self_attention
+            query, key, value = attention.project_itself(position, state.positions)
+            state.cache.put(state.places, key, value)
+            queries = attention.split_heads(grid.spread(query.flatten(1)))  # (B, H, K, d_k)
+            keys, values = state.cache.first(state.cache_mask.size(-1))
+            heads = attention.mix(queries, keys, values, state.cache_mask)  # (B, K, H · d_v)
+            attended: Tensor = attention.output(grid.collect(heads)[:, None])
             return attended
 
         def attend_to_memory(position: Tensor) -> Tensor:
-            # The rows of a sentence share its memory, so they attend as queries of one row.
             cross = self.cross_attention
-            rows = state.grid.spread(cross.query(position[:, 0]))  # (B, K, H · d_k)
-            queries = cross.split_heads(rows)
+            queries = cross.split_heads(grid.spread(cross.query(position[:, 0])))
             memory = state.memory_keys, state.memory_values, state.memory_mask
             heads = cross.mix(queries, *memory)
             if state.coverage is not None:
                 weights = reference_attention(queries, *memory)[1].float().mean(dim=1)  # (B, K, S)
-                state.coverage.add_(state.grid.collect(weights))
-            attended: Tensor = cross.output(state.grid.collect(heads)[:, None])
+                state.coverage.add_(grid.collect(weights))
+            attended: Tensor = cross.output(grid.collect(heads)[:, None])
             return attended
 
         hidden = self.self_attention_residual(hidden, attend_to_itself)

@@ -23,11 +23,10 @@ A CPU's allocator seldom gives back or joins what was freed in between: what was
 allocator rounds little.
 """
 
-import math
 from dataclasses import dataclass
 
 from nmt.config import Activation, DecodingConfig, DecodingPrecision, ModelConfig, Positions
-from nmt.model.attention import CACHE_SLOTS
+from nmt.model.slots import slot_capacity
 
 _FLOAT = 4
 _HALF = 2
@@ -215,13 +214,9 @@ def search_memory(
     """Bytes that beam search adds at the last step of one batch, in float32."""
     rows = shape.rows * num_beams
     heads = config.num_heads * (config.head_key_width + config.head_value_width)
-    # Each layer has a second buffer, into which rows are put in order.
-    cache = _FLOAT * rows * cache_capacity(shape.target) * heads * 2 * config.num_decoder_layers
+    # Hypotheses share the slots of what they have in common; these here have nothing.
+    slots = shape.rows * slot_capacity(num_beams * shape.target)
+    cache = _FLOAT * slots * heads * config.num_decoder_layers
     memory = _FLOAT * shape.rows * shape.source * heads * config.num_decoder_layers
     logits = 3 * _FLOAT * rows * target_vocabulary_size
     return cache + memory + logits
-
-
-def cache_capacity(length: int) -> int:
-    """Slots of a cache that has grown until `length` fits."""
-    return math.ceil(length / CACHE_SLOTS) * CACHE_SLOTS

@@ -13,6 +13,7 @@ from nmt.model.layers import DecoderLayer, EncoderLayer, LayerState
 from nmt.model.linear import linear
 from nmt.model.positions import LearnedPositions, RotaryRotation, SinusoidalPositions
 from nmt.model.rows import RowGrid
+from nmt.model.slots import SharedSlots
 
 
 class Transformer(nn.Module):
@@ -95,8 +96,13 @@ class Transformer(nn.Module):
             layer.cross_attention.project_memory(memory, first=0) for layer in self._decoder_layers
         ]
         widths = (config.num_heads, config.head_key_width, config.head_value_width)
+        slots = SharedSlots.none(num_sentences, memory.device)
+        caches = [
+            KeyValueCache(num_sentences, slots.capacity, *widths, like=memory) for _ in self.decoder
+        ]
         return DecoderState(
-            [KeyValueCache(num_sentences, *widths, like=memory) for _ in self.decoder],
+            caches,
+            slots,
             [keys for keys, _ in keys_and_values],
             [values for _, values in keys_and_values],
             _for_attention(source_mask),
@@ -109,7 +115,8 @@ class Transformer(nn.Module):
 
     def step(self, tokens: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
         """Decode one position: tokens (N,) → logits (N, V); the state is updated in place."""
-        positions, cache_mask = state.positions, state.cache_mask()
+        positions = state.positions
+        places, cache_mask = state.take_slots()
         hidden = self._embed(
             self.target_embedding, self.target_positions, tokens[:, None], positions
         )  # (N, 1, D)
@@ -118,15 +125,17 @@ class Transformer(nn.Module):
                 hidden,
                 LayerState(
                     state.caches[index],
+                    places,
+                    cache_mask,
                     state.memory_keys[index],
                     state.memory_values[index],
                     state.memory_mask,
                     state.grid,
                     positions,
-                    cache_mask,
                     state.coverage if index == self.aligning_layer else None,
                 ),
             )
+        state.positions = positions + 1
         return self.project(self.decoder_norm(hidden[:, 0])), state
 
     def attention_maps(

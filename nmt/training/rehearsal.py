@@ -70,19 +70,13 @@ class Rehearsal:
         state = model.start(model.encode(source, mask), mask)
         all_rows = torch.arange(batch.rows, device=self.device).repeat_interleave(num_beams)
         state.reorder(all_rows)
-        rows, sizes = len(all_rows), self._config.model
-        key, value = (
-            state.memory_keys[0].new_zeros(rows, sizes.num_heads, 1, width)
-            for width in (sizes.head_key_width, sizes.head_value_width)
-        )
-        for cache in state.caches:
-            while cache.length < batch.target - 1:
-                cache.append(key, value)
-        tokens = self._made_up(rows, 1, self._vocabulary_sizes[1])[:, 0]
+        for _ in range(batch.target - 1):
+            state.take_slots()
+        state.positions = batch.target - 1
+        tokens = self._made_up(len(all_rows), 1, self._vocabulary_sizes[1])[:, 0]
         logits, state = model.step(tokens, state)
         log_probs = logits.log_softmax(dim=-1)
         log_probs.view(batch.rows, -1).topk(2 * num_beams)
-        state.reorder(torch.arange(rows, device=self.device).view(-1, num_beams).flip(1).flatten())
         return state, logits, log_probs
 
     def made_up_batch(self, shape: Shape) -> Batch:

@@ -73,35 +73,16 @@ def test_attention_dropout_falls_in_training_only() -> None:
     assert not torch.equal(layer(hidden, hidden), layer(hidden, hidden))
 
 
-def filled_cache(num_positions: int) -> KeyValueCache:
-    cache = KeyValueCache(4, 1, 3, 5, like=torch.empty(0))
-    for position in range(num_positions):
-        numbers = torch.arange(4.0)[:, None, None, None] + 10 * position
-        keys, values = cache.append(numbers.expand(4, 1, 1, 3), numbers.expand(4, 1, 1, 5))
-        assert keys.shape == (4, 1, position + 1, 3)
-        assert values.shape == (4, 1, position + 1, 5)
-    return cache
-
-
-def test_a_cache_grows_and_keeps_what_it_holds() -> None:
-    cache = filled_cache(70)
-    assert cache.length == 70
-    assert cache.keys[2, 0, :, 0].tolist() == [2 + 10 * slot for slot in range(70)]
-    assert cache.values[2, 0, :, 4].tolist() == [2 + 10 * slot for slot in range(70)]
-
-
-def test_a_cache_takes_in_rows_and_forgets_slots() -> None:
-    cache = filled_cache(3)
-    cache.add_rows(1)
-    cache.drop_slots(1)
-    number = torch.full((5, 1, 1, 1), 7.0)
-    cache.append(number.expand(5, 1, 1, 3), number.expand(5, 1, 1, 5))
-    assert cache.keys[:, 0, :, 0].tolist() == [[r + 10, r + 20, 7] for r in range(4)] + [[0, 0, 7]]
-
-
-@pytest.mark.parametrize("rows", [[3, 3, 0, 1], [1, 2], [0, 1, 2, 3], [0, 0, 1, 1, 1, 2]])
-def test_a_cache_keeps_the_rows_asked_for(rows: list[int]) -> None:
-    cache = filled_cache(3)
-    cache.reorder(torch.tensor(rows))
-    for tensor in (cache.keys, cache.values):
-        assert tensor[:, 0, :, 0].tolist() == [[row, row + 10, row + 20] for row in rows]
+def test_a_cache_grows_and_takes_in_and_drops_sentences() -> None:
+    cache = KeyValueCache(2, 3, 1, 4, 5, like=torch.empty(0))
+    key, value = torch.randn(3, 1, 1, 4), torch.randn(3, 1, 1, 5)
+    cache.put(torch.tensor([0, 4, 2]), key, value)  # sentence 1 has the places 3, 4, 5
+    cache.reach(7)
+    cache.reach(5)
+    cache.add_sentences(1)
+    cache.keep(torch.tensor([1, 2]))
+    cache.put(torch.tensor([13]), key[:1], value[:1])
+    for found, given in zip(cache.first(7), (key, value), strict=True):
+        expected = torch.zeros(2, 1, 7, given.size(-1))
+        expected[0, 0, 1], expected[1, 0, 6] = given[1, 0, 0], given[0, 0, 0]
+        assert torch.equal(found, expected)

@@ -12,7 +12,6 @@ from nmt.model.memory import (
     Arithmetic,
     Shape,
     Workload,
-    cache_capacity,
     micro_batch_memory,
     training_memory,
 )
@@ -104,8 +103,3 @@ def test_search_takes_the_weights_again_and_a_batch_a_worker() -> None:
     assert search(3, num_workers=8) - packed == pytest.approx(3 * one, abs=1)
     # A GPU decodes with the weights that are there, and its allocator wastes little.
     assert search(1, is_cuda=True) == pytest.approx(one / 1.75, abs=1)
-
-
-@pytest.mark.parametrize(("length", "capacity"), [(1, 32), (32, 32), (33, 64), (100, 128)])
-def test_caches_grow_by_steps(length: int, capacity: int) -> None:
-    assert cache_capacity(length) == capacity

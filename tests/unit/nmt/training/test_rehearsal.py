@@ -26,7 +26,8 @@ def test_search_holds_all_batches_at_once_and_weights_of_its_own(
         return state
 
     def look() -> None:
-        held.append([state.caches[0].length for ref in states if (state := ref()) is not None])
+        live = [state for ref in states if (state := ref()) is not None]
+        held.append([int(state.slots.holds.sum(dim=1).max()) for state in live])
 
     monkeypatch.setattr(Transformer, "start", started)
     monkeypatch.setattr(rehearsal, "wait", look)
