@@ -37,6 +37,7 @@ from nmt.data.batching import plan_epoch
 from nmt.data.corpus import PreparedCorpus
 from nmt.data.loader import UpdateLoader, UpdateWork
 from nmt.files import write_json
+from nmt.processor import processor_name
 from nmt.training import distributed
 from nmt.training.room import peak_bytes, program_bytes
 from nmt.training.run_log import RunLog
@@ -248,6 +249,7 @@ def _result(arguments: Arguments, figures: list[Figure]) -> dict[str, Any]:
         "date": f"{datetime.now(UTC):%Y-%m-%d}",
         "torch": torch.__version__,
         "machine": platform.machine(),
+        "processor": processor_name(),
         "threads": arguments.threads,
         "text": Path(arguments.text).name if Path(arguments.text).is_dir() else "made up",
         "figures": {

@@ -6,6 +6,7 @@
   source=FILE reference=FILE   the text (default: Multi30k's test_2016_flickr of ../shared/data)
   sentences=1000      of it
   singles=200         sentences translated one by one, for the latency
+  length_penalty=0.6  alpha; the programs divide by penalties of unlike forms, but for 0
   peer_python=FILE    an interpreter with torch, transformers and safetensors: with it Hugging Face
                       takes part, for models that Marian's architecture can hold
 
@@ -34,6 +35,7 @@ from nmt.config import Activation, NormPlacement, Positions, TiedEmbeddings
 from nmt.errors import UserError
 from nmt.evaluation.scores import bleu_score
 from nmt.files import read_lines, write_json
+from nmt.processor import processor_name
 from nmt.trained_model import load_trained_model
 from nmt.training.experiment import find_model
 
@@ -84,11 +86,12 @@ def main() -> None:
         arguments.threads,
         arguments.batch_size,
     )
+    if arguments.peer_python:
+        _check_marian_holds(job.model)
     contenders: dict[str, Contender | Peer] = {
         name: Contender(open_decoder, job) for name, open_decoder in _OURS.items()
     }
     if arguments.peer_python:
-        _check_marian_holds(job.model)
         contenders[HUGGING_FACE] = Peer(arguments.peer_python, job)
     turns = [
         {name: contender.turn() for name, contender in contenders.items()}
@@ -99,8 +102,9 @@ def main() -> None:
         contender.close()
     result = _summary(arguments, references, turns, singles)
     _print(result)
-    text = Path(arguments.source).stem
-    path = RESULTS / f"decoding-{text}-{datetime.now(UTC):%Y-%m-%d}.json"
+    text, alpha = Path(arguments.source).stem, arguments.length_penalty
+    penalty = "" if alpha == Arguments.length_penalty else f"-alpha{alpha:g}"
+    path = RESULTS / f"decoding-{text}{penalty}-{datetime.now(UTC):%Y-%m-%d}.json"
     write_json(path, result)
     print(f"written: {path}", file=sys.stderr)
     for line in result["warnings"]:
@@ -139,6 +143,7 @@ def _summary(
         "torch": torch.__version__,
         "ctranslate2": ctranslate2.__version__,
         "machine": platform.machine(),
+        "processor": processor_name(),
         "threads": arguments.threads,
         "text": Path(arguments.source).name,
         "sentences": len(references),

@@ -51,6 +51,7 @@ from nmt.config import (
     TrainingConfig,
 )
 from nmt.files import read_lines, write_json, write_lines
+from nmt.processor import processor_name
 from nmt.training.experiment import is_complete, read_result
 
 RESULTS = Path(__file__).parent / "results"
@@ -394,6 +395,7 @@ def _summary(arguments: Arguments, rows: dict[str, Row], seconds: float) -> dict
         "threads": arguments.threads,
         "torch": torch.__version__,
         "machine": platform.machine(),
+        "processor": processor_name(),
         "seconds": round(seconds, 1),
         "rows": {
             name: {

@@ -54,6 +54,7 @@ from nmt.data.corpus import PreparedCorpus
 from nmt.data.loader import Position, UpdateWork
 from nmt.files import write_json, write_lines
 from nmt.model.linear import can_be_packed, product_by_onednn, with_spare_rows
+from nmt.processor import processor_name
 from nmt.training import distributed
 from nmt.training.trainer import Trainer
 from nmt.training.workload import corpus_sizes, shared_evenly
@@ -343,6 +344,7 @@ def _summary(arguments: Arguments, turns: list[dict[str, Turn]]) -> dict[str, An
         "date": f"{datetime.now(UTC):%Y-%m-%d}",
         "torch": torch.__version__,
         "machine": platform.machine(),
+        "processor": processor_name(),
         "threads": arguments.threads,
         "rounds": arguments.rounds,
         "updates_per_turn": arguments.updates,

@@ -1,8 +1,10 @@
 """The engine of CTranslate2: the same weights, searched by its C++ code."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import fields
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import Any
 
 import ctranslate2
 import torch
@@ -22,6 +24,29 @@ _KNOWN_KEYS = {
     *ARRANGING_KEYS,
 }
 """Of `decoding.*`: what this engine searches by."""
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """A sentence, by its place among all: source and prefix ids, and the most tokens, EOS too."""
+
+    place: int
+    source: Sequence[int]
+    prefix: Sequence[int]
+    limit: int
+
+
+@dataclass(frozen=True)
+class _UnderWay:
+    """A batch that CTranslate2 is searching, or has searched."""
+
+    batch: Sequence[_Asked]
+    results: Sequence[Any]
+    log_probs_of_prefixes: Sequence[float]
+
+    def is_done(self) -> bool:
+        """Whether all of it has been searched."""
+        return all(result.done() for result in self.results)
 
 
 class CTranslate2Engine:
@@ -93,20 +118,28 @@ class CTranslate2Engine:
     ) -> list[list[Hypothesis]]:
         """Search any number of sources; see `Engine`."""
         prefixes = [demand.prefix for demand in demands] if demands else [()] * len(sources)
-        limits = [self._limit(ids, prefix) for ids, prefix in zip(sources, prefixes, strict=True)]
-        common = max(limits, default=0)
-        found = self._searched(sources, prefixes, common, progress)
-        # One limit holds for a call: what went beyond its own is searched again, with its like.
-        beyond: dict[int, list[int]] = {}
-        for place, limit in enumerate(limits):
-            if limit < common and any(len(one.ids) >= limit for one in found[place]):
-                beyond.setdefault(limit, []).append(place)
-        for limit, places in beyond.items():
-            again = self._searched(
-                [sources[place] for place in places], [prefixes[place] for place in places], limit
-            )
-            for place, hypotheses in zip(places, again, strict=True):
-                found[place] = hypotheses
+        asked = [
+            _Asked(place, ids, prefix, self._limit(ids, prefix))
+            for place, (ids, prefix) in enumerate(zip(sources, prefixes, strict=True))
+        ]
+        found: list[list[Hypothesis]] = [[] for _ in sources]
+        # One limit holds for a batch, so sentences of like limits share one: it is hardly above
+        # that of each. What went beyond its own is searched again, with its like.
+        asked.sort(key=lambda one: (-one.limit, -len(one.source)))
+        size = self._config.batch_size
+        batches = [asked[first : first + size] for first in range(0, len(asked), size)]
+        for one, hypotheses in self._searched(batches):
+            found[one.place] = hypotheses
+            if progress:
+                progress(1)
+        beyond: dict[int, list[_Asked]] = {}
+        for batch in batches:
+            for one in batch:
+                is_beyond = any(len(best.ids) >= one.limit for best in found[one.place])
+                if one.limit < batch[0].limit and is_beyond:
+                    beyond.setdefault(one.limit, []).append(one)
+        for one, hypotheses in self._searched(list(beyond.values())):
+            found[one.place] = hypotheses
         return [hypotheses[: self._config.num_best] for hypotheses in found]
 
     def _limit(self, source: Sequence[int], prefix: Sequence[int]) -> int:
@@ -116,23 +149,30 @@ class CTranslate2Engine:
         return min(max(limit, len(prefix) + 1), self.longest_target)
 
     def _searched(
-        self,
-        sources: Sequence[Sequence[int]],
-        prefixes: Sequence[Sequence[int]],
-        limit: int,
-        progress: Callable[[int], None] | None = None,
-    ) -> list[list[Hypothesis]]:
-        """All hypotheses of each source that CTranslate2 tells, best first."""
-        if not sources:
-            return []
+        self, batches: Sequence[Sequence[_Asked]]
+    ) -> Iterator[tuple[_Asked, list[Hypothesis]]]:
+        """All hypotheses that CTranslate2 tells of each, best first; a limit a batch, its first's.
+
+        Batches are searched side by side; what is done is told while others are under way.
+        """
+        under_way: deque[_UnderWay] = deque()
+        for batch in batches:
+            under_way.append(self._begun(batch))  # waits while too many are
+            while under_way and under_way[0].is_done():
+                yield from self._ended(under_way.popleft())
+        while under_way:
+            yield from self._ended(under_way.popleft())
+
+    def _begun(self, batch: Sequence[_Asked]) -> _UnderWay:
         config = self._config
+        limit = batch[0].limit
         # Without a penalty the first one to end above all live ones wins, and it stops there.
         num_wanted = config.beam_size if _exponent(config) else config.num_best
-        source_pieces = [[self._source_pieces[index] for index in ids] for ids in sources]
-        prefix_pieces = [[self._target_pieces[index] for index in ids] for ids in prefixes]
+        source_pieces = [[self._source_pieces[index] for index in one.source] for one in batch]
+        prefix_pieces = [[self._target_pieces[index] for index in one.prefix] for one in batch]
         results = self._translator.translate_batch(
             source_pieces,
-            prefix_pieces if any(prefixes) else None,
+            prefix_pieces if any(prefix_pieces) else None,
             max_batch_size=config.batch_size,
             asynchronous=True,  # so that progress can be told, and Ctrl-C is met between batches
             beam_size=config.beam_size,
@@ -147,14 +187,13 @@ class CTranslate2Engine:
             min_decoding_length=max(0, min(config.min_length, limit) - 1),  # without EOS
             max_decoding_length=limit,
         )
-        found = []
-        of_prefixes = self._log_probs(source_pieces, prefix_pieces)
-        for waiting, of_prefix in zip(results, of_prefixes, strict=True):
+        return _UnderWay(batch, results, self._log_probs(source_pieces, prefix_pieces))
+
+    def _ended(self, under_way: _UnderWay) -> Iterator[tuple[_Asked, list[Hypothesis]]]:
+        parts = (under_way.batch, under_way.results, under_way.log_probs_of_prefixes)
+        for one, waiting, of_prefix in zip(*parts, strict=True):
             result = waiting.result()
-            found.append(self._ranked(result.hypotheses, result.scores, of_prefix))
-            if progress:
-                progress(1)
-        return found
+            yield one, self._ranked(result.hypotheses, result.scores, of_prefix)
 
     def _log_probs(self, sources: list[list[str]], prefixes: list[list[str]]) -> list[float]:
         """The log-probability of each prefix, which is not in CTranslate2's scores."""
