@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -38,11 +39,11 @@ class _Asked:
 
 @dataclass(frozen=True)
 class _UnderWay:
-    """A batch that CTranslate2 is searching, or has searched."""
+    """A batch that CTranslate2 searches or has searched; log-probabilities of the prefixes."""
 
     batch: Sequence[_Asked]
     results: Sequence[Any]
-    log_probs_of_prefixes: Sequence[float]
+    of_prefixes: Sequence[Callable[[], float]]
 
     def is_done(self) -> bool:
         """Whether all of it has been searched."""
@@ -190,20 +191,26 @@ class CTranslate2Engine:
         return _UnderWay(batch, results, self._log_probs(source_pieces, prefix_pieces))
 
     def _ended(self, under_way: _UnderWay) -> Iterator[tuple[_Asked, list[Hypothesis]]]:
-        parts = (under_way.batch, under_way.results, under_way.log_probs_of_prefixes)
+        parts = (under_way.batch, under_way.results, under_way.of_prefixes)
         for one, waiting, of_prefix in zip(*parts, strict=True):
             result = waiting.result()
-            yield one, self._ranked(result.hypotheses, result.scores, of_prefix)
+            yield one, self._ranked(result.hypotheses, result.scores, of_prefix())
 
-    def _log_probs(self, sources: list[list[str]], prefixes: list[list[str]]) -> list[float]:
-        """The log-probability of each prefix, which is not in CTranslate2's scores."""
+    def _log_probs(
+        self, sources: list[list[str]], prefixes: list[list[str]]
+    ) -> list[Callable[[], float]]:
+        """Waits for the log-probability of each prefix, which is not in CTranslate2's scores."""
         if not any(prefixes):
-            return [0.0] * len(sources)
+            return [float] * len(sources)
         results = self._translator.score_batch(
-            sources, prefixes, max_batch_size=self._config.batch_size, max_input_length=0
+            sources,
+            prefixes,
+            max_batch_size=self._config.batch_size,
+            max_input_length=0,
+            asynchronous=True,
         )
         return [
-            sum(result.log_probs[: len(prefix)])
+            partial(_sum_of_first, result, len(prefix))
             for result, prefix in zip(results, prefixes, strict=True)
         ]
 
@@ -228,6 +235,10 @@ class CTranslate2Engine:
             (ended if has_ended else cut_off).append(hypothesis)
         ended.sort(key=lambda one: -one.score)
         return ended + cut_off
+
+
+def _sum_of_first(scoring: Any, count: int) -> float:
+    return float(sum(scoring.result().log_probs[:count]))
 
 
 def _exponent(config: DecodingConfig) -> float:

@@ -83,10 +83,10 @@ class KeyValueCache:
             self.values[:, :num_slots].transpose(1, 2),
         )
 
-    def reach(self, num_slots: int) -> None:
-        """Add slots to each sentence where there are fewer."""
+    def resize(self, num_slots: int) -> None:
+        """Add slots to each sentence, or forget the last ones."""
         missing = num_slots - self.keys.size(1)
-        if missing > 0:
+        if missing:
             self.keys = F.pad(self.keys, (0, 0, 0, 0, 0, missing))
             self.values = F.pad(self.values, (0, 0, 0, 0, 0, missing))
 

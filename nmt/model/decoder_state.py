@@ -46,7 +46,7 @@ class DecoderState:
         """Make room for the next token of every row; see `SharedSlots.take`."""
         places, mask = self.slots.take(self.sentences, self.grid)
         for cache in self.caches:
-            cache.reach(self.slots.capacity)
+            cache.resize(self.slots.capacity)
         return places, mask
 
     def covered(self) -> Tensor:
@@ -89,7 +89,9 @@ class DecoderState:
         if isinstance(self.positions, Tensor) or self.positions:
             own = self.positions + torch.zeros_like(self.sentences)
             self.positions = torch.cat((own, torch.zeros_like(fresh.sentences)))
+        self.slots.shrink()
         for cache in self.caches:
+            cache.resize(self.slots.capacity)
             cache.add_sentences(len(fresh.memory_mask))
         self.slots.add(fresh.slots)
         width = max(self.memory_mask.size(-1), fresh.memory_mask.size(-1))
@@ -110,8 +112,9 @@ class DecoderState:
         num_sentences = len(self.memory_mask)
         if num_sentences - len(kept) >= at_least:
             num_sentences, self.sentences = len(kept), places
-            self.memory_keys = [keys.index_select(0, kept) for keys in self.memory_keys]
-            self.memory_values = [values.index_select(0, kept) for values in self.memory_values]
+            for vectors in (self.memory_keys, self.memory_values):
+                for layer, of_all in enumerate(vectors):  # one after the other, for the memory
+                    vectors[layer] = of_all.index_select(0, kept)
             self.memory_mask = self.memory_mask.index_select(0, kept)
             for cache in self.caches:
                 cache.keep(kept)

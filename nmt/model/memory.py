@@ -216,7 +216,9 @@ def search_memory(
     heads = config.num_heads * (config.head_key_width + config.head_value_width)
     # Hypotheses share the slots of what they have in common; these here have nothing.
     slots = shape.rows * slot_capacity(num_beams * shape.target)
-    cache = _FLOAT * slots * heads * config.num_decoder_layers
+    # When they grow and when sentences leave, keys or values of one layer at a time are copied.
+    wider = config.num_heads * max(config.head_key_width, config.head_value_width)
+    cache = _FLOAT * slots * (heads * config.num_decoder_layers + wider)
     memory = _FLOAT * shape.rows * shape.source * heads * config.num_decoder_layers
     logits = 3 * _FLOAT * rows * target_vocabulary_size
     return cache + memory + logits

@@ -60,6 +60,12 @@ class SharedSlots:
         mask = grid.spread(self.holds[:, :num_used])[:, None]
         return sentences * self.capacity + slots[:, 0], mask
 
+    def shrink(self) -> None:
+        """Forget slots behind the last one in use."""
+        used = self.holds.any(dim=0).nonzero()
+        num_used = 1 + int(used.max()) if len(used) else 1
+        self.holds = self.holds[:, : slot_capacity(num_used)]
+
     def keep(self, rows: Tensor) -> None:
         """Keep `rows` (N',): any number of them, in any order, repeats allowed."""
         self.holds = self.holds.index_select(0, rows)

@@ -77,6 +77,8 @@ class Rehearsal:
         logits, state = model.step(tokens, state)
         log_probs = logits.log_softmax(dim=-1)
         log_probs.view(batch.rows, -1).topk(2 * num_beams)
+        for cache in state.caches:  # as when sentences leave, of which all but one may stay
+            cache.keep(torch.arange(batch.rows, device=self.device))
         return state, logits, log_probs
 
     def made_up_batch(self, shape: Shape) -> Batch:

@@ -77,8 +77,8 @@ def test_a_cache_grows_and_takes_in_and_drops_sentences() -> None:
     cache = KeyValueCache(2, 3, 1, 4, 5, like=torch.empty(0))
     key, value = torch.randn(3, 1, 1, 4), torch.randn(3, 1, 1, 5)
     cache.put(torch.tensor([0, 4, 2]), key, value)  # sentence 1 has the places 3, 4, 5
-    cache.reach(7)
-    cache.reach(5)
+    cache.resize(8)
+    cache.resize(7)
     cache.add_sentences(1)
     cache.keep(torch.tensor([1, 2]))
     cache.put(torch.tensor([13]), key[:1], value[:1])

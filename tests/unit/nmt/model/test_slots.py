@@ -85,3 +85,13 @@ def test_a_table_grows_by_steps() -> None:
     assert slots.capacity == 32
     places, mask = slots.take(torch.tensor(one_each), grid_of(one_each))
     assert (slots.capacity, places.tolist(), mask.size(-1)) == (64, [32, 96], 33)
+
+
+def test_a_table_forgets_slots_behind_the_last_in_use() -> None:
+    slots = SharedSlots(torch.zeros(2, 128, dtype=torch.bool))
+    slots.holds[1, 40] = True
+    slots.shrink()
+    assert slots.capacity == 64
+    slots.keep(torch.tensor([0, 0]))
+    slots.shrink()
+    assert slots.capacity == 32

@@ -1,4 +1,5 @@
 import math
+import random
 import warnings
 from typing import Any
 
@@ -111,6 +112,51 @@ def test_sentences_may_have_unlike_numbers_of_rows_and_enter_late(variant: dict[
     torch.testing.assert_close(logits[:3], model.project(hidden[:, -1]))
     hidden = model.decode(tokens[3:4, 4:5], memory[2:], source_mask[2:])
     torch.testing.assert_close(logits[3:], model.project(hidden[:, -1]))
+
+
+@variants
+@torch.no_grad()
+def test_rows_of_many_sentences_that_come_and_go_are_as_decoded_at_once(
+    variant: dict[str, Any],
+) -> None:
+    """Sentences branch, leave and enter at random, so that some are gone and not yet dropped."""
+    model, choose = model_of(variant), random.Random(2)
+    lengths = [3 + number % 5 for number in range(26)]
+    source, source_mask = random_ids(26, 7), mask_of(lengths)
+    memory = model.encode(source, source_mask)
+    state = model.start(memory[:20], source_mask[:20])
+    sentences, histories = list(range(20)), [torch.empty(0, dtype=torch.long)] * 20
+    most_gone = 0
+    for step in range(24):
+        if step in (9, 17):
+            first = 20 if step == 9 else 23
+            fresh = slice(first, first + 3)
+            state = state.append(model.start(memory[fresh], source_mask[fresh]))
+            sentences += range(first, first + 3)
+            histories += [torch.empty(0, dtype=torch.long)] * 3
+        tokens = random_ids(len(sentences), seed=10 + step)
+        logits, state = model.step(tokens, state)
+        histories = [
+            torch.cat((past, token[None])) for past, token in zip(histories, tokens, strict=True)
+        ]
+        targets = torch.nn.utils.rnn.pad_sequence(histories, batch_first=True)
+        hidden = model.decode(targets, memory[sentences], source_mask[sentences])
+        ends = [len(history) - 1 for history in histories]
+        expected = model.project(hidden[torch.arange(len(ends)), ends])
+        torch.testing.assert_close(logits, expected)
+        most_gone = max(most_gone, len(state.memory_mask) - len(set(sentences)))
+        staying = [s for s in sorted(set(sentences)) if choose.random() > 0.07]
+        kept = [
+            row
+            for sentence in staying
+            for row in choose.choices([r for r, s in enumerate(sentences) if s == sentence], k=3)
+        ]
+        kept = [row for place, row in enumerate(kept) if place % 3 == 0 or choose.random() > 0.4]
+        state = state.reorder(torch.tensor(kept))
+        sentences = [sentences[row] for row in kept]
+        histories = [histories[row] for row in kept]
+    assert most_gone > 0
+    assert sentences
 
 
 @torch.no_grad()
