@@ -56,15 +56,12 @@ class SharedSlots:
         free = taken.byte().argsort(dim=1, stable=True)[:, : grid.num_places]  # (B, K)
         slots = grid.collect(free[..., None])  # (N, 1)
         self.holds.scatter_(1, slots, True)
-        num_used = 1 + int(self.holds.any(dim=0).nonzero().max())
-        mask = grid.spread(self.holds[:, :num_used])[:, None]
+        mask = grid.spread(self.holds[:, : self._num_used()])[:, None]
         return sentences * self.capacity + slots[:, 0], mask
 
     def shrink(self) -> None:
         """Forget slots behind the last one in use."""
-        used = self.holds.any(dim=0).nonzero()
-        num_used = 1 + int(used.max()) if len(used) else 1
-        self.holds = self.holds[:, : slot_capacity(num_used)]
+        self.holds = self.holds[:, : slot_capacity(self._num_used())]
 
     def keep(self, rows: Tensor) -> None:
         """Keep `rows` (N',): any number of them, in any order, repeats allowed."""
@@ -76,6 +73,11 @@ class SharedSlots:
         self.holds = torch.cat(
             [F.pad(slots.holds, (0, capacity - slots.capacity)) for slots in (self, others)]
         )
+
+    def _num_used(self) -> int:
+        """Where the last slot in use ends; at least 1."""
+        used = self.holds.any(dim=0).nonzero()
+        return 1 + int(used.max()) if len(used) else 1
 
 
 def slot_capacity(most: int) -> int:
