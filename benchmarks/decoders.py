@@ -36,6 +36,8 @@ class Job:
         length_penalty: alpha; each program divides by a penalty of its own form.
         threads: of the processor.
         batch_size: sentences searched together.
+        longest: most tokens of a translation, EOS included; 0 leaves each program its usual: ours
+            twice the source's and 10, CTranslate2 256.
     """
 
     model: Path
@@ -44,14 +46,15 @@ class Job:
     length_penalty: float
     threads: int
     batch_size: int = 64
+    longest: int = 0
 
     def decoding(self, model: TrainedModel) -> DecodingConfig:
         """The search, in our terms."""
         return replace(
             model.config.decoding,
             # As a model has them that is trained today, however old this one is.
-            max_length_ratio=DecodingConfig.max_length_ratio,
-            max_length_offset=DecodingConfig.max_length_offset,
+            max_length_ratio=0.0 if self.longest else DecodingConfig.max_length_ratio,
+            max_length_offset=self.longest or DecodingConfig.max_length_offset,
             beam_size=self.beam_size,
             length_penalty=self.length_penalty,
             batch_size=self.batch_size,
@@ -118,6 +121,7 @@ def bare(compute_type: str, job: Job) -> Decoder:
             max_batch_size=job.batch_size,
             beam_size=job.beam_size,
             length_penalty=job.length_penalty,
+            max_decoding_length=job.longest or 256,  # 256 is its default
         )
         rows = [result.hypotheses[0] for result in results]
         texts = target.decode([[ids[piece] for piece in row] for row in rows])
@@ -211,6 +215,7 @@ class Peer:
                     "length_penalty": job.length_penalty,
                     "batch_size": job.batch_size,
                     "threads": job.threads,
+                    "longest": job.longest,
                 }
             )
         )

@@ -7,6 +7,8 @@
   sentences=1000      of it
   singles=200         sentences translated one by one, for the latency
   length_penalty=0.6  alpha; the programs divide by penalties of unlike forms, but for 0
+  batch_size=64       sentences searched together
+  longest=0           tokens of the longest translation, for all alike; 0: to each its usual one
   peer_python=FILE    an interpreter with torch, transformers and safetensors: with it Hugging Face
                       takes part, for models that Marian's architecture can hold
 
@@ -55,6 +57,9 @@ _OURS = {
 # What int8 may cost, and what searches that stop by other rules may differ by.
 _ALLOWED_INT8, _ALLOWED_FLOAT32 = 0.3, 0.1
 
+# Arguments that a result's name tells of, and by which word.
+_NAMED = {"length_penalty": "alpha", "longest": "longest", "batch_size": "batch"}
+
 
 @dataclass(frozen=True)
 class Arguments:
@@ -70,6 +75,7 @@ class Arguments:
     length_penalty: float = 0.6
     batch_size: int = 64
     threads: int = 2
+    longest: int = 0
     peer_python: str = ""
 
 
@@ -85,6 +91,7 @@ def main() -> None:
         arguments.length_penalty,
         arguments.threads,
         arguments.batch_size,
+        arguments.longest,
     )
     if arguments.peer_python:
         _check_marian_holds(job.model)
@@ -102,13 +109,21 @@ def main() -> None:
         contender.close()
     result = _summary(arguments, references, turns, singles)
     _print(result)
-    text, alpha = Path(arguments.source).stem, arguments.length_penalty
-    penalty = "" if alpha == Arguments.length_penalty else f"-alpha{alpha:g}"
-    path = RESULTS / f"decoding-{text}{penalty}-{datetime.now(UTC):%Y-%m-%d}.json"
+    path = RESULTS / f"decoding-{_name(arguments)}-{datetime.now(UTC):%Y-%m-%d}.json"
     write_json(path, result)
     print(f"written: {path}", file=sys.stderr)
     for line in result["warnings"]:
         print(f"warning: {line}", file=sys.stderr)
+
+
+def _name(arguments: Arguments) -> str:
+    """The text, and what of the search is not as usual."""
+    parts = [Path(arguments.source).stem]
+    for key, name in _NAMED.items():
+        value = getattr(arguments, key)
+        if value != getattr(Arguments, key):
+            parts.append(f"{name}{value:g}")
+    return "-".join(parts)
 
 
 def _check_marian_holds(folder: Path) -> None:
@@ -150,6 +165,7 @@ def _summary(
         "beam_size": arguments.beam_size,
         "length_penalty": arguments.length_penalty,
         "batch_size": arguments.batch_size,
+        "longest": arguments.longest,
         "rounds": arguments.rounds,
         "singles": arguments.singles,
         "contenders": rows,

@@ -95,7 +95,7 @@ def generate(model: Any, job: dict[str, Any], batch: list[list[int]]) -> list[li
         length_penalty=job["length_penalty"],
         early_stopping=True,
         do_sample=False,
-        max_new_tokens=2 * longest + 10,  # as ours
+        max_new_tokens=job["longest"] or 2 * longest + 10,  # as ours
     )
     special = {job["bos_id"], job["eos_id"], job["pad_id"]}
     return [[index for index in row if index not in special] for row in found.tolist()]

@@ -4,6 +4,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,9 @@ _KNOWN_KEYS = {
     *ARRANGING_KEYS,
 }
 """Of `decoding.*`: what this engine searches by."""
+
+_FEW = 4
+"""Below the batch size over this, sentences of one length are too few for a batch of their own."""
 
 
 @dataclass(frozen=True)
@@ -124,15 +128,12 @@ class CTranslate2Engine:
             for place, (ids, prefix) in enumerate(zip(sources, prefixes, strict=True))
         ]
         found: list[list[Hypothesis]] = [[] for _ in sources]
-        # One limit holds for a batch, so sentences of like limits share one: it is hardly above
-        # that of each. What went beyond its own is searched again, with its like.
-        asked.sort(key=lambda one: (-one.limit, -len(one.source)))
-        size = self._config.batch_size
-        batches = [asked[first : first + size] for first in range(0, len(asked), size)]
+        batches = self._batches(asked)
         for one, hypotheses in self._searched(batches):
             found[one.place] = hypotheses
             if progress:
                 progress(1)
+        # What went beyond its own limit is searched again, with its like.
         beyond: dict[int, list[_Asked]] = {}
         for batch in batches:
             for one in batch:
@@ -148,6 +149,26 @@ class CTranslate2Engine:
         # EOS is a token too.
         limit = longest_translation(self._config, self.longest_target, len(source) + 1)
         return min(max(limit, len(prefix) + 1), self.longest_target)
+
+    def _batches(self, asked: Sequence[_Asked]) -> list[list[_Asked]]:
+        """The longest first; of one limit, or where those are few, with the next lower ones.
+
+        CTranslate2 has one limit for a batch, its first sentence's: under a higher one than its own
+        a sentence may have to be searched again, and in small batches each of them takes longer.
+        """
+        size = self._config.batch_size
+        by_length = sorted(asked, key=lambda one: (-one.limit, -len(one.source)))
+        batches: list[list[_Asked]] = []
+        batch: list[_Asked] = []
+        for _, alike in groupby(by_length, key=lambda one: one.limit):
+            if len(batch) * _FEW >= size:
+                batches.append(batch)
+                batch = []
+            batch.extend(alike)
+            while len(batch) > size:
+                batches.append(batch[:size])
+                batch = batch[size:]
+        return [*batches, batch] if batch else batches
 
     def _searched(
         self, batches: Sequence[Sequence[_Asked]]

@@ -154,13 +154,16 @@ def test_with_length_penalty_scores_are_ours_and_best_first(digits: Path) -> Non
     assert same >= 38
 
 
+@pytest.mark.parametrize("batch_size", [2, 16], ids=["batches of a limit", "of several"])
 def test_limits_of_each_sentence_hold_and_special_tokens_never_occur(
-    tokenizer_path: Path, tmp_path: Path
+    tokenizer_path: Path, tmp_path: Path, batch_size: int
 ) -> None:
     """Random weights seldom end a sentence: its own limit does, whatever its neighbours'."""
     model = tiny_trained_model(tokenizer_path)
     save_trained_model(model, tmp_path / "model", {})
-    config = DecodingConfig(beam_size=3, max_length_ratio=1.0, max_length_offset=2, batch_size=4)
+    config = DecodingConfig(
+        beam_size=3, max_length_ratio=1.0, max_length_offset=2, batch_size=batch_size
+    )
     sources = model.source_tokenizer.encode(made_up_sentences(12, seed=5))
     engine = CTranslate2Engine(model, config, tmp_path / "model", "float32")
     found = engine.search(sources)
