@@ -12,7 +12,7 @@ import ctranslate2
 import torch
 
 from nmt.config import ARRANGING_KEYS, DecodingConfig, LengthPenalty
-from nmt.decoding.ctranslate2_folder import converted
+from nmt.decoding.ctranslate2_folder import converted, open_translator
 from nmt.decoding.ctranslate2_spec import all_pieces
 from nmt.decoding.engine import banned_ids, longest_translation
 from nmt.decoding.hypothesis import Hypothesis, length_penalty
@@ -91,9 +91,9 @@ class CTranslate2Engine:
         # Workers of one thread each: they do not wait for each other at every small product.
         threads = (config.num_workers or torch.get_num_threads()) if device == "cpu" else 1
         with converted(model, folder) as place:
-            self._translator = ctranslate2.Translator(
-                str(place),
-                device,
+            self._translator = open_translator(
+                place,
+                device=device,
                 device_index=model.device.index or 0,
                 compute_type=compute_type,
                 inter_threads=threads,

@@ -133,6 +133,15 @@ def _identities(folder: Path) -> dict[str, list[int]]:
     }
 
 
+def open_translator(folder: Path, **options: Any) -> ctranslate2.Translator:
+    """CTranslate2's translator with these of its options; torch keeps its number of threads."""
+    num_threads = torch.get_num_threads()
+    translator = ctranslate2.Translator(str(folder), **options)
+    # Both ask OpenMP how many threads this thread may have, and CTranslate2 changes the answer.
+    torch.set_num_threads(num_threads)
+    return translator
+
+
 def _largest_difference(model: TrainedModel, folder: Path) -> float:
     """How far both programs are apart on made-up sentences, in tolerances; 1 is still allowed."""
     generator = torch.Generator().manual_seed(1)
@@ -149,8 +158,8 @@ def _largest_difference(model: TrainedModel, folder: Path) -> float:
     forced = ForcedDecoder(model).token_log_probs(pairs)
     ours = torch.tensor([value for values in forced for value in values])
     source_pieces, target_pieces = map(all_pieces, (model.source_tokenizer, model.target_tokenizer))
-    translator = ctranslate2.Translator(
-        str(folder), compute_type="float32", intra_threads=torch.get_num_threads()
+    translator = open_translator(
+        folder, compute_type="float32", intra_threads=torch.get_num_threads()
     )
     scored = translator.score_batch(
         [[source_pieces[i] for i in ids] for ids in sources],

@@ -261,6 +261,18 @@ def test_a_folder_that_cannot_be_written_costs_a_conversion_each_time(
     assert said[-1].endswith("it is converted for this time only")
 
 
+def test_torch_keeps_its_threads_beside_it(digits: Path) -> None:
+    before = torch.get_num_threads()
+    torch.set_num_threads(before + 1)
+    try:
+        _, theirs, model = engines(digits)  # converts, checks, opens
+        assert torch.get_num_threads() == before + 1
+        theirs.search(model.source_tokenizer.encode(["1 2 3"]))
+        assert torch.get_num_threads() == before + 1
+    finally:
+        torch.set_num_threads(before)
+
+
 def test_arithmetic_that_is_not_there_is_refused_by_name(digits: Path) -> None:
     model = load_trained_model(digits)
     with pytest.raises(UserError, match=r"compute_type=int7: .* take one of .*float32"):
