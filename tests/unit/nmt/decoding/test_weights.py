@@ -16,8 +16,6 @@ SOURCE = torch.tensor([[4, 5, 6, 7], [8, 9, 10, 2]])
 TARGET = torch.tensor([[1, 5, 3], [1, 7, 8]])
 MASK = torch.ones_like(SOURCE, dtype=torch.bool)
 
-pytestmark = pytest.mark.usefixtures("is_intel")  # packed by MKL, and by oneDNN
-
 
 @torch.inference_mode()
 def logits_of(model: Transformer) -> torch.Tensor:
