@@ -11,24 +11,22 @@ grows over updates, once the first ones have brought every shape.
 import contextlib
 import multiprocessing as mp
 import os
-import platform
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from rich.console import Console
 from rich.table import Table
 
 from benchmarks.training import bench_config
+from benchmarks.written import write_result
 from data_prep.prepare import prepare
 from data_prep.progress import Reporter
 from nmt.cli.common import parse_arguments, run_command
@@ -36,14 +34,10 @@ from nmt.config import BatchingConfig, Config, ModelConfig, TrainingConfig
 from nmt.data.batching import plan_epoch
 from nmt.data.corpus import PreparedCorpus
 from nmt.data.loader import UpdateLoader, UpdateWork
-from nmt.files import write_json
-from nmt.processor import processor_name
 from nmt.training import distributed
 from nmt.training.room import peak_bytes, program_bytes
 from nmt.training.run_log import RunLog
 from nmt.training.trainer import Trainer
-
-RESULTS = Path(__file__).parent / "results"
 
 
 @dataclass(frozen=True)
@@ -98,9 +92,7 @@ def main() -> None:
         start = sorted(starts[1:])[len(starts[1:]) // 2]
         figures.append(Figure("command to first update", start, 6.0, "s"))
     _print(figures)
-    path = RESULTS / f"data-{datetime.now(UTC):%Y-%m-%d}.json"
-    write_json(path, _result(arguments, figures))
-    print(f"written: {path}", file=sys.stderr)
+    write_result("data", _result(arguments, figures))
 
 
 def _alone(work: Callable[..., Any], *arguments: Any) -> Any:
@@ -246,10 +238,6 @@ def _lines(stream: Any) -> Iterator[str]:
 
 def _result(arguments: Arguments, figures: list[Figure]) -> dict[str, Any]:
     return {
-        "date": f"{datetime.now(UTC):%Y-%m-%d}",
-        "torch": torch.__version__,
-        "machine": platform.machine(),
-        "processor": processor_name(),
         "threads": arguments.threads,
         "text": Path(arguments.text).name if Path(arguments.text).is_dir() else "made up",
         "figures": {

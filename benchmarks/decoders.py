@@ -111,6 +111,8 @@ def bare(compute_type: str, job: Job) -> Decoder:
         translator = ctranslate2.Translator(
             str(folder), compute_type=compute_type, inter_threads=job.threads, intra_threads=1
         )
+    # Without EOS; its default is 1, where ours lets a translation be empty.
+    shortest = max(0, job.decoding(model).min_length - 1)
     source, target = model.source_tokenizer, model.target_tokenizer
     ids = {piece: index for index, piece in enumerate(target.pieces(range(target.vocabulary_size)))}
 
@@ -121,6 +123,7 @@ def bare(compute_type: str, job: Job) -> Decoder:
             max_batch_size=job.batch_size,
             beam_size=job.beam_size,
             length_penalty=job.length_penalty,
+            min_decoding_length=shortest,
             max_decoding_length=job.longest or 256,  # 256 is its default
         )
         rows = [result.hypotheses[0] for result in results]

@@ -16,32 +16,28 @@ All have the same weights, beam, threads and batches. Each lives in a process of
 turns, so that all meet the same noise of the machine, and what counts are ratios within a round.
 """
 
-import platform
 import statistics
 import sys
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import ctranslate2
-import torch
 from rich.console import Console
 from rich.table import Table
 
 from benchmarks.decoders import Contender, Job, Peer, Turn, bare, ours
+from benchmarks.written import write_result
 from nmt.cli.common import parse_arguments, run_command
 from nmt.cli.engines import EngineName
 from nmt.config import Activation, NormPlacement, Positions, TiedEmbeddings
 from nmt.errors import UserError
 from nmt.evaluation.scores import bleu_score
-from nmt.files import read_lines, write_json
-from nmt.processor import processor_name
+from nmt.files import read_lines
 from nmt.trained_model import load_trained_model
 from nmt.training.experiment import find_model
 
-RESULTS = Path(__file__).parent / "results"
 _TEXT = "../shared/data/multi30k/test_2016_flickr"
 
 TORCH, CT2, HUGGING_FACE = "torch engine", "CTranslate2, bare", "Hugging Face generate"
@@ -109,9 +105,7 @@ def main() -> None:
         contender.close()
     result = _summary(arguments, references, turns, singles)
     _print(result)
-    path = RESULTS / f"decoding-{_name(arguments)}-{datetime.now(UTC):%Y-%m-%d}.json"
-    write_json(path, result)
-    print(f"written: {path}", file=sys.stderr)
+    write_result(f"decoding-{_name(arguments)}", result)
     for line in result["warnings"]:
         print(f"warning: {line}", file=sys.stderr)
 
@@ -123,7 +117,7 @@ def _name(arguments: Arguments) -> str:
         value = getattr(arguments, key)
         if value != getattr(Arguments, key):
             parts.append(f"{name}{value:g}")
-    return "-".join(parts)
+    return "-".join([*parts, "hugging-face"] if arguments.peer_python else parts)
 
 
 def _check_marian_holds(folder: Path) -> None:
@@ -154,11 +148,7 @@ def _summary(
         name: _row(name, references, turns, singles[name], arguments.sentences) for name in turns[0]
     }
     return {
-        "date": f"{datetime.now(UTC):%Y-%m-%d}",
-        "torch": torch.__version__,
         "ctranslate2": ctranslate2.__version__,
-        "machine": platform.machine(),
-        "processor": processor_name(),
         "threads": arguments.threads,
         "text": Path(arguments.source).name,
         "sentences": len(references),

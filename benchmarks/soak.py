@@ -16,7 +16,6 @@ Trainings are forked from a process that has imported everything, so that a star
 
 import itertools
 import os
-import platform
 import random
 import shutil
 import signal
@@ -25,17 +24,16 @@ import tempfile
 import time
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import torch
 from rich.console import Console
 from rich.table import Table
 
 from benchmarks.soak_points import PHASES, POINTS, Point
 from benchmarks.soak_ranks import TROUBLES, fork_workers, is_lived_through, make_trouble
 from benchmarks.soak_runs import OFTEN, Install, Run, contents, difference
+from benchmarks.written import write_result
 from nmt.cli.common import parse_arguments, run_command
 from nmt.config import (
     BatchingConfig,
@@ -50,11 +48,8 @@ from nmt.config import (
     TokenizerConfig,
     TrainingConfig,
 )
-from nmt.files import read_lines, write_json, write_lines
-from nmt.processor import processor_name
+from nmt.files import read_lines, write_lines
 from nmt.training.experiment import is_complete, read_result
-
-RESULTS = Path(__file__).parent / "results"
 
 _KILLS_A_RUN = 6
 
@@ -111,10 +106,8 @@ def main() -> None:
             two.trouble_processes(arguments.troubles)
         seconds = time.monotonic() - started
     _print(rows, seconds)
-    path = RESULTS / f"soak-{'-'.join(asked)}-{datetime.now(UTC):%Y-%m-%d}.json"
-    path = Path(arguments.result) if arguments.result else path
-    write_json(path, _summary(arguments, rows, seconds))
-    print(f"written: {path}", file=sys.stderr)
+    path = Path(arguments.result) if arguments.result else None
+    write_result(f"soak-{'-'.join(asked)}", _summary(arguments, rows, seconds), path)
     if any(row.lost_updates or row.different or row.bad_exits for row in rows.values()):
         raise SystemExit(1)
 
@@ -393,9 +386,6 @@ def _summary(arguments: Arguments, rows: dict[str, Row], seconds: float) -> dict
         "troubles": arguments.troubles,
         "seed": arguments.seed,
         "threads": arguments.threads,
-        "torch": torch.__version__,
-        "machine": platform.machine(),
-        "processor": processor_name(),
         "seconds": round(seconds, 1),
         "rows": {
             name: {

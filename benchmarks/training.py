@@ -15,16 +15,13 @@ process of N threads; both cut updates into the same micro-batches, which the N 
 
 import multiprocessing as mp
 import os
-import platform
 import resource
 import socket
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -36,6 +33,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.plain_transformer import PlainTransformer
+from benchmarks.written import write_result
 from data_prep.prepare import prepare
 from data_prep.progress import Reporter
 from nmt.cli.common import parse_arguments, run_command
@@ -52,14 +50,12 @@ from nmt.config import (
 )
 from nmt.data.corpus import PreparedCorpus
 from nmt.data.loader import Position, UpdateWork
-from nmt.files import write_json, write_lines
+from nmt.files import write_lines
 from nmt.model.linear import can_be_packed, product_by_onednn, with_spare_rows
-from nmt.processor import processor_name
 from nmt.training import distributed
 from nmt.training.trainer import Trainer
 from nmt.training.workload import corpus_sizes, shared_evenly
 
-RESULTS = Path(__file__).parent / "results"
 _VOCABULARY_SIZE = 8000
 _CEILINGS = {"products by torch.mm": False, "products by oneDNN": True}
 
@@ -98,9 +94,7 @@ def main() -> None:
     result = _summary(arguments, turns)
     _print(result)
     kind = "training" if arguments.processes == 1 else "processes"
-    path = RESULTS / f"{kind}-{datetime.now(UTC):%Y-%m-%d}.json"
-    write_json(path, result)
-    print(f"written: {path}", file=sys.stderr)
+    write_result(kind, result)
 
 
 def _contenders(arguments: Arguments, config: Config, corpus: Path) -> "dict[str, _Contender]":
@@ -341,10 +335,6 @@ def _summary(arguments: Arguments, turns: list[dict[str, Turn]]) -> dict[str, An
 
     names = list(turns[0])
     return {
-        "date": f"{datetime.now(UTC):%Y-%m-%d}",
-        "torch": torch.__version__,
-        "machine": platform.machine(),
-        "processor": processor_name(),
         "threads": arguments.threads,
         "rounds": arguments.rounds,
         "updates_per_turn": arguments.updates,

@@ -82,7 +82,7 @@ def _filled_up(matrix: Tensor, number: int) -> Tensor:
 def suits_onednn(inputs: Tensor) -> bool:
     """Whether products with this matrix go by oneDNN here and now."""
     # In this order: who compiles a model in half precision must not be asked who made the CPU.
-    return can_be_packed(inputs) and not _mkl_is_faster()
+    return can_be_packed(inputs) and not mkl_is_faster()
 
 
 def can_be_packed(inputs: Tensor) -> bool:
@@ -96,7 +96,8 @@ def can_be_packed(inputs: Tensor) -> bool:
     )
 
 
-def _mkl_is_faster() -> bool:
+def mkl_is_faster() -> bool:
+    """Whether this CPU multiplies faster by MKL than by oneDNN."""
     has_mkl: bool = torch.backends.mkl.is_available()  # type: ignore[no-untyped-call]
     return has_mkl and is_intel()
 

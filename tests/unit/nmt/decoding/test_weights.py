@@ -1,11 +1,14 @@
+import resource
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
 from nmt.config import DecodingPrecision, NormPlacement, Positions, TiedEmbeddings
+from nmt.decoding import weights
 from nmt.decoding.translator import Translator
 from nmt.decoding.weights import DecodingWeights
 from nmt.model.transformer import Transformer
@@ -15,6 +18,8 @@ from tests.support import made_up_sentences, tiny_model_config, tiny_transformer
 SOURCE = torch.tensor([[4, 5, 6, 7], [8, 9, 10, 2]])
 TARGET = torch.tensor([[1, 5, 3], [1, 7, 8]])
 MASK = torch.ones_like(SOURCE, dtype=torch.bool)
+
+pytestmark = pytest.mark.usefixtures("is_intel")  # packed by MKL, and by oneDNN
 
 
 @torch.inference_mode()
@@ -98,3 +103,33 @@ def test_they_follow_a_fused_optimizer_which_counts_no_versions() -> None:
     assert (after - before).abs().max() > 1e-2
     torch.testing.assert_close(after, logits_of(model.eval()))
     torch.testing.assert_close(after, logits_of(weights.now()))
+
+
+@pytest.mark.parametrize("told", ["an address limit", "no overcommitting"])
+def test_nothing_is_packed_by_mkl_where_what_it_reserves_counts(
+    told: str, is_intel: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    overcommit = tmp_path / "overcommit_memory"
+    overcommit.write_text("0\n", encoding="ascii")
+    limit = resource.RLIM_INFINITY
+    monkeypatch.setattr(weights, "_OVERCOMMIT", overcommit)
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (limit, limit))
+    packed: list[torch.Tensor] = []
+    reorder = torch.ops.mkl._mkl_reorder_linear_weight
+
+    def counted(weight: torch.Tensor, rows: int) -> torch.Tensor:
+        packed.append(weight)
+        made: torch.Tensor = reorder(weight, rows)
+        return made
+
+    monkeypatch.setattr(torch.ops.mkl, "_mkl_reorder_linear_weight", counted)
+    DecodingWeights(tiny(), DecodingPrecision.float32).now()
+    has_mkl: bool = torch.backends.mkl.is_available()  # type: ignore[no-untyped-call]
+    assert bool(packed) == (is_intel and has_mkl)
+    packed.clear()
+    if told == "an address limit":
+        limit = 2**40
+    else:
+        overcommit.write_text("2\n", encoding="ascii")
+    DecodingWeights(tiny(), DecodingPrecision.float32).now()
+    assert not packed
