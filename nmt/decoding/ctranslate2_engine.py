@@ -156,19 +156,23 @@ class CTranslate2Engine:
         CTranslate2 has one limit for a batch, its first sentence's: under a higher one than its own
         a sentence may have to be searched again, and in small batches each of them takes longer.
         """
-        size = self._config.batch_size
         by_length = sorted(asked, key=lambda one: (-one.limit, -len(one.source)))
         batches: list[list[_Asked]] = []
         batch: list[_Asked] = []
         for _, alike in groupby(by_length, key=lambda one: one.limit):
-            if len(batch) * _FEW >= size:
-                batches.append(batch)
-                batch = []
-            batch.extend(alike)
-            while len(batch) > size:
-                batches.append(batch[:size])
-                batch = batch[size:]
+            starts_anew = len(batch) * _FEW >= self._most_with(batch)
+            for one in alike:
+                if starts_anew or len(batch) >= self._most_with([*batch, one]):
+                    batches.append(batch)
+                    batch = []
+                    starts_anew = False
+                batch.append(one)
         return [*batches, batch] if batch else batches
+
+    def _most_with(self, batch: Sequence[_Asked]) -> int:
+        """How many sentences may be searched together where these are among them."""
+        config, longest = self._config, max((len(one.source) + 1 for one in batch), default=1)
+        return max(1, min(config.batch_size, config.batch_tokens // longest))
 
     def _searched(
         self, batches: Sequence[Sequence[_Asked]]

@@ -182,6 +182,33 @@ def test_limits_of_each_sentence_hold_and_special_tokens_never_occur(
     assert all(len(best[0].ids) <= 1 for best in engine.search(sources))
 
 
+def test_as_many_are_searched_together_as_asked(
+    digits: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, engine, model = engines(digits, batch_size=4, batch_tokens=20)
+    numbers = [" ".join("123456789"[:length]) for length in (1, 1, 1, 1, 1, 3, 3, 9, 9, 9)]
+    sources = model.source_tokenizer.encode(numbers)
+    batches: list[list[int]] = []
+
+    class Noting:
+        """CTranslate2's translator, which notes how long the sentences of a call are."""
+
+        def __init__(self, translator: Any) -> None:
+            self.translator = translator
+
+        def translate_batch(self, pieces: list[list[str]], *rest: Any, **options: Any) -> Any:
+            batches.append([len(row) + 1 for row in pieces])  # with EOS
+            return self.translator.translate_batch(pieces, *rest, **options)
+
+    monkeypatch.setattr(engine, "_translator", Noting(engine._translator))
+    found = engine.search(sources)
+    assert all(len(batch) <= 4 and len(batch) * max(batch) <= 20 for batch in batches)
+    assert sum(map(len, batches)) == len(sources)
+    assert max(map(len, batches)) == 4  # few tokens: as many sentences as may be
+    alone = [engine.search([ids])[0] for ids in sources]
+    assert [[h.ids for h in best] for best in found] == [[h.ids for h in best] for best in alone]
+
+
 def counting(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     """Conversions from now on: the folder of each."""
     folders: list[Path] = []
