@@ -34,7 +34,7 @@ from nmt.cli.engines import EngineName
 from nmt.config import Activation, NormPlacement, Positions, TiedEmbeddings
 from nmt.errors import UserError
 from nmt.evaluation.scores import bleu_score
-from nmt.files import read_lines
+from nmt.files import check_aligned, read_lines
 from nmt.trained_model import load_trained_model
 from nmt.training.experiment import find_model
 
@@ -52,6 +52,8 @@ _OURS = {
 }
 # What int8 may cost, and what searches that stop by other rules may differ by.
 _ALLOWED_INT8, _ALLOWED_FLOAT32 = 0.3, 0.1
+
+_FEWEST_SINGLES = 2
 
 # Arguments that a result's name tells of, and by which word.
 _NAMED = {"length_penalty": "alpha", "longest": "longest", "batch_size": "batch"}
@@ -80,6 +82,11 @@ def main() -> None:
     arguments = parse_arguments(Arguments, str(__doc__))
     sources = read_lines(Path(arguments.source))[: arguments.sentences]
     references = read_lines(Path(arguments.reference))[: arguments.sentences]
+    check_aligned(
+        {Path(arguments.source): len(sources), Path(arguments.reference): len(references)}
+    )
+    if arguments.singles < _FEWEST_SINGLES:
+        raise UserError(f"singles={arguments.singles} tell no percentile; take {_FEWEST_SINGLES}")
     job = Job(
         Path(arguments.model) if arguments.model else find_model(),
         sources,
@@ -179,7 +186,9 @@ def _row(
         "same_as_torch": sum(map(str.__eq__, own[0].texts, turns[0][TORCH].texts)),
         "peak_mebibytes": round(max(t.peak_mebibytes for t in own)),
         "single_milliseconds_median": round(1000 * statistics.median(singles), 1),
-        "single_milliseconds_p99": round(1000 * statistics.quantiles(singles, n=100)[98], 1),
+        "single_milliseconds_p99": round(
+            1000 * statistics.quantiles(singles, n=100, method="inclusive")[98], 1
+        ),
     }
     for other, key in ((CT2, "ratio_to_ctranslate2"), (HUGGING_FACE, "ratio_to_hugging_face")):
         if other in turns[0]:

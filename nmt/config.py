@@ -126,7 +126,7 @@ class TrackingBackend(Enum):
 
 
 ARRANGING_KEYS = frozenset({"batch_size", "batch_tokens", "refill", "num_workers", "compile"})
-"""Of `decoding.*`: what only arranges the work, and never changes a translation."""
+"""Of `decoding.*`: what only arranges the work, and in float32 never changes a translation."""
 
 FREE_KEYS = (
     "run.",
@@ -626,7 +626,7 @@ class DecodingConfig:
     """A sentence is done when patience · K hypotheses have ended (Kasai et al. 2022), even if a
     better one might come; 0 waits until none can."""
     batch_size: int = 64
-    """Sentences decoded together; it never changes a translation."""
+    """Sentences decoded together; in float32 it never changes a translation."""
     repetition_penalty: float = 1.0
     """What the log-probability of a token that the hypothesis has already is multiplied by
     (Keskar et al. 2019, section 4.1); 1 changes nothing."""
@@ -652,7 +652,7 @@ class DecodingConfig:
     diversity_groups: int = 1
     """Parts of the beam that are to differ (Vijayakumar et al. 2016); 1 is plain beam search."""
     diversity_strength: float = 0.5
-    """Nats that a token loses in the choice for each earlier group that has taken it."""
+    """Nats that a token loses in the choice for each hypothesis of earlier groups that takes it."""
     batch_tokens: int = 16384
     """Most source tokens decoded together, padding counted; a longer sentence goes alone."""
     refill: float = 0.0
@@ -704,8 +704,10 @@ class DecodingConfig:
 
 def search_keys(config: DecodingConfig) -> dict[str, Any]:
     """What translations depend on, by its full key."""
+    # In other precisions neighbours may change a translation.
+    left_out = ARRANGING_KEYS if config.precision is DecodingPrecision.float32 else frozenset()
     values = to_plain(config).items()
-    return {f"decoding.{key}": value for key, value in values if key not in ARRANGING_KEYS}
+    return {f"decoding.{key}": value for key, value in values if key not in left_out}
 
 
 @dataclass(frozen=True)

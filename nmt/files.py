@@ -234,7 +234,7 @@ def read_json(path: Path) -> Any:
     check_readable(path)
     try:
         return json.loads(path.read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # also of numbers and nesting without end
         raise UserError(f"{path}: is not valid JSON: {error}") from None
 
 

@@ -64,13 +64,14 @@ class PartFiles:
             DiskFault: a file cannot be written.
         """
         state_path = _state_path(paths)
-        if not goes_on:
-            remove(state_path)
-        if not (replaces or state_path.exists()):
+        has_begun = goes_on and state_path.exists()
+        if not (replaces or has_begun):
             for path in paths:
                 if path.exists():
-                    raise UserError(f"{path} is there already; remove it, or name another out=")
-        if state_path.exists():
+                    raise UserError(
+                        f"{path} is there already; remove it, or say with out= what to write"
+                    )
+        if has_begun:
             _take_back(paths, _checked_state(state_path, len(paths))["bytes"])
         with ExitStack() as stack:
             streams = []
@@ -78,6 +79,9 @@ class PartFiles:
                 with writing(path):
                     path.parent.mkdir(parents=True, exist_ok=True)
                     streams.append(stack.enter_context(_locked(_part(path))))
+            # Not before: another process may be at work on it.
+            if not goes_on:
+                remove(state_path)
             parts = cls(paths, made_with, streams)
             # Not below: a refusal leaves alone what it refuses to go on with.
             parts._find_what_is_there()

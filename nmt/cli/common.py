@@ -1,6 +1,7 @@
 """What every command shares: messages, exit statuses, `key=value` arguments."""
 
 import errno
+import io
 import logging
 import os
 import signal
@@ -10,7 +11,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import fields
 from pathlib import Path
 from types import FrameType
-from typing import Any, NoReturn, TypeVar
+from typing import IO, Any, NoReturn, TypeVar
 
 from rich.console import Console
 
@@ -115,6 +116,9 @@ def run_command(command: Callable[[], None]) -> None:
     0 when done, else `exit_status`; a traceback means a mistake of ours.
     """
     raise_at_termination()
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # Texts are UTF-8 here, as in files, whatever the terminal is.
+        sys.stdout.reconfigure(encoding="utf-8")
     try:
         with signals_as_themselves(), named_disk_faults():
             try:
@@ -179,6 +183,17 @@ def _flush_stdout() -> None:
         sys.stdout.flush()
 
 
+def stdout() -> IO[str]:
+    """Where results go that have no file.
+
+    Raises:
+        UserError: who started us has closed it.
+    """
+    if sys.stdout is None:
+        raise UserError("there is no stdout to write to; name a file with out=")
+    return sys.stdout
+
+
 def say_error(message: str) -> None:
     """Print an error on stderr."""
     _print_on_screen(f"error: {message}")
@@ -215,6 +230,10 @@ def parse_arguments(
         place = values
         for group in groups:
             place = place.setdefault(group, {})
+            if isinstance(place, str):
+                raise UserError(f"{argument}: {group}={place} stands beside it, and has no keys")
+        if isinstance(place.get(key), dict):
+            raise UserError(f"{argument}: keys of {key} stand beside it; give only those")
         place[key] = text
     keys = ", ".join(field.name for field in fields(kind))  # type: ignore[arg-type]
     for key in values:

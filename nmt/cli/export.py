@@ -9,6 +9,8 @@ from enum import Enum
 from pathlib import Path
 
 from nmt.cli.common import name_files, parse_arguments, run_command, set_up_logging
+from nmt.config import DecodingConfig, LengthPenalty
+from nmt.decoding.hypothesis import penalty_exponent
 from nmt.errors import UserError
 from nmt.files import atomic_folder, check_writable
 from nmt.model.transformer import count_parameters
@@ -84,17 +86,34 @@ Its tokens are the pieces of the tokenizers here; CTranslate2 itself adds EOS an
     results = translator.translate_batch(
         source.encode(["A sentence."], out_type=str),
         beam_size={config.decoding.beam_size},
-        length_penalty={config.decoding.length_penalty},
+        length_penalty={penalty_exponent(config.decoding)},
+        min_decoding_length={max(0, config.decoding.min_length - 1)},
+        no_repeat_ngram_size={config.decoding.no_repeat_ngram},
         max_decoding_length={config.model.max_length},
         disable_unk=True,
         suppress_sequences={[[piece] for piece in banned]},
     )
     print(target.decode(results[0].hypotheses[0]))
 
-Sources have at most {config.max_source_length - 1} tokens, translations {config.model.max_length}.
-The length penalty of CTranslate2 is n ** alpha; the scores of the model were made with
-((5 + n) / 6) ** alpha, so some translations differ.
+Sources have at most {config.max_source_length - 1} tokens, translations {config.model.max_length};
+the scores of the model were made with translations of at most {_longest(config.decoding)}.
+{_PENALTIES[config.decoding.length_penalty_kind]}
 """
+
+
+_PENALTIES = {
+    LengthPenalty.gnmt: (
+        "The length penalty of CTranslate2 is n ** alpha; the scores of the model were made with\n"
+        "((5 + n) / 6) ** alpha, so some translations differ."
+    ),
+    LengthPenalty.average: "The length penalty is n, as for the scores of the model.",
+    LengthPenalty.none: "There is no length penalty, as for the scores of the model.",
+}
+
+
+def _longest(decoding: DecodingConfig) -> str:
+    told = f"{decoding.max_length_ratio:g} times the source and {decoding.max_length_offset} tokens"
+    return f"{told}, or {decoding.max_length}" if decoding.max_length else told
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ python -m nmt.cli.score source=news.en target=news.de       → news.de.scores.t
 import json
 import logging
 import math
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -23,6 +22,7 @@ from nmt.cli.common import (
     parse_arguments,
     run_command,
     set_up_logging,
+    stdout,
 )
 from nmt.cli.translate import decoding_config, open_model
 from nmt.config import DecodingConfig
@@ -101,6 +101,8 @@ def main() -> None:
     if not to_stdout and out.resolve() in (source.resolve(), target.resolve()):
         raise UserError(f"out={out} would be overwritten by its own scores; name another file")
     if not to_stdout:
+        if out.is_dir():
+            raise UserError(f"out={out} is a folder; name a file")
         check_writable(out)
     model = open_model(Path(arguments.model) if arguments.model else find_model(), arguments.device)
     config = decoding_config(model, arguments.decoding)
@@ -204,7 +206,7 @@ def _told(pair: tuple[str, str], score: PairScore | None, write: str) -> str:
 def _sink(out: Path, to_stdout: bool) -> Iterator[IO[str]]:
     if to_stdout:
         with writing(STDOUT):
-            yield sys.stdout
+            yield stdout()
         return
     with atomic_writer(out) as stream:
         yield stream

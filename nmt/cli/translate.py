@@ -5,6 +5,7 @@ python -m nmt.cli.translate file=- < news.en > news.de      line by line as they
 python -m nmt.cli.translate file=items.jsonl                → items.de.jsonl
 """
 
+import io
 import logging
 import sys
 from dataclasses import dataclass, field, replace
@@ -21,6 +22,7 @@ from nmt.cli.common import (
     parse_arguments,
     run_command,
     set_up_logging,
+    stdout,
 )
 from nmt.cli.engines import USAGE_LINES, EngineName, engine_note, open_engine
 from nmt.cli.translating import (
@@ -139,7 +141,8 @@ def main() -> None:
     else:
         outs = [out, out.with_name(f"{out.name}.align")] if work.aligns_beside else [out]
         made_with = _made_with(arguments, folder, decoding, read, write)
-        _to_files(work, streams, outs, made_with, arguments.resume)
+        # What stands beside a source is often its reference; a name that was given is meant.
+        _to_files(work, streams, outs, made_with, arguments.resume, bool(arguments.out))
     if isinstance(translator, ProtectingTranslator):
         logger.info("%s", translator.tally.told())
     if out is not None:
@@ -149,25 +152,36 @@ def main() -> None:
 def _to_stdout(work: Work, streams: bool) -> None:
     if streams:
         with writing(STDOUT):
-            translate_stream(work, sys.stdin.buffer, sys.stdout)
+            translate_stream(work, _stdin().raw, stdout())
         return
     file = Path(work.name)
     total = checked_length(work, file)
     with writing(STDOUT):
-        translate_lines(
-            work, raw_lines(file), lambda _, texts: sys.stdout.write(texts[0]), 0, total
-        )
+        translate_lines(work, raw_lines(file), lambda _, texts: stdout().write(texts[0]), 0, total)
+
+
+def _stdin() -> io.BufferedReader:
+    if sys.stdin is None:  # closed by who started us
+        raise UserError("file=-: there is no stdin; name a file")
+    stream = sys.stdin.buffer
+    assert isinstance(stream, io.BufferedReader)
+    return stream
 
 
 def _to_files(
-    work: Work, streams: bool, outs: list[Path], made_with: dict[str, Any], goes_on: bool
+    work: Work,
+    streams: bool,
+    outs: list[Path],
+    made_with: dict[str, Any],
+    goes_on: bool,
+    replaces: bool,
 ) -> None:
     if streams:
-        lines, size, total = iter(sys.stdin.buffer), None, None
+        lines, size, total = iter(_stdin()), None, None
     else:
         file = Path(work.name)
         lines, size, total = raw_lines(file), file.stat().st_size, checked_length(work, file)
-    with PartFiles.opened(outs, made_with, goes_on) as parts:
+    with PartFiles.opened(outs, made_with, goes_on, replaces) as parts:
         translate_to_files(work, lines, parts, size, total)
 
 

@@ -1,13 +1,13 @@
 """The loops of `translate`: over a file, which may be interrupted, and over a stream."""
 
+import queue
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import IO
+from typing import IO, Protocol
 
 from rich.progress import Progress, ProgressColumn, Task
 from rich.text import Text
@@ -167,34 +167,70 @@ def translate_to_files(
     parts.complete()
 
 
-def translate_stream(work: Work, source: IO[bytes], sink: IO[str]) -> None:
-    """Translate lines as they come: whatever has arrived is one batch, so none waits for more."""
-    arrived: deque[bytes | None] = deque()
-    ready = threading.Semaphore(0)
+class Readable(Protocol):
+    """What bytes are read from as they come."""
+
+    def read(self, size: int, /) -> bytes | None:
+        """Up to so many bytes, as soon as there are any; none at the end."""
+
+
+def translate_stream(work: Work, source: Readable, sink: IO[str]) -> None:
+    """Translate lines as they come: whatever has arrived is one batch, so none waits for more.
+
+    Args:
+        work: what is done to each.
+        source: without a buffer of its own: a thread waits in it, also when this one leaves, and
+            the interpreter cannot end while somebody holds a buffer's lock.
+        sink: where what they give goes.
+
+    Raises:
+        UserError: a line is refused, or the source cannot be read.
+    """
+    # Whoever writes faster than we translate waits.
+    arrived: queue.Queue[bytes | Exception | None] = queue.Queue(2 * CHUNK_LINES)
 
     def read() -> None:
-        for raw in source:
-            arrived.append(raw)
-            ready.release()
-        arrived.append(None)
-        ready.release()
+        try:
+            for line in _stream_lines(source):
+                arrived.put(line)
+            arrived.put(None)
+        except Exception as error:
+            arrived.put(error)
 
     threading.Thread(target=read, daemon=True).start()
     number = 0
-    ended = False
-    while not ended:
-        ready.acquire()
+    ended: bytes | Exception | None = b""
+    while isinstance(ended, bytes):
         chunk: list[bytes] = []
-        while True:
-            raw = arrived.popleft()
-            if raw is None:
-                ended = True
+        ended = arrived.get()
+        while isinstance(ended, bytes):
+            chunk.append(ended)
+            if len(chunk) == CHUNK_LINES or arrived.empty():
                 break
-            chunk.append(raw)
-            if len(chunk) == CHUNK_LINES or not ready.acquire(blocking=False):
-                break
+            ended = arrived.get()
         _translate_arrived(work, chunk, number + 1, sink)
         number += len(chunk)
+    if isinstance(ended, OSError):
+        raise UserError(f"{work.name}: cannot be read: {ended.strerror}") from None
+    if ended is not None:
+        raise ended
+
+
+_BYTES_AT_ONCE = 1 << 16
+
+
+def _stream_lines(source: Readable) -> Iterator[bytes]:
+    """The lines of a source as soon as they are whole, ends included."""
+    begun: list[bytes] = []
+    while part := source.read(_BYTES_AT_ONCE):
+        *whole, rest = part.split(b"\n")
+        for line in whole:
+            yield b"".join([*begun, line, b"\n"])
+            begun = []
+        if rest:
+            begun.append(rest)
+    if begun:
+        yield b"".join(begun)
 
 
 def _translate_arrived(work: Work, chunk: list[bytes], first: int, sink: IO[str]) -> None:

@@ -11,11 +11,11 @@ from typing import Any
 import ctranslate2
 import torch
 
-from nmt.config import ARRANGING_KEYS, DecodingConfig, LengthPenalty
+from nmt.config import ARRANGING_KEYS, DecodingConfig
 from nmt.decoding.ctranslate2_folder import converted, open_translator
 from nmt.decoding.ctranslate2_spec import all_pieces
 from nmt.decoding.engine import banned_ids, longest_translation
-from nmt.decoding.hypothesis import Hypothesis, length_penalty
+from nmt.decoding.hypothesis import Hypothesis, length_penalty, penalty_exponent
 from nmt.decoding.task import Demand
 from nmt.errors import UserError
 from nmt.trained_model import TrainedModel
@@ -193,7 +193,7 @@ class CTranslate2Engine:
         config = self._config
         limit = batch[0].limit
         # Without a penalty the first one to end above all live ones wins, and it stops there.
-        num_wanted = config.beam_size if _exponent(config) else config.num_best
+        num_wanted = config.beam_size if penalty_exponent(config) else config.num_best
         source_pieces = [[self._source_pieces[index] for index in one.source] for one in batch]
         prefix_pieces = [[self._target_pieces[index] for index in one.prefix] for one in batch]
         results = self._translator.translate_batch(
@@ -203,7 +203,7 @@ class CTranslate2Engine:
             asynchronous=True,  # so that progress can be told, and Ctrl-C is met between batches
             beam_size=config.beam_size,
             num_hypotheses=num_wanted,
-            length_penalty=_exponent(config),
+            length_penalty=penalty_exponent(config),
             no_repeat_ngram_size=config.no_repeat_ngram,
             disable_unk=True,
             suppress_sequences=self._banned,
@@ -243,7 +243,7 @@ class CTranslate2Engine:
         self, pieces: list[list[str]], scores: list[float], log_prob_of_prefix: float
     ) -> list[Hypothesis]:
         """Best first by our score; those that were cut off come last, as in `search`."""
-        alpha = _exponent(self._config)
+        alpha = penalty_exponent(self._config)
         ended: list[Hypothesis] = []
         cut_off: list[Hypothesis] = []
         for tokens, score in zip(pieces, scores, strict=True):
@@ -264,12 +264,6 @@ class CTranslate2Engine:
 
 def _sum_of_first(scoring: Any, count: int) -> float:
     return float(sum(scoring.result().log_probs[:count]))
-
-
-def _exponent(config: DecodingConfig) -> float:
-    """What CTranslate2 raises the length to, to divide by it."""
-    kinds = {LengthPenalty.none: 0.0, LengthPenalty.average: 1.0}
-    return kinds.get(config.length_penalty_kind, config.length_penalty)
 
 
 def _check_searchable(config: DecodingConfig) -> None:

@@ -12,10 +12,10 @@ from nmt.model.rows import RowGrid
 
 @dataclass(frozen=True)
 class DiverseChooser:
-    """Each group is a beam of K / G; a token loses for each earlier group that takes it now.
+    """Each group is a beam of K / G; a token loses for what earlier groups take of it now.
 
-    The loss counts in the choice alone (Hamming diversity, section 4): sums and scores stay the
-    model's.
+    That is for each of their hypotheses that ends or may go on with it. The loss counts in the
+    choice alone (Hamming diversity, section 4): sums and scores stay the model's.
     """
 
     config: DecodingConfig
@@ -30,7 +30,7 @@ class DiverseChooser:
     def __call__(self, found: NextTokens, /) -> Choice:
         """Choose; see `Chooser`."""
         size = self.config.beam_size // self.num_lanes
-        # (b, V): how many earlier groups take each token now.
+        # (b, V): how many hypotheses of earlier groups take each token now.
         taken = found.log_probs.new_zeros(len(found.tasks), found.log_probs.size(-1))
         choices = []
         for lane in range(self.num_lanes):

@@ -73,6 +73,15 @@ def check_same_vocabulary(first: TrainedModel, others: Sequence[TrainedModel]) -
         UserError: which model's which vocabulary differs.
     """
     for number, other in enumerate(others, start=2):
+        here, there = (
+            f"{model.config.source_language}-{model.config.target_language}"
+            for model in (first, other)
+        )
+        if here != there:
+            raise UserError(
+                f"model {number} of the ensemble translates {there}, the first {here}; models"
+                " decode together only from and to the same languages"
+            )
         for side in ("source", "target"):
             ours, theirs = (getattr(model, f"{side}_tokenizer") for model in (first, other))
             size = ours.vocabulary_size

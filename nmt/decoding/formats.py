@@ -149,6 +149,11 @@ def _wish(record: dict[str, Any], place: str) -> Wish:
     return Wish(prefix, tuple(phrases["required"]), tuple(phrases["banned"]))
 
 
+def _without_tabs(texts: list[str]) -> list[str]:
+    """Texts that stand between tabs: one of their own would be another column."""
+    return [text.replace("\t", " ") for text in texts]
+
+
 @dataclass(frozen=True)
 class LineWriter:
     """Writes lines of one format.
@@ -173,11 +178,10 @@ class LineWriter:
             texts = [text.replace("\n", " ") for text in texts]
         match self.format:
             case Format.text:
-                return "\t".join(texts) + "\n"
+                return "\t".join(texts if len(texts) == 1 else _without_tabs(texts)) + "\n"
             case Format.tsv:
                 before, after = item.columns[: self.column - 1], item.columns[self.column :]
-                # A text may hold what splits columns only where the model made it up.
-                best, *others = [text.replace("\t", " ") for text in texts]
+                best, *others = _without_tabs(texts)
                 return "\t".join([*before, best, *after, *others]) + "\n"
             case Format.jsonl:
                 record = item.record or {"source": item.source}

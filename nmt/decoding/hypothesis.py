@@ -23,6 +23,12 @@ class Hypothesis:
     token_log_probs: list[float]
 
 
+def penalty_exponent(config: DecodingConfig) -> float:
+    """alpha where the penalty is n ** alpha, the form of other programs; GNMT's only comes near."""
+    kinds = {LengthPenalty.none: 0.0, LengthPenalty.average: 1.0}
+    return kinds.get(config.length_penalty_kind, config.length_penalty)
+
+
 def length_penalty(length: int, config: DecodingConfig) -> float:
     """What the log_prob of `length` tokens, EOS counted, is divided by.
 

@@ -12,6 +12,7 @@ _CLOSING = "\"'”“’»›)\\]"
 # What ends a sentence, closing marks included; French puts a space before the guillemet.
 _END = re.compile(rf"([.!?…]+)(?:[{_CLOSING}]|</[^<>]*>|[\s\u202f](?=»))*(?=\s)")
 _LAST_WORD = re.compile(r"[^\s>(\[{\"'„“«»‚‘’/–—]*$")
+_NOT_BLANK = re.compile(r"\S")
 # Behind white space, marks, signs and tags.
 _NEXT_WORD = re.compile(r"(?:<[^<>]*>|[^\w<]|_)*([^\W_]+(?:['’])?)")
 _DOTTED = re.compile(r"(?:[^\W\d_]{1,3}\.)+[^\W\d_]{1,3}")
@@ -107,8 +108,8 @@ def sentence_spans(text: str, language: str) -> list[tuple[int, int]]:
     for match in _END.finditer(text):
         if match.start() >= begin and _ends_here(text, begin, match, rules):
             spans.append((begin, match.end()))
-            rest = text[match.end() :]
-            begin = match.end() + len(rest) - len(rest.lstrip())
+            word = _NOT_BLANK.search(text, match.end())
+            begin = word.start() if word else len(text)
     end = len(text.rstrip())
     if begin < end:
         spans.append((begin, end))

@@ -210,7 +210,9 @@ def check_translating(work: str) -> None:
         assert tree(disk).keys() == {"a.de"}
         assert tree(disk)["a.de"].count(b"\n") == 3000
     with stdout_to(FULL):
-        sys.stdin = SimpleNamespace(buffer=io.BytesIO(b"1 2 3\n"))  # type: ignore[assignment]
+        sys.stdin = SimpleNamespace(  # type: ignore[assignment]
+            buffer=io.BufferedReader(io.BytesIO(b"1 2 3\n"))
+        )
         told = refused(run, "file=-", f"model={MODEL}")
         assert told.startswith("error: /dev/stdout: cannot be written: no space left on device; ")
     with stdout_to(FULL):

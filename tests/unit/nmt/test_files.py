@@ -184,7 +184,9 @@ def test_json_that_cannot_be_written_leaves_the_old_file(tmp_path: Path) -> None
     assert len(list(tmp_path.iterdir())) == 1
 
 
-@pytest.mark.parametrize("data", [b"", b"{", b'{"a": 1} more', b"\xff\xfe"])
+@pytest.mark.parametrize(
+    "data", [b"", b"{", b'{"a": 1} more', b"\xff\xfe", b"[" * 10**5, b"1" * 5000]
+)
 def test_what_is_not_json_is_named(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "value.json"
     path.write_bytes(data)

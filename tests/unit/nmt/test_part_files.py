@@ -143,6 +143,20 @@ def test_one_process_at_a_time(tmp_path: Path) -> None:
         pass
 
 
+def test_who_begins_anew_takes_nothing_from_another_at_work(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    add(out, 1)
+    with PartFiles.opened([out], {}) as parts:
+        kept = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+        with (
+            pytest.raises(UserError, match="another process is at work"),
+            PartFiles.opened([out], {}, goes_on=False),
+        ):
+            pass
+        assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == kept
+    del parts
+
+
 def test_files_that_belong_together(tmp_path: Path) -> None:
     outs = [tmp_path / "out", tmp_path / "out.align"]
     with PartFiles.opened(outs, {}) as parts:

@@ -101,12 +101,40 @@ def test_bad_arguments_are_named(
         run(*kept, argument, monkeypatch=monkeypatch)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["decoding=greedy", "decoding.num_best=2"], "decoding=greedy stands beside it"),
+        (["decoding.num_best=2", "decoding=greedy"], "keys of decoding stand beside it"),
+    ],
+)
+def test_a_preset_beside_its_keys_is_named(
+    arguments: list[str], told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(UserError, match=told):
+        run("file=a.en", *arguments, monkeypatch=monkeypatch)
+
+
 def test_a_text_is_never_overwritten_by_its_translation(
     model_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "a.de").write_text("x\n")
     with pytest.raises(UserError, match="overwritten"):
         run(f"file={tmp_path}/a.de", f"model={model_folder}", monkeypatch=monkeypatch)
+
+
+def test_a_reference_beside_a_source_is_not_replaced(
+    model_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.en").write_text("Kalo mine.\n")
+    (tmp_path / "a.de").write_text("what a human wrote\n")
+    command = [f"file={tmp_path}/a.en", f"model={model_folder}"]
+    with pytest.raises(UserError, match=r"a\.de is there already; .*out="):
+        run(*command, monkeypatch=monkeypatch)
+    assert (tmp_path / "a.de").read_text() == "what a human wrote\n"
+    assert {path.name for path in tmp_path.iterdir()} == {"a.en", "a.de"}
+    run(*command, f"out={tmp_path}/a.de", monkeypatch=monkeypatch)  # it is meant
+    assert (tmp_path / "a.de").read_text() != "what a human wrote\n"
 
 
 def test_streaming_answers_before_the_input_ends(model_folder: Path) -> None:
@@ -248,7 +276,7 @@ def test_work_can_be_begun_anew(
 def test_a_stream_answers_what_came_before_a_bad_line(
     model_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    given = io.BytesIO(b'{"source": "Kalo mine."}\n[]\n')
+    given = io.BufferedReader(io.BytesIO(b'{"source": "Kalo mine."}\n[]\n'))
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=given))
     with pytest.raises(UserError, match="stdin: line 2: is no object"):
         run("file=-", f"model={model_folder}", "format=jsonl", monkeypatch=monkeypatch)
@@ -279,8 +307,9 @@ def test_minimum_bayes_risk_chooses_one_of_the_best(
     best = ["decoding.num_best=3", "decoding.max_length_offset=3", f"model={model_folder}"]
     run(f"file={tmp_path}/a.en", "format=jsonl", *best, monkeypatch=monkeypatch)
     plain = json.loads((tmp_path / "a.de.jsonl").read_text().splitlines()[0])["translations"]
-    run(f"file={tmp_path}/a.en", "format=jsonl", "mbr=chrf", *best, monkeypatch=monkeypatch)
-    told, empty = map(json.loads, (tmp_path / "a.de.jsonl").read_text().splitlines())
+    chosen = ["format=jsonl", "mbr=chrf", f"out={tmp_path}/chosen.jsonl"]
+    run(f"file={tmp_path}/a.en", *chosen, *best, monkeypatch=monkeypatch)
+    told, empty = map(json.loads, (tmp_path / "chosen.jsonl").read_text().splitlines())
     assert empty["translations"][0]["text"] == ""
     utilities = [one.pop("utility") for one in told["translations"]]
     assert utilities == sorted(utilities, reverse=True)

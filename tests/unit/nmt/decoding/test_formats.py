@@ -56,8 +56,10 @@ def test_writing(tokenizer: Tokenizer) -> None:
     [ids] = tokenizer.encode(["kalo"])
     answer = Answer([translation("a\tb", *ids), translation("c", *ids, ends=False)])
     item = Item("kalo", columns=["1", "kalo", "x"])
-    assert LineWriter(Format.text, tokenizer).write(item, answer) == "a\tb\tc\n"
-    # A tab that the model made up would shift the columns.
+    # A tab that the model made up would shift the columns; beside no other text it may stay.
+    assert LineWriter(Format.text, tokenizer).write(item, answer) == "a b\tc\n"
+    alone = Answer(answer.translations[:1])
+    assert LineWriter(Format.text, tokenizer).write(item, alone) == "a\tb\n"
     assert LineWriter(Format.tsv, tokenizer, 2).write(item, answer) == "1\ta b\tx\tc\n"
     told = json.loads(LineWriter(Format.jsonl, tokenizer).write(Item("kalo"), answer))
     ended, cut_off = told["translations"]

@@ -390,3 +390,6 @@ def test_an_ensemble_averages_probabilities_and_wants_one_vocabulary(
         UserError, match=r"model 2 of the ensemble .* has another source vocabulary"
     ):
         TorchEngine(first, DECODING, [tiny_trained_model(other)])
+    turned = replace(second, config=replace(second.config, source_language="fr"))
+    with pytest.raises(UserError, match=r"model 2 of the ensemble translates fr-.*, the first en-"):
+        TorchEngine(first, DECODING, [turned])

@@ -1,0 +1,104 @@
+"""`translate file=-`: who writes to it may keep the pipe open, and it answers and leaves."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+MODEL = "model=tests/models/digits_v1"
+
+
+@contextmanager
+def streaming(*arguments: str, **environment: str) -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen(
+        [sys.executable, "-m", "nmt.cli.translate", "file=-", MODEL, *arguments],
+        cwd=ROOT,
+        env=os.environ | environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def answer(process: subprocess.Popen[bytes], line: bytes) -> bytes:
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(line)
+    process.stdin.flush()
+    return process.stdout.readline()
+
+
+def errors(process: subprocess.Popen[bytes]) -> str:
+    assert process.stderr is not None
+    return process.stderr.read().decode()
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_it_leaves_when_told_to_while_more_may_come(number: signal.Signals, status: int) -> None:
+    with streaming() as process:
+        assert answer(process, b"1 2\n") == b"2 1\n"
+        process.send_signal(number)
+        assert process.wait(60) == status
+        assert errors(process) == "error: interrupted\n"
+
+
+def test_it_leaves_at_a_bad_line_while_more_may_come() -> None:
+    with streaming() as process:
+        assert answer(process, b"1 2\n") == b"2 1\n"
+        assert answer(process, b"\xff\n") == b""
+        assert process.wait(60) == 2
+        assert "stdin: line 2, byte 1: " in errors(process)
+
+
+def test_it_leaves_when_nobody_reads_its_answers() -> None:
+    with streaming() as process:
+        assert answer(process, b"1 2\n") == b"2 1\n"
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdout.close()
+        process.stdin.write(b"3 4\n")
+        process.stdin.flush()
+        assert process.wait(60) == 141
+
+
+def test_a_line_counts_when_it_has_ended_and_the_last_one_at_the_end() -> None:
+    with streaming() as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(b"1 ")
+        process.stdin.flush()
+        assert answer(process, b"2\n3 4\n") == b"2 1\n"
+        assert process.stdout.readline() == b"4 3\n"
+        process.stdin.write(b"5 6")
+        process.stdin.close()
+        assert process.stdout.read() == b"6 5\n"
+        assert process.wait(60) == 0
+
+
+def test_answers_are_utf_8_whatever_the_terminal_is() -> None:
+    source = "1 2 \N{GRINNING FACE} \N{EN DASH}"
+    with streaming("format=jsonl", "input_format=text", PYTHONIOENCODING="latin-1") as process:
+        told = answer(process, f"{source}\n".encode())
+        assert json.loads(told)["source"] == source
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-"])
+def test_a_closed_stream_is_named(closed: str) -> None:
+    command = f'"{sys.executable}" -m nmt.cli.translate file=- {MODEL} {closed}'
+    ended = subprocess.run(
+        ["sh", "-c", command], cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, check=False
+    )
+    assert ended.returncode == 2
+    name = "stdin" if closed == "<&-" else "stdout"
+    assert f"there is no {name}" in ended.stderr.decode()
