@@ -44,7 +44,8 @@ USAGE = """python -m nmt.cli.score source=FILE target=FILE [model=FOLDER] [out=F
                   stdout)
   format=FORMAT   tsv (log_prob, tokens, perplexity, score; no head line) or jsonl, which tells the
                   log-probability of each token too (default: tsv)
-  decoding.length_penalty=A   of score (default: what the model was scored with)
+  decoding.length_penalty=A   of score, and decoding.length_penalty_kind=gnmt, average or none
+                  (default: what the model was scored with)
   device=DEVICE   cpu or cuda (default: cuda where there is one)"""
 
 _CHUNK_LINES = 1024
@@ -69,7 +70,7 @@ class PairScore:
 
     Attributes:
         token_log_probs: of each token, EOS last; natural logarithms.
-        score: their sum over the length penalty, as search ranks by.
+        score: their sum over the length penalty, as search ranks by without other penalties.
     """
 
     token_log_probs: list[float]
@@ -105,7 +106,7 @@ def main() -> None:
             raise UserError(f"out={out} is a folder; name a file")
         check_writable(out)
     model = open_model(Path(arguments.model) if arguments.model else find_model(), arguments.device)
-    config = decoding_config(model, arguments.decoding)
+    config = _search(model, arguments.decoding)
     with _sink(out, to_stdout) as sink, _progress(num_lines) as advance:
         total = _Total()
         pairs = zip(iterate_lines(source), iterate_lines(target), strict=True)
@@ -120,6 +121,26 @@ def main() -> None:
     console.print(total.told(), markup=False, soft_wrap=True)
     if not to_stdout:
         name_files([out])
+
+
+_KNOWN_KEYS = ("length_penalty", "length_penalty_kind")
+# Keys of other penalties, and at what value there is none.
+_LEFT_OUT = {"coverage_penalty": 0.0, "repetition_penalty": 1.0}
+
+
+def _search(model: TrainedModel, overrides: dict[str, str]) -> DecodingConfig:
+    """The search whose scores these are."""
+    for key in overrides:
+        if key not in _KNOWN_KEYS:
+            known = " or ".join(f"decoding.{name}" for name in _KNOWN_KEYS)
+            raise UserError(f"decoding.{key} is no matter of scores; take {known}")
+    config = decoding_config(model, overrides)
+    for key, neutral in _LEFT_OUT.items():
+        value = getattr(config, key)
+        if value != neutral:
+            told = "the model's own search has decoding.%s=%g, which these scores leave out"
+            logger.warning(told, key, value)
+    return config
 
 
 def pair_scores(

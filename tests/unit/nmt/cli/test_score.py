@@ -1,5 +1,6 @@
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -73,3 +74,35 @@ def test_files_of_different_length_are_refused_with_both(
             *(f"source={tmp_path}/a.en", f"target={tmp_path}/a.de", f"model={model_folder}"),
             monkeypatch=monkeypatch,
         )
+
+
+@pytest.mark.parametrize(
+    ("argument", "told"),
+    [
+        ("decoding.coverage_penalty=1", "decoding.coverage_penalty is no matter of scores; take"),
+        ("out=.", "is a folder"),
+    ],
+)
+def test_what_would_be_passed_over_is_refused(
+    argument: str, told: str, model_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a").write_text("x\n")
+    given = [f"source={tmp_path}/a", f"target={tmp_path}/a", f"model={model_folder}"]
+    with pytest.raises(UserError, match=told):
+        run(*given, argument, monkeypatch=monkeypatch)
+
+
+def test_penalties_of_the_models_search_that_scores_leave_out_are_told(
+    model_folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    model = load_trained_model(model_folder)
+    searched = replace(model.config.decoding, coverage_penalty=0.5)
+    model = replace(model, config=replace(model.config, decoding=searched))
+    save_trained_model(model, tmp_path / "model", {})
+    (tmp_path / "a").write_text("x\n")
+    given = [f"source={tmp_path}/a", f"target={tmp_path}/a", f"model={tmp_path}/model"]
+    run(*given, monkeypatch=monkeypatch)
+    assert "has decoding.coverage_penalty=0.5, which" in capsys.readouterr().err
