@@ -618,8 +618,9 @@ class DecodingConfig:
     """See max_length_ratio; the paper has the source length + 50 (section 6.1)."""
     max_length: int = 0
     """Longest translation in tokens, EOS included, whatever the source; 0 sets no such limit."""
-    min_length: int = 0
-    """Shortest translation in tokens, EOS included."""
+    min_length: int = 2
+    """Shortest translation in tokens, EOS included: where none is long enough to be likely, the
+    most probable one is often empty (Stahlberg and Byrne 2019); 0 allows that."""
     min_length_ratio: float = 0.0
     """Shortest translation: this times the source length, in tokens, if that is more."""
     patience: float = 0.0

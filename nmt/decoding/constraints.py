@@ -92,7 +92,7 @@ class MinLength:
             [task.min_length for task in found.tasks], device=found.log_probs.device
         )
         is_early = found.rows.lengths + 1 < shortest[found.rows.sentences]
-        found.log_probs[is_early, self.eos_id] = -torch.inf
+        found.log_probs[:, self.eos_id].masked_fill_(is_early, -torch.inf)
 
 
 @dataclass(frozen=True)

@@ -136,6 +136,7 @@ def log_prob_among_allowed(model: TrainedModel, source: list[int], target: list[
         hidden = transformer(full_source, torch.ones_like(full_source).bool(), target_input)
         logits = transformer.project(hidden)[0]
         logits[:, list(banned_ids(tokenizer))] = -torch.inf
+        logits[0, tokenizer.eos_id] = -torch.inf  # decoding.min_length
         log_probs = logits.log_softmax(-1)
     return float(log_probs[range(len(target) + 1), [*target, tokenizer.eos_id]].sum())
 

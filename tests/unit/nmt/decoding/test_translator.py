@@ -393,3 +393,21 @@ def test_an_ensemble_averages_probabilities_and_wants_one_vocabulary(
     turned = replace(second, config=replace(second.config, source_language="fr"))
     with pytest.raises(UserError, match=r"model 2 of the ensemble translates fr-.*, the first en-"):
         TorchEngine(first, DECODING, [turned])
+
+
+def test_a_translation_has_a_token_at_least(tokenizer_path: Path) -> None:
+    """Weights by which the end is often the most probable; `min_length=0` lets it have its way."""
+    model = tiny_trained_model(tokenizer_path)
+    with torch.no_grad():
+        weight = model.transformer.output_weight
+        weight[model.target_tokenizer.eos_id] = -50 * weight[model.target_tokenizer.eos_id]
+    sources = model.source_tokenizer.encode(made_up_sentences(9, seed=6))
+    lengths = {
+        least: [
+            len(best[0].ids)
+            for best in TorchEngine(model, replace(DECODING, min_length=least)).search(sources)
+        ]
+        for least in (0, DecodingConfig.min_length)
+    }
+    assert 0 in lengths[0]
+    assert 0 not in lengths[2]
