@@ -22,6 +22,9 @@ from nmt.errors import UserError
 from nmt.tokenizer import Tokenizer
 from nmt.trained_model import WEIGHTS_FILE, TrainedModel, load_trained_model
 
+# Tokens that a translation has at least, EOS not counted as other programs do not.
+_SHORTEST = DecodingConfig.min_length - 1
+
 _PEER = Path(__file__).with_name("peer_marian.py")
 
 
@@ -55,6 +58,7 @@ class Job:
             # As a model has them that is trained today, however old this one is.
             max_length_ratio=0.0 if self.longest else DecodingConfig.max_length_ratio,
             max_length_offset=self.longest or DecodingConfig.max_length_offset,
+            min_length=DecodingConfig.min_length,
             beam_size=self.beam_size,
             length_penalty=self.length_penalty,
             batch_size=self.batch_size,
@@ -111,8 +115,6 @@ def bare(compute_type: str, job: Job) -> Decoder:
         translator = ctranslate2.Translator(
             str(folder), compute_type=compute_type, inter_threads=job.threads, intra_threads=1
         )
-    # Without EOS; its default is 1, where ours lets a translation be empty.
-    shortest = max(0, job.decoding(model).min_length - 1)
     source, target = model.source_tokenizer, model.target_tokenizer
     ids = {piece: index for index, piece in enumerate(target.pieces(range(target.vocabulary_size)))}
 
@@ -123,7 +125,7 @@ def bare(compute_type: str, job: Job) -> Decoder:
             max_batch_size=job.batch_size,
             beam_size=job.beam_size,
             length_penalty=job.length_penalty,
-            min_decoding_length=shortest,
+            min_decoding_length=_SHORTEST,
             max_decoding_length=job.longest or 256,  # 256 is its default
         )
         rows = [result.hypotheses[0] for result in results]
@@ -219,6 +221,7 @@ class Peer:
                     "batch_size": job.batch_size,
                     "threads": job.threads,
                     "longest": job.longest,
+                    "shortest": _SHORTEST,
                 }
             )
         )

@@ -95,6 +95,7 @@ def generate(model: Any, job: dict[str, Any], batch: list[list[int]]) -> list[li
         length_penalty=job["length_penalty"],
         early_stopping=True,
         do_sample=False,
+        min_new_tokens=job["shortest"],
         max_new_tokens=job["longest"] or 2 * longest + 10,  # as ours
     )
     special = {job["bos_id"], job["eos_id"], job["pad_id"]}
