@@ -150,14 +150,15 @@ def main() -> None:
 
 
 def _to_stdout(work: Work, streams: bool) -> None:
+    sink = stdout()  # before long work
     if streams:
         with writing(STDOUT):
-            translate_stream(work, _stdin().raw, stdout())
+            translate_stream(work, _stdin().raw, sink)
         return
     file = Path(work.name)
     total = checked_length(work, file)
     with writing(STDOUT):
-        translate_lines(work, raw_lines(file), lambda _, texts: stdout().write(texts[0]), 0, total)
+        translate_lines(work, raw_lines(file), lambda _, texts: sink.write(texts[0]), 0, total)
 
 
 def _stdin() -> io.BufferedReader:

@@ -199,21 +199,21 @@ def translate_stream(work: Work, source: Readable, sink: IO[str]) -> None:
 
     threading.Thread(target=read, daemon=True).start()
     number = 0
-    ended: bytes | Exception | None = b""
-    while isinstance(ended, bytes):
+    latest: bytes | Exception | None = b""
+    while isinstance(latest, bytes):
         chunk: list[bytes] = []
-        ended = arrived.get()
-        while isinstance(ended, bytes):
-            chunk.append(ended)
+        latest = arrived.get()
+        while isinstance(latest, bytes):
+            chunk.append(latest)
             if len(chunk) == CHUNK_LINES or arrived.empty():
                 break
-            ended = arrived.get()
+            latest = arrived.get()
         _translate_arrived(work, chunk, number + 1, sink)
         number += len(chunk)
-    if isinstance(ended, OSError):
-        raise UserError(f"{work.name}: cannot be read: {ended.strerror}") from None
-    if ended is not None:
-        raise ended
+    if isinstance(latest, OSError):
+        raise UserError(f"{work.name}: cannot be read: {latest.strerror}") from None
+    if latest is not None:
+        raise latest
 
 
 _BYTES_AT_ONCE = 1 << 16

@@ -14,7 +14,7 @@ import torch
 from nmt.config import ARRANGING_KEYS, DecodingConfig
 from nmt.decoding.ctranslate2_folder import converted, open_translator
 from nmt.decoding.ctranslate2_spec import all_pieces
-from nmt.decoding.engine import banned_ids, longest_translation
+from nmt.decoding.engine import banned_ids, longest_translation, most_together
 from nmt.decoding.hypothesis import Hypothesis, length_penalty, penalty_exponent
 from nmt.decoding.task import Demand
 from nmt.errors import UserError
@@ -171,8 +171,9 @@ class CTranslate2Engine:
 
     def _most_with(self, batch: Sequence[_Asked]) -> int:
         """How many sentences may be searched together where these are among them."""
-        config, longest = self._config, max((len(one.source) + 1 for one in batch), default=1)
-        return max(1, min(config.batch_size, config.batch_tokens // longest))
+        # Not always the first: a prefix, too, may make a limit high.
+        longest = max((len(one.source) + 1 for one in batch), default=1)
+        return most_together(self._config, longest)
 
     def _searched(
         self, batches: Sequence[Sequence[_Asked]]

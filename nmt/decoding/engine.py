@@ -56,6 +56,16 @@ def longest_translation(config: DecodingConfig, max_length: int, source_length: 
     return max(1, min(longest, config.max_length or longest, max_length))
 
 
+def most_together(config: DecodingConfig, longest_source: int) -> int:
+    """How many sources are searched together at most; at least one.
+
+    Args:
+        config: the search.
+        longest_source: tokens of the longest of them, EOS included.
+    """
+    return max(1, min(config.batch_size, config.batch_tokens // longest_source))
+
+
 def banned_ids(target: Tokenizer) -> tuple[int, ...]:
     """Tokens that never occur in a translation."""
     return target.pad_id, target.bos_id, target.unknown_id

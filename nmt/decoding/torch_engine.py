@@ -12,7 +12,7 @@ import torch
 
 from nmt.config import DecodingConfig, SearchMethod
 from nmt.data.batch import pad_ids
-from nmt.decoding.engine import banned_ids, longest_translation
+from nmt.decoding.engine import banned_ids, longest_translation, most_together
 from nmt.decoding.ensemble import Ensemble, EnsembleState, check_same_vocabulary
 from nmt.decoding.hypothesis import Hypothesis
 from nmt.decoding.search import Search
@@ -208,7 +208,7 @@ class _Waiting:
             if not self._places:
                 return []
             longest = max(self._lengths[place] for place in (*live, self._places[0]))
-            size = max(1, min(config.batch_size, config.batch_tokens // longest))
+            size = most_together(config, longest)
             if num_live and (not config.refill or num_live > size * (1 - config.refill)):
                 return []
             count = max(0, min(size - num_live, len(self._places)))

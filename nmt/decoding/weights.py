@@ -41,15 +41,14 @@ class PackedLinear(nn.Module):
     def __init__(self, weight: Tensor, bias: Tensor | None, activation: str = "none") -> None:
         super().__init__()
         self._activation = activation
-        self._weight = weight.detach().contiguous()
         self._bias = None if bias is None else bias.detach()
+        weight = weight.detach().contiguous()
         self._is_by_mkl = mkl_is_faster() and _reserving_is_free()
         if self._is_by_mkl:
-            reorder = torch.ops.mkl._mkl_reorder_linear_weight
-            self._packed = reorder(self._weight, _ROWS_FORETOLD)
+            self._weight = weight
+            self._packed = torch.ops.mkl._mkl_reorder_linear_weight(weight, _ROWS_FORETOLD)
         else:
-            self._packed = torch.ops.mkldnn._reorder_linear_weight(self._weight)
-            del self._weight
+            self._packed = torch.ops.mkldnn._reorder_linear_weight(weight)
 
     def forward(self, inputs: Tensor) -> Tensor:
         """(…, D) → (…, D')."""
