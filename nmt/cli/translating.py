@@ -52,6 +52,18 @@ class Work:
                 raise UserError(f"{self.name}: line {number}: {error}") from None
             yield item
 
+    def items_before_refusal(
+        self, raws: Iterable[bytes], first: int
+    ) -> tuple[list[Item], UserError | None]:
+        """The lines before a bad one, which are answered all the same, and its refusal."""
+        items: list[Item] = []
+        try:
+            for item in self.items(raws, first):
+                items.append(item)
+        except UserError as error:
+            return items, error
+        return items, None
+
     def texts(
         self, items: list[Item], first: int, progress: Callable[[float], None] | None = None
     ) -> list[str]:
@@ -110,10 +122,14 @@ def translate_lines(
     with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task("translating", total=total, completed=done)
         while chunk := list(islice(lines, CHUNK_LINES)):
-            items = list(work.items(chunk, done + 1))
-            add(chunk, work.texts(items, done + 1, lambda count: progress.advance(task, count)))
-            done += len(chunk)
-            progress.update(task, completed=done)
+            items, refusal = work.items_before_refusal(chunk, done + 1)
+            if items:
+                texts = work.texts(items, done + 1, lambda count: progress.advance(task, count))
+                add(chunk[: len(items)], texts)
+                done += len(items)
+                progress.update(task, completed=done)
+            if refusal is not None:
+                raise refusal
     seconds = time.monotonic() - started
     count = done - first
     console.print(
@@ -234,14 +250,7 @@ def _stream_lines(source: Readable) -> Iterator[bytes]:
 
 
 def _translate_arrived(work: Work, chunk: list[bytes], first: int, sink: IO[str]) -> None:
-    items: list[Item] = []
-    refusal: UserError | None = None
-    try:
-        for item in work.items(chunk, first):
-            items.append(item)
-    except UserError as error:
-        # What came before the bad line is answered all the same.
-        refusal = error
+    items, refusal = work.items_before_refusal(chunk, first)
     sink.write(work.texts(items, first)[0])
     sink.flush()
     if refusal is not None:

@@ -283,6 +283,30 @@ def test_a_stream_answers_what_came_before_a_bad_line(
     assert json.loads(capsys.readouterr().out)["translations"]
 
 
+def test_a_stream_into_a_file_keeps_what_came_before_a_bad_line(
+    model_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "a.de"
+
+    def translate(given: bytes) -> None:
+        stream = io.BufferedReader(io.BytesIO(given))
+        monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=stream))
+        run("file=-", f"out={out}", f"model={model_folder}", monkeypatch=monkeypatch)
+
+    with pytest.raises(UserError, match="stdin: line 1, byte 1: 0xff"):
+        translate(b"\xff\nKalo mine.\n")
+    assert not list(tmp_path.iterdir())
+
+    with pytest.raises(UserError, match="stdin: line 3, byte 1: 0xff"):
+        translate(b"Kalo mine.\nZuve ra!\n\xff\nKalo mine.\n")
+    kept = (tmp_path / "a.de.part").read_text()
+    assert kept.count("\n") == 2
+    # Continued with the line mended.
+    translate(b"Kalo mine.\nZuve ra!\nRa.\nKalo mine.\n")
+    assert out.read_text().startswith(kept)
+    assert out.read_text().count("\n") == 4
+
+
 def test_alignments_stand_beside_or_in_json_lines(
     model_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
