@@ -25,7 +25,7 @@ from nmt.trained_model import WEIGHTS_FILE, TrainedModel, load_trained_model
 # Tokens that a translation has at least, EOS not counted as other programs do not.
 _SHORTEST = DecodingConfig.min_length - 1
 
-_PEER = Path(__file__).with_name("peer_marian.py")
+_PEER = Path(__file__).with_name("peer_hugging_face.py")
 
 
 @dataclass(frozen=True)

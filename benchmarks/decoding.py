@@ -10,7 +10,7 @@
   batch_size=64       sentences searched together
   longest=0           tokens of the longest translation, for all alike; 0: to each its usual one
   peer_python=FILE    an interpreter with torch, transformers and safetensors: with it Hugging Face
-                      takes part, for models that Marian's architecture can hold
+                      takes part, for models that an architecture of its can hold
 
 All have the same weights, beam, threads and batches. Each lives in a process of its own; they take
 turns, so that all meet the same noise of the machine, and what counts are ratios within a round.
@@ -31,7 +31,7 @@ from benchmarks.decoders import Contender, Job, Peer, Turn, bare, ours
 from benchmarks.written import write_result
 from nmt.cli.common import parse_arguments, run_command
 from nmt.cli.engines import EngineName
-from nmt.config import Activation, NormPlacement, Positions, TiedEmbeddings
+from nmt.config import Activation, Positions, TiedEmbeddings
 from nmt.errors import UserError
 from nmt.evaluation.scores import bleu_score
 from nmt.files import check_aligned, read_lines
@@ -97,7 +97,7 @@ def main() -> None:
         arguments.longest,
     )
     if arguments.peer_python:
-        _check_marian_holds(job.model)
+        _check_hugging_face_holds(job.model)
     contenders: dict[str, Contender | Peer] = {
         name: Contender(open_decoder, job) for name, open_decoder in _OURS.items()
     }
@@ -127,10 +127,9 @@ def _name(arguments: Arguments) -> str:
     return "-".join([*parts, "hugging-face"] if arguments.peer_python else parts)
 
 
-def _check_marian_holds(folder: Path) -> None:
+def _check_hugging_face_holds(folder: Path) -> None:
     config = load_trained_model(folder).config.model
     needed = {
-        "norm": NormPlacement.post,
         "positions": Positions.sinusoidal,
         "tied_embeddings": TiedEmbeddings.three_way,
         "activation": Activation.relu,
@@ -138,11 +137,11 @@ def _check_marian_holds(folder: Path) -> None:
     for key, value in needed.items():
         if getattr(config, key) is not value:
             raise UserError(
-                f"peer_python=: Marian's architecture has model.{key}={value.name}, and {folder}"
+                f"peer_python=: it can hold model.{key}={value.name} alone, and {folder}"
                 f" has {getattr(config, key).name}"
             )
     if {config.head_key_width, config.head_value_width} != {config.width // config.num_heads}:
-        raise UserError("peer_python=: Marian's heads have width / num_heads")
+        raise UserError("peer_python=: its heads have width / num_heads")
 
 
 def _summary(

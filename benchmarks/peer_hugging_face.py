@@ -1,4 +1,6 @@
-"""A trained model of ours in Hugging Face's Marian architecture, searched by `generate`.
+"""A trained model of ours in an architecture of Hugging Face's, searched by `generate`.
+
+Marian's has the norms after the sums, as the paper; Pegasus', but for them the same, before.
 
 Run by an interpreter that has torch, transformers and safetensors; it imports nothing of ours. The
 first line of stdin is a job as JSON, answered by an empty object when the model is there. Then each
@@ -14,7 +16,17 @@ from typing import Any
 import torch
 from safetensors.torch import load_file
 from torch import Tensor
-from transformers import MarianConfig, MarianMTModel
+from transformers import (
+    MarianConfig,
+    MarianMTModel,
+    PegasusConfig,
+    PegasusForConditionalGeneration,
+)
+
+ARCHITECTURES = {
+    "post": (MarianConfig, MarianMTModel),
+    "pre": (PegasusConfig, PegasusForConditionalGeneration),
+}
 
 ATTENTION = {"query": "q_proj", "key": "k_proj", "value": "v_proj", "output": "out_proj"}
 SUBLAYERS = {
@@ -32,6 +44,8 @@ def their_name(name: str) -> str:
     """`encoder.0.feed_forward.inner.weight` → `model.encoder.layers.0.fc1.weight`."""
     if name == "output_weight":  # the matrix that all embeddings share
         return "model.shared.weight"
+    if name.startswith(("encoder_norm", "decoder_norm")):  # of a pre-norm stack's last sum
+        return f"model.{name.replace('_norm', '.layer_norm')}"
     stack, number, rest = name.split(".", 2)
     rest, _, kind = rest.rpartition(".")
     sublayer, _, part = rest.rpartition(".")
@@ -40,7 +54,7 @@ def their_name(name: str) -> str:
 
 
 def position_table(length: int, width: int) -> Tensor:
-    """The paper's, sine and cosine in turn; Marian's own has the sines in the first half."""
+    """The paper's, sine and cosine in turn; their own has the sines in the first half."""
     frequency = 10000.0 ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)
     angle = torch.arange(length, dtype=torch.float64)[:, None] * frequency
     return torch.stack((angle.sin(), angle.cos()), dim=-1).flatten(1).float()
@@ -49,7 +63,8 @@ def position_table(length: int, width: int) -> Tensor:
 def build(job: dict[str, Any]) -> Any:
     """The model with our weights."""
     ours = job["model"]
-    config = MarianConfig(
+    make_config, make_model = ARCHITECTURES[ours["norm"]]
+    config = make_config(
         vocab_size=job["vocabulary_size"],
         d_model=ours["width"],
         encoder_layers=ours["num_encoder_layers"],
@@ -67,7 +82,7 @@ def build(job: dict[str, Any]) -> Any:
         decoder_start_token_id=job["bos_id"],
         forced_eos_token_id=None,
     )
-    model = MarianMTModel(config)
+    model = make_model(config)
     weights = {their_name(name): tensor for name, tensor in load_file(job["weights"]).items()}
     absent, unknown = model.load_state_dict(weights, strict=False)
     # What the shared matrix is tied to, the fixed tables, and a bias of zeros.
