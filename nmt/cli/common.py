@@ -252,6 +252,13 @@ def show_scores(evaluations: Sequence[Evaluation]) -> None:
         console.print(line, markup=False, soft_wrap=True)
 
 
+def named_folders(names: str) -> list[Path]:
+    """The folders that an argument names, split by blanks; one whose name has blanks is one."""
+    if names and Path(names).is_dir():
+        return [Path(names)]
+    return [Path(name) for name in names.split()]
+
+
 def name_files(paths: Sequence[Path]) -> None:
     """Say which files a command has written."""
     console.print("written:", markup=False)

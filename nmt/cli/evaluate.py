@@ -16,6 +16,7 @@ from rich.progress import Progress
 from nmt.cli.common import (
     console,
     name_files,
+    named_folders,
     parse_arguments,
     run_command,
     set_up_logging,
@@ -124,9 +125,7 @@ def main() -> None:
 
 
 def _systems(models: str) -> list[System]:
-    # One folder whose name has blanks is one folder.
-    names = [models] if Path(models).is_dir() else models.split()
-    systems = [open_system(folder) for folder in map(Path, names)] or [open_system(find_model())]
+    systems = [open_system(folder) for folder in named_folders(models) or [find_model()]]
     found = [system.name for system in systems]
     doubled = next((name for name in found if found.count(name) > 1), None)
     if doubled is not None:

@@ -19,6 +19,7 @@ import torch
 from nmt.cli.common import (
     STDOUT,
     name_files,
+    named_folders,
     parse_arguments,
     run_command,
     set_up_logging,
@@ -111,7 +112,7 @@ def main() -> None:
     folder = Path(arguments.model) if arguments.model else find_model()
     model = open_model(folder, arguments.device)
     decoding = decoding_config(model, arguments.decoding)
-    others = [open_model(Path(name), arguments.device) for name in arguments.ensemble.split()]
+    others = [open_model(other, arguments.device) for other in named_folders(arguments.ensemble)]
     engine = open_engine(arguments.engine, arguments.compute_type, model, decoding, folder, others)
     translator: Translator | ProtectingTranslator = Translator(
         model, decoding, logger.warning, engine
@@ -225,7 +226,7 @@ def _made_with(
     """What the translations depend on besides the input: by it an interrupted work is known."""
     return {
         "model": weights_digest(folder),
-        "ensemble": [weights_digest(Path(name)) for name in arguments.ensemble.split()],
+        "ensemble": [weights_digest(other) for other in named_folders(arguments.ensemble)],
         "input_format": read.name,
         "format": write.name,
         "column": arguments.column,

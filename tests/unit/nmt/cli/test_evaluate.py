@@ -64,6 +64,23 @@ def test_one_model_is_held_against_the_best_on_validation(
     assert max(map(len, told.splitlines())) <= 100
 
 
+def test_without_a_model_it_is_that_of_the_last_completed_run(
+    outputs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (outputs / "latest").symlink_to("runs/new")
+    told = run(monkeypatch)
+    assert "baseline: good" in told
+    assert scores(outputs / "evaluations/new/test")["sentences"] == 6
+
+
+def test_a_folder_whose_name_has_blanks_is_one(
+    outputs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (outputs / "runs/new").rename(outputs / "runs/my new one")
+    run(monkeypatch, "model=outputs/runs/my new one")
+    assert scores(outputs / "evaluations/my new one/test")["sentences"] == 6
+
+
 def test_many_models_stand_in_one_table(outputs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     models = "model=outputs/runs/poor outputs/runs/good outputs/runs/new/model"
     told = run(monkeypatch, models, "test=valid", "out=both")

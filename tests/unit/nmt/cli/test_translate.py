@@ -1,5 +1,6 @@
 import io
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -360,7 +361,8 @@ def test_what_is_asked_of_a_sentence_in_json_lines(
     assert "mi mi" in best
     assert "ka" in best
     # A model together with itself is the model.
-    run(*command, f"ensemble={model_folder}", f"out={tmp_path}/both", monkeypatch=monkeypatch)
+    shutil.copytree(model_folder, tmp_path / "the same")
+    run(*command, f"ensemble={tmp_path}/the same", f"out={tmp_path}/both", monkeypatch=monkeypatch)
     both = list(map(json.loads, (tmp_path / "both").read_text().splitlines()))
     assert [one["translations"][0]["text"] for one in both] == [
         one["translations"][0]["text"] for one in told
