@@ -52,8 +52,8 @@ backtranslate: install  ## Training pairs of text in the target language   FILE=
 score: install  ## How probable a model finds given translations       SOURCE= TARGET= MODEL= OUT= ARGS=
 	@$(RUN).score $(if $(SOURCE),"source=$$SOURCE") $(if $(TARGET),"target=$$TARGET") $(if $(MODEL),"model=$$MODEL") $(if $(OUT),"out=$$OUT") $(ARGS)
 
-evaluate: install  ## Score models on a test set, and compare them        TEST= MODEL= BASELINE= ARGS=
-	@$(RUN).evaluate $(if $(TEST),"test=$$TEST") $(if $(MODEL),"model=$$MODEL") $(if $(BASELINE),"baseline=$$BASELINE") $(ARGS)
+evaluate: install  ## Score models on a test set, and compare them        TEST= MODEL= BASELINE= OUT= ARGS=
+	@$(RUN).evaluate $(if $(TEST),"test=$$TEST") $(if $(MODEL),"model=$$MODEL") $(if $(BASELINE),"baseline=$$BASELINE") $(if $(OUT),"out=$$OUT") $(ARGS)
 
 sweep: install  ## A grid of runs, then the ranked table               SWEEP= EXPERIMENT= ARGS=
 	@test -n "$(SWEEP)" || { echo "error: SWEEP= is missing: name a file of conf/sweep, for example SWEEP=peak_lr" >&2; exit 2; }

@@ -122,8 +122,20 @@ def writing(path: Path, needed: int | None = None) -> Iterator[None]:
         raise DiskFault(path, number, needed) from error
 
 
+def written_to(path: Path) -> Path:
+    """The file that a rename is to replace: where a link leads, not the link.
+
+    Raises:
+        UserError: a device or a pipe stands there, which a rename would take away.
+    """
+    if os.path.exists(path) and not path.is_file() and not path.is_dir():
+        raise UserError(f"{path}: is no file but a device or a pipe; name a file, or - for stdout")
+    return Path(os.path.realpath(path)) if path.is_symlink() else path
+
+
 def check_writable(path: Path) -> None:
-    """Raise now, before long work, the DiskFault that writing `path` would raise after it."""
+    """Raise now, before long work, what writing `path` would raise after it."""
+    path = written_to(path)
     with writing(path):
         folder = next(folder for folder in path.absolute().parents if folder.exists())
         tempfile.TemporaryFile(dir=folder).close()
@@ -136,8 +148,10 @@ def atomic_path(path: Path, needed: int | None = None) -> Iterator[Path]:
     On any exception the temporary file is removed and `path` is left as it was.
 
     Raises:
+        UserError: `path` is no file but a device or a pipe.
         DiskFault: `path` cannot be written; `needed` (bytes) is for the message.
     """
+    path = written_to(path)
     with writing(path, needed):
         path.parent.mkdir(parents=True, exist_ok=True)
         clear(path)

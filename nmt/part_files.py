@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from nmt.errors import UserError
-from nmt.files import read_json, write_json, writing
+from nmt.files import read_json, write_json, writing, written_to
 from nmt.temporary import flush, remove
 
 _FORMAT_VERSION = 1
@@ -63,18 +63,20 @@ class PartFiles:
                 at work on it.
             DiskFault: a file cannot be written.
         """
+        paths = [written_to(path) for path in paths]
         state_path = _state_path(paths)
         has_begun = goes_on and state_path.exists()
         if not (replaces or has_begun):
             for path in paths:
                 if path.exists():
                     raise UserError(
-                        f"{path} is there already; remove it, or say with out= what to write"
+                        f"{path} is there already; remove it, or name another with out="
                     )
         if has_begun:
             _take_back(paths, _checked_state(state_path, len(paths))["bytes"])
         with ExitStack() as stack:
             streams = []
+            new = [path for path in paths if not _part(path).exists()]
             for path in paths:
                 with writing(path):
                     path.parent.mkdir(parents=True, exist_ok=True)
@@ -84,7 +86,12 @@ class PartFiles:
                 remove(state_path)
             parts = cls(paths, made_with, streams)
             # Not below: a refusal leaves alone what it refuses to go on with.
-            parts._find_what_is_there()
+            try:
+                parts._find_what_is_there()
+            except UserError:
+                for path in new:
+                    remove(_part(path))
+                raise
             try:
                 yield parts
             finally:

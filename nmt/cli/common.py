@@ -239,6 +239,10 @@ def parse_arguments(
     for key in values:
         if key not in keys.split(", "):
             raise UserError(f"{key}= is no argument here; the keys are {keys}")
+    for field in fields(kind):  # type: ignore[arg-type]
+        given_as = values.get(field.name)
+        if field.default_factory is dict and isinstance(given_as, str):
+            raise UserError(f"{field.name}={given_as}: has keys; give {field.name}.KEY=VALUE")
     parsed: Any = from_mapping(kind, values, "arguments")
     return parsed
 

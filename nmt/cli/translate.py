@@ -56,7 +56,8 @@ USAGE = f"""python -m nmt.cli.translate file=FILE [model=FOLDER] [out=FILE] [key
   model=FOLDER    a trained model's folder (default: that of the last completed run)
   ensemble="A B"  folders of further models of the same vocabularies, that decode together with it
   out=FILE        where to (default: FILE with the target language's ending; - is stdout)
-  format=FORMAT   what is written: text, jsonl or tsv (default: by FILE's ending)
+  format=FORMAT   what is written: text, jsonl or tsv (default: as input_format, else by FILE's
+                  ending)
   input_format=FORMAT   what is read (default: by FILE's ending; of stdin, that of format)
   column=N        tsv: the column to translate, counted from 1; the others are kept
   alignment=true  which source word each word comes from, as 0-0 1-2: in jsonl a key, else a file
@@ -197,13 +198,18 @@ def formats(file: str, read: str, write: str) -> tuple[Format, Format]:
     for key, name in {"input_format": read, "format": write}.items():
         if name and name not in known:
             raise UserError(f"{key}={name}: no such format; take {', '.join(known)}")
-    ending = Path(file).suffix.removeprefix(".")
+    ending = Path(file).suffix.removeprefix(".").lower()
     by_ending = known[ending] if ending in ("jsonl", "tsv") else Format.text
     wanted = known[write or read or by_ending.name]
-    implied = wanted if file == "-" or wanted is Format.tsv else by_ending
+    implied = wanted if file == "-" or _may_be(by_ending, wanted) else by_ending
     chosen = known[read] if read else implied
     check_formats(chosen, wanted)
     return chosen, wanted
+
+
+def _may_be(by_ending: Format, wanted: Format) -> bool:
+    """Whether what is no JSON by its name is columns, since columns are to be written."""
+    return wanted is Format.tsv and by_ending is Format.text
 
 
 def _utilities(name: str, decoding: DecodingConfig) -> Utilities | None:
@@ -235,7 +241,7 @@ def _made_with(
         "mbr": arguments.mbr,
         "alignment": arguments.alignment,
         "alignment_layer": arguments.alignment_layer,
-        "engine": engine_note(arguments.engine, arguments.compute_type),
+        "engine": engine_note(arguments.engine, arguments.compute_type) or EngineName.torch.value,
         **search_keys(decoding),
     }
 
@@ -302,7 +308,7 @@ def _named_after(file: Path, model: TrainedModel, write: Format) -> Path:
     target = f".{model.config.target_language}"
     if write is Format.text:
         return file.with_suffix(target)
-    stem = file.with_suffix("") if file.suffix == f".{write.name}" else file
+    stem = file.with_suffix("") if file.suffix.lower() == f".{write.name}" else file
     if stem.suffix == f".{model.config.source_language}":
         stem = stem.with_suffix("")
     return stem.with_name(f"{stem.name}{target}.{write.name}")

@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import Any
 import ctranslate2
 import torch
 
-from nmt.config import ARRANGING_KEYS, DecodingConfig
+from nmt.config import ARRANGING_KEYS, DecodingConfig, to_plain
 from nmt.decoding.ctranslate2_folder import converted, open_translator
 from nmt.decoding.ctranslate2_spec import all_pieces
 from nmt.decoding.engine import banned_ids, longest_translation, most_together
@@ -269,10 +269,9 @@ def _sum_of_first(scoring: Any, count: int) -> float:
 
 def _check_searchable(config: DecodingConfig) -> None:
     """Refuse by name what would be passed over in silence."""
-    for field in fields(config):
-        value = getattr(config, field.name)
-        if field.name not in _KNOWN_KEYS and value != field.default:
+    usual = to_plain(DecodingConfig())
+    for key, value in to_plain(config).items():
+        if key not in _KNOWN_KEYS and value != usual[key]:
             raise UserError(
-                f"decoding.{field.name}={value}: engine=ctranslate2 has no such search; take"
-                " engine=torch"
+                f"decoding.{key}={value}: engine=ctranslate2 has no such search; take engine=torch"
             )

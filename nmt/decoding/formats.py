@@ -91,7 +91,9 @@ class LineReader:
             case Format.text:
                 return Item(line)
             case Format.jsonl:
-                return _from_json(line, f"{name}: line {number}")
+                # Some programs begin a file with a mark of its byte order.
+                text = line.removeprefix("\ufeff") if number == 1 else line
+                return _from_json(text, f"{name}: line {number}")
             case Format.tsv:
                 columns = line.split("\t")
                 if len(columns) < self.column:

@@ -21,6 +21,7 @@ from nmt.evaluation.systems import (
     system_name,
 )
 from nmt.files import check_aligned, to_json, to_lines, write_texts
+from nmt.temporary import remove
 
 
 @dataclass(frozen=True)
@@ -221,4 +222,9 @@ def write_evaluation(evaluation: Evaluation, folder: Path) -> list[Path]:
     texts[folder / "hypotheses.txt"] = to_lines(evaluation.hypotheses)
     texts[folder / "scores.json"] = to_json(evaluation.to_json())
     write_texts(texts)
+    # Of an earlier evaluation with more references: `reference*.txt` means those of this one.
+    number = len(test_set.all_references)
+    while (stale := folder / reference_file(number)).exists():
+        remove(stale)
+        number += 1
     return list(texts)

@@ -7,11 +7,16 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from nmt.config import DecodingConfig
+from nmt.config import DecodingConfig, search_keys
 from nmt.evaluation.evaluate import Evaluation
 from nmt.evaluation.scores import METRIC_NAMES, Score, Scores, column_title
 
 _BESIDE_BLEU = ("chrf", "ter")
+# Keys that every line on a search tells, whatever their value.
+_IN_WORDS = tuple(
+    f"decoding.{key}"
+    for key in ("beam_size", "length_penalty", "max_length_ratio", "max_length_offset")
+)
 
 
 def scores_table(evaluations: Sequence[Evaluation]) -> Table:
@@ -40,7 +45,9 @@ def scores_table(evaluations: Sequence[Evaluation]) -> Table:
         table.add_column(name, justify="right", no_wrap=True)
     with_verdict = any(evaluation.comparison for evaluation in evaluations)
     if with_verdict:
-        table.add_column("BLEU against baseline", min_width=len("better, p = 0.003"))
+        table.add_column(
+            "BLEU against baseline", min_width=len("better, p = 0.003"), overflow="fold"
+        )
     for evaluation in evaluations:
         cells = _cells(evaluation.scores)
         if with_comet:
@@ -114,14 +121,31 @@ def _comparison_lines(evaluation: Evaluation, name: str) -> list[str]:
     others = "; ".join(
         f"{METRIC_NAMES[key]} {comparison.differences[key].in_words}" for key in _BESIDE_BLEU
     )
-    return [f"baseline: {comparison.baseline}, {comparison.why}", f"{name}: {others}"]
+    bleu = comparison.differences["bleu"]
+    return [
+        f"baseline: {comparison.baseline}, {comparison.why}",
+        # As in the table, which a narrow terminal squeezes.
+        f"{name}: BLEU {bleu.in_words}, {bleu.difference:+.2f} on {bleu.baseline:.2f}",
+        f"{name}: {others}",
+    ]
 
 
 def search_in_words(decoding: DecodingConfig) -> str:
     """What of the search changes translations."""
-    return (
-        f"beam {decoding.beam_size}, length penalty {decoding.length_penalty:g}, at most"
-        f" {decoding.max_length_ratio:g} × the source + {decoding.max_length_offset} tokens"
+    usual = search_keys(DecodingConfig())
+    others = {
+        key: value
+        for key, value in search_keys(decoding).items()
+        if value != usual.get(key) and key not in _IN_WORDS
+    }
+    return ", ".join(
+        [
+            f"beam {decoding.beam_size}",
+            f"length penalty {decoding.length_penalty:g}",
+            f"at most {decoding.max_length_ratio:g} × the source + {decoding.max_length_offset}"
+            " tokens",
+            *(f"{key}={value}" for key, value in others.items()),
+        ]
     )
 
 

@@ -15,6 +15,7 @@ from nmt.files import (
     read_lines,
     write_json,
     write_lines,
+    written_to,
 )
 
 
@@ -22,6 +23,25 @@ def test_a_line_ends_in_line_feed_alone(tmp_path: Path) -> None:
     path = tmp_path / "text"
     path.write_bytes("a\u2028b\x85c\x0bd\x0ce\r\nf\rg\n\nlast".encode())
     assert read_lines(path) == ["a\u2028b\x85c\x0bd\x0ce\r", "f\rg", "", "last"]
+
+
+def test_a_link_stays_and_what_it_leads_to_is_written(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("target")
+    for lines in (["new"], ["newer"]):  # the target is not there, and is
+        write_lines(tmp_path / "link", lines)
+        assert (tmp_path / "link").is_symlink()
+        assert read_lines(tmp_path / "target") == lines
+
+
+def test_a_pipe_is_not_replaced_by_a_file(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("pipe")
+    for name in ("pipe", "link"):
+        with pytest.raises(UserError, match="is no file but a device or a pipe"):
+            write_lines(tmp_path / name, ["text"])
+    assert (tmp_path / "pipe").is_fifo()
+    with pytest.raises(UserError, match="is no file but a device"):
+        written_to(Path("/dev/null"))
 
 
 def test_what_is_written_is_read_back(tmp_path: Path) -> None:

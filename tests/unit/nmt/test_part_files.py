@@ -51,6 +51,27 @@ def test_what_a_kill_left_beyond_what_counts_is_cut_off(tmp_path: Path) -> None:
     assert (tmp_path / "out.part").read_text() == "ONE\nTWO\nTHREE\n"
 
 
+def test_a_link_stays_and_what_it_leads_to_is_written(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("out")
+    with PartFiles.opened([tmp_path / "link"], {}) as parts:
+        parts.add([b"one\n"], ["ONE\n"])
+        parts.complete()
+    assert (tmp_path / "out").read_text() == "ONE\n"
+    assert names(tmp_path) == ["link", "out"]
+
+
+def test_a_refusal_leaves_no_new_part(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    add(out, 1)
+    before = names(tmp_path)
+    with (
+        pytest.raises(UserError, match="was made with"),
+        PartFiles.opened([out, tmp_path / "beside"], {"other": 1}),
+    ):
+        pass
+    assert names(tmp_path) == before
+
+
 def test_nothing_done_leaves_nothing(tmp_path: Path) -> None:
     add(tmp_path / "out", 0)
     assert names(tmp_path) == []

@@ -27,7 +27,13 @@ def test_values_are_taken_as_they_are_written() -> None:
 
 
 @pytest.mark.parametrize(
-    ("argument", "told"), [("fil=x", "fil"), ("count=many", "count"), ("news.en", "news.en")]
+    ("argument", "told"),
+    [
+        ("fil=x", "fil"),
+        ("count=many", "count"),
+        ("news.en", "news.en"),
+        ("decoding=greedy", r"give decoding\.KEY=VALUE"),
+    ],
 )
 def test_a_wrong_argument_is_named(argument: str, told: str) -> None:
     with pytest.raises(UserError, match=told):

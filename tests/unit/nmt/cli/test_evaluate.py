@@ -241,6 +241,10 @@ def test_several_references_are_found_by_their_names(
     more = [str(Path("o") / f"reference.{number}.txt") for number in (1, 2)]
     assert told.splitlines()[-1] == f"test BLEU {sacrebleu_of(Path('o'), *more)}"
     assert "nrefs:3" in told
+    # With fewer references in the same folder, none of the others stays.
+    files = "source=o/source.txt", "reference=o/reference.2.txt"
+    run(monkeypatch, "model=outputs/runs/new", *files, "out=o")
+    assert sorted(path.name for path in Path("o").glob("reference*")) == ["reference.txt"]
     (outputs / "corpora/toy-1/text/test.de.1").unlink()
     with pytest.raises(UserError, match=r"test.de.2 is there and .*test.de.1 is not"):
         run(monkeypatch, "model=outputs/runs/new", "out=o")

@@ -9,6 +9,8 @@ from types import SimpleNamespace
 import pytest
 
 from nmt.cli import translate, translating
+from nmt.cli.translate import formats
+from nmt.decoding.formats import Format
 from nmt.decoding.translator import Translation, Translator
 from nmt.errors import UserError
 from nmt.trained_model import TrainedModel, load_trained_model, save_trained_model
@@ -272,6 +274,25 @@ def test_work_can_be_begun_anew(
     run(*command, "resume=false", "decoding.beam_size=1", monkeypatch=monkeypatch)
     assert (tmp_path / "a.de").read_text().count("\n") == 2
     assert not (tmp_path / "a.de.part").exists()
+
+
+def test_formats_are_those_of_the_name_or_as_said() -> None:
+    assert formats("a.jsonl", "", "") == (Format.jsonl, Format.jsonl)
+    assert formats("a.JSONL", "", "text") == (Format.jsonl, Format.text)
+    assert formats("a.csv", "", "tsv") == (Format.tsv, Format.tsv)
+    assert formats("a.en", "", "jsonl") == (Format.text, Format.jsonl)
+    assert formats("-", "", "jsonl") == (Format.jsonl, Format.jsonl)
+    with pytest.raises(UserError, match="do not go together"):
+        formats("a.jsonl", "", "tsv")
+
+
+def test_json_lines_may_begin_with_a_mark_of_byte_order(
+    model_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.jsonl").write_text('{"source": "Kalo mine."}\n' * 2, encoding="utf-8-sig")
+    run(f"file={tmp_path}/a.jsonl", f"model={model_folder}", monkeypatch=monkeypatch)
+    first, second = (tmp_path / "a.de.jsonl").read_text().splitlines()
+    assert first == second
 
 
 def test_a_stream_answers_what_came_before_a_bad_line(

@@ -4,13 +4,13 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from nmt.config import DecodingConfig
+from nmt.config import DecodingConfig, DecodingPrecision, LengthPenalty
 from nmt.evaluation.comet import HOW_TO_GET_IT, Comet
 from nmt.evaluation.evaluate import Evaluation, TestSet
 from nmt.evaluation.known_test_sets import Identity
 from nmt.evaluation.scores import Score, Scores
 from nmt.evaluation.significance import Comparison, Difference
-from nmt.evaluation.tables import note_lines, scores_table
+from nmt.evaluation.tables import note_lines, scores_table, search_in_words
 
 SIGNATURE = "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0"
 
@@ -81,6 +81,7 @@ def test_notes_tell_each_thing_once() -> None:
     lines = note_lines([evaluation(), evaluation()])
     assert len(lines) == len(set(lines))
     assert "baseline: old, the one earlier run on wmt14 en-de" in lines
+    assert "newstest2014: BLEU better, p = 0.003, +0.84 on 26.50" in lines
     assert "newstest2014: chrF2++ better, p = 0.003; TER no difference can be shown" in lines
     assert "warning: newstest2014: it is odd" in lines
     assert any("is newstest2014 full (en-de), by the checksum" in line for line in lines)
@@ -99,6 +100,18 @@ def test_the_search_is_told_once_or_of_each_system() -> None:
     second = replace(second, decoding=DecodingConfig(beam_size=1))
     searches = [line for line in note_lines([first, second]) if line.startswith("search")]
     assert searches == [f"search of one: {told}", f"search of two: {told.replace('4', '1', 1)}"]
+
+
+def test_what_is_not_usual_of_a_search_is_told() -> None:
+    decoding = DecodingConfig(max_length=5, length_penalty_kind=LengthPenalty.none)
+    assert search_in_words(decoding) == (
+        "beam 4, length penalty 0.6, at most 2 × the source + 10 tokens,"
+        " decoding.length_penalty_kind=none, decoding.max_length=5"
+    )
+    # How sentences are arranged changes no translation, but where numbers are rounded coarsely.
+    assert "batch_size" not in search_in_words(DecodingConfig(batch_size=7))
+    coarse = DecodingConfig(precision=DecodingPrecision.int8)
+    assert "decoding.precision=int8" in search_in_words(coarse)
 
 
 def test_no_baseline_is_told_and_has_no_column() -> None:
