@@ -269,7 +269,7 @@ def _sum_of_first(scoring: Any, count: int) -> float:
 
 def _check_searchable(config: DecodingConfig) -> None:
     """Refuse by name what would be passed over in silence."""
-    usual = to_plain(DecodingConfig())
+    usual = to_plain(type(config)())
     for key, value in to_plain(config).items():
         if key not in _KNOWN_KEYS and value != usual[key]:
             raise UserError(
