@@ -4,6 +4,8 @@ import errno
 import io
 import logging
 import os
+import re
+import shlex
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -205,6 +207,10 @@ def _print_on_screen(message: str) -> None:
         print(message, file=sys.stderr)
 
 
+# What a configuration would take for the value of another key; a file may have it in its name.
+_INTERPOLATION = re.compile(r"(\\*)\$\{")
+
+
 def parse_arguments(
     kind: type[Arguments], usage: str, arguments: Sequence[str] | None = None
 ) -> Arguments:
@@ -234,7 +240,7 @@ def parse_arguments(
                 raise UserError(f"{argument}: {group}={place} stands beside it, and has no keys")
         if isinstance(place.get(key), dict):
             raise UserError(f"{argument}: keys of {key} stand beside it; give only those")
-        place[key] = text
+        place[key] = _INTERPOLATION.sub(r"\1\1\\${", text)
     keys = ", ".join(field.name for field in fields(kind))  # type: ignore[arg-type]
     for key in values:
         if key not in keys.split(", "):
@@ -257,10 +263,19 @@ def show_scores(evaluations: Sequence[Evaluation]) -> None:
 
 
 def named_folders(names: str) -> list[Path]:
-    """The folders that an argument names, split by blanks; one whose name has blanks is one."""
+    """The folders that an argument names, split by blanks.
+
+    One whose name has blanks is one if it stands alone; among others it is quoted, as in a shell.
+
+    Raises:
+        UserError: a quotation has no end.
+    """
     if names and Path(names).is_dir():
         return [Path(names)]
-    return [Path(name) for name in names.split()]
+    try:
+        return [Path(name) for name in shlex.split(names)]
+    except ValueError as error:
+        raise UserError(f"{names}: cannot be split into folders: {error}") from None
 
 
 def name_files(paths: Sequence[Path]) -> None:

@@ -54,7 +54,8 @@ USAGE = f"""python -m nmt.cli.translate file=FILE [model=FOLDER] [out=FILE] [key
 
   file=FILE       text to translate, one sentence a line, UTF-8; - streams stdin to stdout
   model=FOLDER    a trained model's folder (default: that of the last completed run)
-  ensemble="A B"  folders of further models of the same vocabularies, that decode together with it
+  ensemble="A B"  folders of further models of the same vocabularies, that decode together with it;
+                  one whose name has blanks is quoted: "'my model' B"
   out=FILE        where to (default: FILE with the target language's ending; - is stdout)
   format=FORMAT   what is written: text, jsonl or tsv (default: as input_format, else by FILE's
                   ending)
@@ -108,6 +109,7 @@ def main() -> None:
         raise UserError("file= is missing: name the text to translate, or - for stdin")
     streams = arguments.file == "-"
     read, write = formats(arguments.file, arguments.input_format, arguments.format)
+    _check_of_use(arguments, read)
     if not streams:
         check_readable(Path(arguments.file))
     folder = Path(arguments.model) if arguments.model else find_model()
@@ -205,6 +207,24 @@ def formats(file: str, read: str, write: str) -> tuple[Format, Format]:
     chosen = known[read] if read else implied
     check_formats(chosen, wanted)
     return chosen, wanted
+
+
+def _check_of_use(arguments: Arguments, read: Format) -> None:
+    """Refuse keys that would change nothing here.
+
+    Raises:
+        UserError: the key, and what it goes with.
+    """
+    if arguments.column > 1 and read is not Format.tsv:
+        raise UserError(
+            f"column={arguments.column}: {read.name} has no columns; add format=tsv, or leave it"
+            " out"
+        )
+    if arguments.alignment_layer and not (arguments.alignment or arguments.protect):
+        raise UserError(
+            f"alignment_layer={arguments.alignment_layer}: nothing is aligned; add alignment=true,"
+            " or leave it out"
+        )
 
 
 def _may_be(by_ending: Format, wanted: Format) -> bool:

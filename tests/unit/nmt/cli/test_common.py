@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from nmt.cli.common import parse_arguments, run_command
+from nmt.cli.common import named_folders, parse_arguments, run_command
 from nmt.errors import UserError
 from nmt.training.signals import Interruption
 
@@ -24,6 +24,29 @@ def test_values_are_taken_as_they_are_written() -> None:
     assert parse_arguments(Arguments, "usage", given) == Arguments(
         "[1], a=b: 01.txt", 3, {"beam_size": "8"}
     )
+
+
+@pytest.mark.parametrize("name", ["${x}.en", "a$b", r"a\${x", r"\\${", "a\\"])
+def test_a_file_may_have_the_name_of_an_interpolation(name: str) -> None:
+    assert parse_arguments(Arguments, "usage", [f"file={name}"]).file == name
+
+
+@pytest.mark.parametrize(
+    ("names", "folders"),
+    [("", []), ("one two", ["one", "two"]), ("'one model' two", ["one model", "two"])],
+)
+def test_folders_are_split_by_blanks_and_quoted_as_in_a_shell(
+    names: str, folders: list[str]
+) -> None:
+    assert named_folders(names) == [Path(folder) for folder in folders]
+
+
+def test_a_folder_with_a_blank_needs_no_quotation(tmp_path: Path) -> None:
+    folder = tmp_path / "it's one"
+    folder.mkdir()
+    assert named_folders(str(folder)) == [folder]
+    with pytest.raises(UserError, match="cannot be split into folders"):
+        named_folders(f"{folder} two")
 
 
 @pytest.mark.parametrize(

@@ -92,6 +92,8 @@ def test_invalid_utf8_is_named_and_nothing_is_written(
         ("mbr=chrf", "decoding.num_best=8"),
         ("column=0", "column=0 must be positive"),
         ("column=two", "column"),
+        ("column=2", "column=2: text has no columns; add format=tsv"),
+        ("alignment_layer=1", "alignment_layer=1: nothing is aligned; add alignment=true"),
     ],
 )
 def test_bad_arguments_are_named(

@@ -158,7 +158,8 @@ def test_samples_depend_on_seed_and_source_alone() -> None:
 )
 def test_what_may_be_drawn(changes: dict[str, float], expected: list[float]) -> None:
     logits = torch.tensor([[0.1, 0.0, 0.6, 0.3]]).log()
-    kept = kept_probabilities(logits, DecodingConfig(**changes))  # type: ignore[arg-type]
+    config = DecodingConfig(method=SearchMethod.sampling, **changes)  # type: ignore[arg-type]
+    kept = kept_probabilities(logits, config)
     assert kept[0].tolist() == pytest.approx(expected, abs=1e-6)
 
 
