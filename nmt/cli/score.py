@@ -195,7 +195,7 @@ class _Total:
         left_out = f"; {self.num_left_out:,} too long, left out" if self.num_left_out else ""
         return (
             f"{self.num_pairs:,} pairs, {self.num_tokens:,} target tokens, log-probability"
-            f" {self.log_prob:,.2f}, perplexity {math.exp(-self.log_prob / self.num_tokens):.4f},"
+            f" {self.log_prob:,.2f}, perplexity {math.exp(-self.log_prob / self.num_tokens):,.4f},"
             f" mean score {self.score / self.num_pairs:.4f}{left_out}"
         )
 
