@@ -6,7 +6,7 @@ take the dataclass of their group, never a `DictConfig`.
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -693,17 +693,17 @@ class DecodingConfig:
             self.method is SearchMethod.beam or self.diversity_groups == 1,
             "decoding.method=sampling needs decoding.diversity_groups=1: samples have no groups",
         )
-        # A key that changes nothing is a wish that is not met.
-        default = {each.name: each.default for each in fields(self)}
+        # A key that changes nothing is a wish that is not met. The class has the defaults.
         for key in ("temperature", "top_k", "top_p", "epsilon"):
             value = getattr(self, key)
             _require(
-                self.method is SearchMethod.sampling or value == default[key],
+                self.method is SearchMethod.sampling or value == getattr(DecodingConfig, key),
                 f"decoding.{key}={value} is of sampling: add decoding.method=sampling, or leave it"
                 " out",
             )
         _require(
-            self.diversity_groups > 1 or self.diversity_strength == default["diversity_strength"],
+            self.diversity_groups > 1
+            or self.diversity_strength == DecodingConfig.diversity_strength,
             f"decoding.diversity_strength={self.diversity_strength} parts groups: add for example"
             " decoding.diversity_groups=2, or leave it out",
         )

@@ -109,7 +109,12 @@ def main() -> None:
         raise UserError("file= is missing: name the text to translate, or - for stdin")
     streams = arguments.file == "-"
     read, write = formats(arguments.file, arguments.input_format, arguments.format)
-    _check_of_use(arguments, read)
+    reader = LineReader(read, arguments.column)
+    if arguments.alignment_layer and not (arguments.alignment or arguments.protect):
+        raise UserError(
+            f"alignment_layer={arguments.alignment_layer}: nothing is aligned; add alignment=true,"
+            " or leave it out"
+        )
     if not streams:
         check_readable(Path(arguments.file))
     folder = Path(arguments.model) if arguments.model else find_model()
@@ -132,7 +137,7 @@ def main() -> None:
     )
     work = Work(
         "stdin" if streams else arguments.file,
-        LineReader(read, arguments.column),
+        reader,
         pipeline,
         LineWriter(write, model.target_tokenizer, arguments.column),
         aligns_beside=arguments.alignment and write is not Format.jsonl,
@@ -207,24 +212,6 @@ def formats(file: str, read: str, write: str) -> tuple[Format, Format]:
     chosen = known[read] if read else implied
     check_formats(chosen, wanted)
     return chosen, wanted
-
-
-def _check_of_use(arguments: Arguments, read: Format) -> None:
-    """Refuse keys that would change nothing here.
-
-    Raises:
-        UserError: the key, and what it goes with.
-    """
-    if arguments.column > 1 and read is not Format.tsv:
-        raise UserError(
-            f"column={arguments.column}: {read.name} has no columns; add format=tsv, or leave it"
-            " out"
-        )
-    if arguments.alignment_layer and not (arguments.alignment or arguments.protect):
-        raise UserError(
-            f"alignment_layer={arguments.alignment_layer}: nothing is aligned; add alignment=true,"
-            " or leave it out"
-        )
 
 
 def _may_be(by_ending: Format, wanted: Format) -> bool:

@@ -80,6 +80,11 @@ class LineReader:
     def __post_init__(self) -> None:
         if self.column < 1:
             raise UserError(f"column={self.column} must be positive: columns are counted from 1")
+        if self.column > 1 and self.format is not Format.tsv:
+            raise UserError(
+                f"column={self.column}: {self.format.name} has no columns; add format=tsv, or leave"
+                " it out"
+            )
 
     def read(self, line: str, name: str, number: int) -> Item:
         """One line without its end; `name` and `number` (from 1) are for the message.
