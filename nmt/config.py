@@ -70,6 +70,7 @@ class OptimizerName(Enum):
 
     adam = "adam"
     adamw = "adamw"
+    muon = "muon"
 
 
 class ScheduleName(Enum):
@@ -389,7 +390,7 @@ class ModelConfig:
 
 @dataclass(frozen=True)
 class OptimizerConfig:
-    """Adam as in the paper (section 5.3), or AdamW."""
+    """Adam as in the paper (section 5.3), AdamW, or Muon for the layers' matrices beside AdamW."""
 
     name: OptimizerName = OptimizerName.adam
     """The optimizer."""
@@ -400,16 +401,23 @@ class OptimizerConfig:
     epsilon: float = 1e-9
     """Added to the denominator."""
     weight_decay: float = 0.0
-    """Decoupled decay an update, times the learning rate; AdamW only, matrices only."""
+    """Decoupled decay an update, times the learning rate; matrices only, and not with adam."""
+    momentum: float = 0.95
+    """Decay of Muon's momentum."""
     max_gradient_norm: float = 1.0
     """Clip the norm of the whole gradient to this; 0 means never."""
 
     def __post_init__(self) -> None:
         _require(
-            self.weight_decay == 0 or self.name is OptimizerName.adamw,
-            f"optimizer.weight_decay={self.weight_decay} needs optimizer.name=adamw",
+            self.weight_decay == 0 or self.name is not OptimizerName.adam,
+            f"optimizer.weight_decay={self.weight_decay} needs optimizer.name=adamw or muon",
         )
-        for name in ("beta1", "beta2"):
+        _require(
+            self.momentum == OptimizerConfig.momentum or self.name is OptimizerName.muon,
+            f"optimizer.momentum={self.momentum} needs optimizer.name=muon;"
+            " that of adam is optimizer.beta1",
+        )
+        for name in ("beta1", "beta2", "momentum"):
             decay = getattr(self, name)
             _require(0 <= decay < 1, f"optimizer.{name}={decay} is not in [0, 1)")
         for name in ("epsilon", "weight_decay", "max_gradient_norm"):

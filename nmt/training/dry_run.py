@@ -25,6 +25,7 @@ from nmt.model.transformer import planned_parameters
 from nmt.tokenizer import Tokenizer
 from nmt.trained_model import special_ids
 from nmt.training import distributed
+from nmt.training.optimizer import step_flops
 from nmt.training.rehearsal import Rehearsal
 from nmt.training.updater import OutOfMemory, is_out_of_memory
 from nmt.training.workload import (
@@ -78,7 +79,7 @@ class Plan:
 
     Attributes:
         vocabulary_sizes: V of the source and of the target.
-        flops_per_update: mean.
+        flops_per_update: mean, of forward and backward passes.
         tokens: padded tokens of the largest micro-batches.
         workload: the heaviest.
         batch_of: a micro-batch of so many padded tokens.
@@ -120,10 +121,11 @@ def dry_run(config: Config, corpus_folder: Path | None) -> None:
         "" if memory.total <= where.room else _TOO_MUCH,
     )
     logger.info("epoch        %s", plan.epoch)
+    flops = plan.flops_per_update + step_flops(config.optimizer, config.model)
     logger.info(
         "work         %.3g floating-point operations an update, %.3g in %s updates",
-        plan.flops_per_update,
-        plan.flops_per_update * training.max_updates,
+        flops,
+        flops * training.max_updates,
         f"{training.max_updates:,}",
     )
     if memory.total > where.room:

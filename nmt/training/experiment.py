@@ -27,6 +27,7 @@ from nmt.model.cost import training_flops
 from nmt.trained_model import CONFIG_FILE, load_weights, save_trained_model
 from nmt.training import distributed
 from nmt.training.environment import environment
+from nmt.training.optimizer import step_flops
 from nmt.training.probe import resolve_auto
 from nmt.training.signals import Interruption
 from nmt.training.trainer import Trainer
@@ -163,6 +164,7 @@ def _finish(config: Config, corpus: PreparedCorpus, trainer: Trainer) -> list[Ev
     progress = trainer.progress
     vocabulary_size = trainer.model.target_tokenizer.vocabulary_size
     flops = training_flops(config.model, vocabulary_size, progress.counts.processed)
+    flops += progress.update * step_flops(config.optimizer, config.model)
     scores = {
         "chosen": chosen,
         "valid": {"loss": result.loss, "bleu": result.bleu},

@@ -2,12 +2,13 @@
 
 import os
 import signal
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from nmt.config import Config
+from nmt.config import Config, OptimizerConfig, OptimizerName
 from nmt.files import read_json
 from nmt.trained_model import read_weights
 from nmt.training.signals import Interruption
@@ -75,3 +76,17 @@ def test_an_end_leaves_no_trace(
     assert (ours / "hypotheses.txt").read_bytes() == (theirs / "hypotheses.txt").read_bytes()
     scores = [read_json(run.run_folder / "model" / "scores.json") for run in (config, straight)]
     assert timeless(scores[0]) == timeless(scores[1])
+
+
+def test_an_end_leaves_no_trace_in_muons_momentum(
+    digit_corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    muon = OptimizerConfig(name=OptimizerName.muon, weight_decay=0.01)
+    whole, ended = (
+        replace(resumed_config(tmp_path / name), optimizer=muon) for name in ("whole", "ended")
+    )
+    run(whole, digit_corpus)
+    run_until(ended, digit_corpus, 5, "kill", monkeypatch)
+    run(ended, digit_corpus)
+    assert metrics(ended) == metrics(whole)
+    assert_same(last_state(ended), last_state(whole))

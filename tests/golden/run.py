@@ -34,6 +34,11 @@ _DROPOUT = {"dropout": 0.1, "attention_dropout": 0.1, "activation_dropout": 0.1}
 MODELS: dict[str, dict[str, Any]] = {
     "paper": {"dropout": 0.1},
     "pre-norm rotary": {"norm": NormPlacement.pre, "positions": Positions.rotary, **_DROPOUT},
+    "pre-norm rotary muon": {
+        "norm": NormPlacement.pre,
+        "positions": Positions.rotary,
+        "dropout": 0.1,
+    },
     "learned untied gelu": {
         "positions": Positions.learned,
         "tied_embeddings": TiedEmbeddings.none,
@@ -49,7 +54,8 @@ def golden_config(name: str, outputs: Path) -> Config:
     """A run of ten updates."""
     config = replace(tiny_config(outputs), model=tiny_model_config(**MODELS[name]))
     if name != "paper":
-        optimizer = OptimizerConfig(name=OptimizerName.adamw, weight_decay=0.01)
+        kind = OptimizerName.muon if name.endswith("muon") else OptimizerName.adamw
+        optimizer = OptimizerConfig(name=kind, weight_decay=0.01)
         config = replace(config, optimizer=optimizer)
     return config
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from nmt.config import OptimizerConfig
+from nmt.config import OptimizerConfig, OptimizerName
 from nmt.data.loader import Position
 from nmt.errors import UserError
 from nmt.model.transformer import Transformer
@@ -18,6 +18,7 @@ from nmt.training.optimizer import build_optimizer
 from nmt.training.tally import Counts
 from tests.support import tiny_model_config, tiny_transformer
 
+ADAM = OptimizerConfig()
 PROGRESS = Progress(
     update=10,
     position=Position(2, 7),
@@ -44,10 +45,12 @@ def model(seed: int = 0) -> Transformer:
     return tiny_transformer(tiny_model_config(num_encoder_layers=1), seed=seed, dtype=torch.float32)
 
 
-def trained(seed: int = 0) -> tuple[Transformer, torch.optim.Optimizer]:
+def trained(
+    seed: int = 0, config: OptimizerConfig = ADAM
+) -> tuple[Transformer, torch.optim.Optimizer]:
     """A model and an optimizer that has made a step."""
     transformer = model(seed)
-    optimizer = build_optimizer(transformer, OptimizerConfig())
+    optimizer = build_optimizer(transformer, config)
     for parameter in transformer.parameters():
         parameter.grad = torch.randn_like(parameter)
     optimizer.param_groups[0]["lr"] = 0.01
@@ -66,19 +69,21 @@ def save(store: CheckpointStore, update: int, best: int = 0, weights: float | No
 
 def load(store: CheckpointStore, update: int) -> Progress:
     transformer = model()
-    return store.load(update, transformer, build_optimizer(transformer, OptimizerConfig()))
+    return store.load(update, transformer, build_optimizer(transformer, ADAM))
 
 
-def test_everything_comes_back(tmp_path: Path) -> None:
-    transformer, optimizer = trained()
+@pytest.mark.parametrize("config", [ADAM, OptimizerConfig(name=OptimizerName.muon)])
+def test_everything_comes_back(tmp_path: Path, config: OptimizerConfig) -> None:
+    transformer, optimizer = trained(config=config)
     path = CheckpointStore(tmp_path, 5, 3).save(transformer, optimizer, PROGRESS)
     assert path.name == "update_0000010"
     other = model(seed=1)
-    fresh = build_optimizer(other, OptimizerConfig())
+    fresh = build_optimizer(other, config)
     store = CheckpointStore(tmp_path, 5, 3)
     assert store.load(store.newest(), other, fresh) == PROGRESS
     for ours, theirs in zip(transformer.parameters(), other.parameters(), strict=True):
         assert torch.equal(ours, theirs)
+        assert optimizer.state[ours].keys() == fresh.state[theirs].keys() > {"step"}
         for name, value in optimizer.state[ours].items():
             assert torch.equal(value, fresh.state[theirs][name])
 
@@ -244,7 +249,7 @@ def test_a_checkpoint_of_another_model_is_refused(tmp_path: Path) -> None:
     save(store, 5)
     other = tiny_transformer(tiny_model_config(num_encoder_layers=2), dtype=torch.float32)
     with pytest.raises(UserError, match=r"weights\.safetensors: .*another model"):
-        store.load(5, other, build_optimizer(other, OptimizerConfig()))
+        store.load(5, other, build_optimizer(other, ADAM))
 
 
 def test_a_folder_of_the_users_own_is_no_checkpoint(tmp_path: Path) -> None:

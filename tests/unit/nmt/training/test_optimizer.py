@@ -1,8 +1,14 @@
+import copy
+
+import pytest
 import torch
 from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
 
 from nmt.config import OptimizerConfig, OptimizerName
-from nmt.training.optimizer import build_optimizer
+from nmt.training import muon
+from nmt.training.muon import orthogonal
+from nmt.training.optimizer import build_optimizer, step_flops
 from tests.support import tiny_model_config, tiny_transformer
 
 
@@ -60,3 +66,96 @@ def test_without_a_rate_nothing_moves() -> None:
     model.weight.grad, model.bias.grad = torch.ones_like(model.weight), torch.ones_like(model.bias)
     optimizer.step()
     assert torch.equal(model.weight, before)
+
+
+def test_orthogonal_matrices_keep_their_directions() -> None:
+    torch.manual_seed(0)
+    matrices = torch.randn(3, 40, 16) @ torch.diag(torch.logspace(-1, 1, 16))
+    for batch in (matrices, matrices.mT):
+        made = orthogonal(batch)
+        assert made.shape == batch.shape
+        left, _, right = torch.linalg.svd(batch, full_matrices=False)
+        singular = torch.einsum("nak,nab,nkb->nk", left, made, right)
+        assert singular.min() > 0.4
+        assert singular.max() < 1.7
+
+
+def muon_config() -> OptimizerConfig:
+    return OptimizerConfig(name=OptimizerName.muon, weight_decay=0.1)
+
+
+def muon_of(model: nn.Module) -> torch.optim.Optimizer:
+    return build_optimizer(model, muon_config())
+
+
+def give_gradients(model: nn.Module, seed: int) -> None:
+    torch.manual_seed(seed)
+    for parameter in model.parameters():
+        parameter.grad = torch.randn_like(parameter)
+
+
+def test_muon_moves_matrices_of_layers_and_adam_the_others() -> None:
+    model = tiny_transformer(tiny_model_config(), dtype=torch.float32)
+    before = {name: p.detach().clone() for name, p in model.named_parameters()}
+    optimizer = muon_of(model)
+    give_gradients(model, 1)
+    gradient = model.encoder[0].feed_forward.inner.weight.grad.clone()
+    step(model, optimizer, 0.01)
+    name = "encoder.0.feed_forward.inner.weight"
+    moved = before[name] * (1 - 0.01 * 0.1) - dict(model.named_parameters())[name].detach()
+    scale = 0.01 * 0.2 * max(gradient.shape) ** 0.5
+    # The first momentum is a twentieth of the gradient, whose size does not count.
+    torch.testing.assert_close(moved, scale * orthogonal(gradient[None])[0], atol=1e-5, rtol=1e-3)
+    bias = "encoder.0.feed_forward.inner.bias"
+    changes = before[bias] - dict(model.named_parameters())[bias].detach()
+    torch.testing.assert_close(changes.abs(), torch.full_like(changes, 0.01))
+
+
+def test_a_refused_gradient_moves_nothing_and_muon_goes_on_as_saved() -> None:
+    model = tiny_transformer(tiny_model_config(), dtype=torch.float32)
+    optimizer = muon_of(model)
+    give_gradients(model, 1)
+    step(model, optimizer, 0.01)
+    before = {name: p.detach().clone() for name, p in model.named_parameters()}
+    saved = copy.deepcopy(optimizer.state_dict())
+    give_gradients(model, 2)
+    for parameter in model.parameters():
+        parameter.grad.fill_(torch.nan)
+    optimizer.found_inf = torch.tensor(1.0)
+    step(model, optimizer, 0.01)
+    assert all(torch.equal(before[name], p) for name, p in model.named_parameters())
+    optimizer.found_inf = torch.tensor(0.0)
+    other = copy.deepcopy(model)
+    restored = muon_of(other)
+    restored.load_state_dict(saved)
+    for one, its_optimizer in ((model, optimizer), (other, restored)):
+        give_gradients(one, 3)
+        step(one, its_optimizer, 0.01)
+    for mine, theirs in zip(model.parameters(), other.parameters(), strict=True):
+        assert torch.equal(mine, theirs)
+
+
+def test_how_many_matrices_move_together_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    together, alone = (tiny_transformer(tiny_model_config(), dtype=torch.float32) for _ in range(2))
+    give_gradients(together, 1)
+    step(together, muon_of(together), 0.01)
+    monkeypatch.setattr(muon, "_MOST_NUMBERS", 1)
+    give_gradients(alone, 1)
+    step(alone, muon_of(alone), 0.01)
+    for one, other in zip(together.parameters(), alone.parameters(), strict=True):
+        torch.testing.assert_close(one, other)
+
+
+def test_torch_counts_as_many_operations_of_a_step() -> None:
+    config = tiny_model_config(key_width=6, value_width=10, num_decoder_layers=3)
+    model = tiny_transformer(config, dtype=torch.float32)
+    optimizer = muon_of(model)
+    give_gradients(model, 1)
+    # torch counts its own products only.
+    with (
+        torch.backends.mkldnn.flags(enabled=False),  # type: ignore[no-untyped-call]
+        FlopCounterMode(display=False) as counter,
+    ):
+        optimizer.step()
+    assert step_flops(muon_config(), config) == counter.get_total_flops() > 0
+    assert step_flops(OptimizerConfig(), config) == 0
