@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from nmt.config import ModelConfig
-from nmt.model.linear import product
+from nmt.model.linear import mkl_is_faster, product
 
 # Of each iteration: the best polynomials of fifth order one after the other, for singular values
 # from 0.001 to 1 (Amsel et al. 2025, "The Polar Express", section 3).
@@ -140,7 +140,8 @@ def orthogonal(matrices: Tensor) -> Tensor:
 
 def _products(left: Tensor, right: Tensor) -> Tensor:
     """(N, A, K) and (N, B, K) → (N, A, B), each left one times the right one transposed."""
-    if left.device.type != "cpu":
+    # MKL shares a batch of small products among threads, as GPUs do; oneDNN gets one by one.
+    if left.device.type != "cpu" or mkl_is_faster():
         return left @ right.mT
     return torch.stack([product(*pair) for pair in zip(left, right, strict=True)])
 
