@@ -66,7 +66,7 @@ class TiedEmbeddings(Enum):
 
 
 class OptimizerName(Enum):
-    """An optimizer of torch."""
+    """An optimizer: two of torch, one of ours."""
 
     adam = "adam"
     adamw = "adamw"

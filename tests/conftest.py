@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import nmt.model.linear
-from nmt.config import Config
+from nmt.config import Config, OptimizerConfig, OptimizerName
 from nmt.tokenizer import Tokenizer
 from nmt.trained_model import TrainedModel
 from nmt.training import distributed
@@ -99,6 +99,7 @@ def two_processes_found(
     configs = {
         "shared": replace(base, optimizer=replace(base.optimizer, max_gradient_norm=0.0)),
         "one idle": with_batching(base, target_tokens_per_micro_batch=4096),
+        "muon": replace(base, optimizer=OptimizerConfig(name=OptimizerName.muon)),
     }
     training = replace(base.training, num_processes=2, num_threads=1)
     run = replace(base, run=replace(base.run, name="two"), training=training)

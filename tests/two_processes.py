@@ -42,7 +42,7 @@ def in_one_of_two(configs: Mapping[str, Config], run: Config, corpus: Path, resu
 
 
 def measure(config: Config, corpus: Path, process: Process) -> dict[str, Any]:
-    """Loss and norm of each update, the gradient of the first, the weights after the last."""
+    """Loss and norm of each update, the gradient that the first leaves, the weights at the end."""
     trainer = Trainer(config, PreparedCorpus(corpus), process)
     model = trainer.model.transformer.train()
     found: dict[str, Any] = {"losses": [], "norms": [], "micro_batches": [], "shares": []}

@@ -11,9 +11,10 @@ as `torch.utils.flop_counter` does it. With source places s and target places t,
     projection        2·D·V for each real target token, the only ones that are projected
 
 Self-attention of the decoder counts in full, though half of it is masked. Embeddings, norms,
-softmax, dropout and the optimizer's step are left out: they hold no matrix product. The backward
-pass costs twice the forward pass, since each product gives rise to two: one for the gradient of its
-input and one for that of its weights (or, in attention, for those of both its factors).
+softmax, dropout and the optimizer's step are left out: they hold no matrix product, but for Muon's
+step, which `nmt.training.optimizer.step_flops` counts. The backward pass costs twice the forward
+pass, since each product gives rise to two: one for the gradient of its input and one for that of
+its weights (or, in attention, for those of both its factors).
 """
 
 from dataclasses import dataclass

@@ -1,7 +1,8 @@
 """The memory that training takes, predicted from sizes and lengths before any of it is taken.
 
-Each weight is there four times, in float32: itself, its gradient and two moments of Adam; a fifth
-time where several processes share gradients, and once more in bfloat16 where that is computed in.
+Each weight is there four times, in float32: itself, its gradient and two moments of the
+optimizer (Muon has one for matrices of layers, but they are counted as the others); a fifth time
+where several processes share gradients, and once more in bfloat16 where that is computed in.
 Averaging takes checkpoints from the disk and holds nothing while training runs.
 
 What a micro-batch adds is what the forward pass keeps for the backward pass. For each place, in

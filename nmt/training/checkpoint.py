@@ -185,7 +185,9 @@ class CheckpointStore:
     def load(
         self, update: int, transformer: Transformer, optimizer: torch.optim.Optimizer
     ) -> Progress:
-        """Restore the checkpoint of an update.
+        """Restore the checkpoint of an update: weights, moments, progress.
+
+        Decays and the like stay those of `optimizer`, which its configuration has set.
 
         Raises:
             UserError: it is damaged, or is not of this model.
@@ -195,8 +197,7 @@ class CheckpointStore:
         load_weights(transformer, read_weights(path / WEIGHTS_FILE), path / WEIGHTS_FILE)
         try:
             state = torch.load(path / STATE_FILE, map_location="cpu", weights_only=True)
-            optimizer.load_state_dict(state)
-            _check_optimizer(optimizer)
+            _load_moments(optimizer, state)
         except Exception as error:  # whatever a damaged or hostile file makes torch raise
             reason = one_line(first_line(error))
             raise UserError(
@@ -301,11 +302,27 @@ def _digest_of(manifest: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
 
 
-def _check_optimizer(optimizer: torch.optim.Optimizer) -> None:
-    """torch takes moments of any shape; the step would then fail, or worse, broadcast."""
+def _load_moments(optimizer: torch.optim.Optimizer, saved: dict[str, Any]) -> None:
+    settings = [
+        {name: value for name, value in group.items() if name != "params"}
+        for group in optimizer.param_groups
+    ]
+    optimizer.load_state_dict(saved)
+    # torch takes the saved settings too; whoever goes on with others has changed the configuration.
+    for group, own in zip(optimizer.param_groups, settings, strict=True):
+        group.update(own)
+    _check_moments(optimizer)
+
+
+def _check_moments(optimizer: torch.optim.Optimizer) -> None:
+    """torch takes any moments of any shape; the step would then fail, or worse, broadcast."""
     for group in optimizer.param_groups:
+        names = {"step", *(("momentum",) if "momentum" in group else ("exp_avg", "exp_avg_sq"))}
         for parameter in group["params"]:
-            for name, value in optimizer.state.get(parameter, {}).items():
+            moments = optimizer.state.get(parameter, {})
+            if moments and set(moments) != names:
+                raise ValueError(f"{', '.join(moments)} in place of {', '.join(sorted(names))}")
+            for name, value in moments.items():
                 is_moment = name != "step"
                 fits = isinstance(value, torch.Tensor) and (
                     value.dtype == torch.float32

@@ -64,7 +64,7 @@ class Speed:
 
     Attributes:
         flops_per_second: in forward and backward passes.
-        step_seconds: of an optimizer's step.
+        step_seconds: of an optimizer's step, the mean.
         tokens: padded tokens of the micro-batches that were timed.
     """
 
@@ -275,12 +275,14 @@ def _speed(config: Config, plan: Plan, device: torch.device) -> Speed:
     while tokens < plan.tokens and 2 * seconds < _LONGEST_SECONDS:
         tokens = min(2 * tokens, plan.tokens)
         seconds, _ = timed(plan.batch_of(tokens))
-    times = [timed(plan.batch_of(tokens)) for _ in range(_TIMED)]
-    started = time.perf_counter()
-    rehearsal.step()
-    step_seconds = time.perf_counter() - started
-    all_seconds, all_flops = (sum(values) for values in zip(*times, strict=True))
-    return Speed(all_flops / all_seconds, step_seconds, tokens)
+    all_seconds, all_flops, step_seconds = 0.0, 0.0, 0.0
+    for _ in range(_TIMED):
+        seconds, flops = timed(plan.batch_of(tokens))
+        all_seconds, all_flops = all_seconds + seconds, all_flops + flops
+        started = time.perf_counter()
+        rehearsal.step()
+        step_seconds += time.perf_counter() - started
+    return Speed(all_flops / all_seconds, step_seconds / _TIMED, tokens)
 
 
 def _told(memory: Memory) -> str:

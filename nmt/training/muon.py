@@ -23,13 +23,14 @@ from nmt.model.linear import mkl_is_faster, product
 _COEFFICIENTS = (
     (8.28721201814563, -23.595886519098837, 17.300387312530933),
     (4.107059111542203, -2.9478499167379106, 0.5448431082926601),
-    (3.9486908534822946, -2.908902115952949, 0.5518191394370137),
+    (3.9486908534822946, -2.908902115962949, 0.5518191394370137),
     (3.3184196573706015, -2.488488024314874, 0.51004894012372),
 )
-_SAFETY = 1.01  # the first polynomial grows fast above 1
+_SAFETY = 1.01  # every polynomial grows fast above the interval that it is made for
 _ROOT_MEAN_SQUARE = 0.2
-# Of matrices that are moved together: what a step takes in memory for a moment is some times that.
-_MOST_NUMBERS = 2**24
+# Of matrices that are moved together: what a step takes in memory for a moment is ten times that,
+# 170 MB on a CPU. GPUs have more, and want large products.
+_MOST_NUMBERS = {"cpu": 2**22, "cuda": 2**24}
 
 
 class Muon(torch.optim.AdamW):
@@ -82,7 +83,7 @@ class Muon(torch.optim.AdamW):
             if parameter.grad is not None:
                 by_shape.setdefault(parameter.shape, []).append(parameter)
         for shape, parameters in by_shape.items():
-            count = max(1, _MOST_NUMBERS // shape.numel())
+            count = max(1, _MOST_NUMBERS[parameters[0].device.type] // shape.numel())
             for first in range(0, len(parameters), count):
                 self._follow(parameters[first : first + count], group, is_refused)
         super().step()
@@ -95,7 +96,8 @@ class Muon(torch.optim.AdamW):
         momenta = torch.stack([self._momentum(parameter) for parameter in parameters])
         moved = momenta.lerp(gradients, 1 - group["momentum"])
         rows, columns = parameters[0].shape
-        steps = orthogonal(gradients.lerp(moved, group["momentum"]))
+        precision = torch.float32 if gradients.device.type == "cpu" else torch.bfloat16
+        steps = orthogonal(gradients.lerp(moved, group["momentum"]), precision)
         steps *= group["lr"] * _ROOT_MEAN_SQUARE * math.sqrt(max(rows, columns))
         keep: Tensor | float = 1 - group["lr"] * group["weight_decay"]
         if is_refused is not None:
@@ -119,18 +121,19 @@ class Muon(torch.optim.AdamW):
         return momentum
 
 
-def orthogonal(matrices: Tensor) -> Tensor:
+def orthogonal(matrices: Tensor, precision: torch.dtype) -> Tensor:
     """(N, A, B) → (N, A, B), nearly U V^T of each matrix's U S V^T.
 
-    Newton-Schulz iteration of fifth order, in bfloat16 on GPUs: all that is asked is that most
-    singular values come near 1.
+    Newton-Schulz iteration of fifth order: all that is asked is that most singular values come near
+    1. So bfloat16 will do, where it is fast; it rounds by up to a 256th, and each polynomial's
+    values are then kept inside the interval of the next one.
     """
     is_tall = matrices.size(1) > matrices.size(2)
     x = matrices.mT if is_tall else matrices
     norms = torch.linalg.matrix_norm(x, keepdim=True).clamp(min=1e-7)
-    narrow = torch.float32 if x.device.type == "cpu" else torch.bfloat16
-    x = (x / (norms * _SAFETY)).to(narrow).contiguous()
-    for a, b, c in _COEFFICIENTS:
+    x = (x / (norms * _SAFETY)).to(precision).contiguous()
+    room = 1.0 if precision is torch.float32 else _SAFETY
+    for a, b, c in ((a / room, b / room**3, c / room**5) for a, b, c in _COEFFICIENTS):
         gram = _products(x, x)
         polynomial = b * gram + c * _products(gram, gram)  # the gram matrix is its own transpose
         x = a * x + _products(polynomial, x.mT.contiguous())

@@ -88,6 +88,22 @@ def test_everything_comes_back(tmp_path: Path, config: OptimizerConfig) -> None:
             assert torch.equal(value, fresh.state[theirs][name])
 
 
+@pytest.mark.parametrize("name", [OptimizerName.adamw, OptimizerName.muon])
+def test_who_goes_on_with_other_settings_gets_them(tmp_path: Path, name: OptimizerName) -> None:
+    config = OptimizerConfig(name=name, weight_decay=0.01)
+    transformer, optimizer = trained(config=config)
+    store = CheckpointStore(tmp_path, 5, 3)
+    store.save(transformer, optimizer, PROGRESS)
+    other = replace(config, beta1=0.5, beta2=0.6, epsilon=1e-3, weight_decay=0.2)
+    if name is OptimizerName.muon:
+        other = replace(other, momentum=0.7)
+    fresh = build_optimizer(transformer, other)
+    expected = [{**group, "params": None} for group in fresh.param_groups]
+    store.load(PROGRESS.update, transformer, fresh)
+    assert [{**group, "params": None} for group in fresh.param_groups] == expected
+    assert expected[0]["weight_decay"] == 0.2
+
+
 def test_the_newest_is_loaded(tmp_path: Path) -> None:
     store = CheckpointStore(tmp_path, 5, 3)
     for update in (5, 10, 15):

@@ -46,6 +46,17 @@ def _moments(change: Callable[[torch.Tensor], Any]) -> Harm:
     return _state(changed)
 
 
+def _without_moment(state: dict[str, Any]) -> dict[str, Any]:
+    del state["state"][0]["exp_avg_sq"]
+    return state
+
+
+def _of_muon(state: dict[str, Any]) -> dict[str, Any]:
+    step = state["state"][0]["step"]
+    state["state"][0] = {"step": step, "momentum": state["state"][0]["exp_avg"]}
+    return state
+
+
 def _progress(**changes: Any) -> Harm:
     def harm(path: Path) -> None:
         file = path / "manifest.json"
@@ -71,6 +82,8 @@ HARMS: dict[str, Harm] = {
     "a state that is a number": _state(lambda _: 7),
     "a state without its groups": _state(lambda _: {"state": {}}),
     "a state of fewer groups": _state(_without_group),
+    "a moment that is missing": _state(_without_moment),
+    "a moment of another optimizer": _state(_of_muon),
     "moments of another shape": _moments(lambda _: torch.zeros(3)),
     "moments that would broadcast": _moments(lambda tensor: tensor[:1]),
     "moments that are text": _moments(lambda _: "zero"),

@@ -68,16 +68,28 @@ def test_without_a_rate_nothing_moves() -> None:
     assert torch.equal(model.weight, before)
 
 
-def test_orthogonal_matrices_keep_their_directions() -> None:
+@pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16])
+def test_orthogonal_matrices_keep_their_directions(precision: torch.dtype) -> None:
     torch.manual_seed(0)
     matrices = torch.randn(3, 40, 16) @ torch.diag(torch.logspace(-1, 1, 16))
     for batch in (matrices, matrices.mT):
-        made = orthogonal(batch)
+        made = orthogonal(batch, precision)
         assert made.shape == batch.shape
         left, _, right = torch.linalg.svd(batch, full_matrices=False)
         singular = torch.einsum("nak,nab,nkb->nk", left, made, right)
         assert singular.min() > 0.4
         assert singular.max() < 1.7
+
+
+@pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16])
+def test_no_singular_value_runs_away(precision: torch.dtype) -> None:
+    """A third of the norm is where the first polynomial comes nearest to the end of the second."""
+    largest = torch.linspace(0.1, 0.999, 200)
+    others = ((1 - largest**2) / 15).sqrt()[:, None].expand(-1, 15)
+    made = orthogonal(torch.diag_embed(torch.cat([largest[:, None], others], dim=1)), precision)
+    singular = torch.linalg.svdvals(made)
+    assert singular.max() < 1.7
+    assert singular.min() > 0.4
 
 
 def muon_config() -> OptimizerConfig:
@@ -104,8 +116,9 @@ def test_muon_moves_matrices_of_layers_and_adam_the_others() -> None:
     name = "encoder.0.feed_forward.inner.weight"
     moved = before[name] * (1 - 0.01 * 0.1) - dict(model.named_parameters())[name].detach()
     scale = 0.01 * 0.2 * max(gradient.shape) ** 0.5
+    made = orthogonal(gradient[None], torch.float32)[0]
     # The first momentum is a twentieth of the gradient, whose size does not count.
-    torch.testing.assert_close(moved, scale * orthogonal(gradient[None])[0], atol=1e-5, rtol=1e-3)
+    torch.testing.assert_close(moved, scale * made, atol=1e-5, rtol=1e-3)
     bias = "encoder.0.feed_forward.inner.bias"
     changes = before[bias] - dict(model.named_parameters())[bias].detach()
     torch.testing.assert_close(changes.abs(), torch.full_like(changes, 0.01))
@@ -139,7 +152,7 @@ def test_how_many_matrices_move_together_changes_nothing(monkeypatch: pytest.Mon
     together, alone = (tiny_transformer(tiny_model_config(), dtype=torch.float32) for _ in range(2))
     give_gradients(together, 1)
     step(together, muon_of(together), 0.01)
-    monkeypatch.setattr(muon, "_MOST_NUMBERS", 1)
+    monkeypatch.setitem(muon._MOST_NUMBERS, "cpu", 1)
     give_gradients(alone, 1)
     step(alone, muon_of(alone), 0.01)
     for one, other in zip(together.parameters(), alone.parameters(), strict=True):
