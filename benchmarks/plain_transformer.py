@@ -42,7 +42,7 @@ class PlainTransformer(nn.Module):
     def forward(self, batch: Batch, label_smoothing: float) -> Tensor:
         """Summed label-smoothed loss."""
         length = batch.target_input.size(1)
-        ahead = torch.ones(length, length, dtype=torch.bool).triu(1)
+        ahead = torch.ones(length, length, dtype=torch.bool, device=batch.source.device).triu(1)
         hidden = self.transformer(
             self._embed(batch.source),
             self._embed(batch.target_input),

@@ -2,12 +2,18 @@
 
     python -m benchmarks.training [rounds=5] [updates=8] [text=../shared/data/multi30k]
     python -m benchmarks.training processes=2     beside one process with as many threads
+    python -m benchmarks.training --device cuda   the paper's models as WMT14 asks for them, there
 
 Both train on the same batches with the same dropout rates and places, loss, clipping and Adam. Each
 lives in a process of its own; they take turns, so that both meet the same noise of the machine, and
 what counts is the ratio within a round. Two more compute nothing but the matrix products of the
 same updates, by `torch.mm` and by oneDNN: what they reach is the ceiling of who multiplies so.
 Without text, sentences of like lengths are made up.
+
+With `device=cuda` (or `--device cuda`) `benchmarks.training_on_device` measures; `models=base,big`,
+`tokens=25000`, `micro_batch=8192`, `vocabulary=37000` and `compile=true` (layers compiled, beside
+the others) are its keys, beside `rounds` and `updates`. Without, everything is measured on the CPU,
+also where there is a GPU.
 
 With `processes=N`, N processes of one thread each, which share gradients, take turns with one
 process of N threads; both cut updates into the same micro-batches, which the N share evenly.
@@ -18,9 +24,10 @@ import os
 import resource
 import socket
 import statistics
+import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from multiprocessing.connection import Connection
@@ -33,6 +40,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.plain_transformer import PlainTransformer
+from benchmarks.training_on_device import Sizes, measure
 from benchmarks.written import write_result
 from data_prep.prepare import prepare
 from data_prep.progress import Reporter
@@ -50,6 +58,7 @@ from nmt.config import (
 )
 from nmt.data.corpus import PreparedCorpus
 from nmt.data.loader import Position, UpdateWork
+from nmt.errors import UserError
 from nmt.files import write_lines
 from nmt.model.linear import can_be_packed, product_by_onednn, with_spare_rows
 from nmt.training import distributed
@@ -64,7 +73,8 @@ _CEILINGS = {"products by torch.mm": False, "products by oneDNN": True}
 class Arguments:
     """`rounds` turns of `updates` updates for each; `text` is a folder of aligned text.
 
-    With `processes` above 1, so many are compared with one instead.
+    With `processes` above 1, so many are compared with one instead; with `device`, the keys below
+    it say what is measured there.
     """
 
     rounds: int = 5
@@ -72,11 +82,20 @@ class Arguments:
     text: str = "../shared/data/multi30k"
     threads: int = 2
     processes: int = 1
+    device: str = ""
+    models: str = "base,big"
+    tokens: int = 25_000
+    micro_batch: int = 8_192
+    vocabulary: int = 37_000
+    compile: bool = False
 
 
 def main() -> None:
     """Run the benchmark."""
-    arguments = parse_arguments(Arguments, str(__doc__))
+    arguments = parse_arguments(Arguments, str(__doc__), _with_equals(sys.argv[1:]))
+    if arguments.device:
+        _on_device(arguments)
+        return
     with tempfile.TemporaryDirectory() as folder:
         config = bench_config(arguments.text, Path(folder))
         corpus = prepare(
@@ -95,6 +114,52 @@ def main() -> None:
     _print(result)
     kind = "training" if arguments.processes == 1 else "processes"
     write_result(kind, result)
+
+
+def _with_equals(given: Sequence[str]) -> list[str]:
+    """`--device cuda` as `device=cuda`: so it is written in many places."""
+    arguments = list(given)
+    if "--device" in arguments[:-1]:
+        place = arguments.index("--device")
+        arguments[place : place + 2] = [f"device={arguments[place + 1]}"]
+    return arguments
+
+
+def _on_device(arguments: Arguments) -> None:
+    if arguments.device not in {"cpu", "cuda"}:
+        raise UserError(f"device={arguments.device} is no device; take cpu or cuda")
+    if arguments.device == "cuda" and not torch.cuda.is_available():
+        raise UserError("device=cuda: torch finds no GPU here")
+    torch.set_num_threads(arguments.threads)
+    sizes = Sizes(
+        tuple(arguments.models.split(",")),
+        arguments.rounds,
+        arguments.updates,
+        arguments.tokens,
+        arguments.micro_batch,
+        arguments.vocabulary,
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        device = torch.device(arguments.device)
+        result = measure(device, sizes, Path(folder), arguments.compile)
+    console = Console(stderr=True)
+    for model, rows in result["models"].items():
+        table = Table(title=f"{model} on {result['device']}, {result['precision']}")
+        table.add_column("")
+        heads = ("target tokens/s", "/ nn.Transformer", "of the ceiling", "not padding", "peak GB")
+        for head in heads:
+            table.add_column(head, justify="right")
+        for name, row in rows.items():
+            table.add_row(
+                name,
+                f"{row['target_tokens_per_second']:,}",
+                f"{row['to_nn_transformer']:.2f}",
+                f"{100 * row['share_of_ceiling']:.1f} %",
+                f"{100 * row['share_not_padding']:.1f} %",
+                f"{row['peak_gigabytes']:.2f}",
+            )
+        console.print(table)
+    write_result(f"training-{arguments.device}", result)
 
 
 def _contenders(arguments: Arguments, config: Config, corpus: Path) -> "dict[str, _Contender]":
@@ -273,6 +338,7 @@ class _Contender:
         for rank in range(num_processes):
             here, there = context.Pipe()
             place = {
+                "CUDA_VISIBLE_DEVICES": "",  # the others compute on the CPU
                 **{"RANK": str(rank), "LOCAL_RANK": str(rank), "MASTER_ADDR": "localhost"},
                 **{"WORLD_SIZE": str(num_processes), "MASTER_PORT": str(port)},
             }

@@ -28,6 +28,14 @@ class Batch:
     target_mask: Tensor
     num_target_tokens: int
 
+    @property
+    def target_places(self) -> Tensor:
+        """(tokens,) where the tokens of the target stand in B · T, row after row.
+
+        Their number is known, so nobody waits for a GPU to count them.
+        """
+        return self.target_mask.flatten().nonzero_static(size=self.num_target_tokens)[:, 0]
+
     def to(self, device: torch.device) -> "Batch":
         """The same batch on another device."""
         return Batch(
@@ -66,14 +74,16 @@ def pad_ids(
     extra = (before >= 0) + (after >= 0)
     lengths = np.array([len(ids) + extra for ids in sequences], dtype=np.int64)
     rows = np.full((len(sequences), int(lengths.max(initial=0))), pad_id, dtype=np.int64)
-    first = int(before >= 0)
-    for row, ids in zip(rows, sequences, strict=True):
-        row[first : first + len(ids)] = ids
-        if after >= 0:
-            row[first + len(ids)] = after
+    places = np.arange(rows.shape[1])
+    mask = places < lengths[:, None]
+    is_given = mask.copy()
     if before >= 0:
-        rows[:, 0] = before
-    mask = np.arange(rows.shape[1]) < lengths[:, None]
+        rows[:, 0], is_given[:, 0] = before, False
+    if after >= 0:
+        is_last = places == lengths[:, None] - 1
+        rows[is_last], is_given[is_last] = after, False
+    if is_given.any():
+        rows[is_given] = np.concatenate(sequences, dtype=np.int64, casting="unsafe")
     return torch.from_numpy(rows), torch.from_numpy(mask)
 
 

@@ -52,8 +52,8 @@ class ForcedDecoder:
         for places, batch in self._batches(pairs):
             with torch.inference_mode():
                 hidden = transformer(batch.source, batch.source_mask, batch.target_input)
-                rows = hidden[batch.target_mask]  # (tokens, D)
-                tokens = batch.target_output[batch.target_mask]  # (tokens,)
+                rows = hidden.flatten(0, 1)[batch.target_places]  # (tokens, D)
+                tokens = batch.target_output.flatten()[batch.target_places]  # (tokens,)
                 log_probs: list[float] = []
                 for some, right in zip(
                     torch.split(rows, _ROWS), torch.split(tokens, _ROWS), strict=True

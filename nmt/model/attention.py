@@ -9,6 +9,10 @@ from torch import Tensor, nn
 from nmt.model.linear import Linear
 from nmt.model.positions import RotaryRotation
 
+# On recent GPUs torch likes cuDNN best, which makes a plan for each new shape, in tens of
+# milliseconds and more; batches have all shapes.
+torch.backends.cuda.enable_cudnn_sdp(False)
+
 
 def reference_attention(
     query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None

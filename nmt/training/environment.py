@@ -32,7 +32,7 @@ def environment(corpus_folder: Path, training: TrainingConfig) -> dict[str, Any]
         "run_id": secrets.token_hex(4),
         "commit": commit(),
         "python": platform.python_version(),
-        "packages": {name: metadata.version(name) for name in _PACKAGES},
+        "packages": {name: _version(name) for name in _PACKAGES},
         "machine": platform.machine(),
         "processor": processor_name(),
         "processes": local_processes,
@@ -43,6 +43,13 @@ def environment(corpus_folder: Path, training: TrainingConfig) -> dict[str, Any]
         ],
         "corpus": corpus_folder.name,
     }
+
+
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "absent"  # datasets is only needed for corpora of the hub
 
 
 def commit() -> str:

@@ -46,7 +46,7 @@ class SummedLoss(nn.Module):
     def forward(self, batch: Batch) -> Tensor:
         """The summed loss in nats, a scalar."""
         real = self._real_positions(batch)  # (tokens, D)
-        tokens = batch.target_output[batch.target_mask]  # (tokens,)
+        tokens = batch.target_output.flatten()[batch.target_places]  # (tokens,)
         weight, eps = self.transformer.output_weight, self.label_smoothing
         if not self.r_drop:
             return smoothed_cross_entropy(real, weight, tokens, eps)
@@ -56,7 +56,7 @@ class SummedLoss(nn.Module):
     def _real_positions(self, batch: Batch) -> Tensor:
         """(tokens, D): padding is not projected, as V columns would be the dearest padding."""
         hidden = self.transformer(batch.source, batch.source_mask, batch.target_input)
-        real: Tensor = hidden[batch.target_mask]
+        real: Tensor = hidden.flatten(0, 1).index_select(0, batch.target_places)
         return real
 
 

@@ -113,17 +113,19 @@ class Updater:
         losses: list[Tensor] = []
         failure: OutOfMemory | None = None
         batches = self._batches(work)
-        for place in range(work.num_rounds):
-            before_each()
-            if place == work.num_rounds - 1 and self._sharing is not None:
-                self._sharing.open()
-            # Who has fewer begins later: gradients are shared in the last round, by all at once.
-            if failure is None and work.num_rounds - place <= len(work.micro_batches):
-                batch = next(batches)
-                try:
-                    losses.append(self._forward_backward(batch, work.num_target_tokens))
-                except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
-                    failure = _out_of_memory(batch, error)
+        with self._autocast():  # around them all: each weight is made narrow once
+            for place in range(work.num_rounds):
+                before_each()
+                if place == work.num_rounds - 1 and self._sharing is not None:
+                    self._sharing.open()
+                # Who has fewer begins later: gradients are shared in the last round, by all at
+                # once.
+                if failure is None and work.num_rounds - place <= len(work.micro_batches):
+                    batch = next(batches)
+                    try:
+                        losses.append(self._forward_backward(batch, work.num_target_tokens))
+                    except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
+                        failure = _out_of_memory(batch, error)
         if self._sharing is not None:
             self._sharing.finish()
         self._raise_if_any(failure)
@@ -160,8 +162,9 @@ class Updater:
 
         Everything that a failure must not keep alive is local to this function.
         """
-        with self._autocast():
-            loss: Tensor = self._objective(batch.to(self._process.device))
+        loss: Tensor = self._objective(batch.to(self._process.device))
+        # A backward pass computes in the precision of its forward pass, without being told.
+        with torch.autocast(self._process.device.type, enabled=False):
             # The loss is a sum, divided once by the tokens of the whole update; gradients are
             # summed over micro-batches and processes.
             (loss * (1 / num_target_tokens)).backward()  # type: ignore[no-untyped-call]

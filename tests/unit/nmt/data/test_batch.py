@@ -14,6 +14,7 @@ def test_a_batch_frames_and_pads_both_sides() -> None:
     assert batch.target_output.tolist() == [[9, 5, 3, 3], [9, 10, 11, 5]]
     assert batch.target_mask.tolist() == [[True, True, False, False], [True] * 4]
     assert batch.num_target_tokens == 6
+    assert batch.target_places.tolist() == [0, 1, 4, 5, 6, 7]
 
 
 def test_a_token_that_is_the_padding_id_is_still_real() -> None:

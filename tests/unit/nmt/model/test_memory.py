@@ -38,7 +38,8 @@ def kept_bytes(config: ModelConfig, shape: Shape, num_passes: int = 1) -> int:
     source = torch.randint(50, (shape.rows, shape.source))
     target = torch.randint(50, (shape.rows, shape.target))
     mask = torch.ones_like(source, dtype=torch.bool)
-    batch = Batch(source, mask, target, target, torch.ones_like(target, dtype=torch.bool), 1)
+    is_token = torch.ones_like(target, dtype=torch.bool)
+    batch = Batch(source, mask, target, target, is_token, target.numel())
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
         for _ in range(num_passes):
             model(batch.source, batch.source_mask, batch.target_input)

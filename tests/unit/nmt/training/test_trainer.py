@@ -585,6 +585,35 @@ def test_bfloat16_trains_and_keeps_weights_in_float32(digit_corpus: Path, tmp_pa
     assert trainer.model.transformer.output_weight.dtype == torch.float32
 
 
+def test_in_bfloat16_micro_batches_add_up_as_each_by_itself(
+    digit_corpus: Path, tmp_path: Path
+) -> None:
+    """Weights are made narrow once for all of them; what is kept of it must not leak."""
+    config = tiny_config(tmp_path, precision=Precision.bfloat16)
+    config = replace(config, optimizer=replace(config.optimizer, max_gradient_norm=0.0))
+    trainer = trainer_of(config, digit_corpus)
+    model = trainer.model.transformer.eval()  # without dropout
+    work = trainer.loader.work(Position())
+    assert len(work.micro_batches) > 2
+    updater = trainer._updater
+
+    def gradients(part: UpdateWork) -> list[torch.Tensor]:
+        updater.gradient(part, lambda: None)
+        return [p.grad.clone() for p in model.parameters() if p.grad is not None]
+
+    together = gradients(work)
+    alone = [
+        gradients(replace(work, num_rounds=1, micro_batches=[micro_batch]))
+        for micro_batch in work.micro_batches
+    ]
+    for whole, *parts in zip(together, *alone, strict=True):
+        torch.testing.assert_close(whole, torch.stack(parts).sum(dim=0), rtol=1e-4, atol=1e-6)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(1.5)
+    assert not torch.equal(gradients(work)[0], together[0])
+
+
 def test_the_loss_breaks_ties_of_bleu(
     digit_corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,0 +1,305 @@
+"""Training as WMT14 asks for it, on one device: what `python -m benchmarks.training --device` runs.
+
+Updates of the paper's size, of random ids in sentences as long as those of WMT14, through the real
+planning, collating and updating, for the presets of the paper's models; beside it the same model
+written with `torch.nn.Transformer`, in the same precision, with a fused optimizer. Contenders take
+turns in one process, and each turn holds the making of its batches. The ceiling is what a product
+of large square matrices reaches on that device in the same run.
+"""
+
+import itertools
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import yaml
+from torch import nn
+
+from benchmarks.plain_transformer import PlainTransformer
+from nmt.config import (
+    BatchingConfig,
+    Config,
+    CorpusConfig,
+    ModelConfig,
+    OptimizerConfig,
+    Precision,
+    RunConfig,
+    from_mapping,
+)
+from nmt.data.batch import SpecialIds
+from nmt.data.corpus import ParallelCorpus, write_shard
+from nmt.data.loader import Position, UpdateLoader, UpdateWork
+from nmt.model import cost
+from nmt.model.transformer import Transformer
+from nmt.training.distributed import Process
+from nmt.training.guard import GradientGuard
+from nmt.training.optimizer import build_optimizer, step_flops
+from nmt.training.room import peak_bytes
+from nmt.training.updater import Updater, precision_on
+
+_PRESETS = Path(__file__).parent.parent / "conf" / "model"
+_SPECIAL_IDS = SpecialIds(pad_id=0, bos_id=1, eos_id=2)
+_NUM_PAIRS = 40_000
+_WARM_UP = 5
+# Nothing is to be gained by larger ones.
+_CEILING_WIDTHS = {"cuda": 8192, "cpu": 1024}
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What is measured.
+
+    Attributes:
+        models: names of presets of models.
+        rounds: turns of each contender.
+        updates: in a turn.
+        tokens: target tokens of an update.
+        micro_batch: most padded tokens of either side in a micro-batch.
+        vocabulary: V.
+    """
+
+    models: tuple[str, ...]
+    rounds: int
+    updates: int
+    tokens: int
+    micro_batch: int
+    vocabulary: int
+
+
+@dataclass(frozen=True)
+class _Turn:
+    seconds: float
+    target_tokens: int
+    share_not_padding: float
+    flops: int
+    peak_gigabytes: float
+
+
+class _Contender:
+    """One way to train; it goes through the same updates as the others."""
+
+    def __init__(
+        self,
+        config: Config,
+        updates: Iterator[UpdateWork],
+        step: Callable[[UpdateWork], object],
+        device: torch.device,
+    ) -> None:
+        self._config = config
+        self._updates = updates
+        self._step = step
+        self._device = device
+
+    def run(self, number: int) -> _Turn:
+        works = []
+        if self._device.type == "cuda":
+            torch.cuda.reset_peak_memory_stats(self._device)
+        _wait(self._device)
+        started = time.perf_counter()
+        for _ in range(number):
+            works.append(next(self._updates))
+            self._step(works[-1])
+        _wait(self._device)
+        seconds = time.perf_counter() - started
+        batches = [micro_batch.batch for work in works for micro_batch in work.micro_batches]
+        processed = cost.Processed()
+        for b in batches:
+            rows, source = b.source.shape
+            processed += cost.micro_batch(rows, source, b.target_input.size(1), b.num_target_tokens)
+        model = self._config.model
+        real = sum(int(b.source_mask.sum()) + b.num_target_tokens for b in batches)
+        flops = cost.training_flops(model, self._config.tokenizer.vocabulary_size, processed)
+        return _Turn(
+            seconds,
+            processed.projected,
+            real / (processed.source + processed.target),
+            flops + number * step_flops(self._config.optimizer, model),
+            (
+                torch.cuda.max_memory_allocated(self._device)
+                if self._device.type == "cuda"
+                else peak_bytes()
+            )
+            / 1e9,
+        )
+
+
+def measure(
+    device: torch.device, sizes: Sizes, folder: Path, compiles: bool = False
+) -> dict[str, Any]:
+    """Measure all models on a device.
+
+    Args:
+        device: a CPU or a GPU.
+        sizes: what is measured.
+        folder: holds the made-up corpus for a while.
+        compiles: also with compiled layers, which takes minutes before the first update.
+    """
+    corpus = _made_up(folder, sizes)
+    ceiling = _ceiling(device)
+    models = {}
+    for name in sizes.models:
+        contenders = _contenders(name, sizes, corpus, device, compiles)
+        for contender in contenders.values():
+            contender.run(_WARM_UP)
+        turns = [
+            {key: contender.run(sizes.updates) for key, contender in contenders.items()}
+            for _ in range(sizes.rounds)
+        ]
+        models[name] = _summary(turns, ceiling)
+        del contenders
+        if device.type == "cuda":
+            torch.cuda.empty_cache()
+    return {
+        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu",
+        "precision": precision_on(device, Precision.auto).value,
+        "ceiling_flops_per_second": ceiling,
+        "rounds": sizes.rounds,
+        "updates_per_turn": sizes.updates,
+        "target_tokens_per_update": sizes.tokens,
+        "tokens_per_micro_batch": sizes.micro_batch,
+        "vocabulary_size": sizes.vocabulary,
+        "models": models,
+    }
+
+
+def _made_up(folder: Path, sizes: Sizes) -> ParallelCorpus:
+    """Random ids in sentences of the lengths that WMT14's have in pieces: 28 on average."""
+    random = np.random.default_rng(1)
+    longest = BatchingConfig().longest - 1
+    source = np.clip(random.lognormal(3.15, 0.6, _NUM_PAIRS), 1, longest).astype(np.int32)
+    target = np.clip(source * random.lognormal(0.0, 0.15, _NUM_PAIRS), 1, longest).astype(np.int32)
+
+    def ids(length: int) -> list[int]:
+        return random.integers(4, sizes.vocabulary, length).tolist()
+
+    path = folder / "train-00000.arrow"
+    write_shard(path, ((ids(s), ids(t)) for s, t in zip(source, target, strict=True)))
+    return ParallelCorpus([path])
+
+
+def _contenders(
+    name: str, sizes: Sizes, corpus: ParallelCorpus, device: torch.device, compiles: bool
+) -> dict[str, _Contender]:
+    values = yaml.safe_load((_PRESETS / f"{name}.yaml").read_text(encoding="utf-8"))
+    preset: ModelConfig = from_mapping(ModelConfig, values, f"conf/model/{name}.yaml")
+    base = Config(
+        corpus=CorpusConfig(name="made_up"),
+        model=preset,
+        optimizer=OptimizerConfig(max_gradient_norm=1.0),
+        batching=BatchingConfig(
+            target_tokens_per_update=sizes.tokens, target_tokens_per_micro_batch=sizes.micro_batch
+        ),
+        run=RunConfig(name="made_up"),
+    )
+    base = replace(base, tokenizer=replace(base.tokenizer, vocabulary_size=sizes.vocabulary))
+    # torch.nn.Transformer has one rate for all places.
+    rate = preset.dropout
+    everywhere = replace(
+        base, model=replace(preset, attention_dropout=rate, activation_dropout=rate)
+    )
+
+    def contender(config: Config, step: Callable[[UpdateWork], object]) -> _Contender:
+        loader = UpdateLoader(
+            corpus, config.batching, config.training.seed, _SPECIAL_IDS, _SPECIAL_IDS
+        )
+        return _Contender(config, loader.updates(Position()), step, device)
+
+    return {
+        "ours": contender(everywhere, _ours(everywhere, device)),
+        "nn.Transformer": contender(everywhere, _plain(everywhere, device)),
+        "ours, dropout as the preset has it": contender(base, _ours(base, device)),
+        **(
+            {"the same, layers compiled": contender(base, _ours(base, device, compiles=True))}
+            if compiles
+            else {}
+        ),
+    }
+
+
+def _ours(
+    config: Config, device: torch.device, compiles: bool = False
+) -> Callable[[UpdateWork], object]:
+    size = config.tokenizer.vocabulary_size
+    torch.manual_seed(config.training.seed)
+    model = Transformer(config.model, size, size).to(device).train()
+    if compiles:
+        for layer in itertools.chain(model.encoder, model.decoder):
+            layer.compile(dynamic=True)
+    guard = GradientGuard(config.training.max_gradient_spike, 0.0, 0, device)
+    optimizer = build_optimizer(model, config.optimizer)
+    updater = Updater(config, model, optimizer, guard, Process(0, 1, device))
+    numbers = itertools.count(1)
+
+    def step(work: UpdateWork) -> None:
+        updater.step(updater.gradient(work, lambda: None), next(numbers))
+
+    return step
+
+
+def _plain(config: Config, device: torch.device) -> Callable[[UpdateWork], object]:
+    size = config.tokenizer.vocabulary_size
+    torch.manual_seed(config.training.seed)
+    model = PlainTransformer(config.model, size, _SPECIAL_IDS.pad_id).to(device).train()
+    optimizer = torch.optim.Adam(
+        model.parameters(), lr=1e-4, betas=(0.9, 0.98), eps=1e-9, fused=True
+    )
+    is_narrow = precision_on(device, Precision.auto) is Precision.bfloat16
+
+    def step(work: UpdateWork) -> None:
+        optimizer.zero_grad(set_to_none=True)
+        for micro_batch in work.micro_batches:
+            with torch.autocast(device.type, torch.bfloat16, enabled=is_narrow):
+                loss = model(micro_batch.batch.to(device), config.training.label_smoothing)
+            (loss / work.num_target_tokens).backward()
+        nn.utils.clip_grad_norm_(model.parameters(), config.optimizer.max_gradient_norm)
+        optimizer.step()
+
+    return step
+
+
+def _ceiling(device: torch.device) -> float:
+    """Floating-point operations a second of one large product, the best of some."""
+    width = _CEILING_WIDTHS[device.type]
+    is_narrow = precision_on(device, Precision.auto) is Precision.bfloat16
+    one = torch.rand(width, width, device=device, dtype=torch.bfloat16 if is_narrow else None)
+    best = 0.0
+    for _ in range(10):
+        _wait(device)
+        started = time.perf_counter()
+        torch.mm(one, one)
+        _wait(device)
+        best = max(best, 2 * width**3 / (time.perf_counter() - started))
+    return best
+
+
+def _wait(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def _summary(turns: list[dict[str, _Turn]], ceiling: float) -> dict[str, Any]:
+    def row(name: str) -> dict[str, float]:
+        mine = [turn[name] for turn in turns]
+        rates = [turn.target_tokens / turn.seconds for turn in mine]
+        operations = [turn.flops / turn.seconds for turn in mine]
+        plain = [turn["nn.Transformer"] for turn in turns]
+        ratios = [
+            one / (other.target_tokens / other.seconds)
+            for one, other in zip(rates, plain, strict=True)
+        ]
+        return {
+            "target_tokens_per_second": round(statistics.median(rates)),
+            "lowest": round(min(rates)),
+            "highest": round(max(rates)),
+            "to_nn_transformer": round(statistics.median(ratios), 3),
+            "share_of_ceiling": round(statistics.median(operations) / ceiling, 3),
+            "share_not_padding": round(statistics.mean(turn.share_not_padding for turn in mine), 4),
+            "peak_gigabytes": round(max(turn.peak_gigabytes for turn in mine), 2),
+        }
+
+    return {name: row(name) for name in turns[0]}
