@@ -26,6 +26,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.training import bench_config
+from benchmarks.training_on_device import wmt14_lengths
 from benchmarks.written import write_result
 from data_prep.prepare import prepare
 from data_prep.progress import Reporter
@@ -114,9 +115,7 @@ def _serve(there: Connection, work: Callable[..., Any], *arguments: Any) -> None
 def _plan(num_pairs: int) -> tuple[float, int]:
     """Seconds of the second of two plans, and bytes above what the lengths took."""
     random = np.random.default_rng(1)
-    # Tokens of WMT14's sentences: 28 on average, a long tail, and sides that go together.
-    source = np.clip(random.lognormal(3.15, 0.6, num_pairs), 1, 400).astype(np.int32)
-    target = np.clip(source * random.lognormal(0.0, 0.15, num_pairs), 1, 400).astype(np.int32)
+    source, target = wmt14_lengths(random, num_pairs, 400)
     config = BatchingConfig(target_tokens_per_micro_batch=8192)
     before = program_bytes()
     seconds = []

@@ -1,14 +1,17 @@
 """The same model as a user would write it around `torch.nn.Transformer`: the yardstick."""
 
 import math
+from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from nmt.config import ModelConfig
+from nmt.config import Config, ModelConfig, Precision
 from nmt.data.batch import Batch
+from nmt.data.loader import UpdateWork
 from nmt.model.positions import sinusoidal_table
+from nmt.training.updater import precision_on
 
 
 class PlainTransformer(nn.Module):
@@ -66,3 +69,29 @@ class PlainTransformer(nn.Module):
             self.embedding(ids) * self.scale + self.table[: ids.size(1)]
         )
         return embedded
+
+
+def ordinary_loop(
+    config: Config, vocabulary_size: int, pad_id: int, device: torch.device
+) -> Callable[[UpdateWork], None]:
+    """A model on a device, and what makes one update of it as most programs do.
+
+    On GPUs it has the precision that ours has there, and a fused optimizer.
+    """
+    torch.manual_seed(config.training.seed)
+    model = PlainTransformer(config.model, vocabulary_size, pad_id).to(device).train()
+    optimizer = torch.optim.Adam(
+        model.parameters(), lr=1e-4, betas=(0.9, 0.98), eps=1e-9, fused=device.type == "cuda"
+    )
+    is_narrow = precision_on(device, Precision.auto) is Precision.bfloat16
+
+    def step(work: UpdateWork) -> None:
+        optimizer.zero_grad(set_to_none=True)
+        for micro_batch in work.micro_batches:
+            with torch.autocast(device.type, torch.bfloat16, enabled=is_narrow):
+                loss = model(micro_batch.batch.to(device), config.training.label_smoothing)
+            (loss / work.num_target_tokens).backward()
+        nn.utils.clip_grad_norm_(model.parameters(), config.optimizer.max_gradient_norm)
+        optimizer.step()
+
+    return step

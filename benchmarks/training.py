@@ -39,8 +39,8 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.plain_transformer import PlainTransformer
-from benchmarks.training_on_device import Sizes, measure
+from benchmarks.plain_transformer import ordinary_loop
+from benchmarks.training_on_device import Sizes, measure, share_not_padding
 from benchmarks.written import write_result
 from data_prep.prepare import prepare
 from data_prep.progress import Reporter
@@ -237,21 +237,9 @@ def _ours(trainer: Trainer) -> Step:
 
 
 def _plain(trainer: Trainer) -> Step:
-    config = trainer.config
     tokenizer = trainer.model.source_tokenizer
-    torch.manual_seed(config.training.seed)
-    model = PlainTransformer(config.model, tokenizer.vocabulary_size, tokenizer.pad_id).train()
-    optimizer = torch.optim.Adam(model.parameters(), lr=1e-4, betas=(0.9, 0.98), eps=1e-9)
-
-    def step(work: UpdateWork) -> None:
-        optimizer.zero_grad(set_to_none=True)
-        for micro_batch in work.micro_batches:
-            loss = model(micro_batch.batch, config.training.label_smoothing)
-            (loss / work.num_target_tokens).backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), config.optimizer.max_gradient_norm)
-        optimizer.step()
-
-    return step
+    device = trainer.process.device
+    return ordinary_loop(trainer.config, tokenizer.vocabulary_size, tokenizer.pad_id, device)
 
 
 def _products(trainer: Trainer, is_onednn: bool) -> Step:
@@ -387,12 +375,9 @@ def _serve(
         for update in works:
             step(update)
         seconds = time.perf_counter() - started
-        batches = [m.batch for update in works for m in update.micro_batches]
-        real = sum(int(b.source_mask.sum()) + b.num_target_tokens for b in batches)
-        computed = sum(b.source.numel() + b.target_input.numel() for b in batches)
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         tokens = sum(update.num_target_tokens for update in works)
-        there.send(Turn(seconds, tokens, real / computed, peak))
+        there.send(Turn(seconds, tokens, share_not_padding(works), peak))
 
 
 def _summary(arguments: Arguments, turns: list[dict[str, Turn]]) -> dict[str, Any]:

@@ -2,15 +2,15 @@
 
 Updates of the paper's size, of random ids in sentences as long as those of WMT14, through the real
 planning, collating and updating, for the presets of the paper's models; beside it the same model
-written with `torch.nn.Transformer`, in the same precision, with a fused optimizer. Contenders take
-turns in one process, and each turn holds the making of its batches. The ceiling is what a product
-of large square matrices reaches on that device in the same run.
+written with `torch.nn.Transformer`, in the same precision. Contenders take turns in one process,
+and each turn holds the making of its batches. The ceiling is what a product of large square
+matrices reaches on that device in the same run.
 """
 
 import itertools
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,9 +18,8 @@ from typing import Any
 import numpy as np
 import torch
 import yaml
-from torch import nn
 
-from benchmarks.plain_transformer import PlainTransformer
+from benchmarks.plain_transformer import ordinary_loop
 from nmt.config import (
     BatchingConfig,
     Config,
@@ -35,12 +34,11 @@ from nmt.data.batch import SpecialIds
 from nmt.data.corpus import ParallelCorpus, write_shard
 from nmt.data.loader import Position, UpdateLoader, UpdateWork
 from nmt.model import cost
-from nmt.model.transformer import Transformer
-from nmt.training.distributed import Process
-from nmt.training.guard import GradientGuard
-from nmt.training.optimizer import build_optimizer, step_flops
+from nmt.plain_yaml import read_plain_yaml
+from nmt.training.optimizer import step_flops
+from nmt.training.rehearsal import Rehearsal
 from nmt.training.room import peak_bytes
-from nmt.training.updater import Updater, precision_on
+from nmt.training.updater import precision_on
 
 _PRESETS = Path(__file__).parent.parent / "conf" / "model"
 _SPECIAL_IDS = SpecialIds(pad_id=0, bos_id=1, eos_id=2)
@@ -112,12 +110,11 @@ class _Contender:
             rows, source = b.source.shape
             processed += cost.micro_batch(rows, source, b.target_input.size(1), b.num_target_tokens)
         model = self._config.model
-        real = sum(int(b.source_mask.sum()) + b.num_target_tokens for b in batches)
         flops = cost.training_flops(model, self._config.tokenizer.vocabulary_size, processed)
         return _Turn(
             seconds,
             processed.projected,
-            real / (processed.source + processed.target),
+            share_not_padding(works),
             flops + number * step_flops(self._config.optimizer, model),
             (
                 torch.cuda.max_memory_allocated(self._device)
@@ -167,12 +164,26 @@ def measure(
     }
 
 
+def share_not_padding(works: Sequence[UpdateWork]) -> float:
+    """The share of places, of both sides, that hold a token."""
+    batches = [micro_batch.batch for work in works for micro_batch in work.micro_batches]
+    real = sum(int(b.source_mask.sum()) + b.num_target_tokens for b in batches)
+    return real / sum(b.source.numel() + b.target_input.numel() for b in batches)
+
+
+def wmt14_lengths(
+    random: np.random.Generator, number: int, longest: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Tokens of sides of pairs as WMT14's: 28 on average, a long tail, sides that go together."""
+    source = np.clip(random.lognormal(3.15, 0.6, number), 1, longest).astype(np.int32)
+    target = np.clip(source * random.lognormal(0.0, 0.15, number), 1, longest).astype(np.int32)
+    return source, target
+
+
 def _made_up(folder: Path, sizes: Sizes) -> ParallelCorpus:
-    """Random ids in sentences of the lengths that WMT14's have in pieces: 28 on average."""
+    """Random ids in sentences as long as WMT14's."""
     random = np.random.default_rng(1)
-    longest = BatchingConfig().longest - 1
-    source = np.clip(random.lognormal(3.15, 0.6, _NUM_PAIRS), 1, longest).astype(np.int32)
-    target = np.clip(source * random.lognormal(0.0, 0.15, _NUM_PAIRS), 1, longest).astype(np.int32)
+    source, target = wmt14_lengths(random, _NUM_PAIRS, BatchingConfig().longest - 1)
 
     def ids(length: int) -> list[int]:
         return random.integers(4, sizes.vocabulary, length).tolist()
@@ -185,7 +196,7 @@ def _made_up(folder: Path, sizes: Sizes) -> ParallelCorpus:
 def _contenders(
     name: str, sizes: Sizes, corpus: ParallelCorpus, device: torch.device, compiles: bool
 ) -> dict[str, _Contender]:
-    values = yaml.safe_load((_PRESETS / f"{name}.yaml").read_text(encoding="utf-8"))
+    values = yaml.safe_load(read_plain_yaml(_PRESETS / f"{name}.yaml"))
     preset: ModelConfig = from_mapping(ModelConfig, values, f"conf/model/{name}.yaml")
     base = Config(
         corpus=CorpusConfig(name="made_up"),
@@ -211,7 +222,10 @@ def _contenders(
 
     return {
         "ours": contender(everywhere, _ours(everywhere, device)),
-        "nn.Transformer": contender(everywhere, _plain(everywhere, device)),
+        "nn.Transformer": contender(
+            everywhere,
+            ordinary_loop(everywhere, sizes.vocabulary, _SPECIAL_IDS.pad_id, device),
+        ),
         "ours, dropout as the preset has it": contender(base, _ours(base, device)),
         **(
             {"the same, layers compiled": contender(base, _ours(base, device, compiles=True))}
@@ -226,38 +240,15 @@ def _ours(
 ) -> Callable[[UpdateWork], object]:
     size = config.tokenizer.vocabulary_size
     torch.manual_seed(config.training.seed)
-    model = Transformer(config.model, size, size).to(device).train()
+    rehearsal = Rehearsal(config, (size, size), device)
     if compiles:
-        for layer in itertools.chain(model.encoder, model.decoder):
+        for layer in itertools.chain(rehearsal.transformer.encoder, rehearsal.transformer.decoder):
             layer.compile(dynamic=True)
-    guard = GradientGuard(config.training.max_gradient_spike, 0.0, 0, device)
-    optimizer = build_optimizer(model, config.optimizer)
-    updater = Updater(config, model, optimizer, guard, Process(0, 1, device))
+    updater = rehearsal.updater  # by itself: a rehearsal waits after each gradient and step
     numbers = itertools.count(1)
 
     def step(work: UpdateWork) -> None:
         updater.step(updater.gradient(work, lambda: None), next(numbers))
-
-    return step
-
-
-def _plain(config: Config, device: torch.device) -> Callable[[UpdateWork], object]:
-    size = config.tokenizer.vocabulary_size
-    torch.manual_seed(config.training.seed)
-    model = PlainTransformer(config.model, size, _SPECIAL_IDS.pad_id).to(device).train()
-    optimizer = torch.optim.Adam(
-        model.parameters(), lr=1e-4, betas=(0.9, 0.98), eps=1e-9, fused=True
-    )
-    is_narrow = precision_on(device, Precision.auto) is Precision.bfloat16
-
-    def step(work: UpdateWork) -> None:
-        optimizer.zero_grad(set_to_none=True)
-        for micro_batch in work.micro_batches:
-            with torch.autocast(device.type, torch.bfloat16, enabled=is_narrow):
-                loss = model(micro_batch.batch.to(device), config.training.label_smoothing)
-            (loss / work.num_target_tokens).backward()
-        nn.utils.clip_grad_norm_(model.parameters(), config.optimizer.max_gradient_norm)
-        optimizer.step()
 
     return step
 

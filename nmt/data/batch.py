@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -28,7 +29,7 @@ class Batch:
     target_mask: Tensor
     num_target_tokens: int
 
-    @property
+    @cached_property
     def target_places(self) -> Tensor:
         """(tokens,) where the tokens of the target stand in B · T, row after row.
 

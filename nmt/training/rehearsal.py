@@ -21,6 +21,11 @@ class Rehearsal:
         config: the experiment.
         vocabulary_sizes: V of the source and of the target.
         device: where it computes, alone.
+
+    Attributes:
+        transformer: the model, in training.
+        updater: makes its updates.
+        precision: of them.
     """
 
     def __init__(
@@ -33,8 +38,8 @@ class Rehearsal:
         self._optimizer = build_optimizer(self.transformer, config.optimizer)
         guard = GradientGuard(config.training.max_gradient_spike, 0.0, 0, device)
         process = Process(0, 1, device)
-        self._updater = Updater(config, self.transformer, self._optimizer, guard, process)
-        self.precision = self._updater.precision
+        self.updater = Updater(config, self.transformer, self._optimizer, guard, process)
+        self.precision = self.updater.precision
 
     def gradient(self, batches: list[Batch]) -> None:
         """Forward and backward of some micro-batches, as of one update.
@@ -45,12 +50,12 @@ class Rehearsal:
         num_tokens = sum(batch.num_target_tokens for batch in batches)
         micro_batches = [MicroBatch(number, batch) for number, batch in enumerate(batches)]
         work = UpdateWork(0, 0, num_tokens, len(batches), len(batches), micro_batches, Position())
-        self._gradient = self._updater.gradient(work, lambda: None)
+        self._gradient = self.updater.gradient(work, lambda: None)
         self.wait()
 
     def step(self) -> None:
         """The optimizer's step along the last gradient."""
-        self._updater.step(self._gradient, 1)
+        self.updater.step(self._gradient, 1)
         self.wait()
 
     def search(self, batches: list[Shape]) -> None:
