@@ -1,9 +1,10 @@
-"""Matrix products of linear layers, on CPUs by MKL where Intel made them, else by oneDNN.
+"""Matrix products of linear layers, on CPUs by MKL where it uses all of one, else by oneDNN.
 
 torch multiplies float32 matrices on x86 by MKL, which uses the 512-bit units of Intel's CPUs alone;
 oneDNN, which comes with torch too, uses what it finds. On an AMD EPYC with AVX-512 that is twice as
-fast, forward and backward; on an Intel Xeon it is the slower one, which copies matrices that are
-turned and compiles for each shape. The sums are of float32 in both.
+fast, forward and backward; on an Intel Xeon, and on an AMD EPYC without AVX-512, it is the slower
+one, which copies matrices that are turned and compiles for each shape. The sums are of float32 in
+both.
 """
 
 import logging
@@ -97,9 +98,9 @@ def can_be_packed(inputs: Tensor) -> bool:
 
 
 def mkl_is_faster() -> bool:
-    """Whether this CPU multiplies faster by MKL than by oneDNN."""
+    """Whether this CPU multiplies faster by MKL than by oneDNN: if that leaves no unit idle."""
     has_mkl: bool = torch.backends.mkl.is_available()  # type: ignore[no-untyped-call]
-    return has_mkl and is_intel()
+    return has_mkl and (is_intel() or torch.backends.cpu.get_cpu_capability() != "AVX512")
 
 
 # oneDNN's words where there is no memory for the code that it compiles.

@@ -15,6 +15,12 @@ def test_intels_cpus_go_by_mkl_and_others_by_onednn(is_intel: bool) -> None:
     assert suits_onednn(matrix) == (can_be_packed(matrix) and not (is_intel and has_mkl))
 
 
+def test_without_units_of_512_bits_all_go_by_mkl(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("torch.backends.cpu.get_cpu_capability", lambda: "AVX2")
+    matrix = torch.ones(2, 2)
+    assert suits_onednn(matrix) == (can_be_packed(matrix) and not torch.backends.mkl.is_available())
+
+
 def test_in_half_precision_nobody_asks_who_made_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """A compiled model would be cut in two where the answer is read from a file."""
     monkeypatch.setattr(nmt.model.linear, "is_intel", pytest.fail)
