@@ -20,13 +20,13 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from nmt.disk_fault import DiskFault
 from nmt.errors import UserError
 from nmt.files import check_readable, read_json, write_json
+from nmt.packages import versions
 
 FINGERPRINT_LENGTH = 12
 """Hexadecimal digits of a fingerprint in a folder's name: 48 bits."""
@@ -126,13 +126,7 @@ def _stamp(path: Path) -> dict[str, int]:
 
 def tool_versions() -> dict[str, str]:
     """Versions of the libraries that shape a corpus."""
-    versions = {}
-    for name in ("sentencepiece", "pyarrow", "datasets", "numpy"):
-        try:
-            versions[name] = version(name)
-        except PackageNotFoundError:
-            versions[name] = "absent"
-    return versions
+    return versions(("sentencepiece", "pyarrow", "datasets", "numpy"))
 
 
 def describe_outputs(folder: Path) -> dict[str, dict[str, Any]]:

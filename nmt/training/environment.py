@@ -3,13 +3,13 @@
 import platform
 import secrets
 import subprocess
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from nmt.config import TrainingConfig
+from nmt.packages import versions
 from nmt.processor import processor_name
 from nmt.training.distributed import num_processes, threads_per_process
 
@@ -32,7 +32,7 @@ def environment(corpus_folder: Path, training: TrainingConfig) -> dict[str, Any]
         "run_id": secrets.token_hex(4),
         "commit": commit(),
         "python": platform.python_version(),
-        "packages": {name: _version(name) for name in _PACKAGES},
+        "packages": versions(_PACKAGES),
         "machine": platform.machine(),
         "processor": processor_name(),
         "processes": local_processes,
@@ -43,13 +43,6 @@ def environment(corpus_folder: Path, training: TrainingConfig) -> dict[str, Any]
         ],
         "corpus": corpus_folder.name,
     }
-
-
-def _version(package: str) -> str:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return "absent"  # datasets is only needed for corpora of the hub
 
 
 def commit() -> str:
