@@ -214,6 +214,8 @@ def _contenders(
         base, model=replace(preset, attention_dropout=rate, activation_dropout=rate)
     )
 
+    compiled = replace(base, training=replace(base.training, compile=True))
+
     def contender(config: Config, step: Callable[[UpdateWork], object]) -> _Contender:
         loader = UpdateLoader(
             corpus, config.batching, config.training.seed, _SPECIAL_IDS, _SPECIAL_IDS
@@ -228,22 +230,17 @@ def _contenders(
         ),
         "ours, dropout as the preset has it": contender(base, _ours(base, device)),
         **(
-            {"the same, layers compiled": contender(base, _ours(base, device, compiles=True))}
+            {"the same, layers compiled": contender(compiled, _ours(compiled, device))}
             if compiles
             else {}
         ),
     }
 
 
-def _ours(
-    config: Config, device: torch.device, compiles: bool = False
-) -> Callable[[UpdateWork], object]:
+def _ours(config: Config, device: torch.device) -> Callable[[UpdateWork], object]:
     size = config.tokenizer.vocabulary_size
     torch.manual_seed(config.training.seed)
     rehearsal = Rehearsal(config, (size, size), device)
-    if compiles:
-        for layer in itertools.chain(rehearsal.transformer.encoder, rehearsal.transformer.decoder):
-            layer.compile(dynamic=True)
     updater = rehearsal.updater  # by itself: a rehearsal waits after each gradient and step
     numbers = itertools.count(1)
 

@@ -519,6 +519,9 @@ class TrainingConfig:
     the work of an update, and the training loss holds the divergence too."""
     precision: Precision = Precision.auto
     """Arithmetic of forward and backward; auto is bfloat16 on a GPU that has it, else float32."""
+    compile: bool = False
+    """Layers compiled by torch.compile, in a minute or more before the first update: for GPUs.
+    Results are others, by rounding, than without it."""
     validate_every: int = 1_000
     """Updates between validations; a checkpoint is written at each."""
     validation_metric: ValidationMetric = ValidationMetric.bleu

@@ -82,8 +82,9 @@ def _filled_up(matrix: Tensor, number: int) -> Tensor:
 
 def suits_onednn(inputs: Tensor) -> bool:
     """Whether products with this matrix go by oneDNN here and now."""
-    # In this order: who compiles a model in half precision must not be asked who made the CPU.
-    return can_be_packed(inputs) and not mkl_is_faster()
+    # Compilers choose for themselves, and would cut a model in two where a file tells the CPU.
+    is_compiling = torch.compiler.is_compiling()
+    return not is_compiling and can_be_packed(inputs) and not mkl_is_faster()
 
 
 def can_be_packed(inputs: Tensor) -> bool:

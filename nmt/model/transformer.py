@@ -81,6 +81,11 @@ class Transformer(nn.Module):
         """Hidden (B, T, D): `encode`, then `decode`; the loss projects what it needs of it."""
         return self.decode(target_input, self.encode(source, source_mask), source_mask)
 
+    def compile_layers(self) -> None:
+        """Have torch compile the layers when they are first called, for batches of any shape."""
+        for layer in (*self.encoder, *self.decoder):
+            layer.compile(dynamic=True)
+
     def start(
         self, memory: Tensor, source_mask: Tensor, keeps_coverage: bool = False
     ) -> DecoderState:

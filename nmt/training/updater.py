@@ -92,6 +92,8 @@ class Updater:
         self._objective = SummedLoss(
             transformer, config.training.label_smoothing, config.training.r_drop
         )
+        if config.training.compile:
+            transformer.compile_layers()
         self._sharing: GradientSharing | None = None
         if process.world_size > 1:
             self._sharing = GradientSharing(list(transformer.parameters()), process)

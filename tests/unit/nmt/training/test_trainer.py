@@ -8,6 +8,7 @@ import signal
 import weakref
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -520,6 +521,27 @@ def test_r_drop_trains_on_two_passes(digit_corpus: Path, tmp_path: Path) -> None
     twice = gradients(trainer_of(tiny_config(tmp_path, r_drop=5.0), digit_corpus))
     assert once.keys() == twice.keys()
     assert not any(torch.equal(once[name], twice[name]) for name in once)
+
+
+@pytest.mark.slow
+def test_compiled_layers_have_the_same_gradients_and_decode_as_before(
+    digit_corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Everything but the last stage of the compiler, which takes minutes.
+    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend="aot_eager"))
+    found, losses = [], []
+    for compiles in (False, True):
+        # Without dropout, whose chance comes from elsewhere while compiling.
+        config = without_chance(tiny_config(tmp_path / str(compiles), compile=compiles))
+        trainer = trainer_of(config, digit_corpus)
+        transformer = trainer.model.transformer
+        layers = [*transformer.encoder, *transformer.decoder]
+        assert all((layer._compiled_call_impl is not None) == compiles for layer in layers)
+        found.append(gradients(trainer))
+        losses.append(trainer.validator.validate().loss)
+    for name, plain in found[0].items():
+        torch.testing.assert_close(found[1][name], plain)
+    assert losses[1] == pytest.approx(losses[0])
 
 
 def test_what_goes_through_twice_is_counted_twice(digit_corpus: Path, tmp_path: Path) -> None:
