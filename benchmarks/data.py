@@ -8,7 +8,6 @@ long after the command the first update begins when the corpus is prepared; and 
 grows over updates, once the first ones have brought every shape.
 """
 
-import contextlib
 import multiprocessing as mp
 import os
 import subprocess
@@ -25,19 +24,16 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.training import bench_config
+from benchmarks.setting import bench_config, train, trainer_of
 from benchmarks.training_on_device import wmt14_lengths
 from benchmarks.written import write_result
 from data_prep.prepare import prepare
 from data_prep.progress import Reporter
 from nmt.cli.common import parse_arguments, run_command
-from nmt.config import BatchingConfig, Config, ModelConfig, TrainingConfig
+from nmt.config import BatchingConfig, Config, ModelConfig
 from nmt.data.batching import plan_epoch
-from nmt.data.corpus import PreparedCorpus
 from nmt.data.loader import UpdateLoader, UpdateWork
-from nmt.training import distributed
 from nmt.training.room import peak_bytes, program_bytes
-from nmt.training.run_log import RunLog
 from nmt.training.trainer import Trainer
 
 
@@ -126,19 +122,13 @@ def _plan(num_pairs: int) -> tuple[float, int]:
     return max(seconds), peak_bytes() - before
 
 
-def _trainer(config: Config, corpus: Path, threads: int) -> Trainer:
-    config.run_folder.mkdir(parents=True, exist_ok=True)
-    process = distributed.join(TrainingConfig(num_threads=threads))
-    return Trainer(config, PreparedCorpus(corpus), process)
-
-
 def _waiting(config: Config, corpus: Path, threads: int) -> float:
     """The share of a short training, its validation left out, that went into making batches."""
     config = replace(
         config,
         training=replace(config.training, max_updates=15, validate_every=1000, log_every=5),
     )
-    trainer = _trainer(config, corpus, threads)
+    trainer = trainer_of(config, corpus, threads)
     waited = [0.0]
     work = UpdateLoader.work
 
@@ -150,28 +140,8 @@ def _waiting(config: Config, corpus: Path, threads: int) -> float:
 
     UpdateLoader.work = timed  # type: ignore[method-assign,assignment]
     started = time.perf_counter()
-    _train(trainer)
+    train(trainer)
     return waited[0] / (time.perf_counter() - started)
-
-
-class _EndedError(Exception):
-    """Training is over."""
-
-
-def _train(trainer: Trainer) -> None:
-    """Make all updates; the checkpoint and the validation after them are not measured.
-
-    It patches the program, so its process has to be one of its own.
-    """
-
-    def end(self: Trainer, log: RunLog | None) -> None:
-        del self, log
-        raise _EndedError
-
-    Trainer._save = end  # type: ignore[method-assign]
-    with contextlib.suppress(_EndedError):
-        trainer.run()
-    assert trainer.progress.update == trainer.config.training.max_updates
 
 
 def _growth(config: Config, corpus: Path, num_updates: int) -> tuple[int, int]:
@@ -193,7 +163,7 @@ def _growth(config: Config, corpus: Path, num_updates: int) -> tuple[int, int]:
             log_every=50,
         ),
     )
-    trainer = _trainer(config, corpus, 1)
+    trainer = trainer_of(config, corpus, 1)
     sizes: dict[int, int] = {}
     step = Trainer._step
 
@@ -202,7 +172,7 @@ def _growth(config: Config, corpus: Path, num_updates: int) -> tuple[int, int]:
         sizes[self.progress.update] = program_bytes()
 
     Trainer._step = watched  # type: ignore[method-assign,assignment]
-    _train(trainer)
+    train(trainer)
     early, middle, late = (
         min(size for update, size in sizes.items() if first < update <= first + 100)
         for first in (100, 100 + num_updates, 100 + 2 * num_updates)

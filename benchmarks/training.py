@@ -10,6 +10,9 @@ what counts is the ratio within a round. Two more compute nothing but the matrix
 same updates, by `torch.mm` and by oneDNN: what they reach is the ceiling of who multiplies so.
 Without text, sentences of like lengths are made up.
 
+Other toolkits take turns after that, for `steps=60` updates each, where the folder `peers=` (from
+the start ../shared/bench/peers) has environments for them; `benchmarks.beside_peers` says how.
+
 With `device=cuda` (or `--device cuda`) `benchmarks.training_on_device` measures; `models=base,big`,
 `tokens=25000`, `micro_batch=8192`, `vocabulary=37000` and `compile=true` (layers compiled, beside
 the others) are its keys, beside `rounds` and `updates`. Without, everything is measured on the CPU,
@@ -34,38 +37,30 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks import beside_peers
 from benchmarks.plain_transformer import ordinary_loop
+from benchmarks.setting import VOCABULARY_SIZE, bench_config
 from benchmarks.training_on_device import Sizes, measure, share_not_padding
 from benchmarks.written import write_result
 from data_prep.prepare import prepare
 from data_prep.progress import Reporter
 from nmt.cli.common import parse_arguments, run_command
 from nmt.config import (
-    BatchingConfig,
     Config,
-    CorpusConfig,
-    CorpusSource,
-    ModelConfig,
-    OptimizerConfig,
-    RunConfig,
-    TokenizerConfig,
     TrainingConfig,
 )
 from nmt.data.corpus import PreparedCorpus
 from nmt.data.loader import Position, UpdateWork
 from nmt.errors import UserError
-from nmt.files import write_lines
 from nmt.model.linear import can_be_packed, product_by_onednn, with_spare_rows
 from nmt.training import distributed
 from nmt.training.trainer import Trainer
 from nmt.training.workload import corpus_sizes, shared_evenly
 
-_VOCABULARY_SIZE = 8000
 _CEILINGS = {"products by torch.mm": False, "products by oneDNN": True}
 
 
@@ -88,6 +83,8 @@ class Arguments:
     micro_batch: int = 8_192
     vocabulary: int = 37_000
     compile: bool = False
+    peers: str = "../shared/bench/peers"
+    steps: int = 60
 
 
 def main() -> None:
@@ -112,6 +109,8 @@ def main() -> None:
             contender.close()
     result = _summary(arguments, turns)
     _print(result)
+    if arguments.processes == 1:
+        result["peers"] = _beside_peers(arguments)
     kind = "training" if arguments.processes == 1 else "processes"
     write_result(kind, result)
 
@@ -162,6 +161,32 @@ def _on_device(arguments: Arguments) -> None:
     write_result(f"training-{arguments.device}", result)
 
 
+def _beside_peers(arguments: Arguments) -> dict[str, dict[str, Any]]:
+    """Other toolkits, where there are any, and ours beside them; {} where there are none."""
+    folder = Path(arguments.peers)
+    if not beside_peers.installed(folder) or not Path(arguments.text).is_dir():
+        print(f"other toolkits: none is installed for {folder}", file=sys.stderr)
+        return {}
+    shared = beside_peers.Arguments(arguments.steps, arguments.text, arguments.threads)
+    found = beside_peers.measure(folder, shared)
+    table = Table(title=f"Beside other toolkits, {arguments.steps} updates")
+    table.add_column("")
+    for head in ("target tokens/s", "ours / this", "not padding", "peak MiB", "last loss"):
+        table.add_column(head, justify="right")
+    for name, told in found.items():
+        told["ours_to_this"] = round(found[beside_peers.OURS]["tok_s"] / told["tok_s"], 3)
+        table.add_row(
+            name,
+            f"{told['tok_s']:,.0f}",
+            f"{told['ours_to_this']:.2f}",
+            "" if told["useful_share"] is None else f"{100 * told['useful_share']:.1f} %",
+            f"{told['rss_mib']:,}",
+            f"{told['loss']:.2f}" if "loss" in told else "",
+        )
+    Console(stderr=True).print(table)
+    return found
+
+
 def _contenders(arguments: Arguments, config: Config, corpus: Path) -> "dict[str, _Contender]":
     number = arguments.processes
     if number == 1:
@@ -187,46 +212,6 @@ def _contenders(arguments: Arguments, config: Config, corpus: Path) -> "dict[str
         f"{number} processes": _Contender(_ours, config, corpus, 1, number),
         f"1 process, {number} threads": _Contender(_ours, config, corpus, number),
     }
-
-
-def bench_config(text_folder: str, folder: Path) -> Config:
-    """The experiment that is measured, on aligned text or, where there is none, on made-up text."""
-    text = Path(text_folder)
-    if not text.is_dir():
-        text = folder / "text"
-        _make_up(text)
-    rate = 0.1
-    return Config(
-        corpus=CorpusConfig(name="bench", source=CorpusSource.folder, path=str(text)),
-        tokenizer=TokenizerConfig(vocabulary_size=_VOCABULARY_SIZE),
-        model=ModelConfig(
-            width=256,
-            num_encoder_layers=3,
-            num_decoder_layers=3,
-            num_heads=4,
-            feed_forward_width=1024,
-            dropout=rate,
-            attention_dropout=rate,
-            activation_dropout=rate,
-        ),
-        optimizer=OptimizerConfig(max_gradient_norm=1.0),
-        batching=BatchingConfig(target_tokens_per_update=4096, target_tokens_per_micro_batch=8192),
-        training=TrainingConfig(),
-        run=RunConfig(outputs=str(folder)),
-    )
-
-
-def _make_up(folder: Path) -> None:
-    """Aligned lines of made-up words with the lengths of picture captions."""
-    random = np.random.default_rng(1)
-    letters = np.array(list("abcdefghijklmnopqrstuvwxyz"))
-    words = ["".join(random.choice(letters, random.integers(2, 10))) for _ in range(12_000)]
-    for split, number in (("train", 20_000), ("valid", 100)):
-        lengths = np.clip(random.lognormal(2.4, 0.35, number), 3, 40).astype(int)
-        for language, factor in (("en", 1.0), ("de", 0.95)):
-            ranks = [random.zipf(1.3, max(1, int(n * factor))) % len(words) for n in lengths]
-            lines = [" ".join(words[rank] for rank in row) for row in ranks]
-            write_lines(folder / f"{split}.{language}", lines)
 
 
 Step = Callable[[UpdateWork], Any]
@@ -287,7 +272,7 @@ def _products(trainer: Trainer, is_onednn: bool) -> Step:
                         project(source, width, width)
                     project(rows, width, inner)
                     project(rows, inner, width)
-            project(batch.num_target_tokens, width, _VOCABULARY_SIZE)
+            project(batch.num_target_tokens, width, VOCABULARY_SIZE)
 
     return step
 

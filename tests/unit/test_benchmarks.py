@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from benchmarks import training_on_device
+from benchmarks import beside_peers, training_on_device
 from benchmarks.training_on_device import Sizes, measure
 
 
@@ -22,3 +22,37 @@ def test_training_is_measured_on_a_device(tmp_path: Path, monkeypatch: pytest.Mo
         assert row["lowest"] <= row["target_tokens_per_second"] <= row["highest"]
         assert 0.5 < row["share_not_padding"] <= 1.0
         assert row["share_of_ceiling"] > 0.0
+
+
+def test_other_toolkits_are_measured_where_they_are_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PEERS_DIR", str(tmp_path / "environments"))
+    assert beside_peers.installed(tmp_path) == []
+    for peer in ("ref", "opennmt"):
+        python = tmp_path / "environments" / peer / "venv" / "bin" / "python"
+        python.parent.mkdir(parents=True)
+        python.symlink_to("/bin/echo")
+    assert beside_peers.installed(tmp_path) == ["ref", "opennmt"]
+    (tmp_path / "run.sh").write_text('mkdir "$BENCH_DATA"', encoding="utf-8")
+    (tmp_path / "duel.py").write_text(_FAKE_DUEL, encoding="utf-8")
+    found = beside_peers.measure(tmp_path, beside_peers.Arguments(7, str(tmp_path), 1))
+    assert {name: told["tok_s"] for name, told in found.items()} == {
+        "ours": 1,
+        "ref": 2,
+        "opennmt": 3,
+    }
+    assert found["ref"]["all_steps"] == 7
+    assert found["opennmt"].keys() == found["ref"].keys() - {"loss"}
+
+
+# Instead of starting the jobs, it tells that each has made the updates that it was asked for.
+_FAKE_DUEL = """
+import json, os, sys
+with open(os.environ["BENCH_LOG"], "a") as log:
+    for place, job in enumerate(sys.argv[sys.argv.index("--dir") + 2:], 1):
+        name, _, command = job.partition("=")
+        steps = command.replace("steps=", "--steps ").split("--steps ")[1].split()[0]
+        told = {"peer": name, "tok_s": place, "all_steps": int(steps), "loss": 9.0}
+        log.write(json.dumps(told) + "\\n")
+"""
