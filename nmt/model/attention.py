@@ -6,6 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from nmt.model.dropout import Dropout
 from nmt.model.linear import Linear
 from nmt.model.positions import RotaryRotation
 
@@ -15,18 +16,23 @@ torch.backends.cuda.enable_cudnn_sdp(False)
 
 
 def reference_attention(
-    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None = None,
+    dropout: Dropout | None = None,
 ) -> tuple[Tensor, Tensor]:
     """softmax(Q K^T / sqrt(d_k)) V, the paper's equation 1, step by step.
 
-    For reading, for the tests and for attention maps; training and decoding compute the same by
-    `scaled_dot_product_attention`.
+    For reading, for the tests, for attention maps and, on CPUs, for attention with dropout; else
+    training and decoding compute the same by `scaled_dot_product_attention`.
 
     Args:
         query: (B, H, T, d_k).
         key: (B, H, S, d_k).
         value: (B, H, S, d_v).
         mask: broadcastable to (B, H, T, S), True where a query may attend.
+        dropout: of the weights that values are summed by.
 
     Returns:
         The (B, H, T, d_v) output and the (B, H, T, S) weights, each row of which sums to one.
@@ -35,7 +41,8 @@ def reference_attention(
     if mask is not None:
         similarity = similarity.masked_fill(~mask, -torch.inf)
     weights = similarity.softmax(dim=-1)
-    return weights @ value, weights
+    kept = weights if dropout is None else dropout(weights)
+    return kept @ value, weights
 
 
 def causal_mask(length: int, device: torch.device | None = None) -> Tensor:
@@ -129,7 +136,7 @@ class MultiHeadAttention(nn.Module):
         super().__init__()
         self.num_heads = num_heads
         self.widths = (num_heads * key_width, num_heads * key_width, num_heads * value_width)
-        self.dropout = dropout
+        self.dropout = Dropout(dropout)
         self.rotation = rotation
         self.query = Linear(width, num_heads * key_width)  # W^Q of all heads side by side
         self.key = Linear(width, num_heads * key_width)  # W^K
@@ -189,12 +196,19 @@ class MultiHeadAttention(nn.Module):
         is_causal: bool = False,
     ) -> Tensor:
         """Attention over heads, side by side, before W^O: (B, H, T, d_k) → (B, T, H · d_v)."""
+        rate = self.dropout.rate if self.training else 0.0
+        if rate and query.device.type == "cpu":
+            # torch's own goes step by step there, too, and by its slow dropout.
+            if is_causal:
+                mask = causal_mask(query.size(2))
+            heads, _ = reference_attention(query, key, value, mask, self.dropout)
+            return heads.transpose(1, 2).flatten(2)
         heads = F.scaled_dot_product_attention(
             query,
             key,
             value,
             attn_mask=mask,
-            dropout_p=self.dropout if self.training else 0.0,
+            dropout_p=rate,
             is_causal=is_causal,
         )  # (B, H, T, d_v)
         return heads.transpose(1, 2).flatten(2)

@@ -46,6 +46,21 @@ def product(inputs: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tenso
     return F.linear(inputs, weight, bias)
 
 
+def product_in(room: Tensor, inputs: Tensor, weight: Tensor) -> Tensor:
+    """As `product`; it takes no new memory where it can write into `room`, of its shape."""
+    if suits_onednn(inputs):
+        return product_by_onednn(inputs, weight)
+    return torch.mm(inputs, weight.t(), out=room)
+
+
+def add_product(total: Tensor, inputs: Tensor, weight: Tensor) -> None:
+    """Add what `product` gives."""
+    if suits_onednn(inputs):
+        total += product_by_onednn(inputs, weight)
+    else:
+        total.addmm_(inputs, weight.t())
+
+
 def product_by_onednn(inputs: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """As `product`, on any CPU; by torch where there is no memory for what oneDNN compiles."""
     try:

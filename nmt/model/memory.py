@@ -204,8 +204,10 @@ def _loss(
         apart = 4 * _FLOAT if passes > 1 else 0  # two probabilities, what is between them
         row = passes * (2 * _HALF + 3 * _FLOAT) + apart
         return hidden + num_tokens * vocabulary_size * row
-    chunk = min(num_tokens, _LOSS_CHUNK)
-    logits = 3 * _FLOAT * passes * chunk * vocabulary_size
+    # One chunk's logits, which become their own gradient, while the next one's are made; with two
+    # passes the probabilities and what is between them, too.
+    held = 2 if passes == 1 else 6
+    logits = held * _FLOAT * min(num_tokens, _LOSS_CHUNK) * vocabulary_size
     return hidden + logits + _FLOAT * vocabulary_size * config.width
 
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from nmt.data.batch import Batch
-from nmt.model.linear import product, suits_onednn, with_spare_rows
+from nmt.model.linear import add_product, product, product_in, suits_onednn, with_spare_rows
 from nmt.model.transformer import Transformer
 
 # Most rows projected at a time: on CPUs their logits stay near the cache.
@@ -112,19 +112,26 @@ class _SmoothedCrossEntropy(_GradientsAtHand):
         mean_row = weight.mean(dim=0)  # (D,)
         of_hidden, of_weight = torch.empty_like(hidden), torch.zeros_like(weight)
         loss = -eps * (hidden @ mean_row).sum()
+        room = hidden.new_empty(0)
         for chunk in _chunks(len(tokens)):
             right = tokens[chunk, None]  # (chunk, 1)
+            number = len(right)
             some = _rows_to_project(hidden[chunk])  # (chunk', D)
-            logits = product(some, weight)  # (chunk', V)
-            logs = logits.log_softmax(dim=1)
-            # log Z is z_y - log p(y).
-            loss += (eps * logits.gather(1, right) - logs.gather(1, right)).sum()
+            if len(room) < len(some):
+                room = hidden.new_empty(len(some), len(weight))
+            logits = product_in(room[: len(some)], some, weight)  # (chunk', V)
+            of_right = logits.gather(1, right)
+            # The softmax is never divided by its sum: what is multiplied with it is much smaller.
+            largest = logits.amax(dim=1, keepdim=True)  # (chunk', 1)
+            powers = logits.sub_(largest).exp_()
+            total = powers.sum(dim=1, keepdim=True)
+            log_total = (largest + total.log())[:number]
+            loss += (log_total - (1.0 - eps) * of_right).sum()
             if needs_gradient:
-                of_logits = logs.exp_()
-                of_logits.scatter_add_(1, right, of_logits.new_full(right.shape, eps - 1.0))
-                of_logits[len(right) :] = 0.0
-                of_hidden[chunk] = product(of_logits, weight.t())[: len(right)]
-                of_weight += product(of_logits.t(), some.t())
+                powers.scatter_add_(1, right, (eps - 1.0) * total[:number])
+                powers[number:] = 0.0
+                of_hidden[chunk] = product(powers, weight.t())[:number] / total[:number]
+                add_product(of_weight, powers.t(), (some / total).t())
         if needs_gradient:
             # What every logit has in common.
             of_hidden -= eps * mean_row
@@ -194,7 +201,7 @@ class _RDropLoss(_GradientsAtHand):
                 of_logits.scatter_add_(1, right, of_logits.new_full(right.shape, (eps - 1.0) / 2))
                 of_logits[len(right) :] = 0.0
                 of_rows[chunk] = product(of_logits, weight.t())[: len(right)]
-                of_weight += product(of_logits.t(), rows.t())
+                add_product(of_weight, of_logits.t(), rows.t())
             # Else they would be held beside those of the next chunk.
             del logits, logs, apart, p, q, of_p, of_q, of_logits
         if needs_gradient:

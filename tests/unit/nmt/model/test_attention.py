@@ -73,6 +73,18 @@ def test_attention_dropout_falls_in_training_only() -> None:
     assert not torch.equal(layer(hidden, hidden), layer(hidden, hidden))
 
 
+@pytest.mark.parametrize("kind", ["all", "mask", "causal"])
+def test_dropout_of_weights_changes_nothing_on_average(kind: str) -> None:
+    torch.manual_seed(0)
+    layer = MultiHeadAttention(24, 3, 8, 8, 0.3)
+    query, key, value = torch.randn(3, 2, 3, 7, 8)
+    how = {"all": {}, "mask": {"mask": some_mask()}, "causal": {"is_causal": True}}[kind]
+    expected = layer.eval().mix(query, key, value, **how)
+    layer.train()
+    found = torch.stack([layer.mix(query, key, value, **how) for _ in range(3000)]).mean(dim=0)
+    torch.testing.assert_close(found, expected, rtol=0.0, atol=0.05)
+
+
 def test_a_cache_grows_and_takes_in_and_drops_sentences() -> None:
     cache = KeyValueCache(2, 3, 1, 4, 5, like=torch.empty(0))
     key, value = torch.randn(3, 1, 1, 4), torch.randn(3, 1, 1, 5)
