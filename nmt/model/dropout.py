@@ -74,7 +74,10 @@ def _kept(values: Tensor, levels: Tensor, rate: float) -> Tensor:
     Written as the backward of a threshold, which is one pass: v where the level is above it.
     """
     level = _level(rate)
-    kept: Tensor = _threshold_backward(values, levels.to(values.dtype), level - _LEVELS // 2 - 1)
+    room = levels.to(values.dtype)  # what is kept takes its place: new memory costs more than sums
+    kept: Tensor = _threshold_backward.grad_input(
+        values, room, level - _LEVELS // 2 - 1, grad_input=room
+    )
     return kept.mul_(_LEVELS / (_LEVELS - level))
 
 
