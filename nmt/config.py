@@ -78,6 +78,7 @@ class ScheduleName(Enum):
 
     inverse_square_root = "inverse_square_root"
     cosine = "cosine"
+    warmup_stable_decay = "warmup_stable_decay"
 
 
 class Precision(Enum):
@@ -439,7 +440,9 @@ class ScheduleConfig:
     warmup_updates: int = 4_000
     """Updates of linear warm-up."""
     final_learning_rate: float = 0.0
-    """`cosine`: the rate at training.max_updates."""
+    """`cosine`, `warmup_stable_decay`: the rate at training.max_updates."""
+    decay_share: float = 0.4
+    """`warmup_stable_decay`: over what share of training.max_updates, the last ones, it falls."""
 
     def __post_init__(self) -> None:
         _require(
@@ -449,6 +452,10 @@ class ScheduleConfig:
         _require(
             self.warmup_updates >= 1,
             f"schedule.warmup_updates={self.warmup_updates} must be at least 1",
+        )
+        _require(
+            0 < self.decay_share <= 1,
+            f"schedule.decay_share={self.decay_share} is not above 0 and at most 1",
         )
 
 
@@ -795,10 +802,18 @@ class Config:
                 f"batching.{name}={getattr(self.batching, name)} is above"
                 f" model.max_length={self.model.max_length}",
             )
+        schedule = self.schedule
+        rises = schedule.warmup_updates / self.training.max_updates
         _require(
-            self.schedule.name is not ScheduleName.cosine
-            or self.schedule.warmup_updates < self.training.max_updates,
-            f"schedule.warmup_updates={self.schedule.warmup_updates} must be below"
+            schedule.name is not ScheduleName.warmup_stable_decay
+            or rises + schedule.decay_share <= 1,
+            f"schedule.warmup_updates={schedule.warmup_updates} and"
+            f" schedule.decay_share={schedule.decay_share} are more than"
+            f" training.max_updates={self.training.max_updates} together",
+        )
+        _require(
+            schedule.name is not ScheduleName.cosine or rises < 1,
+            f"schedule.warmup_updates={schedule.warmup_updates} must be below"
             f" training.max_updates={self.training.max_updates} for schedule.name=cosine",
         )
         model = self.model

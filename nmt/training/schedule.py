@@ -10,13 +10,18 @@ def learning_rate(update: int, config: ScheduleConfig, max_updates: int) -> floa
 
     Linear warm-up to the peak, then peak * sqrt(warmup / update), which is equation 3 of Vaswani et
     al. (2017) with its peak named instead of implied by the width; or half a cosine from the peak
-    to the final rate at `max_updates` (Loshchilov and Hutter 2017, equation 5).
+    to the final rate at `max_updates` (Loshchilov and Hutter 2017, equation 5); or the peak, and a
+    straight line to the final rate over the last `decay_share` of the updates (Hägele et al. 2024,
+    section 3.1).
     """
     peak, warmup = config.peak_learning_rate, config.warmup_updates
     if update <= warmup:
         return peak * update / warmup
     if config.name is ScheduleName.inverse_square_root:
         return peak * math.sqrt(warmup / update)
-    done = min(1.0, (update - warmup) / max(1, max_updates - warmup))
     final = config.final_learning_rate
+    if config.name is ScheduleName.warmup_stable_decay:
+        ahead = max(0.0, (max_updates - update) / (config.decay_share * max_updates))
+        return final + (peak - final) * min(1.0, ahead)
+    done = min(1.0, (update - warmup) / max(1, max_updates - warmup))
     return final + (peak - final) * 0.5 * (1 + math.cos(math.pi * done))

@@ -121,6 +121,7 @@ def test_what_does_not_fit_is_named(values: dict[str, Any], told: str) -> None:
         (OptimizerConfig, {"max_gradient_norm": -1.0}, "optimizer.max_gradient_norm=-1.0"),
         (ScheduleConfig, {"peak_learning_rate": 0.0}, "schedule.peak_learning_rate=0.0"),
         (ScheduleConfig, {"warmup_updates": 0}, "schedule.warmup_updates=0"),
+        (ScheduleConfig, {"decay_share": 0.0}, "schedule.decay_share=0.0"),
         (BatchingConfig, {"target_tokens_per_micro_batch": 200}, "cannot hold one pair of 256"),
         (BatchingConfig, {"target_tokens_per_update": 0}, "batching.target_tokens_per_update=0"),
         (TrainingConfig, {"max_updates": 0}, "training.max_updates=0"),
@@ -198,6 +199,13 @@ def test_a_value_out_of_range_is_named_with_its_key(
         (
             {"schedule": {"name": "cosine"}, "training": {"max_updates": 4000}},
             "schedule.warmup_updates=4000 must be below",
+        ),
+        (
+            {
+                "schedule": {"name": "warmup_stable_decay", "warmup_updates": 601},
+                "training": {"max_updates": 1000},
+            },
+            "schedule.warmup_updates=601 and schedule.decay_share=0.4 are more than",
         ),
     ],
     ids=str,

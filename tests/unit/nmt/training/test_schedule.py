@@ -28,3 +28,13 @@ def test_the_cosine_ends_at_the_final_rate() -> None:
     assert learning_rate(600, config, 1100) == pytest.approx((1e-3 + 1e-5) / 2)
     assert learning_rate(1100, config, 1100) == pytest.approx(1e-5)
     assert learning_rate(2000, config, 1100) == pytest.approx(1e-5)
+
+
+def test_the_peak_lasts_until_the_line_down() -> None:
+    config = ScheduleConfig(
+        ScheduleName.warmup_stable_decay, 1e-3, 100, final_learning_rate=1e-5, decay_share=0.2
+    )
+    assert learning_rate(101, config, 1000) == learning_rate(800, config, 1000) == 1e-3
+    assert learning_rate(900, config, 1000) == pytest.approx((1e-3 + 1e-5) / 2)
+    assert learning_rate(1000, config, 1000) == pytest.approx(1e-5)
+    assert learning_rate(2000, config, 1000) == pytest.approx(1e-5)
