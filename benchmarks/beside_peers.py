@@ -48,7 +48,7 @@ class Arguments:
 
 def installed(folder: Path) -> list[str]:
     """Peers that have an environment, the reference first; none where that has none."""
-    if not (_python(folder, _REFERENCE)).is_file():
+    if not _python(folder, _REFERENCE).is_file():
         return []
     others = ("hf", "opennmt", "joeynmt")
     return [_REFERENCE, *(peer for peer in others if _python(folder, peer).is_file())]

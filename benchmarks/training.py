@@ -27,6 +27,7 @@ import os
 import resource
 import socket
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -49,10 +50,7 @@ from benchmarks.written import write_result
 from data_prep.prepare import prepare
 from data_prep.progress import Reporter
 from nmt.cli.common import parse_arguments, run_command
-from nmt.config import (
-    Config,
-    TrainingConfig,
-)
+from nmt.config import Config, TrainingConfig
 from nmt.data.corpus import PreparedCorpus
 from nmt.data.loader import Position, UpdateWork
 from nmt.errors import UserError
@@ -168,7 +166,11 @@ def _beside_peers(arguments: Arguments) -> dict[str, dict[str, Any]]:
         print(f"other toolkits: none is installed for {folder}", file=sys.stderr)
         return {}
     shared = beside_peers.Arguments(arguments.steps, arguments.text, arguments.threads)
-    found = beside_peers.measure(folder, shared)
+    try:
+        found = beside_peers.measure(folder, shared)
+    except subprocess.CalledProcessError as error:
+        print(f"other toolkits: {error}", file=sys.stderr)
+        return {}
     table = Table(title=f"Beside other toolkits, {arguments.steps} updates")
     table.add_column("")
     for head in ("target tokens/s", "ours / this", "not padding", "peak MiB", "last loss"):
