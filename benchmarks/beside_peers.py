@@ -28,6 +28,7 @@ from data_prep.progress import Reporter
 from nmt.cli.common import parse_arguments, run_command
 from nmt.config import ScheduleConfig, ScheduleName
 from nmt.data.loader import UpdateWork
+from nmt.errors import UserError
 from nmt.training.trainer import Trainer
 from nmt.training.updater import Gradient
 
@@ -39,7 +40,8 @@ _SECONDS_A_TURN = 8
 
 @dataclass(frozen=True)
 class Arguments:
-    """`steps` updates on a folder of aligned text; of every figure the first 15 are left out."""
+    """`steps` updates, five at least, on a folder of aligned text; speed is that of two thirds of
+    them at least, without the first up to 15."""
 
     steps: int = 60
     text: str = "../shared/data/multi30k"
@@ -55,14 +57,11 @@ def installed(folder: Path) -> list[str]:
 
 
 def measure(folder: Path, arguments: Arguments) -> dict[str, dict[str, Any]]:
-    """What each program told, by name, ours first.
+    """What each program told, by name, ours first; of those that fail, what they said is printed.
 
     Args:
         folder: of the peers.
         arguments: of all of them.
-
-    Raises:
-        CalledProcessError: one of them failed; what it said stands above.
     """
     peers = installed(folder)
     folder = folder.resolve()
@@ -79,30 +78,28 @@ def measure(folder: Path, arguments: Arguments) -> dict[str, dict[str, Any]]:
             "CUDA_VISIBLE_DEVICES": "",
         }
         run = [str(folder / "run.sh"), "data"]
-        subprocess.run(["bash", *run], env=environment, check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(["bash", *run], env=environment, check=False, stdout=subprocess.DEVNULL)
         jobs = {OURS: _ours(arguments)}
         for peer in peers:
             jobs[peer] = _theirs(folder, peer, arguments.steps, Path(made) / peer)
         duel = [sys.executable, str(folder / "duel.py"), "--slice", str(_SECONDS_A_TURN)]
         named = [f"{name}={shlex.join(command)}" for name, command in jobs.items()]
-        try:
-            subprocess.run([*duel, "--dir", str(log), *named], env=environment, check=True)
-        except subprocess.CalledProcessError:
-            for name in jobs:
-                print((log / f"{name}.log").read_text(encoding="utf-8")[-2000:], file=sys.stderr)
-            raise
-        told = [json.loads(line) for line in results.read_text(encoding="utf-8").splitlines()]
-    by_name = {result["peer"]: result for result in told}
+        subprocess.run([*duel, "--dir", str(log), *named], env=environment, check=False)
+        lines = results.read_text(encoding="utf-8").splitlines() if results.is_file() else []
+        by_name = {result["peer"]: result for result in map(json.loads, lines)}
+        for name in jobs.keys() - by_name.keys():
+            said = log / f"{name}.log"
+            words = said.read_text(encoding="utf-8")[-2000:] if said.is_file() else ""
+            print(f"{name} told nothing: {words}", file=sys.stderr)
     kept = ("tok_s", "tok_s_halves", "useful_share", "rss_mib", "all_steps")
-    found = {name: {key: by_name[name].get(key) for key in kept} for name in jobs}
-    for name in (OURS, _REFERENCE):  # what the others call their loss is something else
-        found[name]["loss"] = by_name[name]["loss"]
-    return found
+    return {name: {key: by_name[name].get(key) for key in kept} for name in jobs if name in by_name}
 
 
 def main() -> None:
     """Train ours, as `duel.py` has it."""
     arguments = parse_arguments(Arguments, str(__doc__))
+    if arguments.steps < 5:
+        raise UserError(f"steps={arguments.steps}: five at least")
     with tempfile.TemporaryDirectory() as folder:
         config = bench_config(arguments.text, Path(folder))
         config = replace(
@@ -128,7 +125,6 @@ def _trained(trainer: Trainer) -> dict[str, Any]:
     ends: list[float] = []
     tokens: list[int] = []
     places: list[int] = []
-    losses: list[float] = []
     step = Trainer._step
 
     def watched(self: Trainer, work: UpdateWork, gradient: Gradient) -> None:
@@ -136,7 +132,6 @@ def _trained(trainer: Trainer) -> dict[str, Any]:
         ends.append(_own_time())
         tokens.append(work.num_target_tokens)
         places.append(sum(part.batch.target_output.numel() for part in work.micro_batches))
-        losses.append(float(gradient.loss) / work.num_target_tokens)
 
     Trainer._step = watched  # type: ignore[method-assign]
     train(trainer)
@@ -153,7 +148,6 @@ def _trained(trainer: Trainer) -> dict[str, Any]:
         "useful_share": round(sum(tokens[begin:]) / sum(places[begin:]), 3),
         "rss_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
         "all_steps": len(ends),
-        "loss": round(losses[-1], 3),
     }
 
 
@@ -182,7 +176,7 @@ def _python(folder: Path, peer: str) -> Path:
 
 
 def _environments(folder: Path) -> Path:
-    return Path(os.environ.get("PEERS_DIR", folder.resolve() / ".peers"))
+    return Path(os.environ.get("PEERS_DIR", folder / ".peers")).resolve()
 
 
 if __name__ == "__main__":

@@ -27,7 +27,6 @@ import os
 import resource
 import socket
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -163,17 +162,16 @@ def _beside_peers(arguments: Arguments) -> dict[str, dict[str, Any]]:
     """Other toolkits, where there are any, and ours beside them; {} where there are none."""
     folder = Path(arguments.peers)
     if not beside_peers.installed(folder) or not Path(arguments.text).is_dir():
-        print(f"other toolkits: none is installed for {folder}", file=sys.stderr)
+        where = f"none is installed for {folder}, or there is no text"
+        print(f"other toolkits: {where}", file=sys.stderr)
         return {}
     shared = beside_peers.Arguments(arguments.steps, arguments.text, arguments.threads)
-    try:
-        found = beside_peers.measure(folder, shared)
-    except subprocess.CalledProcessError as error:
-        print(f"other toolkits: {error}", file=sys.stderr)
+    found = beside_peers.measure(folder, shared)
+    if beside_peers.OURS not in found:
         return {}
     table = Table(title=f"Beside other toolkits, {arguments.steps} updates")
     table.add_column("")
-    for head in ("target tokens/s", "ours / this", "not padding", "peak MiB", "last loss"):
+    for head in ("target tokens/s", "ours / this", "not padding", "peak MiB"):
         table.add_column(head, justify="right")
     for name, told in found.items():
         told["ours_to_this"] = round(found[beside_peers.OURS]["tok_s"] / told["tok_s"], 3)
@@ -183,7 +181,6 @@ def _beside_peers(arguments: Arguments) -> dict[str, dict[str, Any]]:
             f"{told['ours_to_this']:.2f}",
             "" if told["useful_share"] is None else f"{100 * told['useful_share']:.1f} %",
             f"{told['rss_mib']:,}",
-            f"{told['loss']:.2f}" if "loss" in told else "",
         )
     Console(stderr=True).print(table)
     return found

@@ -527,8 +527,9 @@ class TrainingConfig:
     precision: Precision = Precision.auto
     """Arithmetic of forward and backward; auto is bfloat16 on a GPU that has it, else float32."""
     compile: bool = False
-    """Layers compiled by torch.compile, in a minute or more before the first update: for GPUs.
-    Results are others, by rounding, than without it."""
+    """Layers compiled by torch.compile, for GPUs, in a minute or more before the first update and
+    again at the first validation. Chance and rounding are others than without it, and a continued
+    run is not promised to be the same bit for bit."""
     validate_every: int = 1_000
     """Updates between validations; a checkpoint is written at each."""
     validation_metric: ValidationMetric = ValidationMetric.bleu

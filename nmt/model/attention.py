@@ -197,7 +197,7 @@ class MultiHeadAttention(nn.Module):
     ) -> Tensor:
         """Attention over heads, side by side, before W^O: (B, H, T, d_k) → (B, T, H · d_v)."""
         rate = self.dropout.rate if self.training else 0.0
-        if rate and query.device.type == "cpu":
+        if rate and query.device.type == "cpu" and query.dtype is torch.float32:
             # torch's own goes step by step there, too, and by its slow dropout.
             if is_causal:
                 mask = causal_mask(query.size(2))

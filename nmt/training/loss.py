@@ -117,7 +117,7 @@ class _SmoothedCrossEntropy(_GradientsAtHand):
             right = tokens[chunk, None]  # (chunk, 1)
             number = len(right)
             some = _rows_to_project(hidden[chunk])  # (chunk', D)
-            if len(room) < len(some):
+            if len(room) < len(some) and not suits_onednn(some):
                 room = hidden.new_empty(len(some), len(weight))
             logits = product_in(room[: len(some)], some, weight)  # (chunk', V)
             of_right = logits.gather(1, right)

@@ -524,7 +524,7 @@ def test_r_drop_trains_on_two_passes(digit_corpus: Path, tmp_path: Path) -> None
 
 
 @pytest.mark.slow
-def test_compiled_layers_have_the_same_gradients_and_decode_as_before(
+def test_compiled_layers_have_the_same_gradients_and_loss_on_validation(
     digit_corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Everything but the last stage of the compiler, which takes minutes.
