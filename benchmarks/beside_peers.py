@@ -12,7 +12,6 @@ What it tells is what the peers tell: one line of JSON, added to the file that B
 
 import json
 import os
-import resource
 import shlex
 import subprocess
 import sys
@@ -22,13 +21,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks.setting import bench_config, train, trainer_of
-from data_prep.prepare import prepare
-from data_prep.progress import Reporter
+from benchmarks.setting import bench_config, prepared, train, trainer_of
 from nmt.cli.common import parse_arguments, run_command
 from nmt.config import ScheduleConfig, ScheduleName
 from nmt.data.loader import UpdateWork
 from nmt.errors import UserError
+from nmt.training.room import peak_bytes
 from nmt.training.trainer import Trainer
 from nmt.training.updater import Gradient
 
@@ -112,9 +110,7 @@ def main() -> None:
                 config.training, max_updates=arguments.steps, validate_every=arguments.steps
             ),
         )
-        corpus = prepare(
-            config.corpus, config.tokenizer, config.corpora_folder, Reporter(quiet=True)
-        )
+        corpus = prepared(config)
         result = _trained(trainer_of(config, corpus, arguments.threads))
     with Path(os.environ["BENCH_LOG"]).open("a", encoding="utf-8") as log:
         log.write(json.dumps(result) + "\n")
@@ -146,7 +142,7 @@ def _trained(trainer: Trainer) -> dict[str, Any]:
         "tok_s": rate(begin, end),
         "tok_s_halves": [rate(begin, middle), rate(middle, end)],
         "useful_share": round(sum(tokens[begin:]) / sum(places[begin:]), 3),
-        "rss_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
+        "rss_mib": peak_bytes() >> 20,
         "all_steps": len(ends),
     }
 

@@ -24,11 +24,9 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.setting import bench_config, train, trainer_of
+from benchmarks.setting import bench_config, prepared, train, trainer_of
 from benchmarks.training_on_device import wmt14_lengths
 from benchmarks.written import write_result
-from data_prep.prepare import prepare
-from data_prep.progress import Reporter
 from nmt.cli.common import parse_arguments, run_command
 from nmt.config import BatchingConfig, Config, ModelConfig
 from nmt.data.batching import plan_epoch
@@ -73,9 +71,7 @@ def main() -> None:
     ]
     with tempfile.TemporaryDirectory() as folder:
         config = bench_config(arguments.text, Path(folder))
-        corpus = prepare(
-            config.corpus, config.tokenizer, config.corpora_folder, Reporter(quiet=True)
-        )
+        corpus = prepared(config)
         waiting = _alone(_waiting, config, corpus, arguments.threads)
         figures.append(Figure("waiting for batches", 100 * waiting, 1.0, "% of training"))
         first, second = _alone(_growth, config, corpus, arguments.updates)

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import numpy as np
 
+from data_prep.prepare import prepare
+from data_prep.progress import Reporter
 from nmt.config import (
     BatchingConfig,
     Config,
@@ -63,6 +65,11 @@ def _make_up(folder: Path) -> None:
             ranks = [random.zipf(1.3, max(1, int(n * factor))) % len(words) for n in lengths]
             lines = [" ".join(words[rank] for rank in row) for row in ranks]
             write_lines(folder / f"{split}.{language}", lines)
+
+
+def prepared(config: Config) -> Path:
+    """The folder of the experiment's corpus, made where it is not there."""
+    return prepare(config.corpus, config.tokenizer, config.corpora_folder, Reporter(quiet=True))
 
 
 def trainer_of(config: Config, corpus: Path, threads: int) -> Trainer:

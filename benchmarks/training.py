@@ -24,7 +24,6 @@ process of N threads; both cut updates into the same micro-batches, which the N 
 
 import multiprocessing as mp
 import os
-import resource
 import socket
 import statistics
 import sys
@@ -43,18 +42,16 @@ from rich.table import Table
 
 from benchmarks import beside_peers
 from benchmarks.plain_transformer import ordinary_loop
-from benchmarks.setting import VOCABULARY_SIZE, bench_config
+from benchmarks.setting import VOCABULARY_SIZE, bench_config, prepared, trainer_of
 from benchmarks.training_on_device import Sizes, measure, share_not_padding
 from benchmarks.written import write_result
-from data_prep.prepare import prepare
-from data_prep.progress import Reporter
 from nmt.cli.common import parse_arguments, run_command
-from nmt.config import Config, TrainingConfig
+from nmt.config import Config
 from nmt.data.corpus import PreparedCorpus
 from nmt.data.loader import Position, UpdateWork
 from nmt.errors import UserError
 from nmt.model.linear import can_be_packed, product_by_onednn, with_spare_rows
-from nmt.training import distributed
+from nmt.training.room import peak_bytes
 from nmt.training.trainer import Trainer
 from nmt.training.workload import corpus_sizes, shared_evenly
 
@@ -92,9 +89,7 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory() as folder:
         config = bench_config(arguments.text, Path(folder))
-        corpus = prepare(
-            config.corpus, config.tokenizer, config.corpora_folder, Reporter(quiet=True)
-        )
+        corpus = prepared(config)
         contenders = _contenders(arguments, config, corpus)
         for contender in contenders.values():
             contender.run(3)  # warm-up: allocator, thread pool, first touches
@@ -347,9 +342,7 @@ def _serve(
     place: dict[str, str],
 ) -> None:
     os.environ.update(place)
-    trainer = Trainer(
-        config, PreparedCorpus(corpus), distributed.join(TrainingConfig(num_threads=threads))
-    )
+    trainer = trainer_of(config, corpus, threads)
     trainer.model.transformer.train()
     step = work(trainer)
     updates: Iterator[UpdateWork] = trainer.loader.updates(Position())
@@ -359,7 +352,7 @@ def _serve(
         for update in works:
             step(update)
         seconds = time.perf_counter() - started
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        peak = peak_bytes() / 2**20
         tokens = sum(update.num_target_tokens for update in works)
         there.send(Turn(seconds, tokens, share_not_padding(works), peak))
 

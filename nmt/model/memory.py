@@ -15,9 +15,9 @@ numbers (D, F, H·d_k and H·d_v as in docs/vocabulary.md):
     embedding        D and the mask of dropout
 
 On CPUs a mask has 16 bits a number, and after a ReLU there is none (`nmt.model.dropout`); dropout
-on attention weights keeps two numbers and a mask for each pair of places and head, as the kernel
-that needs none of them knows no dropout there. To this comes what the loss and one layer's
-backward pass hold for a moment.
+on attention weights keeps two numbers and a mask for each pair of places and head, or three numbers
+in half precision, as the kernel that needs none of them knows no dropout there. To this comes what
+the loss and one layer's backward pass hold for a moment.
 
 A CPU's allocator seldom gives back or joins what was freed in between: what was measured is 1.5 to
 1.8 times the sum (docs/performance.md), so the prediction takes 1.75 times. On a GPU torch's own
@@ -190,7 +190,8 @@ def _attention_weights(config: ModelConfig, shape: Shape, arithmetic: Arithmetic
         return 0
     encoder = config.num_encoder_layers * shape.source**2
     decoder = config.num_decoder_layers * (shape.target**2 + shape.target * shape.source)
-    return (2 * _FLOAT + _LEVEL) * shape.rows * config.num_heads * (encoder + decoder)
+    kept = 3 * _FLOAT if arithmetic.is_half else 2 * _FLOAT + _LEVEL
+    return kept * shape.rows * config.num_heads * (encoder + decoder)
 
 
 def _loss(

@@ -21,8 +21,13 @@ def test_without_units_of_512_bits_all_go_by_mkl(monkeypatch: pytest.MonkeyPatch
     assert suits_onednn(matrix) == (can_be_packed(matrix) and not torch.backends.mkl.is_available())
 
 
-def test_while_compiling_nobody_asks_who_made_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_in_half_precision_nobody_asks_who_made_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """A compiled model would be cut in two where the answer is read from a file."""
+    monkeypatch.setattr(nmt.model.linear, "is_intel", pytest.fail)
+    assert not suits_onednn(torch.ones(2, 2, dtype=torch.bfloat16))
+
+
+def test_while_compiling_nobody_asks_who_made_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nmt.model.linear, "is_intel", pytest.fail)
     monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
     assert not suits_onednn(torch.ones(2, 2))
