@@ -92,7 +92,7 @@ class HubSource:
                     return files
         raise UserError(
             f"corpus.path={folder} holds no {name}-*.parquet and no {name}.parquet, which"
-            f" corpus.hub_splits.{split}={name} asks for"
+            f" corpus.hub_splits.{split}={name} asks for; files of text are read with corpus=folder"
         )
 
     def splits(self) -> list[str]:
