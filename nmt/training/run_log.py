@@ -3,7 +3,7 @@
 import logging
 import math
 
-from nmt.config import Config
+from nmt.config import Config, ScheduleName
 from nmt.data.loader import UpdateWork
 from nmt.training.checkpoint import Progress
 from nmt.training.distributed import Process
@@ -99,6 +99,23 @@ class RunLog:
             result.bleu,
             "  best so far" if is_best else "",
         )
+
+    def end(self, progress: Progress) -> None:
+        """Say so if time or patience ended training before its schedule brought the rate down."""
+        schedule, max_updates = self._config.schedule, self._config.training.max_updates
+        if schedule.name is ScheduleName.inverse_square_root or progress.update >= max_updates:
+            return
+        rate = learning_rate(progress.update, schedule, max_updates)
+        if rate > schedule.final_learning_rate:
+            logger.info(
+                "training ends at update %s of %s, while the rate stands at %.2e; a schedule of"
+                " training.max_updates=%d comes down to %.2e in as many updates",
+                f"{progress.update:,}",
+                f"{max_updates:,}",
+                rate,
+                progress.update,
+                schedule.final_learning_rate,
+            )
 
     def flush(self) -> None:
         """Bring the records to the disk."""

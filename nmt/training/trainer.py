@@ -115,6 +115,8 @@ class Trainer:
                     if not interruption.is_urgent:
                         self._leave(log)
                     raise
+            if log is not None:
+                log.end(self.progress)
         finally:
             if log is not None:
                 log.close()

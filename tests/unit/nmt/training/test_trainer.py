@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import torch
 
-from nmt.config import BatchingConfig, Config, Precision, ValidationMetric
+from nmt.config import BatchingConfig, Config, Precision, ScheduleName, ValidationMetric
 from nmt.data.batch import Batch
 from nmt.data.corpus import PreparedCorpus
 from nmt.data.loader import Position, UpdateWork
@@ -182,6 +182,34 @@ def test_time_ends_training(
     assert progress.update < 10
     assert progress.best_update == progress.update
     assert (config.run_folder / "checkpoints" / f"update_{progress.update:07d}").is_dir()
+
+
+@pytest.mark.parametrize(
+    ("name", "max_updates", "is_told"),
+    [
+        (ScheduleName.cosine, 8, True),
+        (ScheduleName.warmup_stable_decay, 8, True),
+        (ScheduleName.inverse_square_root, 8, False),  # no max_updates brings it down
+        (ScheduleName.cosine, 2, False),
+    ],
+)
+def test_log_says_that_rate_had_not_come_down(
+    name: ScheduleName,
+    max_updates: int,
+    is_told: bool,
+    digit_corpus: Path,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Patience ends a training of 8 updates after 2; one of 2 comes to its end."""
+    fixed_validation(monkeypatch, [1.0, 1.0])
+    config = tiny_config(tmp_path, max_updates=max_updates, validate_every=1, patience=1)
+    schedule = replace(config.schedule, name=name, warmup_updates=1, decay_share=0.5)
+    with caplog.at_level(logging.INFO, logger="nmt"):
+        progress = trainer_of(replace(config, schedule=schedule), digit_corpus).run()
+    assert progress.update == 2
+    assert ("ends at update 2 of 8, while the rate stands at" in caplog.text) == is_told
 
 
 def signalled_at(
