@@ -144,7 +144,8 @@ FREE_KEYS = (
     "corpus.more_path",
     "corpus.path",  # the corpus itself is compared by its fingerprint
 )
-"""Keys that change where and how fast a run goes, but not what comes out of it."""
+"""Keys that change where and how fast a run goes, but not what comes out of it: only roundings, as
+more processes and threads add up in another order."""
 
 AUTO = "auto"
 """Asks for a value that is found when the run begins."""

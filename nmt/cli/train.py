@@ -60,19 +60,18 @@ def train(config: Config) -> float | None:
             dry_run(config, find_prepared(config.corpus, config.tokenizer, config.corpora_folder))
         return None
     if distributed.launched_by_cluster():
-        # We are one worker of several: the launcher has made the processes.
-        _worker(config, prepare(config.corpus, config.tokenizer, config.corpora_folder))
+        _work_for_cluster(config)
         return None
     set_up_logging(folder / "train.log")
     # Several hosts share the folder; their rendezvous keeps them together.
     is_shared = config.training.num_hosts > 1
-    lock = exclusive(folder / ".lock", lambda: _refuse_busy(folder))
+    lock = _alone_in(folder)
     with contextlib.nullcontext() if is_shared else lock:
         corpus_folder = prepare(config.corpus, config.tokenizer, config.corpora_folder)
         with _turn(config):
             config = experiment.open_run(config, corpus_folder)
         if experiment.is_complete(folder):
-            logger.info("%s is complete; choose another run.name to train again", folder)
+            _say_complete(folder)
         else:
             if config.training.num_processes == config.training.num_hosts == 1:
                 _work(config, corpus_folder)
@@ -98,8 +97,27 @@ def train(config: Config) -> float | None:
     return float(result["valid"]["bleu" if is_bleu else "loss"])
 
 
+def _work_for_cluster(config: Config) -> None:
+    """As one worker of several, whose launcher has made the processes; the first has the lock."""
+    is_first = distributed.is_first()
+    with _alone_in(config.run_folder) if is_first else contextlib.nullcontext():
+        corpus_folder = prepare(config.corpus, config.tokenizer, config.corpora_folder)
+        has_worked = _worker(config, corpus_folder)
+        if is_first and has_worked and not config.run.folder:
+            experiment.point_latest(config)
+
+
+def _alone_in(folder: Path) -> AbstractContextManager[None]:
+    """Hold the lock of a run folder; UserError when another process does."""
+    return exclusive(folder / ".lock", lambda: _refuse_busy(folder))
+
+
 def _refuse_busy(folder: Path) -> None:
     raise UserError(f"another process is training in {folder}; wait for it, or choose a run.name")
+
+
+def _say_complete(folder: Path) -> None:
+    logger.info("%s is complete; choose another run.name to train again", folder)
 
 
 def _turn(config: Config) -> AbstractContextManager[None]:
@@ -151,8 +169,12 @@ def _give_up(message: str) -> NoReturn:
     os._exit(EXIT_MENDABLE)
 
 
-def _worker(config: Config, corpus_folder: Path) -> None:
-    """What each process of a training runs; the first that fails alone says why."""
+def _worker(config: Config, corpus_folder: Path) -> bool:
+    """What each process of a training runs; the first that fails alone says why.
+
+    Returns:
+        Whether there was something to do: False where the run was complete.
+    """
     set_up_logging(config.run_folder / "train.log" if distributed.is_first() else None)
     restarts = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
     if restarts and distributed.is_first():
@@ -165,7 +187,13 @@ def _worker(config: Config, corpus_folder: Path) -> None:
                 config = experiment.open_run(config, corpus_folder)
             # Measuring for `auto` may take longer than a collective waits.
             process.wait_for_first()
+            if process.from_first(experiment.is_complete(config.run_folder)):
+                if process.is_first:
+                    _say_complete(config.run_folder)
+                distributed.leave()
+                return False
             _work(config, corpus_folder)
+            return True
     except (Interruption, KeyboardInterrupt) as error:
         sys.exit(exit_status(error))
     except Exception as error:

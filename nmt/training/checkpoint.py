@@ -31,6 +31,9 @@ MANIFEST_FILE = "manifest.json"
 
 FORMAT_VERSION = 2
 
+# Regular checkpoints kept in any case: where the newest is damaged, there is one before it.
+_FEWEST = 2
+
 
 @dataclass(frozen=True)
 class Halvings:
@@ -104,7 +107,8 @@ class CheckpointStore:
     Args:
         folder: the run's `checkpoints/`.
         every: updates between regular checkpoints; an interruption leaves one in between.
-        keep_last: how many of the last regular ones are kept; the newest and the best are besides.
+        keep_last: how many of the last regular ones are kept, and averaged in the end; the newest
+            and the best are besides, and two in any case.
     """
 
     def __init__(self, folder: Path, every: int, keep_last: int) -> None:
@@ -129,9 +133,11 @@ class CheckpointStore:
         What an interruption left in between is not one: it would make the average depend on when
         the run was stopped.
         """
+        return self._regular_updates()[-self._keep_last :]
+
+    def _regular_updates(self) -> list[int]:
         updates = self.updates()
-        regular = [u for u in updates if u % self._every == 0 or u == updates[-1]]
-        return regular[-self._keep_last :]
+        return [u for u in updates if u % self._every == 0 or u == updates[-1]]
 
     def save(
         self, transformer: Transformer, optimizer: torch.optim.Optimizer, progress: Progress
@@ -251,7 +257,8 @@ class CheckpointStore:
                 )
 
     def _prune(self, best_update: int) -> None:
-        needed = {*self.regular_updates(), best_update}
+        last = self._regular_updates()[-max(_FEWEST, self._keep_last) :]
+        needed = {*last, best_update}
         for update in self.updates():
             if update not in needed:
                 # By way of another name: half a checkpoint must not look like one.

@@ -78,7 +78,7 @@ def open_run(config: Config, corpus_folder: Path) -> Config:
             tokens = stored.batching.target_tokens_per_micro_batch
             batching = replace(config.batching, target_tokens_per_micro_batch=tokens)
             config = replace(config, batching=batching)
-        _check_configuration(config, stored)
+        accepted = _accepted_changes(config, stored)
         corpus_name = read_json(environment_path)["corpus"]
         if corpus_name != corpus_folder.name:
             raise UserError(
@@ -86,6 +86,13 @@ def open_run(config: Config, corpus_folder: Path) -> Config:
                 f" {corpus_folder.name}: its text or its cleaning has changed; choose another"
                 " run.name"
             )
+        if accepted:
+            for line in accepted:
+                logger.info("accepted from here on (stored != asked): %s", line)
+            if is_complete(folder):
+                logger.info("%s was complete; it goes on", folder)
+                (folder / RESULT_FILE).unlink()
+            save_config(config, stored_path)
         return config
     if config.batching.is_auto:
         config = resolve_auto(config, PreparedCorpus(corpus_folder))
@@ -94,13 +101,17 @@ def open_run(config: Config, corpus_folder: Path) -> Config:
     return config
 
 
-def _check_configuration(config: Config, stored: Config) -> None:
-    """Refuse what differs from the run's own configuration, unless the user accepts it by name."""
+def _accepted_changes(config: Config, stored: Config) -> list[str]:
+    """What differs from the run's own configuration, all of it accepted by the user by name.
+
+    Raises:
+        UserError: something is not, or cannot be accepted.
+    """
     folder = config.run_folder
     differing = [key for key in differing_keys(stored, config) if not key.startswith(FREE_KEYS)]
     accepted = {key.strip() for key in config.run.accept_changes.split(",") if key.strip()}
     for key in accepted:
-        if key.startswith(_FIXED_KEYS):
+        if key.startswith(_FIXED_KEYS) and not key.startswith(FREE_KEYS):
             raise UserError(
                 f"run.accept_changes={key}: a run cannot go on with another {key}, which fixes the"
                 " order of its data or the shape of its model; choose another run.name"
@@ -112,10 +123,7 @@ def _check_configuration(config: Config, stored: Config) -> None:
             + "\n  ".join(refused)
             + "\nchoose another run.name, or remove that folder to start over"
         )
-    if differing:
-        for line in differing:
-            logger.info("accepted from here on (stored != asked): %s", line)
-        save_config(config, folder / RUN_CONFIG_FILE)
+    return differing
 
 
 def run_experiment(config: Config, corpus_folder: Path) -> list[Evaluation] | None:

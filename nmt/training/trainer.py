@@ -111,6 +111,7 @@ class Trainer:
             with Interruption.watched(is_launched=self.process.world_size > 1) as interruption:
                 try:
                     self._loop(log, interruption)
+                    self._stop_if_told(interruption)  # while the last counters were written
                 except Interruption:
                     if not interruption.is_urgent:
                         self._leave(log)

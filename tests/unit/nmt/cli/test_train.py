@@ -48,6 +48,9 @@ def test_processes_have_joined_before_the_first_opens_the_run(
         def wait_for_first(self) -> None:
             done.append("wait for the first")
 
+        def from_first(self, value: Any) -> Any:
+            return value
+
     def join(training: Any) -> Process:
         done.append("join")
         return Joined(rank, 2, torch.device("cpu"))

@@ -126,6 +126,14 @@ def test_the_last_and_the_best_are_kept(tmp_path: Path) -> None:
     assert store.regular_updates() == [20, 25]
 
 
+def test_two_are_kept_where_one_is_averaged(tmp_path: Path) -> None:
+    store = CheckpointStore(tmp_path, 5, 1)
+    for update in (5, 10, 12, 15):
+        save(store, update, best=update)
+    assert store.updates() == [10, 15]
+    assert store.regular_updates() == [15]
+
+
 def test_an_interruption_changes_neither_what_is_kept_nor_what_is_averaged(tmp_path: Path) -> None:
     store = CheckpointStore(tmp_path, 5, 3)
     for update in (5, 7, 10, 13):

@@ -6,8 +6,8 @@ import pytest
 
 from nmt.config import ARRANGING_KEYS, Config, load_config
 from nmt.errors import UserError
-from nmt.files import read_json
-from nmt.training.experiment import open_run
+from nmt.files import read_json, write_json
+from nmt.training.experiment import is_complete, open_run
 from tests.support import tiny_config, with_batching
 
 
@@ -83,6 +83,26 @@ def test_it_is_taken_when_the_user_asks_for_it(config: Config, corpus: Path) -> 
     open_run(asked, corpus)
     assert stored(config).batching.target_tokens_per_micro_batch == 40
     open_run(smaller, corpus)  # from here on it is the run's own
+
+
+def test_with_an_accepted_change_a_complete_run_goes_on(config: Config, corpus: Path) -> None:
+    write_json(config.run_folder / "result.json", {})
+    longer = accepting(config, "training.max_updates", max_updates=20)
+    with pytest.raises(UserError, match="was trained on"):
+        open_run(longer, corpus.with_name("digits-ba9876543210"))
+    assert is_complete(config.run_folder)
+    assert stored(config) == config
+    open_run(longer, corpus)
+    assert not is_complete(config.run_folder)
+    write_json(config.run_folder / "result.json", {})
+    open_run(longer, corpus)
+    assert is_complete(config.run_folder)  # nothing changes any more
+
+
+def test_a_key_that_is_free_may_be_named(config: Config, corpus: Path) -> None:
+    moved = accepting(config, "corpus.path")
+    moved = replace(moved, corpus=replace(config.corpus, path="elsewhere"))
+    open_run(moved, corpus)
 
 
 def test_only_what_is_named_is_taken(config: Config, corpus: Path) -> None:

@@ -24,6 +24,7 @@ from nmt.errors import UserError
 from nmt.training import guard as guard_module
 from nmt.training import signals as signals_module
 from nmt.training import trainer as trainer_module
+from nmt.training.checkpoint import Progress
 from nmt.training.distributed import Process
 from nmt.training.fresh_model import new_model
 from nmt.training.loss import SummedLoss
@@ -273,6 +274,27 @@ def test_a_signal_in_validation_leaves_it_due(
     trainer_of(config, digit_corpus).run()
     assert [record["update"] for record in records(config, "valid/loss")] == [5, 10]
     assert len(calls) == 3
+
+
+def test_a_signal_in_the_last_counters_is_not_lost(
+    digit_corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fixed_validation(monkeypatch, [1.0, 2.0])
+    config = tiny_config(tmp_path)
+    trainer = trainer_of(config, digit_corpus)
+    note = trainer.store.note
+
+    def signalled(progress: Progress) -> None:
+        note(progress)
+        if progress.update == 10:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr(trainer.store, "note", signalled)
+    with pytest.raises(Interruption) as interruption:
+        trainer.run()
+    assert interruption.value.exit_status == 128 + signal.SIGTERM
+    again = trainer_of(config, digit_corpus)
+    assert (again.progress.update, again.progress.validation_due) == (10, False)
 
 
 def test_a_second_signal_leaves_without_saving(
