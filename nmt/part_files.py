@@ -128,27 +128,32 @@ class PartFiles:
                 " or give resume=false to begin anew"
             )
 
-    def skip_done(self, lines: Iterator[bytes], name: str) -> None:
+    def skip_done(self, lines: Iterator[bytes], name: str) -> int:
         """Take from the input the lines whose results are there, and see that they are the same.
 
         Args:
             lines: the input, from its beginning.
             name: of the input, for messages.
 
+        Returns:
+            The bytes that they have.
+
         Raises:
             UserError: they are others.
         """
         expected = int(self._stored.get("lines", 0))
-        found = 0
+        found = num_bytes = 0
         while found < expected and (line := next(lines, None)) is not None:
             self._digest.update(line)
             found += 1
+            num_bytes += len(line)
         if found < expected or (expected and self._digest.hexdigest() != self._stored["sha256"]):
             raise UserError(
                 f"{_part(self.paths[0])}: holds the first {expected:,} lines of another input than"
                 f" {name}, or {name} has changed there; give resume=false to begin anew"
             )
         self.num_lines = expected
+        return num_bytes
 
     def add(self, lines: Iterable[bytes], texts: Sequence[str], needed: int | None = None) -> None:
         """Add the results of the next lines of the input; once this returns a kill loses nothing.

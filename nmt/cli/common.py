@@ -270,7 +270,7 @@ def named_folders(names: str) -> list[Path]:
     Raises:
         UserError: a quotation has no end.
     """
-    if names and Path(names).is_dir():
+    if os.path.isdir(names):  # Path.is_dir raises where several names make too long a one
         return [Path(names)]
     try:
         return [Path(name) for name in shlex.split(names)]

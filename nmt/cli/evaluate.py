@@ -103,6 +103,8 @@ def main() -> None:
     for out in outs.values():
         check_writable(out / "scores.json")
     baseline = _baseline(arguments, systems)
+    for system in [*systems, *([baseline.system] if baseline else [])]:
+        _check_direction(system, test_set)
     evaluations = [
         _evaluated(arguments, system, _with_own_leakage(arguments, system, test_set))
         for system in systems
@@ -150,7 +152,7 @@ def _baseline(arguments: Arguments, systems: list[System]) -> Baseline | None:
 
 
 def _evaluated(arguments: Arguments, system: System, test_set: TestSet) -> Evaluation:
-    translator = _translator(arguments, system, test_set)
+    translator = _translator(arguments, system)
     with _progress(system, test_set) as advance:
         evaluation = evaluate(translator, test_set, advance, system.name)
     return replace(evaluation, engine=engine_note(arguments.engine, arguments.compute_type))
@@ -176,7 +178,7 @@ def _compared(
     if theirs is None:
         # As it was scored: decoding.KEY= and engine= are about the models that are evaluated.
         as_scored = Arguments(device=arguments.device)
-        translator = _translator(as_scored, system, test_set)
+        translator = _translator(as_scored, system)
         with _progress(system, test_set) as advance:
             translations = translator.translate(test_set.sources, advance)
         theirs = [best[0].text for best in translations]
@@ -187,14 +189,23 @@ def _compared(
     ]
 
 
-def _translator(arguments: Arguments, system: System, test_set: TestSet) -> Translator:
-    model = open_model(system.model, arguments.device)
-    languages = (model.config.source_language, model.config.target_language)
+def _direction(system: System) -> tuple[str, str]:
+    config = load_values(system.model / CONFIG_FILE)
+    return str(config.source_language), str(config.target_language)
+
+
+def _check_direction(system: System, test_set: TestSet) -> None:
+    """Raise UserError, before long work, if the model is of other languages."""
+    languages = _direction(system)
     if languages != test_set.direction:
         raise UserError(
             f"{system.name} translates {'-'.join(languages)}, and the test set is"
             f" {'-'.join(test_set.direction)}"
         )
+
+
+def _translator(arguments: Arguments, system: System) -> Translator:
+    model = open_model(system.model, arguments.device)
     config = decoding_config(model, arguments.decoding)
     engine = open_engine(arguments.engine, arguments.compute_type, model, config, system.model)
     return Translator(model, config, logger.warning, engine)
@@ -262,9 +273,7 @@ def _from_files(arguments: Arguments, system: System) -> TestSet:
     references = [read_lines(path) for path in paths]
     lengths = map(len, (sources, *references))
     check_aligned(dict(zip((source, *paths), lengths, strict=True)))
-    config = load_values(system.model / CONFIG_FILE)
-    direction = (str(config.source_language), str(config.target_language))
-    return TestSet(source.stem, direction, sources, references[0], tuple(references[1:]))
+    return TestSet(source.stem, _direction(system), sources, references[0], tuple(references[1:]))
 
 
 def _corpus_folder(arguments: Arguments, system: System) -> Path | None:

@@ -128,27 +128,29 @@ def main() -> None:
     aligner = Aligner(model, arguments.alignment_layer)
     if arguments.protect:
         translator = ProtectingTranslator(translator, aligner)
+    aligns_beside = arguments.alignment and write is not Format.jsonl
     pipeline = Pipeline(
         translator,
         aligner if arguments.alignment else None,
         _utilities(arguments.mbr, decoding),
         model.config.source_language if arguments.document else "",
         logger.warning,
+        aligns_all=not aligns_beside,  # a file beside has the links of what is written
     )
     work = Work(
         "stdin" if streams else arguments.file,
         reader,
         pipeline,
         LineWriter(write, model.target_tokenizer, arguments.column),
-        aligns_beside=arguments.alignment and write is not Format.jsonl,
+        aligns_beside=aligns_beside,
     )
-    if work.aligns_beside and (arguments.out == "-" or (streams and not arguments.out)):
+    if aligns_beside and (arguments.out == "-" or (streams and not arguments.out)):
         raise UserError("alignment=true: stdout has no file beside it; take format=jsonl, or out=")
     out = output_path(arguments.file, arguments.out, model, write)
     if out is None:
         _to_stdout(work, streams)
     else:
-        outs = [out, out.with_name(f"{out.name}.align")] if work.aligns_beside else [out]
+        outs = [out, out.with_name(f"{out.name}.align")] if aligns_beside else [out]
         made_with = _made_with(arguments, folder, decoding, read, write)
         # What stands beside a source is often its reference; a name that was given is meant.
         _to_files(work, streams, outs, made_with, arguments.resume, bool(arguments.out))

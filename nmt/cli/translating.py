@@ -158,10 +158,9 @@ def translate_to_files(
         size: bytes of the input, where that is known.
         total: its lines, where that is known.
     """
-    parts.skip_done(lines, work.name)
+    read = parts.skip_done(lines, work.name)
     if parts.num_lines:
         console.print(f"going on after line {parts.num_lines:,}", markup=False)
-    read = 0
 
     def add(chunk: list[bytes], texts: list[str]) -> None:
         nonlocal read

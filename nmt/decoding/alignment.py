@@ -53,8 +53,8 @@ class Aligner:
         places = [place for place, pair in enumerate(pairs) if found[place] is not None]
         # A side without words has no links.
         places = [place for place in places if all(pairs[place])]
-        maps = self._forced.cross_attention([pairs[place] for place in places])
-        for place, layers in zip(places, maps, strict=True):
+        for number, layers in self._forced.cross_attention([pairs[place] for place in places]):
+            place = places[number]
             source_pieces, target_pieces = (
                 tokenizer.pieces(ids)
                 for tokenizer, ids in zip(tokenizers, pairs[place], strict=True)

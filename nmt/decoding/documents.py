@@ -53,10 +53,10 @@ def put_together(document: Document, answers: Sequence[Answer]) -> Answer:
     if not answers:
         empty = Translation("".join(document.between), 0.0, [])
         return Answer([empty])
-    num_ranks = min(len(answer.translations) for answer in answers)
-    is_aligned, has_utilities = bool(answers[0].alignments), bool(answers[0].utilities)
-    ranks = range(num_ranks)
-    alignments = [_joined_alignment(document, answers, rank) for rank in ranks if is_aligned]
+    ranks = range(min(len(answer.translations) for answer in answers))
+    aligned_ranks = range(min(len(answer.alignments) for answer in answers))
+    has_utilities = bool(answers[0].utilities)
+    alignments = [_joined_alignment(document, answers, rank) for rank in aligned_ranks]
     utilities = [
         sum(answer.utilities[rank] for answer in answers) / len(answers)
         for rank in ranks

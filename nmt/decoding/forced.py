@@ -70,9 +70,12 @@ class ForcedDecoder:
                 progress(len(places))
         return found
 
-    def cross_attention(self, pairs: Sequence[Pair]) -> list[list[Tensor]]:
-        """For each pair, and each decoder layer, the (H, T, S) weights; EOS is the last of both."""
-        found: list[list[Tensor]] = [[] for _ in pairs]
+    def cross_attention(self, pairs: Sequence[Pair]) -> Iterator[tuple[int, list[Tensor]]]:
+        """The place of each pair, and each decoder layer's (H, T, S) weights; EOS is last in both.
+
+        They come batch by batch, in no order of the places: those of all pairs, of every layer and
+        head, are more than memory may hold.
+        """
         for places, batch in self._batches(pairs):
             with torch.inference_mode():
                 layers = self._model.transformer.attention_maps(
@@ -80,11 +83,11 @@ class ForcedDecoder:
                 )["cross"]
             for row, place in enumerate(places):
                 source, target = pairs[place]
-                found[place] = [
+                weights = [
                     layer[row, :, : len(target) + 1, : len(source) + 1].float().cpu()
                     for layer in layers
                 ]
-        return found
+                yield place, weights
 
     def _batches(self, pairs: Sequence[Pair]) -> Iterator[tuple[list[int], Batch]]:
         """Pairs of like length together, the longest first, and their places."""

@@ -46,8 +46,8 @@ class Answer:
 
     Attributes:
         translations: best first; at least one.
-        alignments: of each, in Pharaoh's format, or None where it could not be made; empty where it
-            was not asked for.
+        alignments: of each, or of the best alone, in Pharaoh's format; None where it could not be
+            made, empty where it was not asked for.
         utilities: of each, what minimum Bayes risk chose by; empty where it did not choose.
     """
 

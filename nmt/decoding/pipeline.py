@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from nmt.decoding.alignment import Aligner, pharaoh
-from nmt.decoding.documents import put_together, taken_apart
+from nmt.decoding.documents import Document, put_together, taken_apart
 from nmt.decoding.formats import Answer, Item
 from nmt.decoding.protection import Translates
 from nmt.decoding.task import Wish
@@ -26,6 +26,7 @@ class Pipeline:
         language: of the sources, where they are documents to be split into sentences; else "".
         utilities: what orders the translations anew, where that is asked for.
         warn: told of what cannot be done.
+        aligns_all: whether all translations of a source are aligned, or the best alone.
     """
 
     def __init__(
@@ -35,12 +36,14 @@ class Pipeline:
         utilities: Utilities | None = None,
         language: str = "",
         warn: Callable[[str], None] | None = None,
+        aligns_all: bool = True,
     ) -> None:
         self._translator = translator
         self._aligner = aligner
         self._utilities = utilities
         self._language = language
         self._warn = warn
+        self._num_aligned = None if aligns_all else 1
 
     def check(self, wish: Wish) -> None:
         """Refuse what cannot be met.
@@ -91,8 +94,15 @@ class Pipeline:
         )
         return [
             put_together(document, [next(found) for _ in document.sentences])
+            if document.sentences
+            else self._blank(document)
             for document in documents
         ]
+
+    def _blank(self, document: Document) -> Answer:
+        """The answer to a document without sentences: all that the others have, but of nothing."""
+        answer = self._ordered(put_together(document, []).translations)
+        return answer if self._aligner is None else replace(answer, alignments=[""])
 
     def _of_sentences(
         self,
@@ -122,12 +132,12 @@ class Pipeline:
         pairs = [
             (source, translation.text)
             for source, answer in zip(sources, answers, strict=True)
-            for translation in answer.translations
+            for translation in answer.translations[: self._num_aligned]
         ]
         links = iter(self._aligner.links([s for s, _ in pairs], [t for _, t in pairs]))
         aligned = []
         for line, answer in zip(lines, answers, strict=True):
-            some = [next(links) for _ in answer.translations]
+            some = [next(links) for _ in answer.translations[: self._num_aligned]]
             if self._warn and None in some:
                 self._warn(f"line {line}: too long for the model to be aligned as a whole")
             alignments = [None if each is None else pharaoh(each) for each in some]

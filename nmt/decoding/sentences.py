@@ -9,8 +9,9 @@ from dataclasses import dataclass
 
 _CLOSING = "\"'”“’»›)\\]"
 
-# What ends a sentence, closing marks included; French puts a space before the guillemet.
-_END = re.compile(rf"([.!?…]+)(?:[{_CLOSING}]|</[^<>]*>|[\s\u202f](?=»))*(?=\s)")
+# What ends a sentence, closing marks included; French puts a space before the guillemet. A run of
+# marks is tried once: from each of its marks, a line of dots would take the square of its length.
+_END = re.compile(rf"(?<![.!?…])([.!?…]++)(?:[{_CLOSING}]|</[^<>]*>|[\s\u202f](?=»))*(?=\s)")
 _LAST_WORD = re.compile(r"[^\s>(\[{\"'„“«»‚‘’/–—]*$")
 _NOT_BLANK = re.compile(r"\S")
 # Behind white space, marks, signs and tags.

@@ -51,7 +51,7 @@ def attention_map(model: TrainedModel, source: str, translation: str) -> Attenti
     """
     source_ids = model.source_tokenizer.encode([source])[0]
     target_ids = model.target_tokenizer.encode([translation])[0]
-    [layers] = ForcedDecoder(model).cross_attention([(source_ids, target_ids)])
+    [(_, layers)] = ForcedDecoder(model).cross_attention([(source_ids, target_ids)])
     return AttentionMap(
         [*model.source_tokenizer.pieces(source_ids), END],
         [*model.target_tokenizer.pieces(target_ids), END],

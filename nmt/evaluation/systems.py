@@ -116,8 +116,11 @@ def find_baseline(run: Path, corpus: PreparedCorpus, outputs: Path) -> Baseline 
             continue
         if not _has_corpus(other, name, direction, corpus.folder) or _is_other_seed(run, other):
             continue
-        valid = read_json(other / _RESULT_FILE)["valid"]
-        found.append((valid["bleu"], -valid["loss"], other))
+        try:
+            valid = read_json(other / _RESULT_FILE)["valid"]
+            found.append((float(valid["bleu"]), -float(valid["loss"]), other))
+        except (UserError, KeyError, TypeError, ValueError):
+            continue  # another run's damage is no reason not to score this one
     if not found:
         return None
     bleu, _, best = max(found)

@@ -33,7 +33,7 @@ def test_parts_grow_over_interruptions(tmp_path: Path) -> None:
     add(out, 1)
     with PartFiles.opened([out], {}) as parts:
         left = lines()
-        parts.skip_done(left, "in")
+        assert parts.skip_done(left, "in") == len(LINES[0]) + len(LINES[1])
         assert parts.num_lines == 2
         assert list(left) == LINES[2:]
         parts.add([b"three\n"], ["THREE\n"])

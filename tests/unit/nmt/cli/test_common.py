@@ -41,6 +41,11 @@ def test_folders_are_split_by_blanks_and_quoted_as_in_a_shell(
     assert named_folders(names) == [Path(folder) for folder in folders]
 
 
+def test_many_folders_may_be_longer_than_any_path() -> None:
+    folders = [f"outputs/runs/{'x' * 40}_{number}" for number in range(200)]
+    assert named_folders(" ".join(folders)) == [Path(folder) for folder in folders]
+
+
 def test_a_folder_with_a_blank_needs_no_quotation(tmp_path: Path) -> None:
     folder = tmp_path / "it's one"
     folder.mkdir()

@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -105,6 +106,19 @@ def test_a_baseline_may_be_called_as_the_model_is(
     named = str(Path("elsewhere/runs/new/model").resolve())
     assert scores(Path("out"))["baseline"]["system"] == named
     assert f"baseline: {named}, as it was named" in told
+
+
+@pytest.mark.parametrize("other", ["model=outputs/runs/new {}", "baseline={}"])
+def test_another_direction_is_refused_before_the_work(
+    outputs: Path, tokenizer_path: Path, monkeypatch: pytest.MonkeyPatch, other: str
+) -> None:
+    way_back = tiny_trained_model(tokenizer_path, seed=7)
+    config = replace(way_back.config, source_language="de", target_language="en")
+    save_trained_model(replace(way_back, config=config), outputs / "back", {})
+    monkeypatch.setattr(evaluate, "evaluate", None)  # whoever translates now would fail
+    models = ["model=outputs/runs/new", other.format("outputs/back")]
+    with pytest.raises(UserError, match="back translates de-en, and the test set is en-de"):
+        run(monkeypatch, *models[-1 if "model" in other else 0 :])
 
 
 def test_a_model_that_is_its_own_baseline_is_told(

@@ -341,6 +341,8 @@ def test_alignments_stand_beside_or_in_json_lines(
     beside = (tmp_path / "a.de.align").read_text().split("\n")
     told = [json.loads(line) for line in (tmp_path / "a.de.jsonl").read_text().splitlines()]
     assert [one["translations"][0]["alignment"] for one in told] == beside[:3]
+    run(*command, "decoding.num_best=3", f"out={tmp_path}/best.de", monkeypatch=monkeypatch)
+    assert (tmp_path / "best.de.align").read_text().split("\n") == beside
     texts = (tmp_path / "a.de").read_text().split("\n")
     for text, links in zip(texts, beside, strict=True):
         assert len(text.split()) == len(links.split())
@@ -407,6 +409,13 @@ def test_documents_are_translated_sentence_by_sentence(
     )
     assert (tmp_path / "a.de").read_text() == f"{first} {second}\n\n  {third}\n"
     assert (tmp_path / "a.de.align").read_text().count("\n") == 3
+    all_of_it = ["format=jsonl", "alignment=true", "mbr=chrf", "decoding.num_best=2"]
+    run(*command, *all_of_it, f"out={tmp_path}/all", monkeypatch=monkeypatch)
+    told = [
+        json.loads(line)["translations"] for line in (tmp_path / "all").read_text().splitlines()
+    ]
+    assert told[1] == [{**told[1][0], "text": "", "alignment": ""}]
+    assert {frozenset(one) for some in told for one in some} == {frozenset(told[0][0])}
     # In JSON lines a whole document is one source.
     record = {"source": "Kalo mine. Zuve ra!\n\n  So ka.\n"}
     (tmp_path / "a.jsonl").write_text(json.dumps(record) + "\n")

@@ -47,8 +47,8 @@ def test_forced_decoding_says_what_search_said(trained_model: TrainedModel) -> N
 
 def test_cross_attention_is_the_models_own(trained_model: TrainedModel) -> None:
     pairs = [([5, 6, 7, 8], [9, 10]), ([5], [6, 7, 8])]
-    found = ForcedDecoder(trained_model).cross_attention(pairs)
-    for pair, layers in zip(pairs, found, strict=True):
+    found = dict(ForcedDecoder(trained_model).cross_attention(pairs))
+    for pair, layers in zip(pairs, [found[0], found[1]], strict=True):
         batch = collate(
             [pair],
             special_ids(trained_model.source_tokenizer),

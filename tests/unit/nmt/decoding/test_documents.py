@@ -74,6 +74,17 @@ def test_documents_are_put_together_as_they_were(text: str) -> None:
     assert not any("\n" in sentence for sentence in document.sentences)
 
 
+def test_a_run_of_marks_ends_a_sentence_once() -> None:
+    """One that were tried from each of its marks would take minutes."""
+    dots = "." * 100_000
+    for text, spans in {
+        f"{dots}x": [(0, 100_001)],
+        f"A{dots}": [(0, 100_001)],
+        f"A?!{dots}» B": [(0, 100_004), (100_005, 100_006)],
+    }.items():
+        assert sentence_spans(text, "en") == spans
+
+
 def test_marks_of_lists_are_no_sentences() -> None:
     assert taken_apart("1. First. And so on.\n- Last", "de").sentences == [
         "First.",

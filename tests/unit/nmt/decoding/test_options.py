@@ -148,6 +148,7 @@ def test_samples_depend_on_seed_and_source_alone() -> None:
     ("changes", "expected"),
     [
         ({}, [0.1, 0.0, 0.6, 0.3]),
+        ({"top_k": 4}, [0.1, 0.0, 0.6, 0.3]),
         ({"top_k": 2}, [0, 0, 2 / 3, 1 / 3]),
         ({"top_p": 0.85}, [0, 0, 2 / 3, 1 / 3]),
         ({"top_p": 0.1}, [0, 0, 1, 0]),

@@ -75,7 +75,14 @@ def test_only_earlier_completed_runs_of_the_same_corpus_take_part(outputs: Path)
     add_run(outputs / "runs/other_text", 93, corpus="toy-2")
     (add_run(outputs / "runs/unfinished", 94) / "result.json").unlink()
     (add_run(outputs / "runs/damaged", 95) / "config.yaml").write_text("{")
+    for name, text in {
+        "cut": '{"valid"',
+        "empty": "{}",
+        "no_number": '{"valid": {"bleu": []}}',
+    }.items():
+        (add_run(outputs / "runs" / name, 96) / "result.json").write_text(text)
     times = {"other_way": 5, "other_name": 5, "other_text": 5, "damaged": 5}
+    times |= {"cut": 5, "empty": 5, "no_number": 5}
     for name, time in times.items():
         os.utime(outputs / "runs" / name / "result.json", (time, time))
     found = find_baseline(own, corpus, outputs)
