@@ -129,16 +129,3 @@ def make_trouble(name: str, rank: int, update: int, chance: random.Random) -> No
 
     Trainer.__init__ = started  # type: ignore[method-assign,assignment]
     Updater.gradient = troubled  # type: ignore[method-assign,assignment]
-
-
-def stop_launcher_after(update: int) -> None:
-    """Patch this program so that its first process asks for an end after an update."""
-    step = Trainer._step
-
-    def stopping(trainer: Trainer, *arguments: Any) -> None:
-        step(trainer, *arguments)
-        if trainer.process.is_first and trainer.progress.update == update:
-            is_alone = trainer.process.world_size == 1
-            os.kill(os.getpid() if is_alone else os.getppid(), signal.SIGTERM)
-
-    Trainer._step = stopping  # type: ignore[method-assign,assignment]

@@ -102,7 +102,7 @@ def build_shards(
         )
         for part in range(len(num_pairs))
     ]
-    num_processes = min(num_processes or os.cpu_count() or 1, len(jobs))
+    num_processes = min(num_processes or _num_cores(), len(jobs))
     with reporter.stage("Encoding", sum(num_pairs)) as advance:
         if num_processes == 1:
             results = [encode_part(job, advance) for job in jobs]
@@ -112,6 +112,11 @@ def build_shards(
         results[0][0].add(source)
         results[0][1].add(target)
     return results[0]
+
+
+def _num_cores() -> int:
+    """Those that this process may use, which `taskset` and schedulers limit."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _encode_in_processes(
@@ -136,7 +141,8 @@ def _encode_in_processes(
         except BrokenProcessPool:
             raise UserError(
                 f"a process that encodes the corpus was killed, probably for want of memory;"
-                f" prepare again with fewer than {num_processes} processes"
+                f" prepare again on fewer than {num_processes} cores, as `taskset -c 0,1 make"
+                " prepare` does on two"
             ) from None
 
 

@@ -55,8 +55,9 @@ class PhrasebookSource:
         return drawn
 
     def splits(self) -> list[str]:
-        """`train`, `valid`, then `held_out`, `riddle` and `test`."""
-        return [TRAIN, VALID, *sorted(self._splits.keys() - {TRAIN, VALID})]
+        """`train`, `valid`, then those of `held_out`, `riddle` and `test` that have any pairs."""
+        drawn = {split for split, pairs in self._splits.items() if pairs}
+        return [TRAIN, VALID, *sorted(drawn - {TRAIN, VALID})]
 
     def num_pairs(self, split: str) -> int:
         """Pairs drawn."""

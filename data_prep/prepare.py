@@ -88,7 +88,7 @@ def prepare(
 def find_prepared(
     corpus: CorpusConfig, tokenizer: TokenizerConfig, corpora_folder: Path
 ) -> Path | None:
-    """The folder of the corpus where `prepare` has made it; nothing is made."""
+    """The folder of the corpus where `prepare` has made it; nothing is made but sums of files."""
     reporter = Reporter(quiet=True)
     source = open_source(corpus, corpora_folder, reporter.say)
     facts = FactsCache(corpora_folder / FACTS_FILE)

@@ -58,7 +58,10 @@ class Activation(Enum):
 
 
 class TiedEmbeddings(Enum):
-    """Which of source embedding, target embedding and output projection are one matrix."""
+    """Which of source embedding, target embedding and output projection are one matrix.
+
+    `three_way` is the paper's (section 3.4).
+    """
 
     three_way = "three_way"
     target = "target"
@@ -256,7 +259,16 @@ class CorpusConfig:
             bool(self.name) and "/" not in self.name and not self.name.startswith("."),
             f"corpus.name={self.name!r} cannot name a folder",
         )
-        _require(self.copies >= 1, f"corpus.copies={self.copies} must be at least 1")
+        for name in ("copies", "num_train", "num_valid"):
+            _require(
+                getattr(self, name) >= 1,
+                f"corpus.{name}={getattr(self, name)} must be at least 1",
+            )
+        for name in ("num_test", "max_train_pairs"):
+            _require(
+                getattr(self, name) >= 0,
+                f"corpus.{name}={getattr(self, name)} must not be negative",
+            )
         _require(
             self.source is not CorpusSource.folder or bool(self.path),
             "corpus.path is empty: name the folder that holds <split>.<language> files",
@@ -392,7 +404,10 @@ class ModelConfig:
 
 @dataclass(frozen=True)
 class OptimizerConfig:
-    """Adam as in the paper (section 5.3), AdamW, or Muon for the layers' matrices beside AdamW."""
+    """Adam as in the paper (section 5.3), AdamW, or Muon for the layers' matrices beside AdamW.
+
+    The paper says nothing of clipping, which all of them do here unless `max_gradient_norm` is 0.
+    """
 
     name: OptimizerName = OptimizerName.adam
     """The optimizer."""
@@ -457,6 +472,23 @@ class ScheduleConfig:
         _require(
             0 < self.decay_share <= 1,
             f"schedule.decay_share={self.decay_share} is not above 0 and at most 1",
+        )
+        final = self.final_learning_rate
+        _require(
+            0 <= final <= self.peak_learning_rate,
+            f"schedule.final_learning_rate={final} is not between 0 and"
+            f" schedule.peak_learning_rate={self.peak_learning_rate}",
+        )
+        # A key that changes nothing is a wish that is not met.
+        decays = self.name is ScheduleName.warmup_stable_decay
+        _require(
+            decays or self.decay_share == ScheduleConfig.decay_share,
+            f"schedule.decay_share={self.decay_share} needs schedule.name=warmup_stable_decay",
+        )
+        _require(
+            final == 0 or self.name is not ScheduleName.inverse_square_root,
+            f"schedule.final_learning_rate={final} needs schedule.name=cosine or"
+            " warmup_stable_decay",
         )
 
 

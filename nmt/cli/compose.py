@@ -1,6 +1,7 @@
 """From Hydra's composed configuration to our dataclass; the only door to Hydra."""
 
 import hashlib
+import json
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -23,6 +24,9 @@ CONFIG_FOLDER = Path(__file__).resolve().parents[2] / "conf"
 
 _MAX_FOLDER_NAME = 120
 
+# What was on the command line; a scheduler's job has another one, but the environment comes along.
+_COMMAND_LINE = "NMT_COMMAND_LINE"
+
 
 def combination(overrides: list[str]) -> str:
     """Folder name of one job of a sweep: what varies in it, and nothing else.
@@ -30,7 +34,8 @@ def combination(overrides: list[str]) -> str:
     Overrides that stand on the command line as they are hold for all jobs. A name too long for a
     file system, or one that a path would break, is cut and marked with its hash.
     """
-    varying = ",".join(sorted(override for override in overrides if override not in sys.argv))
+    given = json.loads(os.environ.get(_COMMAND_LINE, "null")) or sys.argv
+    varying = ",".join(sorted(override for override in overrides if override not in given))
     safe = varying.replace("/", "_") or "all"
     if safe == varying and len(safe) <= _MAX_FOLDER_NAME:
         return safe
@@ -87,6 +92,7 @@ def run_composed(command: Callable[[Config], float | None]) -> None:
     """Compose the configuration from `conf/` and the command line, and run `command` on it."""
     # Hydra would print its own traceback and leave with 1: we want the exception itself.
     os.environ["HYDRA_FULL_ERROR"] = "1"
+    os.environ[_COMMAND_LINE] = json.dumps(sys.argv)
 
     @hydra.main(version_base="1.3", config_path=str(CONFIG_FOLDER), config_name="config")
     def main(composed: DictConfig) -> float | None:

@@ -124,7 +124,7 @@ def _check(config: Config) -> None:
 def _best_on_validation(config: Config, results: dict[int, dict[str, Any]]) -> int:
     def rank(seed: int) -> tuple[float, float]:
         valid = results[seed]["valid"]
-        result = ValidationResult(valid["loss"], valid["bleu"], hypotheses=[])
+        result = ValidationResult(valid["loss"], valid["bleu"])
         return result.rank(config.training.validation_metric)
 
     return max(results, key=rank)

@@ -81,6 +81,15 @@ class Transformer(nn.Module):
         """Hidden (B, T, D): `encode`, then `decode`; the loss projects what it needs of it."""
         return self.decode(target_input, self.encode(source, source_mask), source_mask)
 
+    def parameters_by_use(self) -> list[nn.Parameter]:
+        """All parameters, each once, in the order in which `forward` first needs them."""
+        used = [
+            *(self.source_embedding, self.source_positions, self.encoder, self.encoder_norm),
+            *(self.target_embedding, self.target_positions, self.decoder, self.decoder_norm),
+        ]
+        by_use = [parameter for module in used for parameter in module.parameters()]
+        return list(dict.fromkeys([*by_use, *self.parameters()]))  # left over: the output weight
+
     def compile_layers(self) -> None:
         """Have torch compile the layers when they are first called, for batches of any shape."""
         for layer in (*self.encoder, *self.decoder):

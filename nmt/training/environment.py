@@ -27,7 +27,7 @@ _PACKAGES = (
 
 def environment(corpus_folder: Path, training: TrainingConfig) -> dict[str, Any]:
     """The contents of a run's `environment.json`."""
-    _, local_processes = num_processes(training)
+    processes, local_processes = num_processes(training)
     return {
         "run_id": secrets.token_hex(4),
         "commit": commit(),
@@ -35,7 +35,7 @@ def environment(corpus_folder: Path, training: TrainingConfig) -> dict[str, Any]
         "packages": versions(_PACKAGES),
         "machine": platform.machine(),
         "processor": processor_name(),
-        "processes": local_processes,
+        "processes": processes,
         "threads": threads_per_process(training.num_threads, local_processes),
         "gpus": [
             torch.cuda.get_device_name(index)

@@ -25,7 +25,6 @@ class Rehearsal:
     Attributes:
         transformer: the model, in training.
         updater: makes its updates.
-        precision: of them.
     """
 
     def __init__(
@@ -39,7 +38,6 @@ class Rehearsal:
         guard = GradientGuard(config.training.max_gradient_spike, 0.0, 0, device)
         process = Process(0, 1, device)
         self.updater = Updater(config, self.transformer, self._optimizer, guard, process)
-        self.precision = self.updater.precision
 
     def gradient(self, batches: list[Batch]) -> None:
         """Forward and backward of some micro-batches, as of one update.

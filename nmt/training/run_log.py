@@ -70,7 +70,7 @@ class RunLog:
         )
         logger.info(
             "update %s of %s  epoch %d  loss %.3f  rate %.2e  %s target tokens/s  padding %.1f %%"
-            "  at most %s left",
+            "  about %s left",
             f"{update:,}",
             f"{training.max_updates:,}",
             work.epoch + 1,

@@ -96,7 +96,7 @@ class Updater:
             transformer.compile_layers()
         self._sharing: GradientSharing | None = None
         if process.world_size > 1:
-            self._sharing = GradientSharing(list(transformer.parameters()), process)
+            self._sharing = GradientSharing(transformer.parameters_by_use(), process)
         self.precision = precision_on(process.device, config.training.precision)
 
     def gradient(self, work: UpdateWork, before_each: Callable[[], None]) -> Gradient:

@@ -22,12 +22,10 @@ class ValidationResult:
     Attributes:
         loss: nats a target token, without label smoothing.
         bleu: sacrebleu's, 0 to 100.
-        hypotheses: the translations of the validation sources.
     """
 
     loss: float
     bleu: float
-    hypotheses: list[str]
 
     @property
     def perplexity(self) -> float:
@@ -76,7 +74,7 @@ class Validator:
         loss = token_loss(self._model.transformer, self._batches).mean
         translations = self._translator.translate(self.sources)
         hypotheses = [best[0].text for best in translations]
-        return ValidationResult(loss, bleu_score(hypotheses, self.references).score, hypotheses)
+        return ValidationResult(loss, bleu_score(hypotheses, self.references).score)
 
     def _make_batches(self) -> list[Batch]:
         longest = self._model.config.model.max_length - 1

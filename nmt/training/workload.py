@@ -9,7 +9,7 @@ import torch
 from nmt.config import Config, Precision
 from nmt.data.batching import EpochPlan, plan_epoch, trainable_pairs
 from nmt.data.corpus import PreparedCorpus
-from nmt.decoding.engine import longest_translation
+from nmt.decoding.engine import longest_translation, most_together
 from nmt.decoding.torch_engine import most_workers
 from nmt.model.memory import (
     Arithmetic,
@@ -88,15 +88,14 @@ def corpus_sizes(config: Config, corpus: PreparedCorpus) -> Sizes:
 
 
 def search_batches(config: Config, source_lengths: Iterable[int]) -> list[Shape]:
-    """Sources of so many tokens in the batches that search makes of them, the longest first.
-
-    `decoding.batch_tokens` may make batches smaller than these.
-    """
+    """Sources of so many tokens in the batches that search makes of them, the longest first."""
     ordered = sorted(source_lengths, reverse=True)
     batches = []
-    for start in range(0, len(ordered), config.decoding.batch_size):
-        rows = min(config.decoding.batch_size, len(ordered) - start)
+    start = 0
+    while start < len(ordered):
         source = min(ordered[start], config.batching.max_source_length)
+        rows = min(most_together(config.decoding, source), len(ordered) - start)
+        start += rows
         target = longest_translation(config.decoding, config.model.max_length, source)
         batches.append(Shape(rows, source, target))
     return batches

@@ -308,6 +308,8 @@ def test_phrasebook(tmp_path: Path) -> None:
         source.annotations("riddle")
         == [Annotation(["riddle"], ["weil es"], ["weil er"], "riddle-0")] * 2
     )
+    without = opened(replace(config, num_test=0), tmp_path)
+    assert without.splits() == ["train", "valid", "held_out", "riddle"]
     back = opened(replace(config, direction="de-en"), tmp_path)
     assert back.annotations("riddle")[0].must_contain == ["because"]
     assert back.annotations("riddle")[0].must_not_contain == []

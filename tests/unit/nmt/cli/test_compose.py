@@ -1,3 +1,4 @@
+import json
 import sys
 
 import pytest
@@ -9,11 +10,20 @@ from nmt.cli.compose import combination
 def command_line(monkeypatch: pytest.MonkeyPatch) -> None:
     constant = ["experiment=x", "corpus.path=a/b"]
     monkeypatch.setattr(sys, "argv", ["train", "--multirun", "model.dropout=0.1,0.2", *constant])
+    monkeypatch.delenv("NMT_COMMAND_LINE", raising=False)
 
 
 def test_only_what_varies_names_the_folder() -> None:
     job = ["model.dropout=0.1", "experiment=x", "corpus.path=a/b"]
     assert combination(job) == "model.dropout=0.1"
+
+
+def test_a_job_of_a_scheduler_names_the_folder_as_its_sender_does(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("NMT_COMMAND_LINE", json.dumps(sys.argv))
+    monkeypatch.setattr(sys, "argv", ["-m", "submitit.core._submit", "outputs/slurm"])
+    assert combination(["model.dropout=0.1", "experiment=x"]) == "model.dropout=0.1"
 
 
 def test_the_order_on_the_command_line_does_not_matter() -> None:

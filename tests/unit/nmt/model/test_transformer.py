@@ -49,6 +49,29 @@ def mask_of(lengths: list[int]) -> Tensor:
     return torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
 
 
+@pytest.mark.parametrize("norm", NormPlacement)
+@pytest.mark.parametrize("tied", TiedEmbeddings)
+def test_gradients_come_in_the_opposite_order_of_use(
+    norm: NormPlacement, tied: TiedEmbeddings
+) -> None:
+    model = model_of({"norm": norm, "tied_embeddings": tied})
+    by_use = model.parameters_by_use()
+    assert sorted(map(id, by_use)) == sorted(map(id, model.parameters()))
+    parts = ["source_embedding", "encoder", "encoder_norm", "target_embedding"]
+    parts += ["decoder", "decoder_norm"]
+    part_of = {model.output_weight: "output"}
+    part_of |= {p: part for part in reversed(parts) for p in getattr(model, part).parameters()}
+    came: list[str] = []
+    for parameter in by_use:
+        parameter.register_post_accumulate_grad_hook(  # type: ignore[no-untyped-call]
+            lambda parameter: came.append(part_of[parameter])
+        )
+    source = random_ids(2, 5)
+    hidden = model(source, torch.ones_like(source, dtype=torch.bool), random_ids(2, 4))
+    model.project(hidden).square().sum().backward()
+    assert came == [part_of[parameter] for parameter in reversed(by_use)]
+
+
 @variants
 @torch.no_grad()
 def test_stepping_with_a_cache_equals_decoding_at_once(variant: dict[str, Any]) -> None:

@@ -141,7 +141,7 @@ def test_a_finished_run_makes_no_further_update(digit_corpus: Path, tmp_path: Pa
 
 
 def fixed_validation(monkeypatch: pytest.MonkeyPatch, bleus: list[float]) -> None:
-    results = iter(ValidationResult(1.0, bleu, []) for bleu in bleus)
+    results = iter(ValidationResult(1.0, bleu) for bleu in bleus)
     monkeypatch.setattr(trainer_module.Validator, "validate", lambda _: next(results))
 
 
@@ -161,7 +161,7 @@ def test_validation_loss_can_choose_the_best(
 ) -> None:
     losses = iter([3.0, 2.0, 2.5])
     monkeypatch.setattr(
-        trainer_module.Validator, "validate", lambda _: ValidationResult(next(losses), 0.0, [])
+        trainer_module.Validator, "validate", lambda _: ValidationResult(next(losses), 0.0)
     )
     config = tiny_config(
         tmp_path, max_updates=3, validate_every=1, validation_metric=ValidationMetric.loss
@@ -262,7 +262,7 @@ def test_a_signal_in_validation_leaves_it_due(
         calls.append("validate")
         if len(calls) == 1:
             os.kill(os.getpid(), signal.SIGTERM)
-        return ValidationResult(1.0, float(len(calls)), [])
+        return ValidationResult(1.0, float(len(calls)))
 
     monkeypatch.setattr(trainer_module.Validator, "validate", signalled)
     trainer = trainer_of(config, digit_corpus)
@@ -692,7 +692,7 @@ def test_the_loss_breaks_ties_of_bleu(
     """At the start BLEU is 0.00 for all: the better loss is progress and no reason to stop."""
     losses = iter([3.0, 2.0, 1.0, 1.5])
     monkeypatch.setattr(
-        trainer_module.Validator, "validate", lambda _: ValidationResult(next(losses), 0.0, [])
+        trainer_module.Validator, "validate", lambda _: ValidationResult(next(losses), 0.0)
     )
     config = tiny_config(tmp_path, max_updates=4, validate_every=1, patience=2)
     progress = trainer_of(config, digit_corpus).run()

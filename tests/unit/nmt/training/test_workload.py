@@ -17,6 +17,9 @@ def test_search_has_the_batches_of_validation_the_longest_first(tmp_path: Path) 
     found = search_batches(config, [3, 9, 40, 7, 8])
     # What is longer than batching.max_source_length is taken apart.
     assert found == [Shape(2, 32, 36), Shape(2, 8, 12), Shape(1, 3, 7)]
+    few = replace(config, decoding=replace(config.decoding, batch_size=3, batch_tokens=32))
+    shapes = [(batch.rows, batch.source) for batch in search_batches(few, [3, 9, 40, 7, 8])]
+    assert shapes == [(1, 32), (3, 9), (1, 3)]
     limited = replace(config, decoding=replace(config.decoding, max_length=6))
     assert [batch.target for batch in search_batches(limited, [3, 3, 2])] == [6, 6]
 
