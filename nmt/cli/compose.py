@@ -35,7 +35,8 @@ def combination(overrides: list[str]) -> str:
     file system, or one that a path would break, is cut and marked with its hash.
     """
     given = json.loads(os.environ.get(_COMMAND_LINE, "null")) or sys.argv
-    varying = ",".join(sorted(override for override in overrides if override not in given))
+    constant = {argument.lower() for argument in given}  # Hydra writes true as True
+    varying = ",".join(sorted(one for one in overrides if one.lower() not in constant))
     safe = varying.replace("/", "_") or "all"
     if safe == varying and len(safe) <= _MAX_FOLDER_NAME:
         return safe

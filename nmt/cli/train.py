@@ -7,6 +7,7 @@ python -m nmt.cli.train --multirun sweep=peak_lr experiment=NAME
 """
 
 import contextlib
+import importlib
 import logging
 import multiprocessing
 import os
@@ -258,4 +259,5 @@ def train_each(config: Config, seeds: str) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    # By the module's own name: what belongs to __main__ cannot be sent to a scheduler's jobs.
+    importlib.import_module("nmt.cli.train").main()

@@ -1,5 +1,7 @@
 """Every preset in conf/ composes, validates and goes through YAML and back."""
 
+import subprocess
+import sys
 from itertools import pairwise
 from pathlib import Path
 
@@ -81,6 +83,19 @@ def test_a_cluster_sends_each_combination_to_its_scheduler(tmp_path: Path) -> No
     assert (launcher.nodes, launcher.tasks_per_node, launcher.gpus_per_node) == (1, 1, 8)
     config = checked(overrides, tmp_path)
     assert config.training.num_processes == launcher.gpus_per_node
+
+
+def test_a_job_is_sent_to_another_process_and_done_there(tmp_path: Path) -> None:
+    """By the launcher of SLURM's kind that needs no SLURM: what a job does has to be pickled."""
+    command = [sys.executable, "-m", "nmt.cli.train", "--multirun", "training.seed=1"]
+    command += ["hydra/launcher=submitit_local", f"run.outputs={tmp_path}", "run.name=sent"]
+    command += ["run.dry_run=true", "training.num_threads=1", "batching.max_source_length=16"]
+    command += ["batching.max_target_length=16", "batching.target_tokens_per_update=32"]
+    command += ["batching.target_tokens_per_micro_batch=32", "tokenizer.vocabulary_size=200"]
+    sent = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert sent.returncode == 0, sent.stderr
+    (log,) = tmp_path.glob("sweeps/sent/.submitit/*/*_log.err")
+    assert "dry run: nothing is trained" in log.read_text(encoding="utf-8")
 
 
 def test_the_command_line_wins() -> None:

@@ -8,13 +8,13 @@ from nmt.cli.compose import combination
 
 @pytest.fixture(autouse=True)
 def command_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    constant = ["experiment=x", "corpus.path=a/b"]
+    constant = ["experiment=x", "corpus.path=a/b", "tokenizer.joint=false"]
     monkeypatch.setattr(sys, "argv", ["train", "--multirun", "model.dropout=0.1,0.2", *constant])
     monkeypatch.delenv("NMT_COMMAND_LINE", raising=False)
 
 
 def test_only_what_varies_names_the_folder() -> None:
-    job = ["model.dropout=0.1", "experiment=x", "corpus.path=a/b"]
+    job = ["model.dropout=0.1", "experiment=x", "corpus.path=a/b", "tokenizer.joint=False"]
     assert combination(job) == "model.dropout=0.1"
 
 
