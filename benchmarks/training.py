@@ -147,7 +147,7 @@ def _on_device(arguments: Arguments) -> None:
                 f"{row['to_nn_transformer']:.2f}",
                 f"{100 * row['share_of_ceiling']:.1f} %",
                 f"{100 * row['share_not_padding']:.1f} %",
-                f"{row['peak_gigabytes']:.2f}",
+                "–" if row["peak_gigabytes"] is None else f"{row['peak_gigabytes']:.2f}",
             )
         console.print(table)
     write_result(f"training-{arguments.device}", result)

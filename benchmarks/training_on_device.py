@@ -12,6 +12,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,6 @@ from nmt.model import cost
 from nmt.plain_yaml import read_plain_yaml
 from nmt.training.optimizer import step_flops
 from nmt.training.rehearsal import Rehearsal
-from nmt.training.room import peak_bytes
 from nmt.training.updater import precision_on
 
 _PRESETS = Path(__file__).parent.parent / "conf" / "model"
@@ -46,6 +46,9 @@ _NUM_PAIRS = 40_000
 _WARM_UP = 5
 # Nothing is to be gained by larger ones.
 _CEILING_WIDTHS = {"cuda": 8192, "cpu": 1024}
+
+_Step = Callable[[UpdateWork], object]
+"""Makes one update."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +78,7 @@ class _Turn:
     target_tokens: int
     share_not_padding: float
     flops: int
-    peak_gigabytes: float
+    peak_gigabytes: float | None  # None on a CPU, where all contenders share a process's memory
 
 
 class _Contender:
@@ -85,16 +88,18 @@ class _Contender:
         self,
         config: Config,
         updates: Iterator[UpdateWork],
-        step: Callable[[UpdateWork], object],
+        step: _Step,
         device: torch.device,
     ) -> None:
         self._config = config
         self._updates = updates
         self._step = step
         self._device = device
+        self.rest_bytes = 0  # what it holds between turns
 
     def run(self, number: int) -> _Turn:
         works = []
+        of_others = _allocated(self._device) - self.rest_bytes
         if self._device.type == "cuda":
             torch.cuda.reset_peak_memory_stats(self._device)
         _wait(self._device)
@@ -116,12 +121,9 @@ class _Contender:
             processed.projected,
             share_not_padding(works),
             flops + number * step_flops(self._config.optimizer, model),
-            (
-                torch.cuda.max_memory_allocated(self._device)
-                if self._device.type == "cuda"
-                else peak_bytes()
-            )
-            / 1e9,
+            (torch.cuda.max_memory_allocated(self._device) - of_others) / 1e9
+            if self._device.type == "cuda"
+            else None,
         )
 
 
@@ -140,9 +142,12 @@ def measure(
     ceiling = _ceiling(device)
     models = {}
     for name in sizes.models:
-        contenders = _contenders(name, sizes, corpus, device, compiles)
-        for contender in contenders.values():
-            contender.run(_WARM_UP)
+        contenders: dict[str, _Contender] = {}
+        for key, make in _contenders(name, sizes, corpus, device, compiles).items():
+            before = _allocated(device)
+            contenders[key] = make()
+            contenders[key].run(_WARM_UP)
+            contenders[key].rest_bytes = _allocated(device) - before
         turns = [
             {key: contender.run(sizes.updates) for key, contender in contenders.items()}
             for _ in range(sizes.rounds)
@@ -195,7 +200,8 @@ def _made_up(folder: Path, sizes: Sizes) -> ParallelCorpus:
 
 def _contenders(
     name: str, sizes: Sizes, corpus: ParallelCorpus, device: torch.device, compiles: bool
-) -> dict[str, _Contender]:
+) -> dict[str, Callable[[], _Contender]]:
+    """What makes each contender, by its name."""
     values = yaml.safe_load(read_plain_yaml(_PRESETS / f"{name}.yaml"))
     preset: ModelConfig = from_mapping(ModelConfig, values, f"conf/model/{name}.yaml")
     base = Config(
@@ -216,28 +222,29 @@ def _contenders(
 
     compiled = replace(base, training=replace(base.training, compile=True))
 
-    def contender(config: Config, step: Callable[[UpdateWork], object]) -> _Contender:
+    def contender(config: Config, step_of: Callable[[Config], _Step]) -> _Contender:
         loader = UpdateLoader(
             corpus, config.batching, config.training.seed, _SPECIAL_IDS, _SPECIAL_IDS
         )
-        return _Contender(config, loader.updates(Position()), step, device)
+        return _Contender(config, loader.updates(Position()), step_of(config), device)
 
-    return {
-        "ours": contender(everywhere, _ours(everywhere, device)),
-        "nn.Transformer": contender(
-            everywhere,
-            ordinary_loop(everywhere, sizes.vocabulary, _SPECIAL_IDS.pad_id, device),
-        ),
-        "ours, dropout as the preset has it": contender(base, _ours(base, device)),
-        **(
-            {"the same, layers compiled": contender(compiled, _ours(compiled, device))}
-            if compiles
-            else {}
-        ),
+    def ours(config: Config) -> _Step:
+        return _ours(config, device)
+
+    def plain(config: Config) -> _Step:
+        return ordinary_loop(config, sizes.vocabulary, _SPECIAL_IDS.pad_id, device)
+
+    makers: dict[str, Callable[[], _Contender]] = {
+        "ours": partial(contender, everywhere, ours),
+        "nn.Transformer": partial(contender, everywhere, plain),
+        "ours, dropout as the preset has it": partial(contender, base, ours),
     }
+    if compiles:
+        makers["the same, layers compiled"] = partial(contender, compiled, ours)
+    return makers
 
 
-def _ours(config: Config, device: torch.device) -> Callable[[UpdateWork], object]:
+def _ours(config: Config, device: torch.device) -> _Step:
     size = config.tokenizer.vocabulary_size
     torch.manual_seed(config.training.seed)
     rehearsal = Rehearsal(config, (size, size), device)
@@ -265,16 +272,21 @@ def _ceiling(device: torch.device) -> float:
     return best
 
 
+def _allocated(device: torch.device) -> int:
+    return torch.cuda.memory_allocated(device) if device.type == "cuda" else 0
+
+
 def _wait(device: torch.device) -> None:
     if device.type == "cuda":
         torch.cuda.synchronize(device)
 
 
 def _summary(turns: list[dict[str, _Turn]], ceiling: float) -> dict[str, Any]:
-    def row(name: str) -> dict[str, float]:
+    def row(name: str) -> dict[str, float | None]:
         mine = [turn[name] for turn in turns]
         rates = [turn.target_tokens / turn.seconds for turn in mine]
         operations = [turn.flops / turn.seconds for turn in mine]
+        peaks = [turn.peak_gigabytes for turn in mine if turn.peak_gigabytes is not None]
         plain = [turn["nn.Transformer"] for turn in turns]
         ratios = [
             one / (other.target_tokens / other.seconds)
@@ -287,7 +299,7 @@ def _summary(turns: list[dict[str, _Turn]], ceiling: float) -> dict[str, Any]:
             "to_nn_transformer": round(statistics.median(ratios), 3),
             "share_of_ceiling": round(statistics.median(operations) / ceiling, 3),
             "share_not_padding": round(statistics.mean(turn.share_not_padding for turn in mine), 4),
-            "peak_gigabytes": round(max(turn.peak_gigabytes for turn in mine), 2),
+            "peak_gigabytes": round(max(peaks), 2) if peaks else None,
         }
 
     return {name: row(name) for name in turns[0]}

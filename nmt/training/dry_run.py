@@ -181,17 +181,18 @@ def _plan(config: Config, where: Surroundings, corpus: PreparedCorpus | None) ->
         special_ids(Tokenizer(corpus.target_tokenizer)),
     )
     loader = UpdateLoader(corpus.train(), batching, config.training.seed, *ids)
-    num_updates = loader.plan(0).num_updates
+    plan = replace(sizes.plan, max_micro_batch_tokens=tokens)
+    num_updates = plan.num_updates
 
     def batch_of(most_tokens: int) -> Batch:
         loader.max_micro_batch_tokens = most_tokens
         return loader.work(Position(0, num_updates // 2)).micro_batches[0].batch
 
-    pairs = len(sizes.plan.order)
+    pairs = len(plan.order)
     epochs = config.training.max_updates / num_updates
     return Plan(
         sizes.vocabulary_sizes,
-        _mean_flops(config, replace(sizes, plan=loader.plan(0))),
+        _mean_flops(config, replace(sizes, plan=plan)),
         tokens,
         workload(config, sizes, tokens),
         batch_of,
@@ -202,7 +203,7 @@ def _plan(config: Config, where: Surroundings, corpus: PreparedCorpus | None) ->
             if config.batching.is_auto
             else ""
         ),
-        loader.plan(0).evenness(distributed.num_processes(config.training)[0]),
+        plan.evenness(distributed.num_processes(config.training)[0]),
     )
 
 
