@@ -53,7 +53,7 @@ _NUM_SAMPLES = 6
 
 
 def train(config: Config) -> float | None:
-    """Run one experiment; returns the validation metric that sweeps rank by."""
+    """Run one experiment; returns the validation metric, for sweepers that look for the best."""
     folder = config.run_folder
     if config.run.dry_run:
         set_up_logging()

@@ -142,12 +142,11 @@ def _with_interval(
 ) -> tuple[Any, Score]:
     """sacrebleu's own result, and ours."""
     sides = [list(some) for some in references]
-    # People compare the signature of the plain score; bootstrapping would add fields of its own.
-    metric.corpus_score(list(hypotheses), sides)
-    signature = str(metric.get_signature())
     metric._compute_score_from_stats = _python_floats(metric._compute_score_from_stats)
     result = metric.corpus_score(list(hypotheses), sides, n_bootstrap=_NUM_BOOTSTRAP)
-    return result, Score(result.score, signature, float(result._ci))
+    # People compare the signature of the plain score; bootstrapping adds fields of its own.
+    metric.n_bootstrap = metric.seed = None
+    return result, Score(result.score, str(metric.get_signature()), float(result._ci))
 
 
 def _python_floats(compute: Callable[[Any], Any]) -> Callable[[Any], Any]:

@@ -71,6 +71,14 @@ def test_what_is_protected() -> None:
     ]
 
 
+def test_a_word_is_tried_once_for_an_address() -> None:
+    """One that were tried from each of its letters would take minutes."""
+    assert spans(f"{'a' * 200_000} b@c.de ({'d' * 200_000}@e.org)") == [
+        "b@c.de",
+        f"{'d' * 200_000}@e.org",
+    ]
+
+
 def lower(text: str) -> str:
     """A model that loses all marks and capitals of what it has not learnt, but copies names."""
     words = text.split()
