@@ -7,7 +7,6 @@ python -m nmt.cli.train --multirun sweep=peak_lr experiment=NAME
 """
 
 import contextlib
-import importlib
 import logging
 import multiprocessing
 import os
@@ -260,4 +259,6 @@ def train_each(config: Config, seeds: str) -> None:
 
 if __name__ == "__main__":
     # By the module's own name: what belongs to __main__ cannot be sent to a scheduler's jobs.
-    importlib.import_module("nmt.cli.train").main()
+    from nmt.cli import train as by_name  # noqa: PLW0406 - another module than __main__
+
+    by_name.main()

@@ -206,7 +206,7 @@ def test_log_says_that_rate_had_not_come_down(
     """Patience ends a training of 8 updates after 2; one of 2 comes to its end."""
     fixed_validation(monkeypatch, [1.0, 1.0])
     config = tiny_config(tmp_path, max_updates=max_updates, validate_every=1, patience=1)
-    schedule = replace(config.schedule, name=name, warmup_updates=1, decay_share=0.5)
+    schedule = replace(config.schedule, name=name, warmup_updates=1)
     with caplog.at_level(logging.INFO, logger="nmt"):
         progress = trainer_of(replace(config, schedule=schedule), digit_corpus).run()
     assert progress.update == 2
