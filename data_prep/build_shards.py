@@ -5,7 +5,6 @@ however long the part is.
 """
 
 import multiprocessing
-import os
 import signal
 from collections import Counter
 from collections.abc import Iterator
@@ -25,6 +24,7 @@ from data_prep.protocol import TRAIN
 from nmt.data.corpus import Ids, shard_name, write_shard
 from nmt.errors import UserError
 from nmt.files import iterate_lines
+from nmt.processor import num_cores
 from nmt.tokenizer import Tokenizer
 
 _BLOCK_PAIRS = 4_096
@@ -102,7 +102,7 @@ def build_shards(
         )
         for part in range(len(num_pairs))
     ]
-    num_processes = min(num_processes or _num_cores(), len(jobs))
+    num_processes = min(num_processes or num_cores(), len(jobs))
     with reporter.stage("Encoding", sum(num_pairs)) as advance:
         if num_processes == 1:
             results = [encode_part(job, advance) for job in jobs]
@@ -112,11 +112,6 @@ def build_shards(
         results[0][0].add(source)
         results[0][1].add(target)
     return results[0]
-
-
-def _num_cores() -> int:
-    """Those that this process may use, which `taskset` and schedulers limit."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _encode_in_processes(

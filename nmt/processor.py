@@ -1,6 +1,7 @@
-"""Which processor this is."""
+"""Which processor this is, and how much of it is ours."""
 
 import functools
+import os
 import platform
 from pathlib import Path
 
@@ -16,6 +17,11 @@ def is_intel() -> bool:
     """Whether Intel made the CPU."""
     # Windows gives the maker at the end of the processor's name, macOS nothing of either.
     return "GenuineIntel" in (_entry("vendor_id") or platform.processor())
+
+
+def num_cores() -> int:
+    """Cores that this process may use, which `taskset` and schedulers limit."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @functools.cache

@@ -22,6 +22,7 @@ from torch.distributed.rendezvous import rendezvous
 
 from nmt.config import TrainingConfig
 from nmt.errors import UserError
+from nmt.processor import num_cores
 from nmt.training import network
 from nmt.training.signals import handlers_put_back
 
@@ -199,8 +200,7 @@ def join(training: TrainingConfig) -> Process:
 
 def threads_per_process(num_threads: int, num_processes: int) -> int:
     """`num_threads`, or where that is 0 a fair share of the cores this process may use."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return num_threads or max(1, (cores or 1) // num_processes)
+    return num_threads or max(1, num_cores() // num_processes)
 
 
 def leave() -> None:
