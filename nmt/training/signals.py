@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: drop the unfinished update, save the last complete one, leave."""
+"""Ctrl-C, SIGTERM, SIGUSR2: drop the unfinished update, save the last complete one, leave."""
 
 import contextlib
 import signal
@@ -10,15 +10,19 @@ from typing import Any, NoReturn
 # A key press and a manager that passes it on are one wish: what follows so soon is not a second.
 _ONE_WISH = 1.0
 
+# What submitit has SLURM send to all processes of a job whose time is nearly up.
+_TIME_IS_UP = signal.SIGUSR2
+
 
 @contextlib.contextmanager
 def handlers_put_back() -> Iterator[dict[int, Any]]:
-    """Whatever the block makes of SIGINT and SIGTERM, after it they mean what they meant before.
+    """Whatever the block makes of the signals to end, after it they mean what they meant before.
 
     Yields:
-        Both signals, with their handlers.
+        SIGINT, SIGTERM and SIGUSR2, with their handlers.
     """
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    numbers = (signal.SIGINT, signal.SIGTERM, _TIME_IS_UP)
+    before = {number: signal.getsignal(number) for number in numbers}
     try:
         yield {int(number): handler for number, handler in before.items()}
     finally:
@@ -46,7 +50,9 @@ class Interruption(BaseException):
     @classmethod
     @contextlib.contextmanager
     def watched(cls, is_launched: bool = False) -> Iterator["Interruption"]:
-        """Note SIGINT and SIGTERM while the block runs.
+        """Note SIGINT, SIGTERM and SIGUSR2 while the block runs.
+
+        A scheduler's own handler of SIGUSR2, which queues the job again and ends it, comes after.
 
         Args:
             is_launched: another process of ours passes signals on; it alone counts them.
@@ -65,10 +71,14 @@ class Interruption(BaseException):
                 noted.is_urgent = True
                 raise Interruption(number)
 
-        with handlers_put_back() as before:
-            for number in before:
-                signal.signal(number, note)
-            yield noted
+        try:
+            with handlers_put_back() as before:
+                for number in before:
+                    signal.signal(number, note)
+                yield noted
+        finally:
+            if noted.signal_number == _TIME_IS_UP and callable(before[_TIME_IS_UP]):
+                signal.raise_signal(_TIME_IS_UP)
 
     @contextlib.contextmanager
     def at_once(self) -> Iterator[None]:
