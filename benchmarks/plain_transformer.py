@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from nmt.config import Config, ModelConfig, Precision
+from nmt.config import Config, ModelConfig, NormPlacement, Precision
 from nmt.data.batch import Batch
 from nmt.data.loader import UpdateWork
 from nmt.model.positions import sinusoidal_table
@@ -18,7 +18,8 @@ class PlainTransformer(nn.Module):
     """`torch.nn.Transformer`, tied embeddings, sinusoidal positions, a loss over all logits.
 
     Args:
-        config: sizes; one dropout rate serves all places, as in `torch.nn.Transformer`.
+        config: sizes and placement of norms, whatever its positions are; one dropout rate serves
+            all places, as in `torch.nn.Transformer`.
         vocabulary_size: V.
         pad_id: not learned from.
     """
@@ -40,6 +41,7 @@ class PlainTransformer(nn.Module):
             config.feed_forward_width,
             config.dropout,
             batch_first=True,
+            norm_first=config.norm is NormPlacement.pre,
         )
 
     def forward(self, batch: Batch, label_smoothing: float) -> Tensor:
