@@ -105,7 +105,7 @@ def _serve(there: Connection, work: Callable[..., Any], *arguments: Any) -> None
 
 
 def _plan(num_pairs: int) -> tuple[float, int]:
-    """Seconds of the second of two plans, and bytes above what the lengths took."""
+    """Seconds of the slower of two plans, and bytes above what the lengths took."""
     random = np.random.default_rng(1)
     source, target = wmt14_lengths(random, num_pairs, 400)
     config = BatchingConfig(target_tokens_per_micro_batch=8192)

@@ -1,6 +1,8 @@
 """The same model as a user would write it around `torch.nn.Transformer`: the yardstick."""
 
+import itertools
 import math
+import warnings
 from collections.abc import Callable
 
 import torch
@@ -10,7 +12,11 @@ from torch import Tensor, nn
 from nmt.config import Config, ModelConfig, NormPlacement, Precision
 from nmt.data.batch import Batch
 from nmt.data.loader import UpdateWork
+from nmt.model.attention import MultiHeadAttention
+from nmt.model.layers import DecoderLayer, EncoderLayer
 from nmt.model.positions import sinusoidal_table
+from nmt.model.transformer import Transformer
+from nmt.training.schedule import learning_rate
 from nmt.training.updater import precision_on
 
 
@@ -33,16 +39,24 @@ class PlainTransformer(nn.Module):
         table = sinusoidal_table(config.max_length, config.width)
         self.register_buffer("table", table, persistent=False)
         self.dropout = nn.Dropout(config.dropout)
-        self.transformer = nn.Transformer(
-            config.width,
-            config.num_heads,
-            config.num_encoder_layers,
-            config.num_decoder_layers,
-            config.feed_forward_width,
-            config.dropout,
-            batch_first=True,
-            norm_first=config.norm is NormPlacement.pre,
-        )
+        with warnings.catch_warnings():
+            # Pre-norm has no fast path for inference, which nobody takes here.
+            warnings.simplefilter("ignore", UserWarning)
+            self.transformer = nn.Transformer(
+                config.width,
+                config.num_heads,
+                config.num_encoder_layers,
+                config.num_decoder_layers,
+                config.feed_forward_width,
+                config.dropout,
+                batch_first=True,
+                norm_first=config.norm is NormPlacement.pre,
+            )
+
+    def begin_as(self, model: Transformer) -> None:
+        """Take the weights of `model`, which has one embedding for both languages."""
+        self.embedding.load_state_dict(model.source_embedding.state_dict())
+        take_weights(self.transformer, model)
 
     def forward(self, batch: Batch, label_smoothing: float) -> Tensor:
         """Summed label-smoothed loss."""
@@ -73,27 +87,84 @@ class PlainTransformer(nn.Module):
         return embedded
 
 
+@torch.no_grad()
+def take_weights(theirs: nn.Transformer, model: Transformer) -> None:
+    """Give torch's layers the weights of ours, so that both are the same function."""
+    if model.config.norm is NormPlacement.pre:
+        theirs.encoder.norm.load_state_dict(model.encoder_norm.state_dict())
+        theirs.decoder.norm.load_state_dict(model.decoder_norm.state_dict())
+    else:
+        # torch ends a post-norm stack with one more norm, which the paper does not have.
+        theirs.encoder.norm = theirs.decoder.norm = None
+    for ours, copy in zip(model.encoder, theirs.encoder.layers, strict=True):
+        assert isinstance(ours, EncoderLayer)
+        _take_attention(copy.self_attn, ours.self_attention)
+        copy.norm1.load_state_dict(ours.self_attention_residual.norm.state_dict())
+        copy.norm2.load_state_dict(ours.feed_forward_residual.norm.state_dict())
+        copy.linear1.load_state_dict(ours.feed_forward.inner.state_dict())
+        copy.linear2.load_state_dict(ours.feed_forward.outer.state_dict())
+    for ours, copy in zip(model.decoder, theirs.decoder.layers, strict=True):
+        assert isinstance(ours, DecoderLayer)
+        _take_attention(copy.self_attn, ours.self_attention)
+        _take_attention(copy.multihead_attn, ours.cross_attention)
+        copy.norm1.load_state_dict(ours.self_attention_residual.norm.state_dict())
+        copy.norm2.load_state_dict(ours.cross_attention_residual.norm.state_dict())
+        copy.norm3.load_state_dict(ours.feed_forward_residual.norm.state_dict())
+        copy.linear1.load_state_dict(ours.feed_forward.inner.state_dict())
+        copy.linear2.load_state_dict(ours.feed_forward.outer.state_dict())
+
+
+def _take_attention(theirs: nn.MultiheadAttention, ours: MultiHeadAttention) -> None:
+    parts = (ours.query, ours.key, ours.value)
+    theirs.in_proj_weight.copy_(torch.cat([part.weight for part in parts]))
+    theirs.in_proj_bias.copy_(torch.cat([part.bias for part in parts]))
+    theirs.out_proj.load_state_dict(ours.output.state_dict())
+
+
 def ordinary_loop(
-    config: Config, vocabulary_size: int, pad_id: int, device: torch.device
-) -> Callable[[UpdateWork], None]:
+    config: Config,
+    vocabulary_size: int,
+    pad_id: int,
+    device: torch.device,
+    begin_as: Transformer | None = None,
+) -> Callable[[UpdateWork], Tensor]:
     """A model on a device, and what makes one update of it as most programs do.
 
     On GPUs it has the precision that ours has there, and a fused optimizer.
+
+    Args:
+        config: the experiment; the rate follows its schedule.
+        vocabulary_size: V.
+        pad_id: not learned from.
+        device: where it computes.
+        begin_as: whose weights it begins with, in place of its own draw.
+
+    Returns:
+        Makes an update and gives its summed loss.
     """
     torch.manual_seed(config.training.seed)
     model = PlainTransformer(config.model, vocabulary_size, pad_id).to(device).train()
+    if begin_as is not None:
+        model.begin_as(begin_as)
     optimizer = torch.optim.Adam(
-        model.parameters(), lr=1e-4, betas=(0.9, 0.98), eps=1e-9, fused=device.type == "cuda"
+        model.parameters(), lr=0.0, betas=(0.9, 0.98), eps=1e-9, fused=device.type == "cuda"
     )
+    numbers = itertools.count(1)
     is_narrow = precision_on(device, Precision.auto) is Precision.bfloat16
 
-    def step(work: UpdateWork) -> None:
+    def step(work: UpdateWork) -> Tensor:
+        summed = torch.zeros((), device=device)
         optimizer.zero_grad(set_to_none=True)
+        rate = learning_rate(next(numbers), config.schedule, config.training.max_updates)
+        for group in optimizer.param_groups:
+            group["lr"] = rate
         for micro_batch in work.micro_batches:
             with torch.autocast(device.type, torch.bfloat16, enabled=is_narrow):
                 loss = model(micro_batch.batch.to(device), config.training.label_smoothing)
             (loss / work.num_target_tokens).backward()
+            summed += loss.detach()
         nn.utils.clip_grad_norm_(model.parameters(), config.optimizer.max_gradient_norm)
         optimizer.step()
+        return summed
 
     return step

@@ -10,6 +10,7 @@ import torch
 
 from nmt.files import write_json
 from nmt.processor import processor_name
+from nmt.training.environment import commit
 
 _RESULTS = Path(__file__).parent / "results"
 
@@ -19,6 +20,7 @@ def write_result(name: str, result: dict[str, Any], path: Path | None = None) ->
     date = f"{datetime.now(UTC):%Y-%m-%d}"
     heading = {
         "date": date,
+        "commit": commit(),
         "torch": torch.__version__,
         "machine": platform.machine(),
         "processor": processor_name(),

@@ -1,12 +1,16 @@
 """Benchmarks that nobody runs every day have to run all the same."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
 from benchmarks import beside_peers, training_on_device
+from benchmarks.losses import curves
 from benchmarks.training_on_device import Sizes, measure
+from nmt.config import NormPlacement
+from tests.support import tiny_config
 
 
 def test_training_is_measured_on_a_device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -22,6 +26,22 @@ def test_training_is_measured_on_a_device(tmp_path: Path, monkeypatch: pytest.Mo
         assert row["lowest"] <= row["target_tokens_per_second"] <= row["highest"]
         assert 0.5 < row["share_not_padding"] <= 1.0
         assert row["share_of_ceiling"] > 0.0
+
+
+@pytest.mark.parametrize("norm", list(NormPlacement))
+def test_without_dropout_the_yardstick_learns_what_the_model_learns(
+    norm: NormPlacement, tmp_path: Path, digit_corpus: Path
+) -> None:
+    config = tiny_config(tmp_path)
+    config = replace(
+        config,
+        model=replace(config.model, dropout=0.0, norm=norm),
+        optimizer=replace(config.optimizer, max_gradient_norm=1.0),
+    )
+    found = curves(config, digit_corpus, 1)
+    first, tenth = found["ours"]
+    assert tenth < first
+    assert found["nn.Transformer"] == pytest.approx(found["ours"], abs=2e-3)
 
 
 def test_other_toolkits_are_measured_where_they_are_installed(

@@ -8,9 +8,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from benchmarks.plain_transformer import take_weights
 from nmt.config import Activation, ModelConfig, NormPlacement, Positions, TiedEmbeddings
 from nmt.model.attention import MultiHeadAttention
-from nmt.model.layers import DecoderLayer, EncoderLayer
+from nmt.model.layers import DecoderLayer
 from nmt.model.positions import sinusoidal_table
 from nmt.model.transformer import Transformer, count_parameters, planned_parameters
 from tests.support import tiny_model_config, tiny_transformer
@@ -295,13 +296,6 @@ def test_attention_maps_are_the_weights_that_decoding_uses(variant: dict[str, An
     )
 
 
-def copy_attention(ours: MultiHeadAttention, theirs: nn.MultiheadAttention) -> None:
-    parts = (ours.query, ours.key, ours.value)
-    theirs.in_proj_weight.copy_(torch.cat([part.weight for part in parts]))
-    theirs.in_proj_bias.copy_(torch.cat([part.bias for part in parts]))
-    theirs.out_proj.load_state_dict(ours.output.state_dict())
-
-
 def blank_copy(config: ModelConfig) -> nn.Transformer:
     return nn.Transformer(
         config.width,
@@ -321,28 +315,7 @@ def copy_of(model: Transformer, config: ModelConfig) -> nn.Transformer:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # torch's, on a fast path we do not take
         theirs = blank_copy(config)
-    if config.norm is NormPlacement.pre:
-        theirs.encoder.norm.load_state_dict(model.encoder_norm.state_dict())
-        theirs.decoder.norm.load_state_dict(model.decoder_norm.state_dict())
-    else:
-        # torch ends a post-norm stack with one more norm, which the paper does not have.
-        theirs.encoder.norm = theirs.decoder.norm = None
-    for ours, copy in zip(model.encoder, theirs.encoder.layers, strict=True):
-        assert isinstance(ours, EncoderLayer)
-        copy_attention(ours.self_attention, copy.self_attn)
-        copy.norm1.load_state_dict(ours.self_attention_residual.norm.state_dict())
-        copy.norm2.load_state_dict(ours.feed_forward_residual.norm.state_dict())
-        copy.linear1.load_state_dict(ours.feed_forward.inner.state_dict())
-        copy.linear2.load_state_dict(ours.feed_forward.outer.state_dict())
-    for ours, copy in zip(model.decoder, theirs.decoder.layers, strict=True):
-        assert isinstance(ours, DecoderLayer)
-        copy_attention(ours.self_attention, copy.self_attn)
-        copy_attention(ours.cross_attention, copy.multihead_attn)
-        copy.norm1.load_state_dict(ours.self_attention_residual.norm.state_dict())
-        copy.norm2.load_state_dict(ours.cross_attention_residual.norm.state_dict())
-        copy.norm3.load_state_dict(ours.feed_forward_residual.norm.state_dict())
-        copy.linear1.load_state_dict(ours.feed_forward.inner.state_dict())
-        copy.linear2.load_state_dict(ours.feed_forward.outer.state_dict())
+    take_weights(theirs, model)
     return theirs
 
 
