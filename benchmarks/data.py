@@ -108,7 +108,7 @@ def _plan(num_pairs: int) -> tuple[float, int]:
     """Seconds of the slower of two plans, and bytes above what the lengths took."""
     random = np.random.default_rng(1)
     source, target = wmt14_lengths(random, num_pairs, 400)
-    config = BatchingConfig(target_tokens_per_micro_batch=8192)
+    config = BatchingConfig(tokens_per_micro_batch=8192)
     before = program_bytes()
     seconds = []
     for epoch in range(2):

@@ -48,7 +48,7 @@ def bench_config(text_folder: str, folder: Path) -> Config:
             activation_dropout=rate,
         ),
         optimizer=OptimizerConfig(max_gradient_norm=1.0),
-        batching=BatchingConfig(target_tokens_per_update=4096, target_tokens_per_micro_batch=8192),
+        batching=BatchingConfig(target_tokens_per_update=4096, tokens_per_micro_batch=8192),
         training=TrainingConfig(),
         run=RunConfig(outputs=str(folder)),
     )

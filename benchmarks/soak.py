@@ -138,7 +138,7 @@ def _config(arguments: Arguments, folder: Path) -> Config:
         schedule=ScheduleConfig(peak_learning_rate=5e-3, warmup_updates=10),
         batching=BatchingConfig(
             target_tokens_per_update=2048,
-            target_tokens_per_micro_batch=512,
+            tokens_per_micro_batch=512,
             max_source_length=64,
             max_target_length=64,
         ),

@@ -195,13 +195,11 @@ def _contenders(arguments: Arguments, config: Config, corpus: Path) -> "dict[str
                 if not is_onednn or can_be_packed(torch.ones(1))
             },
         }
-    # As batching.target_tokens_per_micro_batch=auto would, so that no process is idle.
+    # As batching.tokens_per_micro_batch=auto would, so that no process is idle.
     together = replace(config, training=replace(config.training, num_processes=number))
     sizes = corpus_sizes(together, PreparedCorpus(corpus))
     tokens = shared_evenly(together, sizes, config.batching.max_micro_batch_tokens)
-    config = replace(
-        config, batching=replace(config.batching, target_tokens_per_micro_batch=tokens)
-    )
+    config = replace(config, batching=replace(config.batching, tokens_per_micro_batch=tokens))
     return {
         f"{number} processes": _Contender(_ours, config, corpus, 1, number),
         f"1 process, {number} threads": _Contender(_ours, config, corpus, number),

@@ -209,7 +209,7 @@ def _contenders(
         model=preset,
         optimizer=OptimizerConfig(max_gradient_norm=1.0),
         batching=BatchingConfig(
-            target_tokens_per_update=sizes.tokens, target_tokens_per_micro_batch=sizes.micro_batch
+            target_tokens_per_update=sizes.tokens, tokens_per_micro_batch=sizes.micro_batch
         ),
         run=RunConfig(name="made_up"),
     )

@@ -498,7 +498,7 @@ class BatchingConfig:
 
     target_tokens_per_update: int = 25_000
     """Target tokens, EOS included and padding not, that one optimizer step learns from."""
-    target_tokens_per_micro_batch: int | str = 4_096
+    tokens_per_micro_batch: int | str = 4_096
     """Most padded tokens, of either side, in one forward-backward: this bounds the memory. `auto`
     is the largest number that fits in the memory there is, found when the run begins."""
     max_source_length: int = 256
@@ -507,14 +507,14 @@ class BatchingConfig:
     """Tokens, EOS included; longer pairs are left out of training and counted."""
 
     def __post_init__(self) -> None:
-        tokens, longest = self.target_tokens_per_micro_batch, self.longest
+        tokens, longest = self.tokens_per_micro_batch, self.longest
         _require(
             isinstance(tokens, int) or tokens == AUTO,
-            f"batching.target_tokens_per_micro_batch={tokens} is neither a number nor {AUTO}",
+            f"batching.tokens_per_micro_batch={tokens} is neither a number nor {AUTO}",
         )
         _require(
             self.is_auto or self.max_micro_batch_tokens >= longest,
-            f"batching.target_tokens_per_micro_batch={tokens} cannot"
+            f"batching.tokens_per_micro_batch={tokens} cannot"
             f" hold one pair of {longest} tokens (batching.max_source_length,"
             " batching.max_target_length)",
         )
@@ -531,13 +531,13 @@ class BatchingConfig:
     @property
     def is_auto(self) -> bool:
         """Whether the size of micro-batches is still to be found."""
-        return self.target_tokens_per_micro_batch == AUTO
+        return self.tokens_per_micro_batch == AUTO
 
     @property
     def max_micro_batch_tokens(self) -> int:
         """Most padded tokens, of either side, in a micro-batch; not while it is to be found."""
-        assert isinstance(self.target_tokens_per_micro_batch, int)
-        return self.target_tokens_per_micro_batch
+        assert isinstance(self.tokens_per_micro_batch, int)
+        return self.tokens_per_micro_batch
 
 
 @dataclass(frozen=True)
@@ -938,13 +938,22 @@ def load_values(path: Path) -> DictConfig:
     return values
 
 
+# What keys were called in files of earlier versions: the group, its key, and the key today.
+_FORMER_KEYS = (("batching", "target_tokens_per_micro_batch", "tokens_per_micro_batch"),)
+
+
 def load_config(kind: type[Any], path: Path) -> Any:
-    """Read a YAML file written by `save_config` into dataclass `kind`.
+    """Read a YAML file written by `save_config`, now or by an earlier version, into `kind`.
 
     Raises:
         UserError: the file is missing, is not YAML, or does not fit the dataclass.
     """
-    return from_mapping(kind, load_values(path), str(path))
+    values = load_values(path)
+    for name, former, key in _FORMER_KEYS:
+        group = values.get(name)
+        if isinstance(group, DictConfig) and former in group:
+            group[key] = group.pop(former)
+    return from_mapping(kind, values, str(path))
 
 
 def differing_keys(first: Any, second: Any) -> list[str]:

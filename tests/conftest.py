@@ -105,7 +105,7 @@ def two_processes_found(
     base = tiny_config(folder)
     configs = {
         "shared": replace(base, optimizer=replace(base.optimizer, max_gradient_norm=0.0)),
-        "one idle": with_batching(base, target_tokens_per_micro_batch=4096),
+        "one idle": with_batching(base, tokens_per_micro_batch=4096),
         "muon": replace(base, optimizer=OptimizerConfig(name=OptimizerName.muon)),
     }
     training = replace(base.training, num_processes=2, num_threads=1)

@@ -178,7 +178,7 @@ def tiny_config(outputs: Path, **training: Any) -> Config:
         schedule=ScheduleConfig(peak_learning_rate=5e-3, warmup_updates=4),
         batching=BatchingConfig(
             target_tokens_per_update=160,
-            target_tokens_per_micro_batch=48,
+            tokens_per_micro_batch=48,
             max_source_length=32,
             max_target_length=32,
         ),

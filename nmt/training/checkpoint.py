@@ -41,7 +41,7 @@ class Halvings:
 
     Attributes:
         times: they were halved; 0 means that the run is as exact as it can be.
-        asked: the configured `batching.target_tokens_per_micro_batch`; with another one they start
+        asked: the configured `batching.tokens_per_micro_batch`; with another one they start
             from that.
         used: the number since then.
         first_update: the update in which memory first ran out.

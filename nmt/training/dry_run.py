@@ -51,7 +51,7 @@ _MOST_UPDATES = 200
 # What processes lose below this is worth a word.
 _UNEVEN = 0.9
 _TOO_MUCH = (
-    ". That is too much: lower batching.target_tokens_per_micro_batch, or decoding.batch_size and"
+    ". That is too much: lower batching.tokens_per_micro_batch, or decoding.batch_size and"
     " decoding.num_workers where the search is larger, or take fewer processes"
 )
 # Tokens of a made-up sentence, where no corpus says how long they are: about WMT14's mean.
@@ -175,7 +175,7 @@ def _plan(config: Config, where: Surroundings, corpus: PreparedCorpus | None) ->
         if config.batching.is_auto
         else config.batching.max_micro_batch_tokens
     )
-    batching = replace(config.batching, target_tokens_per_micro_batch=tokens)
+    batching = replace(config.batching, tokens_per_micro_batch=tokens)
     ids = (
         special_ids(Tokenizer(corpus.source_tokenizer)),
         special_ids(Tokenizer(corpus.target_tokenizer)),
@@ -198,7 +198,7 @@ def _plan(config: Config, where: Surroundings, corpus: PreparedCorpus | None) ->
         batch_of,
         f"{num_updates:,} updates, {pairs:,} pairs; training is {epochs:,.1f} epochs"
         + (
-            f"; batching.target_tokens_per_micro_batch=auto: {tokens:,} by prediction, measured"
+            f"; batching.tokens_per_micro_batch=auto: {tokens:,} by prediction, measured"
             " when training begins"
             if config.batching.is_auto
             else ""
@@ -306,7 +306,7 @@ def _shared(processes: int, evenness: float | None) -> str:
         return f"; {processes} processes, as if they shared evenly and at no cost"
     text = f"; {processes} processes, busy for {100 * evenness:.0f} % of it, sharing at no cost"
     if evenness < _UNEVEN:
-        text += " (batching.target_tokens_per_micro_batch=auto lets them share evenly)"
+        text += " (batching.tokens_per_micro_batch=auto lets them share evenly)"
     return text
 
 

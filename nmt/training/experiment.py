@@ -75,8 +75,8 @@ def open_run(config: Config, corpus_folder: Path) -> Config:
     if stored_path.is_file():
         stored = load_config(Config, stored_path)
         if config.batching.is_auto:
-            tokens = stored.batching.target_tokens_per_micro_batch
-            batching = replace(config.batching, target_tokens_per_micro_batch=tokens)
+            tokens = stored.batching.tokens_per_micro_batch
+            batching = replace(config.batching, tokens_per_micro_batch=tokens)
             config = replace(config, batching=batching)
         accepted = _accepted_changes(config, stored)
         corpus_name = read_json(environment_path)["corpus"]

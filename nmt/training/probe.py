@@ -1,4 +1,4 @@
-"""`batching.target_tokens_per_micro_batch=auto`: the largest micro-batches that memory holds.
+"""`batching.tokens_per_micro_batch=auto`: the largest micro-batches that memory holds.
 
 The heaviest that the corpus can bring is tried in a process of its own, whose peak is measured; it
 leaves nothing behind.
@@ -59,12 +59,12 @@ def resolve_auto(config: Config, corpus: PreparedCorpus) -> Config:
     tokens = shared_evenly(config, sizes, fitting)
     if tokens < fitting:
         logger.info(
-            "batching.target_tokens_per_micro_batch=auto: %s padded tokens, so that %d processes"
+            "batching.tokens_per_micro_batch=auto: %s padded tokens, so that %d processes"
             " have about as much to do",
             f"{tokens:,}",
             distributed.num_processes(config.training)[0],
         )
-    batching = replace(config.batching, target_tokens_per_micro_batch=tokens)
+    batching = replace(config.batching, tokens_per_micro_batch=tokens)
     return replace(config, batching=batching)
 
 
@@ -144,7 +144,7 @@ def largest_that_fits(
 
 def _too_small(probed: Probed) -> UserError:
     return UserError(
-        "batching.target_tokens_per_micro_batch=auto: not even one sentence of the longest that"
+        "batching.tokens_per_micro_batch=auto: not even one sentence of the longest that"
         f" batching.max_source_length and batching.max_target_length admit fits in the"
         f" {_size(probed.where.room)} of memory that there are for a process; lower these two,"
         " decoding.batch_size or decoding.num_workers, or train a smaller model"
@@ -154,7 +154,7 @@ def _too_small(probed: Probed) -> UserError:
 def _say(probed: Probed, told: int) -> None:
     measured = "memory ran out" if probed.peak is None else f"measured {_size(probed.peak)}"
     logger.info(
-        "batching.target_tokens_per_micro_batch=auto: %s padded tokens: predicted %s, %s, of %s"
+        "batching.tokens_per_micro_batch=auto: %s padded tokens: predicted %s, %s, of %s"
         " that a process may take%s",
         f"{probed.tokens:,}",
         _size(told),
@@ -196,9 +196,9 @@ def _probe(config: Config, sizes: Sizes, choose: Callable[[Surroundings], int]) 
         process.join()
     if where is None:
         raise UserError(
-            "batching.target_tokens_per_micro_batch=auto: the process that measures was killed"
+            "batching.tokens_per_micro_batch=auto: the process that measures was killed"
             f" before it had begun (exit status {process.exitcode}; SIGKILL often means that memory"
-            " is out); end other programs, or give batching.target_tokens_per_micro_batch a number"
+            " is out); end other programs, or give batching.tokens_per_micro_batch a number"
         )
     # Killed by the system after that: memory was out.
     return Probed(where, tokens, peak)

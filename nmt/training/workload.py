@@ -75,7 +75,7 @@ def corpus_sizes(config: Config, corpus: PreparedCorpus) -> Sizes:
     pairs = corpus.train()
     lengths = pairs.source_lengths, pairs.target_lengths
     # Any number will do: it is replaced whenever the plan is cut.
-    batching = replace(config.batching, target_tokens_per_micro_batch=config.batching.longest)
+    batching = replace(config.batching, tokens_per_micro_batch=config.batching.longest)
     eligible = trainable_pairs(*lengths, batching)
     tokenizer = Tokenizer(corpus.source_tokenizer)
     sources = [len(ids) + 1 for ids in tokenizer.encode(valid_text(corpus)[0])]

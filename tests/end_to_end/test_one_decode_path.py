@@ -26,7 +26,7 @@ def test_the_last_validation_is_what_evaluate_and_sacrebleu_say(
         tiny_config(tmp_path, max_updates=60, validate_every=30),
         batching=BatchingConfig(
             target_tokens_per_update=400,
-            target_tokens_per_micro_batch=1024,
+            tokens_per_micro_batch=1024,
             max_source_length=32,
             max_target_length=32,
         ),

@@ -91,7 +91,7 @@ def test_a_job_is_sent_to_another_process_and_done_there(tmp_path: Path) -> None
     command += ["hydra/launcher=submitit_local", f"run.outputs={tmp_path}", "run.name=sent"]
     command += ["run.dry_run=true", "training.num_threads=1", "batching.max_source_length=16"]
     command += ["batching.max_target_length=16", "batching.target_tokens_per_update=32"]
-    command += ["batching.target_tokens_per_micro_batch=32", "tokenizer.vocabulary_size=200"]
+    command += ["batching.tokens_per_micro_batch=32", "tokenizer.vocabulary_size=200"]
     sent = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert sent.returncode == 0, sent.stderr
     (log,) = tmp_path.glob("sweeps/sent/.submitit/*/*_log.err")

@@ -39,7 +39,7 @@ def reversing(outputs: Path, **model: object) -> Config:
         schedule=ScheduleConfig(ScheduleName.cosine, 1e-2, 50),
         batching=BatchingConfig(
             target_tokens_per_update=600,
-            target_tokens_per_micro_batch=2048,
+            tokens_per_micro_batch=2048,
             max_source_length=32,
             max_target_length=32,
         ),

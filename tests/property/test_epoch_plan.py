@@ -23,7 +23,7 @@ def configs(draw: st.DrawFn) -> BatchingConfig:
     longest = draw(st.integers(5, 40)), draw(st.integers(5, 40))
     return BatchingConfig(
         target_tokens_per_update=draw(st.integers(1, 20_000)),
-        target_tokens_per_micro_batch=max(longest) + draw(st.integers(0, 200)),
+        tokens_per_micro_batch=max(longest) + draw(st.integers(0, 200)),
         max_source_length=longest[0],
         max_target_length=longest[1],
     )
@@ -55,7 +55,7 @@ def test_micro_batches_split_an_update_and_none_is_over_budget(
         assert sorted(together) == sorted(plan.update(update))
         assert plan.num_target_tokens(update) == sides[1][together].sum() > 0
         padded = [len(part) * max(sides[0][part].max(), sides[1][part].max()) for part in parts]
-        assert max(padded) <= config.target_tokens_per_micro_batch
+        assert max(padded) <= config.tokens_per_micro_batch
         assert padded == sorted(padded, reverse=True)
 
 
@@ -109,7 +109,7 @@ def test_the_micro_batch_budget_does_not_move_pairs_between_updates(
 ) -> None:
     other = BatchingConfig(
         config.target_tokens_per_update,
-        config.target_tokens_per_micro_batch + more,
+        config.tokens_per_micro_batch + more,
         config.max_source_length,
         config.max_target_length,
     )

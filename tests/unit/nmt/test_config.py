@@ -52,6 +52,12 @@ def test_a_configuration_goes_there_and_back(tmp_path: Path) -> None:
         assert load_config(Config, tmp_path / "config.yaml") == config
 
 
+def test_a_key_is_read_by_the_name_that_it_had(tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text("batching:\n  target_tokens_per_micro_batch: 512\n", encoding="utf-8")
+    assert load_config(Config, path).batching.tokens_per_micro_batch == 512
+
+
 def test_plain_values_are_plain() -> None:
     plain = to_plain(changed())
     assert plain["model"]["positions"] == "rotary"
@@ -129,7 +135,7 @@ def test_what_does_not_fit_is_named(values: dict[str, Any], told: str) -> None:
         (ScheduleConfig, {"final_learning_rate": -1e-5}, "schedule.final_learning_rate=-1e-05"),
         (ScheduleConfig, {"final_learning_rate": 1e-2}, "schedule.final_learning_rate=0.01 is not"),
         (ScheduleConfig, {"final_learning_rate": 1e-5}, "schedule.final_learning_rate=1e-05 needs"),
-        (BatchingConfig, {"target_tokens_per_micro_batch": 200}, "cannot hold one pair of 256"),
+        (BatchingConfig, {"tokens_per_micro_batch": 200}, "cannot hold one pair of 256"),
         (BatchingConfig, {"target_tokens_per_update": 0}, "batching.target_tokens_per_update=0"),
         (TrainingConfig, {"max_updates": 0}, "training.max_updates=0"),
         (TrainingConfig, {"log_every": 0}, "training.log_every=0"),

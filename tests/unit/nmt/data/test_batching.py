@@ -51,7 +51,7 @@ def test_nothing_eligible_makes_no_update() -> None:
 
 
 def test_many_micro_batches_are_shared_evenly_and_few_are_not() -> None:
-    few = plan(target_tokens_per_micro_batch=8192)  # four an update
+    few = plan(tokens_per_micro_batch=8192)  # four an update
     assert few.evenness(1) == 1.0
     assert few.evenness(8) <= 0.5
     many = replace(few, max_micro_batch_tokens=150)

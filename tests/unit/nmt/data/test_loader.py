@@ -13,7 +13,7 @@ from nmt.data.loader import Position, UpdateLoader, UpdateWork
 
 CONFIG = BatchingConfig(
     target_tokens_per_update=120,
-    target_tokens_per_micro_batch=40,
+    tokens_per_micro_batch=40,
     max_source_length=20,
     max_target_length=20,
 )

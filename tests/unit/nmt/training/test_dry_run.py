@@ -131,24 +131,24 @@ def test_what_is_timed_grows_until_it_takes_long(
     monkeypatch.setattr(Rehearsal, "gradient", gradient)
     monkeypatch.setattr(Rehearsal, "step", lambda self: None)
     monkeypatch.setattr(dry_run_module, "time", SimpleNamespace(perf_counter=lambda: now))
-    dry_run(with_batching(tiny_config(tmp_path), target_tokens_per_micro_batch=1024), None)
+    dry_run(with_batching(tiny_config(tmp_path), tokens_per_micro_batch=1024), None)
     assert f"3 micro-batches of at most {tokens} padded tokens on the CPU" in told.text
 
 
 def test_processes_that_would_be_idle_are_named(
     told: pytest.LogCaptureFixture, digit_corpus: Path, tmp_path: Path
 ) -> None:
-    config = with_batching(tiny_config(tmp_path), target_tokens_per_micro_batch=4096)
+    config = with_batching(tiny_config(tmp_path), tokens_per_micro_batch=4096)
     config = replace(config, training=replace(config.training, num_processes=2))
     dry_run(config, digit_corpus)  # an update is one cell, and one micro-batch
     assert "2 processes, busy for 50 % of it" in told.text
-    assert "batching.target_tokens_per_micro_batch=auto lets them share evenly" in told.text
+    assert "batching.tokens_per_micro_batch=auto lets them share evenly" in told.text
 
 
 def test_without_a_corpus_it_says_so(
     told: pytest.LogCaptureFixture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    config = with_batching(tiny_config(tmp_path), target_tokens_per_micro_batch="auto")
+    config = with_batching(tiny_config(tmp_path), tokens_per_micro_batch="auto")
     config = replace(config, schedule=ScheduleConfig(warmup_updates=2))
     dry_run(config, None)
     assert "epoch        unknown: the corpus is not prepared" in told.text

@@ -70,18 +70,18 @@ def test_what_only_arranges_search_may_change(
 
 
 def test_another_size_of_micro_batches_is_refused_by_name(config: Config, corpus: Path) -> None:
-    smaller = with_batching(config, target_tokens_per_micro_batch=40)
-    key = r"batching\.target_tokens_per_micro_batch: 48 != 40"
+    smaller = with_batching(config, tokens_per_micro_batch=40)
+    key = r"batching\.tokens_per_micro_batch: 48 != 40"
     with pytest.raises(UserError, match=key):
         open_run(smaller, corpus)
     assert stored(config) == config
 
 
 def test_it_is_taken_when_the_user_asks_for_it(config: Config, corpus: Path) -> None:
-    smaller = with_batching(config, target_tokens_per_micro_batch=40)
-    asked = accepting(smaller, "batching.target_tokens_per_micro_batch")
+    smaller = with_batching(config, tokens_per_micro_batch=40)
+    asked = accepting(smaller, "batching.tokens_per_micro_batch")
     open_run(asked, corpus)
-    assert stored(config).batching.target_tokens_per_micro_batch == 40
+    assert stored(config).batching.tokens_per_micro_batch == 40
     open_run(smaller, corpus)  # from here on it is the run's own
 
 

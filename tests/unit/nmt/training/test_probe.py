@@ -28,7 +28,7 @@ WHERE = Surroundings(Arithmetic(), program=100, room=1000)
 
 
 def asked(tmp_path: Path) -> Config:
-    return with_batching(tiny_config(tmp_path), target_tokens_per_micro_batch="auto")
+    return with_batching(tiny_config(tmp_path), tokens_per_micro_batch="auto")
 
 
 def measuring(
@@ -189,7 +189,7 @@ def test_the_number_is_found_once_and_stored(
 
     def found(config: Config, corpus: PreparedCorpus) -> Config:
         calls.append(corpus.folder)
-        return with_batching(config, target_tokens_per_micro_batch=77)
+        return with_batching(config, tokens_per_micro_batch=77)
 
     monkeypatch.setattr(experiment, "resolve_auto", found)
     for _ in range(2):

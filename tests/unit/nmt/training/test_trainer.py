@@ -73,7 +73,7 @@ def test_accumulated_micro_batches_have_the_gradient_of_one(
 ) -> None:
     config = without_chance(tiny_config(tmp_path))
     many = trainer_of(config, digit_corpus)
-    one = trainer_of(with_batching(config, target_tokens_per_micro_batch=4096), digit_corpus)
+    one = trainer_of(with_batching(config, tokens_per_micro_batch=4096), digit_corpus)
     assert first_work(many).num_micro_batches >= 4
     assert first_work(one).num_micro_batches == 1
     whole, parts = gradients(one), gradients(many)
@@ -487,7 +487,7 @@ def test_the_halved_size_is_kept_by_who_continues(
     again = trainer_of(config, digit_corpus)
     assert again.loader.max_micro_batch_tokens == halvings.used < 24
     assert again.run().halvings == halvings
-    asked = with_batching(config, target_tokens_per_micro_batch=40)
+    asked = with_batching(config, tokens_per_micro_batch=40)
     assert trainer_of(asked, digit_corpus).loader.max_micro_batch_tokens == 40
 
 
