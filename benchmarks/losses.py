@@ -61,6 +61,7 @@ def main() -> None:
         }
     _print(seeds)
     result: dict[str, Any] = {
+        "threads": arguments.threads,
         "updates": arguments.updates,
         "peak_learning_rate": _PEAK,
         "target_tokens_per_update": config.batching.target_tokens_per_update,
