@@ -105,7 +105,7 @@ def _shortened(losses: Sequence[float]) -> list[float]:
 def _print(seeds: dict[int, dict[str, list[float]]]) -> None:
     table = Table(title="Loss a target token: the first update, then means of ten")
     table.add_column("seed", justify="right")
-    table.add_column("")
+    table.add_column("", min_width=len("nn.Transformer"))
     for _ in next(iter(next(iter(seeds.values())).values())):
         table.add_column("", justify="right")
     for seed, found in seeds.items():
