@@ -24,7 +24,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.setting import bench_config, prepared, train, trainer_of
+from benchmarks.setting import bench_config, prepared, text_name, train, trainer_of
 from benchmarks.training_on_device import wmt14_lengths
 from benchmarks.written import write_result
 from nmt.cli.common import parse_arguments, run_command
@@ -204,7 +204,7 @@ def _lines(stream: Any) -> Iterator[str]:
 def _result(arguments: Arguments, figures: list[Figure]) -> dict[str, Any]:
     return {
         "threads": arguments.threads,
-        "text": Path(arguments.text).name if Path(arguments.text).is_dir() else "made up",
+        "text": text_name(arguments.text),
         "figures": {
             figure.name: {
                 "value": round(figure.value, 3),

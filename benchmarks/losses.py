@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.plain_transformer import ordinary_loop
-from benchmarks.setting import bench_config, prepared, trainer_of
+from benchmarks.setting import bench_config, prepared, text_name, trainer_of
 from benchmarks.written import write_result
 from nmt.cli.common import parse_arguments, run_command
 from nmt.cli.seeds import parse_seeds
@@ -65,7 +65,7 @@ def main() -> None:
         "updates": arguments.updates,
         "peak_learning_rate": _PEAK,
         "target_tokens_per_update": config.batching.target_tokens_per_update,
-        "text": Path(arguments.text).name if Path(arguments.text).is_dir() else "made up",
+        "text": text_name(arguments.text),
         "first_update_then_means_of": _MEAN_OF,
         "seeds": {str(seed): found for seed, found in seeds.items()},
     }

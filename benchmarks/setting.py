@@ -54,6 +54,12 @@ def bench_config(text_folder: str, folder: Path) -> Config:
     )
 
 
+def text_name(text_folder: str) -> str:
+    """What a result calls the text of `bench_config`."""
+    text = Path(text_folder)
+    return text.name if text.is_dir() else "made up"
+
+
 def _make_up(folder: Path) -> None:
     """Aligned lines of made-up words with the lengths of picture captions."""
     random = np.random.default_rng(1)

@@ -42,7 +42,7 @@ from rich.table import Table
 
 from benchmarks import beside_peers
 from benchmarks.plain_transformer import ordinary_loop
-from benchmarks.setting import VOCABULARY_SIZE, bench_config, prepared, trainer_of
+from benchmarks.setting import VOCABULARY_SIZE, bench_config, prepared, text_name, trainer_of
 from benchmarks.training_on_device import Sizes, measure, share_not_padding
 from benchmarks.written import write_result
 from nmt.cli.common import parse_arguments, run_command
@@ -364,7 +364,7 @@ def _summary(arguments: Arguments, turns: list[dict[str, Turn]]) -> dict[str, An
         "threads": arguments.threads,
         "rounds": arguments.rounds,
         "updates_per_turn": arguments.updates,
-        "text": "made up" if not Path(arguments.text).is_dir() else Path(arguments.text).name,
+        "text": text_name(arguments.text),
         "contenders": {
             name: {
                 "target_tokens_per_second": round(

@@ -1,6 +1,5 @@
 import math
 import random
-import warnings
 from typing import Any
 
 import pytest
@@ -8,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from benchmarks.plain_transformer import take_weights
+from benchmarks.plain_transformer import PlainTransformer, take_weights
 from nmt.config import Activation, ModelConfig, NormPlacement, Positions, TiedEmbeddings
 from nmt.model.attention import MultiHeadAttention
 from nmt.model.layers import DecoderLayer
@@ -296,25 +295,9 @@ def test_attention_maps_are_the_weights_that_decoding_uses(variant: dict[str, An
     )
 
 
-def blank_copy(config: ModelConfig) -> nn.Transformer:
-    return nn.Transformer(
-        config.width,
-        config.num_heads,
-        config.num_encoder_layers,
-        config.num_decoder_layers,
-        config.feed_forward_width,
-        dropout=0.0,
-        batch_first=True,
-        norm_first=config.norm is NormPlacement.pre,
-        dtype=torch.float64,
-    )
-
-
 def copy_of(model: Transformer, config: ModelConfig) -> nn.Transformer:
     """torch's Transformer with the weights of ours."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # torch's, on a fast path we do not take
-        theirs = blank_copy(config)
+    theirs = PlainTransformer(config, VOCABULARY, PAD).transformer.double()
     take_weights(theirs, model)
     return theirs
 
