@@ -1,11 +1,12 @@
-"""What data costs beside training: planning, waiting, starting, and memory over time.
+"""What data costs beside training: planning, padding, waiting, starting, and memory over time.
 
     python -m benchmarks.data [pairs=4600000] [updates=1000] [text=../shared/data/multi30k]
 
-Four questions, each with its target: how long and how much memory the plan of an epoch takes for as
-many pairs as WMT14 English-German has; which share of its time the trainer waits for batches; how
-long after the command the first update begins when the corpus is prepared; and whether memory
-grows over updates, once the first ones have brought every shape.
+Five questions, each with its target: how long and how much memory the plan of an epoch takes for as
+many pairs as WMT14 English-German has; how much of a batch is padding, of these and of the text;
+which share of its time the trainer waits for batches; how long after the command the first update
+begins when the corpus is prepared; and whether memory grows over updates, once the first ones have
+brought every shape.
 """
 
 import multiprocessing as mp
@@ -29,10 +30,13 @@ from benchmarks.training_on_device import wmt14_lengths
 from benchmarks.written import write_result
 from nmt.cli.common import parse_arguments, run_command
 from nmt.config import BatchingConfig, Config, ModelConfig
-from nmt.data.batching import plan_epoch
+from nmt.data.batching import EpochPlan, plan_epoch
+from nmt.data.corpus import PreparedCorpus
 from nmt.data.loader import UpdateLoader, UpdateWork
 from nmt.training.room import peak_bytes, program_bytes
 from nmt.training.trainer import Trainer
+
+_MOST_PADDING = 2.0
 
 
 @dataclass(frozen=True)
@@ -64,14 +68,20 @@ class Figure:
 def main() -> None:
     """Run the benchmark."""
     arguments = parse_arguments(Arguments, str(__doc__))
-    seconds, peak = _alone(_plan, arguments.pairs)
+    seconds, peak, padding = _alone(_plan, arguments.pairs)
     figures = [
         Figure(f"plan of {arguments.pairs:,} pairs", seconds, 1.5, "s"),
         Figure("its memory", peak / 1e9, 1.0, "GB"),
+        Figure("its padding", 100 * padding, _MOST_PADDING, "% of places"),
     ]
     with tempfile.TemporaryDirectory() as folder:
         config = bench_config(arguments.text, Path(folder))
         corpus = prepared(config)
+        pairs = PreparedCorpus(corpus).train()
+        plan = plan_epoch(pairs.source_lengths, pairs.target_lengths, config.batching, 1, 0)
+        padding = 100 * _share_padding(plan)
+        name = f"padding of {text_name(arguments.text)}"
+        figures.append(Figure(name, padding, _MOST_PADDING, "% of places"))
         waiting = _alone(_waiting, config, corpus, arguments.threads)
         figures.append(Figure("waiting for batches", 100 * waiting, 1.0, "% of training"))
         first, second = _alone(_growth, config, corpus, arguments.updates)
@@ -104,8 +114,8 @@ def _serve(there: Connection, work: Callable[..., Any], *arguments: Any) -> None
     there.send(work(*arguments))
 
 
-def _plan(num_pairs: int) -> tuple[float, int]:
-    """Seconds of the slower of two plans, and bytes above what the lengths took."""
+def _plan(num_pairs: int) -> tuple[float, int, float]:
+    """Seconds of the slower of two plans, bytes above what the lengths took, share of padding."""
     random = np.random.default_rng(1)
     source, target = wmt14_lengths(random, num_pairs, 400)
     config = BatchingConfig(tokens_per_micro_batch=8192)
@@ -113,9 +123,17 @@ def _plan(num_pairs: int) -> tuple[float, int]:
     seconds = []
     for epoch in range(2):
         started = time.perf_counter()
-        plan_epoch(source, target, config, 1, epoch)
+        plan = plan_epoch(source, target, config, 1, epoch)
         seconds.append(time.perf_counter() - started)
-    return max(seconds), peak_bytes() - before
+    return max(seconds), peak_bytes() - before, _share_padding(plan)
+
+
+def _share_padding(plan: EpochPlan) -> float:
+    """The share of places of an epoch, of both sides, that hold no token."""
+    parts = (part for index in range(plan.num_updates) for part in plan.micro_batches(index))
+    places = sum(rows * (source + target) for rows, source, target in map(plan.shape, parts))
+    tokens = plan.source_lengths[plan.order].sum() + plan.target_lengths[plan.order].sum()
+    return 1 - float(tokens) / places
 
 
 def _waiting(config: Config, corpus: Path, threads: int) -> float:

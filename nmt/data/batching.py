@@ -18,9 +18,10 @@ from nmt.errors import UserError
 _MAX_CELL_TOKENS = 4096
 # A small corpus has smaller cells, as its few pairs of one length would not fill large ones.
 _MIN_CELL_TOKENS = 512
+_MIN_CELLS = 256
 # Cells are cut from random pools sorted by length. The more cells a pool has the less they pad, and
 # the more they differ from epoch to epoch when there are many pools.
-_MIN_CELLS_PER_POOL = 256
+_CELLS_PER_POOL = 2048
 _MAX_POOLS = 32
 
 _INTEGER_BITS = 63
@@ -178,7 +179,7 @@ def plan_epoch(
     eligible = eligible_pairs(source_lengths, target_lengths, config)
     random = np.random.default_rng((seed, epoch))
     shuffled = random.permutation(eligible)
-    fitting = int(target_lengths[eligible].sum()) // _MIN_CELLS_PER_POOL
+    fitting = int(target_lengths[eligible].sum()) // _MIN_CELLS
     largest = min(max(fitting, _MIN_CELL_TOKENS), _MAX_CELL_TOKENS)
     cells_per_update = max(1, round(config.target_tokens_per_update / largest))
     cell_tokens = config.target_tokens_per_update / cells_per_update
@@ -209,7 +210,7 @@ def _cut_cells(
     if not len(shuffled):
         return shuffled, np.zeros(1, dtype=np.int64)
     num_tokens = int(target_lengths[shuffled].sum(dtype=np.int64))
-    num_pools = round(num_tokens / (cell_tokens * _MIN_CELLS_PER_POOL))
+    num_pools = round(num_tokens / (cell_tokens * _CELLS_PER_POOL))
     num_pools = min(max(1, num_pools), _MAX_POOLS)
     # Pools hold equal numbers of pairs, so the last one is not a small and ill-sorted rest.
     bounds = [-(-pool * len(shuffled) // num_pools) for pool in range(num_pools + 1)]

@@ -29,7 +29,9 @@ logger = logging.getLogger(__name__)
 STATE_FILE = "training_state.pt"
 MANIFEST_FILE = "manifest.json"
 
-FORMAT_VERSION = 2
+# Raised also where the plan of an epoch changes: a position in another plan is another place, from
+# which training would repeat some pairs and skip others.
+FORMAT_VERSION = 3
 
 # Regular checkpoints kept in any case: where the newest is damaged, there is one before it.
 _FEWEST = 2

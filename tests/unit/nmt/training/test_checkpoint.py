@@ -248,7 +248,7 @@ def test_another_version_is_told_and_not_put_aside(
         del manifest["sha256"]
         manifest["sha256"] = checkpoint_module._digest_of(manifest)
     path.write_text(json.dumps(manifest))
-    with pytest.raises(UserError, match=r"format_version (1|99), this program reads 2"):
+    with pytest.raises(UserError, match=r"format_version (1|99), this program reads 3"):
         store.newest()
     assert store.updates() == [10]
 
