@@ -5,8 +5,8 @@
 Five questions, each with its target: how long and how much memory the plan of an epoch takes for as
 many pairs as WMT14 English-German has; how much of a batch is padding, of these and of the text;
 which share of its time the trainer waits for batches; how long after the command the first update
-begins when the corpus is prepared; and whether memory grows over updates, once the first ones have
-brought every shape.
+begins when the corpus is prepared; and whether memory grows over updates, once an epoch has brought
+every shape.
 """
 
 import multiprocessing as mp
@@ -33,7 +33,7 @@ from nmt.config import BatchingConfig, Config, ModelConfig
 from nmt.data.batching import EpochPlan, plan_epoch
 from nmt.data.corpus import PreparedCorpus
 from nmt.data.loader import UpdateLoader, UpdateWork
-from nmt.training.room import peak_bytes, program_bytes
+from nmt.training.room import give_back_freed, peak_bytes, program_bytes
 from nmt.training.trainer import Trainer
 
 _MOST_PADDING = 2.0
@@ -41,7 +41,7 @@ _MOST_PADDING = 2.0
 
 @dataclass(frozen=True)
 class Arguments:
-    """`pairs` are planned; memory is watched over twice `updates`; `text` is a folder of text."""
+    """`pairs` are planned; after an epoch, memory is watched over twice `updates`."""
 
     pairs: int = 4_600_000
     updates: int = 1_000
@@ -84,11 +84,12 @@ def main() -> None:
         figures.append(Figure(name, padding, _MOST_PADDING, "% of places"))
         waiting = _alone(_waiting, config, corpus, arguments.threads)
         figures.append(Figure("waiting for batches", 100 * waiting, 1.0, "% of training"))
-        first, second = _alone(_growth, config, corpus, arguments.updates)
-        updates = f"{arguments.updates:,} updates add"
+        epoch, first, second = _alone(_growth, config, corpus, arguments.updates)
+        updates = f"{arguments.updates:,} updates"
         figures += [
-            Figure(f"memory that the first {updates}", first / 1e6, None, "MB"),
-            Figure(f"memory that the second {updates}", second / 1e6, 5.0, "MB"),
+            Figure("memory that the first epoch adds", epoch / 1e6, None, "MB"),
+            Figure(f"memory that {updates} after it add", first / 1e6, 5.0, "MB"),
+            Figure(f"memory that {updates} after these add", second / 1e6, 5.0, "MB"),
         ]
         starts = [_start(Path(folder) / "start", number) for number in range(arguments.starts + 1)]
         # The first one has prepared the corpus; the median of the others counts.
@@ -159,24 +160,29 @@ def _waiting(config: Config, corpus: Path, threads: int) -> float:
     return waited[0] / (time.perf_counter() - started)
 
 
-def _growth(config: Config, corpus: Path, num_updates: int) -> tuple[int, int]:
-    """Bytes of memory that so many updates add after the first 100, and as many after these.
+def _growth(config: Config, corpus: Path, num_updates: int) -> tuple[int, int, int]:
+    """Bytes of memory that the first epoch adds after 100 updates, then so many updates, twice.
 
-    Of each hundred the least counts: what is free within the allocator comes and goes.
+    An epoch brings every number of rows that a batch can have, and something is kept for each. Read
+    with holes in the heap given back, as after each validation: else they hide what is in use.
     """
     model = ModelConfig(
         width=32, num_encoder_layers=1, num_decoder_layers=1, num_heads=2, feed_forward_width=64
     )
+    batching = replace(config.batching, target_tokens_per_update=256)
+    pairs = PreparedCorpus(corpus).train()
+    plan = plan_epoch(pairs.source_lengths, pairs.target_lengths, batching, 1, 0)
+    ends = [
+        100,
+        plan.num_updates,
+        plan.num_updates + num_updates,
+        plan.num_updates + 2 * num_updates,
+    ]
     config = replace(
         config,
         model=model,
-        batching=replace(config.batching, target_tokens_per_update=256),
-        training=replace(
-            config.training,
-            max_updates=200 + 2 * num_updates,
-            validate_every=10**6,
-            log_every=50,
-        ),
+        batching=batching,
+        training=replace(config.training, max_updates=ends[-1], validate_every=10**6, log_every=50),
     )
     trainer = trainer_of(config, corpus, 1)
     sizes: dict[int, int] = {}
@@ -184,15 +190,14 @@ def _growth(config: Config, corpus: Path, num_updates: int) -> tuple[int, int]:
 
     def watched(self: Trainer, *arguments: Any) -> None:
         step(self, *arguments)
-        sizes[self.progress.update] = program_bytes()
+        if self.progress.update in ends:
+            give_back_freed()
+            sizes[self.progress.update] = program_bytes()
 
     Trainer._step = watched  # type: ignore[method-assign,assignment]
     train(trainer)
-    early, middle, late = (
-        min(size for update, size in sizes.items() if first < update <= first + 100)
-        for first in (100, 100 + num_updates, 100 + 2 * num_updates)
-    )
-    return middle - early, late - middle
+    early, epoch, first, second = (sizes[update] for update in ends)
+    return epoch - early, first - epoch, second - first
 
 
 def _start(outputs: Path, number: int) -> float:
