@@ -1,33 +1,46 @@
-# The short form of the commands; each one is `python -m nmt.cli.<command> key=value …`.
+# Short forms of the commands; each of them is `python -m nmt.cli.<command> key=value …`.
 #   make train EXPERIMENT=wmt14_en_de_base GPUS=8 ARGS="training.max_updates=50000"
 
 SHELL := /bin/bash
-# Only translations go to stdout, also where another make calls this one.
 MAKEFLAGS += --no-print-directory
 PYTHON ?= python3
 VENV ?= .venv
-EXPERIMENT ?= phrasebook_en_de
 BENCH ?= training decoding data
-ARGS ?=
 BIN := $(VENV)/bin
 RUN := $(BIN)/python -m nmt.cli
 
-# File names reach the shell as variables, so that quotes and blanks in them are harmless.
-export FILE MODEL OUT TEST BASELINE DATA FORMAT SOURCE TARGET
+# Values reach the shell through the environment, quoted: make must not expand them, because a file
+# may be called $(shell rm).en. ARGS alone is inserted as it is, for the shell to split into words.
+VARIABLES := EXPERIMENT GPUS DRY_RUN DATA FILE TEXT MODEL OUT TEST BASELINE FORMAT SOURCE TARGET SWEEP RESULT KILLS SIGNALS TROUBLES ARGS
+$(foreach name,$(VARIABLES),$(eval override $(name) := $$(value $(name))))
+ifeq ($(EXPERIMENT),)
+override EXPERIMENT := $(if $(DATA),own_text,phrasebook_en_de)
+endif
+export $(VARIABLES)
+
+# Refuse variables that would have no effect.
+KNOWN := $(VARIABLES) BENCH PYTHON VENV
+UNKNOWN := $(filter-out $(KNOWN) MAKE%,$(foreach name,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $(name)))),$(name))))
+ifneq ($(UNKNOWN),)
+NAME := $(firstword $(UNKNOWN))
+UPPER := $(shell printf %s '$(subst ','\'',$(NAME))' | tr a-z A-Z)
+NEAR := $(firstword $(filter $(UPPER) $(UPPER)%,$(KNOWN)))
+FORM := $(if $(findstring .,$(NAME)),write ARGS="$(NAME)=VALUE",$(if $(NEAR),write $(NEAR)=VALUE,the variables are $(KNOWN); keys of the configuration are given as ARGS="training.max_updates=100"))
+$(error $(NAME)= is not a variable of this Makefile: $(FORM))
+endif
 
 .DEFAULT_GOAL := help
 .PHONY: help install prepare train translate backtranslate score evaluate sweep reproduce report export bench soak golden test check format
 
-help:  ## What can be made
+help:  ## List the targets and their variables
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## (.*)/  make \1\t\2/' | expand -t 22
 
-install: $(VENV)/.installed  ## Make .venv and install what the commands need
+install: $(VENV)/.installed  ## Create .venv and install the requirements
 
-# `--version` first: a Python that is too old is told apart from a failed installation.
 $(VENV)/.installed: requirements.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "error: $$($(PYTHON) --version 2>&1) is too old: Python 3.11 or later is needed; name one with PYTHON=python3.12" >&2; exit 2; }
-	@echo "making $(VENV) and installing requirements.txt (once; some minutes)" >&2
+	@echo "creating $(VENV) and installing requirements.txt (once; some minutes)" >&2
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
 	@touch $@
@@ -37,53 +50,60 @@ $(VENV)/.installed-dev: $(VENV)/.installed requirements-dev.txt
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
 	@touch $@
 
-prepare: install  ## Clean the text, learn subwords, write shards        EXPERIMENT= ARGS=
-	@$(RUN).prepare experiment=$(EXPERIMENT) $(ARGS)
+# Arguments of the commands; ${NAME:+…} is empty if the variable is.
+experiment = "experiment=$$EXPERIMENT" $${DATA:+"corpus.path='$${DATA//\'/\\\'}'"}
+gpus = $${GPUS:+"training.num_processes=$$GPUS"}
+dry_run = $(if $(filter-out 0 false no,$(DRY_RUN)),run.dry_run=true)
+model = $${MODEL:+"model=$$MODEL"} $${OUT:+"out=$$OUT"}
 
-train: install  ## Train, choose, score                                EXPERIMENT= GPUS= DRY_RUN= ARGS=
-	@$(RUN).train experiment=$(EXPERIMENT) $(if $(GPUS),training.num_processes=$(GPUS)) $(if $(DRY_RUN),run.dry_run=true) $(ARGS)
+prepare: install  ## Clean the text, learn subwords, write shards        EXPERIMENT= DATA= ARGS=
+	@$(RUN).prepare $(experiment) $(ARGS)
 
-translate: install  ## Translate a file line by line                       FILE= MODEL= OUT= ARGS=
-	@$(RUN).translate $(if $(FILE),"file=$$FILE") $(if $(MODEL),"model=$$MODEL") $(if $(OUT),"out=$$OUT") $(ARGS)
+train: install  ## Train, choose the best checkpoint, score it         EXPERIMENT= DATA= GPUS= DRY_RUN=1 ARGS=
+	@$(RUN).train $(experiment) $(gpus) $(dry_run) $(ARGS)
 
-backtranslate: install  ## Training pairs of text in the target language   FILE= MODEL= OUT= ARGS=
-	@$(RUN).backtranslate $(if $(FILE),"file=$$FILE") $(if $(MODEL),"model=$$MODEL") $(if $(OUT),"out=$$OUT") $(ARGS)
+translate: install  ## Translate a file line by line, or one text          FILE= or TEXT=, MODEL= OUT= ARGS=
+	@if test -n "$$TEXT" -a -z "$$FILE"; then printf '%s\n' "$$TEXT" | $(RUN).translate file=- $(model) $(ARGS); \
+	  else $(RUN).translate "file=$$FILE" $(model) $(ARGS); fi
 
-score: install  ## How probable a model finds given translations       SOURCE= TARGET= MODEL= OUT= ARGS=
-	@$(RUN).score $(if $(SOURCE),"source=$$SOURCE") $(if $(TARGET),"target=$$TARGET") $(if $(MODEL),"model=$$MODEL") $(if $(OUT),"out=$$OUT") $(ARGS)
+backtranslate: install  ## Make training pairs from target-language text       FILE= MODEL= OUT= ARGS=
+	@$(RUN).backtranslate "file=$$FILE" $(model) $(ARGS)
 
-evaluate: install  ## Score models on a test set, and compare them        TEST= MODEL= BASELINE= OUT= ARGS=
-	@$(RUN).evaluate $(if $(TEST),"test=$$TEST") $(if $(MODEL),"model=$$MODEL") $(if $(BASELINE),"baseline=$$BASELINE") $(if $(OUT),"out=$$OUT") $(ARGS)
+score: install  ## Score given translations by their probability       SOURCE= TARGET= MODEL= OUT= ARGS=
+	@$(RUN).score "source=$$SOURCE" "target=$$TARGET" $(model) $(ARGS)
 
-sweep: install  ## A grid of runs, then the ranked table               SWEEP= EXPERIMENT= ARGS=
-	@test -n "$(SWEEP)" || { echo "error: SWEEP= is missing: name a file of conf/sweep, for example SWEEP=peak_lr" >&2; exit 2; }
-	@$(RUN).train --multirun experiment=$(EXPERIMENT) sweep=$(SWEEP) run.name=$(SWEEP)_$(EXPERIMENT) $(ARGS)
+evaluate: install  ## Score models on a test set, and compare them        TEST= MODEL="A B" BASELINE= OUT= ARGS=
+	@$(RUN).evaluate $${TEST:+"test=$$TEST"} $${BASELINE:+"baseline=$$BASELINE"} $(model) $(ARGS)
 
-reproduce: install  ## From checksums to a verdict on a figure          RESULT= DATA= GPUS= ARGS=
-	@$(RUN).reproduce $(if $(RESULT),result=$(RESULT)) $(if $(DATA),"data=$$DATA") $(if $(GPUS),training.num_processes=$(GPUS)) $(ARGS)
+sweep: install  ## Train a grid of runs, and rank them                 SWEEP= EXPERIMENT= ARGS=
+	@test -n "$$SWEEP" || { echo "error: SWEEP= is missing: name a file of conf/sweep, for example SWEEP=peak_lr" >&2; exit 2; }
+	@$(RUN).train --multirun $(experiment) "sweep=$$SWEEP" "run.name=$${SWEEP}_$$EXPERIMENT" $(ARGS)
 
-report: prepare  ## The reports of the corpus and of a run              EXPERIMENT= MODEL= ARGS=
-	@if test -n "$$MODEL" -o -e outputs/latest/result.json; then $(RUN).report $(if $(MODEL),"run=$$MODEL"); fi
+reproduce: install  ## Train the seeds of a published score, and judge it  RESULT= DATA= GPUS= ARGS=
+	@$(RUN).reproduce "result=$$RESULT" $${DATA:+"data=$$DATA"} $(gpus) $(ARGS)
 
-export: install  ## A trained model in another program's form           MODEL= FORMAT= OUT=
-	@$(RUN).export $(if $(FORMAT),"format=$$FORMAT") $(if $(MODEL),"model=$$MODEL") $(if $(OUT),"out=$$OUT") $(ARGS)
+report: install  ## Write the report of a completed run again           MODEL=
+	@$(RUN).report $${MODEL:+"run=$$MODEL"} $(ARGS)
 
-bench: $(VENV)/.installed-dev  ## Speed beside other programs              BENCH="training decoding data" ARGS=
-# One that cannot run, as decoding without a trained model, keeps no other from it.
+export: install  ## Convert a model for another program                 MODEL= FORMAT=ctranslate2 OUT=
+	@$(RUN).export $${FORMAT:+"format=$$FORMAT"} $(model) $(ARGS)
+
+bench: $(VENV)/.installed-dev  ## Measure speed beside other programs             BENCH="training decoding data" ARGS=
+# One that cannot run, such as decoding without a model, does not stop the others.
 	@status=0; for name in $(BENCH); do $(BIN)/python -m benchmarks.$$name $(ARGS) || status=$$?; done; exit $$status
 
-soak: $(VENV)/.installed-dev  ## Kill trainings, continue, compare             KILLS= SIGNALS= TROUBLES=
-# Threads that wait by sleeping: whatever else runs on the machine then costs minutes, not hours.
-	@OMP_WAIT_POLICY=passive $(BIN)/python -m benchmarks.soak $(if $(KILLS),kills=$(KILLS)) $(if $(SIGNALS),signals=$(SIGNALS)) $(if $(TROUBLES),troubles=$(TROUBLES)) $(ARGS)
+soak: $(VENV)/.installed-dev  ## Kill trainings, resume them, compare            KILLS= SIGNALS= TROUBLES= ARGS=
+# Passive waiting, so that other processes of the machine cost minutes, not hours.
+	@OMP_WAIT_POLICY=passive $(BIN)/python -m benchmarks.soak $${KILLS:+"kills=$$KILLS"} $${SIGNALS:+"signals=$$SIGNALS"} $${TROUBLES:+"troubles=$$TROUBLES"} $(ARGS)
 
 golden: $(VENV)/.installed-dev  ## Write the golden losses again
 	@$(BIN)/python -m tests.golden.refresh
 
-test: $(VENV)/.installed-dev  ## All tests                                           ARGS=
-# On all cores, file by file, those first that take long: much of the time of some is waiting.
+test: $(VENV)/.installed-dev  ## Run all tests                                   ARGS=
+# On all cores, file by file, long ones first: some tests wait for most of their time.
 	@$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder $(ARGS)
 
-check: $(VENV)/.installed-dev  ## ruff, mypy and the layers of the house
+check: $(VENV)/.installed-dev  ## Run ruff, mypy and the check of the package layers
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy

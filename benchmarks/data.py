@@ -1,39 +1,43 @@
-"""What data costs beside training: planning, padding, waiting, starting, and memory over time.
+"""What data costs training: planning, padding, waiting, start-up, and memory over time.
 
     python -m benchmarks.data [pairs=4600000] [updates=1000] [text=../shared/data/multi30k]
 
-Five questions, each with its target: how long and how much memory the plan of an epoch takes for as
-many pairs as WMT14 English-German has; how much of a batch is padding, of these and of the text;
-which share of its time the trainer waits for batches; how long after the command the first update
-begins when the corpus is prepared; and whether memory grows over updates, once an epoch has brought
-every shape.
+Five measurements, each with a limit: time and memory of an epoch plan for as many pairs as WMT14
+English-German has; the share of padding, with these lengths and those of the text; the share of
+training time spent on making batches; the time from the command to the first update with a prepared
+corpus; and the growth of memory over updates after the first epoch.
 """
 
-import multiprocessing as mp
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 
-from benchmarks.setting import bench_config, prepared, text_name, train, trainer_of
-from benchmarks.training_on_device import wmt14_lengths
-from benchmarks.written import write_result
-from nmt.cli.common import parse_arguments, run_command
+from benchmarks.figures import Figure, figures_json, print_figures, write_result
+from benchmarks.setting import (
+    bench_config,
+    prepared,
+    run_alone,
+    text_name,
+    train,
+    trainer_of,
+    wmt14_lengths,
+)
+from nmt.cli.arguments import parse_arguments
+from nmt.cli.common import run_command
 from nmt.config import BatchingConfig, Config, ModelConfig
 from nmt.data.batching import EpochPlan, plan_epoch
 from nmt.data.corpus import PreparedCorpus
 from nmt.data.loader import UpdateLoader, UpdateWork
-from nmt.training.room import give_back_freed, peak_bytes, program_bytes
+from nmt.training.memory import peak_memory, release_freed_memory, resident_memory
 from nmt.training.trainer import Trainer
 
 _MOST_PADDING = 2.0
@@ -41,7 +45,7 @@ _MOST_PADDING = 2.0
 
 @dataclass(frozen=True)
 class Arguments:
-    """`pairs` are planned; after an epoch, memory is watched over twice `updates`."""
+    """`pairs` are planned; memory is measured over twice `updates` after an epoch."""
 
     pairs: int = 4_600_000
     updates: int = 1_000
@@ -50,29 +54,14 @@ class Arguments:
     starts: int = 2
 
 
-@dataclass(frozen=True)
-class Figure:
-    """One measured figure and what it has to be at most, if anything."""
-
-    name: str
-    value: float
-    target: float | None
-    unit: str
-
-    @property
-    def is_met(self) -> bool | None:
-        """Whether it is small enough."""
-        return None if self.target is None else self.value <= self.target
-
-
 def main() -> None:
     """Run the benchmark."""
-    arguments = parse_arguments(Arguments, str(__doc__))
-    seconds, peak, padding = _alone(_plan, arguments.pairs)
+    arguments = parse_arguments(Arguments)
+    seconds, peak, padding = run_alone(_plan, arguments.pairs)
     figures = [
-        Figure(f"plan of {arguments.pairs:,} pairs", seconds, 1.5, "s"),
-        Figure("its memory", peak / 1e9, 1.0, "GB"),
-        Figure("its padding", 100 * padding, _MOST_PADDING, "% of places"),
+        Figure(f"plan of {arguments.pairs:,} pairs", seconds, "s", at_most=1.5),
+        Figure("its memory", peak / 1e9, "GB", at_most=1.0),
+        Figure("its padding", 100 * padding, "% of positions", at_most=_MOST_PADDING),
     ]
     with tempfile.TemporaryDirectory() as folder:
         config = bench_config(arguments.text, Path(folder))
@@ -81,65 +70,56 @@ def main() -> None:
         plan = plan_epoch(pairs.source_lengths, pairs.target_lengths, config.batching, 1, 0)
         padding = 100 * _share_padding(plan)
         name = f"padding of {text_name(arguments.text)}"
-        figures.append(Figure(name, padding, _MOST_PADDING, "% of places"))
-        waiting = _alone(_waiting, config, corpus, arguments.threads)
-        figures.append(Figure("waiting for batches", 100 * waiting, 1.0, "% of training"))
-        epoch, first, second = _alone(_growth, config, corpus, arguments.updates)
+        figures.append(Figure(name, padding, "% of positions", at_most=_MOST_PADDING))
+        waiting = run_alone(_waiting, config, corpus, arguments.threads)
+        figures.append(Figure("making batches", 100 * waiting, "% of training", at_most=1.0))
+        epoch, first, second = run_alone(_growth, config, corpus, arguments.updates)
         updates = f"{arguments.updates:,} updates"
         figures += [
-            Figure("memory that the first epoch adds", epoch / 1e6, None, "MB"),
-            Figure(f"memory that {updates} after it add", first / 1e6, 5.0, "MB"),
-            Figure(f"memory that {updates} after these add", second / 1e6, 5.0, "MB"),
+            Figure("memory growth in the first epoch", epoch / 1e6, "MB"),
+            Figure(f"memory growth in {updates} after it", first / 1e6, "MB", at_most=5.0),
+            Figure(f"memory growth in the next {updates}", second / 1e6, "MB", at_most=5.0),
         ]
         starts = [_start(Path(folder) / "start", number) for number in range(arguments.starts + 1)]
-        # The first one has prepared the corpus; the median of the others counts.
-        start = sorted(starts[1:])[len(starts[1:]) // 2]
-        figures.append(Figure("command to first update", start, 6.0, "s"))
-    _print(figures)
-    write_result("data", _result(arguments, figures))
-
-
-def _alone(work: Callable[..., Any], *arguments: Any) -> Any:
-    """What a function returns in a process of its own: memory is to be its own, too."""
-    context = mp.get_context("spawn")
-    here, there = context.Pipe()
-    process = context.Process(target=_serve, args=(there, work, *arguments))
-    process.start()
-    there.close()
-    found = here.recv()
-    process.join()
-    return found
-
-
-def _serve(there: Connection, work: Callable[..., Any], *arguments: Any) -> None:
-    there.send(work(*arguments))
+        # The first start prepares the corpus.
+        start = statistics.median(starts[1:])
+        figures.append(Figure("command to first update", start, "s", at_most=6.0))
+    print_figures("Data", figures)
+    result = {"threads": arguments.threads, "text": text_name(arguments.text)}
+    write_result("data", {**result, "figures": figures_json(figures)})
+    num_passed = sum(figure.status == "pass" for figure in figures)
+    print(
+        f"making batches takes {100 * waiting:.2f} % of training; {num_passed} of"
+        f" {len(figures)} measurements are within their limits",
+        file=sys.stderr,
+    )
 
 
 def _plan(num_pairs: int) -> tuple[float, int, float]:
-    """Seconds of the slower of two plans, bytes above what the lengths took, share of padding."""
+    """Return seconds of the slower of two plans, bytes in addition to the lengths, and padding."""
     random = np.random.default_rng(1)
     source, target = wmt14_lengths(random, num_pairs, 400)
     config = BatchingConfig(tokens_per_micro_batch=8192)
-    before = program_bytes()
+    before = resident_memory()
     seconds = []
     for epoch in range(2):
         started = time.perf_counter()
         plan_epoch(source, target, config, 1, epoch)
         seconds.append(time.perf_counter() - started)
-    peak = peak_bytes() - before
+    peak = peak_memory() - before
     return max(seconds), peak, _share_padding(plan_epoch(source, target, config, 1, 0))
 
 
 def _share_padding(plan: EpochPlan) -> float:
-    """The share of places of an epoch, of both sides, that hold no token."""
+    """Return the share of positions of an epoch, of both sides, that are padding."""
     parts = (part for index in range(plan.num_updates) for part in plan.micro_batches(index))
-    places = sum(rows * (source + target) for rows, source, target in map(plan.shape, parts))
+    positions = sum(rows * (source + target) for rows, source, target in map(plan.shape, parts))
     tokens = plan.source_lengths[plan.order].sum() + plan.target_lengths[plan.order].sum()
-    return 1 - float(tokens) / places
+    return 1 - float(tokens) / positions
 
 
 def _waiting(config: Config, corpus: Path, threads: int) -> float:
-    """The share of a short training, its validation left out, that went into making batches."""
+    """Return the share of a short training that is spent on making batches."""
     config = replace(
         config,
         training=replace(config.training, max_updates=15, validate_every=1000, log_every=5),
@@ -161,10 +141,10 @@ def _waiting(config: Config, corpus: Path, threads: int) -> float:
 
 
 def _growth(config: Config, corpus: Path, num_updates: int) -> tuple[int, int, int]:
-    """Bytes of memory that the first epoch adds after 100 updates, then so many updates, twice.
+    """Return the growth of memory in bytes: in the first epoch after 100 updates, and twice later.
 
-    An epoch brings every number of rows that a batch can have, and something is kept for each. Read
-    with holes in the heap given back, as after each validation: else they hide what is in use.
+    Every batch shape first occurs in the first epoch, and something is cached for each.
+    Free memory is returned to the system before each measurement, as after each validation.
     """
     model = ModelConfig(
         width=32, num_encoder_layers=1, num_decoder_layers=1, num_heads=2, feed_forward_width=64
@@ -190,9 +170,9 @@ def _growth(config: Config, corpus: Path, num_updates: int) -> tuple[int, int, i
 
     def watched(self: Trainer, *arguments: Any) -> None:
         step(self, *arguments)
-        if self.progress.update in ends:
-            give_back_freed()
-            sizes[self.progress.update] = program_bytes()
+        if self.state.update in ends:
+            release_freed_memory()
+            sizes[self.state.update] = resident_memory()
 
     Trainer._step = watched  # type: ignore[method-assign,assignment]
     train(trainer)
@@ -201,7 +181,7 @@ def _growth(config: Config, corpus: Path, num_updates: int) -> tuple[int, int, i
 
 
 def _start(outputs: Path, number: int) -> float:
-    """Seconds from the command to the end of the first update, by the default experiment."""
+    """Return the seconds from the command to the end of the first update."""
     command = [
         *(sys.executable, "-m", "nmt.cli.train", "experiment=phrasebook_en_de"),
         *(f"run.outputs={outputs}", f"run.name=start{number}", "training.log_every=1"),
@@ -223,34 +203,6 @@ def _start(outputs: Path, number: int) -> float:
 def _lines(stream: Any) -> Iterator[str]:
     while line := stream.readline():
         yield line
-
-
-def _result(arguments: Arguments, figures: list[Figure]) -> dict[str, Any]:
-    return {
-        "threads": arguments.threads,
-        "text": text_name(arguments.text),
-        "figures": {
-            figure.name: {
-                "value": round(figure.value, 3),
-                "target": figure.target,
-                "unit": figure.unit,
-                "met": figure.is_met,
-            }
-            for figure in figures
-        },
-    }
-
-
-def _print(figures: list[Figure]) -> None:
-    table = Table(title="Data")
-    table.add_column("")
-    for name in ("found", "at most", "unit", "met"):
-        table.add_column(name, justify="right")
-    for figure in figures:
-        met = {True: "yes", False: "no", None: ""}[figure.is_met]
-        most = "" if figure.target is None else f"{figure.target:g}"
-        table.add_row(figure.name, f"{figure.value:.2f}", most, figure.unit, met)
-    Console(stderr=True).print(table)
 
 
 if __name__ == "__main__":

@@ -1,28 +1,29 @@
 """Programs that translate the same sentences with the same weights, each in its own process."""
 
 import json
-import multiprocessing as mp
 import resource
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Protocol
 
 import ctranslate2
 import torch
 
-from nmt.cli.engines import EngineName, open_engine
-from nmt.config import DecodingConfig, to_plain
-from nmt.decoding.ctranslate2_folder import converted
-from nmt.decoding.translator import Translator
-from nmt.errors import UserError
+from benchmarks.setting import Worker
+from nmt.base.errors import UserError
+from nmt.base.layout import WEIGHTS_FILE
+from nmt.config import DecodingConfig, DecodingPrecision, to_plain
+from nmt.exchange.ctranslate2 import convert
+from nmt.exchange.engines import EngineName, open_engine
 from nmt.tokenizer import Tokenizer
-from nmt.trained_model import WEIGHTS_FILE, TrainedModel, load_trained_model
+from nmt.trained_model import TrainedModel, load_trained_model
+from nmt.translation.translator import Translator
 
-# Tokens that a translation has at least, EOS not counted as other programs do not.
+# Fewest tokens of a translation, without EOS, as other programs count.
 _SHORTEST = DecodingConfig.min_length - 1
 
 _PEER = Path(__file__).with_name("peer_hugging_face.py")
@@ -30,17 +31,19 @@ _PEER = Path(__file__).with_name("peer_hugging_face.py")
 
 @dataclass(frozen=True)
 class Job:
-    """What all of them do.
+    """The work that all programs do.
 
     Attributes:
         model: a model folder.
-        sentences: what is translated.
+        sentences: the sentences to translate.
         beam_size: K.
-        length_penalty: alpha; each program divides by a penalty of its own form.
-        threads: of the processor.
+        length_penalty: alpha; every program divides by a penalty of its own form.
+        threads: CPU threads.
         batch_size: sentences searched together.
-        longest: most tokens of a translation, EOS included; 0 leaves each program its usual: ours
-            twice the source's and 10, CTranslate2 256.
+        longest: most tokens of a translation with EOS; 0 leaves each program its default: twice the
+            source and 10 for ours, 256 for CTranslate2.
+        shortest: fewest tokens of a translation without EOS.
+        device: `cpu` or `cuda`.
     """
 
     model: Path
@@ -50,15 +53,16 @@ class Job:
     threads: int
     batch_size: int = 64
     longest: int = 0
+    shortest: int = _SHORTEST
+    device: str = "cpu"
 
     def decoding(self, model: TrainedModel) -> DecodingConfig:
-        """The search, in our terms."""
+        """Return the search configuration."""
         return replace(
             model.config.decoding,
-            # As a model has them that is trained today, however old this one is.
             max_length_ratio=0.0 if self.longest else DecodingConfig.max_length_ratio,
             max_length_offset=self.longest or DecodingConfig.max_length_offset,
-            min_length=DecodingConfig.min_length,
+            min_length=self.shortest + 1,
             beam_size=self.beam_size,
             length_penalty=self.length_penalty,
             batch_size=self.batch_size,
@@ -67,7 +71,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Turn:
-    """What one program did in one turn: seconds, translations, their tokens with EOS."""
+    """Measurements of one program in one turn; `num_tokens` counts EOS."""
 
     seconds: float
     texts: list[str]
@@ -77,14 +81,14 @@ class Turn:
 
 @dataclass(frozen=True)
 class Found:
-    """What a decoder gives: texts, and their tokens with EOS."""
+    """Translations and their number of tokens, EOS included."""
 
     texts: list[str]
     num_tokens: int
 
 
 class Decoder(Protocol):
-    """Translates sentences; what it needs to do so is there already."""
+    """Translate sentences with a model that is loaded already."""
 
     def __call__(self, sentences: Sequence[str], /) -> Found:
         """Translate."""
@@ -93,11 +97,17 @@ class Decoder(Protocol):
 Opened = Callable[[Job], Decoder]
 
 
-def ours(engine: EngineName, compute_type: str, job: Job, patience: float = 0.0) -> Decoder:
-    """Our translator with one of its engines, from text to text."""
-    model = load_trained_model(job.model)
-    config = replace(job.decoding(model), patience=patience)
-    searches = open_engine(engine, compute_type, model, config, job.model)
+def ours(
+    engine: EngineName,
+    compute_type: str,
+    job: Job,
+    patience: float = 0.0,
+    precision: DecodingPrecision = DecodingPrecision.float32,
+) -> Decoder:
+    """Return our translator with one of its engines."""
+    model = load_trained_model(job.model, torch.device(job.device))
+    config = replace(job.decoding(model), patience=patience, precision=precision)
+    searches = open_engine(engine, compute_type, model, config)
     translator = Translator(model, config, engine=searches)
 
     def decode(sentences: Sequence[str]) -> Found:
@@ -109,11 +119,16 @@ def ours(engine: EngineName, compute_type: str, job: Job, patience: float = 0.0)
 
 
 def bare(compute_type: str, job: Job) -> Decoder:
-    """CTranslate2's translator as its own users call it, on pieces."""
+    """Return CTranslate2's own translator, which works on subwords."""
     model = load_trained_model(job.model)
-    with converted(model, job.model) as folder:
+    with tempfile.TemporaryDirectory() as folder:
+        convert(model, Path(folder))
         translator = ctranslate2.Translator(
-            str(folder), compute_type=compute_type, inter_threads=job.threads, intra_threads=1
+            folder,
+            device=job.device,
+            compute_type=compute_type,
+            inter_threads=job.threads if job.device == "cpu" else 1,
+            intra_threads=1,
         )
     source, target = model.source_tokenizer, model.target_tokenizer
     ids = {piece: index for index, piece in enumerate(target.pieces(range(target.vocabulary_size)))}
@@ -125,7 +140,7 @@ def bare(compute_type: str, job: Job) -> Decoder:
             max_batch_size=job.batch_size,
             beam_size=job.beam_size,
             length_penalty=job.length_penalty,
-            min_decoding_length=_SHORTEST,
+            min_decoding_length=job.shortest,
             max_decoding_length=job.longest or 256,  # 256 is its default
         )
         rows = [result.hypotheses[0] for result in results]
@@ -135,68 +150,62 @@ def bare(compute_type: str, job: Job) -> Decoder:
     return decode
 
 
-class Contender:
-    """A process of ours that translates when it is told to.
-
-    Args:
-        open_decoder: makes the decoder, in that process.
-        job: what it translates.
-    """
-
-    def __init__(self, open_decoder: Opened, job: Job) -> None:
-        context = mp.get_context("spawn")
-        self._here, there = context.Pipe()
-        # daemon: it ends with us, whatever we end by.
-        self._process = context.Process(target=_serve, args=(there, open_decoder, job), daemon=True)
-        self._process.start()
-        there.close()  # so that its death is an end of what can be read here
-        self._here.recv()
-
-    def turn(self) -> Turn:
-        """Translate all sentences."""
-        self._here.send(None)
-        turn: Turn = self._here.recv()
-        return turn
-
-    def single(self, number: int) -> list[float]:
-        """Seconds of each of the first sentences by itself."""
-        self._here.send(number)
-        seconds: list[float] = self._here.recv()
-        return seconds
-
-    def close(self) -> None:
-        """End the process."""
-        self._here.send(-1)
-        self._process.join()
-
-
-def _serve(there: Connection, open_decoder: Opened, job: Job) -> None:
+def _handler(open_decoder: Opened, job: Job) -> Callable[[int | None], Any]:
+    """Return a function that translates all sentences, or the first `number` one by one."""
     torch.set_num_threads(job.threads)
     decode = open_decoder(job)
     decode(job.sentences[: job.batch_size])  # warm-up: allocator, thread pool, first touches
-    there.send(None)
-    while (number := there.recv()) != -1:
+
+    def answer(number: int | None) -> Turn | list[float]:
         if number is None:
             started = time.perf_counter()
             found = decode(job.sentences)
             seconds = time.perf_counter() - started
             peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-            there.send(Turn(seconds, found.texts, found.num_tokens, peak))
-            continue
+            return Turn(seconds, found.texts, found.num_tokens, peak)
         each = []
         for sentence in job.sentences[:number]:
             started = time.perf_counter()
             decode([sentence])
             each.append(time.perf_counter() - started)
-        there.send(each)
+        return each
+
+    return answer
+
+
+class Contender:
+    """A process that translates on request.
+
+    Args:
+        open_decoder: creates the decoder, in that process.
+        job: the sentences.
+    """
+
+    def __init__(self, open_decoder: Opened, job: Job) -> None:
+        self._worker = Worker(_handler, open_decoder, job)
+        self._worker.ask(0)  # waits until the model is loaded
+
+    def turn(self) -> Turn:
+        """Translate all sentences."""
+        turn: Turn = self._worker.ask(None)
+        return turn
+
+    def single(self, number: int) -> list[float]:
+        """Return the seconds of each of the first sentences, translated one by one."""
+        seconds: list[float] = self._worker.ask(number)
+        return seconds
+
+    def close(self) -> None:
+        """End the process."""
+        self._worker.close()
 
 
 class Peer:
-    """Hugging Face's `generate`, by an interpreter that has it.
+    """Hugging Face's `generate`, in a process of its own.
 
     Args:
-        python: the interpreter.
-        job: what it translates.
+        python: an interpreter with torch, transformers and safetensors.
+        job: the sentences.
     """
 
     def __init__(self, python: str, job: Job) -> None:
@@ -221,7 +230,8 @@ class Peer:
                     "batch_size": job.batch_size,
                     "threads": job.threads,
                     "longest": job.longest,
-                    "shortest": _SHORTEST,
+                    "shortest": job.shortest,
+                    "device": job.device,
                 }
             )
         )
@@ -235,7 +245,7 @@ class Peer:
         return Turn(answer["seconds"], texts, num_tokens, answer["peak_mebibytes"])
 
     def single(self, number: int) -> list[float]:
-        """Seconds of each of the first sentences by itself."""
+        """Return the seconds of each of the first sentences, translated one by one."""
         seconds: list[float] = self._ask(f"single {number}")["each"]
         return seconds
 
@@ -252,6 +262,6 @@ class Peer:
         self._process.stdin.flush()
         answered = self._process.stdout.readline()
         if not answered:
-            raise UserError("peer_python=: that process has ended; what it said is above")
+            raise UserError("peer_python=: the process has ended; its messages are above")
         answer: dict[str, Any] = json.loads(answered)
         return answer

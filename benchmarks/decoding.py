@@ -1,19 +1,20 @@
-"""Decoding speed beside CTranslate2 called by itself and Hugging Face's `generate`.
+"""Decoding speed beside CTranslate2 and Hugging Face's `generate`, on a CPU.
 
     python -m benchmarks.decoding [model=FOLDER] [source=FILE reference=FILE] [rounds=3] …
 
   model=FOLDER        a trained model's folder (default: that of the last completed run)
   source=FILE reference=FILE   the text (default: Multi30k's test_2016_flickr of ../shared/data)
-  sentences=1000      of it
+  sentences=1000      number of its sentences to translate
   singles=200         sentences translated one by one, for the latency
-  length_penalty=0.6  alpha; the programs divide by penalties of unlike forms, but for 0
+  length_penalty=0.6  alpha; the penalties of the programs have different forms, except for 0
   batch_size=64       sentences searched together
-  longest=0           tokens of the longest translation, for all alike; 0: to each its usual one
-  peer_python=FILE    an interpreter with torch, transformers and safetensors: with it Hugging Face
-                      takes part, for models that an architecture of its can hold
+  longest=0           longest translation in tokens, for all programs; 0: each program's default
+  peer_python=FILE    an interpreter with torch, transformers and safetensors, to measure Hugging
+                      Face with models that its architectures can represent
 
-All have the same weights, beam, threads and batches. Each lives in a process of its own; they take
-turns, so that all meet the same noise of the machine, and what counts are ratios within a round.
+All programs have the same weights, beam, threads and batches. Each runs in a process of its own;
+they take turns, so that all see the same noise of the machine, and results are ratios within a
+round.
 """
 
 import statistics
@@ -28,40 +29,41 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.decoders import Contender, Job, Peer, Turn, bare, ours
-from benchmarks.written import write_result
-from nmt.cli.common import parse_arguments, run_command
-from nmt.cli.engines import EngineName
+from benchmarks.figures import write_result
+from nmt.base.errors import UserError
+from nmt.base.files import check_aligned, read_lines
+from nmt.cli.arguments import parse_arguments
+from nmt.cli.common import run_command
 from nmt.config import Activation, Positions, TiedEmbeddings
-from nmt.errors import UserError
-from nmt.evaluation.scores import bleu_score
-from nmt.files import check_aligned, read_lines
+from nmt.exchange.engines import EngineName
+from nmt.metrics.scores import bleu_score
+from nmt.runs.experiment import find_model
 from nmt.trained_model import load_trained_model
-from nmt.training.experiment import find_model
 
 _TEXT = "../shared/data/multi30k/test_2016_flickr"
 
 TORCH, CT2, HUGGING_FACE = "torch engine", "CTranslate2, bare", "Hugging Face generate"
 _OURS = {
     TORCH: partial(ours, EngineName.torch, ""),
-    # Done when K hypotheses have ended, as CTranslate2 is.
+    # Stops when K hypotheses have ended, as CTranslate2 does.
     "torch engine, patience 1": partial(ours, EngineName.torch, "", patience=1.0),
     "ctranslate2 engine": partial(ours, EngineName.ctranslate2, "float32"),
     CT2: partial(bare, "float32"),
     "ctranslate2 engine, int8": partial(ours, EngineName.ctranslate2, "int8"),
     "CTranslate2, bare, int8": partial(bare, "int8"),
 }
-# What int8 may cost, and what searches that stop by other rules may differ by.
+# BLEU that int8 may cost, and by which searches with other stopping rules may differ.
 _ALLOWED_INT8, _ALLOWED_FLOAT32 = 0.3, 0.1
 
 _FEWEST_SINGLES = 2
 
-# Arguments that a result's name tells of, and by which word.
+# Arguments that are part of the file name of a result, and their names there.
 _NAMED = {"length_penalty": "alpha", "longest": "longest", "batch_size": "batch"}
 
 
 @dataclass(frozen=True)
 class Arguments:
-    """The module's text explains them."""
+    """The text of the module explains them."""
 
     model: str = ""
     source: str = f"{_TEXT}.en"
@@ -79,14 +81,14 @@ class Arguments:
 
 def main() -> None:
     """Run the benchmark."""
-    arguments = parse_arguments(Arguments, str(__doc__))
+    arguments = parse_arguments(Arguments)
     sources = read_lines(Path(arguments.source))[: arguments.sentences]
     references = read_lines(Path(arguments.reference))[: arguments.sentences]
     check_aligned(
         {Path(arguments.source): len(sources), Path(arguments.reference): len(references)}
     )
     if arguments.singles < _FEWEST_SINGLES:
-        raise UserError(f"singles={arguments.singles} tell no percentile; take {_FEWEST_SINGLES}")
+        raise UserError(f"singles={arguments.singles} must be at least {_FEWEST_SINGLES}")
     job = Job(
         Path(arguments.model) if arguments.model else find_model(),
         sources,
@@ -115,10 +117,12 @@ def main() -> None:
     write_result(f"decoding-{_name(arguments)}", result)
     for line in result["warnings"]:
         print(f"warning: {line}", file=sys.stderr)
+    ratio = result["contenders"][TORCH]["ratio_to_ctranslate2"]
+    print(f"{TORCH} / {CT2}: {ratio:.2f} (median of {arguments.rounds} rounds)", file=sys.stderr)
 
 
 def _name(arguments: Arguments) -> str:
-    """The text, and what of the search is not as usual."""
+    """Return the name of the text and of arguments that differ from their defaults."""
     parts = [Path(arguments.source).stem]
     for key, name in _NAMED.items():
         value = getattr(arguments, key)
@@ -137,11 +141,11 @@ def _check_hugging_face_holds(folder: Path) -> None:
     for key, value in needed.items():
         if getattr(config, key) is not value:
             raise UserError(
-                f"peer_python=: it can hold model.{key}={value.name} alone, and {folder}"
+                f"peer_python=: Hugging Face needs model.{key}={value.name}, and {folder}"
                 f" has {getattr(config, key).name}"
             )
     if {config.head_key_width, config.head_value_width} != {config.width // config.num_heads}:
-        raise UserError("peer_python=: its heads have width / num_heads")
+        raise UserError("peer_python=: Hugging Face needs heads of width / num_heads")
 
 
 def _summary(
@@ -197,7 +201,7 @@ def _row(
 
 
 def _warnings(rows: dict[str, dict[str, Any]]) -> list[str]:
-    """Where BLEU says that somebody translates otherwise, so that speeds do not compare."""
+    """Return a line for each program whose BLEU differs too much to compare speeds."""
     lines = []
     for name, row in rows.items():
         allowed = _ALLOWED_INT8 if "int8" in name else _ALLOWED_FLOAT32

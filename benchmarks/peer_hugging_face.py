@@ -1,10 +1,10 @@
-"""A trained model of ours in an architecture of Hugging Face's, searched by `generate`.
+"""Translate with Hugging Face's `generate` and the weights of a model of ours.
 
-Marian's has the norms after the sums, as the paper; Pegasus', but for them the same, before.
+Post-norm models use the Marian architecture, pre-norm models the otherwise equal Pegasus.
 
-Run by an interpreter that has torch, transformers and safetensors; it imports nothing of ours. The
-first line of stdin is a job as JSON, answered by an empty object when the model is there. Then each
-line `turn` searches all its sentences, and `single N` each of the first N by itself.
+Run by an interpreter with torch, transformers and safetensors; it imports nothing of this project.
+The first line of stdin is a job as JSON, answered by `{}` when the model is loaded. Then each line
+`turn` translates all sentences, and `single N` the first N one by one.
 """
 
 import json
@@ -42,26 +42,26 @@ SUBLAYERS = {
 
 def their_name(name: str) -> str:
     """`encoder.0.feed_forward.inner.weight` → `model.encoder.layers.0.fc1.weight`."""
-    if name == "output_weight":  # the matrix that all embeddings share
+    if name == "output_weight":  # shared by all embeddings
         return "model.shared.weight"
-    if name.startswith(("encoder_norm", "decoder_norm")):  # of a pre-norm stack's last sum
+    if name.startswith(("encoder_norm", "decoder_norm")):  # at the end of a pre-norm stack
         return f"model.{name.replace('_norm', '.layer_norm')}"
     stack, number, rest = name.split(".", 2)
     rest, _, kind = rest.rpartition(".")
     sublayer, _, part = rest.rpartition(".")
-    place = SUBLAYERS.get(rest) or f"{SUBLAYERS[sublayer]}.{ATTENTION[part]}"
-    return f"model.{stack}.layers.{number}.{place}.{kind}"
+    name = SUBLAYERS.get(rest) or f"{SUBLAYERS[sublayer]}.{ATTENTION[part]}"
+    return f"model.{stack}.layers.{number}.{name}.{kind}"
 
 
 def position_table(length: int, width: int) -> Tensor:
-    """The paper's, sine and cosine in turn; their own has the sines in the first half."""
+    """Return the paper's table, sine and cosine interleaved; theirs has all sines first."""
     frequency = 10000.0 ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)
     angle = torch.arange(length, dtype=torch.float64)[:, None] * frequency
     return torch.stack((angle.sin(), angle.cos()), dim=-1).flatten(1).float()
 
 
 def build(job: dict[str, Any]) -> Any:
-    """The model with our weights."""
+    """Return the model with our weights, in half precision on a GPU."""
     ours = job["model"]
     make_config, make_model = ARCHITECTURES[ours["norm"]]
     config = make_config(
@@ -85,7 +85,7 @@ def build(job: dict[str, Any]) -> Any:
     model = make_model(config)
     weights = {their_name(name): tensor for name, tensor in load_file(job["weights"]).items()}
     absent, unknown = model.load_state_dict(weights, strict=False)
-    # What the shared matrix is tied to, the fixed tables, and a bias of zeros.
+    # Tied copies of the shared matrix, the fixed tables, and a bias of zeros.
     known = ("embed_tokens.weight", "lm_head.weight", "embed_positions.weight", "final_logits_bias")
     assert not unknown
     assert all(name.endswith(known) for name in absent)
@@ -94,15 +94,16 @@ def build(job: dict[str, Any]) -> Any:
     with torch.no_grad():
         model.model.encoder.embed_positions.weight.copy_(table)
         model.model.decoder.embed_positions.weight.copy_(table)
-    return model.eval()
+    model.eval().to(job["device"])
+    return model.half() if job["device"] == "cuda" else model
 
 
 @torch.inference_mode()
 def generate(model: Any, job: dict[str, Any], batch: list[list[int]]) -> list[list[int]]:
-    """The best translation of each source, without BOS, EOS and padding."""
+    """Return the best translation of each source, without BOS, EOS and padding."""
     longest = max(map(len, batch)) + 1
     rows = [[*ids, job["eos_id"], *[job["pad_id"]] * (longest - 1 - len(ids))] for ids in batch]
-    source = torch.tensor(rows)
+    source = torch.tensor(rows, device=job["device"])
     found = model.generate(
         input_ids=source,
         attention_mask=(source != job["pad_id"]).long(),
@@ -118,22 +119,22 @@ def generate(model: Any, job: dict[str, Any], batch: list[list[int]]) -> list[li
 
 
 def turn(model: Any, job: dict[str, Any]) -> dict[str, Any]:
-    """All sentences, those of like length together."""
+    """Translate all sentences, those of similar length together."""
     sources = job["sources"]
     started = time.perf_counter()
-    order = sorted(range(len(sources)), key=lambda place: -len(sources[place]))
+    order = sorted(range(len(sources)), key=lambda index: -len(sources[index]))
     found: list[list[int]] = [[] for _ in sources]
     for start in range(0, len(order), job["batch_size"]):
-        places = order[start : start + job["batch_size"]]
-        batch = generate(model, job, [sources[place] for place in places])
-        for place, ids in zip(places, batch, strict=True):
-            found[place] = ids
+        indices = order[start : start + job["batch_size"]]
+        batch = generate(model, job, [sources[index] for index in indices])
+        for index, ids in zip(indices, batch, strict=True):
+            found[index] = ids
     seconds = time.perf_counter() - started
     return {"seconds": seconds, "ids": found}
 
 
 def single(model: Any, job: dict[str, Any], number: int) -> dict[str, Any]:
-    """Seconds of each of the first sentences by itself."""
+    """Measure the seconds of each of the first sentences, one by one."""
     seconds = []
     for ids in job["sources"][:number]:
         started = time.perf_counter()
@@ -143,7 +144,7 @@ def single(model: Any, job: dict[str, Any], number: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Answer each line of stdin by one of stdout."""
+    """Answer each line of stdin with a line of stdout."""
     job = json.loads(sys.stdin.readline())
     torch.set_num_threads(job["threads"])
     model = build(job)

@@ -1,4 +1,4 @@
-"""The same model as a user would write it around `torch.nn.Transformer`: the yardstick."""
+"""The same model written with `torch.nn.Transformer`, which speed is compared with."""
 
 import itertools
 import math
@@ -24,10 +24,10 @@ class PlainTransformer(nn.Module):
     """`torch.nn.Transformer`, tied embeddings, sinusoidal positions, a loss over all logits.
 
     Args:
-        config: sizes and placement of norms, whatever its positions are; one dropout rate serves
-            all places, as in `torch.nn.Transformer`.
+        config: sizes and placement of norms; its positions are ignored, and its one dropout rate
+            is used everywhere, as in `torch.nn.Transformer`.
         vocabulary_size: V.
-        pad_id: not learned from.
+        pad_id: id of padding, which is ignored by the loss.
     """
 
     def __init__(self, config: ModelConfig, vocabulary_size: int, pad_id: int) -> None:
@@ -40,7 +40,7 @@ class PlainTransformer(nn.Module):
         self.register_buffer("table", table, persistent=False)
         self.dropout = nn.Dropout(config.dropout)
         with warnings.catch_warnings():
-            # Pre-norm has no fast path for inference, which nobody takes here.
+            # A warning that pre-norm has no fast path for inference.
             warnings.simplefilter("ignore", UserWarning)
             self.transformer = nn.Transformer(
                 config.width,
@@ -54,12 +54,12 @@ class PlainTransformer(nn.Module):
             )
 
     def begin_as(self, model: Transformer) -> None:
-        """Take the weights of `model`, which has one embedding for both languages."""
+        """Copy the weights of `model`, which must have three-way tied embeddings."""
         self.embedding.load_state_dict(model.source_embedding.state_dict())
         take_weights(self.transformer, model)
 
     def forward(self, batch: Batch, label_smoothing: float) -> Tensor:
-        """Summed label-smoothed loss."""
+        """Return the label-smoothed loss, summed over target tokens."""
         length = batch.target_input.size(1)
         ahead = torch.ones(length, length, dtype=torch.bool, device=batch.source.device).triu(1)
         hidden = self.transformer(
@@ -89,29 +89,33 @@ class PlainTransformer(nn.Module):
 
 @torch.no_grad()
 def take_weights(theirs: nn.Transformer, model: Transformer) -> None:
-    """Give torch's layers the weights of ours, so that both are the same function."""
+    """Copy our weights to torch's layers, so that both compute the same function."""
     if model.config.norm is NormPlacement.pre:
         theirs.encoder.norm.load_state_dict(model.encoder_norm.state_dict())
         theirs.decoder.norm.load_state_dict(model.decoder_norm.state_dict())
     else:
-        # torch ends a post-norm stack with one more norm, which the paper does not have.
+        # torch adds a norm after a post-norm stack, which the paper does not have.
         theirs.encoder.norm = theirs.decoder.norm = None
-    for ours, copy in zip(model.encoder, theirs.encoder.layers, strict=True):
-        assert isinstance(ours, EncoderLayer)
-        _take_attention(copy.self_attn, ours.self_attention)
-        copy.norm1.load_state_dict(ours.self_attention_residual.norm.state_dict())
-        copy.norm2.load_state_dict(ours.feed_forward_residual.norm.state_dict())
-        copy.linear1.load_state_dict(ours.feed_forward.inner.state_dict())
-        copy.linear2.load_state_dict(ours.feed_forward.outer.state_dict())
-    for ours, copy in zip(model.decoder, theirs.decoder.layers, strict=True):
-        assert isinstance(ours, DecoderLayer)
-        _take_attention(copy.self_attn, ours.self_attention)
-        _take_attention(copy.multihead_attn, ours.cross_attention)
-        copy.norm1.load_state_dict(ours.self_attention_residual.norm.state_dict())
-        copy.norm2.load_state_dict(ours.cross_attention_residual.norm.state_dict())
-        copy.norm3.load_state_dict(ours.feed_forward_residual.norm.state_dict())
-        copy.linear1.load_state_dict(ours.feed_forward.inner.state_dict())
-        copy.linear2.load_state_dict(ours.feed_forward.outer.state_dict())
+    for layer, copy in zip(model.encoder, theirs.encoder.layers, strict=True):
+        _take_attention(copy.self_attn, layer.self_attention)
+        _take_feed_forward(copy, layer)
+        copy.norm1.load_state_dict(layer.self_attention_residual.norm.state_dict())
+        copy.norm2.load_state_dict(layer.feed_forward_residual.norm.state_dict())
+    for decoder_layer, copy in zip(model.decoder, theirs.decoder.layers, strict=True):
+        _take_attention(copy.self_attn, decoder_layer.self_attention)
+        _take_attention(copy.multihead_attn, decoder_layer.cross_attention)
+        _take_feed_forward(copy, decoder_layer)
+        copy.norm1.load_state_dict(decoder_layer.self_attention_residual.norm.state_dict())
+        copy.norm2.load_state_dict(decoder_layer.cross_attention_residual.norm.state_dict())
+        copy.norm3.load_state_dict(decoder_layer.feed_forward_residual.norm.state_dict())
+
+
+def _take_feed_forward(
+    theirs: nn.TransformerEncoderLayer | nn.TransformerDecoderLayer,
+    ours: EncoderLayer | DecoderLayer,
+) -> None:
+    theirs.linear1.load_state_dict(ours.feed_forward.inner.state_dict())
+    theirs.linear2.load_state_dict(ours.feed_forward.outer.state_dict())
 
 
 def _take_attention(theirs: nn.MultiheadAttention, ours: MultiHeadAttention) -> None:
@@ -128,19 +132,19 @@ def ordinary_loop(
     device: torch.device,
     begin_as: Transformer | None = None,
 ) -> Callable[[UpdateWork], Tensor]:
-    """A model on a device, and what makes one update of it as most programs do.
+    """Create a model and return the function that makes one update, as most programs do it.
 
-    On GPUs it has the precision that ours has there, and a fused optimizer.
+    On GPUs it uses the precision of our trainer there, and a fused optimizer.
 
     Args:
-        config: the experiment; the rate follows its schedule.
+        config: the experiment; the learning rate follows its schedule.
         vocabulary_size: V.
-        pad_id: not learned from.
-        device: where it computes.
-        begin_as: whose weights it begins with, in place of its own draw.
+        pad_id: id of padding.
+        device: the device of the model.
+        begin_as: a model whose weights are copied; the default is a new initialisation.
 
     Returns:
-        Makes an update and gives its summed loss.
+        A function that makes an update and returns its summed loss.
     """
     torch.manual_seed(config.training.seed)
     model = PlainTransformer(config.model, vocabulary_size, pad_id).to(device).train()

@@ -1,12 +1,20 @@
-"""The training that is measured on CPUs: its configuration, and the real loop without its end."""
+"""What benchmarks share: configurations, made-up text and corpora, and processes of their own."""
 
 import contextlib
+import multiprocessing as mp
+from collections.abc import Callable, Sequence
+from functools import partial
+from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import sentencepiece
 
 from data_prep.prepare import prepare
 from data_prep.progress import Reporter
+from nmt.base.files import write_json, write_lines
+from nmt.base.layout import MANIFEST_FILE
 from nmt.config import (
     BatchingConfig,
     Config,
@@ -18,21 +26,30 @@ from nmt.config import (
     TokenizerConfig,
     TrainingConfig,
 )
-from nmt.data.corpus import PreparedCorpus
-from nmt.files import write_lines
+from nmt.data.corpus import PreparedCorpus, shard_name, write_shard
+from nmt.data.loader import UpdateWork
+from nmt.model import cpu
+from nmt.model.cpu_library import measure_library
+from nmt.tokenizer import JOINT_FILE
 from nmt.training import distributed
-from nmt.training.run_log import RunLog
 from nmt.training.trainer import Trainer
 
 VOCABULARY_SIZE = 8000
 
+_NUM_SPECIAL = 4
+
 
 def bench_config(text_folder: str, folder: Path) -> Config:
-    """The experiment that is measured, on aligned text or, where there is none, on made-up text."""
+    """Return the experiment that is measured on CPUs.
+
+    Args:
+        text_folder: aligned text; made-up text is used if the folder does not exist.
+        folder: where made-up text and outputs are written.
+    """
     text = Path(text_folder)
     if not text.is_dir():
         text = folder / "text"
-        _make_up(text)
+        write_made_up_text(text, {"train": 20_000, "valid": 100})
     rate = 0.1
     return Config(
         corpus=CorpusConfig(name="bench", source=CorpusSource.folder, path=str(text)),
@@ -55,17 +72,17 @@ def bench_config(text_folder: str, folder: Path) -> Config:
 
 
 def text_name(text_folder: str) -> str:
-    """What a result calls the text of `bench_config`."""
+    """Return the name of the text that `bench_config` uses."""
     text = Path(text_folder)
     return text.name if text.is_dir() else "made up"
 
 
-def _make_up(folder: Path) -> None:
-    """Aligned lines of made-up words with the lengths of picture captions."""
+def write_made_up_text(folder: Path, sizes: dict[str, int]) -> None:
+    """Write splits of made-up words with the lengths of image captions, `en` and `de`."""
     random = np.random.default_rng(1)
     letters = np.array(list("abcdefghijklmnopqrstuvwxyz"))
     words = ["".join(random.choice(letters, random.integers(2, 10))) for _ in range(12_000)]
-    for split, number in (("train", 20_000), ("valid", 100)):
+    for split, number in sizes.items():
         lengths = np.clip(random.lognormal(2.4, 0.35, number), 3, 40).astype(int)
         for language, factor in (("en", 1.0), ("de", 0.95)):
             ranks = [random.zipf(1.3, max(1, int(n * factor))) % len(words) for n in lengths]
@@ -73,15 +90,60 @@ def _make_up(folder: Path) -> None:
             write_lines(folder / f"{split}.{language}", lines)
 
 
+def wmt14_lengths(
+    random: np.random.Generator, number: int, longest: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Draw source and target lengths like WMT14's: 28 tokens on average, with a long tail."""
+    source = np.clip(random.lognormal(3.15, 0.6, number), 1, longest).astype(np.int32)
+    target = np.clip(source * random.lognormal(0.0, 0.15, number), 1, longest).astype(np.int32)
+    return source, target
+
+
+def write_made_up_corpus(folder: Path, num_pairs: int, vocabulary_size: int, longest: int) -> Path:
+    """Write a prepared corpus of random tokens with WMT14's lengths; every word is one token."""
+    folder.mkdir(parents=True)
+    random = np.random.default_rng(1)
+    words = [f"w{index}" for index in range(vocabulary_size - _NUM_SPECIAL)]
+    with (folder / JOINT_FILE).open("wb") as out:
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(" ".join(words[i : i + 50]) for i in range(0, len(words), 50)),
+            model_writer=out,
+            model_type="word",
+            vocab_size=vocabulary_size,
+            character_coverage=1.0,
+            minloglevel=2,
+            unk_id=0,
+            bos_id=1,
+            eos_id=2,
+            pad_id=3,
+        )
+    source, target = wmt14_lengths(random, num_pairs, longest)
+
+    def ids(length: int) -> list[int]:
+        return random.integers(_NUM_SPECIAL, vocabulary_size, length).tolist()
+
+    pairs = ((ids(s), ids(t)) for s, t in zip(source, target, strict=True))
+    write_shard(folder / shard_name("train", 0), pairs)
+    for language in ("en", "de"):
+        lines = [" ".join(random.choice(words, length)) for length in source[:8]]
+        write_lines(folder / "text" / f"valid.{language}", lines)
+    manifest = {"direction": "en-de", "test_splits": []}
+    manifest |= {f"{side}_tokenizer": JOINT_FILE for side in ("source", "target")}
+    write_json(folder / MANIFEST_FILE, manifest)
+    return folder
+
+
 def prepared(config: Config) -> Path:
-    """The folder of the experiment's corpus, made where it is not there."""
+    """Prepare the corpus of an experiment if necessary; return its folder."""
     return prepare(config.corpus, config.tokenizer, config.corpora_folder, Reporter(quiet=True))
 
 
 def trainer_of(config: Config, corpus: Path, threads: int) -> Trainer:
-    """A fresh training on a prepared corpus."""
+    """Return a trainer at its start, on a prepared corpus."""
     config.run_folder.mkdir(parents=True, exist_ok=True)
     process = distributed.join(TrainingConfig(num_threads=threads))
+    model = config.model
+    cpu.select_library(measure_library(model.width, model.feed_forward_width))
     return Trainer(config, PreparedCorpus(corpus), process)
 
 
@@ -90,16 +152,92 @@ class _EndedError(Exception):
 
 
 def train(trainer: Trainer) -> None:
-    """Make all updates; the checkpoint and the validation after them are not measured.
+    """Make all updates, without the checkpoint and the validation after them.
 
-    It patches the program, so its process has to be one of its own.
+    This patches the trainer, so it has to run in a process of its own.
     """
 
-    def end(self: Trainer, log: RunLog | None) -> None:
-        del self, log
+    def end(self: Trainer) -> None:
+        del self
         raise _EndedError
 
     Trainer._save = end  # type: ignore[method-assign]
     with contextlib.suppress(_EndedError):
         trainer.run()
-    assert trainer.progress.update == trainer.config.training.max_updates
+    assert trainer.state.update == trainer.config.training.max_updates
+
+
+def share_not_padding(works: Sequence[UpdateWork]) -> float:
+    """Return the share of positions, of both sides, that hold a token."""
+    batches = [micro_batch.batch for work in works for micro_batch in work.micro_batches]
+    real = sum(int(b.source_mask.sum()) + b.num_target_tokens for b in batches)
+    return real / sum(b.source.numel() + b.target_input.numel() for b in batches)
+
+
+class Worker:
+    """A process that answers requests, one at a time.
+
+    Args:
+        make_handler: called in the process; returns the function that answers a request.
+        arguments: arguments of `make_handler`.
+    """
+
+    def __init__(self, make_handler: Callable[..., Callable[..., Any]], *arguments: Any) -> None:
+        context = mp.get_context("spawn")
+        self._here, there = context.Pipe()
+        # daemon: it ends with this process, however that ends.
+        self._process = context.Process(
+            target=_serve, args=(there, make_handler, *arguments), daemon=True
+        )
+        self._process.start()
+        there.close()  # so that recv() fails when the process dies
+
+    def ask(self, *request: Any, seconds: float = 3600.0) -> Any:
+        """Send a request and wait for its answer.
+
+        Raises:
+            RuntimeError: the handler failed, its process died, or the time is over.
+        """
+        try:
+            self._here.send(request)
+            if not self._here.poll(seconds):
+                raise RuntimeError(f"not finished after {seconds:.0f} s")
+            is_done, found = self._here.recv()
+        except (EOFError, OSError):
+            self._process.join()
+            status = self._process.exitcode
+            raise RuntimeError(f"its process ended with status {status}") from None
+        if not is_done:
+            raise RuntimeError(found)
+        return found
+
+    def close(self) -> None:
+        """End the process."""
+        self._process.kill()
+        self._process.join()
+
+
+def run_alone(work: Callable[..., Any], *arguments: Any, seconds: float = 3600.0) -> Any:
+    """Call a function in a new process, whose memory and failures do not affect this one.
+
+    Raises:
+        RuntimeError: the function failed, its process died, or the time is over.
+    """
+    worker = Worker(partial, work)
+    try:
+        return worker.ask(*arguments, seconds=seconds)
+    finally:
+        worker.close()
+
+
+def _serve(
+    there: Connection, make_handler: Callable[..., Callable[..., Any]], *arguments: Any
+) -> None:
+    try:
+        handler = make_handler(*arguments)
+        while True:
+            there.send((True, handler(*there.recv())))
+    except EOFError:
+        return
+    except Exception as error:
+        there.send((False, f"{type(error).__name__}: {error}"))

@@ -1,7 +1,6 @@
-"""Where the soak strikes: points of a training that time alone would seldom hit.
+"""Points of a training at which the soak benchmark kills it; random times seldom hit them.
 
-Each is a patch of the running program, made in a process that is going to be killed. The program
-itself knows nothing of them.
+Each point patches the program in the process that will be killed.
 """
 
 import io
@@ -14,63 +13,64 @@ from typing import IO, Any
 
 import torch
 
-from nmt.cli import train as cli_train
+from nmt.cli import run as cli_run
 from nmt.evaluation import evaluate
-from nmt.training import checkpoint, experiment, validation
+from nmt.runs import experiment
+from nmt.training import checkpoint, validation
 from nmt.training.checkpoint import CheckpointStore
+from nmt.training.metrics import RunningMetrics
 from nmt.training.run_log import RunLog
-from nmt.training.tally import Tally
-from nmt.training.tracking import Tracker
+from nmt.training.trackers import FileTracker
 from nmt.training.trainer import Trainer
 from nmt.training.updater import Updater
 from nmt.training.validation import Validator
 
-Strike = Callable[[], None]
+Interrupt = Callable[[], None]
 Test = Callable[..., bool]
 
 
 @dataclass(frozen=True)
 class Point:
-    """A named place.
+    """A point in the program.
 
     Attributes:
-        name: as it stands in the table.
-        install: patches the program so that it calls its argument whenever it passes the place.
+        name: its name in the table.
+        install: patches the program to call its argument whenever the point is passed.
     """
 
     name: str
-    install: Callable[[Strike], None]
+    install: Callable[[Interrupt], None]
 
 
 def _always(*_: Any, **__: Any) -> bool:
     return True
 
 
-def _before(owner: Any, name: str, test: Test = _always) -> Callable[[Strike], None]:
-    def install(strike: Strike) -> None:
+def _before(owner: Any, name: str, test: Test = _always) -> Callable[[Interrupt], None]:
+    def install(interrupt: Interrupt) -> None:
         original = getattr(owner, name)
 
-        def struck(*arguments: Any, **named: Any) -> Any:
+        def interrupted(*arguments: Any, **named: Any) -> Any:
             if test(*arguments, **named):
-                strike()
+                interrupt()
             return original(*arguments, **named)
 
-        setattr(owner, name, struck)
+        setattr(owner, name, interrupted)
 
     return install
 
 
-def _after(owner: Any, name: str, test: Test = _always) -> Callable[[Strike], None]:
-    def install(strike: Strike) -> None:
+def _after(owner: Any, name: str, test: Test = _always) -> Callable[[Interrupt], None]:
+    def install(interrupt: Interrupt) -> None:
         original = getattr(owner, name)
 
-        def struck(*arguments: Any, **named: Any) -> Any:
+        def interrupted(*arguments: Any, **named: Any) -> Any:
             result = original(*arguments, **named)
             if test(*arguments, **named):
-                strike()
+                interrupt()
             return result
 
-        setattr(owner, name, struck)
+        setattr(owner, name, interrupted)
 
     return install
 
@@ -79,25 +79,25 @@ def _renamed_to(start: str) -> Test:
     return lambda *paths: Path(paths[1]).name.startswith(start)
 
 
-def _between_micro_batches(strike: Strike) -> None:
+def _between_micro_batches(interrupt: Interrupt) -> None:
     original = Updater.gradient
 
-    def gradient(self: Updater, work: Any, before_each: Callable[[], None]) -> Any:
+    def gradient(self: Updater, work: Any, before_round: Callable[[], None]) -> Any:
         calls = 0
 
         def counted() -> None:
             nonlocal calls
-            before_each()
+            before_round()
             calls += 1
             if calls > 1:
-                strike()
+                interrupt()
 
         return original(self, work, counted)
 
     Updater.gradient = gradient  # type: ignore[method-assign]
 
 
-def _half_a_file(strike: Strike) -> None:
+def _half_a_file(interrupt: Interrupt) -> None:
     original = torch.save
 
     def save(value: Any, stream: IO[bytes]) -> None:
@@ -106,35 +106,35 @@ def _half_a_file(strike: Strike) -> None:
         data = buffer.getvalue()
         stream.write(data[: len(data) // 2])
         stream.flush()
-        strike()
+        interrupt()
         stream.write(data[len(data) // 2 :])
 
     checkpoint.torch.save = save  # type: ignore[attr-defined]
 
 
-def _half_a_line(strike: Strike) -> None:
-    original = Tracker.log
+def _half_a_line(interrupt: Interrupt) -> None:
+    original = FileTracker.log
 
-    def log(self: Tracker, update: int, metrics: Any) -> None:
+    def log(self: FileTracker, update: int, metrics: Any) -> None:
         size = self._path.stat().st_size
         self._stream.write(b'{"update": 1')
-        strike()
+        interrupt()
         self._stream.truncate(size)
         original(self, update, metrics)
 
-    Tracker.log = log  # type: ignore[method-assign]
+    FileTracker.log = log  # type: ignore[method-assign]
 
 
-def _half_pruned(strike: Strike) -> None:
+def _half_pruned(interrupt: Interrupt) -> None:
     original = shutil.rmtree
 
     def remove(path: Any, ignore_errors: bool = False) -> None:
         path = Path(path)
         if path.is_dir() and path.name.startswith(".update_") and path.name.endswith(".old"):
-            # Killed here often enough, a run finds it empty.
+            # After several kills at this point the folder is empty.
             for file in sorted(path.iterdir())[-1:]:
                 file.unlink()
-            strike()
+            interrupt()
         original(path, ignore_errors=ignore_errors)
 
     shutil.rmtree = remove  # type: ignore[assignment]
@@ -145,9 +145,9 @@ def _ends_epoch(_: Any, work: Any, *__: Any) -> bool:
 
 
 POINTS = (
-    Point("first step", _before(Trainer, "_step", lambda self, *_: self.progress.update == 0)),
+    Point("first step", _before(Trainer, "_step", lambda self, *_: self.state.update == 0)),
     Point("mid-update", _between_micro_batches),
-    Point("after the step, before the books", _before(Tally, "add")),
+    Point("after the step, before the metrics", _before(RunningMetrics, "add")),
     Point("an epoch's last batch", _before(Updater, "gradient", _ends_epoch)),
     Point("after an epoch's last batch", _after(Trainer, "_step", _ends_epoch)),
     Point("half a line of metrics", _half_a_line),
@@ -156,7 +156,7 @@ POINTS = (
     Point("between flush and rename", _before(os, "replace", _renamed_to("update_"))),
     Point("after the rename", _after(os, "replace", _renamed_to("update_"))),
     Point("mid-validation", _before(validation, "bleu_score")),
-    Point("after validation, before its books", _after(Trainer, "_judged")),
+    Point("after validation, before its state is saved", _after(Trainer, "_validated")),
     Point("counters, before the rename", _before(os, "replace", _renamed_to("manifest.json"))),
     Point("while old checkpoints are pruned", _half_pruned),
     Point("while weights are averaged", _before(CheckpointStore, "average")),
@@ -169,13 +169,13 @@ PHASES = ("preparation", "start", "update", "validation", "checkpoint", "pruning
 
 
 def watch_phases(enter: Callable[[str], None]) -> None:
-    """Patch the program so that it tells which phase of PHASES it is in."""
+    """Patch the program to call `enter` with each phase of PHASES that it enters."""
     places = (
-        (cli_train, "prepare", "preparation"),
+        (cli_run, "prepare", "preparation"),
         (Trainer, "_loop", "update"),
         (Validator, "validate", "validation"),
         (CheckpointStore, "save", "checkpoint"),
-        (CheckpointStore, "note", "checkpoint"),
+        (CheckpointStore, "update_state", "checkpoint"),
         (CheckpointStore, "_prune", "pruning"),
         (experiment, "_finish", "end"),
     )

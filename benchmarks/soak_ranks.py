@@ -1,15 +1,12 @@
-"""Trouble on one of several processes: an exception, no memory, no number, a kill, an exit.
-
-Used by benchmarks/soak.py.
-"""
+"""Failures of one of several processes: exception, no memory, NaN, kill, exit; used by soak.py."""
 
 import contextlib
 import math
 import os
-import random
 import signal
 import sys
 from collections.abc import Callable, Iterator
+from random import Random
 from typing import Any
 
 import torch
@@ -21,11 +18,11 @@ from nmt.training.updater import Gradient, Updater
 
 
 class MadeUpError(Exception):
-    """The exception that a process is given."""
+    """The exception that a process raises."""
 
 
 def fork_workers() -> None:
-    """Let the launcher fork its workers: what is imported and patched here is so there."""
+    """Make the launcher fork its workers, so that they inherit imports and patches."""
     module: Any = distributed
     original = module.LaunchConfig
     module.LaunchConfig = lambda **named: original(**{**named, "start_method": "fork"})
@@ -47,7 +44,7 @@ def _exit() -> None:
     sys.exit(3)
 
 
-# What ends training on all processes, raised before or after the gradient of an update is made.
+# Failures that end training on all processes, before or after the gradient is computed.
 _ENDING: dict[str, Callable[[], None]] = {
     "an exception": _raise_exception,
     "out of memory": _raise_out_of_memory,
@@ -66,7 +63,7 @@ def _no_number(trainer: Trainer) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _memory_runs_out(trainer: Trainer) -> Iterator[None]:
-    """In the backward pass of this process's first micro-batch."""
+    """Run out of memory in the backward pass of the first micro-batch of this process."""
     transformer = trainer.model.transformer
     forward = transformer.forward
 
@@ -82,25 +79,26 @@ def _memory_runs_out(trainer: Trainer) -> Iterator[None]:
         del transformer.forward
 
 
-# What training lives through, while the gradient of an update is made.
-_PASSING = {"no number": _no_number, "out of memory in a micro-batch": _memory_runs_out}
+MEMORY_RUNS_OUT = "out of memory in a micro-batch"
+
+# Failures while a gradient is computed.
+_PASSING = {"no number": _no_number, MEMORY_RUNS_OUT: _memory_runs_out}
 
 TROUBLES = (*_ENDING, *_PASSING)
 
 
-def is_lived_through(trouble: str) -> bool:
-    """Whether training is to go on by itself."""
-    return trouble in _PASSING
+def is_survived(trouble: str) -> bool:
+    """Return whether training has to continue without a restart after this failure."""
+    return trouble == "no number"
 
 
-def make_trouble(name: str, rank: int, update: int, chance: random.Random) -> None:
-    """Patch this program so that process `rank` gets into trouble in the update after `update`.
+def make_trouble(name: str, rank: int, update: int, random: Random) -> None:
+    """Patch this program so that process `rank` fails once in an update after `update`.
 
-    It does so once: started again by the launcher, it is left alone, and so is an update that is
-    made again.
+    It does not fail again after a restart by the launcher, or when the update is repeated.
     """
     ends = _ENDING.get(name)
-    ends_before, ends_after = (ends, None) if chance.random() < 0.5 else (None, ends)
+    ends_before, ends_after = (ends, None) if random.random() < 0.5 else (None, ends)
     gradient = Updater.gradient
     trainers: list[Trainer] = []
     left = [name]
@@ -110,19 +108,19 @@ def make_trouble(name: str, rank: int, update: int, chance: random.Random) -> No
         start(trainer, *arguments, **named)
         trainers[:] = [trainer]
 
-    def troubled(updater: Updater, work: UpdateWork, before_each: Callable[[], None]) -> Gradient:
+    def troubled(updater: Updater, work: UpdateWork, before_round: Callable[[], None]) -> Gradient:
         trainer = trainers[0]
         if os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") != "0":
             left.clear()
-        is_due = trainer.process.rank == rank and trainer.progress.update >= update
-        # A process with no micro-batch of an update cannot fail in one.
+        is_due = trainer.process.rank == rank and trainer.state.update >= update
+        # A process without a micro-batch in this update cannot fail in one.
         if not (left and is_due and work.micro_batches):
-            return gradient(updater, work, before_each)
+            return gradient(updater, work, before_round)
         left.clear()
         if ends_before is not None:
             ends_before()
         with _PASSING[name](trainer) if name in _PASSING else contextlib.nullcontext():
-            found = gradient(updater, work, before_each)
+            found = gradient(updater, work, before_round)
         if ends_after is not None:
             ends_after()
         return found

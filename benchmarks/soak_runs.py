@@ -1,4 +1,4 @@
-"""Runs that are struck: started in forked processes, watched, and compared. Used by soak.py."""
+"""Interrupted runs: started in forked processes, observed, and compared; used by soak.py."""
 
 import json
 import mmap
@@ -15,10 +15,10 @@ from typing import Any, NoReturn
 import torch
 
 from benchmarks.soak_points import PHASES, watch_phases
+from nmt.base.files import read_lines
 from nmt.cli.common import run_command
-from nmt.cli.train import train
+from nmt.cli.run import train
 from nmt.config import Config
-from nmt.files import read_lines
 from nmt.trained_model import read_weights
 from nmt.training.checkpoint import CheckpointStore
 from nmt.training.trainer import Trainer
@@ -27,47 +27,49 @@ Install = Callable[[], None]
 """Patches the program in the process that trains."""
 
 OFTEN = 0.002
-"""Seconds between two looks at a child."""
+"""Seconds between two checks of a child process."""
 
 
 class Run:
-    """One run, which is started again after each strike.
+    """One run, which is started again after each interruption.
 
     Attributes:
         config: its configuration.
-        is_apart: whether its corpus is its own.
-        strikes: so far.
-        lost_updates: that a start went back behind the newest checkpoint it found.
-        losses: where, and what was said.
+        is_apart: whether it has its own output folder and corpus.
+        interruptions: number of interruptions.
+        lost_updates: updates between the newest checkpoint and the one that was resumed from.
+        losses: a line and the end of the log for each such resumption.
     """
 
     def __init__(self, config: Config, is_apart: bool, install: Install | None) -> None:
         self.config = config
         self._install = install
         self.is_apart = is_apart
-        self.strikes = self.lost_updates = 0
+        self.interruptions = self.lost_updates = 0
         self.losses: list[str] = []
         self._newest = 0
 
     @property
     def folder(self) -> Path:
-        """Where it is."""
+        """The run folder."""
         return self.config.run_folder
 
     def attempt(self, install: Install | None = None) -> "Child":
-        """Start it; `install` patches the program besides."""
+        """Start the run; `install` is a further patch of the program."""
         return Child(self, [patch for patch in (self._install, install) if patch is not None])
 
-    def struck(self, child: "Child") -> None:
-        """Note what a child that is gone had found, and what the next one has to find."""
-        self.strikes += 1
-        self.met(child)
+    def interrupted(self, child: "Child") -> None:
+        """Record an interruption."""
+        self.interruptions += 1
+        self.check_resumption(child)
 
-    def met(self, child: "Child") -> None:
-        """Count what was lost at a child's start."""
+    def check_resumption(self, child: "Child") -> None:
+        """Count the updates that were lost at the start of a child that has ended."""
         if child.resumed_at is not None and child.resumed_at < self._newest:
             self.lost_updates += self._newest - child.resumed_at
-            self.losses.append(f"{child.resumed_at}, not {self._newest}: {child.log()[-1000:]}")
+            self.losses.append(
+                f"resumed at {child.resumed_at} instead of {self._newest}: {child.log()[-1000:]}"
+            )
         store = CheckpointStore(self.folder / "checkpoints", 1, 1)
         self._newest = max(store.updates(), default=0)
 
@@ -83,7 +85,7 @@ class Child:
         self._run = run
         self._shared = memoryview(mmap.mmap(-1, 16)).cast("i")
         self._note(phase="start", resumed_at=-1)
-        self._log = tempfile.NamedTemporaryFile(suffix=".log")  # noqa: SIM115 - until we are gone
+        self._log = tempfile.NamedTemporaryFile(suffix=".log")  # noqa: SIM115
         self.status: int | None = None
         sys.stderr.flush()
         self._pid = os.fork()
@@ -92,17 +94,17 @@ class Child:
 
     @property
     def phase(self) -> str:
-        """Which of PHASES it is or was in."""
+        """The current or last of PHASES."""
         return PHASES[self._shared[0]]
 
     @property
     def resumed_at(self) -> int | None:
-        """The update that it began with; None when it did not come so far."""
+        """The update that it resumed from; None if it ended before."""
         update = self._shared[1]
         return update if update >= 0 else None
 
     def wait(self, seconds: float = 300.0) -> int | None:
-        """Wait for its end, or so long; returns the status."""
+        """Wait for the end, up to a time limit; return the status."""
         limit = time.monotonic() + seconds
         while self.status is None and time.monotonic() < limit:
             pid, status = os.waitpid(self._pid, os.WNOHANG)
@@ -113,32 +115,32 @@ class Child:
         return self.status
 
     def wait_for(self, phase: str, seconds: float) -> bool:
-        """Wait until it is in a phase, and so many seconds more; False when it ends before."""
+        """Wait for a phase, then some seconds more; return False if it ends before."""
         while self.phase != phase:
             if self.wait(OFTEN) is not None:
                 return False
         return self.wait(seconds) is None
 
     def end(self) -> None:
-        """Wait for an end that has to be a good one."""
+        """Wait for the end, which has to be successful."""
         assert self.wait() == 0, f"{self.status}: {self.log()}"
-        self._run.met(self)
+        self._run.check_resumption(self)
 
     def send(self, number: signal.Signals) -> None:
-        """Send it a signal."""
+        """Send a signal."""
         os.kill(self._pid, number)
 
     def log(self) -> str:
-        """What it has said."""
+        """Return its output so far."""
         return Path(self._log.name).read_text(encoding="utf-8")
 
     @property
     def update(self) -> int:
-        """The last update that it has made."""
+        """The last completed update."""
         return self._shared[2]
 
     def _note(self, phase: str = "", resumed_at: int | None = None, update: int = 0) -> None:
-        """Tell the process that watches us. Several of ours do: each value is written by itself."""
+        """Report to the parent process; ranks report concurrently, so values are independent."""
         if phase:
             self._shared[0] = PHASES.index(phase)
         if resumed_at is not None:
@@ -150,7 +152,7 @@ class Child:
         train(self._run.config)
 
     def _train(self, install: list[Install]) -> NoReturn:
-        """The child's own life."""
+        """Patch the program, train and exit; runs in the child process."""
         for stream in (1, 2):
             os.dup2(self._log.fileno(), stream)
         status = 1
@@ -160,11 +162,11 @@ class Child:
 
             def started(trainer: Trainer, *arguments: Any, **named: Any) -> None:
                 start(trainer, *arguments, **named)
-                self._note(resumed_at=trainer.progress.update)
+                self._note(resumed_at=trainer.state.update)
 
             def stepped(trainer: Trainer, *arguments: Any) -> None:
                 step(trainer, *arguments)
-                self._note(update=trainer.progress.update)
+                self._note(update=trainer.state.update)
 
             Trainer._step = stepped  # type: ignore[method-assign,assignment]
             Trainer.__init__ = started  # type: ignore[method-assign,assignment]
@@ -182,12 +184,12 @@ class Child:
             os._exit(status)
 
 
-# What was drawn for the run alone, and what tells times.
+# Files with random identifiers or times.
 _NOT_COMPARED = {".lock", "train.log", "config.yaml", "environment.json", "report.html"}
 
 
 def contents(folder: Path) -> dict[str, Any]:
-    """Everything that a run has left, but for time and what is drawn for it alone."""
+    """Read all files of a run, without times and random identifiers."""
     found: dict[str, Any] = {}
     for path in sorted(folder.rglob("*")):
         name = str(path.relative_to(folder))
@@ -198,9 +200,9 @@ def contents(folder: Path) -> dict[str, Any]:
         elif path.suffix == ".pt":
             found[name] = torch.load(path, weights_only=True)
         elif path.name == "manifest.json":
-            # The checksums are those of files compared on their own; that of the optimizer's file
-            # depends on the name of the folder it was first written in.
-            found[name] = timeless(json.loads(path.read_text())["progress"])
+            # The files themselves are compared. The checksum of the optimizer's file depends on
+            # the name of the folder in which it was first written.
+            found[name] = timeless(json.loads(path.read_text())["state"])
         elif path.suffix == ".json":
             found[name] = timeless(json.loads(path.read_text()))
         elif path.suffix == ".jsonl":
@@ -211,7 +213,7 @@ def contents(folder: Path) -> dict[str, Any]:
 
 
 def timeless(value: Any) -> Any:
-    """A JSON value without the times in it."""
+    """Remove times from a JSON value."""
     if isinstance(value, dict):
         return {
             key: timeless(item)
@@ -221,21 +223,21 @@ def timeless(value: Any) -> Any:
     return [timeless(item) for item in value] if isinstance(value, list) else value
 
 
-def difference(first: Any, second: Any, place: str = "value") -> str:
-    """Where two values first differ, tensors in them bit for bit; empty when they are equal."""
+def difference(first: Any, second: Any, path: str = "value") -> str:
+    """Return the path of the first difference, tensors compared bit for bit; "" if equal."""
     if type(first) is not type(second):
-        return place
+        return path
     if isinstance(first, torch.Tensor):
         is_equal = first.dtype == second.dtype and torch.equal(first, second)
-        return "" if is_equal else place
+        return "" if is_equal else path
     if isinstance(first, dict):
         if first.keys() != second.keys():
-            return f"{place}: keys {sorted(map(str, first.keys() ^ second.keys()))}"
-        items = [(first[key], second[key], f"{place}.{key}") for key in first]
+            return f"{path}: keys {sorted(map(str, first.keys() ^ second.keys()))}"
+        items = [(first[key], second[key], f"{path}.{key}") for key in first]
     elif isinstance(first, list | tuple):
         if len(first) != len(second):
-            return f"{place}: {len(first)} and {len(second)} items"
-        items = [(*both, f"{place}.{n}") for n, both in enumerate(zip(first, second, strict=True))]
+            return f"{path}: {len(first)} and {len(second)} items"
+        items = [(*both, f"{path}.{n}") for n, both in enumerate(zip(first, second, strict=True))]
     else:
-        return "" if first == second else place
+        return "" if first == second else path
     return next(filter(None, (difference(*item) for item in items)), "")

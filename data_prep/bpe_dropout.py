@@ -1,12 +1,12 @@
-"""BPE-dropout: merges are left out by chance, so that a word is seen split in several ways.
+"""BPE-dropout: skip merges at random, so that a model sees several segmentations of a word.
 
-Provilkov et al. 2020, "BPE-Dropout: Simple and Effective Subword Regularization", section 3. A
-merge that was left out is not asked about again, as in sentencepiece's sampling; the authors'
-Algorithm 1 asks again after every merge, so that the same rate splits less there. In length, 0.05
-here is about 0.1 there: sentences of Multi30k grow by a fifth.
+Provilkov et al. 2020, "BPE-Dropout: Simple and Effective Subword Regularization", section 3. As in
+the sampling of sentencepiece, a skipped merge is not tried again; Algorithm 1 of the paper tries it
+again after every merge, so that its rate of 0.1 gives sentences about as long as 0.05 here, which
+makes those of Multi30k a fifth longer.
 
-It is written here because a corpus must be the same whenever it is prepared: sentencepiece's own
-sampling cannot be repeated, as its generator takes in chance of the process beside the seed.
+Sampling in sentencepiece cannot be used: its generator is not reproducible from a seed, and a
+corpus must be the same whenever it is prepared.
 """
 
 import heapq
@@ -21,16 +21,16 @@ from nmt.tokenizer import WORD_BEGIN, Tokenizer
 DROPOUT_VERSION = 1
 """Part of the fingerprint of a corpus with dropout: raise it whenever the ids change."""
 
-_WORDS_REMEMBERED = 1 << 17
+_WORDS_CACHED = 1 << 17
 
 
 class BpeDropout:
-    """Splits text with a BPE vocabulary; every merge is left out with probability `rate`.
+    """Encodes text with a BPE model; every merge is skipped with probability `rate`.
 
     Args:
-        tokenizer: its model must be one of BPE, without pieces that users have defined.
-        rate: probability in (0, 1).
-        seed: the same seed and texts in the same order give the same ids.
+        tokenizer: a BPE model without user-defined pieces.
+        rate: a probability in (0, 1).
+        seed: the same seed, and the same texts in the same order, give the same ids.
     """
 
     def __init__(self, tokenizer: Tokenizer, rate: float, seed: int) -> None:
@@ -43,15 +43,15 @@ class BpeDropout:
         self._ordinary = frozenset(self._ids.values())
         self._random = random.Random(seed)
         self._log_kept = math.log1p(-rate)
-        self._merges_until_drop = self._draw()
-        self._whole = lru_cache(_WORDS_REMEMBERED)(self._split_whole)
+        self._merges_until_skip = self._draw()
+        self._whole = lru_cache(_WORDS_CACHED)(self._split_whole)
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """Ids of each text, without BOS and EOS."""
+        """Encode texts to ids without BOS and EOS."""
         return [self._encode(text) for text in self._tokenizer.normalise(texts)]
 
     def _draw(self) -> int:
-        # Merges kept before the next that is left out: geometric, so one draw does for all of them.
+        # The number of merges before the next skipped one has a geometric distribution.
         return int(math.log(1.0 - self._random.random()) / self._log_kept)
 
     def _encode(self, text: str) -> list[int]:
@@ -59,15 +59,15 @@ class BpeDropout:
         for rest in text.split(WORD_BEGIN)[1:]:
             word = WORD_BEGIN + rest
             word_ids, num_merges = self._whole(word)
-            if num_merges <= self._merges_until_drop:
-                self._merges_until_drop -= num_merges
+            if num_merges <= self._merges_until_skip:
+                self._merges_until_skip -= num_merges
                 ids += word_ids
             else:
                 ids += self._ids_of(self._split(word))
         return ids
 
     def _split_whole(self, word: str) -> tuple[list[int], int]:
-        """Ids of a word with all merges, and how many these are."""
+        """The ids of a word with all merges, and the number of merges."""
         [ids] = self._tokenizer.encode([word.removeprefix(WORD_BEGIN)])
         characters = sum(character in self._ids for character in word)
         return ids, characters - sum(each in self._ordinary for each in ids)
@@ -78,7 +78,7 @@ class BpeDropout:
             if known:
                 ids += map(self._ids.__getitem__, some)
             else:
-                # Characters without a piece: bytes, or unknown. The first id is the word's begin.
+                # Characters without a piece become bytes or unknown; the first id begins a word.
                 ids += self._tokenizer.encode(["".join(some)])[0][1:]
         return ids
 
@@ -99,11 +99,11 @@ class BpeDropout:
         while candidates:
             _, left, right, piece = heapq.heappop(candidates)
             if not symbols[left] or not symbols[right] or symbols[left] + symbols[right] != piece:
-                continue  # a neighbour has taken one of them meanwhile
-            if self._merges_until_drop == 0:
-                self._merges_until_drop = self._draw()
+                continue  # one of them has been merged with another neighbour
+            if self._merges_until_skip == 0:
+                self._merges_until_skip = self._draw()
                 continue
-            self._merges_until_drop -= 1
+            self._merges_until_skip -= 1
             symbols[left], symbols[right] = piece, ""
             following[left] = following[right]
             if following[left] >= 0:

@@ -1,7 +1,6 @@
-"""Cleaned text to ids in Arrow shards: a part of the text is a shard, each in a process of its own.
+"""Encode cleaned text into Arrow shards, one per part of the text, in parallel processes.
 
-A part is read, encoded and written in blocks, so that a process holds a few thousand sentences
-however long the part is.
+A part is read, encoded and written in blocks of a few thousand sentences.
 """
 
 import multiprocessing
@@ -21,10 +20,10 @@ from data_prep.bpe_dropout import BpeDropout
 from data_prep.cleaned_text import CleanedText
 from data_prep.progress import Advance, Reporter
 from data_prep.protocol import TRAIN
+from nmt.base.errors import UserError
+from nmt.base.files import iterate_lines
+from nmt.base.system import num_cores
 from nmt.data.corpus import Ids, shard_name, write_shard
-from nmt.errors import UserError
-from nmt.files import iterate_lines
-from nmt.processor import num_cores
 from nmt.tokenizer import Tokenizer
 
 _BLOCK_PAIRS = 4_096
@@ -32,7 +31,7 @@ _BLOCK_PAIRS = 4_096
 
 @dataclass(frozen=True)
 class ShardJob:
-    """One part of the text and where its shard goes."""
+    """One part of the text and the path of its shard."""
 
     source_text: Path
     target_text: Path
@@ -45,18 +44,21 @@ class ShardJob:
 
 @dataclass
 class SideFigures:
-    """Token counts of one language of the training text."""
+    """Token counts of one language of the training text.
+
+    Attributes:
+        lengths: number of sentences by their number of tokens, without BOS and EOS.
+        id_counts: (V,) int64, frequency of each id.
+        num_unknown: number of unknown tokens, whose text is lost.
+    """
 
     lengths: Counter[int]
-    """Tokens of a sentence, without BOS and EOS, to the number of such sentences."""
     id_counts: np.ndarray
-    """(V,) int64: how often each id occurs."""
     num_unknown: int
-    """Unknown tokens: what these spell is lost."""
 
     @property
     def num_tokens(self) -> int:
-        """Tokens in all."""
+        """Total number of tokens."""
         return int(self.id_counts.sum())
 
     def add(self, other: "SideFigures") -> None:
@@ -67,7 +69,7 @@ class SideFigures:
 
 
 _Figures = tuple[SideFigures, SideFigures]
-"""Of source and target."""
+"""Counts of source and target."""
 
 
 def build_shards(
@@ -79,16 +81,16 @@ def build_shards(
     num_processes: int = 0,
     dropout: float = 0.0,
 ) -> _Figures:
-    """Write `train-00000.arrow` and so on into `folder`; returns the figures of source and target.
+    """Write `train-00000.arrow` and so on into `folder`; return token counts of both languages.
 
     Args:
         text: the cleaned text.
         num_pairs: training pairs in each of its parts.
         tokenizers: model files of source and target.
-        folder: where the shards go.
-        reporter: where progress goes.
-        num_processes: processes; 0 means one a core, at most one a part.
-        dropout: share of the merges left out; see `data_prep.bpe_dropout`.
+        folder: folder of the shards.
+        reporter: shows progress.
+        num_processes: number of processes, at most one per part; 0 means one per core.
+        dropout: probability of skipping a merge; see `data_prep.bpe_dropout`.
     """
     source_language, target_language = text.languages
     jobs = [
@@ -117,10 +119,10 @@ def build_shards(
 def _encode_in_processes(
     jobs: list[ShardJob], num_pairs: list[int], num_processes: int, advance: Advance
 ) -> list[_Figures]:
-    # Spawned, not forked: a forked child would inherit the threads' locks of torch and of rich.
+    # A forked process would inherit locks that threads of torch and rich hold.
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(
-        num_processes, mp_context=context, initializer=_die_of_interrupts
+        num_processes, mp_context=context, initializer=_end_at_interrupts
     ) as pool:
         futures = [pool.submit(encode_part, job) for job in jobs]
         for future, count in zip(futures, num_pairs, strict=True):
@@ -128,21 +130,21 @@ def _encode_in_processes(
         try:
             wait(futures, return_when=FIRST_EXCEPTION)
         finally:
-            # When one failed, or the user pressed Ctrl-C, parts not yet begun are not begun; those
-            # under way end before their folder is taken away.
+            # After an error or Ctrl-C, waiting parts are cancelled; running ones end before their
+            # folder is removed.
             pool.shutdown(cancel_futures=True)
         try:
             return [future.result() for future in futures]
         except BrokenProcessPool:
             raise UserError(
-                f"a process that encodes the corpus was killed, probably for want of memory;"
-                f" prepare again on fewer than {num_processes} cores, as `taskset -c 0,1 make"
-                " prepare` does on two"
+                "a process that encodes the corpus was killed, probably because memory was out;"
+                f" prepare on fewer than {num_processes} cores, for example with"
+                " `taskset -c 0,1 make prepare`"
             ) from None
 
 
-def _die_of_interrupts() -> None:
-    # Ctrl-C reaches every process of the terminal: workers shall go without a traceback each.
+def _end_at_interrupts() -> None:
+    # Ctrl-C reaches every process of the terminal; workers must not print a traceback each.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
@@ -152,13 +154,13 @@ def _on_done(advance: Advance, count: int, future: "Future[_Figures]") -> None:
 
 
 def encode_part(job: ShardJob, advance: Advance | None = None) -> _Figures:
-    """Encode one part of the text into one shard; returns the figures of source and target."""
+    """Encode one part of the text into a shard; return token counts of source and target."""
     tokenizers = (Tokenizer(job.source_tokenizer), Tokenizer(job.target_tokenizer))
     figures = tuple(
         SideFigures(Counter(), np.zeros(tokenizer.vocabulary_size, dtype=np.int64), 0)
         for tokenizer in tokenizers
     )
-    # Every part and every side has chance of its own, so that it does not matter who encodes what.
+    # Each part and side has its own seed, independent of the process that encodes it.
     encode_source, encode_target = (
         BpeDropout(tokenizer, job.dropout, 2 * job.part + side).encode
         if job.dropout

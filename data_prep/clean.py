@@ -1,20 +1,19 @@
-"""The cleaning rules: pure, so that nothing here touches a disk.
+"""Normalise text and decide which training pairs to keep, as pure functions.
 
-Every text is normalised; then a training pair is kept or rejected by the first rule that it breaks.
-Text of valid and of test sets is normalised too, but never rejected: their lines stay aligned with
-what other people scored.
+Every text is normalised. A training pair is then kept, or rejected by the first rule that it
+violates. Text of `valid` and of test sets is normalised but never rejected, so that scores remain
+comparable with those of others.
 
-Normalisation keeps what a reader sees:
+Normalisation preserves the visible text:
 
-- white space of any kind is one space, and none at the ends. That includes the no-break spaces of
-  French, U+2028, U+0085, control characters, and the "\\r" that a file with Windows line ends has
-  at the end of each line;
-- Unicode's composed form (NFC), so that é is one character whoever typed it;
-- U+FEFF, the mark that some editors put at the start of a file, is removed;
-- U+2581 (▁), which stands for a space inside sentencepiece, becomes "_".
+- White space of any kind becomes one space, and is removed at both ends. This includes the no-break
+  spaces of French, U+2028, U+0085, control characters, and the carriage return of Windows lines.
+- Characters are in Unicode's composed form (NFC).
+- U+FEFF, which some editors write at the start of a file, is removed.
+- U+2581 (▁), which represents a space in sentencepiece, becomes "_".
 
-`data_prep.train_tokenizer` puts the same normalisation into the tokenizer model, so that raw text
-is treated alike when a trained model reads it.
+`data_prep.train_tokenizer` adds the same normalisation to the tokenizer model, so that a trained
+model treats raw text in the same way.
 """
 
 import re
@@ -26,20 +25,20 @@ from typing import NamedTuple
 from nmt.config import CleaningConfig
 
 CLEANING_VERSION = 1
-"""Part of the fingerprint of cleaned text: raise it whenever this module's results change."""
+"""Part of the fingerprint of cleaned text: raise it whenever the results of this module change."""
 
 WHITE_SPACE = re.compile(r"[\s\x00-\x1f\x7f-\x9f]+")
 
 RATIO_EXEMPT_CHARACTERS = 20
-"""The ratio says nothing about pairs whose longer side is shorter than this: "No." and "Aber
-nein!" are a fair pair."""
+"""The ratio rule does not apply to pairs whose longer side is shorter: "No." and "Aber nein!" is a
+correct pair."""
 
 COPY_MIN_WORDS = 3
-"""Shorter equal sides are often right: names, numbers, "OK"."""
+"""Shorter copies are often correct: names, numbers, "OK"."""
 
 
 class Rule(Enum):
-    """Why a training pair is dropped, in the order in which the rules are asked."""
+    """Reason for dropping a training pair, in the order in which the rules apply."""
 
     empty = "empty"
     length = "length"
@@ -57,16 +56,19 @@ class Pair(NamedTuple):
 
 @dataclass(frozen=True)
 class Rejection:
-    """A training pair that is dropped."""
+    """Reason for rejecting a training pair.
+
+    Attributes:
+        rule: the first rule that the pair violates.
+        detail: finding for the report, such as `source has 2431 characters`.
+    """
 
     rule: Rule
-    """The first rule that the pair breaks."""
     detail: str
-    """What was found, for the report: `source has 2431 characters`."""
 
 
 def normalise(text: str) -> str:
-    """The text as every later stage sees it; see the module's documentation."""
+    """Normalise a text; see the documentation of the module."""
     if not text.isascii():
         text = text.replace("\ufeff", "").replace("\u2581", "_")
         text = WHITE_SPACE.sub(" ", text).strip(" ")
@@ -77,12 +79,12 @@ def normalise(text: str) -> str:
 
 
 def normalise_pair(source: str, target: str) -> Pair:
-    """Both sides normalised."""
+    """Normalise both sides of a pair."""
     return Pair(normalise(source), normalise(target))
 
 
 def clean_pair(source: str, target: str, config: CleaningConfig) -> Pair | Rejection:
-    """The normalised pair, or why it is dropped. Duplicates need a memory: `SeenPairs` has it."""
+    """Return the normalised pair, or the reason for rejecting it; duplicates are not detected."""
     pair = normalise_pair(source, target)
     return (
         _check_empty(pair)
@@ -104,7 +106,7 @@ def _check_length(pair: Pair, config: CleaningConfig) -> Rejection | None:
     for side, text in (("source", pair.source), ("target", pair.target)):
         if len(text) > config.max_characters:
             return Rejection(Rule.length, f"{side} has {len(text)} characters")
-        # Counting spaces is enough, and cheap: normalised words are one space apart.
+        # Normalised words are separated by one space.
         num_words = text.count(" ") + 1
         if num_words > config.max_words:
             return Rejection(Rule.length, f"{side} has {num_words} words")

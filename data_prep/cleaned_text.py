@@ -1,108 +1,63 @@
-"""Raw pairs to cleaned text on disk, in parts, with a count and examples of what was dropped.
+"""Write cleaned text to disk, with statistics and examples of dropped pairs.
 
-The folder holds `train-00000.<language>` and so on (a part becomes a shard later, in a process of
-its own), `text/<split>.<language>` of valid and of the test sets, `text/<split>.annotations.jsonl`
-where the source has them, and `cleaning.json`.
+The folder contains `train-00000.<language>` and so on (each part becomes a shard), the text of
+`valid` and the test sets as `text/<split>.<language>`, `text/<split>.annotations.jsonl` if the
+source has annotations, and `cleaning.json`.
 """
 
 import json
-import random
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
-from data_prep.clean import Pair, Rejection, Rule, clean_pair, normalise, normalise_pair
-from data_prep.duplicates import SeenPairs
-from data_prep.more_pairs import MorePairs
+from data_prep.clean import Pair, normalise, normalise_pair
+from data_prep.local_sources import AlignedFiles
 from data_prep.progress import Reporter
-from data_prep.protocol import TRAIN, Annotation, Source
-from nmt.config import CleaningConfig, CorpusConfig
-from nmt.errors import UserError
-from nmt.files import read_json, write_json, write_lines, writing
+from data_prep.protocol import TRAIN, Source
+from data_prep.train_cleaner import CleaningSummary, TrainCleaner
+from nmt.base.errors import UserError
+from nmt.base.files import read_record, write_json, write_lines, writing
+from nmt.config import CorpusConfig
 
 CLEANING_FILE = "cleaning.json"
 
 PAIRS_PER_PART = 250_000
 
 _CHUNK_PAIRS = 10_000
-_NUM_EXAMPLES = 10
-_EXAMPLE_CHARACTERS = 300
 
-_VALID_AND_TESTS_BYTES = 200_000
-"""Of their text and of `cleaning.json`, roughly: for the message when there is no room."""
-
-
-@dataclass(frozen=True)
-class Example:
-    """A dropped or a kept pair, shortened, for the report."""
-
-    source: str
-    target: str
-    detail: str = ""
-
-
-@dataclass
-class CleaningSummary:
-    """What cleaning did to one corpus."""
-
-    num_read: int = 0
-    """Training pairs read."""
-    num_kept: int = 0
-    """Training pairs kept."""
-    dropped: dict[str, int] = field(default_factory=lambda: {rule.value: 0 for rule in Rule})
-    """Training pairs dropped, by rule."""
-    examples: dict[str, list[Example]] = field(default_factory=dict)
-    """A few dropped pairs, by rule, drawn evenly from all of them."""
-    samples: list[Example] = field(default_factory=list)
-    """A few kept pairs, drawn evenly from all of them."""
-    words: dict[str, dict[int, int]] = field(default_factory=dict)
-    """Language to number of words to kept training sentences of that length."""
-    characters: dict[str, int] = field(default_factory=dict)
-    """Characters of the kept training text, by language."""
-    num_pairs: dict[str, int] = field(default_factory=dict)
-    """Pairs by split; of `train`, those kept."""
-    parts: list[int] = field(default_factory=list)
-    """Training pairs in each part."""
-    sizes: dict[str, int] = field(default_factory=dict)
-    """Bytes of each file of the folder, by relative path."""
+_OTHER_BYTES = 200_000
+"""About the size of `valid`, the test sets and `cleaning.json`, for messages about a full disk."""
 
 
 @dataclass(frozen=True)
 class CleanedText:
-    """A finished folder of cleaned text."""
+    """A complete folder of cleaned text.
+
+    Attributes:
+        folder: the folder.
+        languages: source and target.
+    """
 
     folder: Path
     languages: tuple[str, str]
-    """Source and target."""
 
     def summary(self) -> CleaningSummary:
-        """What cleaning did.
+        """The stored result of cleaning.
 
         Raises:
-            UserError: the folder's own account is gone or damaged.
+            UserError: the file is missing or damaged.
         """
-        values: dict[str, Any] = read_json(self.folder / CLEANING_FILE)
-        values["examples"] = {
-            rule: [Example(**example) for example in examples]
-            for rule, examples in values["examples"].items()
-        }
-        values["samples"] = [Example(**example) for example in values["samples"]]
-        values["words"] = {
-            language: {int(length): count for length, count in counts.items()}
-            for language, counts in values["words"].items()
-        }
-        return CleaningSummary(**values)
+        return read_record(self.folder / CLEANING_FILE, CleaningSummary)
 
     def is_complete(self) -> bool:
-        """Whether every file is there, and of the size that it was written with."""
+        """Whether every file exists and has the size with which it was written."""
         if not (self.folder / CLEANING_FILE).is_file():
             return False
         sizes = self.summary().sizes
-        return all(
+        return bool(sizes) and all(
             (self.folder / name).is_file() and (self.folder / name).stat().st_size == size
             for name, size in sizes.items()
         )
@@ -112,32 +67,8 @@ class CleanedText:
         return self.folder / f"{TRAIN}-{part:05d}.{language}"
 
     def text_folder(self) -> Path:
-        """The text of valid and of the test sets."""
+        """Folder of the text of `valid` and the test sets."""
         return self.folder / "text"
-
-
-class _Reservoir:
-    """A few items drawn evenly from a stream of unknown length (Vitter 1985, algorithm R)."""
-
-    def __init__(self, size: int) -> None:
-        self.items: list[Example] = []
-        self._size = size
-        self._num_offered = 0
-        # A seed of its own: the same text gives the same report.
-        self._random = random.Random(1)
-
-    def offer(self, source: str, target: str, detail: str = "") -> None:
-        self._num_offered += 1
-        if len(self.items) < self._size:
-            self.items.append(_example(source, target, detail))
-            return
-        place = self._random.randrange(self._num_offered)
-        if place < self._size:
-            self.items[place] = _example(source, target, detail)
-
-
-def _example(source: str, target: str, detail: str) -> Example:
-    return Example(source[:_EXAMPLE_CHARACTERS], target[:_EXAMPLE_CHARACTERS], detail)
 
 
 class _PartWriter:
@@ -150,7 +81,7 @@ class _PartWriter:
         self.parts: list[int] = []
 
     def write(self, pairs: Iterable[Pair]) -> None:
-        """Write pairs, as far as the disk: what it refuses shows here."""
+        """Write pairs and flush them, so that disk errors are raised here."""
         for pair in pairs:
             if not self.parts or self.parts[-1] == self._pairs_per_part:
                 self._open_next()
@@ -162,12 +93,8 @@ class _PartWriter:
 
     def _open_next(self) -> None:
         self.close()
-        self._streams = [
-            self._text.part_path(len(self.parts), language).open(
-                "w", encoding="utf-8", newline="\n"
-            )
-            for language in self._text.languages
-        ]
+        paths = [self._text.part_path(len(self.parts), code) for code in self._text.languages]
+        self._streams = [path.open("w", encoding="utf-8", newline="\n") for path in paths]
         self.parts.append(0)
 
     def __enter__(self) -> "_PartWriter":
@@ -177,90 +104,15 @@ class _PartWriter:
         try:
             self.close()
         except OSError:
-            # It fails again on what has failed before: the first error is to be told.
+            # Closing flushes again and repeats the first error, which is the one to report.
             if error is None:
                 raise
 
     def close(self) -> None:
-        with ExitStack() as stack:
-            # All of them, even where one cannot be flushed.
+        with ExitStack() as stack:  # closes both even if one cannot be flushed
             for stream in self._streams:
                 stack.callback(stream.close)
         self._streams = []
-
-
-class _TrainCleaner:
-    """Applies every rule to the training pairs, and keeps the accounts."""
-
-    def __init__(self, config: CleaningConfig, languages: tuple[str, str]) -> None:
-        self._config = config
-        self._seen = SeenPairs()
-        self._languages = languages
-        self._reservoirs = {rule: _Reservoir(_NUM_EXAMPLES) for rule in Rule}
-        self._samples = _Reservoir(_NUM_EXAMPLES)
-        self._words: tuple[Counter[int], Counter[int]] = (Counter(), Counter())
-        self._characters = [0, 0]
-        self._bytes = 0
-        self._dropped: Counter[Rule] = Counter()
-        self.num_read = 0
-
-    def clean(self, raw: list[Pair]) -> list[Pair]:
-        """The pairs that pass every rule."""
-        self.num_read += len(raw)
-        passed: list[Pair] = []
-        for source, target in raw:
-            result = clean_pair(source, target, self._config)
-            if isinstance(result, Rejection):
-                self._drop(result, source, target)
-            else:
-                passed.append(result)
-        kept = self._without_duplicates(passed)
-        for pair in kept:
-            self._count(pair)
-        return kept
-
-    def _without_duplicates(self, pairs: list[Pair]) -> list[Pair]:
-        if not self._config.drop_duplicates or not pairs:
-            return pairs
-        kept = []
-        for pair, is_new in zip(pairs, self._seen.first_seen(pairs), strict=True):
-            if is_new:
-                kept.append(pair)
-            else:
-                self._drop(Rejection(Rule.duplicate, "seen before"), *pair)
-        return kept
-
-    def _drop(self, rejection: Rejection, source: str, target: str) -> None:
-        self._dropped[rejection.rule] += 1
-        self._reservoirs[rejection.rule].offer(source, target, rejection.detail)
-
-    def _count(self, pair: Pair) -> None:
-        self._samples.offer(*pair)
-        for side, text in enumerate(pair):
-            self._words[side][text.count(" ") + 1] += 1
-            self._characters[side] += len(text)
-            self._bytes += len(text.encode()) + 1
-
-    def room_needed(self, total: int | None) -> int | None:
-        """Bytes of all text, judged by what was read; None where the number of pairs is unknown."""
-        if total is None:
-            return None
-        train = self._bytes * total // self.num_read
-        return train + train // 10 + _VALID_AND_TESTS_BYTES
-
-    def summary(self) -> CleaningSummary:
-        return CleaningSummary(
-            num_read=self.num_read,
-            num_kept=self.num_read - self._dropped.total(),
-            dropped={rule.value: self._dropped[rule] for rule in Rule},
-            examples={rule.value: self._reservoirs[rule].items for rule in Rule},
-            samples=self._samples.items,
-            words={
-                language: dict(sorted(counts.items()))
-                for language, counts in zip(self._languages, self._words, strict=True)
-            },
-            characters=dict(zip(self._languages, self._characters, strict=True)),
-        )
 
 
 def write_cleaned_text(
@@ -269,18 +121,17 @@ def write_cleaned_text(
     folder: Path,
     reporter: Reporter,
     pairs_per_part: int = PAIRS_PER_PART,
-    more: MorePairs | None = None,
+    more: AlignedFiles | None = None,
 ) -> CleaningSummary:
-    """Clean a source, and further training pairs, into an empty folder.
+    """Clean a source, and additional training pairs, into an empty folder.
 
     Raises:
-        UserError: the source cannot be read, or no training pair is left.
+        UserError: the source cannot be read, or no training pair passes the rules.
     """
     text = CleanedText(folder, (config.source_language, config.target_language))
     summary = _write_train(source, config, text, reporter, pairs_per_part, more)
-    # Copies are no pairs that were read, so they are not among those kept.
     summary.num_pairs[TRAIN] = sum(summary.parts)
-    with writing(folder, sum(_sizes(folder).values()) + _VALID_AND_TESTS_BYTES):
+    with writing(folder, sum(_sizes(folder).values()) + _OTHER_BYTES):
         text.text_folder().mkdir()
         for split in source.splits():
             if split != TRAIN:
@@ -305,44 +156,41 @@ def _write_train(
     text: CleanedText,
     reporter: Reporter,
     pairs_per_part: int,
-    more: MorePairs | None,
+    more: AlignedFiles | None,
 ) -> CleaningSummary:
     total = source.num_pairs(TRAIN)
     limit = config.max_train_pairs or None
-    if total is not None and limit is not None:
-        total = min(total, limit)
-    if total is not None and more is not None:
-        total += more.num_pairs()
-    cleaner = _TrainCleaner(config.cleaning, text.languages)
+    if total is not None:
+        total = min(total, limit or total) + (more.num_pairs if more else 0)
+    own: Iterable[Pair] = islice(source.pairs(TRAIN), limit)
+    streams = [(own, config.copies), *([(more.pairs(), 1)] if more else [])]
+    cleaner = TrainCleaner(config.cleaning, text.languages)
     with (
         _PartWriter(text, pairs_per_part) as writer,
         reporter.stage("Cleaning", total) as advance,
     ):
-        own: Iterable[Pair] = islice(source.pairs(TRAIN), limit)
-        streams = [(own, config.copies)]
-        if more is not None:
-            streams.append((more.pairs(), 1))
         for pairs, copies in streams:
             for chunk in _chunks(pairs):
-                # After cleaning: copies are no duplicates that somebody left in.
+                # The duplicate rule does not apply to these copies.
                 kept = cleaner.clean(chunk) * copies
-                with writing(text.folder, cleaner.room_needed(total)):
+                train_bytes = None if total is None else cleaner.estimate_bytes(total)
+                with writing(text.folder, train_bytes and train_bytes * 11 // 10 + _OTHER_BYTES):
                     writer.write(kept)
                 advance(len(chunk))
     summary = cleaner.summary()
     summary.parts = writer.parts
     if not summary.num_kept:
-        raise UserError(_nothing_left(config, summary))
+        raise UserError(_explain_nothing_left(config, summary))
     return summary
 
 
-def _nothing_left(config: CorpusConfig, summary: CleaningSummary) -> str:
+def _explain_nothing_left(config: CorpusConfig, summary: CleaningSummary) -> str:
     if not summary.num_read:
         return f"corpus.name={config.name} has no training pairs: the corpus is empty"
     counts = ", ".join(f"{rule} {count}" for rule, count in summary.dropped.items() if count)
     return (
         f"corpus.name={config.name}: cleaning dropped all {summary.num_read} training pairs"
-        f" ({counts}); loosen corpus.cleaning or mend the text"
+        f" ({counts}); relax the rules of corpus.cleaning or correct the text"
     )
 
 
@@ -353,31 +201,20 @@ def _chunks(pairs: Iterable[Pair]) -> Iterator[list[Pair]]:
 
 
 def _write_text(source: Source, split: str, text: CleanedText) -> int:
-    """Write valid or a test set, normalised, line for line; returns the number of pairs."""
+    """Write `valid` or a test set, normalised, line by line; return the number of pairs."""
     paths = [text.text_folder() / f"{split}.{language}" for language in text.languages]
-    num_pairs = 0
-    with (
-        paths[0].open("w", encoding="utf-8", newline="\n") as sources,
-        paths[1].open("w", encoding="utf-8", newline="\n") as targets,
-    ):
-        for raw in source.pairs(split):
-            pair = normalise_pair(*raw)
-            sources.write(pair.source + "\n")
-            targets.write(pair.target + "\n")
-            num_pairs += 1
-    if not num_pairs:
-        raise UserError(f"the split {split} has no pairs; give it sentences or leave it out")
-    for number, lines in enumerate(source.more_references(split), start=1):
-        assert len(lines) == num_pairs
-        write_lines(paths[1].with_name(f"{paths[1].name}.{number}"), list(map(normalise, lines)))
+    pairs = [normalise_pair(*raw) for raw in source.pairs(split)]
+    if not pairs:
+        raise UserError(f"the split {split} has no pairs; add some or remove the split")
+    for path, lines in zip(paths, zip(*pairs, strict=True), strict=True):
+        write_lines(path, lines)
+    for number, references in enumerate(source.more_references(split), start=1):
+        assert len(references) == len(pairs)
+        path = paths[1].with_name(f"{paths[1].name}.{number}")
+        write_lines(path, map(normalise, references))
     annotations = source.annotations(split)
     if annotations is not None:
-        assert len(annotations) == num_pairs
-        _write_annotations(text.text_folder() / f"{split}.annotations.jsonl", annotations)
-    return num_pairs
-
-
-def _write_annotations(path: Path, annotations: list[Annotation]) -> None:
-    with path.open("w", encoding="utf-8", newline="\n") as out:
-        for annotation in annotations:
-            out.write(json.dumps(asdict(annotation), ensure_ascii=False) + "\n")
+        assert len(annotations) == len(pairs)
+        records = (json.dumps(asdict(annotation), ensure_ascii=False) for annotation in annotations)
+        write_lines(text.text_folder() / f"{split}.annotations.jsonl", records)
+    return len(pairs)

@@ -1,4 +1,4 @@
-"""The memory of the duplicate rule: 8 bytes a pair, whatever the pairs hold."""
+"""Find repeated pairs with 8 bytes of memory per distinct pair."""
 
 from collections.abc import Sequence
 from hashlib import blake2b
@@ -9,7 +9,7 @@ from data_prep.clean import Pair
 
 
 def hash_pairs(pairs: Sequence[Pair]) -> np.ndarray:
-    """(pairs,) uint64; the same on every machine and in every process, unlike `hash`."""
+    """Hash pairs to uint64 values, (pairs,); unlike `hash`, equally in every process."""
     joined = b"".join(
         blake2b(f"{source}\n{target}".encode(), digest_size=8).digest() for source, target in pairs
     )
@@ -17,29 +17,29 @@ def hash_pairs(pairs: Sequence[Pair]) -> np.ndarray:
 
 
 class SeenPairs:
-    """Which pairs were seen before.
+    """A set of pairs that were seen before.
 
-    Pairs are known by 64-bit hashes, kept in sorted runs that are merged when they grow alike: a
-    pair costs 8 bytes (a Python set takes ten times as much), and among 40 million pairs the chance
-    that any two different ones are taken for equal is one in 20,000.
+    Pairs are represented by 64-bit hashes in sorted arrays; arrays of similar length are merged. A
+    pair takes 8 bytes, a tenth of what a Python set takes. Among 40 million different pairs, the
+    probability of any collision is 1 in 20,000.
     """
 
     def __init__(self) -> None:
         self._runs: list[np.ndarray] = []
 
     def first_seen(self, pairs: Sequence[Pair]) -> np.ndarray:
-        """(pairs,) bool: True where a pair is the first of its kind, in this call and before it."""
+        """Add pairs; return for each whether it was not seen before, (pairs,) bool."""
         hashes, positions = np.unique(hash_pairs(pairs), return_index=True)
         is_new = np.ones(len(hashes), dtype=bool)
         for run in self._runs:
             found = np.searchsorted(run, hashes).clip(max=len(run) - 1)
             is_new &= run[found] != hashes
-        self._remember(hashes[is_new])
+        self._add(hashes[is_new])
         result = np.zeros(len(pairs), dtype=bool)
         result[positions[is_new]] = True
         return result
 
-    def _remember(self, hashes: np.ndarray) -> None:
+    def _add(self, hashes: np.ndarray) -> None:
         if not len(hashes):
             return
         self._runs.append(hashes)

@@ -1,19 +1,18 @@
-"""How much of the test sets the training text holds: a score on what was learnt by heart is none.
+"""Count test sentences that occur in the training text.
 
-Each side of a test set is looked up in the training text of its language by itself:
+Each side of a test set is compared with the training text of its language:
 
-- *exact*: the sentence is a training sentence, character by character (both are normalised as
-  `data_prep.clean` does it);
-- *near*: as words alone (lower-cased, punctuation and digits dropped) at least 70 % of its runs of
-  8 words stand somewhere in the training text, or, when it has fewer than 8 words, the whole of it
-  is a training sentence. That is the rule of Chowdhery et al. 2022 (PaLM, section 8). Exact ones
-  are near, too, unless they hold no word at all.
+- *exact*: the normalised sentence equals a training sentence;
+- *near*: of the sentence as lower-case words, without punctuation and digits, at least 70 % of the
+  8-grams occur in the training text; a sentence of fewer than 8 words must equal a training
+  sentence. This is the rule of Chowdhery et al. 2022 (PaLM, section 8). Exact sentences are near,
+  unless they contain no word.
 
-A pair is *exact* when both of its sides are one training pair.
+A pair is *exact* if it equals a training pair.
 
-The training text is read once, line by line. Only what the test side holds is kept in memory: its
-sentences, its words as numbers, and a hash of 8 bytes a run. A training line costs a look-up a
-word, and most end there: a word that no test sentence has breaks every run that it is in.
+The training text is read once, line by line. Memory holds the test sentences, a number for each of
+their words and 8 bytes for each of their 8-grams. Most training lines cost one look-up per word,
+because a word that no test sentence contains ends every 8-gram that it is in.
 """
 
 import random
@@ -28,14 +27,14 @@ import numpy as np
 from data_prep.cleaned_text import CleanedText
 from data_prep.progress import Advance, Reporter
 from data_prep.protocol import TRAIN
-from nmt.files import iterate_lines, read_json, read_lines, write_json
+from nmt.base.files import iterate_lines, read_lines, read_record, write_json
 
 LEAKAGE_FILE = "leakage.json"
 
 LEAKAGE_VERSION = 1
-"""Raise it whenever the counts would change: stored ones are counted again."""
+"""Raise it whenever counts change: stored counts of other versions are not used."""
 
-RUN_WORDS = 8
+NGRAM_WORDS = 8
 NEAR_SHARE = 0.7
 
 _CHUNK_LINES = 10_000
@@ -44,102 +43,103 @@ _WORD = re.compile(r"[^\W\d_]+")
 
 
 def words_of(text: str) -> list[str]:
-    """The words of a text, lower-cased: runs of letters."""
+    """The words of a text, in lower case: sequences of letters."""
     return _WORD.findall(text.lower())
 
 
-class _Runs:
-    """Which runs of test words the training text of one language holds.
+class _NGrams:
+    """The n-grams of test sentences that the training text of one language contains.
 
-    A word is a random 64-bit number, 0 when no test sentence has it; a run is a sum of its words'
-    numbers, each times an odd constant for its place (mod 2^64). Two different ones among a million
-    test runs and a billion training runs agree by chance in one case of 20,000.
+    A word is a random 64-bit number, or 0 if no test sentence has it. The hash of an n-gram is the
+    sum of these numbers, each times an odd constant for its index (mod 2^64). With a million
+    n-grams of tests and a billion of training text, the probability of any collision is 1 in
+    20,000.
     """
 
     def __init__(self, sentences: Sequence[str]) -> None:
-        chance = random.Random(1)
+        generator = random.Random(1)
         self._numbers: dict[str, int] = {}
         lines = [words_of(sentence) for sentence in sentences]
         for word in (word for words in lines for word in words):
             if word not in self._numbers:
-                self._numbers[word] = chance.getrandbits(64) | 1
+                self._numbers[word] = generator.getrandbits(64) | 1
         self._factors = np.array(
-            [chance.getrandbits(64) | 1 for _ in range(RUN_WORDS)], dtype=np.uint64
+            [generator.getrandbits(64) | 1 for _ in range(NGRAM_WORDS)], dtype=np.uint64
         )
-        self._runs_of = [self._runs([words]) for words in lines]
-        self._known = np.unique(np.concatenate([np.zeros(0, np.uint64), *self._runs_of]))
+        self._ngrams_of = [self._hashes([words]) for words in lines]
+        self._known = np.unique(np.concatenate([np.zeros(0, np.uint64), *self._ngrams_of]))
         self._is_found = np.zeros(len(self._known), dtype=bool)
 
     def read(self, lines: Iterable[str]) -> None:
-        """Mark the runs that training lines hold."""
-        runs = self._runs([words_of(line) for line in lines])
-        if not len(runs) or not len(self._known):
+        """Mark the n-grams that training lines contain."""
+        ngrams = self._hashes([words_of(line) for line in lines])
+        if not len(ngrams) or not len(self._known):
             return
-        places = np.searchsorted(self._known, runs).clip(max=len(self._known) - 1)
-        self._is_found[places[self._known[places] == runs]] = True
+        indices = np.searchsorted(self._known, ngrams).clip(max=len(self._known) - 1)
+        self._is_found[indices[self._known[indices] == ngrams]] = True
 
     def near(self) -> list[bool]:
-        """Of each sentence, whether enough of its runs were found."""
+        """Whether enough n-grams of each sentence were found."""
         shares = (
-            self._is_found[np.searchsorted(self._known, runs)].mean() if len(runs) else 0.0
-            for runs in self._runs_of
+            self._is_found[np.searchsorted(self._known, ngrams)].mean() if len(ngrams) else 0.0
+            for ngrams in self._ngrams_of
         )
         return [bool(share >= NEAR_SHARE) for share in shares]
 
-    def _runs(self, lines: Sequence[list[str]]) -> np.ndarray:
-        """Hashes of the runs of all lines; a short line is one run, its last places empty.
+    def _hashes(self, lines: Sequence[list[str]]) -> np.ndarray:
+        """Hash the n-grams of all lines; a short line is padded to one n-gram.
 
-        Runs with a word that no test sentence has are left out.
+        N-grams with a word that no test sentence has are left out.
         """
         get = self._numbers.get
         numbers: list[int] = []
         for words in lines:
             numbers += [get(word, 0) for word in words]
-            if 0 < len(words) < RUN_WORDS:
-                # So a short line is equal to a whole line alone, never to a part of a longer one.
-                numbers += [_NOTHING] * (RUN_WORDS - len(words))
-            numbers.append(0)  # no run goes over the end of a line
+            if 0 < len(words) < NGRAM_WORDS:
+                # A short line equals another whole line, not a part of a longer one.
+                numbers += [_PADDING] * (NGRAM_WORDS - len(words))
+            numbers.append(0)  # an n-gram does not continue in the next line
         row = np.array(numbers, dtype=np.uint64)
-        if len(row) < RUN_WORDS:
+        if len(row) < NGRAM_WORDS:
             return np.zeros(0, dtype=np.uint64)
-        windows = np.lib.stride_tricks.sliding_window_view(row, RUN_WORDS)
-        whole = windows[_runs_without_zero(row)]
+        windows = np.lib.stride_tricks.sliding_window_view(row, NGRAM_WORDS)
+        whole = windows[_windows_without_zero(row)]
         return (whole * self._factors).sum(axis=1, dtype=np.uint64)
 
 
-_NOTHING = 2
-"""Fills the last places of a short line; words' numbers are odd."""
+_PADDING = 2
+"""Pads a short line; the numbers of words are odd."""
 
 
-def _runs_without_zero(row: np.ndarray) -> np.ndarray:
-    """(len(row) - RUN_WORDS + 1,) bool: windows that hold no 0."""
+def _windows_without_zero(row: np.ndarray) -> np.ndarray:
+    """(len(row) - NGRAM_WORDS + 1,) bool: windows without a 0."""
     zeros = np.concatenate(([0], np.cumsum(row == 0)))
-    result: np.ndarray = zeros[RUN_WORDS:] == zeros[:-RUN_WORDS]
+    result: np.ndarray = zeros[NGRAM_WORDS:] == zeros[:-NGRAM_WORDS]
     return result
 
 
 @dataclass
 class _TestSide:
-    """One language of all test sets, end to end."""
+    """One language of all test sets, concatenated."""
 
     sentences: list[str]
-    runs: _Runs = field(init=False)
-    places: dict[str, list[int]] = field(init=False)
+    ngrams: _NGrams = field(init=False)
+    indices: dict[str, list[int]] = field(init=False)
     is_exact: list[bool] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.runs = _Runs(self.sentences)
+        self.ngrams = _NGrams(self.sentences)
         self.is_exact = [False] * len(self.sentences)
-        self.places = {}
-        for place, sentence in enumerate(self.sentences):
-            self.places.setdefault(sentence, []).append(place)
+        self.indices = {}
+        for index, sentence in enumerate(self.sentences):
+            self.indices.setdefault(sentence, []).append(index)
 
     def read(self, lines: list[str]) -> None:
-        """Look up training lines."""
+        """Compare training lines."""
         for line in lines:
-            for place in self.places.get(line, ()):
-                self.is_exact[place] = True
-        self.runs.read(lines)
+            for index in self.indices.get(line, ()):
+                self.is_exact[index] = True
+        self.ngrams.read(lines)
 
 
 def count_leakage(
@@ -147,12 +147,12 @@ def count_leakage(
     chunks: Iterable[tuple[list[str], list[str]]],
     advance: Advance,
 ) -> dict[str, dict[str, Any]]:
-    """How many sentences of each test set the training text holds.
+    """Count the sentences of each test set that the training text contains.
 
     Args:
         tests: sources and references by split.
-        chunks: aligned training lines, some at a time.
-        advance: called with the number of pairs just read.
+        chunks: aligned training lines in chunks.
+        advance: receives the number of pairs of each chunk.
 
     Returns:
         By split `{"sentences", "source": {"exact", "near"}, "target": {…}, "pairs": {"exact"}}`.
@@ -165,7 +165,7 @@ def count_leakage(
             side.read(lines)
         found_pairs.update(pair for pair in zip(*chunk, strict=True) if pair in pairs)
         advance(len(chunk[0]))
-    nears = [side.runs.near() for side in sides]
+    nears = [side.ngrams.near() for side in sides]
     counts: dict[str, dict[str, Any]] = {}
     start = 0
     for split, pair in tests.items():
@@ -180,14 +180,21 @@ def count_leakage(
     return counts
 
 
+@dataclass(frozen=True)
+class _Stored:
+    """Contents of `leakage.json`."""
+
+    version: int
+    splits: dict[str, dict[str, Any]]
+
+
 def leakage_of(text: CleanedText, reporter: Reporter) -> dict[str, dict[str, Any]]:
-    """The leakage of cleaned text, counted once and kept in `leakage.json` beside it."""
+    """Count the leakage of cleaned text, or read the counts from `leakage.json` in its folder."""
     path = text.folder / LEAKAGE_FILE
     if path.is_file():
-        stored = read_json(path)
-        if stored["version"] == LEAKAGE_VERSION:
-            counts: dict[str, dict[str, Any]] = stored["splits"]
-            return counts
+        stored = read_record(path, _Stored)
+        if stored.version == LEAKAGE_VERSION:
+            return stored.splits
     summary = text.summary()
     source, target = text.languages
     tests = {

@@ -1,61 +1,61 @@
-"""Fingerprints: what a stage was made from, so that an unchanged stage is skipped.
+"""Fingerprints of the inputs of a stage, by which unchanged stages are skipped.
 
-Two artefacts are kept, each a folder that is complete or absent:
+Two results are stored, each as a folder that is complete or absent:
 
-- `corpora/.cleaned/<fingerprint>/`, the cleaned text. Its fingerprint covers the identity of the
-  source (contents, not places or dates), the direction and the cleaning rules, and nothing of the
-  tokenizer: a sweep over vocabularies cleans once. It takes as much room as the text itself and may
-  be deleted at any time.
-- `corpora/<name>-<fingerprint>/`, the corpus. Its fingerprint covers the cleaned text's fingerprint
-  and the tokenizer's configuration.
+- `corpora/.cleaned/<fingerprint>/` is the cleaned text. Its fingerprint covers the contents of the
+  source, the direction and the cleaning rules, but not the tokenizer, so that a sweep over
+  vocabularies cleans once. It may be deleted at any time.
+- `corpora/<name>-<fingerprint>/` is the corpus. Its fingerprint covers that of the cleaned text and
+  the configuration of the tokenizer.
 
-The contents of a user's files are known by SHA-256. To say "nothing changed" in no time, hashes are
-remembered in `corpora/.files.json` with the size, inode and times of the file they belong to.
+Local files are identified by SHA-256. `corpora/.files.json` caches these hashes with the size,
+inode and times of each file.
 """
 
 import hashlib
 import json
 import os
 import time
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from nmt.disk_fault import DiskFault
-from nmt.errors import UserError
-from nmt.files import check_readable, read_json, write_json
-from nmt.packages import versions
+from nmt.base.errors import DiskError, UserError
+from nmt.base.files import check_readable, read_record, write_json
+from nmt.base.system import versions
 
 FINGERPRINT_LENGTH = 12
-"""Hexadecimal digits of a fingerprint in a folder's name: 48 bits."""
+"""Hexadecimal digits of a fingerprint, 48 bits."""
 
 _SETTLED_SECONDS = 2.0
-"""A file changed less than this before it was hashed is hashed again: it may have been changed
-once more within the resolution of its time stamp."""
+"""Hashes of files that changed less than this before are not cached: another change within the
+resolution of the time stamp would not be noticed."""
 
 
 def fingerprint(value: Any) -> str:
-    """A short hash of plain values (dictionaries, lists, strings, numbers)."""
+    """Hash plain values (dictionaries, lists, strings, numbers)."""
     text = json.dumps(value, sort_keys=True, ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()[:FINGERPRINT_LENGTH]
 
 
 @dataclass(frozen=True)
 class FileFacts:
-    """What a file holds, told without its name."""
+    """Facts about the contents of a file.
+
+    Attributes:
+        size: in bytes.
+        sha256: hexadecimal digest of the contents.
+        num_lines: number of lines; the last one may lack a line feed.
+    """
 
     size: int
-    """Bytes."""
     sha256: str
-    """Hexadecimal digest of its contents."""
     num_lines: int
-    """Lines; a last one without "\\n" counts."""
 
 
 def read_facts(path: Path) -> FileFacts:
-    """Read a whole file and describe it.
+    """Read a whole file and return its facts.
 
     Raises:
         UserError: the file is missing or unreadable.
@@ -72,25 +72,33 @@ def read_facts(path: Path) -> FileFacts:
 
 
 FACTS_FILE = ".files.json"
-"""Name of the file, beside the corpora, of what is remembered of the users' files."""
+"""Name of the cache in the folder of the corpora."""
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """Facts of a file, and its size, inode and times when it was read."""
+
+    stamp: dict[str, int]
+    facts: FileFacts
 
 
 class FactsCache:
-    """`read_facts` that reads a file only when its size, inode or times have changed.
+    """Cache of `read_facts` that reads a file again if its size, inode or times have changed.
 
     Args:
-        path: where the facts are remembered; it may be deleted at any time.
+        path: file of the cache; it may be deleted at any time.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._entries: dict[str, dict[str, Any]] = {}
-        # A cache that cannot be read is no loss: the files are read instead.
+        self._entries: dict[str, _Entry] = {}
+        # Without a readable cache the files are read.
         with suppress(UserError):
-            self._entries = read_json(path)
+            self._entries = read_record(path, dict[str, _Entry])
 
     def facts(self, path: Path) -> FileFacts:
-        """The facts of a file.
+        """Return the facts of a file.
 
         Raises:
             UserError: the file is missing or unreadable.
@@ -98,19 +106,19 @@ class FactsCache:
         check_readable(path)
         stamp = _stamp(path)
         entry = self._entries.get(str(path.resolve()))
-        if entry is not None and entry["stamp"] == stamp:
-            return FileFacts(**entry["facts"])
+        if entry is not None and entry.stamp == stamp:
+            return entry.facts
         started = time.time()
         facts = read_facts(path)
         if stamp == _stamp(path) and started - stamp["changed"] / 1e9 > _SETTLED_SECONDS:
-            self._remember(path, {"stamp": stamp, "facts": asdict(facts)})
+            self._store(path, _Entry(stamp, facts))
         return facts
 
-    def _remember(self, path: Path, entry: dict[str, Any]) -> None:
+    def _store(self, path: Path, entry: _Entry) -> None:
         self._entries[str(path.resolve())] = entry
-        # An unwritable cache costs time, never correctness.
-        with suppress(DiskFault):
-            write_json(self._path, self._entries)
+        # Without a writable cache the files are read again next time.
+        with suppress(DiskError):
+            write_json(self._path, {name: asdict(each) for name, each in self._entries.items()})
 
 
 def _stamp(path: Path) -> dict[str, int]:
@@ -118,14 +126,14 @@ def _stamp(path: Path) -> dict[str, int]:
     return {
         "size": status.st_size,
         "inode": status.st_ino,
-        # The change time too: some editors and copiers set the modification time back.
+        # Some editors and copying programs reset the modification time.
         "changed": max(status.st_mtime_ns, status.st_ctime_ns),
         "modified": status.st_mtime_ns,
     }
 
 
 def tool_versions() -> dict[str, str]:
-    """Versions of the libraries that shape a corpus."""
+    """Versions of the libraries that determine a corpus."""
     return versions(("sentencepiece", "pyarrow", "datasets", "numpy"))
 
 
@@ -142,10 +150,22 @@ def describe_outputs(folder: Path) -> dict[str, dict[str, Any]]:
     return outputs
 
 
-def missing_output(folder: Path, outputs: Mapping[str, Mapping[str, Any]]) -> str:
-    """The first file that is gone or has another size than was written, or ""."""
-    for name, facts in outputs.items():
-        path = folder / name
-        if not path.is_file() or path.stat().st_size != facts["size"]:
+@dataclass(frozen=True)
+class _Output:
+    size: int
+
+
+@dataclass(frozen=True)
+class _Outputs:
+    """The key `outputs` of a manifest."""
+
+    outputs: dict[str, _Output]
+
+
+def missing_output(manifest: Path) -> str:
+    """Return the first file that is missing or has another size than the manifest says, or ""."""
+    for name, output in read_record(manifest, _Outputs).outputs.items():
+        path = manifest.parent / name
+        if not path.is_file() or path.stat().st_size != output.size:
             return name
     return ""

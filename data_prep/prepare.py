@@ -1,22 +1,23 @@
-"""The stages in order: clean, learn subwords, encode, report; one writer at a time per corpus.
+"""Prepare a corpus: clean, learn subwords, encode and report, with one writer per corpus.
 
-Each stage's result is written into a temporary folder and renamed when it is complete, so a corpus
-is there or it is not, whatever interrupts. `data_prep.manifest` says how unchanged stages are
+Cleaned text and corpora are written to a temporary folder and renamed when they are complete, so
+that an interruption leaves no partial ones. `data_prep.manifest` describes how unchanged stages are
 skipped.
 """
 
 import shutil
 from contextlib import AbstractContextManager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from data_prep.bpe_dropout import DROPOUT_VERSION
 from data_prep.build_shards import SideFigures, build_shards
 from data_prep.clean import CLEANING_VERSION
-from data_prep.cleaned_text import CleanedText, CleaningSummary, write_cleaned_text
-from data_prep.data_report import REPORT_FILE, write_report
+from data_prep.cleaned_text import CleanedText, write_cleaned_text
+from data_prep.data_report import write_report
 from data_prep.leakage import leakage_of
+from data_prep.local_sources import AlignedFiles, open_more_pairs
 from data_prep.manifest import (
     FACTS_FILE,
     FactsCache,
@@ -25,18 +26,18 @@ from data_prep.manifest import (
     missing_output,
     tool_versions,
 )
-from data_prep.more_pairs import MorePairs
 from data_prep.progress import Reporter
 from data_prep.protocol import TRAIN, VALID, Source
 from data_prep.sources import open_source
+from data_prep.train_cleaner import CleaningSummary
 from data_prep.train_tokenizer import TOKENIZER_VERSION, train_tokenizer
+from nmt.base.files import atomic_folder, exclusive, write_json
+from nmt.base.layout import MANIFEST_FILE, REPORT_FILE
 from nmt.config import CorpusConfig, TokenizerConfig, to_plain
-from nmt.data.corpus import MANIFEST_FILE
-from nmt.files import atomic_folder, exclusive, read_json, write_json
 from nmt.tokenizer import tokenizer_files
 
 CORPUS_VERSION = 1
-"""Part of the corpus's fingerprint: raise it whenever the layout of the folder changes."""
+"""Part of the fingerprint of a corpus: raise it whenever the layout of the folder changes."""
 
 CLEANED_FOLDER = ".cleaned"
 
@@ -50,77 +51,109 @@ def prepare(
     reporter: Reporter | None = None,
     num_processes: int = 0,
 ) -> Path:
-    """Make the corpus, or find it made; returns its folder, `<name>-<fingerprint>`.
+    """Prepare a corpus unless it exists; return its folder, `<name>-<fingerprint>`.
 
     Args:
-        corpus: where the pairs come from and how they are cleaned.
+        corpus: the source of the pairs and the cleaning rules.
         tokenizer: the subwords.
-        corpora_folder: `outputs/corpora`; caches are kept in hidden folders within.
-        reporter: where progress goes; stderr when absent.
-        num_processes: processes that encode; 0 means one a core.
+        corpora_folder: `outputs/corpora`; hidden folders in it are caches.
+        reporter: receives messages and progress; stderr by default.
+        num_processes: number of processes that encode; 0 means one per core.
 
     Raises:
-        UserError: the source lacks something or cannot be read, cleaning leaves nothing, the
-            vocabulary does not fit the text, or the disk refuses to take it (DiskFault).
+        UserError: the source lacks something or cannot be read, no pair passes the cleaning rules,
+            the vocabulary does not fit the text, or the disk is full (DiskError).
     """
     reporter = reporter or Reporter()
-    source = open_source(corpus, corpora_folder, reporter.say)
-    facts = FactsCache(corpora_folder / FACTS_FILE)
-    more = MorePairs(corpus, facts) if corpus.more_path else None
-    cleaned_fingerprint = fingerprint(_cleaning_inputs(source, corpus, more))
-    inputs = _inputs(cleaned_fingerprint, tokenizer)
-    folder = corpora_folder / f"{corpus.name}-{fingerprint(inputs)}"
+    job = _Job.open(corpus, tokenizer, corpora_folder, reporter)
+    folder = job.folder
     if _is_complete(folder, reporter):
-        reporter.say(f"{folder}: is prepared already")
+        reporter.say(f"{folder}: already prepared")
         return folder
     with _lock(corpora_folder / f".{folder.name}.lock", folder, reporter):
-        # Whoever was waited for has probably made it.
-        if not _is_complete(folder, reporter):
-            text = _cleaned_text(
-                source, more, corpus, corpora_folder, cleaned_fingerprint, reporter
-            )
-            with atomic_folder(folder, _room_needed(text, tokenizer)) as temporary:
-                _build(text, corpus, tokenizer, temporary, inputs, reporter, num_processes)
-            reporter.say(f"{folder}: prepared; {folder / REPORT_FILE} shows what is in it")
+        if not _is_complete(folder, reporter):  # another process may have prepared it meanwhile
+            text = _clean(job)
+            with atomic_folder(folder, _estimate_bytes(text, tokenizer)) as temporary:
+                _build(job, text, temporary, num_processes)
+            reporter.say(f"{folder}: prepared; {folder / REPORT_FILE} describes its contents")
     return folder
 
 
 def find_prepared(
     corpus: CorpusConfig, tokenizer: TokenizerConfig, corpora_folder: Path
 ) -> Path | None:
-    """The folder of the corpus where `prepare` has made it; nothing is made but sums of files."""
+    """Return the folder of a prepared corpus, or None if it is not prepared."""
     reporter = Reporter(quiet=True)
-    source = open_source(corpus, corpora_folder, reporter.say)
-    facts = FactsCache(corpora_folder / FACTS_FILE)
-    more = MorePairs(corpus, facts) if corpus.more_path else None
-    inputs = _inputs(fingerprint(_cleaning_inputs(source, corpus, more)), tokenizer)
-    folder = corpora_folder / f"{corpus.name}-{fingerprint(inputs)}"
+    folder = _Job.open(corpus, tokenizer, corpora_folder, reporter).folder
     return folder if _is_complete(folder, reporter) else None
 
 
-def _inputs(cleaned_fingerprint: str, tokenizer: TokenizerConfig) -> dict[str, Any]:
-    described = to_plain(tokenizer)
-    versions = [TOKENIZER_VERSION, CORPUS_VERSION]
-    if tokenizer.dropout:
-        versions.append(DROPOUT_VERSION)
-    else:
-        # Corpora made before there was such a key stay as they are.
-        del described["dropout"]
-    return {"cleaned": cleaned_fingerprint, "tokenizer": described, "versions": versions}
+@dataclass(frozen=True)
+class _Job:
+    """What a corpus is prepared from.
+
+    Attributes:
+        source: the pairs.
+        more: additional training pairs.
+        cleaning_inputs: everything that determines the cleaned text.
+    """
+
+    corpus: CorpusConfig
+    tokenizer: TokenizerConfig
+    corpora_folder: Path
+    reporter: Reporter
+    source: Source
+    more: AlignedFiles | None
+    cleaning_inputs: dict[str, Any]
+
+    @classmethod
+    def open(
+        cls,
+        corpus: CorpusConfig,
+        tokenizer: TokenizerConfig,
+        corpora_folder: Path,
+        reporter: Reporter,
+    ) -> "_Job":
+        """Open the source and compute what the fingerprints cover."""
+        source = open_source(corpus, corpora_folder, reporter.say)
+        more = open_more_pairs(corpus, FactsCache(corpora_folder / FACTS_FILE))
+        cleaning_inputs = {
+            "source": source.identity(),
+            "more": more.identity() if more else None,
+            "copies": corpus.copies,
+            "direction": corpus.direction,
+            "max_train_pairs": corpus.max_train_pairs,
+            "cleaning": to_plain(corpus.cleaning),
+            "version": CLEANING_VERSION,
+        }
+        return cls(corpus, tokenizer, corpora_folder, reporter, source, more, cleaning_inputs)
+
+    @property
+    def inputs(self) -> dict[str, Any]:
+        """Everything that determines the corpus."""
+        return {
+            "cleaned": fingerprint(self.cleaning_inputs),
+            "tokenizer": to_plain(self.tokenizer),
+            "versions": [TOKENIZER_VERSION, CORPUS_VERSION, DROPOUT_VERSION],
+        }
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the corpus."""
+        return self.corpora_folder / f"{self.corpus.name}-{fingerprint(self.inputs)}"
 
 
 def _lock(path: Path, folder: Path, reporter: Reporter) -> AbstractContextManager[None]:
     return exclusive(
-        path, lambda: reporter.say(f"{folder}: another process is preparing it; waiting for it")
+        path, lambda: reporter.say(f"{folder}: another process is preparing it; waiting")
     )
 
 
-def _room_needed(text: CleanedText, tokenizer: TokenizerConfig) -> int:
-    """Bytes that the corpus takes while it is made, roughly: for the message when they lack.
+def _estimate_bytes(text: CleanedText, tokenizer: TokenizerConfig) -> int:
+    """About the size of the corpus, for messages about a full disk.
 
-    At first the tokenizer's sample stands beside the text of valid and the test sets, later the
-    shards: four bytes a token, where a token is three letters or four, or down to one where merges
-    are left out.
+    Shards have four bytes per token, and a token three or four characters, or down to one with
+    BPE-dropout.
     """
     sizes = text.summary().sizes
     train = sum(size for name, size in sizes.items() if name.startswith(f"{TRAIN}-"))
@@ -128,50 +161,30 @@ def _room_needed(text: CleanedText, tokenizer: TokenizerConfig) -> int:
     return shards + sum(sizes.values()) - train + _MODEL_AND_REPORT_BYTES
 
 
-def _cleaning_inputs(
-    source: Source, corpus: CorpusConfig, more: MorePairs | None
-) -> dict[str, Any]:
-    # Only where they are asked for: corpora made before there were such keys stay as they are.
-    added: dict[str, Any] = {"more": more.identity()} if more is not None else {}
-    added |= {"copies": corpus.copies} if corpus.copies != 1 else {}
-    return added | {
-        "source": source.identity(),
-        "direction": corpus.direction,
-        "max_train_pairs": corpus.max_train_pairs,
-        "cleaning": to_plain(corpus.cleaning),
-        "version": CLEANING_VERSION,
-    }
-
-
 def _is_complete(folder: Path, reporter: Reporter) -> bool:
-    """Whether the folder is there, with every file of the size that its manifest says."""
+    """Whether the folder exists and every file has the size that the manifest states."""
     if not (folder / MANIFEST_FILE).is_file():
         return False
-    missing = missing_output(folder, read_json(folder / MANIFEST_FILE)["outputs"])
+    missing = missing_output(folder / MANIFEST_FILE)
     if missing:
-        reporter.say(f"{folder / missing}: is missing or damaged; preparing the corpus again")
+        reporter.say(f"{folder / missing}: missing or damaged; preparing the corpus again")
     return not missing
 
 
-def _cleaned_text(
-    source: Source,
-    more: MorePairs | None,
-    corpus: CorpusConfig,
-    corpora_folder: Path,
-    cleaned_fingerprint: str,
-    reporter: Reporter,
-) -> CleanedText:
-    """The cleaned text, from the cache when its source and rules are unchanged."""
-    folder = corpora_folder / CLEANED_FOLDER / cleaned_fingerprint
-    text = CleanedText(folder, (corpus.source_language, corpus.target_language))
-    # A lock of its own: corpora that differ in the tokenizer alone share the cleaned text.
-    with _lock(folder.with_suffix(".lock"), folder, reporter):
+def _clean(job: _Job) -> CleanedText:
+    """Clean the text, unless the cache has it."""
+    folder = job.corpora_folder / CLEANED_FOLDER / fingerprint(job.cleaning_inputs)
+    text = CleanedText(folder, (job.corpus.source_language, job.corpus.target_language))
+    # Corpora that differ only in the tokenizer share the cleaned text.
+    with _lock(folder.with_suffix(".lock"), folder, job.reporter):
         if text.is_complete():
-            reporter.say(f"{folder}: the text is clean already")
+            job.reporter.say(f"{folder}: already cleaned")
             return text
         with atomic_folder(folder) as temporary:
-            summary = write_cleaned_text(source, corpus, temporary, reporter, more=more)
-        reporter.say(_describe(summary))
+            summary = write_cleaned_text(
+                job.source, job.corpus, temporary, job.reporter, more=job.more
+            )
+        job.reporter.say(_describe(summary))
     return text
 
 
@@ -182,18 +195,10 @@ def _describe(summary: CleaningSummary) -> str:
     )
 
 
-def _build(
-    text: CleanedText,
-    corpus: CorpusConfig,
-    tokenizer: TokenizerConfig,
-    folder: Path,
-    inputs: dict[str, Any],
-    reporter: Reporter,
-    num_processes: int,
-) -> None:
-    """Fill the corpus's temporary folder; the manifest comes last, as it lists the rest."""
-    summary = text.summary()
-    # Not copytree: its error keeps to itself what the disk said.
+def _build(job: _Job, text: CleanedText, folder: Path, num_processes: int) -> None:
+    """Write all files of a corpus; the manifest, which lists the others, is the last."""
+    summary, tokenizer, reporter = text.summary(), job.tokenizer, job.reporter
+    # The error of `copytree` hides that of the disk.
     (folder / "text").mkdir()
     for path in text.text_folder().iterdir():
         shutil.copyfile(path, folder / "text" / path.name)
@@ -204,10 +209,10 @@ def _build(
     figures = build_shards(
         text, summary.parts, paths, folder, reporter, num_processes, tokenizer.dropout
     )
-    write_report(folder / REPORT_FILE, corpus, tokenizer, summary, figures, paths, leakage)
+    write_report(folder / REPORT_FILE, job.corpus, tokenizer, summary, figures, paths, leakage)
     manifest = {
-        "name": corpus.name,
-        "direction": corpus.direction,
+        "name": job.corpus.name,
+        "direction": job.corpus.direction,
         "source_tokenizer": names[0],
         "target_tokenizer": names[1],
         "test_splits": sorted(summary.num_pairs.keys() - {TRAIN, VALID}),
@@ -226,7 +231,7 @@ def _build(
             language: _describe_tokens(side)
             for language, side in zip(text.languages, figures, strict=True)
         },
-        "inputs": inputs,
+        "inputs": job.inputs,
         "tools": tool_versions(),
         "outputs": describe_outputs(folder),
     }
@@ -248,7 +253,7 @@ def _train_tokenizers(
     folder: Path,
     reporter: Reporter,
 ) -> None:
-    """One model of both languages, or one each."""
+    """Learn one model for both languages, or one for each."""
     names = tokenizer_files(tokenizer.joint, *text.languages)
     languages_of = (
         {names[0]: text.languages}

@@ -1,4 +1,4 @@
-"""What preparation says while it works: on stderr, so that stdout stays for translations."""
+"""Messages and progress bars of preparation, on stderr."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,23 +11,23 @@ Advance = Callable[[int], None]
 
 
 class Reporter:
-    """Says what is done and how far it is.
+    """Prints messages and shows progress.
 
     Args:
-        console: where to; stderr when absent.
-        quiet: say nothing at all.
+        console: the output; stderr by default.
+        quiet: print nothing.
     """
 
     def __init__(self, console: Console | None = None, quiet: bool = False) -> None:
         self._console = console or Console(stderr=True, quiet=quiet, highlight=False)
 
     def say(self, text: str) -> None:
-        """Print a line, as it is: brackets in it are no markup."""
+        """Print a line without interpreting markup."""
         self._console.print(text, markup=False, soft_wrap=True)
 
     @contextmanager
     def stage(self, description: str, total: int | None) -> Iterator[Advance]:
-        """A progress bar; `total` None means that nobody knows how much there is."""
+        """Show a progress bar; `total` is None if the number of items is unknown."""
         columns = (
             TextColumn("{task.description}", markup=False),
             BarColumn(),
@@ -45,5 +45,5 @@ class Reporter:
                 progress.update(task, completed=num_done, count=text)
 
             yield advance
-            # A bar without a known end would go on pulsing in the scroll-back for ever.
+            # A bar without a total would look unfinished.
             progress.update(task, total=total or num_done or 1, completed=total or num_done or 1)

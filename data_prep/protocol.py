@@ -1,51 +1,63 @@
-"""What every source of sentence pairs offers."""
+"""The interface of a source of sentence pairs."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from data_prep.clean import Pair
 
-TRAIN, VALID = "train", "valid"
+TRAIN, VALID, TEST = "train", "valid", "test"
 
 
 @dataclass(frozen=True)
 class Annotation:
-    """What a test sentence shows, and how to see whether a translation got it right."""
+    """Phenomena of a test sentence, and words that show whether its translation is correct.
+
+    Attributes:
+        phenomena: names of the phenomena, such as `perfect` or `relative_clause`.
+        must_contain: words or phrases of every correct translation.
+        must_not_contain: words or phrases of incorrect translations only.
+        group: id that the sentences of a minimal pair share, or "".
+    """
 
     phenomena: list[str]
-    """Names of what it shows: `perfect`, `relative_clause`."""
     must_contain: list[str]
-    """Words or phrases that a right translation into the target language has."""
     must_not_contain: list[str]
-    """Words or phrases that only a wrong one has."""
     group: str
-    """Id that the sentences of a minimal pair share, or ""."""
 
 
-class Source(Protocol):
-    """A corpus as its owner keeps it."""
+class Source(ABC):
+    """A corpus in its original form: raw pairs by split, read one by one."""
 
+    @abstractmethod
     def identity(self) -> dict[str, Any]:
-        """Plain values that stand for the contents, whatever the place."""
+        """Plain values that change if, and only if, the pairs may change."""
 
+    @abstractmethod
     def splits(self) -> list[str]:
-        """`train`, `valid`, then the test sets."""
+        """Names of the splits: `train`, `valid`, then the test sets."""
 
+    @abstractmethod
     def num_pairs(self, split: str) -> int | None:
-        """Pairs in a split, or None when only reading would tell."""
+        """Number of pairs of a split; None if it is only known after reading them."""
 
+    @abstractmethod
     def pairs(self, split: str) -> Iterator[Pair]:
         """The raw pairs of a split, in order."""
 
     def more_references(self, split: str) -> list[list[str]]:
-        """Further references of a test set, each as long as the split; most sources have none."""
+        """Additional references of a test set, each with one line per pair of the split."""
+        del split
+        return []
 
     def annotations(self, split: str) -> list[Annotation] | None:
-        """One for each pair of the split, where the source has them."""
+        """One annotation per pair of the split; None if the source has none."""
+        del split
+        return None
 
 
 def zip_pairs(sources: Iterable[str], targets: Iterable[str]) -> Iterator[Pair]:
-    """Both sides, pair by pair; they must be equally long."""
+    """Combine both sides, which must have equal length, into pairs."""
     for source, target in zip(sources, targets, strict=True):
         yield Pair(source, target)

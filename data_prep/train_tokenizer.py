@@ -1,11 +1,11 @@
-"""Subwords: sentencepiece learns them from a sample of the cleaned text.
+"""Learn subwords with sentencepiece from a sample of the cleaned text.
 
-The model normalises text as `data_prep.clean` does (white space, composed characters), by a table
-that goes into the model file: a trained model reads raw text and sees what it saw in training. For
-text that is normalised already, decoding what was encoded gives the same text back, always.
+A table in the model file normalises text like `data_prep.clean` (white space, composed characters),
+so that a trained model reads raw text as in training. For normalised text, decoding restores what
+was encoded.
 
-sentencepiece runs in a process of its own. Its C++ cannot be interrupted from Python and writes to
-stderr as it likes; a process can be stopped, and has a stderr of its own.
+sentencepiece runs in a separate process, because its C++ code cannot be interrupted from Python and
+writes to stderr.
 """
 
 import json
@@ -18,29 +18,29 @@ from pathlib import Path
 
 from data_prep.clean import WHITE_SPACE
 from data_prep.progress import Reporter
+from nmt.base.errors import UserError
+from nmt.base.files import atomic_path, iterate_lines, scratch_folder
 from nmt.config import TokenizerConfig
-from nmt.errors import UserError
-from nmt.files import atomic_path, iterate_lines, scratch_folder
 
 TOKENIZER_VERSION = 1
-"""Part of the corpus's fingerprint: raise it whenever this module's results change."""
+"""Part of the fingerprint of a corpus: raise it whenever the results of this module change."""
 
 UNKNOWN_ID, BOS_ID, EOS_ID, PAD_ID = 0, 1, 2, 3
 
 NUM_THREADS = 4
-"""Fixed: sums over threads are rounded by their number, so the cores of a machine would decide
-about the last piece of a unigram vocabulary."""
+"""Fixed, because rounding depends on the number of threads and may change the last pieces of a
+unigram vocabulary."""
 
 MAX_SENTENCE_BYTES = 1 << 16
-"""sentencepiece drops longer sentences in silence; cleaned text has none unless asked for."""
+"""sentencepiece ignores longer sentences; the default cleaning rules drop them."""
 
 _LAST_COMPOSED = 0x2FFFF
-"""Beyond this code point Unicode has no character that it composes or takes for white space."""
+"""The last code point of a composed character or white space in Unicode."""
 
 _SAMPLE_FILE = "sample.txt"
 _RULES_FILE = "normalisation.tsv"
 
-# To stdout: sentencepiece itself writes a file without asking whether the disk has taken it.
+# sentencepiece does not check for errors when it writes a file; writing to stdout does.
 _TRAIN_SCRIPT = """
 import json, sys
 import sentencepiece
@@ -63,13 +63,13 @@ def train_tokenizer(
 
     Args:
         paths: cleaned text, one sentence a line.
-        num_lines: lines in all of them together.
-        config: what to learn.
-        output: the model file.
-        reporter: where progress goes.
+        num_lines: number of lines in all of them.
+        config: kind and size of the vocabulary.
+        output: path of the model file.
+        reporter: shows progress.
 
     Raises:
-        UserError: the text does not allow a vocabulary of that size.
+        UserError: the text does not allow a vocabulary of this size.
     """
     size = min(config.sample_sentences or num_lines, num_lines)
     with scratch_folder(output) as folder:
@@ -84,21 +84,21 @@ def train_tokenizer(
 
 
 def sample_lines(paths: Sequence[Path], num_lines: int, size: int) -> Iterator[str]:
-    """`size` of the lines, spread evenly over the files: no chance, no memory."""
+    """Select `size` lines at even distances over all files."""
     index = 0
     for path in paths:
         for line in iterate_lines(path):
-            # True for exactly `size` values of index, at even distances.
+            # True for exactly `size` values of `index`, at even distances.
             if index * size // num_lines != (index + 1) * size // num_lines:
                 yield line
             index += 1
 
 
 def normalisation_rules() -> Iterator[str]:
-    """`clean.normalise` as sentencepiece's table: code points, a tab, code points, in hexadecimal.
+    """`clean.normalise` as a table of sentencepiece: hexadecimal code points, a tab, code points.
 
-    The composed characters are those that Unicode lists one by one; Hangul syllables, which it
-    composes by a formula, would make the table five times as long and are left as they come.
+    Hangul syllables, which Unicode composes by a formula, are not included: they would make the
+    table five times as long.
     """
     yield from ("FEFF\t", "2581\t5F")
     rules = set()
@@ -122,13 +122,12 @@ def _code_points(text: str) -> str:
 
 
 def _run_trainer(folder: Path, config: TokenizerConfig, output: Path) -> bytes:
-    """Run sentencepiece in `folder`; returns the model."""
+    """Run sentencepiece in `folder` and return the model."""
     options = {
-        # Relative names, and the folder as working directory: in sentencepiece a comma in a path
-        # would be the end of it.
+        # Names relative to the working directory: sentencepiece splits paths at commas.
         "input": _SAMPLE_FILE,
         "normalization_rule_tsv": _RULES_FILE,
-        "model_type": config.algorithm.value,
+        "model_type": config.algorithm.name,
         "vocab_size": config.vocabulary_size,
         "character_coverage": config.character_coverage,
         "byte_fallback": config.byte_fallback,
@@ -149,21 +148,19 @@ def _run_trainer(folder: Path, config: TokenizerConfig, output: Path) -> bytes:
         check=False,
     )
     if ended.returncode:
-        complaint = ended.stderr.decode(errors="replace").strip()
-        raise _explain(complaint or f"it ended with status {ended.returncode}", config, output)
+        message = ended.stderr.decode(errors="replace").strip()
+        raise _explain(message or f"it ended with status {ended.returncode}", config, output)
     return ended.stdout
 
 
-def _explain(complaint: str, config: TokenizerConfig, output: Path) -> UserError:
+def _explain(message: str, config: TokenizerConfig, output: Path) -> UserError:
     key = f"tokenizer.vocabulary_size={config.vocabulary_size}"
-    if found := re.search(r"Vocabulary size too high .*<= (\d+)", complaint):
+    if found := re.search(r"Vocabulary size too high .*<= (\d+)", message):
+        return UserError(f"{key} is larger than the text allows; the maximum is {found[1]}")
+    if found := re.search(r"smaller than required_chars\. \d+ vs (\d+)", message):
         return UserError(
-            f"{key} is larger than the text allows; the largest that works is {found[1]}"
-        )
-    if found := re.search(r"smaller than required_chars\. \d+ vs (\d+)", complaint):
-        return UserError(
-            f"{key} is too small: the characters of the text alone need {found[1]}; raise it, or"
+            f"{key} is too small: the characters of the text need {found[1]}; raise it, or"
             f" lower tokenizer.character_coverage={config.character_coverage}"
         )
-    last = complaint.splitlines()[-1]
-    return UserError(f"{output.name}: sentencepiece could not learn it with {key}: {last}")
+    last = message.splitlines()[-1]
+    return UserError(f"{output.name}: sentencepiece failed with {key}: {last}")

@@ -1,1 +1,114 @@
-"""Corpus to trained model to translations to scores."""
+"""Neural machine translation: train translation models, and translate with them.
+
+>>> import nmt
+>>> model = nmt.load("outputs/latest/model")
+>>> model.direction
+'en-de'
+>>> model.translate(["The child sees the cat.", "She sleeps."])  # doctest: +ELLIPSIS
+['...', '...']
+>>> [best, second] = model.translate(["She sleeps."], details=True, num_best=2)[0]
+>>> best.score >= second.score
+True
+>>> best.alignment  # (source word, target word), from 0  # doctest: +ELLIPSIS
+[(..., 0)...]
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, overload
+
+if TYPE_CHECKING:
+    from nmt.trained_model import TrainedModel
+
+__all__ = ["Model", "Translation", "load"]
+
+
+@dataclass(frozen=True)
+class Translation:
+    """One translation of a text.
+
+    Attributes:
+        text: plain text.
+        score: the length-normalised log-probability that search ranks by.
+        alignment: pairs of a source word and a target word, both counted from 0; None if the text
+            is too long for the model to read at once.
+    """
+
+    text: str
+    score: float
+    alignment: list[tuple[int, int]] | None
+
+
+class Model:
+    """A trained model that translates plain text; made by :func:`load`."""
+
+    def __init__(self, trained_model: "TrainedModel") -> None:
+        self._model = trained_model
+
+    @property
+    def direction(self) -> str:
+        """Codes of source and target language, such as `en-de`."""
+        return f"{self._model.config.source_language}-{self._model.config.target_language}"
+
+    @overload
+    def translate(
+        self, texts: Sequence[str], details: Literal[False] = False, num_best: int = 1
+    ) -> list[str]: ...
+
+    @overload
+    def translate(
+        self, texts: Sequence[str], details: Literal[True], num_best: int = 1
+    ) -> list[list[Translation]]: ...
+
+    def translate(
+        self, texts: Sequence[str], details: bool = False, num_best: int = 1
+    ) -> list[str] | list[list[Translation]]:
+        """Translate texts of one sentence each, with the model's own search settings.
+
+        Args:
+            texts: a list of texts; an empty text has an empty translation.
+            details: whether to return scores and alignments.
+            num_best: with `details`, the number of translations per text; a number above the
+                model's beam size enlarges the beam.
+
+        Returns:
+            One string per text; with `details` a list of up to `num_best` translations per text,
+            best first.
+
+        Raises:
+            TypeError: `texts` is a single string.
+        """
+        if isinstance(texts, str):
+            raise TypeError("translate() takes a list of texts; write translate([text])")
+        # Imported here, because torch takes two seconds to import.
+        from nmt.translation.alignment import Aligner  # noqa: PLC0415
+        from nmt.translation.translator import Translator  # noqa: PLC0415
+
+        config = self._model.config.decoding
+        num_best = num_best if details else 1
+        config = replace(config, num_best=num_best, beam_size=max(num_best, config.beam_size))
+        found = Translator(self._model, config).translate(texts)
+        if not details:
+            return [translations[0].text for translations in found]
+        pairs = [(text, one) for text, some in zip(texts, found, strict=True) for one in some]
+        links = iter(Aligner(self._model).links([p[0] for p in pairs], [p[1].text for p in pairs]))
+        return [[Translation(one.text, one.score, next(links)) for one in some] for some in found]
+
+
+def load(folder: str | Path, device: str | None = None) -> Model:
+    """Load a trained model.
+
+    Args:
+        folder: a model folder, or a run folder that has one.
+        device: such as `cpu` or `cuda:1`; the default is the first GPU, or the CPU without one.
+
+    Raises:
+        UserError: the folder is not a model folder, or is damaged.
+    """
+    import torch  # noqa: PLC0415
+
+    from nmt.trained_model import load_trained_model  # noqa: PLC0415
+
+    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    return Model(load_trained_model(Path(folder), torch.device(device)))

@@ -1,3 +1,4 @@
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -6,13 +7,13 @@ from typing import Any
 import pytest
 import torch
 
-import nmt.model.linear
 from nmt.config import Config, OptimizerConfig, OptimizerName
+from nmt.model import cpu
+from nmt.runs.experiment import open_run
 from nmt.tokenizer import Tokenizer
 from nmt.trained_model import TrainedModel
 from nmt.training import distributed
-from nmt.training.experiment import open_run
-from nmt.training.signals import handlers_put_back
+from nmt.training.signals import handlers_restored
 from tests import two_processes
 from tests.support import (
     made_up_sentences,
@@ -24,6 +25,8 @@ from tests.support import (
     write_corpus,
 )
 
+# Losses and translations do not depend on the CPU that runs the tests; subprocesses inherit this.
+os.environ["NMT_CPU_LIBRARY"] = cpu.override = "torch"
 # The tensors are tiny: more threads would only wait for each other.
 torch.set_num_threads(1)
 
@@ -34,19 +37,18 @@ def _one_thread() -> None:
     torch.set_num_threads(1)
 
 
-@pytest.fixture(params=[True, False], ids=["intel", "other"])
-def is_intel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
-    """Products go by MKL and by oneDNN in turn, whatever this machine's CPU is."""
-    made_by_intel = bool(request.param)
-    monkeypatch.setattr("torch.backends.cpu.get_cpu_capability", lambda: "AVX512")
-    monkeypatch.setattr(nmt.model.linear, "is_intel", lambda: made_by_intel)
-    return made_by_intel
+@pytest.fixture(params=["torch", "onednn"])
+def cpu_library(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Compute matrix products with each library in turn, whatever CPU this is."""
+    library = str(request.param)
+    monkeypatch.setattr(cpu, "override", library)
+    return library
 
 
 @pytest.fixture(autouse=True)
 def _signals_as_before() -> Iterator[None]:
     """Commands take signals for themselves and keep them; the next test has not asked for that."""
-    with handlers_put_back():
+    with handlers_restored():
         yield
 
 
@@ -111,15 +113,11 @@ def two_processes_found(
     training = replace(base.training, num_processes=2, num_threads=1)
     run = replace(base, run=replace(base.run, name="two"), training=training)
     open_run(run, digit_corpus)
-    with handlers_put_back() as handlers_before:
+    with handlers_restored() as handlers_before:
         distributed.launch(
-            run.training,
-            "two",
-            two_processes.in_one_of_two,
-            *(configs, run, digit_corpus, folder),
-            give_up=pytest.fail,
+            run.training, two_processes.in_one_of_two, configs, run, digit_corpus, folder
         )
-        with handlers_put_back() as handlers_after:
+        with handlers_restored() as handlers_after:
             pass
     ranks = [torch.load(folder / f"rank{rank}.pt", weights_only=True) for rank in (0, 1)]
     return TwoProcesses(ranks, configs, run, handlers_before, handlers_after)

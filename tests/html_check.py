@@ -1,4 +1,4 @@
-"""Is a page well-formed, and does it need nothing else?"""
+"""Check that an HTML page is well-formed and self-contained."""
 
 import re
 from html.parser import HTMLParser
@@ -32,7 +32,7 @@ class _Checker(HTMLParser):
         self.open.pop()
 
     def handle_endtag(self, tag: str) -> None:
-        assert self.open, f"</{tag}> closes nothing"
+        assert self.open, f"</{tag}> without a start tag"
         assert self.open.pop() == tag
 
     def handle_data(self, data: str) -> None:
@@ -40,7 +40,7 @@ class _Checker(HTMLParser):
 
 
 def check_page(page: str) -> str:
-    """Check a page; returns the text on it."""
+    """Check a page and return its text."""
     checker = _Checker()
     checker.feed(page)
     checker.close()
@@ -48,7 +48,7 @@ def check_page(page: str) -> str:
     assert page.startswith("<!doctype html>")
     assert not {"script", "link", "iframe", "img", "object", "embed", "base"} & set(checker.tags)
     assert len(set(checker.ids)) == len(checker.ids)
-    # Links lead to places on the page itself.
+    # Links refer to elements of the page.
     assert {link.removeprefix("#") for link in checker.links} <= set(checker.ids)
     assert all(link.startswith("#") for link in checker.links)
     assert not re.search(r"url\(|@import", "".join(checker.styles))

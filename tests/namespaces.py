@@ -1,6 +1,6 @@
-"""Fresh processes that have mounts or a network of their own, and leave no trace in the machine's.
+"""New processes with their own mounts or network, which end with them.
 
-Root makes them freely, others in a user namespace where the machine lets them.
+Root can always create them, other users where the machine allows user namespaces.
 """
 
 import ctypes
@@ -15,7 +15,6 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 
 _NEW_NETWORK = 0x40000000  # CLONE_NEWNET of unshare(2)
-_NOBODY = "02:00:00:00:00:99"  # the address of no network card here
 _libc = ctypes.CDLL(None, use_errno=True)
 
 _CALL = """
@@ -29,7 +28,7 @@ getattr(importlib.import_module(module), name)(*arguments)
 def unshare(kind: str, probe: str) -> list[str]:
     """The command that gives a process its own mounts (`m`) or network (`n`).
 
-    Empty where the machine forbids it, or forbids there what the command `probe` does.
+    Empty if the machine does not allow it, or does not allow the command `probe` there.
     """
     for flags in (f"-{kind}", f"-Ur{kind}"):
         command = ["unshare", flags]
@@ -46,9 +45,9 @@ def unshare(kind: str, probe: str) -> list[str]:
 def in_a_process(
     function: Callable[..., None], *arguments: str | Path, within: Sequence[str] = ()
 ) -> str:
-    """Call a function of a test module in a fresh process, which must succeed; returns stderr.
+    """Call a function of a test module in a new process, which must succeed; return its stderr.
 
-    `within` is what `unshare` has returned.
+    `within` is the result of `unshare`.
     """
     ended = subprocess.run(
         [
@@ -74,7 +73,7 @@ def system(name: str, *arguments: int) -> None:
 
 
 class Host:
-    """A machine with a network of its own; it vanishes with the process that has made it."""
+    """A network namespace that acts as a host; it ends with the process that created it."""
 
     def __init__(self, number: int) -> None:
         self.address = f"10.77.0.{number}"
@@ -86,28 +85,16 @@ class Host:
         self._ip("link set lo up")
 
     def cable_to(self, other: "Host") -> None:
-        """Lay a cable to another host of this process."""
-        place = f"/proc/{os.getpid()}/fd/{other._network}"
-        self._ip(f"link add cable type veth peer name cable netns {place}")
+        """Connect this host to another one of the same process."""
+        path = f"/proc/{os.getpid()}/fd/{other._network}"
+        self._ip(f"link add cable type veth peer name cable netns {path}")
         for host in (self, other):
             host._ip(f"address add {host.address}/24 dev cable")
-            host.set_cable("up")
-
-    def set_cable(self, state: str) -> None:
-        """Plug the cable in (`up`) or pull it out (`down`), which both hosts see."""
-        self._ip(f"link set cable {state}")
-
-    def lose_packets_to(self, other: "Host") -> None:
-        """Send them to nobody, as when a switch between the hosts fails; nobody is told."""
-        self._ip(f"neighbour replace {other.address} lladdr {_NOBODY} nud permanent dev cable")
-
-    def find(self, other: "Host") -> None:
-        """Send them to the other host again."""
-        self._ip(f"neighbour del {other.address} dev cable")
+            host._ip("link set cable up")
 
     @contextmanager
     def inside(self) -> Iterator[None]:
-        """What this process forks in the block is on this host."""
+        """Processes that are started in the block run on this host."""
         home = os.open("/proc/self/ns/net", os.O_RDONLY)
         system("setns", self._network, _NEW_NETWORK)
         try:

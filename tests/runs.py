@@ -1,4 +1,4 @@
-"""Runs that are ended and continued, and what they leave."""
+"""Helpers for tests that interrupt and continue runs, and compare their files."""
 
 import json
 from pathlib import Path
@@ -8,19 +8,19 @@ import pytest
 import torch
 
 from benchmarks.soak_runs import difference, timeless
+from nmt.base.files import read_json
 from nmt.config import Config
-from nmt.files import read_json
-from nmt.training.experiment import open_run, run_experiment
+from nmt.runs.experiment import open_run, run_experiment
 from nmt.training.trainer import Trainer
 from tests.support import tiny_config, with_batching
 
 
 class Killed(BaseException):
-    """Stands for the end that a process does not see."""
+    """Stands for SIGKILL: ends a run without cleaning up."""
 
 
 def resumed_config(outputs: Path) -> Config:
-    # A record every third update: stops fall between records, and so do checkpoints.
+    # Logged at every third update, so that interruptions and checkpoints are between records.
     return with_batching(tiny_config(outputs, log_every=3), target_tokens_per_update=300)
 
 
@@ -35,26 +35,26 @@ def metrics(config: Config) -> list[dict[str, Any]]:
 
 
 def last_state(config: Config) -> dict[str, Any]:
-    """Optimizer and counters of the last checkpoint, but for time."""
+    """Return optimizer and training state of the last checkpoint, without times."""
     folder = config.run_folder / "checkpoints" / "update_0000010"
-    state: dict[str, Any] = torch.load(folder / "training_state.pt", weights_only=True)
-    progress = timeless(read_json(folder / "manifest.json")["progress"])
-    return {"optimizer": state, "progress": progress}
+    optimizer: dict[str, Any] = torch.load(folder / "training_state.pt", weights_only=True)
+    state = timeless(read_json(folder / "manifest.json")["state"])
+    return {"optimizer": optimizer, "state": state}
 
 
 def assert_same(first: Any, second: Any) -> None:
-    """Tensors bit for bit; the message says where the first difference is."""
+    """Compare bit for bit; the message names the first difference."""
     assert difference(first, second) == ""
 
 
 def killed_after(
     config: Config, corpus: Path, update: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Run, and end without a goodbye when the update after `update` is to change the weights."""
+    """Run, and end abruptly before the optimizer step after `update`."""
     step = Trainer._step
 
     def killed(self: Trainer, *arguments: Any) -> None:
-        if self.progress.update == update:
+        if self.state.update == update:
             raise Killed
         step(self, *arguments)
 

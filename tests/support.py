@@ -1,4 +1,4 @@
-"""What several tests build on: tiny tokenizers, models, prepared corpora and runs."""
+"""Helpers for tests: tiny tokenizers, models, prepared corpora and configurations."""
 
 import random
 import subprocess
@@ -11,6 +11,8 @@ import sentencepiece
 import torch
 from torch import nn
 
+from nmt.base.files import write_json, write_lines
+from nmt.base.layout import MANIFEST_FILE
 from nmt.config import (
     BatchingConfig,
     Config,
@@ -23,8 +25,7 @@ from nmt.config import (
     TokenizerConfig,
     TrainingConfig,
 )
-from nmt.data.corpus import MANIFEST_FILE, shard_name, write_shard
-from nmt.files import write_json, write_lines
+from nmt.data.corpus import shard_name, write_shard
 from nmt.model.transformer import Transformer
 from nmt.tokenizer import JOINT_FILE, Tokenizer
 from nmt.trained_model import TrainedModel, TrainedModelConfig
@@ -35,21 +36,22 @@ _SYLLABLES = ["ka", "lo", "mi", "ne", "pu", "ra", "so", "ti", "ve", "zu", "wä",
 
 
 def made_up_sentences(count: int, seed: int = 0) -> list[str]:
-    """Sentences of made-up words, with capitals and punctuation."""
-    chance = random.Random(seed)
-    words = ["".join(chance.choices(_SYLLABLES, k=chance.randint(1, 3))) for _ in range(60)]
+    """Return sentences of made-up words, with capitals and punctuation."""
+    generator = random.Random(seed)
+    words = ["".join(generator.choices(_SYLLABLES, k=generator.randint(1, 3))) for _ in range(60)]
     sentences = []
     for _ in range(count):
-        chosen = chance.choices(words, k=chance.randint(2, 10))
-        sentences.append(" ".join(chosen).capitalize() + chance.choice(".?!"))
+        chosen = generator.choices(words, k=generator.randint(2, 10))
+        sentences.append(" ".join(chosen).capitalize() + generator.choice(".?!"))
     return sentences
 
 
 def reversed_digits(count: int, seed: int, longest: int = 6) -> list[tuple[str, str]]:
-    """Pairs such as ("3 1 4", "4 1 3")."""
-    chance = random.Random(seed)
+    """Return pairs such as ("3 1 4", "4 1 3")."""
+    generator = random.Random(seed)
     rows = [
-        [str(chance.randrange(10)) for _ in range(chance.randint(2, longest))] for _ in "x" * count
+        [str(generator.randrange(10)) for _ in range(generator.randint(2, longest))]
+        for _ in range(count)
     ]
     return [(" ".join(row), " ".join(reversed(row))) for row in rows]
 
@@ -57,7 +59,7 @@ def reversed_digits(count: int, seed: int, longest: int = 6) -> list[tuple[str, 
 def train_tokenizer(
     path: Path, sentences: Sequence[str], vocabulary_size: int, **more: Any
 ) -> Path:
-    """Learn a sentencepiece model in this process and write it to `path`."""
+    """Train a sentencepiece model and write it to `path`."""
     with path.open("wb") as out:
         sentencepiece.SentencePieceTrainer.train(
             sentence_iterator=iter(sentences),
@@ -80,7 +82,7 @@ def train_tokenizer(
 
 
 def tiny_model_config(**changes: Any) -> ModelConfig:
-    """Two layers a side of width 16, without dropout."""
+    """Return a configuration with two layers per stack, width 16 and no dropout."""
     values = {
         "width": 16,
         "num_encoder_layers": 2,
@@ -99,7 +101,7 @@ def tiny_transformer(
     seed: int = 0,
     dtype: torch.dtype = torch.float64,
 ) -> Transformer:
-    """A model in evaluation mode whose norms and biases are random too, so that each one counts."""
+    """Return a model in evaluation mode, with random norms and biases so that they matter."""
     torch.manual_seed(seed)
     model = Transformer(config, vocabulary_size, vocabulary_size)
     with torch.no_grad():
@@ -107,7 +109,7 @@ def tiny_transformer(
             if isinstance(module, nn.LayerNorm):
                 module.weight.uniform_(0.5, 1.5)
                 module.bias.uniform_(-0.5, 0.5)
-            elif isinstance(module, nn.Linear):
+            elif isinstance(module, nn.Linear) and module.bias is not None:
                 module.bias.uniform_(-0.5, 0.5)
     return model.to(dtype).eval()
 
@@ -115,7 +117,7 @@ def tiny_transformer(
 def tiny_trained_model(
     tokenizer: Path, max_source_length: int = 32, seed: int = 0, **model: Any
 ) -> TrainedModel:
-    """Random weights, but everything that a translator needs."""
+    """Return a model with random weights and its tokenizer, ready to translate."""
     config = tiny_model_config(**model)
     pieces = Tokenizer(tokenizer)
     transformer = tiny_transformer(config, pieces.vocabulary_size, seed, torch.float32)
@@ -132,14 +134,14 @@ def tiny_trained_model(
 
 
 def dead_process() -> int:
-    """The number of a process that has ended."""
+    """Return the id of a process that has ended."""
     with subprocess.Popen(["true"]) as process:
         process.wait()
     return process.pid
 
 
 def write_corpus(folder: Path, tokenizer: Path, splits: Mapping[str, Pairs]) -> Path:
-    """A prepared corpus as preparation leaves it: `train`, `valid`, and any test sets."""
+    """Write a prepared corpus with the splits `train`, `valid` and any test sets."""
     folder.mkdir(parents=True)
     (folder / JOINT_FILE).write_bytes(tokenizer.read_bytes())
     pieces = Tokenizer(tokenizer)
@@ -162,7 +164,7 @@ def write_corpus(folder: Path, tokenizer: Path, splits: Mapping[str, Pairs]) -> 
 
 
 def tiny_config(outputs: Path, **training: Any) -> Config:
-    """A run of ten updates on a tiny model, logged at each of them."""
+    """Return a run of ten updates of a tiny model, each of them logged."""
     values = {
         "max_updates": 10,
         "validate_every": 5,
@@ -189,12 +191,12 @@ def tiny_config(outputs: Path, **training: Any) -> Config:
 
 
 def with_batching(config: Config, **batching: Any) -> Config:
-    """The same experiment with other batching."""
+    """Return the experiment with other batching."""
     return replace(config, batching=replace(config.batching, **batching))
 
 
 def assert_same_on_two_threads(compute: Callable[[], torch.Tensor]) -> None:
-    """Several times the same, bit for bit: two threads may not add in whichever order they end."""
+    """Check that results with two threads are the same every time, bit for bit."""
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     try:

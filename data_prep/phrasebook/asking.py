@@ -25,7 +25,7 @@ from data_prep.phrasebook.sampling import HUMAN
 from data_prep.phrasebook.sense import ANYWHERE, REQUESTED, SOMEWHERE, UNWILLED
 
 CERTAIN = (Determiner.DEFINITE, Determiner.THIS, Determiner.POSSESSIVE)
-"""Determiners of what both speakers know."""
+"""Determiners of things that both speakers know."""
 
 
 class Asker(Composer):
@@ -55,7 +55,7 @@ class Asker(Composer):
                 return question
 
     def _ask(self, clause: Clause, asked: Asked) -> Sentence | None:
-        """Turns a statement into a question, if it has what is asked for."""
+        """Turn a statement into a question, if it has the constituent to ask for."""
         action = clause.predicate
         assert isinstance(action, Action)
         action = dataclasses.replace(action, manner=None)

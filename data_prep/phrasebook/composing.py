@@ -42,7 +42,7 @@ from data_prep.phrasebook.sense import (
 HASTY = frozenset({"immediately", "soon", "afterwards", "now"})
 """When it happens, but not when it does not."""
 EVENTFUL = frozenset({"suddenly", "finally"})
-"""What is said of what happened."""
+"""A statement about an event."""
 QUANTIFIED = (
     Determiner.ALL,
     Determiner.EVERY,
@@ -63,11 +63,11 @@ class Composer(Chooser):
     def action_clause(
         self, subject: Entity | None = None, tense: Tense | None = None, plain: bool = False
     ) -> Clause:
-        """Somebody does something.
+        """Compose a clause with a subject and a verb.
 
         Args:
-            subject: Who; drawn to suit the verb when not given.
-            tense: When; drawn to suit the verb when not given.
+            subject: The subject; sampled to fit the verb if None.
+            tense: The tense; sampled to fit the verb if None.
             plain: Whether to leave out modals, negation and circumstances.
         """
         verb = self._verb_for(subject)
@@ -206,18 +206,18 @@ class Composer(Chooser):
         return Sentence(clause, front=front, opening=opening)
 
     def owned(self) -> Thing:
-        """Something or somebody of ours."""
+        """A thing or person with a possessive of the speaker."""
         noun = self.pick(self.nouns(frozenset({"portable", "family", "pet"})))
         owner = self.pick((Pronoun(1, False), Pronoun(2, False), Pronoun(1, True)))
         return Thing(noun, Determiner.POSSESSIVE, owner=owner)
 
     def quality(self) -> Sentence:
-        """Something is so, or more so than something else."""
+        """A clause with a predicative adjective, possibly a comparative."""
         adjective = self.pick([a for a in self.lexicon.adjectives if a.use != "attributive"])
         nouns = self.nouns(adjective.classes)
         noun = self.pick(nouns)
         if self.chance(0.5):
-            # The noun first: so the rare ones are heard of, too.
+            # The noun is sampled first, so that rare ones occur too.
             noun = self.pick([n for n in self.lexicon.nouns if self.adjectives(n, False)])
             adjective = self.pick(self.adjectives(noun, attributive=False))
             nouns = self.nouns(adjective.classes)
@@ -260,7 +260,7 @@ class Composer(Chooser):
         return Quality(adjective, degree, than=than)
 
     def being(self) -> Sentence:
-        """Somebody is somewhere, is something, or something is there."""
+        """A clause about a location, a profession or existence."""
         tense = self.weighted({Tense.PRESENT: 6, Tense.PAST: 4})
         roll = self.rng.random()
         if roll < 0.45:
@@ -301,7 +301,7 @@ class Composer(Chooser):
         return self.pick(speakers)
 
     def _profession(self, subject: Entity) -> Noun:
-        # Those whose masculine noun is the only one in the tables are said of men.
+        # Nouns with only a masculine form in the tables are used for men.
         gender = "m"
         if isinstance(subject, Pronoun):
             gender = subject.gender
@@ -323,7 +323,7 @@ def past_is_clear(verb: Verb, subject: Entity) -> bool:
 
 
 def safe_polarity(subject: Entity, polarity: Polarity) -> Polarity:
-    """No negation under a quantified subject: *all the men don't sleep* says two things."""
+    """No negation with a quantified subject: *all the men don't sleep* is ambiguous."""
     quantified = isinstance(subject, Thing) and subject.determiner in QUANTIFIED
     if quantified or isinstance(subject, Indefinite):
         weather = subject is Indefinite.IT and polarity is Polarity.NOT

@@ -1,4 +1,4 @@
-"""Says a meaning in English."""
+"""Realise a meaning as an English sentence."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from data_prep.phrasebook.text import Notes, sentence_text
 from data_prep.phrasebook.words import split_words
 
 LATE_FREQUENCY = frozenset({"again", "daily", "regularly"})
-"""What stands at the end though it is one word."""
+"""Single words that are placed at the end."""
 
 PARTICLES = frozenset(split_words("up off out away back down over"))
 """What follows a pronoun: *turn it off*. A preposition never does: *look for it*."""
@@ -84,7 +84,7 @@ BE = EnglishVerb("be", "is", "was", "been", "being", "")
 
 
 def realise(sentence: Sentence) -> Realisation:
-    """Says ``sentence`` in English."""
+    """Realise ``sentence`` in English."""
     notes = Notes()
     return Realisation(sentence_text(_sentence(sentence, notes), sentence.mood), notes.shown())
 
@@ -326,7 +326,7 @@ def _objects(action: Action, clause: Clause, notes: Notes) -> list[str]:
 
 
 def is_asked(entity: Entity) -> bool:
-    """Whether it is what a question asks for: *which book*, *how many books*."""
+    """Whether it is the questioned constituent: *which book*, *how many books*."""
     return isinstance(entity, Thing) and entity.determiner in ASKING
 
 

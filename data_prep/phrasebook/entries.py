@@ -72,7 +72,7 @@ class EnglishVerb:
 
 @dataclass(frozen=True)
 class GermanVerb:
-    """The forms of a German verb; finite forms stand without the separable prefix."""
+    """The forms of a German verb; finite forms are without the separable prefix."""
 
     prefix: str
     stem_infinitive: str
@@ -108,7 +108,7 @@ class FrenchVerb:
 
 @dataclass(frozen=True, eq=False)
 class Verb:
-    """One concept with its verb in each language, and what it may be said of."""
+    """One concept with its verb in each language, and its possible arguments."""
 
     english: EnglishVerb
     german: GermanVerb
@@ -143,7 +143,7 @@ class GermanAdjective:
 
 @dataclass(frozen=True)
 class FrenchAdjective:
-    """The forms of a French adjective and whether it stands before its noun."""
+    """The forms of a French adjective, and whether it precedes its noun."""
 
     masculine: str
     masculine_vowel: str
@@ -171,7 +171,7 @@ class Adjective:
 
 @dataclass(frozen=True, eq=False)
 class Adverb:
-    """One adverb; ``kind`` says where it may stand."""
+    """One adverb; ``kind`` determines its positions."""
 
     english: str
     german: str
@@ -181,7 +181,7 @@ class Adverb:
 
 @dataclass(frozen=True, eq=False)
 class Place:
-    """How one says that somebody is at a place, and that somebody goes there."""
+    """Expressions for being at a location and for going there."""
 
     noun: Noun
     english_at: str

@@ -1,8 +1,8 @@
-"""Says a meaning in French.
+"""Realise a meaning as a French sentence.
 
 A clause is: subject, ne, clitics, finite verb, pas, short adverbs, participle or infinitive,
-direct object, indirect object, manner, place, time. Clitics stand before the verb whose objects
-they are: before the infinitive under a modal, behind a hyphen in an order.
+direct object, indirect object, manner, location, time. Clitics precede the verb whose objects they
+are: the infinitive of a modal verb. In an imperative they follow it after a hyphen.
 """
 
 from __future__ import annotations
@@ -77,12 +77,12 @@ NEGATIONS = {
 }
 ELIDED = re.compile(r"(?:[jmtsldn]|qu)'", re.IGNORECASE)
 LONG_WORDS = frozenset({"d'habitude"})
-"""What stands at the end though it is written as one word."""
+"""Single words that are placed at the end."""
 ASKING = (Determiner.WHICH, Determiner.HOW_MANY)
 
 
 def realise(sentence: Sentence) -> Realisation:
-    """Says ``sentence`` in French."""
+    """Realise ``sentence`` in French."""
     notes = Notes()
     words = forms.elide(_sentence(sentence, notes))
     if any(ELIDED.match(word) for word in words):
@@ -151,7 +151,7 @@ def _question(clause: Clause, asked: Asked, notes: Notes) -> list[str]:
         opening = noun_head(action.direct, notes) if asks else [ASKED[asked]]
         return [*opening, "est-ce que", *clause_words(clause, notes)]
     if asked in (Asked.WHERE, Asked.HOW) and not isinstance(action, Action):
-        # A short verb changes places with its subject: "Où est ma clé ?"
+        # A short verb is inverted with its subject: "Où est ma clé ?"
         finite = _verbs(clause, notes, "", False)
         inverted = isinstance(clause.subject, (Pronoun, Anaphor))
         joint = f"{finite[0]}-{subject_word(clause.subject)}" if inverted else ""
@@ -284,7 +284,7 @@ def _takes_dative_clitic(action: Action) -> bool:
 
 
 def _is_short(adverb: Adverb) -> bool:
-    """Whether it stands next to the verb: *souvent*, *lentement*, but not *à la hâte*."""
+    """Whether it is placed next to the verb: *souvent*, *lentement*, but not *à la hâte*."""
     return " " not in adverb.french and adverb.french not in LONG_WORDS
 
 
@@ -299,7 +299,7 @@ def _tail(
         late.append(clause.frequency.french)
     if isinstance(predicate, Action):
         manner = [] if predicate.manner is None else [predicate.manner.french]
-        # One word goes next to the verb, a phrase behind the objects.
+        # A single word is placed next to the verb, a phrase after the objects.
         short = predicate.manner is not None and _is_short(predicate.manner)
         words += manner if short else []
         words += _objects(predicate, clause, notes)

@@ -92,13 +92,13 @@ INDEFINITES = {
 
 
 def begins_with_vowel(word: str) -> bool:
-    """Whether what stands before the word is elided: vowels and mute h."""
+    """Whether the preceding word is elided: before vowels and mute h."""
     first = word.split(" ", maxsplit=1)[0]
     return first[:1].lower() in VOWELS and first not in ASPIRATED_WORDS
 
 
 def person_index(person: int, plural: bool) -> int:
-    """Where a person stands in je, tu, il, nous, vous, ils."""
+    """The index of a person in je, tu, il, nous, vous, ils."""
     return person - 1 + (3 if plural else 0)
 
 

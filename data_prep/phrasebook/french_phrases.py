@@ -61,7 +61,7 @@ def features(entity: Entity) -> tuple[str, bool]:
 
 
 def is_clitic(entity: Entity | None) -> bool:
-    """Whether it stands before the verb as an object."""
+    """Whether it precedes the verb as an object."""
     return isinstance(entity, (Pronoun, Anaphor))
 
 

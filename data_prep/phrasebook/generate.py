@@ -1,4 +1,4 @@
-"""Draws the phrasebook corpus: the same seed draws the same pairs, split for split."""
+"""Generate the phrasebook corpus; a seed determines the pairs of every split."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RIDDLE_SHARE = 0.09
 """Share of riddles among the ordinary pairs."""
 MIN_WORDS, MAX_WORDS = 3, 18
 PATIENCE = 8
-"""Draws per wanted pair before words unseen in training are allowed, in very small corpora."""
+"""Attempts per pair before words unseen in training are allowed, in very small corpora."""
 
 
 @dataclass(frozen=True)
@@ -45,19 +45,19 @@ class PhrasebookPair:
 def generate(
     languages: tuple[str, str], num_train: int, num_valid: int, num_test: int, seed: int
 ) -> dict[str, list[PhrasebookPair]]:
-    """Draws a corpus.
+    """Generate a corpus.
 
     Args:
         languages: Source and target: English with German or French, in either order.
-        num_train: Pairs to learn from.
-        num_valid: Pairs to watch training by.
-        num_test: Pairs to test with; the held-out split has a quarter and the riddle split a
+        num_train: Number of training pairs.
+        num_valid: Number of validation pairs.
+        num_test: Number of test pairs; the held-out split has a quarter and the riddle split a
             tenth as many minimal pairs.
-        seed: The same seed draws the same corpus.
+        seed: Determines the corpus.
 
     Returns:
-        The splits train, valid, test, held_out and riddle. No sentence of either language
-        stands in two splits, or twice in one.
+        The splits train, valid, test, held_out and riddle. A sentence of either language occurs
+        once in all of them.
 
     Raises:
         ValueError: If the languages are not offered or a number is negative.
@@ -72,7 +72,7 @@ def generate(
 
 
 class _Drawing:
-    """The state of one draw: what was said already, and which words were learnt."""
+    """The state of generation: earlier sentences, and the words of the training split."""
 
     def __init__(self, lexicon: Lexicon, languages: tuple[str, str], seed: int) -> None:
         self.languages, self.seed = languages, seed
@@ -101,7 +101,7 @@ class _Drawing:
     def splits(
         self, num_train: int, num_valid: int, num_test: int
     ) -> dict[str, list[PhrasebookPair]]:
-        """Draws the splits in an order that keeps them apart."""
+        """Generate the splits in an order that keeps them disjoint."""
         num_held = max(1, num_test // 4) if num_test else 0
         num_riddles = max(1, num_test // 10) if num_test else 0
         # More than are wanted: some will hold words that training never shows.
@@ -166,7 +166,7 @@ class _Drawing:
     def _pair(
         self, meaning: Sentence, telling: riddles.Telling | None, group: str = ""
     ) -> PhrasebookPair | None:
-        """Says a meaning in both languages; None if one of them was said before."""
+        """Realise a meaning in both languages; None if either sentence exists already."""
         spoken = {language: REALISERS[language](meaning) for language in self.languages}
         texts = {language: realisation.text for language, realisation in spoken.items()}
         if not self.said.isdisjoint(texts.values()):
@@ -230,12 +230,12 @@ def _wrong_pronouns(language: str, text: str) -> tuple[str, ...]:
 
 
 def has_words(text: str, words: str) -> bool:
-    """Whether ``words`` stand in ``text`` at word boundaries."""
+    """Whether ``text`` contains ``words`` at word boundaries."""
     return re.search(rf"(?<!\w){re.escape(words)}(?!\w)", text) is not None
 
 
 def _markers(realisation: Realisation) -> tuple[str, ...]:
-    """The shown words as they stand in the sentence, whose first letter is a capital."""
+    """The shown words as in the sentence, whose first letter is a capital."""
     markers: dict[str, None] = {}
     for _, words in realisation.shown:
         for form in (words, words[:1].upper() + words[1:]):

@@ -1,9 +1,9 @@
-"""Says a meaning in German.
+"""Realise a meaning as a German sentence.
 
-A clause has two brackets. The left one is the finite verb, or the conjunction that sends the
-verb to the end; the right one holds prefix, participle and infinitive. Between them stands the
-middle field, in this order: pronouns, time, dative, accusative, negation, manner, place, and
-last what belongs closest to the verb.
+A clause has two brackets. The left one is the finite verb, or the conjunction of a verb-final
+clause; the right one contains prefix, participle and infinitive. Between them is the middle field,
+in this order: pronouns, time, dative, accusative, negation, manner, location, and last the
+constituent that is closest to the verb.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ ASKING = (Determiner.WHICH, Determiner.HOW_MANY)
 
 
 def realise(sentence: Sentence) -> Realisation:
-    """Says ``sentence`` in German."""
+    """Realise ``sentence`` in German."""
     notes = Notes()
     return Realisation(sentence_text(_sentence(sentence, notes), sentence.mood), notes.shown())
 
@@ -130,7 +130,7 @@ def _verb_second(
 
 
 def _finite_first(clause: Clause, parts: Parts, notes: Notes, subject: bool) -> list[str]:
-    """The clause from its finite verb on; ``subject`` says whether the subject follows it."""
+    """The clause from its finite verb on; ``subject``: whether the subject follows it."""
     words = [parts.finite]
     if subject:
         words += _subject_and_pronouns(clause, parts, notes)
@@ -147,7 +147,7 @@ def _subject_and_pronouns(clause: Clause, parts: Parts, notes: Notes) -> list[st
     short = is_pronoun(clause.subject) or isinstance(clause.predicate, Existence)
     if short or not parts.pronouns:
         return [*subject, *parts.pronouns]
-    # "Gestern hat sich der Mann gewaschen": a reflexive goes before a noun.
+    # "Gestern hat sich der Mann gewaschen": a reflexive pronoun precedes a noun.
     if parts.pronouns == ["sich"]:
         return [*parts.pronouns, *subject]
     return [*subject, *parts.pronouns]
@@ -247,7 +247,7 @@ def clause_parts(clause: Clause, notes: Notes, front: Front = Front.SUBJECT) -> 
 
 
 def _denies(clause: Clause) -> bool:
-    """Whether *nicht* is to be said, and draws the time to itself: "das Buch heute nicht"."""
+    """Whether *nicht* is used and follows the time: "das Buch heute nicht"."""
     predicate = clause.predicate
     if clause.polarity is not Polarity.NOT or not isinstance(predicate, Action):
         return False
@@ -263,7 +263,7 @@ def _when(clause: Clause, notes: Notes, front: Front) -> list[str]:
 
 
 def _negation(clause: Clause, empty: bool, notes: Notes) -> list[str]:
-    """The negation that stands on its own, where *kein* or *nichts* has not said it already."""
+    """The separate negation, unless *kein* or *nichts* expresses it."""
     if clause.polarity is Polarity.POSITIVE:
         return ["schon"] if clause.tense is Tense.PERFECT else []
     if empty and clause.polarity is Polarity.NOT:
@@ -341,7 +341,7 @@ def _action(
 
 
 def _direct_object(clause: Clause, action: Action, parts: Parts, notes: Notes) -> list[str]:
-    """Puts the object into the middle field, or returns it when it stands late in it."""
+    """Add the object to the middle field, or return it if its position is late in it."""
     direct = action.direct
     asked = isinstance(direct, Thing) and direct.determiner in ASKING
     if direct is None or asked or isinstance(direct, Gap):

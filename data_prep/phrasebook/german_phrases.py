@@ -21,12 +21,12 @@ from data_prep.phrasebook.text import Notes
 
 
 def is_pronoun(entity: Entity) -> bool:
-    """Whether it is short enough to stand right after the verb."""
+    """Whether it is short enough to follow the verb directly."""
     return isinstance(entity, (Pronoun, Anaphor)) or entity is Indefinite.IT
 
 
 def gender_of(thing: Thing) -> str:
-    """m, f, n, or p for the plural, which knows no gender."""
+    """m, f, n, or p for the plural, which has no gender."""
     return "p" if thing.plural else thing.noun.german.gender
 
 

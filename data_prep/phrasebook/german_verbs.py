@@ -34,7 +34,7 @@ def _verb(clause: Clause) -> GermanVerb:
 
 
 def verb_group(clause: Clause, notes: Notes) -> tuple[str, str, list[str]]:
-    """The finite verb, the separable prefix that is left alone, and the right bracket."""
+    """The finite verb, the separable prefix without it, and the right bracket."""
     verb = _verb(clause)
     person, plural = agreement(clause.subject)
     if isinstance(clause.predicate, Existence):

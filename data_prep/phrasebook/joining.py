@@ -196,7 +196,7 @@ class Joiner(Asker):
         return Sentence(Clause(subject, action, Tense.PRESENT, polarity))
 
     def relative(self) -> Sentence:
-        """A statement about somebody or something that a relative clause picks out."""
+        """A statement about a person or thing with a relative clause."""
         while True:
             clause = self.action_clause()
             action = clause.predicate
@@ -255,7 +255,7 @@ class Joiner(Asker):
 
 
 def _is_act(clause: Clause) -> bool:
-    """Whether somebody does it on purpose and might have let it be."""
+    """Whether it is done on purpose."""
     action = clause.predicate
     assert isinstance(action, Action)
     willed = action.verb.aspect == "action" and action.verb.key not in UNWILLED

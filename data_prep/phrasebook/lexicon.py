@@ -1,7 +1,7 @@
-"""The words of the phrasebook: reads the tables in ``lexicon/`` and checks them.
+"""Read and check the words of the phrasebook, the tables in ``lexicon/``.
 
-Every table is tab-separated text that a person can extend by one line. A mistake in a table is
-reported with its file, its line, its column and what would mend it.
+Tables are tab-separated text and can be extended line by line. An error in a table is reported with
+its file, line and column and how to correct it.
 """
 
 from __future__ import annotations
@@ -216,7 +216,7 @@ def _name(row: Row) -> Name:
 
 
 def _with_own_classes(nouns: tuple[Noun, ...]) -> tuple[Noun, ...]:
-    """Lets each noun be a class of its own, unless a class has that name already."""
+    """Add a class for each noun, unless a class has its name."""
     taken = frozenset().union(*(noun.classes for noun in nouns))
     return tuple(
         noun if noun.key in taken else dataclasses.replace(noun, classes=noun.classes | {noun.key})
@@ -226,7 +226,7 @@ def _with_own_classes(nouns: tuple[Noun, ...]) -> tuple[Noun, ...]:
 
 @functools.cache
 def load_lexicon(folder: Path = TABLES) -> Lexicon:
-    """Reads and checks all the tables.
+    """Read and check all tables.
 
     Args:
         folder: Where the ``.tsv`` files are.
@@ -235,7 +235,7 @@ def load_lexicon(folder: Path = TABLES) -> Lexicon:
         The lexicon, with every reference between tables resolved.
 
     Raises:
-        LexiconError: If a table is wrong; the message says where and what to mend.
+        LexiconError: If a table has an error; the message names the cell and the correction.
     """
     verb_key = ("english", "english_complement")
     german_verb_key = ("german", "german_reflexive", "german_government")

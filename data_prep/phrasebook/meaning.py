@@ -1,8 +1,8 @@
-"""What is said, before any language puts words to it.
+"""Meanings of sentences, independent of a language.
 
-A ``Sentence`` is a tree of clauses, things and circumstances. It knows lexicon entries and
-grammatical meaning (who, when, whether), but no word order, no endings and no spelling: those
-belong to ``english``, ``german`` and ``french``.
+A ``Sentence`` is a tree of clauses, things and circumstances. It contains lexicon entries
+and grammatical meaning (participants, tense, polarity), but no word order, inflection or spelling,
+which are in ``english``, ``german`` and ``french``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Tense(Enum):
     PROGRESSIVE = auto()
     PAST = auto()
     PERFECT = auto()
-    """Done by now, with *already*; without it only under a polarity such as NOT_YET."""
+    """Completed, with *already*; without it only with a polarity such as NOT_YET."""
     FUTURE = auto()
 
 
@@ -80,7 +80,7 @@ class Proper:
 
 
 class Indefinite(Enum):
-    """Persons and things that nobody points at."""
+    """Indefinite persons and things."""
 
     NOBODY = auto()
     SOMEBODY = auto()
@@ -132,7 +132,7 @@ class Role(Enum):
 
 @dataclass(frozen=True)
 class Gap:
-    """The place in a relative clause or a question that the moved word has left."""
+    """The position in a relative clause or a question from which a word was moved."""
 
     thing: Thing | None = None
     """The antecedent, without its own relative clause; None in a question."""
@@ -144,7 +144,7 @@ Entity = Thing | Pronoun | Proper | Indefinite | Anaphor | Gap
 
 @dataclass(frozen=True)
 class Relative:
-    """A clause that says more about a thing; one entity in it is a ``Gap``."""
+    """A relative clause; one entity in it is a ``Gap``."""
 
     clause: Clause
     role: Role
@@ -202,7 +202,7 @@ class Location:
 
 @dataclass(frozen=True)
 class Action:
-    """What a verb says, with its objects."""
+    """A verb with its objects."""
 
     verb: Verb
     direct: Entity | None = None
@@ -225,7 +225,7 @@ class Degree(Enum):
 
 @dataclass(frozen=True)
 class Quality:
-    """To be so, perhaps more so than somebody else."""
+    """To have a property, possibly in comparison."""
 
     adjective: Adjective
     degree: Degree = Degree.PLAIN
@@ -242,7 +242,7 @@ class Identity:
 
 @dataclass(frozen=True)
 class Whereabouts:
-    """To be somewhere; the place is the clause's own."""
+    """To be somewhere; the location belongs to the clause."""
 
 
 @dataclass(frozen=True)
@@ -257,7 +257,7 @@ Predicate = Action | Quality | Identity | Whereabouts | Existence
 
 @dataclass(frozen=True)
 class Clause:
-    """Somebody does or is something, at some time and place."""
+    """A clause: a subject and a predicate, with time and location."""
 
     subject: Entity
     predicate: Predicate
@@ -301,7 +301,7 @@ class Mood(Enum):
 
 
 class Asked(Enum):
-    """What a question asks for."""
+    """The questioned constituent."""
 
     WHETHER = auto()
     WHERE = auto()
@@ -352,8 +352,8 @@ def agreement(subject: Entity) -> tuple[int, bool]:
 class Realisation:
     """A sentence in one language, and the grammar that it shows.
 
-    ``shown`` pairs a phenomenon with words that a right translation into this language has,
-    or with the empty string where no words would be fair to ask for.
+    ``shown`` pairs a phenomenon with words of every correct translation into this language, or
+    with the empty string if no words are required.
     """
 
     text: str

@@ -1,4 +1,4 @@
-"""Which phenomena the meaning itself has, whatever the language."""
+"""Phenomena of a meaning that do not depend on the language."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ DESCRIPTIONS = {
     "while_clause": "while, während, pendant que",
     "word_question": "who, what, where, when, why, how",
 }
-"""Every name that a pair's ``phenomena`` can hold, with what it stands for."""
+"""All names in the ``phenomena`` of pairs, with their explanation."""
 
 
 def meaning_phenomena(sentence: Sentence) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""The riddle of the Transformer paper: what does *it* mean?
+"""The riddle of the Transformer paper: which noun does *it* refer to?
 
 "The animal didn't cross the street because it was too tired / too wide." English says *it* for
 both; a language with genders must decide.
@@ -44,7 +44,7 @@ class Riddle:
 
 @dataclass(frozen=True)
 class Telling:
-    """How a riddle is told: its tense, and *didn't* or *couldn't*."""
+    """The form of a riddle: its tense, and *didn't* or *couldn't*."""
 
     modal: Modal | None
     tense: Tense
@@ -58,7 +58,7 @@ def gender(noun: Noun, language: str) -> str:
 
 
 class RiddleMaker:
-    """Draws riddles; some pairs of nouns are kept for the test alone."""
+    """Samples riddles; some pairs of nouns occur only in the test set."""
 
     def __init__(self, lexicon: Lexicon, language: str, seed: int, held_share: float) -> None:
         """Lists all the scenes whose nouns differ in gender, and parts them by ``seed``."""
@@ -87,15 +87,15 @@ class RiddleMaker:
         return is_held(combination, self.seed, self.held_share)
 
     def draw(self, rng: random.Random, held: bool = False) -> Riddle | None:
-        """A scene; None when the drawn verb has none that is held out."""
-        # The square root keeps small frames in sight without letting them repeat too much.
+        """A scene; None if the sampled verb has no held-out one."""
+        # The square root lets small frames occur without repeating them too often.
         weights = [len(held_out if held else free) ** 0.5 for _, free, held_out in self.frames]
         _, free, held_scenes = rng.choices(self.frames, weights)[0]
         scenes = held_scenes if held else free
         return rng.choice(scenes) if scenes else None
 
     def tell(self, riddle: Riddle, rng: random.Random, means_subject: bool) -> Telling:
-        """One way to tell a scene."""
+        """One formulation of a scene."""
         frame = riddle.frame
         words = frame.subject_adjectives if means_subject else frame.object_adjectives
         modal, tense = rng.choice(

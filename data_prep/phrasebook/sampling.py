@@ -1,4 +1,4 @@
-"""Draws meanings that make sense: who can do what, to whom, where and when."""
+"""Sample plausible meanings: arguments of verbs, locations and times that fit."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ POSSESSABLE = frozenset(
     )
 )
 SCENIC = frozenset({"place", "nature", "weather", "sky", "building", "season", "event"})
-"""What is seldom said of several at once."""
+"""Properties that are rare for several things at once."""
 STRONG = frozenset({"very", "really", "extremely", "incredibly", "particularly"})
 SINGLE = frozenset({"mother", "father", "husband", "wife"})
 """Of whom one has one."""
@@ -112,7 +112,7 @@ class Chooser:
         return self.rng.random() < probability
 
     def pick(self, options: Sequence[T]) -> T:
-        """One of several, all alike."""
+        """One of several items, with equal probability."""
         return options[int(self.rng.random() * len(options))]
 
     def weighted(self, options: dict[T, float]) -> T:
@@ -162,7 +162,7 @@ class Chooser:
         return (Attribute(adjective, self.emphasis() if graded else None),)
 
     def emphasis(self) -> Adverb:
-        """A degree that says a lot: *very*, but not *a little*."""
+        """A strong degree: *very*, but not *a little*."""
         return self.pick([adverb for adverb in self.adverbs["degree"] if adverb.english in STRONG])
 
     def thing(
@@ -172,12 +172,12 @@ class Chooser:
         negated: bool = False,
         adjective: float = 0.22,
     ) -> Thing:
-        """A noun as a whole phrase.
+        """A noun phrase.
 
         Args:
             noun: The noun.
-            subject: Of the same clause, when this is its object: *his* refers to it alone.
-            negated: Whether it stands under a negation, where *some* and *many* are odd.
+            subject: The subject of the clause if this is its object; *his* refers to it.
+            negated: Whether it is negated, where *some* and *many* sound unnatural.
             adjective: Probability of an adjective.
         """
         scenic = noun.fits(SCENIC)
@@ -234,7 +234,7 @@ class Chooser:
         return Thing(self.pick(self.nouns(frozenset({"profession", "child"}))))
 
     def person(self, classes: frozenset[str] = HUMAN) -> Entity:
-        """Somebody: a pronoun, a name or a noun of one of ``classes``."""
+        """A person: a pronoun, a name or a noun of one of ``classes``."""
         roll = self.rng.random()
         if classes & HUMAN and roll < 0.42:
             return self.pick(SPEAKERS)
@@ -245,13 +245,13 @@ class Chooser:
         return self.thing(self.pick(self.nouns(classes)))
 
     def subject(self, verb: Verb) -> Entity:
-        """Somebody or something that can do it."""
+        """A possible subject of a verb."""
         if "weather" in verb.subject_classes:
             return Indefinite.IT
         return self.person(verb.subject_classes)
 
     def object(self, verb: Verb, subject: Entity, negated: bool) -> Entity:
-        """Somebody or something that it can be done to."""
+        """A possible object of a verb."""
         classes = verb.object_classes
         pronoun_fits = "person" in classes and verb.german.reflexive == ""
         if pronoun_fits and self.chance(0.3):
@@ -273,11 +273,11 @@ class Chooser:
         return thing
 
     def recipient(self, subject: Entity) -> Entity:
-        """Somebody to give to."""
+        """A recipient."""
         if self.chance(0.45):
             options = [entity for entity in OBJECT_PRONOUNS if not same_person(entity, subject)]
             if self.foreign == "fr":
-                # "Lui" is him and her: by convention it says him here.
+                # "Lui" is him and her; here it always means him.
                 options = [entity for entity in options if entity.gender == "m"]
             return self.pick(options)
         if self.chance(0.3):
@@ -355,7 +355,7 @@ class Chooser:
         )
 
     def polarity(self, tense: Tense, state: bool) -> Polarity:
-        """Whether it is so; some pairs of tense and polarity would blur in translation."""
+        """The polarity; some pairs of tense and polarity are ambiguous in translation."""
         weights = {Polarity.POSITIVE: 78.0, Polarity.NOT: 16.0}
         if tense is Tense.PERFECT:
             weights = {Polarity.POSITIVE: 45, Polarity.NEVER: 25, Polarity.NOT_YET: 30}

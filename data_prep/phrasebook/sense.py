@@ -19,7 +19,7 @@ UNWILLED = frozenset(
         "surprise sting"
     )
 ) | _phrases("fall asleep, wake up, worry about, dream of")
-"""What nobody does on purpose, or would be asked to do."""
+"""Verbs of things that are not done on purpose or on request."""
 
 LASTING = frozenset(split_words("work sleep dance cry laugh run")) | _phrases(
     "swim in, wait for, play with, talk to, look for, listen to"
@@ -33,10 +33,10 @@ ANYWHERE = (
     )
     | _phrases("sit down, see, find, fall asleep, wake up, quarrel with, dream of, lie down")
 ) - {"swim in"}
-"""What can be done at any place."""
+"""Verbs of things that can be done anywhere."""
 
 SOMEWHERE = frozenset({"live", "stay"})
-"""What is always done at some place."""
+"""Verbs that need a location."""
 
 UNSPECIFIED = frozenset(split_words("see hear find eat drink forget buy lose say"))
 """What can be done to *something*, and not to *anything*."""
@@ -69,7 +69,7 @@ GOOD_MOODS = frozenset(
     split_words("happy curious satisfied hardworking generous brave polite patient friendly")
 )
 MOODS = BAD_MOODS | GOOD_MOODS
-"""In what state somebody can be when something happens."""
+"""Possible states of a person during an event."""
 
 APPEALING = frozenset(
     split_words(
@@ -94,10 +94,10 @@ CHOSEN = frozenset(
         "taste cross climb carry lift drive solve repair peel sell translate write own"
     )
 ) | _phrases("put on, try on, swim in, listen to, participate in")
-"""What one does, or lets be, for what the thing is like."""
+"""Verbs of actions that depend on a property of the object."""
 
 REQUESTED = frozenset(split_words("buy eat drink bring cook order give sing write read draw send"))
-"""What one asks for without having a certain thing in mind."""
+"""Verbs of requests for an indefinite thing."""
 
 COMPANIONABLE = frozenset(split_words("dance work go come return"))
-"""What is done with somebody."""
+"""Verbs of actions together with a person."""

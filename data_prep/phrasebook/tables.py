@@ -1,4 +1,4 @@
-"""Reads tab-separated tables, and says where a mistake is and what would mend it."""
+"""Read tab-separated tables, with error messages that name the cell and the correction."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from pathlib import Path
 
 
 class LexiconError(ValueError):
-    """A table of the lexicon says something that the grammar cannot use."""
+    """A table of the lexicon has a value that the grammar cannot use."""
 
 
 class Row:
     """One line of a table; every accessor names file, line and column when it must complain."""
 
     def __init__(self, path: Path, line: int, cells: dict[str, str]) -> None:
-        """Keeps the cells with their place, for messages."""
+        """Store the cells with their position, for messages."""
         self.path, self.line, self.cells = path, line, cells
 
     def error(self, column: str, advice: str) -> LexiconError:
@@ -32,7 +32,7 @@ class Row:
         return value
 
     def optional(self, column: str) -> str:
-        """A cell where ``-`` stands for nothing."""
+        """A cell where ``-`` means that it is empty."""
         value = self.word(column)
         return "" if value == "-" else value
 
@@ -44,7 +44,7 @@ class Row:
         return value
 
     def many(self, column: str, separator: str | None = "|") -> tuple[str, ...]:
-        """A cell with several values; ``-`` stands for none."""
+        """A cell with several values; ``-`` means none."""
         return tuple(part.strip() for part in self.optional(column).split(separator) if part)
 
 

@@ -11,7 +11,7 @@ class Notes:
     """Collects the grammar that a sentence shows while a language builds it."""
 
     def __init__(self) -> None:
-        """Starts with nothing shown."""
+        """Start without shown phenomena."""
         self._shown: dict[tuple[str, str], None] = {}
 
     def add(self, phenomenon: str, words: str = "") -> None:
@@ -24,7 +24,7 @@ class Notes:
 
 
 def join(words: list[str]) -> str:
-    """Joins words with spaces; a comma clings to the word before it and stands once."""
+    """Join words with spaces; a comma follows the previous word directly and is not repeated."""
     text = " ".join(word for word in words if word)
     while " ," in text:
         text = text.replace(" ,", ",")
@@ -38,11 +38,11 @@ def sentence_text(words: list[str], mood: Mood, space_before_mark: bool = False)
 
     Args:
         words: Words and commas in order.
-        mood: Decides the final stop.
-        space_before_mark: Whether ? and ! stand apart, as in French.
+        mood: Determines the final mark.
+        space_before_mark: Whether a space precedes ? and !, as in French.
 
     Returns:
-        The sentence with its capital and its stop.
+        The sentence with a capital letter and a final mark.
     """
     text = join(words).rstrip(",")
     stop = STOPS[mood]

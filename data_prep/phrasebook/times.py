@@ -64,7 +64,7 @@ FRENCH_UNITS = (
     ("an", "ans", "m"),
 )
 NIGHT = 4
-"""The daytime that French and English say without a contraction of the article."""
+"""Times of day that have no contracted article in French and English."""
 
 
 def english_number(number: int) -> str:
@@ -248,7 +248,7 @@ def _german_unit(stem: str, unit: int) -> str:
 
 
 def _french_unit(unit: int) -> str:
-    # "L'année dernière", not "l'an dernier", is what most people say.
+    # "L'année dernière" is more common than "l'an dernier".
     return {3: "la semaine", 4: "le mois", 5: "l'année"}[unit]
 
 

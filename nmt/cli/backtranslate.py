@@ -1,6 +1,9 @@
-"""Make training pairs of text in the target language alone: its translations become the sources.
+"""Make training pairs from text in the target language: its translations become the sources.
 
 python -m nmt.cli.backtranslate file=mono.de model=FOLDER     → mono.de.back/train.{en,de}
+
+The model translates in the other direction: for a corpus en-de, from de to en. Then train with
+corpus.more_path=FOLDER corpus.copies=N; docs/translating.md explains them.
 """
 
 import logging
@@ -8,63 +11,51 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from nmt.cli.common import name_files, parse_arguments, run_command, set_up_logging
-from nmt.cli.translate import decoding_config, open_model
-from nmt.cli.translating import Work, checked_length, raw_lines, translate_to_files
+from nmt.base.errors import UserError
+from nmt.base.files import check_readable, check_writable, iterate_lines
+from nmt.cli.arguments import parse_arguments
+from nmt.cli.common import print_line, print_written, run_command, set_up_logging
+from nmt.cli.models import ModelArguments, decoding_config, model_folder, open_model
+from nmt.cli.translating import translate_to_files
 from nmt.config import is_language_code, search_keys
-from nmt.decoding.formats import Format, Item, LineReader, LineWriter
-from nmt.decoding.pipeline import Pipeline
-from nmt.decoding.translator import Translator
-from nmt.errors import UserError
-from nmt.files import check_readable, check_writable, iterate_lines
-from nmt.part_files import PartFiles
 from nmt.trained_model import weights_digest
+from nmt.translation.formats import Format, Item, LineReader, LineWriter
+from nmt.translation.lines import LineTranslator
+from nmt.translation.pipeline import Pipeline
+from nmt.translation.translator import Translator
 
-# Not __name__, which is __main__ when the module is the command.
-logger = logging.getLogger("nmt.cli")
-
-USAGE = """python -m nmt.cli.backtranslate file=FILE model=FOLDER [out=FOLDER] [key=value …]
-
-  file=FILE       text in the target language of the corpus, one sentence a line, UTF-8
-  model=FOLDER    a trained model of the other direction: for a corpus en-de, one of de-en
-  out=FOLDER      where to (default: FILE.back); it gets train.<language> of both languages
-  tag=TAG         put before each translation, so that training can tell it from text that people
-                  wrote (default: <BT>; empty: none)
-  resume=false    begin anew, and do not go on with what an interruption has left
-  decoding.KEY=…  the search (default: what the model was scored with)
-  device=DEVICE   cpu or cuda (default: cuda where there is one)
-Then train with corpus.more_path=FOLDER corpus.copies=N; docs/translating.md explains them."""
+logger = logging.getLogger("nmt.cli")  # not __name__, which is __main__ for a command
 
 TAG = "<BT>"
 
 
-@dataclass(frozen=True)
-class Arguments:
-    """Arguments of the command; `USAGE` explains them."""
+@dataclass(frozen=True, kw_only=True)
+class Arguments(ModelArguments):
+    """Arguments of the command."""
 
-    file: str = ""
-    model: str = ""
+    model: str = field()
+    """Model or run folder of the other direction."""
+    file: str
+    """Text in the target language of the corpus, one sentence per line, UTF-8."""
     out: str = ""
+    """Output folder, which gets train.<language> of both languages (default: FILE.back)."""
     tag: str = TAG
-    device: str = ""
+    """Word before each translation, so that training can distinguish it from text written by
+    people; empty for none."""
     resume: bool = True
-    decoding: dict[str, str] = field(default_factory=dict)
+    """Continue an interrupted translation; false starts again."""
 
 
 @dataclass(frozen=True)
-class BackTranslation(Work):
-    """Two texts of each chunk: translations with a tag, and the lines themselves.
-
-    Attributes:
-        tag: what stands before each translation.
-    """
+class BackTranslator(LineTranslator):
+    """Gives two texts: translations with a tag before each, and the lines themselves."""
 
     tag: str = TAG
 
     def texts(
         self, items: list[Item], first: int, progress: Callable[[float], None] | None = None
     ) -> list[str]:
-        """Lines without words, and those whose translation is empty, give nothing."""
+        """Translate items; those that are empty or have an empty translation are left out."""
         answers = self.pipeline.answers(items, progress, first)
         pairs = [
             (answer.translations[0].text.strip(), item.source)
@@ -80,53 +71,43 @@ class BackTranslation(Work):
 
 def main() -> None:
     """Run the command."""
-    arguments = parse_arguments(Arguments, USAGE)
+    arguments = parse_arguments(Arguments)
     set_up_logging()
-    if not arguments.file:
-        raise UserError("file= is missing: name text in the target language of the corpus")
     if arguments.tag.split() != ([arguments.tag] if arguments.tag else []):
-        raise UserError(f"tag={arguments.tag!r} has white space; a tag is one word")
+        raise UserError(f"tag={arguments.tag!r} contains white space; give one word")
     file = Path(arguments.file)
     check_readable(file)
-    out = Path(arguments.out or f"{file}.back")
-    if not arguments.model:
-        raise UserError("model= is missing: name a model of the other direction")
-    folder = Path(arguments.model)
+    folder = model_folder(arguments.model)
     model = open_model(folder, arguments.device)
-    ours, theirs = model.config.source_language, model.config.target_language
+    source, target = model.config.source_language, model.config.target_language
     ending = file.suffix.removeprefix(".")
-    if ending == theirs and is_language_code(ending):
+    if ending == target and is_language_code(ending):
         raise UserError(
-            f"{file} is {theirs} by its name, and the model translates {ours} into {theirs}; name a"
-            f" model that translates from {theirs}"
+            f"{file} is in {target} by its name, and the model translates {source} into {target};"
+            f" name a model that translates from {target}"
         )
     decoding = decoding_config(model, arguments.decoding)
-    work = BackTranslation(
+    translator = BackTranslator(
         str(file),
         LineReader(Format.text),
         Pipeline(Translator(model, decoding, logger.warning)),
         LineWriter(Format.text, model.target_tokenizer),
         tag=arguments.tag,
     )
-    # The sources of the corpus to be are what the model gives.
-    outs = [out / f"train.{theirs}", out / f"train.{ours}"]
+    out = Path(arguments.out or f"{file}.back")
+    outs = [out / f"train.{target}", out / f"train.{source}"]
     check_writable(outs[0])
-    total = checked_length(work, file)
-    made_with = {
-        "model": weights_digest(folder),
-        "tag": arguments.tag,
-        **search_keys(decoding),
-    }
-    # Out may be a folder of text that people wrote.
-    with PartFiles.opened(outs, made_with, arguments.resume, replaces=False) as parts:
-        translate_to_files(work, raw_lines(file), parts, file.stat().st_size, total)
-    num_pairs = sum(1 for _ in iterate_lines(outs[0]))
-    logger.info(
-        "%s pairs; %s lines gave none: they or their translations are empty",
-        f"{num_pairs:,}",
-        f"{total - num_pairs:,}",
+    settings = {"model": weights_digest(folder), "tag": arguments.tag, **search_keys(decoding)}
+    # The folder may have text written by people.
+    num_lines = translate_to_files(
+        translator, file, outs, settings, arguments.resume, overwrite=False
     )
-    name_files(outs)
+    num_pairs = sum(1 for _ in iterate_lines(outs[0]))
+    print_line(
+        f"{num_pairs:,} pairs; {num_lines - num_pairs:,} lines without one: they or their"
+        " translations are empty"
+    )
+    print_written(outs)
 
 
 if __name__ == "__main__":

@@ -1,12 +1,14 @@
-"""From Hydra's composed configuration to our dataclass; the only door to Hydra."""
+"""Composition of the configuration from presets and the command line, by Hydra."""
 
+import difflib
 import hashlib
 import json
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any
 
 import hydra
 from hydra.core.config_store import ConfigStore
@@ -16,48 +18,113 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from nmt.cli.common import named_disk_faults, run_command
-from nmt.config import Config, from_mapping, writable_schema
-from nmt.errors import UserError
+from nmt.base.errors import UserError, first_line
+from nmt.cli.arguments import HELP_FLAGS, help_entry, plain_text, print_help
+from nmt.cli.common import converted_errors, run_command
+from nmt.config import (
+    Config,
+    default_of,
+    from_mapping,
+    leaf_docs,
+    leaf_fields,
+    unknown_key,
+    writable_schema,
+)
 
 CONFIG_FOLDER = Path(__file__).resolve().parents[2] / "conf"
 
 _MAX_FOLDER_NAME = 120
-
-# What was on the command line; a scheduler's job has another one, but the environment comes along.
+_HYDRA_ARGUMENTS = ("--multirun", "-m", "--cfg", "job", "--resolve")
+# Environment variable with the command line, for jobs of a scheduler, which have another one.
 _COMMAND_LINE = "NMT_COMMAND_LINE"
 
 
 def combination(overrides: list[str]) -> str:
-    """Folder name of one job of a sweep: what varies in it, and nothing else.
+    """Name the folder of one job of a sweep after the overrides that vary.
 
-    Overrides that stand on the command line as they are hold for all jobs. A name too long for a
-    file system, or one that a path would break, is cut and marked with its hash.
+    Overrides that are literally on the command line are the same for all jobs. A name that is too
+    long for a file system, or that contains a slash, is shortened and marked with its hash.
     """
     given = json.loads(os.environ.get(_COMMAND_LINE, "null")) or sys.argv
     constant = {argument.lower() for argument in given}  # Hydra writes true as True
-    varying = ",".join(sorted(one for one in overrides if one.lower() not in constant))
-    safe = varying.replace("/", "_") or "all"
+    varying = ",".join(sorted(one for one in overrides if one.lower() not in constant)) or "all"
+    safe = varying.replace("/", "_")
     if safe == varying and len(safe) <= _MAX_FOLDER_NAME:
         return safe
-    digest = hashlib.sha256(varying.encode()).hexdigest()[:8]
-    return f"{safe[:_MAX_FOLDER_NAME]}-{digest}" if varying else safe
+    return f"{safe[:_MAX_FOLDER_NAME]}-{hashlib.sha256(varying.encode()).hexdigest()[:8]}"
 
 
 OmegaConf.register_new_resolver("combination", combination, replace=True)
 ConfigStore.instance().store(name="schema", node=writable_schema(Config))
 
 
+def presets() -> dict[str, list[str]]:
+    """Return the names of the presets of each group of `conf/`."""
+    folders = sorted(path for path in CONFIG_FOLDER.iterdir() if path.is_dir())
+    return {path.name: sorted(file.stem for file in path.glob("*.yaml")) for path in folders}
+
+
+def check_overrides(arguments: Sequence[str]) -> None:
+    """Raise a UserError if an argument is not `key=value`, or its key or preset is unknown."""
+    known, groups = [key for key, _ in leaf_fields(Config)], presets()
+    for argument in arguments:
+        key, equals, value = argument.partition("=")
+        key = key.lstrip("+~")
+        if argument in _HYDRA_ARGUMENTS or key.startswith(("hydra.", "hydra/")):
+            continue
+        if not equals:
+            raise UserError(
+                f"{argument!r} is not key=value; settings are written as"
+                " training.max_updates=100, presets as experiment=NAME (--help lists them)"
+            )
+        if key in groups:
+            _check_presets(key, value, groups[key])
+        elif not any(f"{key}.".startswith(f"{k}.") or k.startswith(f"{key}.") for k in known):
+            raise UserError(f"{key} is not a key; {unknown_key(key, [*known, *groups])}")
+
+
+def _check_presets(group: str, value: str, names: list[str]) -> None:
+    if group in ("experiment", "sweep", "cluster"):  # groups without a preset by default
+        names = [*names, "null"]
+    for name in value.split(","):  # several in a sweep
+        if name not in names:
+            near = difflib.get_close_matches(name, names, 1)
+            fix = (
+                f"did you mean {group}={near[0]}?"
+                if near
+                else f"the presets are {', '.join(names)}"
+            )
+            raise UserError(f"{group}={name} is not a preset; {fix}")
+
+
+def help_text(doc: str, composed: DictConfig, groups: Sequence[str] = ()) -> str:
+    """Return the text of `--help`: presets, and keys with their values and documentation.
+
+    Args:
+        doc: docstring of the command's module.
+        composed: the configuration whose values are shown.
+        groups: the groups whose keys are shown; empty for all.
+    """
+    lines = [doc.strip(), "", "Presets:"]
+    for group, names in presets().items():
+        lines += help_entry(group, "NAME", ", ".join(names))
+    for field in fields(Config):
+        if not groups or field.name in groups:
+            kind = type(default_of(field))
+            lines += ["", f"{field.name}: {str(kind.__doc__).splitlines()[0]}"]
+            for key, key_doc in leaf_docs(kind, f"{field.name}.").items():
+                lines += help_entry(key, plain_text(OmegaConf.select(composed, key)), key_doc)
+    return "\n".join(lines)
+
+
 def to_config(composed: DictConfig) -> Config:
-    """The dataclass of a composed configuration; a job of a sweep gets a folder of its own.
+    """Convert a composed configuration to the dataclass; a job of a sweep gets its own folder.
 
     Raises:
         UserError: values that do not fit together.
     """
-    plain = OmegaConf.to_container(composed, resolve=True)
-    assert isinstance(plain, dict)
-    named = {str(key): value for key, value in plain.items()}
-    config: Config = from_mapping(Config, named, "configuration")
+    plain: Any = OmegaConf.to_container(composed, resolve=True)
+    config: Config = from_mapping(Config, plain, "configuration")
     hydra_config = HydraConfig.get() if HydraConfig.initialized() else None
     if hydra_config is not None and hydra_config.mode is RunMode.MULTIRUN:
         folder = Path(hydra_config.sweep.dir) / hydra_config.sweep.subdir
@@ -66,68 +133,73 @@ def to_config(composed: DictConfig) -> Config:
 
 
 def compose_config(overrides: Sequence[str], values: Mapping[str, str]) -> Config:
-    """A configuration that no command line names.
+    """Compose a configuration without a command line.
 
     Args:
         overrides: presets and keys, in the form of the command line.
-        values: dotted keys and what they are set to, as it stands: no character is special.
+        values: values of dotted keys, taken literally.
 
     Raises:
         UserError: an unknown key or preset, or values that do not fit together.
     """
     try:
-        with hydra.initialize_config_dir(str(CONFIG_FOLDER), version_base="1.3"):
-            composed = hydra.compose("config", list(overrides))
+        composed = _composed(overrides)
         for key, value in values.items():
             OmegaConf.update(composed, key, value)
         return to_config(composed)
     except (HydraException, OmegaConfBaseException) as error:
-        raise UserError(_one_message(error, overrides)) from None
+        raise UserError(_message(error)) from None
 
 
-class Refusal(BaseException):
-    """A UserError on its way through Hydra, which has words of its own about an Exception."""
+def _composed(overrides: Sequence[str]) -> DictConfig:
+    check_overrides(overrides)
+    with hydra.initialize_config_dir(str(CONFIG_FOLDER), version_base="1.3"):
+        return hydra.compose("config", list(overrides))
 
 
-def run_composed(command: Callable[[Config], float | None]) -> None:
-    """Compose the configuration from `conf/` and the command line, and run `command` on it."""
-    # Hydra would print its own traceback and leave with 1: we want the exception itself.
+class _Escaped(BaseException):
+    """Carries a UserError through Hydra, which prints a traceback for every Exception."""
+
+
+def run_composed(command: Callable[[Config], float | None], groups: Sequence[str] = ()) -> None:
+    """Compose the configuration from `conf/` and the command line, and run `command` with it.
+
+    Args:
+        command: a function of the module of a command, whose docstring `--help` prints.
+        groups: groups whose keys `--help` prints; empty for all.
+    """
+    # Hydra would print its own traceback and exit with 1.
     os.environ["HYDRA_FULL_ERROR"] = "1"
     os.environ[_COMMAND_LINE] = json.dumps(sys.argv)
 
     @hydra.main(version_base="1.3", config_path=str(CONFIG_FOLDER), config_name="config")
     def main(composed: DictConfig) -> float | None:
         try:
-            with named_disk_faults():
+            with converted_errors():
                 return command(to_config(composed))
         except UserError as error:
-            raise Refusal(str(error)) from None
+            raise _Escaped(error) from None
 
     def compose_and_run() -> None:
+        arguments = sys.argv[1:]
         try:
+            if HELP_FLAGS & set(arguments):
+                composed = _composed([one for one in arguments if one not in HELP_FLAGS])
+                print_help(
+                    help_text(str(sys.modules[command.__module__].__doc__), composed, groups)
+                )
+                return
+            check_overrides(arguments)
             main()
-        except Refusal as refusal:
-            raise UserError(str(refusal)) from None
+        except _Escaped as escaped:
+            raise escaped.args[0] from None
         except (HydraException, OmegaConfBaseException) as error:
-            raise UserError(_one_message(error, sys.argv[1:])) from None
+            raise UserError(_message(error)) from None
 
     run_command(compose_and_run)
 
 
-# What Hydra and OmegaConf add below the sentence that says what is wrong.
-_NOISE = ("To append", "full_key", "reference_type", "object_type", "Config search", "provider=")
-
-
-def _one_message(error: BaseException, overrides: Sequence[str]) -> str:
-    causes = [error]
-    while (cause := causes[-1].__cause__ or causes[-1].__context__) is not None:
-        causes.append(cause)
-    lines = [
-        line.strip()
-        for found in causes
-        if isinstance(found, HydraException | OmegaConfBaseException)
-        for line in str(found).splitlines()
-    ]
-    told = dict.fromkeys(line for line in lines if line and not line.startswith(_NOISE))
-    sentences = [line for line in told if "$VALUE" not in line]
-    return f"{' '.join(sentences)} (command line: {' '.join(overrides)})"
+def _message(error: BaseException) -> str:
+    """Merge the first lines of an error and of its cause."""
+    cause = error.__cause__ or error.__context__
+    return first_line(error) + (f": {first_line(cause)}" if cause else "")

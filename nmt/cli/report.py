@@ -1,49 +1,47 @@
-"""Write the report of a completed run again, and say where it is.
+"""Write the report of a completed run again.
 
 python -m nmt.cli.report [run=FOLDER]
+
+Also names the report of the run's corpus, which preparation has written. Nothing is prepared or
+trained.
 """
 
 import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from nmt.cli.common import name_files, parse_arguments, run_command
-from nmt.data.corpus import PreparedCorpus
-from nmt.errors import UserError
+from nmt.base.errors import UserError
+from nmt.base.layout import REPORT_FILE
+from nmt.cli.arguments import parse_arguments
+from nmt.cli.common import print_line, print_written, run_command
 from nmt.evaluation.report import write_report
-from nmt.evaluation.systems import corpus_folder, open_system, outputs_of
+from nmt.evaluation.systems import open_system, outputs_of
+from nmt.runs.experiment import find_model, is_complete, read_result
 from nmt.trained_model import load_trained_model
-from nmt.training.experiment import find_model, is_complete, read_result
-
-USAGE = """python -m nmt.cli.report [run=FOLDER]
-
-  run=FOLDER   a completed run's folder (default: that of the last completed run)"""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Arguments:
-    """Arguments of the command; `USAGE` explains them."""
+    """Arguments of the command."""
 
     run: str = ""
+    """A completed run (default: the last one)."""
 
 
 def main() -> None:
     """Run the command."""
-    arguments = parse_arguments(Arguments, USAGE)
+    arguments = parse_arguments(Arguments)
     system = open_system(Path(arguments.run) if arguments.run else find_model())
     if system.run is None:
-        raise UserError(f"{arguments.run}: lies in no run's folder, so there is nothing to report")
+        raise UserError(f"{arguments.run} is not in a run folder, so there is nothing to report")
     if not is_complete(system.run):
-        raise UserError(f"{system.run}: is not complete; the command that began it goes on with it")
-    folder = corpus_folder(system.run)
-    path = write_report(
-        system.run,
-        read_result(system.run),
-        load_trained_model(system.model),
-        PreparedCorpus(folder) if folder else None,
-        outputs_of(system.run),
-    )
-    name_files([Path(os.path.relpath(path))])
+        raise UserError(f"{system.run} is not complete; the command that started it continues it")
+    corpus, model = system.corpus, load_trained_model(system.model)
+    result, outputs = read_result(system.run), outputs_of(system.run)
+    path = write_report(system.run, result, model, corpus, outputs)
+    if corpus and (corpus.folder / REPORT_FILE).is_file():
+        print_line(f"report of the corpus: {os.path.relpath(corpus.folder / REPORT_FILE)}")
+    print_written([Path(os.path.relpath(path))])
 
 
 if __name__ == "__main__":

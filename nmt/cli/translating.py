@@ -1,256 +1,66 @@
-"""The loops of `translate`: over a file, which may be interrupted, and over a stream."""
+"""Translation into files, shared by `translate` and `backtranslate`."""
 
-import queue
-import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from itertools import islice
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Protocol
+from typing import Any
 
-from rich.progress import Progress, ProgressColumn, Task
-from rich.text import Text
-
-from nmt.cli.common import console
-from nmt.decoding.formats import Answer, Item, LineReader, LineWriter
-from nmt.decoding.pipeline import Pipeline
-from nmt.errors import UserError
-from nmt.files import check_readable, decode_line
-from nmt.part_files import PartFiles
-
-CHUNK_LINES = 1024
-"""Lines held in memory at a time, and lost at most by an interruption; sentences of like length are
-found among so many."""
-
-
-@dataclass(frozen=True)
-class Work:
-    """What is done to each line.
-
-    Attributes:
-        name: of the input, for messages.
-        reader: a line to a source.
-        pipeline: sources to answers.
-        writer: answers to lines.
-        aligns_beside: whether alignments go to a file of their own.
-    """
-
-    name: str
-    reader: LineReader
-    pipeline: Pipeline
-    writer: LineWriter
-    aligns_beside: bool = False
-
-    def items(self, raws: Iterable[bytes], first: int) -> Iterator[Item]:
-        """The lines, read; the first one has the number `first`."""
-        for number, raw in enumerate(raws, start=first):
-            item = self.reader.read(decode_line(raw, self.name, number), self.name, number)
-            try:
-                self.pipeline.check(item.wish)
-            except UserError as error:
-                raise UserError(f"{self.name}: line {number}: {error}") from None
-            yield item
-
-    def items_before_refusal(
-        self, raws: Iterable[bytes], first: int
-    ) -> tuple[list[Item], UserError | None]:
-        """The lines before a bad one, which are answered all the same, and its refusal."""
-        items: list[Item] = []
-        try:
-            for item in self.items(raws, first):
-                items.append(item)
-        except UserError as error:
-            return items, error
-        return items, None
-
-    def texts(
-        self, items: list[Item], first: int, progress: Callable[[float], None] | None = None
-    ) -> list[str]:
-        """What some lines give: the text of each file that is written."""
-        answers = self.pipeline.answers(items, progress, first)
-        written = map(self.writer.write, items, answers)
-        if not self.aligns_beside:
-            return ["".join(written)]
-        return ["".join(written), "".join(map(_alignment_line, answers))]
-
-
-def _alignment_line(answer: Answer) -> str:
-    return "\t".join(alignment or "" for alignment in answer.alignments[:1]) + "\n"
-
-
-def raw_lines(path: Path) -> Iterator[bytes]:
-    """The lines of a file, ends included."""
-    check_readable(path)
-    try:
-        with path.open("rb") as stream:
-            yield from stream
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read: {error.strerror}") from None
-
-
-def checked_length(work: Work, path: Path) -> int:
-    """Number of lines of a file.
-
-    Raises:
-        UserError: one of them is not what its format asks for; now, before long work.
-    """
-    return sum(1 for _ in work.items(raw_lines(path), 1))
-
-
-def translate_lines(
-    work: Work,
-    lines: Iterator[bytes],
-    add: Callable[[list[bytes], list[str]], object],
-    done: int,
-    total: int | None,
-) -> int:
-    """Translate lines chunk by chunk.
-
-    Args:
-        work: what is done to each.
-        lines: those that are left.
-        add: takes the lines of each chunk and what they give.
-        done: lines done before.
-        total: lines in all, where that is known.
-
-    Returns:
-        The lines done in all.
-    """
-    first, started = done, time.monotonic()
-    columns = (*Progress.get_default_columns(), _Speed())
-    with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task("translating", total=total, completed=done)
-        while chunk := list(islice(lines, CHUNK_LINES)):
-            items, refusal = work.items_before_refusal(chunk, done + 1)
-            if items:
-                texts = work.texts(items, done + 1, lambda count: progress.advance(task, count))
-                add(chunk[: len(items)], texts)
-                done += len(items)
-                progress.update(task, completed=done)
-            if refusal is not None:
-                raise refusal
-    seconds = time.monotonic() - started
-    count = done - first
-    console.print(
-        f"{count:,} line{'' if count == 1 else 's'} translated in {seconds:,.1f} s"
-        f" ({count / max(seconds, 1e-9):,.0f} a second)"
-    )
-    return done
-
-
-class _Speed(ProgressColumn):
-    """Lines a second."""
-
-    def render(self, task: Task) -> Text:
-        return Text(f"{task.speed:,.0f} a second" if task.speed else "")
+from nmt.base.resumable import ResumableOutputs
+from nmt.cli.common import print_line
+from nmt.training.progress import progress_bar
+from nmt.translation.lines import LineTranslator, chunks_of, raw_lines
 
 
 def translate_to_files(
-    work: Work, lines: Iterator[bytes], parts: PartFiles, size: int | None, total: int | None
-) -> None:
-    """Translate lines into files that an interruption leaves as parts.
+    translator: LineTranslator,
+    source: Path | Iterator[bytes],
+    outs: Sequence[Path],
+    settings: Mapping[str, Any],
+    resume: bool,
+    overwrite: bool,
+) -> int:
+    """Translate lines into files; an interruption leaves what is done, to be continued.
 
     Args:
-        work: what is done to each.
-        lines: the whole input.
-        parts: where what they give goes; lines that it has are skipped.
-        size: bytes of the input, where that is known.
-        total: its lines, where that is known.
-    """
-    read = parts.skip_done(lines, work.name)
-    if parts.num_lines:
-        console.print(f"going on after line {parts.num_lines:,}", markup=False)
+        translator: translates the lines.
+        source: a file, whose lines are all checked first, or a stream.
+        outs: the output files.
+        settings: what the translations depend on besides the input.
+        resume: whether to continue an interrupted translation.
+        overwrite: whether to replace existing files.
 
-    def add(chunk: list[bytes], texts: list[str]) -> None:
-        nonlocal read
-        # A translation is about as long as its source.
-        parts.add(chunk, texts, None if size is None else max(0, size - read))
-        read += sum(map(len, chunk))
-
-    try:
-        translate_lines(work, lines, add, parts.num_lines, total)
-    except BaseException:
-        if parts.num_lines:
-            console.print(
-                f"{parts.paths[0]}.part keeps the first {parts.num_lines:,} lines; the same command"
-                " goes on from there",
-                markup=False,
-                soft_wrap=True,
-            )
-        raise
-    parts.complete()
-
-
-class Readable(Protocol):
-    """What bytes are read from as they come."""
-
-    def read(self, size: int, /) -> bytes | None:
-        """Up to so many bytes, as soon as there are any; none at the end."""
-
-
-def translate_stream(work: Work, source: Readable, sink: IO[str]) -> None:
-    """Translate lines as they come: whatever has arrived is one batch, so none waits for more.
-
-    Args:
-        work: what is done to each.
-        source: without a buffer of its own: a thread waits in it, also when this one leaves, and
-            the interpreter cannot end while somebody holds a buffer's lock.
-        sink: where what they give goes.
+    Returns:
+        The number of input lines.
 
     Raises:
-        UserError: a line is refused, or the source cannot be read.
+        UserError: a line is invalid, or an output file exists.
     """
-    # Whoever writes faster than we translate waits.
-    arrived: queue.Queue[bytes | Exception | None] = queue.Queue(2 * CHUNK_LINES)
-
-    def read() -> None:
+    size, total = None, None
+    if isinstance(source, Path):
+        size = source.stat().st_size
+        total = sum(1 for _ in translator.read(raw_lines(source)))
+    lines = raw_lines(source) if isinstance(source, Path) else source
+    with ResumableOutputs.open(outs, settings, resume, overwrite) as outputs:
+        read = outputs.skip_done(lines, translator.name)
+        done = outputs.num_lines
+        if done:
+            print_line(f"continuing after line {done:,}")
+        started = time.monotonic()
         try:
-            for line in _stream_lines(source):
-                arrived.put(line)
-            arrived.put(None)
-        except Exception as error:
-            arrived.put(error)
-
-    threading.Thread(target=read, daemon=True).start()
-    number = 0
-    latest: bytes | Exception | None = b""
-    while isinstance(latest, bytes):
-        chunk: list[bytes] = []
-        latest = arrived.get()
-        while isinstance(latest, bytes):
-            chunk.append(latest)
-            if len(chunk) == CHUNK_LINES or arrived.empty():
-                break
-            latest = arrived.get()
-        _translate_arrived(work, chunk, number + 1, sink)
-        number += len(chunk)
-    if isinstance(latest, OSError):
-        raise UserError(f"{work.name}: cannot be read: {latest.strerror}") from None
-    if latest is not None:
-        raise latest
-
-
-_BYTES_AT_ONCE = 1 << 16
-
-
-def _stream_lines(source: Readable) -> Iterator[bytes]:
-    """The lines of a source as soon as they are whole, ends included."""
-    begun: list[bytes] = []
-    while part := source.read(_BYTES_AT_ONCE):
-        *whole, rest = part.split(b"\n")
-        for line in whole:
-            yield b"".join([*begun, line, b"\n"])
-            begun = []
-        if rest:
-            begun.append(rest)
-    if begun:
-        yield b"".join(begun)
-
-
-def _translate_arrived(work: Work, chunk: list[bytes], first: int, sink: IO[str]) -> None:
-    items, refusal = work.items_before_refusal(chunk, first)
-    sink.write(work.texts(items, first)[0])
-    sink.flush()
-    if refusal is not None:
-        raise refusal
+            with progress_bar("translating", total, done) as advance:
+                for chunk, texts in translator.translate(chunks_of(lines), done + 1, advance):
+                    # A translation is about as long as its source.
+                    outputs.add(chunk, texts, None if size is None else max(0, size - read))
+                    read += sum(map(len, chunk))
+        except BaseException:
+            if outputs.num_lines:
+                print_line(
+                    f"{outputs.paths[0]}.part has the first {outputs.num_lines:,} lines; the same"
+                    " command continues from there"
+                )
+            raise
+        outputs.complete()
+    seconds, count = time.monotonic() - started, outputs.num_lines - done
+    speed = count / max(seconds, 1e-9)
+    print_line(f"{count:,} lines translated in {seconds:,.1f} s ({speed:,.0f} per second)")
+    return outputs.num_lines

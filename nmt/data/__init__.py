@@ -1,1 +1,1 @@
-"""From prepared text to batches."""
+"""The prepared corpus, the epoch plan and batches."""

@@ -19,7 +19,7 @@ class Batch:
         target_input: (B, T) `BOS y…`.
         target_output: (B, T) `y… EOS`.
         target_mask: (B, T) True where target_output is a token and not padding.
-        num_target_tokens: tokens of target_output, padding not counted.
+        num_target_tokens: tokens of target_output, without padding.
     """
 
     source: Tensor
@@ -30,15 +30,15 @@ class Batch:
     num_target_tokens: int
 
     @cached_property
-    def target_places(self) -> Tensor:
-        """(tokens,) where the tokens of the target stand in B · T, row after row.
+    def target_indices(self) -> Tensor:
+        """(tokens,) indices of the target tokens in the flattened (B · T) matrix.
 
-        Their number is known, so nobody waits for a GPU to count them.
+        Their number is known in advance, so a GPU is not synchronised.
         """
         return self.target_mask.flatten().nonzero_static(size=self.num_target_tokens)[:, 0]
 
     def to(self, device: torch.device) -> "Batch":
-        """The same batch on another device."""
+        """Return the batch on another device."""
         return Batch(
             self.source.to(device, non_blocking=True),
             self.source_mask.to(device, non_blocking=True),
@@ -51,7 +51,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class SpecialIds:
-    """The ids that frame a sentence."""
+    """Ids of the tokens for padding and for the begin and end of a sentence."""
 
     pad_id: int
     bos_id: int
@@ -65,26 +65,23 @@ def pad_ids(
 
     Args:
         sequences: B sequences.
-        pad_id: fills the rest of each row.
-        before: id put before each sequence; -1 puts none.
-        after: id put after each sequence; -1 puts none.
+        pad_id: padding id.
+        before: id put before each sequence; -1 for none.
+        after: id put after each sequence; -1 for none.
 
     Returns:
         The (B, L) ids, int64, and the (B, L) mask that is True where a row holds a token.
     """
-    extra = (before >= 0) + (after >= 0)
+    first, extra = int(before >= 0), (before >= 0) + (after >= 0)
     lengths = np.array([len(ids) + extra for ids in sequences], dtype=np.int64)
     rows = np.full((len(sequences), int(lengths.max(initial=0))), pad_id, dtype=np.int64)
-    places = np.arange(rows.shape[1])
-    mask = places < lengths[:, None]
-    is_given = mask.copy()
+    for row, ids in zip(rows, sequences, strict=True):
+        row[first : first + len(ids)] = ids
     if before >= 0:
-        rows[:, 0], is_given[:, 0] = before, False
+        rows[:, 0] = before
     if after >= 0:
-        is_last = places == lengths[:, None] - 1
-        rows[is_last], is_given[is_last] = after, False
-    if is_given.any():
-        rows[is_given] = np.concatenate(sequences, dtype=np.int64, casting="unsafe")
+        rows[np.arange(len(rows)), lengths - 1] = after
+    mask = np.arange(rows.shape[1]) < lengths[:, None]
     return torch.from_numpy(rows), torch.from_numpy(mask)
 
 
@@ -93,7 +90,7 @@ def collate(
     source_ids: SpecialIds,
     target_ids: SpecialIds,
 ) -> Batch:
-    """Make a batch of (source, target) ids that carry neither BOS nor EOS."""
+    """Make a batch of pairs of (source, target) ids without BOS and EOS."""
     source, source_mask = pad_ids(
         [source for source, _ in pairs], source_ids.pad_id, after=source_ids.eos_id
     )

@@ -1,7 +1,7 @@
-"""Which pairs make an update: a pure function of (lengths, config, seed, epoch).
+"""The epoch plan: which pairs form an update, as a pure function of (lengths, config, seed, epoch).
 
-Nothing here depends on the number of processes or on time, so a position in training is two
-integers (epoch, update) and resuming is a slice.
+The plan does not depend on the number of ranks, so a training position is two integers, the epoch
+and the update.
 """
 
 import heapq
@@ -10,18 +10,18 @@ from itertools import pairwise
 
 import numpy as np
 
+from nmt.base.errors import UserError
 from nmt.config import BatchingConfig
-from nmt.errors import UserError
 
-# An update is made of cells: pairs of like length, about this many target tokens each (one smaller
-# cell when the update is smaller). Cells are drawn at random, so a large update mixes lengths.
-_MAX_CELL_TOKENS = 4096
-# A small corpus has smaller cells, as its few pairs of one length would not fill large ones.
-_MIN_CELL_TOKENS = 512
-_MIN_CELLS = 256
-# Cells are cut from random pools sorted by length. The more cells a pool has the less they pad, and
-# the more they differ from epoch to epoch when there are many pools.
-_CELLS_PER_POOL = 2048
+# An update consists of buckets: pairs of similar length with about this many target tokens (or one
+# smaller bucket, if the update is smaller). Buckets are shuffled, so large updates mix lengths.
+_MAX_BUCKET_TOKENS = 4096
+# A small corpus has too few pairs of one length to fill large buckets.
+_MIN_BUCKET_TOKENS = 512
+_MIN_BUCKETS = 256
+# Buckets are cut from random pools that are sorted by length. More buckets per pool need less
+# padding; more pools make the buckets differ more between epochs.
+_BUCKETS_PER_POOL = 2048
 _MAX_POOLS = 32
 
 _INTEGER_BITS = 63
@@ -32,96 +32,95 @@ class EpochPlan:
     """The updates of one epoch.
 
     Attributes:
-        source_lengths: (pairs of the corpus,) tokens of each source, EOS counted.
-        target_lengths: (pairs of the corpus,) tokens of each target, EOS counted.
-        order: (eligible pairs,) indices into the corpus, cell after cell.
-        cell_starts: (cells + 1,): cell c is order[cell_starts[c] : cell_starts[c + 1]].
-        cells_per_update: an update is so many consecutive cells; the last may have fewer.
-        max_micro_batch_tokens: most padded tokens of either side in a micro-batch. It only splits
-            updates: with another number they are the same.
+        source_lengths: (pairs of the corpus,) tokens of each source, including EOS.
+        target_lengths: (pairs of the corpus,) tokens of each target, including EOS.
+        order: (trainable pairs,) indices into the corpus, bucket after bucket.
+        bucket_starts: (buckets + 1,) bucket b is `order[bucket_starts[b] : bucket_starts[b + 1]]`.
+        buckets_per_update: consecutive buckets of an update; the last update may have fewer.
+        max_micro_batch_tokens: maximum of padded source and of padded target tokens in a
+            micro-batch. It only splits updates and does not change them.
     """
 
     source_lengths: np.ndarray
     target_lengths: np.ndarray
     order: np.ndarray
-    cell_starts: np.ndarray
-    cells_per_update: int
+    bucket_starts: np.ndarray
+    buckets_per_update: int
     max_micro_batch_tokens: int
 
     @property
     def num_updates(self) -> int:
-        """Updates in this epoch."""
-        return -(-(len(self.cell_starts) - 1) // self.cells_per_update)
+        """Number of updates in this epoch."""
+        return -(-(len(self.bucket_starts) - 1) // self.buckets_per_update)
 
     def update(self, index: int) -> np.ndarray:
-        """Indices of the pairs that update `index` learns from."""
-        first, last = self._cells(index)
-        return self.order[self.cell_starts[first] : self.cell_starts[last]]
+        """Return the indices of the pairs of an update."""
+        starts = self._bucket_starts(index)
+        return self.order[starts[0] : starts[-1]]
 
     def num_target_tokens(self, index: int) -> int:
-        """Target tokens of update `index`, EOS counted, padding not: the divisor of its loss."""
+        """Return the number of target tokens of an update, including EOS, without padding."""
         return int(self.target_lengths[self.update(index)].sum())
 
     def micro_batches(self, index: int) -> list[np.ndarray]:
-        """The pairs of update `index`, cut so that each part fits the token budget.
+        """Return the pairs of each micro-batch of an update.
 
-        A part never mixes cells, whose lengths differ; a cell above the budget is halved until its
-        parts fit. The largest comes first, so that later allocations fit into its memory.
+        Each bucket is halved until its parts fit the token budget. The largest micro-batch comes
+        first, so that later ones fit into the memory allocated for it.
         """
-        first, last = self._cells(index)
-        cells = [
-            self.order[self.cell_starts[cell] : self.cell_starts[cell + 1]]
-            for cell in range(first, last)
-        ]
-        parts = [part for cell in cells for part in self._halved(cell)]
+        starts = self._bucket_starts(index)
+        buckets = [self.order[start:end] for start, end in pairwise(starts)]
+        parts = [part for bucket in buckets for part in self._halved(bucket)]
         return sorted(parts, key=self._padded_tokens, reverse=True)
 
-    def shares(self, parts: list[np.ndarray], num_processes: int) -> list[list[int]]:
-        """By process, the numbers of the micro-batches of an update that it makes.
+    def shares(self, parts: list[np.ndarray], world_size: int) -> list[list[int]]:
+        """Assign micro-batches to ranks, the largest first, each to the rank with the least work.
 
-        The next largest goes to whoever has least to do; some may have nothing.
+        Returns:
+            The indices of the micro-batches of each rank; some lists may be empty.
         """
-        costs = [self._places(part) for part in parts]
-        shares: list[list[int]] = [[] for _ in range(num_processes)]
-        loads = [(0, process) for process in range(num_processes)]
+        costs = [self._cost(part) for part in parts]
+        shares: list[list[int]] = [[] for _ in range(world_size)]
+        loads = [(0, rank) for rank in range(world_size)]
         for number in sorted(range(len(costs)), key=lambda number: -costs[number]):
-            load, process = loads[0]
-            shares[process].append(number)
-            heapq.heapreplace(loads, (load + costs[number], process))
+            load, rank = loads[0]
+            shares[rank].append(number)
+            heapq.heapreplace(loads, (load + costs[number], rank))
         return [sorted(share) for share in shares]
 
-    def evenness(self, num_processes: int, num_updates: int = 200) -> float:
-        """How busy processes are on average when the busiest one always is: 1 is an even share.
+    def evenness(self, world_size: int, num_updates: int = 200) -> float:
+        """Return the mean work of a rank, divided by that of the rank with the most work.
 
         Args:
-            num_processes: that share each update.
-            num_updates: looked at, spread over the epoch.
+            world_size: number of ranks.
+            num_updates: size of the sample of updates, taken evenly from the epoch.
         """
         busiest, total = 0, 0
         for index in range(0, self.num_updates, -(-self.num_updates // num_updates)):
             parts = self.micro_batches(index)
             loads = [
-                sum(self._places(parts[number]) for number in share)
-                for share in self.shares(parts, num_processes)
+                sum(self._cost(parts[number]) for number in share)
+                for share in self.shares(parts, world_size)
             ]
             busiest, total = busiest + max(loads), total + sum(loads)
-        return total / (num_processes * busiest)
+        return total / (world_size * busiest)
 
     def shape(self, pairs: np.ndarray) -> tuple[int, int, int]:
-        """Rows, source length and target length of a micro-batch of these pairs."""
+        """Return (B, S, T) of a micro-batch of these pairs."""
         source, target = self.source_lengths[pairs].max(), self.target_lengths[pairs].max()
         return len(pairs), int(source), int(target)
 
-    def _cells(self, index: int) -> tuple[int, int]:
-        first = index * self.cells_per_update
-        return first, min(first + self.cells_per_update, len(self.cell_starts) - 1)
+    def _bucket_starts(self, index: int) -> np.ndarray:
+        """Return the starts of the buckets of an update, and the end of the last one."""
+        first = index * self.buckets_per_update
+        return self.bucket_starts[first : first + self.buckets_per_update + 1]
 
     def _padded_tokens(self, pairs: np.ndarray) -> int:
         rows, source, target = self.shape(pairs)
         return rows * max(source, target)
 
-    def _places(self, pairs: np.ndarray) -> int:
-        """What a micro-batch costs, nearly: its places, padding included."""
+    def _cost(self, pairs: np.ndarray) -> int:
+        """Return the number of tokens including padding, to which the time is proportional."""
         rows, source, target = self.shape(pairs)
         return rows * (source + target)
 
@@ -132,32 +131,24 @@ class EpochPlan:
         return self._halved(pairs[:middle]) + self._halved(pairs[middle:])
 
 
-def eligible_pairs(
-    source_lengths: np.ndarray, target_lengths: np.ndarray, config: BatchingConfig
-) -> np.ndarray:
-    """Indices of the pairs that are not over-long; lengths count EOS."""
-    fits = (source_lengths <= config.max_source_length) & (
-        target_lengths <= config.max_target_length
-    )
-    return np.flatnonzero(fits)
-
-
 def trainable_pairs(
     source_lengths: np.ndarray, target_lengths: np.ndarray, config: BatchingConfig
 ) -> np.ndarray:
-    """As `eligible_pairs`, to train on.
+    """Return the indices of the pairs within the length limits; lengths include EOS.
 
     Raises:
         UserError: there is none.
     """
-    eligible = eligible_pairs(source_lengths, target_lengths, config)
-    if not len(eligible):
+    fits = (source_lengths <= config.max_source_length) & (
+        target_lengths <= config.max_target_length
+    )
+    if not fits.any():
         raise UserError(
-            f"none of the {len(source_lengths)} training pairs fits in"
+            f"none of the {len(fits)} training pairs fits in"
             f" batching.max_source_length={config.max_source_length} and"
             f" batching.max_target_length={config.max_target_length} tokens; raise them"
         )
-    return eligible
+    return np.flatnonzero(fits)
 
 
 def plan_epoch(
@@ -167,92 +158,93 @@ def plan_epoch(
     seed: int,
     epoch: int,
 ) -> EpochPlan:
-    """Plan one epoch: every eligible pair exactly once.
+    """Plan one epoch: every trainable pair exactly once.
 
     Args:
-        source_lengths: (pairs,) tokens of each source, EOS counted.
-        target_lengths: (pairs,) tokens of each target, EOS counted.
+        source_lengths: (pairs,) tokens of each source, including EOS.
+        target_lengths: (pairs,) tokens of each target, including EOS.
         config: budgets and limits.
         seed: seed of the run.
         epoch: counted from 0.
+
+    Raises:
+        UserError: no pair is within the length limits.
     """
-    eligible = eligible_pairs(source_lengths, target_lengths, config)
+    trainable = trainable_pairs(source_lengths, target_lengths, config)
     random = np.random.default_rng((seed, epoch))
-    shuffled = random.permutation(eligible)
-    fitting = int(target_lengths[eligible].sum()) // _MIN_CELLS
-    largest = min(max(fitting, _MIN_CELL_TOKENS), _MAX_CELL_TOKENS)
-    cells_per_update = max(1, round(config.target_tokens_per_update / largest))
-    cell_tokens = config.target_tokens_per_update / cells_per_update
-    order, starts = _cut_cells(shuffled, source_lengths, target_lengths, cell_tokens)
-    cells = random.permutation(len(starts) - 1)
-    sizes = np.diff(starts)[cells]
+    shuffled = random.permutation(trainable)
+    fitting = int(target_lengths[trainable].sum()) // _MIN_BUCKETS
+    largest = min(max(fitting, _MIN_BUCKET_TOKENS), _MAX_BUCKET_TOKENS)
+    buckets_per_update = max(1, round(config.target_tokens_per_update / largest))
+    bucket_tokens = config.target_tokens_per_update / buckets_per_update
+    order, starts = _cut_buckets(shuffled, source_lengths, target_lengths, bucket_tokens)
+    buckets = random.permutation(len(starts) - 1)
+    sizes = np.diff(starts)[buckets]
     return EpochPlan(
         source_lengths,
         target_lengths,
-        order[_concatenated_ranges(starts[:-1][cells], sizes)],
+        order[_concatenated_ranges(starts[:-1][buckets], sizes)],
         np.concatenate(([0], np.cumsum(sizes))),
-        cells_per_update,
+        buckets_per_update,
         config.max_micro_batch_tokens,
     )
 
 
-def _cut_cells(
+def _cut_buckets(
     shuffled: np.ndarray,
     source_lengths: np.ndarray,
     target_lengths: np.ndarray,
-    cell_tokens: float,
+    bucket_tokens: float,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Sort pools of `shuffled` by length and cut them into cells of about equal target tokens.
+    """Sort pools of pairs by length and cut them into buckets of about equal target tokens.
 
     Returns:
-        The pairs in cell order, and the (cells + 1,) starts of the cells in it.
+        The pairs, bucket after bucket, and the (buckets + 1,) starts of the buckets.
     """
-    if not len(shuffled):
-        return shuffled, np.zeros(1, dtype=np.int64)
     num_tokens = int(target_lengths[shuffled].sum(dtype=np.int64))
-    num_pools = round(num_tokens / (cell_tokens * _CELLS_PER_POOL))
+    num_pools = round(num_tokens / (bucket_tokens * _BUCKETS_PER_POOL))
     num_pools = min(max(1, num_pools), _MAX_POOLS)
-    # Pools hold equal numbers of pairs, so the last one is not a small and ill-sorted rest.
+    # All pools have the same number of pairs; a small last pool would need more padding.
     bounds = [-(-pool * len(shuffled) // num_pools) for pool in range(num_pools + 1)]
     order = np.empty_like(shuffled)
     starts = []
     for first, last in pairwise(bounds):
-        members = shuffled[first:last]
-        by_length, tokens = _sorted_by_length(source_lengths[members], target_lengths[members])
-        order[first:last] = members[by_length]
+        pool = shuffled[first:last]
+        by_length, tokens = _sorted_by_length(source_lengths[pool], target_lengths[pool])
+        order[first:last] = pool[by_length]
         pool_tokens = tokens.sum()
-        num_cells = max(1, int(np.rint(pool_tokens / cell_tokens)))
+        num_buckets = max(1, int(np.rint(pool_tokens / bucket_tokens)))
         tokens_before = np.cumsum(tokens) - tokens
-        cell = (tokens_before * float(num_cells) / float(pool_tokens)).astype(np.int64)
-        starts.append(first + np.flatnonzero(np.diff(cell, prepend=-1)))
+        bucket = (tokens_before * float(num_buckets) / float(pool_tokens)).astype(np.int64)
+        starts.append(first + np.flatnonzero(np.diff(bucket, prepend=-1)))
     return order, np.append(np.concatenate(starts), len(order))
 
 
 def _sorted_by_length(
     source_lengths: np.ndarray, target_lengths: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """By target length, then by source length, up and down in turn, then by place.
+    """Sort pairs by target length, then by source length, then by index.
 
-    So neighbours are alike on both sides even where the target length changes.
+    Source lengths ascend and descend in turn, so that neighbours are similar on both sides even
+    where the target length changes.
 
     Returns:
-        The places in order, and the target lengths in that order.
+        The sorted indices, and the target lengths in that order.
     """
     tokens, sources = target_lengths.astype(np.int64), source_lengths.astype(np.int64)
     top = 1 << int(sources.max(initial=0)).bit_length()
     sources = np.where(tokens % 2 == 0, sources, top - 1 - sources)
-    # One integer that holds the place, too, sorts five times faster than a stable argsort.
-    place_bits = len(tokens).bit_length()
-    source_bits = (top - 1).bit_length()
-    if int(tokens.max(initial=0)).bit_length() + source_bits + place_bits > _INTEGER_BITS:
+    # Sorting one integer that contains the index is five times faster than a stable argsort.
+    index_bits, source_bits = len(tokens).bit_length(), (top - 1).bit_length()
+    if int(tokens.max(initial=0)).bit_length() + source_bits + index_bits > _INTEGER_BITS:
         by_length = np.lexsort((sources, tokens))
         return by_length, tokens[by_length]
-    key = ((tokens << source_bits | sources) << place_bits) | np.arange(len(tokens))
+    key = ((tokens << source_bits | sources) << index_bits) | np.arange(len(tokens))
     key.sort()
-    return key & ((1 << place_bits) - 1), key >> (source_bits + place_bits)
+    return key & ((1 << index_bits) - 1), key >> (source_bits + index_bits)
 
 
 def _concatenated_ranges(starts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """[s0, s0 + 1, …, s0 + n0 - 1, s1, …]: many ranges as one array, without a Python loop."""
-    offsets = starts - np.concatenate(([0], np.cumsum(sizes)[:-1])) if len(starts) else starts
+    """Return [s0, s0 + 1, …, s0 + n0 - 1, s1, …] for starts s and sizes n."""
+    offsets = starts - np.concatenate(([0], np.cumsum(sizes)[:-1]))
     return np.repeat(offsets, sizes) + np.arange(int(sizes.sum()))

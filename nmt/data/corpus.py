@@ -1,30 +1,32 @@
-"""Sentence pairs as ids on disk: memory-mapped Arrow shards, written here and opened here."""
+"""The prepared corpus: ids in memory-mapped Arrow shards, tokenizers, and text of the test sets."""
 
+import os
 import re
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NotRequired
 
 import numpy as np
 import pyarrow as pa
+from pydantic import ConfigDict, with_config
+from typing_extensions import TypedDict
 
-from nmt.errors import UserError
-from nmt.files import atomic_path, read_json, read_lines
+from nmt.base.errors import UserError
+from nmt.base.files import atomic_path, file_inside, is_plain_name, read_lines, read_record
+from nmt.base.layout import MANIFEST_FILE
+from nmt.config import is_language_code
 
 _SCHEMA = pa.schema([("source", pa.list_(pa.int32())), ("target", pa.list_(pa.int32()))])
 
 Ids = list[int]
 
-MANIFEST_FILE = "manifest.json"
-
 
 def more_reference_paths(first: Path) -> list[Path]:
-    """Further references beside `FILE`: `FILE.1`, `FILE.2` and so on, as far as they go.
+    """Return the paths of further references beside a file: `FILE.1`, `FILE.2` and so on.
 
     Raises:
-        UserError: a number is left out.
+        UserError: a number is missing.
     """
     pattern = re.compile(re.escape(first.name) + r"\.([1-9][0-9]*)")
     siblings = first.parent.iterdir() if first.parent.is_dir() else ()
@@ -32,62 +34,48 @@ def more_reference_paths(first: Path) -> list[Path]:
     missing = next((n for n in range(1, len(numbers) + 1) if n not in numbers), None)
     if missing is not None:
         raise UserError(
-            f"{first}.{max(numbers)} is there and {first}.{missing} is not: number further"
-            " references from 1 on, without a gap"
+            f"{first}.{max(numbers)} exists but {first}.{missing} does not; number further"
+            " references from 1, without gaps"
         )
     return [first.with_name(f"{first.name}.{number}") for number in sorted(numbers)]
 
 
 def shard_name(split: str, index: int) -> str:
-    """File name of a shard."""
+    """Return the file name of a shard."""
     return f"{split}-{index:05d}.arrow"
 
 
 def write_shard(path: Path, pairs: Iterable[tuple[Ids, Ids]], rows_per_batch: int = 65_536) -> int:
-    """Write pairs of ids (no BOS, no EOS) as one Arrow file, atomically; returns their number."""
+    """Write pairs of ids (without BOS and EOS) as one Arrow file; return their number."""
     num_pairs = 0
     with (
         atomic_path(path) as temporary,
         pa.OSFile(str(temporary), "wb") as sink,
         pa.ipc.new_file(sink, _SCHEMA) as writer,
     ):
-        for rows in _grouped(pairs, rows_per_batch):
+        iterator = iter(pairs)
+        while rows := list(islice(iterator, rows_per_batch)):
             sources, targets = zip(*rows, strict=True)
             writer.write_batch(pa.record_batch([list(sources), list(targets)], schema=_SCHEMA))
             num_pairs += len(rows)
     return num_pairs
 
 
-def _grouped(pairs: Iterable[tuple[Ids, Ids]], size: int) -> Iterator[list[tuple[Ids, Ids]]]:
-    iterator = iter(pairs)
-    while group := list(islice(iterator, size)):
-        yield group
-
-
-@dataclass(frozen=True)
-class _Side:
-    """One language of one record batch: ids of all its sentences end to end."""
-
-    values: np.ndarray
-    """(ids in the batch,) int32, a view of the mapped file."""
-    offsets: np.ndarray
-    """(sentences + 1,) int32: sentence i is values[offsets[i] : offsets[i + 1]]."""
-
-
 class ParallelCorpus:
-    """A split of a prepared corpus: pairs of ids, read straight from the mapped files.
+    """Pairs of ids of one split, read from memory-mapped files.
 
     Attributes:
-        source_lengths: (pairs,) int32 tokens of each source, EOS counted.
-        target_lengths: (pairs,) int32 tokens of each target, EOS counted.
+        source_lengths: (pairs,) int32 tokens of each source, including EOS.
+        target_lengths: (pairs,) int32 tokens of each target, including EOS.
     """
 
     def __init__(self, shards: list[Path]) -> None:
-        self._batches: list[tuple[_Side, _Side]] = []
+        # For each record batch and side: the ids of all sentences, and where each sentence starts.
+        self._batches: list[list[tuple[np.ndarray, np.ndarray]]] = []
         starts = [0]
         for path in shards:
             for batch in _read_batches(path):
-                self._batches.append((_side(batch.column(0)), _side(batch.column(1))))
+                self._batches.append([_ids_and_offsets(column) for column in batch.columns])
                 starts.append(starts[-1] + batch.num_rows)
         self._starts = np.array(starts, dtype=np.int64)
         self.source_lengths = self._lengths(0)
@@ -98,28 +86,27 @@ class ParallelCorpus:
         """Map all shards of a split.
 
         Raises:
-            UserError: the folder holds no shard of that split, or a shard cannot be read.
+            UserError: the folder has no shard of that split, or a shard cannot be read.
         """
         shards = sorted(folder.glob(f"{split}-[0-9][0-9][0-9][0-9][0-9].arrow"))
         if not shards:
-            raise UserError(f"{folder}: holds no {split}-*.arrow; prepare the corpus again")
-        return cls(shards)
+            raise UserError(f"{folder}: has no {split}-*.arrow; prepare the corpus again")
+        return cls([file_inside(folder, shard.name) for shard in shards])
 
     def __len__(self) -> int:
         return int(self._starts[-1])
 
     def pair(self, index: int) -> tuple[np.ndarray, np.ndarray]:
-        """Source ids and target ids of one pair, (length - 1,) int32 each: without BOS and EOS."""
+        """Return the source and target ids of a pair, int32, without BOS and EOS."""
         number = int(np.searchsorted(self._starts, index, side="right")) - 1
         row = index - int(self._starts[number])
-        source, target = self._batches[number]
-        return (
-            source.values[source.offsets[row] : source.offsets[row + 1]],
-            target.values[target.offsets[row] : target.offsets[row + 1]],
+        source, target = (
+            ids[offsets[row] : offsets[row + 1]] for ids, offsets in self._batches[number]
         )
+        return source, target
 
     def _lengths(self, side: int) -> np.ndarray:
-        parts = [np.diff(batch[side].offsets) + 1 for batch in self._batches]
+        parts = [np.diff(batch[side][1]) + 1 for batch in self._batches]
         return np.concatenate(parts).astype(np.int32) if parts else np.zeros(0, dtype=np.int32)
 
 
@@ -128,64 +115,112 @@ def _read_batches(path: Path) -> list[pa.RecordBatch]:
         reader = pa.ipc.open_file(pa.memory_map(str(path), "r"))
         return [reader.get_batch(i) for i in range(reader.num_record_batches)]
     except (pa.ArrowException, OSError) as error:
-        raise UserError(f"{path}: is not a readable shard ({error}); prepare again") from None
+        raise UserError(f"{path}: is damaged ({error}); prepare the corpus again") from None
 
 
-def _side(column: pa.ListArray) -> _Side:
-    return _Side(column.values.to_numpy(zero_copy_only=True), column.offsets.to_numpy())
+def _ids_and_offsets(column: pa.ListArray) -> tuple[np.ndarray, np.ndarray]:
+    return column.values.to_numpy(zero_copy_only=True), column.offsets.to_numpy()
+
+
+class Leakage(TypedDict):
+    """Sentences of a split that the training text contains."""
+
+    sentences: int
+    source: dict[Literal["exact", "near"], int]
+    target: dict[Literal["exact", "near"], int]
+    pairs: dict[Literal["exact"], int]
+
+
+@with_config(ConfigDict(extra="allow"))
+class Cleaning(TypedDict):
+    """Training pairs before and after cleaning."""
+
+    num_read: int
+    num_kept: int
+
+
+@with_config(ConfigDict(extra="allow"))
+class Manifest(TypedDict):
+    """`manifest.json` of a corpus."""
+
+    direction: str
+    source_tokenizer: str
+    target_tokenizer: str
+    test_splits: list[str]
+    leakage: NotRequired[dict[str, Leakage]]
+    num_pairs: NotRequired[dict[str, int]]
+    tokens: NotRequired[dict[str, dict[str, int]]]
+    cleaning: NotRequired[Cleaning]
 
 
 class PreparedCorpus:
-    """The folder that preparation leaves: shards, tokenizers, and the text of valid and test sets.
+    """The folder that data preparation writes.
 
     Args:
         folder: `outputs/corpora/<name>-<fingerprint>`.
 
     Attributes:
-        source_language: code of the language translated from.
-        target_language: code of the language translated into.
-        source_tokenizer: path of the source's sentencepiece model.
-        target_tokenizer: path of the target's; the same file when the vocabulary is joint.
-        test_splits: names of the test sets, `test` first if there is one, then by name.
-        leakage: by split, how much of it the training text holds; empty where that was not counted.
+        source_language: code of the source language.
+        target_language: code of the target language.
+        test_splits: names of the test sets, in order: `test` first, then by name.
+        leakage: by split, its sentences in the training text; empty if they were not counted.
+        manifest: all of `manifest.json`.
 
     Raises:
-        UserError: the folder is not a finished corpus.
+        UserError: the folder has no valid manifest.
     """
 
     def __init__(self, folder: Path) -> None:
         path = folder / MANIFEST_FILE
-        manifest = read_json(path)
+        manifest = read_record(path, Manifest, "prepare the corpus again")
+        languages = manifest["direction"].split("-")
+        if len(languages) != 2 or not all(map(is_language_code, languages)):
+            raise UserError(
+                f"{path}: direction={manifest['direction']!r} is not two language codes"
+            )
+        for name in manifest["test_splits"]:
+            if not is_plain_name(name):
+                raise UserError(f"{path}: test_splits: {name!r} is not a plain name")
         self.folder = folder
-        try:
-            self.source_language, self.target_language = manifest["direction"].split("-")
-            self.source_tokenizer = folder / manifest["source_tokenizer"]
-            self.target_tokenizer = folder / manifest["target_tokenizer"]
-            names = sorted(manifest["test_splits"], key=lambda name: (name != "test", name))
-            self.leakage: dict[str, dict[str, Any]] = dict(manifest.get("leakage", {}))
-        except (KeyError, TypeError, ValueError, AttributeError):
-            raise UserError(f"{path}: is not the manifest of a prepared corpus") from None
-        self.test_splits: list[str] = names
+        self.source_language, self.target_language = languages
+        self.test_splits = sorted(manifest["test_splits"], key=lambda name: (name != "test", name))
+        leakage = manifest.get("leakage", {})
+        self.leakage: dict[str, dict[str, Any]] = {
+            name: {**found} for name, found in leakage.items()
+        }
+        self.manifest = manifest
+
+    @property
+    def source_tokenizer(self) -> Path:
+        """Path of the sentencepiece model of the source language."""
+        return file_inside(self.folder, self.manifest["source_tokenizer"])
+
+    @property
+    def target_tokenizer(self) -> Path:
+        """Path of the target language's model; the same file if the vocabulary is joint."""
+        return file_inside(self.folder, self.manifest["target_tokenizer"])
 
     def train(self) -> ParallelCorpus:
-        """The training pairs."""
+        """Open the training pairs."""
         return ParallelCorpus.open(self.folder, "train")
 
     def text_path(self, split: str, language: str) -> Path:
-        """The text of valid or of a test set in one language."""
-        return self.folder / "text" / f"{split}.{language}"
+        """Return the path of the text of `valid` or a test set in one language."""
+        return file_inside(self.folder / "text", f"{split}.{language}")
 
     def more_references(self, split: str) -> list[list[str]]:
-        """References of a test set beyond the first: `<split>.<target language>.1` and so on."""
+        """Read the further references of a test set: `<split>.<target language>.1` and so on."""
         paths = more_reference_paths(self.text_path(split, self.target_language))
-        return [read_lines(path) for path in paths]
+        return [read_lines(file_inside(path.parent, path.name)) for path in paths]
 
-    def annotations_path(self, split: str) -> Path:
-        """What the sentences of a test set show; only some corpora have it."""
-        return self.folder / "text" / f"{split}.annotations.jsonl"
+    def annotations_path(self, split: str) -> Path | None:
+        """Return the path of the annotations of a test set; None if it has none."""
+        name = f"{split}.annotations.jsonl"
+        folder = self.folder / "text"
+        return file_inside(folder, name) if os.path.lexists(folder / name) else None
 
     def read_text(self, split: str) -> tuple[list[str], list[str]]:
-        """Source and target lines of valid or of a test set."""
+        """Read the source and target lines of `valid` or a test set."""
         return (
             read_lines(self.text_path(split, self.source_language)),
             read_lines(self.text_path(split, self.target_language)),

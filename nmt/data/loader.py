@@ -1,4 +1,4 @@
-"""From the plan to the batches that one process trains on."""
+"""The batches of one rank."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -13,7 +13,7 @@ from nmt.data.corpus import ParallelCorpus
 
 @dataclass(frozen=True)
 class Position:
-    """Where training stands in the data: the next update to make."""
+    """Position in the training data: the next update."""
 
     epoch: int = 0
     update_in_epoch: int = 0
@@ -21,10 +21,10 @@ class Position:
 
 @dataclass(frozen=True)
 class MicroBatch:
-    """One forward-backward of one process.
+    """A batch for one forward and backward pass.
 
     Attributes:
-        number: its place among the micro-batches of the update; seeds its dropout.
+        number: index of the micro-batch in its update; part of the seed of its dropout.
         batch: the padded pairs.
     """
 
@@ -34,16 +34,16 @@ class MicroBatch:
 
 @dataclass(frozen=True)
 class UpdateWork:
-    """What one process does for one update; `micro_batches` may be empty.
+    """The part of an update that one rank computes.
 
     Attributes:
-        epoch: the epoch, from 0.
-        update_in_epoch: the update's place in its epoch, from 0.
-        num_target_tokens: target tokens of the whole update, over all processes.
-        num_micro_batches: micro-batches of the whole update, over all processes.
-        num_rounds: most micro-batches that any process has.
-        micro_batches: this process's share.
-        next_position: where to continue after this update.
+        epoch: index of the epoch.
+        update_in_epoch: index of the update in its epoch.
+        num_target_tokens: target tokens of the update on all ranks.
+        num_micro_batches: micro-batches of the update on all ranks.
+        num_rounds: largest number of micro-batches of a rank.
+        micro_batches: the micro-batches of this rank; may be empty.
+        next_position: position after this update.
     """
 
     epoch: int
@@ -56,13 +56,13 @@ class UpdateWork:
 
 
 class UpdateLoader:
-    """Endless updates from a position on, for one of `world_size` processes.
+    """Iterate over the updates of one rank, from any position.
 
-    It holds no state that a checkpoint would need: give it the position instead.
+    A position is all that is needed to continue; the loader itself has no state.
 
     Attributes:
-        max_micro_batch_tokens: most padded tokens of either side in a micro-batch; it may be
-            lowered between two updates, which stay the same sets of pairs.
+        max_micro_batch_tokens: maximum of padded source and of padded target tokens in a
+            micro-batch. It may be lowered between updates and does not change their pairs.
     """
 
     def __init__(
@@ -86,14 +86,14 @@ class UpdateLoader:
         self._planned: tuple[int, EpochPlan] | None = None
 
     def updates(self, position: Position) -> Iterator[UpdateWork]:
-        """The updates from `position` on, epoch after epoch."""
+        """Yield the updates from `position`, epoch after epoch, without end."""
         while True:
             work = self.work(position)
             yield work
             position = work.next_position
 
     def work(self, position: Position) -> UpdateWork:
-        """The update at a position, or the first of the next epoch where there is none."""
+        """Return the update at a position, or the first of the next epoch after the last one."""
         epoch, index = position.epoch, position.update_in_epoch
         plan = self.plan(epoch)
         if index >= plan.num_updates:
@@ -113,37 +113,27 @@ class UpdateLoader:
         )
 
     def micro_batches(self, position: Position) -> list[np.ndarray]:
-        """The pairs of each micro-batch of one update, whichever process has it, by number."""
+        """Return the pairs of each micro-batch of an update, on all ranks."""
         return self.plan(position.epoch).micro_batches(position.update_in_epoch)
 
-    def share(self, position: Position) -> list[int]:
-        """The numbers of this process's micro-batches of one update."""
-        parts = self.micro_batches(position)
-        return self.plan(position.epoch).shares(parts, self._world_size)[self._rank]
-
-    def num_target_tokens(self, pairs: np.ndarray) -> int:
-        """Target tokens of these pairs, EOS counted."""
-        return int(self._corpus.target_lengths[pairs].sum())
-
     def ids(self, pairs: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Source and target ids of these pairs."""
+        """Return the source and target ids of pairs."""
         return [self._corpus.pair(int(index)) for index in pairs]
 
     def padded_tokens(self, position: Position) -> int:
-        """Padded tokens of the longer side of the largest micro-batch of one update."""
+        """Return the padded tokens of the longer side of the largest micro-batch of an update."""
         plan = self.plan(position.epoch)
-        parts = plan.micro_batches(position.update_in_epoch)
-        return max(rows * max(lengths) for rows, *lengths in map(plan.shape, parts))
+        largest, *_ = plan.micro_batches(position.update_in_epoch)
+        rows, source, target = plan.shape(largest)
+        return rows * max(source, target)
 
     def plan(self, epoch: int) -> EpochPlan:
-        """The plan of an epoch, cut into micro-batches as they are now; the last one is kept."""
+        """Return the plan of an epoch, with the current `max_micro_batch_tokens`."""
         if self._planned is None or self._planned[0] != epoch:
             lengths = self._corpus.source_lengths, self._corpus.target_lengths
-            self._planned = None  # two would take twice the memory
+            self._planned = None  # frees its memory before the next plan is made
             self._planned = epoch, plan_epoch(*lengths, self._config, self._seed, epoch)
         return replace(self._planned[1], max_micro_batch_tokens=self.max_micro_batch_tokens)
 
     def _collate(self, pairs: np.ndarray) -> Batch:
-        return collate(
-            [self._corpus.pair(int(i)) for i in pairs], self._source_ids, self._target_ids
-        )
+        return collate(self.ids(pairs), self._source_ids, self._target_ids)

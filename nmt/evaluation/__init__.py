@@ -1,1 +1,1 @@
-"""From translations to scores."""
+"""Evaluation of models: scores, comparisons, tables and reports."""

@@ -1,47 +1,30 @@
-"""Translate a test set, score it, hold it against a baseline, and write it all down."""
+"""Translation and scoring of test sets, with comparison to a baseline."""
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from nmt.base import layout
+from nmt.base.errors import UserError
+from nmt.base.files import check_aligned, read_lines, remove, to_json, to_lines, write_texts
 from nmt.config import Config, DecodingConfig, to_plain
-from nmt.data.corpus import PreparedCorpus
-from nmt.decoding.translator import Translator
-from nmt.evaluation.annotations import PhenomenaReport, read_annotations, score_phenomena
-from nmt.evaluation.comet import Comet, comet_score
-from nmt.evaluation.known_test_sets import Identity, identify
-from nmt.evaluation.scores import Scores, all_scores
-from nmt.evaluation.significance import Comparison, compare
-from nmt.evaluation.systems import (
-    EVALUATION_FOLDER,
-    NO_BASELINE,
-    find_baseline,
-    reference_file,
-    system_name,
-)
-from nmt.files import check_aligned, to_json, to_lines, write_texts
-from nmt.temporary import remove
+from nmt.data.corpus import PreparedCorpus, more_reference_paths
+from nmt.evaluation.systems import NO_BASELINE, Baseline, find_baseline, system_name
+from nmt.metrics.comet import Comet, comet_score
+from nmt.metrics.known_test_sets import Identity, identify
+from nmt.metrics.phenomena import PhenomenaReport, read_annotations, score_phenomena
+from nmt.metrics.scores import Scores, all_scores
+from nmt.metrics.significance import Comparison, compare
+from nmt.training.progress import progress_bar
+from nmt.translation.translator import Translator
 
 
 @dataclass(frozen=True)
 class TestSet:
-    """Aligned sources and references.
+    """Aligned sources and references; `leakage` counts its sentences in the training text."""
 
-    Attributes:
-        name: its split's or its file's.
-        direction: codes of source and target language.
-        sources: one sentence each.
-        references: the first reference of each.
-        more_references: further sets of references, each as long as the first.
-        annotations: the annotations file, where there is one.
-        leakage: how much of it the training text holds, as the corpus counted; None where unknown.
-
-    Raises:
-        UserError: the sides differ in number.
-    """
-
-    __test__ = False  # it is no test class of pytest's
+    __test__ = False  # not a test class of pytest
 
     name: str
     direction: tuple[str, str]
@@ -54,32 +37,23 @@ class TestSet:
     def __post_init__(self) -> None:
         lengths = {f"test set {self.name}: the source": len(self.sources)}
         for number, lines in enumerate(self.all_references, start=1):
-            which = f"reference {number}" if self.more_references else "the reference"
-            lengths[which] = len(lines)
+            lengths[f"reference {number}"] = len(lines)
         check_aligned(lengths)
 
     @property
     def all_references(self) -> list[list[str]]:
-        """The first set of references and any further ones."""
+        """All sets of references."""
         return [self.references, *self.more_references]
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """A scored test set.
+    """A test set translated and scored.
 
     Attributes:
-        test_set: what was translated.
-        system: name of the model; "" where there is one alone.
-        hypotheses: its translations.
-        decoding: the search that made them.
-        identity: which test set this is.
-        scores: by sacrebleu.
-        comet: by COMET, where that is installed.
-        phenomena: by annotations, where there are any.
-        comparison: with a baseline; None where there is no baseline.
-        not_compared: why there is none; "" where there is one.
-        engine: what searched, where that was not torch.
+        system: name of the model; empty if there is only one.
+        not_compared: the reason if there is no comparison; otherwise empty.
+        engine: description of the search engine; empty for torch.
     """
 
     test_set: TestSet
@@ -95,43 +69,56 @@ class Evaluation:
     engine: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        """The layout of `scores.json`."""
-        table = self.scores.to_json()
-        if self.comet.score is not None:
-            table["comet"] = asdict(self.comet.score)
-        table["test_set"] = {
+        """Convert to the layout of `scores.json`."""
+        phenomena = asdict(self.phenomena) if self.phenomena else {}
+        optional = {
+            "comet": self.comet.score and asdict(self.comet.score),
+            "engine": self.engine,
+            "leakage": self.test_set.leakage,
+            "baseline": self.comparison and self.comparison.to_json(),
+            **phenomena,
+        }
+        test_set = {
             "known_as": self.identity.known_as,
             "sha256": list(self.identity.checksums),
             "warnings": list(self.identity.warnings),
         }
-        table["decoding"] = to_plain(self.decoding)
-        if self.engine:
-            table["engine"] = self.engine
-        if self.test_set.leakage is not None:
-            table["leakage"] = self.test_set.leakage
-        if self.comparison is not None:
-            table["baseline"] = self.comparison.to_json()
-        if self.phenomena is not None:
-            table["phenomena"] = self.phenomena.to_json()["phenomena"]
-            groups = self.phenomena.to_json()["groups"]
-            if groups is not None:
-                table["groups"] = groups
-        return table
+        table = {**asdict(self.scores), "test_set": test_set, "decoding": to_plain(self.decoding)}
+        return table | {key: value for key, value in optional.items() if value}
 
 
 def corpus_test_set(corpus: PreparedCorpus, split: str) -> TestSet:
-    """A split of a prepared corpus as a test set."""
+    """Read a split of a prepared corpus; the empty name is the first test set."""
+    known = [*corpus.test_splits, "valid"]
+    split = split or known[0]
+    if split not in known:
+        raise UserError(f"test={split}: the corpus has no such test set, only {', '.join(known)}")
     sources, references = corpus.read_text(split)
-    annotations = corpus.annotations_path(split)
     return TestSet(
         split,
         (corpus.source_language, corpus.target_language),
         sources,
         references,
         tuple(corpus.more_references(split)),
-        annotations if annotations.is_file() else None,
+        corpus.annotations_path(split),
         corpus.leakage.get(split),
     )
+
+
+def files_test_set(source: Path, reference: Path, direction: tuple[str, str]) -> TestSet:
+    """Read a test set from a file of sources, one of references and those numbered beside it."""
+    paths = [reference, *more_reference_paths(reference)]
+    sources, *references = map(read_lines, (source, *paths))
+    lengths = map(len, (sources, *references))
+    check_aligned(dict(zip((source, *paths), lengths, strict=True)))
+    return TestSet(source.stem, direction, sources, references[0], tuple(references[1:]))
+
+
+def with_leakage(test_set: TestSet, corpus: PreparedCorpus | None) -> TestSet:
+    """Replace the leakage by that into the training text of `corpus`, None if it is unknown."""
+    name, texts = test_set.name, (test_set.sources, test_set.references)
+    is_known = corpus and name in corpus.leakage and corpus.read_text(name) == texts
+    return replace(test_set, leakage=corpus.leakage[name] if corpus and is_known else None)
 
 
 def evaluate(
@@ -140,14 +127,14 @@ def evaluate(
     progress: Callable[[int], None] | None = None,
     system: str = "",
 ) -> Evaluation:
-    """Translate and score a test set."""
+    """Translate a test set with a model, whose name is `system`, and score it."""
     hypotheses = [best[0].text for best in translator.translate(test_set.sources, progress)]
     references = test_set.all_references
     language = test_set.direction[1]
-    report = None
+    phenomena = None
     if test_set.annotations is not None:
         annotations = read_annotations(test_set.annotations, len(hypotheses))
-        report = score_phenomena(annotations, hypotheses, *references)
+        phenomena = score_phenomena(annotations, hypotheses, *references)
     return Evaluation(
         test_set,
         system,
@@ -156,75 +143,67 @@ def evaluate(
         identify(test_set.name, language, references),
         all_scores(hypotheses, *references, language=language),
         comet_score(test_set.sources, hypotheses, test_set.references),
-        report,
+        phenomena,
     )
 
 
-def compared(
-    evaluation: Evaluation, baseline: str, why: str, baseline_hypotheses: list[str]
-) -> Evaluation:
-    """The evaluation with both significance tests against the baseline's translations."""
-    comparison = compare(
-        baseline,
-        why,
-        baseline_hypotheses,
-        evaluation.hypotheses,
-        *evaluation.test_set.all_references,
-    )
+def compared(evaluation: Evaluation, baseline: Baseline, hypotheses: list[str]) -> Evaluation:
+    """Add the comparison with a baseline's translations to an evaluation."""
+    name, references = baseline.system.name, evaluation.test_set.all_references
+    comparison = compare(name, baseline.why, hypotheses, evaluation.hypotheses, *references)
     return replace(evaluation, comparison=comparison)
 
 
 def evaluate_run(
-    translator: Translator, corpus: PreparedCorpus, config: Config, say: Callable[[str], None]
+    translator: Translator, corpus: PreparedCorpus, config: Config, log: Callable[[str], None]
 ) -> list[Evaluation]:
-    """What a run ends with: every test set of its corpus, scored, compared and written down.
+    """Score a run on every test set of its corpus and write the results to the run folder.
 
-    The baseline is the earlier completed run that is best on validation; its translations are those
-    that it wrote itself.
-
-    Args:
-        translator: of the model that was chosen.
-        corpus: what it was trained on.
-        config: the run.
-        say: told what takes long.
+    The baseline is chosen by `find_baseline`; its translations are read from its run folder.
     """
     run = config.run_folder
     baseline = find_baseline(run, corpus, Path(config.run.outputs))
     evaluations = []
     for split in corpus.test_splits:
+        log(f"translating test set {split}")
         test_set = corpus_test_set(corpus, split)
-        say(f"translating test set {split}")
-        evaluation = evaluate(translator, test_set, system=system_name(run.absolute()))
-        if baseline is None:
-            evaluation = replace(evaluation, not_compared=NO_BASELINE)
-        else:
-            name = baseline.system.name
-            stored = baseline.system.stored_hypotheses(
-                split, test_set.sources, test_set.all_references
-            )
-            if stored is None:
-                reason = f"{name} has no translations of this text; `make evaluate` makes them"
-                evaluation = replace(evaluation, not_compared=reason)
-            else:
-                say(f"comparing with {name}")
-                evaluation = compared(evaluation, name, baseline.why, stored)
-        write_evaluation(evaluation, run / EVALUATION_FOLDER / split)
+        with progress_bar(f"translating {split}", len(test_set.sources)) as advance:
+            evaluation = evaluate(translator, test_set, advance, system_name(run.absolute()))
+        evaluation = _compare_with_run(evaluation, baseline, log)
+        write_evaluation(evaluation, run / layout.EVALUATION_FOLDER / split)
         evaluations.append(evaluation)
     return evaluations
 
 
+def _compare_with_run(
+    evaluation: Evaluation, baseline: Baseline | None, log: Callable[[str], None]
+) -> Evaluation:
+    """Compare with the stored translations of a baseline, if there are any."""
+    if baseline is None:
+        return replace(evaluation, not_compared=NO_BASELINE)
+    name, test_set = baseline.system.name, evaluation.test_set
+    stored = baseline.system.stored_hypotheses(
+        test_set.name, test_set.sources, test_set.all_references
+    )
+    if stored is None:
+        reason = f"{name} has no translations of this test set; `make evaluate` creates them"
+        return replace(evaluation, not_compared=reason)
+    log(f"comparing with {name}")
+    return compared(evaluation, baseline, stored)
+
+
 def write_evaluation(evaluation: Evaluation, folder: Path) -> list[Path]:
-    """Write source, references, hypotheses and `scores.json`, all or none; returns their paths."""
+    """Write source, references, hypotheses and `scores.json` together; return their paths."""
     test_set = evaluation.test_set
-    texts = {folder / "source.txt": to_lines(test_set.sources)}
-    for number, lines in enumerate(test_set.all_references):
-        texts[folder / reference_file(number)] = to_lines(lines)
-    texts[folder / "hypotheses.txt"] = to_lines(evaluation.hypotheses)
-    texts[folder / "scores.json"] = to_json(evaluation.to_json())
+    texts = {folder / layout.SOURCE_FILE: to_lines(test_set.sources)}
+    for index, lines in enumerate(test_set.all_references):
+        texts[folder / layout.reference_file(index)] = to_lines(lines)
+    texts[folder / layout.HYPOTHESES_FILE] = to_lines(evaluation.hypotheses)
+    texts[folder / layout.SCORES_FILE] = to_json(evaluation.to_json())
     write_texts(texts)
-    # Of an earlier evaluation with more references: `reference*.txt` means those of this one.
-    number = len(test_set.all_references)
-    while (stale := folder / reference_file(number)).exists():
+    # Remove the references of an earlier evaluation that had more of them.
+    index = len(test_set.all_references)
+    while (stale := folder / layout.reference_file(index)).exists():
         remove(stale)
-        number += 1
+        index += 1
     return list(texts)

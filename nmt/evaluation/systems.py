@@ -1,29 +1,23 @@
-"""Systems to compare: model folders, the runs that they lie in, and which one is the baseline.
+"""Systems to compare: model folders, their runs, and the choice of the baseline.
 
-The baseline of a run is the earlier completed run of the same corpus and direction that is best on
-validation. No score of a test set has a say in it, and another seed of the same configuration is
-none: what parts the two is chance.
+The baseline of a run is the earlier completed run on the same corpus and direction with the best
+validation score. Test scores are not considered, and runs that differ only in the seed are not
+baselines, because their difference is chance.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from nmt.base import layout
+from nmt.base.errors import UserError
+from nmt.base.files import read_lines, read_record
+from nmt.base.records import ValidatedRun
 from nmt.config import FREE_KEYS, differing_values, load_values
 from nmt.data.corpus import PreparedCorpus
-from nmt.errors import UserError
-from nmt.files import read_json, read_lines
-from nmt.trained_model import CONFIG_FILE, WEIGHTS_FILE
 
-NO_BASELINE = "there is no earlier run to compare with (other seeds do not count)"
-
-MODEL_FOLDER = "model"
-EVALUATION_FOLDER = "evaluation"
-
-_RESULT_FILE = "result.json"
-_RUN_CONFIG_FILE = "config.yaml"
-_ENVIRONMENT_FILE = "environment.json"
+NO_BASELINE = "there is no earlier run to compare with (other seeds are not considered)"
 
 
 @dataclass(frozen=True)
@@ -31,169 +25,193 @@ class System:
     """A model to score.
 
     Attributes:
-        name: what tables call it: its run's name, `<sweep>/<what varies>`, or its folder's name.
+        name: name in tables: the run's name, `<sweep>/<overrides>`, or the model folder's name.
         model: the model folder.
-        run: the run that it lies in; None for a copy elsewhere.
+        run: the run folder that contains it; None for a copy elsewhere.
     """
 
     name: str
     model: Path
     run: Path | None
 
+    @property
+    def corpus(self) -> PreparedCorpus | None:
+        """The corpus that the model was trained on; None if it is unknown or does not exist."""
+        folder = corpus_folder(self.run) if self.run else None
+        return PreparedCorpus(folder) if folder else None
+
+    @property
+    def direction(self) -> tuple[str, str]:
+        """Codes of the source and the target language."""
+        config = load_values(self.model / layout.CONFIG_FILE)
+        return str(config.source_language), str(config.target_language)
+
     def stored_hypotheses(
         self, split: str, sources: list[str], references: list[list[str]]
     ) -> list[str] | None:
-        """What the run wrote when it scored itself on this very text; None where it did not."""
+        """Read the translations of exactly this test set that the run was scored with, if any."""
         if self.run is None:
             return None
-        folder = self.run / EVALUATION_FOLDER / split
-        names = [reference_file(number) for number in range(len(references))]
-        texts = {"source.txt": sources, **dict(zip(names, references, strict=True))}
+        folder = self.run / layout.EVALUATION_FOLDER / split
+        texts = {layout.SOURCE_FILE: sources}
+        texts |= {layout.reference_file(index): lines for index, lines in enumerate(references)}
         for name, lines in texts.items():
             if not (folder / name).is_file() or read_lines(folder / name) != lines:
                 return None
-        path = folder / "hypotheses.txt"
+        path = folder / layout.HYPOTHESES_FILE
         hypotheses = read_lines(path) if path.is_file() else []
         return hypotheses if len(hypotheses) == len(sources) else None
 
 
 @dataclass(frozen=True)
+class _Environment:
+    """The part of `environment.json` that names the corpus."""
+
+    corpus: str
+
+
+@dataclass(frozen=True)
 class Baseline:
-    """The system that others are held against, and how it was chosen."""
+    """The system that others are compared with, and how it was chosen."""
 
     system: System
     why: str
 
 
-def reference_file(number: int) -> str:
-    """File name of the first (0) or a further set of references below `evaluation/<split>/`."""
-    return f"reference.{number}.txt" if number else "reference.txt"
-
-
 def open_system(folder: Path) -> System:
-    """A system by its run's folder or by its model folder.
-
-    Raises:
-        UserError: it is neither.
-    """
-    model = next(filter(_is_model, (folder / MODEL_FOLDER, folder)), None)
+    """Open a run folder or a model folder; UserError if it is neither."""
+    model = next(filter(_is_model, (folder / layout.MODEL_FOLDER, folder)), None)
     if model is None:
-        raise UserError(f"{folder}: is no model folder, and no run that has one")
-    # `latest` is a link, and the system is what it leads to.
+        raise UserError(f"{folder}: neither a model folder nor a run folder with a model")
+    # `latest` is a link; the name is that of the run.
     model = model.resolve()
-    run = model.parent if (model.parent / _ENVIRONMENT_FILE).is_file() else None
-    place = model.parent if model.name == MODEL_FOLDER else model
-    return System(system_name(place), model, run)
+    run = model.parent if (model.parent / layout.ENVIRONMENT_FILE).is_file() else None
+    return System(
+        system_name(model.parent if model.name == layout.MODEL_FOLDER else model), model, run
+    )
+
+
+def open_systems(folders: Iterable[Path]) -> list[System]:
+    """Open folders of systems to compare; UserError if two of them have the same name."""
+    systems = [open_system(folder) for folder in folders]
+    names = [system.name for system in systems]
+    for name in names:
+        if names.count(name) > 1:
+            raise UserError(f"model=: two models have the name {name}; rename a folder")
+    return systems
+
+
+def choose_baseline(
+    systems: Sequence[System], named: str, corpus: PreparedCorpus | None
+) -> Baseline | None:
+    """Choose the system that others are compared with.
+
+    It is the one that the user has named, the first of several, or the choice of `find_baseline`.
+
+    Args:
+        systems: the systems to evaluate.
+        named: a model or run folder; empty for none.
+        corpus: the corpus of the first system, if known.
+    """
+    first = systems[0]
+    if named:
+        system = open_system(Path(named))
+        if any(one.name == system.name and one.model != system.model for one in systems):
+            system = replace(system, name=str(system.model))
+        return Baseline(system, "as it was named")
+    if len(systems) > 1:
+        return Baseline(first, "the first that was named")
+    if first.run is None or corpus is None:
+        return None
+    return find_baseline(first.run, corpus, outputs_of(first.run))
 
 
 def system_name(folder: Path) -> str:
-    """What a run, or a model folder outside of one, is called in tables."""
-    in_sweep = folder.parent.parent.name == "sweeps"
+    """Return the name in tables of a run folder, or of a model folder outside of a run."""
+    in_sweep = folder.parent.parent.name == layout.SWEEPS_FOLDER
     return f"{folder.parent.name}/{folder.name}" if in_sweep else folder.name
 
 
 def find_baseline(run: Path, corpus: PreparedCorpus, outputs: Path) -> Baseline | None:
-    """The completed run that is best on validation among the earlier ones of the same corpus.
+    """Find the earlier completed run on the same corpus with the best validation score, if any.
 
-    Runs have the same corpus when its name, its direction and its validation text are the same: the
-    subwords may differ, and so may cleaning. Runs that differ from this one in the seed alone are
-    left aside: they are the same system, drawn again.
-
-    Args:
-        run: the run that is to be compared; when it is complete, later runs are left aside.
-        corpus: what it was trained on.
-        outputs: the folder with `runs` and `sweeps`.
+    The corpus is the same if its name, its direction and its validation text are; the subwords and
+    the cleaning may differ. If `run` is complete, later runs are not considered.
     """
     run = run.resolve()
-    deadline = _completed(run)
-    # The folder's name is the corpus's, a hyphen and the fingerprint.
+    deadline = _completion_time(run)
+    # The folder's name is the corpus's name, a hyphen and the fingerprint.
     name = corpus.folder.name.rpartition("-")[0]
     direction = f"{corpus.source_language}-{corpus.target_language}"
     found: list[tuple[float, float, Path]] = []
     for other in _completed_runs(outputs):
-        is_later = deadline is not None and (_completed(other) or deadline) >= deadline
+        is_later = deadline is not None and (_completion_time(other) or deadline) >= deadline
         if is_later or other.resolve() == run:
             continue
-        if not _has_corpus(other, name, direction, corpus.folder) or _is_other_seed(run, other):
-            continue
         try:
-            valid = read_json(other / _RESULT_FILE)["valid"]
-            found.append((float(valid["bleu"]), -float(valid["loss"]), other))
-        except (UserError, KeyError, TypeError, ValueError):
-            continue  # another run's damage is no reason not to score this one
+            if _has_corpus(other, name, direction, corpus.folder) and not _is_seed_of(run, other):
+                valid = read_record(other / layout.RESULT_FILE, ValidatedRun)["valid"]
+                found.append((valid["bleu"], -valid["loss"], other))
+        except UserError:
+            continue  # a damaged run is not a baseline, and does not prevent the evaluation
     if not found:
         return None
     bleu, _, best = max(found)
     if len(found) == 1:
-        return Baseline(open_system(best), f"the one earlier run on {name} {direction}")
+        return Baseline(open_system(best), f"the only earlier run on {name} {direction}")
     why = f"best on validation (BLEU {bleu:.2f}) of {len(found)} earlier runs on {name} {direction}"
     return Baseline(open_system(best), why)
 
 
 def corpus_name(run: Path) -> str:
-    """Name of the prepared corpus's folder, fingerprint included, that a run was trained on.
-
-    Raises:
-        UserError: the run does not say.
-    """
-    values = read_json(run / _ENVIRONMENT_FILE)
-    if not isinstance(values, dict) or "corpus" not in values:
-        raise UserError(f"{run / _ENVIRONMENT_FILE}: names no corpus; the run is damaged")
-    return str(values["corpus"])
+    """Read the name of the corpus folder, with its fingerprint, that a run was trained on."""
+    return read_record(run / layout.ENVIRONMENT_FILE, _Environment).corpus
 
 
 def corpus_folder(run: Path) -> Path | None:
-    """The prepared corpus that a run was trained on; None where it is gone.
-
-    Raises:
-        UserError: the run does not say.
-    """
-    folder = outputs_of(run) / "corpora" / corpus_name(run)
+    """Find the prepared corpus that a run was trained on; None if it no longer exists."""
+    folder = outputs_of(run) / layout.CORPORA_FOLDER / corpus_name(run)
     return folder if folder.is_dir() else None
 
 
 def outputs_of(run: Path) -> Path:
-    """The folder of all outputs that a run lies in."""
+    """Return the output folder that contains a run folder."""
     run = run.resolve()
-    return run.parents[2] if run.parents[1].name == "sweeps" else run.parents[1]
+    return run.parents[2] if run.parents[1].name == layout.SWEEPS_FOLDER else run.parents[1]
 
 
 def _completed_runs(outputs: Path) -> Iterator[Path]:
-    for pattern in (f"runs/*/{_RESULT_FILE}", f"sweeps/*/*/{_RESULT_FILE}"):
-        for path in sorted(outputs.glob(pattern)):
-            if _is_model(path.parent / MODEL_FOLDER):
+    for pattern in (f"{layout.RUNS_FOLDER}/*", f"{layout.SWEEPS_FOLDER}/*/*"):
+        for path in sorted(outputs.glob(f"{pattern}/{layout.RESULT_FILE}")):
+            if _is_model(path.parent / layout.MODEL_FOLDER):
                 yield path.parent
 
 
 def _is_model(folder: Path) -> bool:
-    return (folder / CONFIG_FILE).is_file() and (folder / WEIGHTS_FILE).is_file()
+    return (folder / layout.CONFIG_FILE).is_file() and (folder / layout.WEIGHTS_FILE).is_file()
 
 
-def _completed(run: Path) -> float | None:
-    """When a run was completed; None while it is not."""
-    path = run / _RESULT_FILE
+def _completion_time(run: Path) -> float | None:
+    path = run / layout.RESULT_FILE
     return path.stat().st_mtime if path.is_file() else None
 
 
-def _has_corpus(other: Path, name: str, direction: str, corpus: Path) -> bool:
-    try:
-        config: Any = load_values(other / _RUN_CONFIG_FILE).get("corpus") or {}
-        if (config.get("name"), config.get("direction")) != (name, direction):
-            return False
-        folder = corpus.parent / corpus_name(other)
-    except UserError:
-        # Another run's damage is no reason not to score this one.
+def _has_corpus(run: Path, name: str, direction: str, corpus: Path) -> bool:
+    config: Any = load_values(run / layout.CONFIG_FILE).get("corpus") or {}
+    if (config.get("name"), config.get("direction")) != (name, direction):
         return False
-    # BLEU on another validation text says nothing, and its training text may hold this test set.
+    folder = corpus.parent / corpus_name(run)
+    # BLEU on another validation text is not comparable, and the training text of another corpus
+    # may contain this test set.
     return folder.name == corpus.name or _valid_text(folder) == _valid_text(corpus) != {}
 
 
-def _is_other_seed(run: Path, other: Path) -> bool:
-    """Whether both have one configuration, but for the seed and what changes no result."""
-    path = run / _RUN_CONFIG_FILE
+def _is_seed_of(run: Path, other: Path) -> bool:
+    """Whether the configurations differ in the seed only, apart from keys that change no result."""
+    path = run / layout.CONFIG_FILE
     if not path.is_file():
         return False
-    differing = differing_values(load_values(path), load_values(other / _RUN_CONFIG_FILE))
+    differing = differing_values(load_values(path), load_values(other / layout.CONFIG_FILE))
     return {key for key in differing if not key.startswith(FREE_KEYS)} == {"training.seed"}
 
 

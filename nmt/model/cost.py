@@ -1,69 +1,65 @@
-"""What training a Transformer costs, counted in floating-point operations (the paper's Table 2).
+"""Parameters and floating-point operations (FLOPs) of a model, counted on torch's meta device.
 
-The paper estimates its figures from hours times the sustained speed of a GPU. Here they are counted
-from the matrix products, two operations (a product and a sum) for each pair of numbers that meet,
-as `torch.utils.flop_counter` does it. With source places s and target places t, padding included:
+Nothing here repeats the architecture. FLOPs are those of matrix products, two for each
+multiply-add, as `torch.utils.flop_counter` counts them: embeddings, norms, softmax, dropout and the
+optimizer are left out, and masked attention counts in full.
 
-    encoder layer     s · (2·D·H·(2·d_k + d_v) + 2·H·d_v·D + 4·D·F) + s² · 2·H·(d_k + d_v)
-    decoder layer     t · (the same) + t² · 2·H·(d_k + d_v)          self-attention, feed-forward
-                      + t · (2·D·H·d_k + 2·H·d_v·D) + s · 2·D·H·(d_k + d_v)    cross-attention's
-                      + s·t · 2·H·(d_k + d_v)                                  four matrices, and it
-    projection        2·D·V for each real target token, the only ones that are projected
-
-Self-attention of the decoder counts in full, though half of it is masked. Embeddings, norms,
-softmax, dropout and the optimizer's step are left out: they hold no matrix product, but for Muon's
-step, which `nmt.training.optimizer.step_flops` counts. The backward pass costs twice the forward
-pass, since each product gives rise to two: one for the gradient of its input and one for that of
-its weights (or, in attention, for those of both its factors).
+For a batch of B pairs padded to S source and T target tokens, the FLOPs of one pass are a linear
+function of B·S, B·T, B·S², B·T² and B·S·T, plus the output projection of each target token. A few
+short inputs give the coefficients. The backward pass costs twice the forward pass: each product has
+one gradient product for either factor.
 """
 
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
+from functools import cache
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.flop_counter import FlopCounterMode
 
 from nmt.config import ModelConfig
+from nmt.model.transformer import Transformer
 
 _FORWARD_AND_BACKWARD = 3
-"""Forward, and backward at twice its cost."""
+# (S, T) of the inputs that the coefficients are computed from.
+_LENGTHS = ((1, 1), (2, 1), (1, 2), (2, 2), (3, 1))
 
 
 @dataclass(frozen=True)
 class Processed:
-    """What went through the model, summed over micro-batches of B rows; it can be added up.
+    """Sizes that FLOPs are a linear function of, summed over micro-batches of B pairs.
 
     Attributes:
-        source: source places, B·S, padding included.
-        target: target places, B·T.
-        source_squares: B·S², the pairs of encoder self-attention.
-        target_squares: B·T², those of decoder self-attention.
-        crossed: B·S·T, those of cross-attention.
-        projected: real target tokens.
+        source: source positions B·S, padding included.
+        target: target positions B·T, padding included.
+        source_squares: B·S².
+        target_squares: B·T².
+        source_target: B·S·T.
+        projected: target tokens, padding excluded.
     """
 
     source: int = 0
     target: int = 0
     source_squares: int = 0
     target_squares: int = 0
-    crossed: int = 0
+    source_target: int = 0
     projected: int = 0
 
     def __add__(self, other: "Processed") -> "Processed":
-        return Processed(
-            self.source + other.source,
-            self.target + other.target,
-            self.source_squares + other.source_squares,
-            self.target_squares + other.target_squares,
-            self.crossed + other.crossed,
-            self.projected + other.projected,
-        )
+        return Processed(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
 
 
-def micro_batch(
-    rows: int, source: int, target: int, num_target_tokens: int, num_passes: int = 1
-) -> Processed:
-    """One micro-batch: (B, S) sources and (B, T) targets with so many real target tokens.
+def micro_batch(rows: int, source: int, target: int, num_target_tokens: int) -> Processed:
+    """Sizes of one micro-batch.
 
-    With R-Drop it goes through the model twice, which is as if it had twice the rows.
+    Args:
+        rows: pairs B.
+        source: padded source length S.
+        target: padded target length T.
+        num_target_tokens: target tokens, padding excluded.
     """
-    rows, num_target_tokens = num_passes * rows, num_passes * num_target_tokens
     return Processed(
         rows * source,
         rows * target,
@@ -74,27 +70,46 @@ def micro_batch(
     )
 
 
+def meta_transformer(config: ModelConfig, *vocabulary_sizes: int) -> Transformer:
+    """A model without memory for its weights, for the sizes of the source and the target."""
+    with torch.device("meta"):
+        return Transformer(config, *vocabulary_sizes)
+
+
 def training_flops(config: ModelConfig, target_vocabulary_size: int, processed: Processed) -> int:
-    """Floating-point operations of forward and backward passes.
+    """FLOPs of forward and backward passes.
 
     Args:
         config: sizes of the model.
         target_vocabulary_size: V of the target.
-        processed: what all processes together went through.
+        processed: sizes of all micro-batches, summed.
     """
-    width = config.width
-    keys = config.num_heads * config.head_key_width  # H·d_k
-    values = config.num_heads * config.head_value_width  # H·d_v
-    attending = 2 * (keys + values)  # a query place and a place it attends to
-    querying = 2 * width * keys + 2 * values * width  # W^Q and W^O
-    offering = 2 * width * (keys + values)  # W^K and W^V
-    own = querying + offering + 4 * width * config.feed_forward_width  # a place in either stack
-    encoder = processed.source * own + processed.source_squares * attending
-    decoder = (
-        processed.target * (own + querying)
-        + processed.source * offering
-        + (processed.target_squares + processed.crossed) * attending
-    )
-    forward = config.num_encoder_layers * encoder + config.num_decoder_layers * decoder
-    projection = processed.projected * 2 * width * target_vocabulary_size
-    return _FORWARD_AND_BACKWARD * (forward + projection)
+    coefficients = _forward_flops(config, target_vocabulary_size)
+    forward = sum(a * b for a, b in zip(coefficients, astuple(processed), strict=True))
+    return _FORWARD_AND_BACKWARD * forward
+
+
+@cache
+def _forward_flops(config: ModelConfig, target_vocabulary_size: int) -> tuple[int, ...]:
+    """FLOPs of a forward pass for each unit of the fields of `Processed`."""
+    # A larger source vocabulary costs no more: embeddings are looked up.
+    model = meta_transformer(config, target_vocabulary_size, target_vocabulary_size)
+    sizes = [astuple(micro_batch(1, *lengths, 0))[:-1] for lengths in _LENGTHS]
+    counts = [_count_forward(model, *lengths) for lengths in _LENGTHS]
+    solution = np.linalg.solve(np.array(sizes, dtype=float), np.array(counts, dtype=float))
+    with FlopCounterMode(display=False) as counter:
+        model.project(torch.empty(1, config.width, device="meta"))
+    return *(int(value) for value in np.rint(solution)), counter.get_total_flops()
+
+
+@torch.no_grad()
+def _count_forward(model: Transformer, source: int, target: int) -> int:
+    """FLOPs of one pair of these lengths, without the output projection."""
+
+    def ids(length: int) -> Tensor:
+        return torch.zeros(1, length, dtype=torch.int64, device="meta")
+
+    # torch counts attention exactly where it consists of matrix products.
+    with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
+        model(ids(source), ids(source).bool(), ids(target))
+    return counter.get_total_flops()

@@ -1,142 +1,171 @@
-"""What the decoder keeps between steps."""
+"""State of the decoder between decoding steps: keys and values computed so far.
 
+The N rows are the hypotheses of B sentences, ordered by sentence. Most tokens of the hypotheses of
+a sentence are the same ones, those before they branched. Each sentence therefore has M slots for
+keys and values, and a table says which slots each row uses. A hypothesis that is continued twice or
+not at all changes the table and copies no keys or values; a slot that no row uses is free again.
+"""
+
+import math
 from dataclasses import dataclass
+from typing import Self
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from nmt.model.attention import KeyValueCache
-from nmt.model.rows import RowGrid
-from nmt.model.slots import SharedSlots
+from nmt.search.rows import RowGrid
+
+_SLOTS_PER_GROWTH = 32
+
+
+@dataclass
+class Slots:
+    """Slots of each row.
+
+    Attributes:
+        used: (N, M) True for the slots with the tokens of a row.
+        written: (N,) index in the flattened (B·M) slots of each row's last token.
+        mask: (B, 1, K, M') True where a row of a sentence uses a slot; those from M' on are free.
+    """
+
+    used: Tensor
+    written: Tensor
+    mask: Tensor
+
+    @classmethod
+    def empty(cls, num_rows: int, device: torch.device | None = None) -> Self:
+        """Return the slots of rows without tokens."""
+        used = torch.zeros(num_rows, _SLOTS_PER_GROWTH, dtype=torch.bool, device=device)
+        return cls(used, used.new_empty(0), used.new_empty(0))
+
+    def allocate(self, sentences: Tensor, grid: RowGrid) -> None:
+        """Give each row the first free slot of its sentence that no other row gets.
+
+        Args:
+            sentences: (N,) index of the sentence of each row.
+            grid: the rows by sentence.
+        """
+        occupied = grid.spread(self.used).any(dim=1)  # (B, M)
+        needed = int(occupied.sum(dim=1).max()) + grid.max_rows
+        if needed > self.used.size(1):
+            added = _rounded_up(needed) - self.used.size(1)
+            self.used, occupied = (F.pad(table, (0, added)) for table in (self.used, occupied))
+        # A stable sort puts the free slots first and keeps their order.
+        free = occupied.byte().argsort(dim=1, stable=True)[:, : grid.max_rows]  # (B, K)
+        slots = grid.collect(free[..., None])  # (N, 1)
+        self.used.scatter_(1, slots, True)
+        last = int(self.used.any(dim=0).nonzero().max())
+        self.written = sentences * self.used.size(1) + slots[:, 0]
+        self.mask = grid.spread(self.used[:, : last + 1])[:, None]
+
+
+def _rounded_up(num_slots: int) -> int:
+    return math.ceil(num_slots / _SLOTS_PER_GROWTH) * _SLOTS_PER_GROWTH
+
+
+@dataclass
+class LayerCache:
+    """Keys and values of one decoder layer.
+
+    Attributes:
+        keys: (B, M, H, d_k) of self-attention.
+        values: (B, M, H, d_v) of self-attention.
+        memory_keys: (B, H, S, d_k) of cross-attention, computed once.
+        memory_values: (B, H, S, d_v) of cross-attention.
+    """
+
+    keys: Tensor
+    values: Tensor
+    memory_keys: Tensor
+    memory_values: Tensor
+
+    @classmethod
+    def empty(cls, memory_keys: Tensor, memory_values: Tensor) -> Self:
+        """Return a cache without target tokens."""
+        # Zeros: attention reads masked slots too, and multiplies them by zero.
+        keys, values = (
+            part.new_zeros(part.size(0), _SLOTS_PER_GROWTH, part.size(1), part.size(3))
+            for part in (memory_keys, memory_values)
+        )
+        return cls(keys, values, memory_keys, memory_values)
+
+    def write(self, indices: Tensor, key: Tensor, value: Tensor) -> None:
+        """Store (N, H, d_k) and (N, H, d_v) at indices (N,) of the flattened (B·M) slots."""
+        self.keys.flatten(0, 1).index_copy_(0, indices, key)
+        self.values.flatten(0, 1).index_copy_(0, indices, value)
+
+    def read(self, num_slots: int) -> tuple[Tensor, Tensor]:
+        """Return keys (B, H, M', d_k) and values (B, H, M', d_v) of the first M' slots."""
+        return self.keys[:, :num_slots].transpose(1, 2), self.values[:, :num_slots].transpose(1, 2)
+
+    def grow(self, num_slots: int) -> None:
+        """Add slots up to `num_slots` per sentence."""
+        added = num_slots - self.keys.size(1)
+        if added:
+            self.keys = F.pad(self.keys, (0, 0, 0, 0, 0, added))
+            self.values = F.pad(self.values, (0, 0, 0, 0, 0, added))
+
+    def keep(self, sentences: Tensor) -> None:
+        """Keep sentences (B',)."""
+        # One tensor after the other: the old one is freed before the next copy.
+        self.keys = self.keys.index_select(0, sentences)
+        self.values = self.values.index_select(0, sentences)
+        self.memory_keys = self.memory_keys.index_select(0, sentences)
+        self.memory_values = self.memory_values.index_select(0, sentences)
 
 
 @dataclass
 class DecoderState:
-    """What the decoder keeps between steps, for N rows of B sentences.
-
-    The rows of one sentence stand together, any number of them. A sentence whose rows are gone
-    stays until an eighth of the sentences has gone: not every end of one is to copy what the
-    others have.
+    """State of the decoder between decoding steps, for N rows of B sentences.
 
     Attributes:
-        caches: one a layer: self-attention keys and values so far.
-        slots: where in the caches each row's tokens stand.
-        memory_keys: one a layer: (B, H, S, d_k) of cross-attention, computed once.
-        memory_values: one a layer: (B, H, S, d_v).
-        memory_mask: (B, 1, 1, S) True where one may attend.
-        sentences: (N,) which sentence each row belongs to, ascending.
+        layers: cache of each decoder layer.
+        source_mask: (B, 1, 1, S) True at real tokens.
+        sentences: (N,) index of the sentence of each row, ascending.
         grid: the rows by sentence.
-        positions: the position that the next step decodes: one for all rows, or (N,).
-        coverage: (N, S) attention that each source position has had, averaged over heads, summed
-            over steps; None where it is not kept.
+        slots: slots of the caches that each row uses.
+        position: target position of the next decoding step.
     """
 
-    caches: list[KeyValueCache]
-    slots: SharedSlots
-    memory_keys: list[Tensor]
-    memory_values: list[Tensor]
-    memory_mask: Tensor
+    layers: list[LayerCache]
+    source_mask: Tensor
     sentences: Tensor
     grid: RowGrid
-    positions: int | Tensor = 0
-    coverage: Tensor | None = None
+    slots: Slots
+    position: int = 0
 
-    def take_slots(self) -> tuple[Tensor, Tensor]:
-        """Make room for the next token of every row; see `SharedSlots.take`."""
-        places, mask = self.slots.take(self.sentences, self.grid)
-        for cache in self.caches:
-            cache.resize(self.slots.capacity)
-        return places, mask
+    @classmethod
+    def start(cls, layers: list[LayerCache], source_mask: Tensor) -> Self:
+        """Return the state before the first decoding step, with one row per sentence."""
+        num_sentences, device = len(source_mask), source_mask.device
+        sentences = torch.arange(num_sentences, device=device)
+        grid = RowGrid.of(sentences, num_sentences)
+        return cls(layers, source_mask, sentences, grid, Slots.empty(num_sentences, device))
 
-    def covered(self) -> Tensor:
-        """(N,) sum over source tokens of log min(1, attention had); EOS is not counted.
+    def allocate(self) -> None:
+        """Allocate a slot for the next token of every row."""
+        self.slots.allocate(self.sentences, self.grid)
+        for layer in self.layers:
+            layer.grow(self.slots.used.size(1))
 
-        Wu et al. 2016, equation 14, without beta.
-        """
-        assert self.coverage is not None
-        mask = self.memory_mask[:, 0, 0]  # (B, S)
-        # A token that another follows: every real one but EOS.
-        is_inside = F.pad(mask[:, 1:], (0, 1)).index_select(0, self.sentences)  # (N, S)
-        least = torch.finfo(self.coverage.dtype).tiny
-        logs = self.coverage.clamp(least, 1.0).log()
-        return logs.masked_fill(~is_inside, 0.0).sum(dim=1)
+    def reorder(self, rows: Tensor) -> Self:
+        """Keep `rows` (N',), in place; rows may repeat and stay ordered by sentence.
 
-    def reorder(self, rows: Tensor) -> "DecoderState":
-        """Keep `rows` (N',): repeats are allowed, and those of a sentence stand together.
-
-        A sentence without a row is dropped. The state is changed in place and returned.
+        Returns:
+            The state itself.
         """
         if torch.equal(rows, torch.arange(len(self.sentences), device=rows.device)):
             return self
-        self.slots.keep(rows)
+        self.slots.used = self.slots.used.index_select(0, rows)
         self.sentences = self.sentences.index_select(0, rows)
-        if not isinstance(self.positions, int):
-            self.positions = self.positions.index_select(0, rows)
-        if self.coverage is not None:
-            self.coverage = self.coverage.index_select(0, rows)
-        self._drop_sentences(at_least=max(1, len(self.memory_mask) // 8))
-        return self
-
-    def append(self, fresh: "DecoderState") -> "DecoderState":
-        """Put the sentences of a state that has not been stepped behind the present ones.
-
-        The state is changed in place and returned.
-        """
-        assert fresh.positions == 0
-        self._drop_sentences(at_least=1)
-        self._trim_memory()
-        if isinstance(self.positions, Tensor) or self.positions:
-            own = self.positions + torch.zeros_like(self.sentences)
-            self.positions = torch.cat((own, torch.zeros_like(fresh.sentences)))
-        self.slots.shrink()
-        for cache in self.caches:
-            cache.resize(self.slots.capacity)
-            cache.add_sentences(len(fresh.memory_mask))
-        self.slots.add(fresh.slots)
-        width = max(self.memory_mask.size(-1), fresh.memory_mask.size(-1))
-        self.memory_keys = _stacked(self.memory_keys, fresh.memory_keys, width)
-        self.memory_values = _stacked(self.memory_values, fresh.memory_values, width)
-        masks = [F.pad(mask, (0, width - mask.size(-1))) for mask in _masks(self, fresh)]
-        if self.coverage is not None and fresh.coverage is not None:
-            parts = (self.coverage, fresh.coverage)
-            self.coverage = torch.cat([F.pad(p, (0, width - p.size(1))) for p in parts])
-        self.sentences = torch.cat((self.sentences, fresh.sentences + len(self.memory_mask)))
-        self.memory_mask = torch.cat(masks)
-        self.grid = RowGrid.of(self.sentences, len(self.memory_mask))
-        return self
-
-    def _drop_sentences(self, at_least: int) -> None:
-        """Drop the sentences without a row where there are `at_least` so many."""
-        kept, places = torch.unique_consecutive(self.sentences, return_inverse=True)
-        num_sentences = len(self.memory_mask)
-        if num_sentences - len(kept) >= at_least:
-            num_sentences, self.sentences = len(kept), places
-            for vectors in (self.memory_keys, self.memory_values):
-                for layer, of_all in enumerate(vectors):  # one after the other, for the memory
-                    vectors[layer] = of_all.index_select(0, kept)
-            self.memory_mask = self.memory_mask.index_select(0, kept)
-            for cache in self.caches:
-                cache.keep(kept)
+        num_sentences = len(self.source_mask)
+        kept, indices = torch.unique_consecutive(self.sentences, return_inverse=True)
+        # Sentences without rows are dropped in groups: each time, the others are copied.
+        if num_sentences - len(kept) >= max(1, num_sentences // 8):
+            num_sentences, self.sentences = len(kept), indices
+            self.source_mask = self.source_mask.index_select(0, kept)
+            for layer in self.layers:
+                layer.keep(kept)
         self.grid = RowGrid.of(self.sentences, num_sentences)
-
-    def _trim_memory(self) -> None:
-        """Drop the source positions that only sentences now gone had."""
-        width = int(self.memory_mask.sum(-1).max()) if len(self.memory_mask) else 0
-        self.memory_keys = [keys[:, :, :width] for keys in self.memory_keys]
-        self.memory_values = [values[:, :, :width] for values in self.memory_values]
-        self.memory_mask = self.memory_mask[..., :width]
-        if self.coverage is not None:
-            self.coverage = self.coverage[:, :width]
-
-
-def _masks(*states: DecoderState) -> list[Tensor]:
-    return [state.memory_mask for state in states]
-
-
-def _stacked(first: list[Tensor], second: list[Tensor], width: int) -> list[Tensor]:
-    """Layer by layer, one below the other, (B, H, S, E) padded to S = width."""
-    return [
-        torch.cat([F.pad(part, (0, 0, 0, width - part.size(2))) for part in layer])
-        for layer in zip(first, second, strict=True)
-    ]
+        return self

@@ -1,17 +1,14 @@
 """Encoder layer and decoder layer (Vaswani et al. 2017, section 3.1 and Figure 1)."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from nmt.config import Activation, ModelConfig, NormPlacement
-from nmt.model.attention import KeyValueCache, MultiHeadAttention, reference_attention
-from nmt.model.dropout import Dropout
-from nmt.model.linear import Linear
-from nmt.model.positions import RotaryRotation
-from nmt.model.rows import RowGrid
+from nmt.model.attention import MultiHeadAttention
+from nmt.model.cpu import Dropout, Linear, ReLUDropout
+from nmt.model.decoder_state import DecoderState, LayerCache
+from nmt.model.positions import RotaryPositions
 
 
 class FeedForward(nn.Module):
@@ -20,23 +17,22 @@ class FeedForward(nn.Module):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.inner = Linear(config.width, config.feed_forward_width)
+        self.activation: nn.Module = ReLUDropout(config.activation_dropout)
+        if config.activation is Activation.gelu:
+            self.activation = nn.Sequential(nn.GELU(), Dropout(config.activation_dropout))
         self.outer = Linear(config.feed_forward_width, config.width)
-        self.is_relu = config.activation is Activation.relu
-        self.dropout = Dropout(config.activation_dropout)
 
     def forward(self, hidden: Tensor) -> Tensor:
         """(…, D) → (…, D)."""
-        inner = self.inner(hidden)  # (…, F)
-        inner = self.dropout.after_relu(inner) if self.is_relu else self.dropout(F.gelu(inner))
-        outer: Tensor = self.outer(inner)  # (…, D)
+        outer: Tensor = self.outer(self.activation(self.inner(hidden)))
         return outer
 
 
 class Residual(nn.Module):
-    """A sublayer inside its residual connection and layer normalisation.
+    """A sublayer with its residual connection, layer normalization and dropout.
 
     Post-norm is the paper's LayerNorm(x + Sublayer(x)); pre-norm is x + Sublayer(LayerNorm(x))
-    (Xiong et al. 2020). Dropout falls on the sublayer's output (section 5.4).
+    (Xiong et al. 2020). Dropout is applied to the output of the sublayer (section 5.4).
     """
 
     def __init__(self, config: ModelConfig) -> None:
@@ -47,124 +43,100 @@ class Residual(nn.Module):
 
     def forward(self, hidden: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
         """(B, L, D) → (B, L, D)."""
-        if self.is_pre_norm:
-            pre: Tensor = hidden + self.dropout(sublayer(self.norm(hidden)))
-            return pre
-        post: Tensor = self.norm(hidden + self.dropout(sublayer(hidden)))
-        return post
+        summed = hidden + self.dropout(sublayer(self.sublayer_input(hidden)))
+        output: Tensor = summed if self.is_pre_norm else self.norm(summed)
+        return output
+
+    def sublayer_input(self, hidden: Tensor) -> Tensor:
+        """Return the input of the sublayer, (B, L, D)."""
+        normed: Tensor = self.norm(hidden) if self.is_pre_norm else hidden
+        return normed
 
 
-def _attention(config: ModelConfig, rotation: RotaryRotation | None) -> MultiHeadAttention:
+def _attention(config: ModelConfig, rotary: RotaryPositions | None = None) -> MultiHeadAttention:
     return MultiHeadAttention(
         config.width,
         config.num_heads,
         config.head_key_width,
         config.head_value_width,
         config.attention_dropout,
-        rotation,
+        rotary,
     )
 
 
 class EncoderLayer(nn.Module):
     """Self-attention, then feed-forward."""
 
-    def __init__(self, config: ModelConfig, rotation: RotaryRotation | None) -> None:
+    def __init__(self, config: ModelConfig, rotary: RotaryPositions | None) -> None:
         super().__init__()
-        self.self_attention = _attention(config, rotation)
+        self.self_attention = _attention(config, rotary)
         self.feed_forward = FeedForward(config)
         self.self_attention_residual = Residual(config)
         self.feed_forward_residual = Residual(config)
 
-    def forward(self, hidden: Tensor, mask: Tensor | None) -> Tensor:
-        """(B, S, D) → (B, S, D); `mask` is (B, 1, 1, S), True where one may attend."""
-        hidden = self.self_attention_residual(hidden, lambda h: self.self_attention(h, h, mask))
+    def forward(self, hidden: Tensor, source_mask: Tensor) -> Tensor:
+        """(B, S, D) → (B, S, D); `source_mask` is (B, 1, 1, S)."""
+        hidden = self.self_attention_residual(
+            hidden, lambda h: self.self_attention(h, h, source_mask)
+        )
         encoded: Tensor = self.feed_forward_residual(hidden, self.feed_forward)
         return encoded
 
 
-@dataclass(frozen=True)
-class LayerState:
-    """What one decoder layer needs of the decoder's state for one step of N rows.
-
-    Attributes:
-        cache: self-attention keys and values of earlier positions.
-        places: (N,) where in the cache those of this position go.
-        cache_mask: (B, 1, K, slots) True where one may attend.
-        memory_keys: (B, H, S, d_k).
-        memory_values: (B, H, S, d_v).
-        memory_mask: (B, 1, 1, S), True where one may attend.
-        grid: the rows by sentence.
-        positions: the position that is decoded: one for all rows, or (N,).
-        coverage: (N, S) that the attention to each source token is added to; None where it is not
-            asked for.
-    """
-
-    cache: KeyValueCache
-    places: Tensor
-    cache_mask: Tensor
-    memory_keys: Tensor
-    memory_values: Tensor
-    memory_mask: Tensor
-    grid: RowGrid
-    positions: int | Tensor
-    coverage: Tensor | None = None
-
-
 class DecoderLayer(nn.Module):
-    """Masked self-attention, attention to the encoder's memory, then feed-forward."""
+    """Causal self-attention, attention to the encoder output, then feed-forward."""
 
-    def __init__(self, config: ModelConfig, rotation: RotaryRotation | None) -> None:
+    def __init__(self, config: ModelConfig, rotary: RotaryPositions | None) -> None:
         super().__init__()
-        self.self_attention = _attention(config, rotation)
-        self.cross_attention = _attention(config, None)
+        self.self_attention = _attention(config, rotary)
+        self.cross_attention = _attention(config)
         self.feed_forward = FeedForward(config)
         self.self_attention_residual = Residual(config)
         self.cross_attention_residual = Residual(config)
         self.feed_forward_residual = Residual(config)
 
-    def forward(self, hidden: Tensor, memory: Tensor, memory_mask: Tensor | None) -> Tensor:
-        """All target positions at once: (B, T, D) → (B, T, D).
+    def forward(self, hidden: Tensor, memory: Tensor, source_mask: Tensor) -> Tensor:
+        """Decode all target positions at once: (B, T, D) → (B, T, D).
 
-        Padding stands at the end of a target, so the causal mask alone keeps it from every real
-        position.
+        Padding is at the end of a target, so the causal mask hides it from all real positions.
         """
         hidden = self.self_attention_residual(
             hidden, lambda h: self.self_attention(h, h, is_causal=True)
         )
         hidden = self.cross_attention_residual(
-            hidden, lambda h: self.cross_attention(h, memory, memory_mask)
+            hidden, lambda h: self.cross_attention(h, memory, source_mask)
         )
         decoded: Tensor = self.feed_forward_residual(hidden, self.feed_forward)
         return decoded
 
-    def step(self, hidden: Tensor, state: LayerState) -> Tensor:
-        """One target position of every row: (N, 1, D) → (N, 1, D); the cache takes it in."""
+    def step(self, hidden: Tensor, cache: LayerCache, state: DecoderState) -> Tensor:
+        """Decode one target position of every row: (N, 1, D) → (N, 1, D).
 
-        # The rows of a sentence share its memory and its cache: they attend as queries of one row.
+        The rows of a sentence share its keys and values: they attend as K queries of one sentence.
+        """
         grid = state.grid
 
-        def attend_to_itself(position: Tensor) -> Tensor:
+        def self_attention(position: Tensor) -> Tensor:
             attention = self.self_attention
-            query, key, value = attention.project_itself(position, state.positions)
-            state.cache.put(state.places, key, value)
+            query, key, value = attention.project_self(position, state.position)
+            cache.write(state.slots.written, key[:, :, 0], value[:, :, 0])
             queries = attention.split_heads(grid.spread(query.flatten(1)))  # (B, H, K, d_k)
-            keys, values = state.cache.first(state.cache_mask.size(-1))
-            heads = attention.mix(queries, keys, values, state.cache_mask)  # (B, K, H · d_v)
+            mask = state.slots.mask  # (B, 1, K, M')
+            keys, values = cache.read(mask.size(-1))
+            heads = attention.attend(queries, keys, values, mask)  # (B, K, H · d_v)
             attended: Tensor = attention.output(grid.collect(heads)[:, None])
             return attended
 
-        def attend_to_memory(position: Tensor) -> Tensor:
-            cross = self.cross_attention
-            queries = cross.split_heads(grid.spread(cross.query(position[:, 0])))
-            memory = state.memory_keys, state.memory_values, state.memory_mask
-            heads = cross.mix(queries, *memory)
-            if state.coverage is not None:
-                weights = reference_attention(queries, *memory)[1].float().mean(dim=1)  # (B, K, S)
-                state.coverage.add_(grid.collect(weights))
-            attended: Tensor = cross.output(grid.collect(heads)[:, None])
+        def cross_attention(position: Tensor) -> Tensor:
+            attention = self.cross_attention
+            queries = attention.split_heads(grid.spread(attention.query(position[:, 0])))
+            heads = attention.attend(
+                queries, cache.memory_keys, cache.memory_values, state.source_mask
+            )
+            attended: Tensor = attention.output(grid.collect(heads)[:, None])
             return attended
 
-        hidden = self.self_attention_residual(hidden, attend_to_itself)
-        hidden = self.cross_attention_residual(hidden, attend_to_memory)
+        hidden = self.self_attention_residual(hidden, self_attention)
+        hidden = self.cross_attention_residual(hidden, cross_attention)
         decoded: Tensor = self.feed_forward_residual(hidden, self.feed_forward)
         return decoded

@@ -1,26 +1,27 @@
-"""How a position enters the model: sinusoidal, learned or rotary."""
+"""Position encodings: sinusoidal, learned or rotary."""
 
 import torch
 from torch import Tensor, nn
 
+from nmt.model import cpu
+
 
 def sinusoidal_table(length: int, width: int) -> Tensor:
-    """The paper's positional encoding, (length, D).
+    """Compute the positional encoding of Vaswani et al. 2017, section 3.5.
 
-    PE(pos, 2i) = sin(pos / 10000^(2i/D)) and PE(pos, 2i+1) = cos of the same angle
-    (Vaswani et al. 2017, section 3.5).
+    PE(pos, 2i) = sin(pos / 10000^(2i/D)) and PE(pos, 2i+1) = cos(pos / 10000^(2i/D)).
+
+    Args:
+        length: number of positions.
+        width: D, an even number.
+
+    Returns:
+        (length, D).
     """
     position = torch.arange(length, dtype=torch.float64)[:, None]
     frequency = 10000.0 ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)
-    angle = position * frequency
+    angle = position * frequency  # (length, D / 2)
     return torch.stack((angle.sin(), angle.cos()), dim=-1).flatten(1).float()  # (length, D)
-
-
-def rows_of(table: Tensor, first: int | Tensor, length: int) -> Tensor:
-    """Rows first, first + 1, … of a table: (L, E), or (N, L, E) where `first` is (N,)."""
-    if isinstance(first, int):
-        return table[first : first + length]
-    return table[first[:, None] + torch.arange(length, device=first.device)]
 
 
 class SinusoidalPositions(nn.Module):
@@ -28,72 +29,49 @@ class SinusoidalPositions(nn.Module):
 
     def __init__(self, max_length: int, width: int) -> None:
         super().__init__()
+        self.table: Tensor
         self.register_buffer("table", sinusoidal_table(max_length, width), persistent=False)
 
-    def forward(self, embeddings: Tensor, first: int | Tensor) -> Tensor:
-        """(B, L, D) embeddings of positions first, first + 1, … with their positions added.
-
-        `first` is one for all rows, or (B,).
-        """
-        assert isinstance(self.table, Tensor)
-        return embeddings + rows_of(self.table, first, embeddings.size(-2))
+    def forward(self, embeddings: Tensor, first: int = 0) -> Tensor:
+        """Add positions first, first + 1, … to (B, L, D) embeddings."""
+        return embeddings + self.table[first : first + embeddings.size(1)]
 
 
 class LearnedPositions(nn.Module):
-    """Adds a learned vector a position, the variant of the paper's Table 3, row (E)."""
+    """Adds a learned vector per position (Table 3, row E)."""
 
     def __init__(self, max_length: int, width: int) -> None:
         super().__init__()
         self.table = nn.Parameter(torch.empty(max_length, width))
         nn.init.normal_(self.table, std=width**-0.5)
 
-    def forward(self, embeddings: Tensor, first: int | Tensor) -> Tensor:
-        """(B, L, D) embeddings of positions first, first + 1, … with their positions added.
-
-        `first` is one for all rows, or (B,).
-        """
-        return embeddings + rows_of(self.table, first, embeddings.size(-2))
+    def forward(self, embeddings: Tensor, first: int = 0) -> Tensor:
+        """Add positions first, first + 1, … to (B, L, D) embeddings."""
+        return embeddings + self.table[first : first + embeddings.size(1)]
 
 
-class RotaryRotation(nn.Module):
-    """Turns queries and keys by angles that grow with their position.
+class RotaryPositions(nn.Module):
+    """Rotates queries and keys by angles proportional to their position.
 
-    The product of a query and a key then depends on how far apart they are (Su et al. 2021,
-    "RoFormer", equation 34). It is applied in self-attention only: source and target positions
-    have no common origin.
+    The product of a query and a key then depends on the distance between them (Su et al. 2021,
+    "RoFormer", equation 34). It is used in self-attention only: source and target positions have
+    no common origin.
     """
 
     def __init__(self, max_length: int, head_width: int) -> None:
         super().__init__()
         table = sinusoidal_table(max_length, head_width)
+        self.sin: Tensor
+        self.cos: Tensor
         self.register_buffer("sin", table[:, 0::2].contiguous(), persistent=False)
         self.register_buffer("cos", table[:, 1::2].contiguous(), persistent=False)
 
-    def forward(self, heads: Tensor, first: int | Tensor) -> Tensor:
-        """Turn (B, H, L, E) vectors of positions first, first + 1, …; `first` may be (B,)."""
-        assert isinstance(self.sin, Tensor)
-        assert isinstance(self.cos, Tensor)
-        sin, cos = (rows_of(table, first, heads.size(-2)) for table in (self.sin, self.cos))
-        if not isinstance(first, int):
-            sin, cos = sin[:, None], cos[:, None]  # (N, 1, L, E / 2): the same for all heads
-        if _are_complex(heads) and cos.dtype is heads.dtype:
-            pairs = torch.view_as_complex(heads.view(*heads.shape[:-1], -1, 2))
-            return torch.view_as_real(pairs * torch.complex(cos, sin)).flatten(-2)
-        even, odd = heads[..., 0::2], heads[..., 1::2]
-        turned = torch.stack((even * cos - odd * sin, even * sin + odd * cos), dim=-1)
-        return turned.flatten(-2)  # (B, H, L, E)
-
-
-def _are_complex(heads: Tensor) -> bool:
-    """Whether pairs of numbers can be turned as complex ones here.
-
-    That is one pass in place of eight, and on CPUs a tenth of the time. Narrow numbers have no
-    complex ones, compilers do not know them, and pairs have to lie side by side at even places.
-    """
-    return (
-        heads.device.type == "cpu"
-        and heads.dtype in (torch.float32, torch.float64)
-        and not torch.compiler.is_compiling()
-        and heads.stride(-1) == 1
-        and all(place % 2 == 0 for place in (*heads.stride()[:-1], heads.storage_offset()))
-    )
+    def forward(self, heads: Tensor, first: int = 0) -> Tensor:
+        """Rotate (B, H, L, E) vectors of positions first, first + 1, …."""
+        positions = slice(first, first + heads.size(2))
+        sin, cos = self.sin[positions], self.cos[positions]  # (L, E / 2)
+        if cpu.use_cpu_operators(heads):
+            return cpu.rotate(heads, cos, sin)
+        even, odd = heads[..., 0::2], heads[..., 1::2]  # (B, H, L, E / 2)
+        rotated = torch.stack((even * cos - odd * sin, even * sin + odd * cos), dim=-1)
+        return rotated.flatten(-2)  # (B, H, L, E)

@@ -1,4 +1,4 @@
-"""A model before its first update."""
+"""The model before its first update."""
 
 import torch
 
@@ -10,7 +10,7 @@ from nmt.trained_model import TrainedModel, TrainedModelConfig
 
 
 def new_model(config: Config, corpus: PreparedCorpus, device: torch.device) -> TrainedModel:
-    """A model with fresh weights, drawn from the run's seed alone."""
+    """Create a model with initial weights that depend on the seed only."""
     source_tokenizer = Tokenizer(corpus.source_tokenizer)
     target_tokenizer = Tokenizer(corpus.target_tokenizer)
     torch.manual_seed(config.training.seed)

@@ -1,33 +1,33 @@
-"""Adam (Kingma and Ba 2015; section 5.3 of the paper), AdamW (Loshchilov, Hutter 2019), Muon."""
+"""Adam (Kingma and Ba 2015; section 5.3), AdamW (Loshchilov and Hutter 2019) and Muon."""
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
-from nmt.config import ModelConfig, OptimizerConfig, OptimizerName
+from nmt.config import OptimizerConfig, OptimizerName
 from nmt.training import muon
 
 
 def build_optimizer(model: nn.Module, config: OptimizerConfig) -> torch.optim.Optimizer:
-    """The optimizer of all parameters; the learning rate is set before each step."""
+    """Build the optimizer of all parameters; the caller sets the learning rate before each step."""
     matrices = [p for p in model.parameters() if p.dim() > 1]
     vectors = [p for p in model.parameters() if p.dim() <= 1]
     if config.name is OptimizerName.muon:
-        layers = {id(m.weight) for m in model.modules() if isinstance(m, nn.Linear)}
+        hidden = hidden_matrices(model)
+        others = set(matrices).difference(hidden)
         return muon.Muon(
-            [p for p in matrices if id(p) in layers],
-            [p for p in matrices if id(p) not in layers],
+            hidden,
+            [p for p in matrices if p in others],
             vectors,
             momentum=config.momentum,
             weight_decay=config.weight_decay,
             betas=(config.beta1, config.beta2),
             eps=config.epsilon,
         )
-    kind = torch.optim.Adam if config.name is OptimizerName.adam else torch.optim.AdamW
-    return kind(
+    optimizer = torch.optim.Adam if config.name is OptimizerName.adam else torch.optim.AdamW
+    return optimizer(
         [
-            # Decay pulls weights to zero; biases and norms have no reason to be there.
             {"params": matrices, "weight_decay": config.weight_decay},
-            {"params": vectors, "weight_decay": 0.0},
+            {"params": vectors, "weight_decay": 0.0},  # biases and norms are not pulled to zero
         ],
         lr=0.0,
         betas=(config.beta1, config.beta2),
@@ -36,6 +36,15 @@ def build_optimizer(model: nn.Module, config: OptimizerConfig) -> torch.optim.Op
     )
 
 
-def step_flops(config: OptimizerConfig, model: ModelConfig) -> int:
-    """Floating-point operations of a step's matrix products; other work is not counted."""
-    return muon.step_flops(model) if config.name is OptimizerName.muon else 0
+def hidden_matrices(model: nn.Module) -> list[Tensor]:
+    """Return the weights of linear layers, except the output projection to the vocabulary."""
+    output = getattr(model, "output_weight", None)
+    layers = [module for module in model.modules() if isinstance(module, nn.Linear)]
+    return [layer.weight for layer in layers if layer.weight is not output]
+
+
+def step_flops(config: OptimizerConfig, model: nn.Module) -> int:
+    """Return the FLOPs of the matrix products of one optimizer step; only Muon has any."""
+    if config.name is not OptimizerName.muon:
+        return 0
+    return sum(muon.orthogonal_flops(*weight.shape) for weight in hidden_matrices(model))

@@ -1,4 +1,4 @@
-"""The learning rate, a pure function of the update."""
+"""Learning rate schedules."""
 
 import math
 
@@ -6,13 +6,16 @@ from nmt.config import ScheduleConfig, ScheduleName
 
 
 def learning_rate(update: int, config: ScheduleConfig, max_updates: int) -> float:
-    """The rate of `update`, counted from 1.
+    """The learning rate of `update`, counted from 1.
 
-    Linear warm-up to the peak, then peak * sqrt(warmup / update), which is equation 3 of Vaswani et
-    al. (2017) with its peak named instead of implied by the width; or half a cosine from the peak
-    to the final rate at `max_updates` (Loshchilov and Hutter 2017, equation 5); or the peak, and a
-    straight line to the final rate over the last `decay_share` of the updates (Hägele et al. 2024,
-    section 3.1).
+    After linear warm-up to the peak it follows one of three schedules:
+
+    - `inverse_square_root`: peak * sqrt(warmup / update). This is equation 3 of Vaswani et al.
+      (2017) with an explicit peak.
+    - `cosine`: half a cosine from the peak to the final rate at `max_updates` (Loshchilov and
+      Hutter 2017, equation 5).
+    - `warmup_stable_decay`: constant, then linear to the final rate over the last `decay_share` of
+      the updates (Hägele et al. 2024, section 3.1).
     """
     peak, warmup = config.peak_learning_rate, config.warmup_updates
     if update <= warmup:

@@ -1,106 +1,99 @@
-"""Ctrl-C, SIGTERM, SIGUSR2: drop the unfinished update, save the last complete one, leave."""
+"""Ctrl-C, SIGTERM, SIGUSR2: save the last complete update, then exit."""
 
 import contextlib
+import os
 import signal
+import sys
 import time
 from collections.abc import Iterator
 from types import FrameType
 from typing import Any, NoReturn
 
-# A key press and a manager that passes it on are one wish: what follows so soon is not a second.
-_ONE_WISH = 1.0
+# A process manager may forward a Ctrl-C that the terminal has sent as well: signals this close
+# together count as one.
+_SECONDS_OF_ONE_REQUEST = 1.0
 
-# What submitit has SLURM send to all processes of a job whose time is nearly up.
-_TIME_IS_UP = signal.SIGUSR2
+# submitit lets SLURM send this signal to all processes of a job whose time limit is near.
+_TIME_LIMIT = signal.SIGUSR2
 
 
 @contextlib.contextmanager
-def handlers_put_back() -> Iterator[dict[int, Any]]:
-    """Whatever the block makes of the signals to end, after it they mean what they meant before.
-
-    Yields:
-        SIGINT, SIGTERM and SIGUSR2, with their handlers.
-    """
-    numbers = (signal.SIGINT, signal.SIGTERM, _TIME_IS_UP)
-    before = {number: signal.getsignal(number) for number in numbers}
+def handlers_restored() -> Iterator[dict[int, Any]]:
+    """Restore the handlers of SIGINT, SIGTERM and SIGUSR2 after the block; yields them."""
+    numbers = signal.SIGINT, signal.SIGTERM, _TIME_LIMIT
+    before = {int(number): signal.getsignal(number) for number in numbers}
     try:
-        yield {int(number): handler for number, handler in before.items()}
+        yield before
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
 
 
 class Interruption(BaseException):
-    """The user or the machine asked the program to end.
+    """The user or the machine asked the program to exit.
 
-    Where weights or files change, a signal is noted and not raised, so that a step is taken whole
-    or not at all; inside `at_once` it is raised where it falls. A second one is raised anywhere.
+    A signal is only recorded, so that an optimizer step or a file is either complete or absent;
+    inside `immediately` it raises at once. A second signal exits without saving.
 
-    Attributes:
-        signal_number: the signal that came; 0 while none has.
-        is_urgent: whether a second one came: leave without saving.
     """
 
     def __init__(self, signal_number: int = 0) -> None:
         super().__init__(signal_number)
-        self.signal_number = signal_number
-        self.is_urgent = False
-        self._is_at_once = False
+        self.signal_number = signal_number  # the first one received; 0 before that
+        self._is_immediate = False
 
     @classmethod
     @contextlib.contextmanager
-    def watched(cls, is_launched: bool = False) -> Iterator["Interruption"]:
-        """Note SIGINT, SIGTERM and SIGUSR2 while the block runs.
+    def watched(cls) -> Iterator["Interruption"]:
+        """Handle SIGINT, SIGTERM and SIGUSR2 inside the block.
 
-        A scheduler's own handler of SIGUSR2, which queues the job again and ends it, comes after.
-
-        Args:
-            is_launched: another process of ours passes signals on; it alone counts them.
+        A scheduler's own handler of SIGUSR2, which requeues the job, is called after the block.
         """
-        noted = cls()
-        first_at = 0.0
+        received = cls()
+        first_time = 0.0
 
-        def note(number: int, frame: FrameType | None) -> None:
-            nonlocal first_at
+        def handle(number: int, frame: FrameType | None) -> None:
+            nonlocal first_time
             del frame
-            if not noted.signal_number:
-                noted.signal_number, first_at = number, time.monotonic()
-                if noted._is_at_once:
+            if not received.signal_number:
+                received.signal_number, first_time = number, time.monotonic()
+                if received._is_immediate:
                     raise Interruption(number)
-            elif time.monotonic() - first_at > _ONE_WISH and not is_launched:
-                noted.is_urgent = True
-                raise Interruption(number)
+                return
+            is_second = time.monotonic() - first_time > _SECONDS_OF_ONE_REQUEST
+            if is_second and "RANK" not in os.environ:  # a launcher reacts to it itself
+                sys.exit(128 + number)
 
         try:
-            with handlers_put_back() as before:
+            with handlers_restored() as before:
                 for number in before:
-                    signal.signal(number, note)
-                yield noted
+                    signal.signal(number, handle)
+                yield received
         finally:
-            if noted.signal_number == _TIME_IS_UP and callable(before[_TIME_IS_UP]):
-                signal.raise_signal(_TIME_IS_UP)
+            if received.signal_number == _TIME_LIMIT and callable(before[_TIME_LIMIT]):
+                signal.raise_signal(_TIME_LIMIT)
 
     @contextlib.contextmanager
-    def at_once(self) -> Iterator[None]:
-        """Inside, nothing is lost when a signal is raised where it falls."""
-        self._is_at_once = True
+    def immediately(self) -> Iterator[None]:
+        """Raise signals at once inside the block, where nothing is lost by that."""
+        self._is_immediate = True
         try:
             if self.signal_number:
-                self.end()
+                self.exit()
             yield
         except Exception as error:
-            # Libraries in C turn what a handler raises into errors of their own.
+            # C extensions replace the exception that a signal handler raises by their own.
             if self.signal_number:
                 raise Interruption(self.signal_number) from error
             raise
         finally:
-            self._is_at_once = False
+            self._is_immediate = False
 
-    def end(self) -> NoReturn:
-        """Raise: the work is at a point where it can stop."""
+    def exit(self) -> NoReturn:
+        """Raise the recorded signal."""
         raise Interruption(self.signal_number or signal.SIGTERM)
 
     @property
     def exit_status(self) -> int:
-        """What a shell expects of a program that a signal ended."""
+        """The exit status by which shells report a signal."""
         return 128 + self.signal_number

@@ -1,51 +1,46 @@
-"""How good the model is on `valid`: loss and perplexity by teacher forcing, BLEU by search."""
+"""Validation: loss and perplexity by teacher forcing, BLEU by beam search."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
+import torch
+
+from nmt.base.errors import UserError, first_line
 from nmt.config import DecodingConfig, ValidationMetric
 from nmt.data.batch import Batch, collate
 from nmt.data.corpus import PreparedCorpus
-from nmt.decoding.translator import Translator
-from nmt.errors import UserError
-from nmt.evaluation.scores import bleu_score
+from nmt.metrics.scores import bleu_score
 from nmt.trained_model import TrainedModel, special_ids
-from nmt.training.loss import token_loss
+from nmt.training.loss import mean_token_loss
+from nmt.training.updater import is_out_of_memory
+from nmt.translation.translator import Translator
 
 _PAIRS_PER_BATCH = 64
 
 
 @dataclass(frozen=True)
 class ValidationResult:
-    """One validation.
-
-    Attributes:
-        loss: nats a target token, without label smoothing.
-        bleu: sacrebleu's, 0 to 100.
-    """
+    """Loss in nats per target token without label smoothing, and BLEU from 0 to 100."""
 
     loss: float
     bleu: float
 
     @property
     def perplexity(self) -> float:
-        """exp(loss), a target token."""
+        """exp(loss)."""
         return math.exp(min(self.loss, 700.0))
 
     def rank(self, kind: ValidationMetric) -> tuple[float, float]:
-        """What checkpoints are chosen by; higher is better.
+        """Sort key of checkpoints; higher is better.
 
-        The loss breaks ties: early on, BLEU is 0.00 for good and bad alike.
+        The loss breaks ties: early in training, BLEU is 0.00 for all of them.
         """
         return (self.bleu if kind is ValidationMetric.bleu else -self.loss, -self.loss)
 
 
 def valid_text(corpus: PreparedCorpus) -> tuple[list[str], list[str]]:
-    """Sources and references of `valid`.
-
-    Raises:
-        UserError: there are none.
-    """
+    """Sources and references of the split `valid`."""
     sources, references = corpus.read_text("valid")
     if not sources:
         raise UserError(f"{corpus.text_path('valid', corpus.source_language)} is empty")
@@ -53,13 +48,7 @@ def valid_text(corpus: PreparedCorpus) -> tuple[list[str], list[str]]:
 
 
 class Validator:
-    """Validates a model on a corpus's `valid`.
-
-    Args:
-        corpus: the prepared corpus.
-        model: the model in training; it is read, never changed.
-        decoding: the search, the same as after training.
-    """
+    """Validates a model on the split `valid` of a corpus, with the search of `decoding`."""
 
     def __init__(
         self, corpus: PreparedCorpus, model: TrainedModel, decoding: DecodingConfig
@@ -69,28 +58,38 @@ class Validator:
         self.sources, self.references = valid_text(corpus)
         self._batches = self._make_batches()
 
-    def validate(self) -> ValidationResult:
-        """Loss and BLEU of the model as it is now."""
-        loss = token_loss(self._model.transformer, self._batches).mean
-        translations = self._translator.translate(self.sources)
+    def validate(self, progress: Callable[[int], None] | None = None) -> ValidationResult:
+        """Compute loss and BLEU with the current weights.
+
+        Args:
+            progress: called with the number of sentences that were just translated.
+        """
+        try:
+            loss = mean_token_loss(self._model.transformer, self._batches)
+            translations = self._translator.translate(self.sources, progress)
+        except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
+            if not is_out_of_memory(error):
+                raise
+            raise UserError(
+                f"out of memory in validation: {first_line(error)}; lower decoding.batch_size or,"
+                " on a CPU, set decoding.num_workers=1; neither changes a translation"
+            ) from None
         hypotheses = [best[0].text for best in translations]
         return ValidationResult(loss, bleu_score(hypotheses, self.references).score)
 
     def _make_batches(self) -> list[Batch]:
+        # Teacher forcing is limited to the model's positions: longer sentences are cut.
         longest = self._model.config.model.max_length - 1
-        pairs = zip(
-            self._model.source_tokenizer.encode(self.sources),
-            self._model.target_tokenizer.encode(self.references),
-            strict=True,
+        tokenizers = self._model.source_tokenizer, self._model.target_tokenizer
+        source_ids, target_ids = map(special_ids, tokenizers)
+        sources, targets = (
+            [ids[:longest] for ids in tokenizer.encode(texts)]
+            for tokenizer, texts in zip(tokenizers, (self.sources, self.references), strict=True)
         )
-        # The loss is teacher-forced, so a pair longer than the model's positions is cut there.
-        by_length = sorted(
-            ((source[:longest], target[:longest]) for source, target in pairs),
-            key=lambda pair: (len(pair[1]), len(pair[0])),
+        pairs = sorted(
+            zip(sources, targets, strict=True), key=lambda pair: (len(pair[1]), len(pair[0]))
         )
-        source_ids = special_ids(self._model.source_tokenizer)
-        target_ids = special_ids(self._model.target_tokenizer)
         return [
-            collate(by_length[start : start + _PAIRS_PER_BATCH], source_ids, target_ids)
-            for start in range(0, len(by_length), _PAIRS_PER_BATCH)
+            collate(pairs[start : start + _PAIRS_PER_BATCH], source_ids, target_ids)
+            for start in range(0, len(pairs), _PAIRS_PER_BATCH)
         ]

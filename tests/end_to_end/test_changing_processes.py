@@ -11,9 +11,9 @@ import pytest
 
 from benchmarks.soak_ranks import fork_workers
 from benchmarks.soak_runs import Run, timeless
-from nmt.cli import train as train_module
+from nmt.base.files import read_json
+from nmt.cli import run as train_module
 from nmt.config import Config
-from nmt.files import read_json
 from nmt.training.trainer import Trainer
 from tests.runs import metrics, resumed_config
 
@@ -33,7 +33,7 @@ def stopped_after(update: int, corpus: Path) -> None:
 
     def stepped(trainer: Trainer, *arguments: Any) -> None:
         step(trainer, *arguments)
-        if trainer.progress.update == update and trainer.process.is_first:
+        if trainer.state.update == update and trainer.process.is_main_process:
             os.kill(command, signal.SIGTERM)
             time.sleep(0.3)  # until the launcher has told all of us
 
@@ -48,19 +48,17 @@ def test_the_number_of_processes_may_change(
         run.config = with_processes(run.config, number)
         child = run.attempt(lambda update=update: stopped_after(update, digit_corpus))
         assert child.wait(60) == (128 + signal.SIGTERM if update else 0)
-        run.struck(child)
-        assert f"on {number} cpu process" in capfd.readouterr().err
+        run.interrupted(child)
+        assert f"with {number} process(es) on cpu" in capfd.readouterr().err
     assert not run.losses
 
     changed, whole = metrics(run.config), metrics(straight)
     for ours, theirs in zip(changed, whole, strict=True):
         assert ours.keys() == theirs.keys()
         assert ours == pytest.approx(theirs, rel=1e-4)
-    progress = [
-        timeless(
-            read_json(config.run_folder / "checkpoints/update_0000010/manifest.json")["progress"]
-        )
+    state = [
+        timeless(read_json(config.run_folder / "checkpoints/update_0000010/manifest.json")["state"])
         for config in (run.config, straight)
     ]
     for key in ("update", "position", "target_tokens"):
-        assert progress[0][key] == progress[1][key]
+        assert state[0][key] == state[1][key]

@@ -1,4 +1,4 @@
-"""The whole way through `make`, as a user goes it, on a small corpus of real or made text."""
+"""The commands as users start them with `make`, on a small corpus."""
 
 import json
 import os
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from nmt.files import write_lines
+from nmt.base.files import write_lines
 
 ROOT = Path(__file__).parents[2]
 SMALL = (
@@ -18,12 +18,15 @@ SMALL = (
 )
 
 
-def make(target: str, *variables: str) -> subprocess.CompletedProcess[str]:
-    # The tests run below `make test`, whose own variables are not meant for this one.
+def make(
+    target: str, *variables: str, venv: str | Path = sys.prefix
+) -> subprocess.CompletedProcess[str]:
+    # The tests may run below `make test`, whose variables are not meant for this one.
     outer = {key: value for key, value in os.environ.items() if not key.startswith("MAKE")}
-    outer.pop("ARGS", None)
+    for name in ("ARGS", "EXPERIMENT"):
+        outer.pop(name, None)
     return subprocess.run(
-        ["make", target, f"VENV={sys.prefix}", *variables],
+        ["make", target, f"VENV={venv}", *variables],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -32,9 +35,77 @@ def make(target: str, *variables: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.fixture
+def fake_venv(tmp_path: Path) -> Path:
+    """A virtual environment whose Python prints its arguments as JSON, one list per call."""
+    venv = tmp_path / "venv"
+    (venv / "bin").mkdir(parents=True)
+    (venv / ".installed").touch()
+    python = venv / "bin" / "python"
+    script = "import json, sys; print(json.dumps([*sys.argv[1:], sys.stdin.read()]))"
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} -c "{script}" "$@" < /dev/null\n')
+    python.chmod(0o755)
+    return venv
+
+
+def arguments_of(venv: Path, target: str, *variables: str) -> list[str]:
+    ended = make(target, *variables, venv=venv)
+    assert ended.returncode == 0, ended.stderr
+    arguments: list[str] = json.loads(ended.stdout)[2:-1]
+    return arguments
+
+
+@pytest.mark.parametrize(
+    ("target", "variables", "arguments"),
+    [
+        ("train", [], ["experiment=phrasebook_en_de"]),
+        ("train", ["DRY_RUN=0"], ["experiment=phrasebook_en_de"]),
+        ("train", ["DRY_RUN=1", "GPUS=2"], ["training.num_processes=2", "run.dry_run=true"]),
+        ("train", ["DATA=it's"], ["experiment=own_text", "corpus.path='it\\'s'"]),
+        ("train", ["ARGS=a=1 b='2 3'"], ["a=1", "b=2 3"]),
+        ("translate", ["FILE=a b.en", "MODEL=m"], ["file=a b.en", "model=m"]),
+        ("translate", ["TEXT=Hello."], ["file=-"]),
+        ("translate", ["FILE=price$HOME.en"], ["file=price$HOME.en"]),
+        ("evaluate", ["MODEL=a b", "TEST=x"], ["test=x", "model=a b"]),
+        ("export", ["FORMAT=ctranslate2"], ["format=ctranslate2"]),
+    ],
+)
+def test_variables_become_arguments(
+    fake_venv: Path, target: str, variables: list[str], arguments: list[str]
+) -> None:
+    found = arguments_of(fake_venv, target, *variables)
+    assert found[-len(arguments) :] == arguments
+
+
+@pytest.mark.parametrize("name", ["FILE", "MODEL", "OUT", "EXPERIMENT", "GPUS"])
+def test_values_are_not_executed(fake_venv: Path, tmp_path: Path, name: str) -> None:
+    trace = tmp_path / "trace"
+    value = f"x$(shell touch {trace})`touch {trace}`$$HOME'\"y.en"
+    target = "train" if name in ("EXPERIMENT", "GPUS") else "translate"
+    found = arguments_of(fake_venv, target, f"{name}={value}")
+    assert any(argument.endswith(f"={value}") for argument in found)
+    assert not trace.exists()
+
+
+@pytest.mark.parametrize(
+    ("variable", "message"),
+    [
+        ("training.max_updates=100", 'write ARGS="training.max_updates=VALUE"'),
+        ("GPU=2", "write GPUS=VALUE"),
+        ("file=x", "write FILE=VALUE"),
+        ("epochs=3", 'keys of the configuration are given as ARGS="training.max_updates=100"'),
+    ],
+)
+def test_unknown_variables_are_rejected(fake_venv: Path, variable: str, message: str) -> None:
+    ended = make("train", variable, venv=fake_venv)
+    assert ended.returncode == 2
+    assert message in ended.stderr
+    assert ended.stdout == ""
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """300 real pairs where the shared corpora are there, else 300 made-up ones."""
+    """300 real pairs if the shared corpora exist, else 300 generated ones."""
     real = ROOT.parent / "shared" / "data" / "tatoeba-en-de"
     folder = tmp_path_factory.mktemp("text")
     for split, number in (("train", 300), ("valid", 8), ("test", 8)):
@@ -75,7 +146,7 @@ def test_training_ends_with_the_test_bleu(
 
 
 @pytest.mark.slow
-def test_a_translation_has_the_lines_of_its_source(
+def test_translate_equals_the_translations_of_the_run(
     trained: tuple[Path, subprocess.CompletedProcess[str]], folder: Path, tmp_path: Path
 ) -> None:
     outputs, _ = trained
@@ -84,14 +155,14 @@ def test_a_translation_has_the_lines_of_its_source(
     ended = make("translate", f"FILE={folder}/test.en", f"MODEL={model}", f"OUT={out}")
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout == ""
-    # The one decode path: what the run wrote when it scored itself is what translate gives.
+    # Equal to the translations that the run was scored with.
     scored = (outputs / "runs/e2e/evaluation/test/hypotheses.txt").read_bytes()
     assert out.read_bytes() == scored
     assert scored.count(b"\n") == 8
 
 
 @pytest.mark.slow
-def test_a_complete_run_is_left_alone_and_another_configuration_is_refused(
+def test_a_complete_run_is_not_changed_and_another_configuration_is_rejected(
     trained: tuple[Path, subprocess.CompletedProcess[str]], folder: Path
 ) -> None:
     outputs, _ = trained
@@ -108,17 +179,16 @@ def test_a_complete_run_is_left_alone_and_another_configuration_is_refused(
 
 
 @pytest.mark.slow
-def test_both_reports_are_named(
-    trained: tuple[Path, subprocess.CompletedProcess[str]], folder: Path
+def test_both_reports_are_printed(
+    trained: tuple[Path, subprocess.CompletedProcess[str]],
 ) -> None:
     outputs, _ = trained
     report = outputs / "runs/e2e/report.html"
     before = report.read_bytes()
     report.unlink()
-    arguments = f"corpus=folder corpus.path={folder} run.outputs={outputs} {SMALL}"
-    ended = make("report", f"MODEL={outputs}/runs/e2e", f"ARGS={arguments}")
+    ended = make("report", f"MODEL={outputs}/runs/e2e")
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout == ""
     assert report.read_bytes() == before
     named = [line for line in ended.stderr.splitlines() if line.endswith("report.html")]
-    assert [Path(line.strip()).parts[-3] for line in named] == ["corpora", "runs"]
+    assert [Path(line.split()[-1]).parts[-3] for line in named] == ["corpora", "runs"]

@@ -1,35 +1,29 @@
-"""One number, three ways to it: validation in training, `evaluate`, and sacrebleu's own command."""
+"""Validation in training, `evaluate` and the command of sacrebleu compute the same BLEU."""
 
 import json
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from nmt.base.files import read_json, read_lines
 from nmt.cli import evaluate
-from nmt.config import BatchingConfig
-from nmt.files import read_json, read_lines
+from nmt.runs.experiment import open_run, run_experiment
 from nmt.trained_model import load_trained_model, load_weights, read_weights, save_trained_model
-from nmt.training.experiment import open_run, run_experiment
-from tests.support import reversed_digits, tiny_config, write_corpus
+from tests.support import reversed_digits, tiny_config, with_batching, write_corpus
 
 
 @pytest.mark.slow
-def test_the_last_validation_is_what_evaluate_and_sacrebleu_say(
+def test_last_validation_evaluate_and_sacrebleu_agree(
     digit_tokenizer_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     splits = {"train": reversed_digits(2000, 1), "valid": reversed_digits(50, 2)}
     corpus = write_corpus(tmp_path / "corpus", digit_tokenizer_path, splits)
-    config = replace(
+    config = with_batching(
         tiny_config(tmp_path, max_updates=60, validate_every=30),
-        batching=BatchingConfig(
-            target_tokens_per_update=400,
-            tokens_per_micro_batch=1024,
-            max_source_length=32,
-            max_target_length=32,
-        ),
+        target_tokens_per_update=400,
+        tokens_per_micro_batch=1024,
     )
     open_run(config, corpus)
     run_experiment(config, corpus)
@@ -38,7 +32,7 @@ def test_the_last_validation_is_what_evaluate_and_sacrebleu_say(
     assert logged["update"] == 60
     assert 0 < logged["valid/bleu"] < 100
 
-    # The checkpoint of that validation as a model folder.
+    # Save the checkpoint of that validation as a model folder.
     model = load_trained_model(config.run_folder / "model")
     weights = config.run_folder / "checkpoints" / "update_0000060" / "weights.safetensors"
     load_weights(model.transformer, read_weights(weights), weights)
@@ -53,6 +47,6 @@ def test_the_last_validation_is_what_evaluate_and_sacrebleu_say(
     files = [str(out / "reference.txt"), "-i", str(out / "hypotheses.txt")]
     command = [sys.executable, "-m", "sacrebleu", *files, "-m", "bleu", "-w", "12"]
     ended = subprocess.run(command, capture_output=True, text=True, check=True)
-    said = json.loads(ended.stdout)
-    assert f"{said['score']:.12f}" == f"{bleu['score']:.12f}"
-    assert said["signature"] == bleu["signature"]
+    result = json.loads(ended.stdout)
+    assert f"{result['score']:.12f}" == f"{bleu['score']:.12f}"
+    assert result["signature"] == bleu["signature"]

@@ -26,7 +26,7 @@ torch.set_num_threads(1)
 corpus, outputs = map(Path, sys.argv[1:])
 config = tiny_config(outputs, max_updates=3, validate_every=3)
 config = with_batching(
-    replace(config, model=ModelConfig(width=128, num_encoder_layers=2, num_decoder_layers=2)),
+    replace(config, model=ModelConfig(128, 2, 2, feed_forward_width=4096)),
     target_tokens_per_update=1500, tokens_per_micro_batch=8192,
 )
 config.run_folder.mkdir(parents=True)
@@ -37,8 +37,8 @@ trainer.loader.max_micro_batch_tokens = 8192
 status = Path("/proc/self/status").read_text()
 size = int(status.partition("VmSize:")[2].split()[0]) * 1024
 resource.setrlimit(resource.RLIMIT_AS, (size + 16_000_000, -1))
-progress = trainer.run()
-print(json.dumps([progress.update, progress.halvings.times, progress.halvings.used]))
+state = trainer.run()
+print(json.dumps([state.update, trainer.micro_batch_size.times, trainer.micro_batch_size.used]))
 """
 
 

@@ -1,4 +1,4 @@
-"""Two runs of one corpus end with their reports; the second is held against the first."""
+"""Reports of two runs on one corpus; the second is compared with the first."""
 
 import sys
 from dataclasses import replace
@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from nmt.base.errors import UserError
+from nmt.base.files import read_json
 from nmt.cli import report
 from nmt.config import Config, CorpusConfig
-from nmt.errors import UserError
-from nmt.files import read_json
 from tests.html_check import check_page
 from tests.runs import run
 from tests.support import tiny_config
@@ -29,24 +29,24 @@ def runs(tmp_path: Path, digit_corpus: Path) -> list[Config]:
 
 
 @pytest.mark.slow
-def test_a_run_ends_with_its_report(runs: list[Config], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_run_writes_its_report(runs: list[Config], monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = (config.run_folder / "report.html" for config in runs)
-    assert "Compared with no baseline" in check_page(first.read_text(encoding="utf-8"))
+    assert "Not compared with a baseline" in check_page(first.read_text(encoding="utf-8"))
     page = second.read_text(encoding="utf-8")
-    told = check_page(page)
+    text = check_page(page)
     score = read_json(second.with_name("result.json"))["test_sets"]["test"]["bleu"]["score"]
-    assert f"test BLEU {score:.2f} ±" in told
-    assert "schedule.peak_learning_rate0.0080.005" in told
-    assert "Held against tiny, the one earlier run on digits en-de." in told
-    for title in ("Loss", "BLEU on validation", "Learning rate", "Gradient norm", "Speed"):
+    assert f"test BLEU {score:.2f} ±" in text
+    assert "schedule.peak_learning_rate0.0080.005" in text
+    assert "Compared with tiny: the only earlier run on digits en-de." in text
+    for title in ("Loss", "Validation BLEU", "Learning rate", "Gradient norm", "Speed"):
         assert f"<b>{title}</b>" in page
-    assert page.count('class="attention"') >= 3
-    # Made again it is the same.
+    assert page.count('class="attention"') == 3
+    # The command writes the same page.
     second.unlink()
     monkeypatch.setattr(sys, "argv", ["report", f"run={second.parent}"])
     report.main()
     assert second.read_text(encoding="utf-8") == page
-    # Of a run that is not complete there is none yet.
+    # An incomplete run has no report.
     second.with_name("result.json").unlink()
     with pytest.raises(UserError, match="is not complete"):
         report.main()

@@ -1,4 +1,4 @@
-"""From checksums to a verdict, on a toy: a real preparation, real trainings, real scores."""
+"""`reproduce` on a toy corpus, with real preparation, training and scoring."""
 
 import hashlib
 import sys
@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 import yaml
 
+from nmt.base.files import read_json, write_lines
 from nmt.cli import reproduce
 from nmt.cli.common import run_command
 from nmt.cli.compose import CONFIG_FOLDER, compose_config
-from nmt.evaluation.results import read_results
-from nmt.files import read_json, write_lines
+from nmt.runs.results import read_results
 from tests.support import reversed_digits
 
 SPLITS = {"train": 300, "valid": 6, "test": 6}
@@ -43,13 +43,12 @@ def write_table(path: Path, data: Path, expected: dict[str, float] | None) -> No
         **{"about": "a toy", "experiment": "phrasebook_en_de", "overrides": SMALL},
         **{"seeds": [1, 2], "test_set": "test", "metric": "chrf", "expected": expected},
         **{"data": {"origin": "tests/support.py", "files": files}, "anchors": []},
-        **{"measured": [], "not_measured": "a toy"},
     }
     path.write_text(yaml.safe_dump({"toy": row}), encoding="utf-8")
 
 
-def reproduced(folder: Path, monkeypatch: pytest.MonkeyPatch, *more: str) -> int:
-    """The exit status."""
+def run_reproduce(folder: Path, monkeypatch: pytest.MonkeyPatch, *more: str) -> int:
+    """Run the command; returns its exit status."""
     arguments = ["result=toy", f"table={folder / 'table.yaml'}", f"run.outputs={folder / 'out'}"]
     monkeypatch.setattr(sys, "argv", ["reproduce", *arguments, *more])
     try:
@@ -60,18 +59,18 @@ def reproduced(folder: Path, monkeypatch: pytest.MonkeyPatch, *more: str) -> int
 
 
 @pytest.mark.slow
-def test_a_result_is_measured_reproduced_and_missed(
+def test_a_result_is_measured_then_accepted_then_rejected(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     table = tmp_path / "table.yaml"
     write_table(table, data, None)
-    assert reproduced(tmp_path, monkeypatch, f"data={data}") == 2
-    assert "toy has no band stated yet" in capsys.readouterr().err
+    assert run_reproduce(tmp_path, monkeypatch, f"data={data}") == 2
+    assert "toy has no expected score yet" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
-    assert reproduced(tmp_path, monkeypatch, f"data={data}", "measure=true") == 0
+    assert run_reproduce(tmp_path, monkeypatch, f"data={data}", "measure=true") == 0
     account: dict[str, Any] = read_json(tmp_path / "out" / "reproduce" / "toy.json")
-    steps = ["data", "prepared", "test set", "seed 1", "seed 2", "scored", "expected", "verdict"]
+    steps = ["prepared", "seed 1", "seed 2", "scored", "verdict"]
     assert list(account["steps"]) == steps
     assert account["steps"]["verdict"] == "measured, not judged (measure=true)"
     mean = account["mean"]
@@ -83,55 +82,53 @@ def test_a_result_is_measured_reproduced_and_missed(
     assert mean == pytest.approx(sum(account["values"]) / 2)
     assert account["measured"]["figures"].keys() == {"1", "2"}
 
-    # The trainings are complete: what follows judges them again.
+    # The runs are complete: only the verdict is made again.
     capsys.readouterr()
     write_table(table, data, {"mean": mean, "lowest": mean - 1, "highest": mean + 1})
-    assert reproduced(tmp_path, monkeypatch, f"data={data}") == 0
-    told = capsys.readouterr().err
-    assert "reproduce_toy_seed2 is complete" in told
-    assert told.splitlines()[-1].startswith("toy: reproduced: mean chrF2++")
+    assert run_reproduce(tmp_path, monkeypatch, f"data={data}") == 0
+    messages = capsys.readouterr().err
+    assert "reproduce_toy_seed2 is complete" in messages
+    assert messages.splitlines()[-1].startswith("toy: reproduced: mean chrF2++")
 
     write_table(table, data, {"mean": mean + 2, "lowest": mean + 1, "highest": mean + 3})
-    assert reproduced(tmp_path, monkeypatch, f"data={data}") == 1
+    assert run_reproduce(tmp_path, monkeypatch, f"data={data}") == 1
     last = capsys.readouterr().err.splitlines()[-1]
     assert last.startswith("toy: not reproduced: mean chrF2++")
-    assert "lies 1.00 below the lowest accepted" in last
 
 
-def test_other_text_is_named_before_anything_is_trained(
+def test_wrong_arguments_and_text_are_refused_before_preparation(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def told(*more: str) -> str:
-        assert reproduced(tmp_path, monkeypatch, *more) == 2
+    def error(*more: str) -> str:
+        assert run_reproduce(tmp_path, monkeypatch, *more) == 2
         assert not (tmp_path / "out").exists()
         return capsys.readouterr().err.splitlines()[-1]
 
     write_table(tmp_path / "table.yaml", data, {"mean": 2, "lowest": 1, "highest": 3})
-    assert "data= is missing: name the folder of test.de, test.en" in told()
-    assert "nowhere: has no test.de, test.en" in told("data=nowhere")
-    assert "model= is no argument here" in told("model.width=5")
+    assert "data= is missing: name the folder of test.de, test.en" in error()
+    assert "nowhere has no test.de, test.en" in error("data=nowhere")
+    assert "model.width is not an argument" in error("model.width=5")
     key = "training.max_updates=5"
-    assert f"{key} is no choice here" in told(f"data={data}", key)
-    assert "run.name=x is no choice here" in told(f"data={data}", "run.name=x")
+    assert f"{key} cannot be changed here" in error(f"data={data}", key)
+    assert "run.name=x cannot be changed here" in error(f"data={data}", "run.name=x")
     write_lines(data / "test.de.1", ["x"] * 6)
-    assert "test.de.1 is one more reference" in told(f"data={data}")
+    assert "test.de.1 is an additional reference" in error(f"data={data}")
     (data / "test.de.1").unlink()
     write_lines(data / "valid.de", ["1 2"] * 6)
-    line = told(f"data={data}")
-    assert f"{data}: valid.de is other text (by SHA-256). The text: tests/support.py" in line
+    line = error(f"data={data}")
+    assert f"{data}: valid.de has another SHA-256. The text: tests/support.py" in line
 
 
-def test_the_rows_of_the_table_compose_and_name_the_files_that_they_read() -> None:
+def test_every_row_of_the_table_composes_and_lists_the_files_it_reads() -> None:
     for result in read_results(CONFIG_FOLDER / "results.yaml").values():
-        recipe = result.recipe
-        assert (CONFIG_FOLDER / "experiment" / f"{recipe.experiment}.yaml").is_file()
+        assert (CONFIG_FOLDER / "experiment" / f"{result.experiment}.yaml").is_file()
         if not result.data.files:
             continue
-        overrides = [f"experiment={recipe.experiment}", *recipe.overrides]
+        overrides = [f"experiment={result.experiment}", *result.overrides]
         config = compose_config(overrides, {"corpus.path": "a 'DIR', b=c", "run.name": "x"})
         assert config.corpus.path == "a 'DIR', b=c"
         assert result.data.files.keys() == {
             f"{split}.{language}"
-            for split in ("train", "valid", recipe.test_set)
+            for split in ("train", "valid", result.test_set)
             for language in (config.corpus.source_language, config.corpus.target_language)
         }

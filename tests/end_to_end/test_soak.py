@@ -1,4 +1,4 @@
-"""Six kills and some troubles of the soak; `make soak KILLS=200` makes them all."""
+"""A short run of the soak benchmark; `make soak KILLS=200` is the whole."""
 
 import json
 import subprocess
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow
 
 
 def soak(folder: Path, *arguments: str) -> dict[str, Any]:
-    """The rows that it writes, by name."""
+    """Run it; return its rows by name."""
     result = folder / "soak.json"
     ended = subprocess.run(
         [sys.executable, "-m", "benchmarks.soak", f"result={result}", "threads=1", *arguments],
@@ -32,18 +32,19 @@ def soak(folder: Path, *arguments: str) -> dict[str, Any]:
     return rows
 
 
-@pytest.mark.timeout(600)  # 200 seconds on two free cores
-def test_kills_leave_no_trace(tmp_path: Path) -> None:
-    rows = soak(tmp_path, "kills=6")
-    assert sum(row["strikes"] for row in rows.values()) == 6
-    assert len([name for name in rows if not name.startswith(("at random", "nothing"))]) == 3
+@pytest.mark.timeout(600)
+def test_killed_runs_end_identical_to_uninterrupted_ones(tmp_path: Path) -> None:
+    """Half of the kills are at named points, half at random."""
+    rows = soak(tmp_path, "kills=4")
+    assert sum(row["interruptions"] for row in rows.values()) == 4
+    assert len([name for name in rows if not name.startswith(("at random", "nothing"))]) == 2
 
 
-@pytest.mark.timeout(600)  # 200 seconds on two free cores
-def test_trouble_of_one_process_is_not_that_of_all(tmp_path: Path) -> None:
-    """A rank that exits alone; out of memory on one rank (fairseq #708): nobody hangs."""
+@pytest.mark.timeout(600)
+def test_a_failing_process_does_not_make_the_others_hang(tmp_path: Path) -> None:
+    """Among others: a rank that exits alone, and out of memory on one rank (fairseq #708)."""
     rows = soak(tmp_path, "kills=0", f"troubles={len(TROUBLES)}")
     for trouble in TROUBLES:
         row = rows[f"one of two: {trouble}"]
-        assert row["strikes"] == 1
+        assert row["interruptions"] == 1
         assert row["slowest_exit_seconds"] < 60

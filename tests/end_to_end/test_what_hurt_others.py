@@ -1,11 +1,9 @@
-"""Cases that cost users of other toolkits a training: one test each, named after its report."""
+"""Failures that users of other toolkits reported, one test each; the docstring names the report."""
 
 import itertools
-import math
 import multiprocessing
 import os
 import signal
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,65 +12,57 @@ import torch
 
 from data_prep.prepare import prepare
 from data_prep.progress import Reporter
+from nmt.base.files import write_lines
 from nmt.config import (
     BatchingConfig,
     Config,
     CorpusConfig,
     CorpusSource,
-    Precision,
     TokenizerConfig,
 )
 from nmt.data.batch import SpecialIds
 from nmt.data.corpus import PreparedCorpus
 from nmt.data.loader import Position, UpdateLoader
-from nmt.files import write_lines
+from nmt.runs.experiment import open_run
 from nmt.training.distributed import Process
-from nmt.training.experiment import open_run
 from nmt.training.signals import Interruption
 from nmt.training.trainer import Trainer
-from nmt.training.updater import Gradient, Updater
 from tests.runs import assert_same, killed_after, last_state, metrics, resumed_config, run
 from tests.support import made_up_sentences, tiny_config
 
 ALONE = Process(0, 1, torch.device("cpu"))
 
 
-def assert_same_run(config: Config, straight: Config) -> None:
+@pytest.mark.parametrize("has_intact_one", [False, True])
+def test_a_checkpoint_that_is_cut_short_does_not_break_the_next_start(
+    straight: Config,
+    digit_corpus: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    has_intact_one: bool,
+) -> None:
+    """Lightning #688, allennlp #2129, transformers #35782: the newest one was used regardless."""
+    config = resumed_config(tmp_path)
+    killed_after(config, digit_corpus, 7, monkeypatch)
+    folder = config.run_folder / "checkpoints" / "update_0000005"
+    if has_intact_one:
+        incomplete = folder.with_name("update_0000006")
+        incomplete.mkdir()
+        (incomplete / "weights.safetensors").write_bytes(b"half")
+    else:
+        state = folder / "training_state.pt"
+        state.write_bytes(state.read_bytes()[:100])
+    trainer = Trainer(config, PreparedCorpus(digit_corpus), ALONE)
+    assert trainer.state.update == (5 if has_intact_one else 0)
+    run(config, digit_corpus)
     assert metrics(config) == metrics(straight)
     assert_same(last_state(config), last_state(straight))
-
-
-def test_a_truncated_checkpoint_is_not_the_end(
-    straight: Config, digit_corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Lightning #688, allennlp #2129: a checkpoint cut short by a kill broke every later start."""
-    config = resumed_config(tmp_path)
-    killed_after(config, digit_corpus, 7, monkeypatch)
-    state = config.run_folder / "checkpoints" / "update_0000005" / "training_state.pt"
-    state.write_bytes(state.read_bytes()[:100])
-    run(config, digit_corpus)  # the only checkpoint is damaged: from the start
-    assert_same_run(config, straight)
-
-
-def test_an_incomplete_newest_checkpoint_gives_way_to_the_one_before(
-    straight: Config, digit_corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """transformers #35782: the newest folder was taken although its last file was not written."""
-    config = resumed_config(tmp_path)
-    killed_after(config, digit_corpus, 7, monkeypatch)
-    incomplete = config.run_folder / "checkpoints" / "update_0000006"
-    incomplete.mkdir()
-    (incomplete / "weights.safetensors").write_bytes(b"half")
-    trainer = Trainer(config, PreparedCorpus(digit_corpus), ALONE)
-    assert trainer.progress.update == 5
-    run(config, digit_corpus)
-    assert_same_run(config, straight)
 
 
 def test_sigterm_does_not_wait_for_a_long_update(
     digit_corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A signal polled between steps alone comes too late where an update takes a minute."""
+    """A signal that is checked between updates only is too late if an update takes a minute."""
     config = tiny_config(tmp_path)
     trainer = Trainer(config, PreparedCorpus(digit_corpus), ALONE)
     forward, calls = trainer._updater._objective.forward, itertools.count(1)
@@ -94,7 +84,7 @@ def test_sigterm_does_not_wait_for_a_long_update(
 def updates_of(
     corpus: Path, batching: BatchingConfig, position: Position, world_size: int, number: int
 ) -> tuple[list[list[tuple[bytes, bytes]]], Position]:
-    """The pairs of some updates, over all of so many processes, and where they end."""
+    """Return the pairs of some updates over all ranks, and the position after them."""
     pairs = PreparedCorpus(corpus).train()
     ids = SpecialIds(0, 1, 2)
     found: list[list[tuple[bytes, bytes]]] = [[] for _ in range(number)]
@@ -134,68 +124,6 @@ def test_a_restart_neither_repeats_nor_skips_data(digit_corpus: Path, processes:
     assert len(first_epoch) == 300
 
 
-def test_a_restart_at_an_epochs_end_goes_on(
-    digit_corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A resumed loader at its end trained for no step at all, and the program left with 0."""
-    config = resumed_config(tmp_path)
-    trainer = Trainer(config, PreparedCorpus(digit_corpus), ALONE)
-    works = trainer.loader.updates(Position())
-    last = next(n for n, work in enumerate(works, start=1) if work.next_position.epoch == 1)
-    config = replace(config, training=replace(config.training, validate_every=last))
-    assert last < config.training.max_updates
-    killed_after(config, digit_corpus, last, monkeypatch)
-    trainer = Trainer(config, PreparedCorpus(digit_corpus), ALONE)
-    assert trainer.progress.position == Position(1, 0)
-    run(config, digit_corpus)
-    final = Trainer(config, PreparedCorpus(digit_corpus), ALONE).progress
-    assert final.update == config.training.max_updates
-
-
-def test_the_loss_does_not_jump_after_a_restart(
-    digit_corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Optimizers restored without their moments, or schedules without their step."""
-    straight, stopped = tiny_config(tmp_path / "straight"), tiny_config(tmp_path / "stopped")
-    run(straight, digit_corpus)
-    killed_after(stopped, digit_corpus, 6, monkeypatch)
-    run(stopped, digit_corpus)
-    losses = [record["train/loss"] for record in metrics(straight) if "train/loss" in record]
-    assert losses == [record["train/loss"] for record in metrics(stopped) if "train/loss" in record]
-
-
-def test_uneven_last_batches_do_not_hang(two_processes_found: Any) -> None:
-    """pytorch #141069: a process without a batch did not come to the all-reduce of the others."""
-    for found in two_processes_found.ranks:
-        shares = found["updates"]["one idle"]["shares"]
-        assert len(shares) == len(found["updates"]["one idle"]["losses"])
-    first, second = (found["updates"]["one idle"]["shares"] for found in two_processes_found.ranks)
-    assert 0 in second
-    assert 0 not in first
-
-
-def test_refused_updates_collapse_no_scale(
-    digit_corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """fairseq #512: each overflow halved a loss scale, until training ended at its minimum.
-
-    Nothing is scaled here: after refused updates the next ones are what they would be anyway.
-    """
-    config = tiny_config(tmp_path, precision=Precision.bfloat16, max_updates=8, validate_every=8)
-    original, made = Updater.gradient, itertools.count(1)
-
-    def gradient(self: Updater, *arguments: Any) -> Gradient:
-        found = original(self, *arguments)
-        return Gradient(found.losses, found.norm * (math.inf if next(made) <= 4 else 1.0))
-
-    monkeypatch.setattr(Updater, "gradient", gradient)
-    run(config, digit_corpus)
-    records = [record for record in metrics(config) if "train/gradient_norm" in record]
-    assert [record["train/refused_updates"] for record in records] == [1, 2, 3, 4, 4, 4, 4, 4]
-    assert all(0.1 < record["train/gradient_norm"] < 100 for record in records[4:])
-    assert records[-1]["train/loss"] < records[4]["train/loss"]
-
-
 def _prepare(folder: Path) -> None:
     corpus = CorpusConfig("raced", CorpusSource.folder, path=str(folder / "text"))
     prepare(corpus, TokenizerConfig(vocabulary_size=300), folder / "corpora", Reporter(quiet=True))
@@ -205,10 +133,8 @@ def _prepare(folder: Path) -> None:
 def test_processes_that_prepare_one_corpus_do_not_race(tmp_path: Path) -> None:
     """datasets #4661: ranks wrote one cache file at the same time."""
     lines = made_up_sentences(200)
-    for split, language in itertools.product(("train", "valid"), ("en", "de")):
-        write_lines(
-            tmp_path / "text" / f"{split}.{language}", [f"{line} {language}" for line in lines]
-        )
+    for name in ("train.en", "train.de", "valid.en", "valid.de"):
+        write_lines(tmp_path / "text" / name, [f"{line} {name[-2:]}" for line in lines])
     context = multiprocessing.get_context("spawn")
     processes = [context.Process(target=_prepare, args=(tmp_path,)) for _ in range(3)]
     for process in processes:

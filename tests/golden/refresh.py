@@ -8,12 +8,14 @@ from pathlib import Path
 
 import torch
 
-from nmt.files import read_json, write_json
+from nmt.base.files import read_json, write_json
+from nmt.model import cpu
 from tests.golden.run import GOLDEN_FILE, MODELS, golden_losses
 
 
 def main() -> None:
     torch.set_num_threads(1)
+    cpu.select_library("torch")
     before = read_json(GOLDEN_FILE) if GOLDEN_FILE.is_file() else {}
     losses = {}
     for name in MODELS:

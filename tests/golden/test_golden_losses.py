@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from nmt.files import read_json
+from nmt.base.files import read_json
 from tests.golden.run import GOLDEN_FILE, KEYS, MODELS, golden_losses
 
 # Processors add in different orders: this is far above that, and far below any change of meaning.

@@ -1,79 +1,138 @@
-"""Benchmarks that nobody runs every day have to run all the same."""
+"""Benchmarks on tiny models."""
 
+import json
+import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
-from benchmarks import beside_peers, training_on_device
-from benchmarks.losses import curves
-from benchmarks.training_on_device import Sizes, measure
+from benchmarks import gpu
+from benchmarks.figures import Figure
+from benchmarks.plain_transformer import ordinary_loop
+from benchmarks.setting import run_alone, trainer_of
+from nmt.base.errors import UserError
 from nmt.config import NormPlacement
-from tests.support import tiny_config
+from nmt.data.loader import Position
+from tests.support import tiny_config, tiny_model_config
 
 
-def test_training_is_measured_on_a_device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(training_on_device, "_NUM_PAIRS", 300)
-    monkeypatch.setattr(training_on_device, "_WARM_UP", 1)
-    monkeypatch.setattr(training_on_device, "_CEILING_WIDTHS", {"cpu": 64})
-    sizes = Sizes(("tiny",), rounds=2, updates=1, tokens=256, micro_batch=256, vocabulary=90)
-    found = measure(torch.device("cpu"), sizes, tmp_path)
-    rows = found["models"]["tiny"]
-    assert list(rows) == ["ours", "nn.Transformer", "ours, dropout as the preset has it"]
-    assert rows["nn.Transformer"]["to_nn_transformer"] == 1.0
-    for row in rows.values():
-        assert row["lowest"] <= row["target_tokens_per_second"] <= row["highest"]
-        assert 0.5 < row["share_not_padding"] <= 1.0
-        assert row["share_of_ceiling"] > 0.0
+@pytest.fixture
+def setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> gpu.Setting:
+    # Compiling takes a minute; what is compiled does not matter here.
+    monkeypatch.setenv("TORCHDYNAMO_DISABLE", "1")
+    return gpu.Setting("cpu", gpu.TINY, tmp_path, time.monotonic() + 600)
+
+
+KINDS = ("nn.Transformer", "eager", "compiled")
+NAMES = {
+    "agreement": [
+        *("losses of one device and CPU", "losses of all 2 devices and CPU"),
+        "losses after SIGKILL and resumption",
+    ],
+    "throughput": [
+        "largest matrix product",
+        *(f"tiny, {kind}" for kind in KINDS),
+        *(f"tiny, {kind}: share of that product" for kind in KINDS),
+    ],
+}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("part", NAMES)
+def test_parts_of_the_gpu_benchmark_pass_on_a_cpu(part: str, setting: gpu.Setting) -> None:
+    figures = list(gpu.PARTS[part](setting))
+    assert [figure.name for figure in figures] == NAMES[part]
+    assert {figure.status for figure in figures} == {"pass"}, figures
+
+
+@pytest.mark.slow
+def test_the_gpu_benchmark_writes_one_file_and_fails_if_a_line_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(setting: gpu.Setting) -> list[Figure]:
+        raise RuntimeError("no such device")
+
+    monkeypatch.setitem(gpu.PARTS, "throughput", broken)  # type: ignore[arg-type]
+    out = tmp_path / "gpu.json"
+    arguments = ["gpu", "--device", "cpu", "--tiny", f"out={out}", "parts=decoding,throughput"]
+    monkeypatch.setattr("sys.argv", arguments)
+    with pytest.raises(SystemExit, match="1"):
+        gpu.main()
+    figures = json.loads(out.read_text(encoding="utf-8"))["figures"]
+    assert figures["decoding, torch engine"]["value"] > 0
+    assert figures["decoding, CTranslate2 float16"]["status"] == "pass"
+    assert figures["decoding, Hugging Face generate"]["status"] in {"pass", "skip"}
+    assert figures["throughput"]["status"] == "fail"
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last == f"{len(figures) - 1} of {len(figures)} lines pass"
+
+
+@pytest.mark.parametrize(
+    ("argument", "message"),
+    [
+        ("device=tpu", "choose cuda or cpu"),
+        ("device=cuda", "torch finds no GPU"),
+        ("parts=speed", "parts=speed is unknown"),
+    ],
+)
+def test_wrong_arguments_of_the_gpu_benchmark_are_refused(
+    argument: str, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    monkeypatch.setattr("sys.argv", ["gpu", "device=cpu", argument])
+    with pytest.raises(UserError, match=message):
+        gpu.main()
+
+
+@pytest.mark.parametrize(
+    ("figure", "status"),
+    [
+        (Figure("x", 1.0), "pass"),
+        (Figure("x", 1.0, at_least=1.0, at_most=1.0), "pass"),
+        (Figure("x", 0.9, at_least=1.0), "fail"),
+        (Figure("x", 1.1, at_most=1.0), "fail"),
+        (Figure("x", None), "fail"),
+        (Figure("x", float("nan"), at_most=1.0), "fail"),
+        (Figure("x", None, is_skipped=True), "skip"),
+    ],
+)
+def test_figures_are_compared_with_their_limits(figure: Figure, status: str) -> None:
+    assert figure.status == status
+    assert figure.to_json()["status"] == status
+
+
+def test_work_in_another_process_reports_its_failure() -> None:
+    assert run_alone(divmod, 7, 2) == (3, 1)
+    with pytest.raises(RuntimeError, match="ZeroDivisionError"):
+        run_alone(divmod, 1, 0)
+    with pytest.raises(RuntimeError, match=r"not finished after 0 s"):
+        run_alone(time.sleep, 60, seconds=0.2)
 
 
 @pytest.mark.parametrize("norm", list(NormPlacement))
-def test_without_dropout_the_yardstick_learns_what_the_model_learns(
+def test_without_dropout_torch_has_the_losses_of_our_model(
     norm: NormPlacement, tmp_path: Path, digit_corpus: Path
 ) -> None:
     config = tiny_config(tmp_path)
-    config = replace(
+    optimizer = replace(config.optimizer, max_gradient_norm=1.0)
+    config = replace(config, model=tiny_model_config(norm=norm), optimizer=optimizer)
+    trainer = trainer_of(config, digit_corpus, 1)
+    tokenizer, transformer = trainer.model.target_tokenizer, trainer.model.transformer
+    plain_step = ordinary_loop(
         config,
-        model=replace(config.model, dropout=0.0, norm=norm),
-        optimizer=replace(config.optimizer, max_gradient_norm=1.0),
+        *(tokenizer.vocabulary_size, tokenizer.pad_id, torch.device("cpu")),
+        begin_as=transformer.train(),
     )
-    found = curves(config, digit_corpus, 1)
-    first, tenth = found["ours"]
-    assert tenth < first
-    assert found["nn.Transformer"] == pytest.approx(found["ours"], abs=2e-3)
-
-
-def test_other_toolkits_are_measured_where_they_are_installed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PEERS_DIR", str(tmp_path / "environments"))
-    assert beside_peers.installed(tmp_path) == []
-    for peer in ("ref", "opennmt"):
-        python = tmp_path / "environments" / peer / "venv" / "bin" / "python"
-        python.parent.mkdir(parents=True)
-        python.symlink_to("/bin/echo")
-    assert beside_peers.installed(tmp_path) == ["ref", "opennmt"]
-    (tmp_path / "run.sh").write_text('mkdir "$BENCH_DATA"', encoding="utf-8")
-    (tmp_path / "duel.py").write_text(_FAKE_DUEL, encoding="utf-8")
-    found = beside_peers.measure(tmp_path, beside_peers.Arguments(7, str(tmp_path), 1))
-    assert {name: told["tok_s"] for name, told in found.items()} == {
-        "ours": 1,
-        "ref": 2,
-        "opennmt": 3,
-    }
-    assert found["ref"]["all_steps"] == 7
-    (tmp_path / "duel.py").write_text("raise SystemExit(1)", encoding="utf-8")
-    assert beside_peers.measure(tmp_path, beside_peers.Arguments(7, str(tmp_path), 1)) == {}
-
-
-# Instead of starting the jobs, it tells that each has made the updates that it was asked for.
-_FAKE_DUEL = """
-import json, os, sys
-with open(os.environ["BENCH_LOG"], "a") as log:
-    for place, job in enumerate(sys.argv[sys.argv.index("--dir") + 2:], 1):
-        name, _, command = job.partition("=")
-        steps = command.replace("steps=", "--steps ").split("--steps ")[1].split()[0]
-        told = {"peer": name, "tok_s": place, "all_steps": int(steps)}
-        log.write(json.dumps(told) + "\\n")
-"""
+    updates = trainer.loader.updates(Position())
+    losses = []
+    for _ in range(6):
+        work = next(updates)
+        both = trainer.update(work).loss, plain_step(work)
+        trainer.state = replace(trainer.state, update=trainer.state.update + 1)
+        losses.append([loss.item() / work.num_target_tokens for loss in both])
+    assert losses[-1][0] < losses[0][0]
+    for ours, plain in losses:
+        assert plain == pytest.approx(ours, abs=2e-3)

@@ -1,6 +1,7 @@
-"""No code of the project makes code of data: checked on the source itself."""
+"""What no file of the project may contain: calls that execute the contents of files, old words."""
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -12,27 +13,24 @@ FORBIDDEN_MODULES = {
     "_pickle", "cloudpickle", "dill", "joblib", "marshal", "pickle", "runpy", "shelve",
 }  # fmt: skip
 FORBIDDEN_NAMES = {
-    "__import__",
-    "eval",
-    "exec",
-    "importlib.__import__",
-    "importlib.import_module",
-    "torch.hub.load",
-    "torch.jit.load",
-    "yaml.full_load",
-    "yaml.full_load_all",
-    "yaml.load",
-    "yaml.load_all",
-    "yaml.unsafe_load",
-    "yaml.unsafe_load_all",
+    *("__import__", "eval", "exec", "importlib.__import__", "importlib.import_module"),
+    *("torch.hub.load", "torch.jit.load", "yaml.full_load", "yaml.full_load_all", "yaml.load"),
+    *("yaml.load_all", "yaml.unsafe_load", "yaml.unsafe_load_all"),
 }
-# Hydra's doors from a name to an object, under whichever module they are imported from.
+# Hydra's functions that turn a name into an object, from any of its modules.
 FORBIDDEN_LAST_PARTS = {"instantiate", "get_class", "get_method", "get_object"}
 FORBIDDEN_ARGUMENTS = {"allow_pickle": True, "weights_only": False}
 
+MAX_LINES = 300
+RETIRED_WORDS = re.compile(
+    r"begin_sum|from_first|wait_for_first|in its stead"
+    r"|\b(mend(s|ed|ing)?|anew|rehearsals?|tally|tallies|nobody)\b",
+    re.IGNORECASE,
+)
+
 
 def whole_name(node: ast.AST, imported: dict[str, str]) -> str:
-    """`a.b.c` with `a` as it was imported; empty for anything that is not a dotted name."""
+    """Return `a.b.c` with `a` resolved by imports; "" if the node is not a dotted name."""
     if isinstance(node, ast.Name):
         return imported.get(node.id, node.id)
     if isinstance(node, ast.Attribute) and (first := whole_name(node.value, imported)):
@@ -41,7 +39,7 @@ def whole_name(node: ast.AST, imported: dict[str, str]) -> str:
 
 
 def imports(tree: ast.AST) -> tuple[dict[str, str], set[str]]:
-    """What each imported name stands for, and the modules imported."""
+    """Return the full name of each imported name, and the imported modules."""
     names: dict[str, str] = {}
     modules: set[str] = set()
     for node in ast.walk(tree):
@@ -56,8 +54,8 @@ def imports(tree: ast.AST) -> tuple[dict[str, str], set[str]]:
     return names, modules
 
 
-def faults(source: str) -> list[str]:
-    """What in a module could run what a file says, with its line."""
+def forbidden_calls(source: str) -> list[str]:
+    """Return the calls in a module that could execute the contents of a file, with their lines."""
     tree = ast.parse(source)
     imported, modules = imports(tree)
     found = [f"import {name}" for name in modules if name.split(".")[0] in FORBIDDEN_MODULES]
@@ -87,13 +85,13 @@ def faults(source: str) -> list[str]:
     return found
 
 
-def test_no_module_can_run_what_a_file_says() -> None:
+def test_no_module_can_execute_the_contents_of_a_file() -> None:
     paths = [path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")]
     assert len(paths) > 100
     found = [
         f"{path.relative_to(ROOT)}: {fault}"
         for path in paths
-        for fault in faults(path.read_text(encoding="utf-8"))
+        for fault in forbidden_calls(path.read_text(encoding="utf-8"))
     ]
     assert found == []
 
@@ -122,8 +120,8 @@ def test_no_module_can_run_what_a_file_says() -> None:
         "import numpy as np\nnp.load(path, allow_pickle=True)",
     ],
 )
-def test_each_way_to_run_it_is_seen(source: str) -> None:
-    assert faults(source)
+def test_forbidden_calls_are_found(source: str) -> None:
+    assert forbidden_calls(source)
 
 
 @pytest.mark.parametrize(
@@ -135,5 +133,34 @@ def test_each_way_to_run_it_is_seen(source: str) -> None:
         "import re\nre.compile(text)",
     ],
 )
-def test_what_is_harmless_is_let_be(source: str) -> None:
-    assert faults(source) == []
+def test_harmless_calls_are_allowed(source: str) -> None:
+    assert forbidden_calls(source) == []
+
+
+def test_files_are_short() -> None:
+    lengths = {
+        str(path.relative_to(ROOT)): len(path.read_text(encoding="utf-8").splitlines())
+        for folder in ("nmt", "data_prep")
+        for path in (ROOT / folder).rglob("*.py")
+        if "phrasebook" not in path.parts
+    }
+    assert {name: length for name, length in lengths.items() if length > MAX_LINES} == {}
+
+
+def test_no_file_uses_a_retired_word() -> None:
+    # Tables of words of a language, such as those of the phrasebook, are no text of the project.
+    paths = [
+        path
+        for folder in ("nmt", "data_prep", "conf")
+        for path in (ROOT / folder).rglob("*")
+        if path.suffix in {".py", ".yaml", ".jinja", ".html", ".css"}
+        and "phrasebook" not in path.parts
+        and path.name != "sentence_ends.yaml"
+    ]
+    found = [
+        f"{path.relative_to(ROOT)}, line {number}: {match[0]}"
+        for path in paths
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1)
+        for match in RETIRED_WORDS.finditer(line)
+    ]
+    assert found == []

@@ -1,11 +1,13 @@
 import random
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
+from data_prep.prepare import prepare
 from data_prep.progress import Reporter
+from nmt.base.files import read_lines, write_lines
 from nmt.config import CorpusConfig, CorpusSource, TokenizerConfig
-from nmt.files import write_lines
 
 WORDS = {
     "en": ["the", "a", "dog", "cat", "house", "tree", "red", "small", "runs", "sees", "near"],
@@ -14,13 +16,36 @@ WORDS = {
 
 
 def sentences(language: str, count: int, seed: int) -> list[str]:
-    chance = random.Random(seed)
-    return [" ".join(chance.choices(WORDS[language], k=chance.randint(3, 9))) for _ in range(count)]
+    generator = random.Random(seed)
+    return [
+        " ".join(generator.choices(WORDS[language], k=generator.randint(3, 9)))
+        for _ in range(count)
+    ]
 
 
-@pytest.fixture
-def quiet() -> Reporter:
-    return Reporter(quiet=True)
+def write_pairs(folder: Path, split: str, english: list[str], german: list[str]) -> None:
+    write_lines(folder / f"{split}.en", english)
+    write_lines(folder / f"{split}.de", german)
+
+
+@dataclass(frozen=True)
+class Toy:
+    """A folder of aligned text and the settings with which it is prepared."""
+
+    config: CorpusConfig
+    tokenizer: TokenizerConfig
+    outputs: Path
+
+    @property
+    def raw(self) -> Path:
+        return Path(self.config.path)
+
+    def lines(self, name: str) -> list[str]:
+        return read_lines(self.raw / name)
+
+    def prepare(self, tokenizer: TokenizerConfig | None = None, **corpus: object) -> Path:
+        config = replace(self.config, **corpus)
+        return prepare(config, tokenizer or self.tokenizer, self.outputs, Reporter(quiet=True))
 
 
 @pytest.fixture
@@ -29,8 +54,7 @@ def text_folder(tmp_path: Path) -> Path:
     folder = tmp_path / "raw"
     folder.mkdir()
     for split, count in (("train", 200), ("valid", 5), ("test", 4)):
-        for language in ("en", "de"):
-            write_lines(folder / f"{split}.{language}", sentences(language, count, seed=count))
+        write_pairs(folder, split, sentences("en", count, count), sentences("de", count, count))
     return folder
 
 
@@ -40,5 +64,10 @@ def folder_config(text_folder: Path) -> CorpusConfig:
 
 
 @pytest.fixture
-def small_tokenizer() -> TokenizerConfig:
-    return TokenizerConfig(vocabulary_size=330)
+def toy(folder_config: CorpusConfig, tmp_path: Path) -> Toy:
+    return Toy(folder_config, TokenizerConfig(vocabulary_size=330), tmp_path / "outputs/corpora")
+
+
+@pytest.fixture
+def quiet() -> Reporter:
+    return Reporter(quiet=True)

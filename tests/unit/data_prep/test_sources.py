@@ -1,8 +1,9 @@
 import errno
+import os
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import datasets
 import pyarrow as pa
@@ -11,9 +12,10 @@ import pytest
 
 from data_prep.protocol import Annotation
 from data_prep.sources import open_source
+from nmt.base.errors import UserError
+from nmt.base.files import write_lines
 from nmt.config import CorpusConfig, CorpusSource
-from nmt.errors import UserError
-from nmt.files import write_lines
+from tests.unit.data_prep.conftest import Toy, write_pairs
 
 SPLITS = {"train": "train", "valid": "validation", "newstest": "test"}
 
@@ -22,107 +24,90 @@ def opened(config: CorpusConfig, tmp_path: Path):
     return open_source(config, tmp_path / "cache", lambda text: None)
 
 
-def test_folder(folder_config: CorpusConfig, text_folder: Path, tmp_path: Path) -> None:
-    write_lines(text_folder / "other.fr", ["un"])
-    write_lines(text_folder / "lonely.en", ["one"])
-    source = opened(folder_config, tmp_path)
+def test_folder(toy: Toy, tmp_path: Path) -> None:
+    write_lines(toy.raw / "other.fr", ["un"])
+    write_lines(toy.raw / "lonely.en", ["one"])
+    source = opened(toy.config, tmp_path)
     assert source.splits() == ["train", "valid", "test"]
     assert source.num_pairs("train") == len(list(source.pairs("train"))) == 200
     assert source.annotations("test") is None
+    back = opened(replace(toy.config, direction="de-en"), tmp_path)
+    assert [(b, a) for a, b in source.pairs("train")] == list(back.pairs("train"))
 
 
-def test_folder_lines_are_never_shifted(
-    folder_config: CorpusConfig, text_folder: Path, tmp_path: Path
-) -> None:
-    write_lines(text_folder / "valid.en", ["a\u2028b", "c\x85d\r", "e\x0bf", "\u2029"])
-    write_lines(text_folder / "valid.de", ["1", "2", "3", "4"])
-    pairs = list(opened(folder_config, tmp_path).pairs("valid"))
-    assert pairs == [("a\u2028b", "1"), ("c\x85d\r", "2"), ("e\x0bf", "3"), ("\u2029", "4")]
+@pytest.mark.parametrize("name", [b"a\x1b[2Jb", b"caf\xe9"])
+def test_folder_with_an_unprintable_split_name(toy: Toy, tmp_path: Path, name: bytes) -> None:
+    write_pairs(toy.raw, os.fsdecode(name), ["text"], ["text"])
+    with pytest.raises(UserError, match=r"split .* rename its files") as error:
+        opened(toy.config, tmp_path)
+    assert str(error.value).isprintable()
 
 
-def test_folder_further_references(
-    folder_config: CorpusConfig, text_folder: Path, tmp_path: Path
-) -> None:
-    plain = opened(folder_config, tmp_path)
+def test_folder_lines_end_only_at_line_feeds(toy: Toy, tmp_path: Path) -> None:
+    lines, numbers = ["a\u2028b", "c\x85d\r", "e\x0bf", "\u2029"], ["1", "2", "3", "4"]
+    write_pairs(toy.raw, "valid", lines, numbers)
+    pairs = list(opened(toy.config, tmp_path).pairs("valid"))
+    assert pairs == list(zip(lines, numbers, strict=True))
+
+
+def test_folder_with_additional_references(toy: Toy, tmp_path: Path) -> None:
+    plain = opened(toy.config, tmp_path)
     assert plain.more_references("test") == []
     before = plain.identity()
-    write_lines(text_folder / "test.de.1", ["1", "2", "3", "4"])
-    write_lines(text_folder / "test.de.2", ["5", "6", "7", "8"])
-    write_lines(text_folder / "train.de.1", ["left alone"])
-    source = opened(folder_config, tmp_path)
+    write_lines(toy.raw / "test.de.1", ["1", "2", "3", "4"])
+    write_lines(toy.raw / "test.de.2", ["5", "6", "7", "8"])
+    write_lines(toy.raw / "train.de.1", ["left alone"])
+    source = opened(toy.config, tmp_path)
     assert source.splits() == ["train", "valid", "test"]
     assert source.more_references("test") == [["1", "2", "3", "4"], ["5", "6", "7", "8"]]
     assert source.identity() != before
     # From German, the English text is the reference, and it has one.
-    back = opened(replace(folder_config, direction="de-en"), tmp_path)
+    back = opened(replace(toy.config, direction="de-en"), tmp_path)
     assert back.more_references("test") == []
-    write_lines(text_folder / "test.de.2", ["5", "6", "7"])
+    write_lines(toy.raw / "test.de.2", ["5", "6", "7"])
     with pytest.raises(UserError, match=r"test.en has 4 lines and .*test.de.2 has 3"):
-        opened(folder_config, tmp_path)
+        opened(toy.config, tmp_path)
 
 
-def test_folder_directions(folder_config: CorpusConfig, tmp_path: Path) -> None:
-    there = opened(folder_config, tmp_path)
-    back = opened(replace(folder_config, direction="de-en"), tmp_path)
-    assert [(b, a) for a, b in there.pairs("train")] == list(back.pairs("train"))
-
-
-def test_folder_identity_is_its_contents(
-    folder_config: CorpusConfig, text_folder: Path, tmp_path: Path
-) -> None:
-    before = opened(folder_config, tmp_path).identity()
-    moved = text_folder.rename(tmp_path / "moved")
-    config = replace(folder_config, path=str(moved))
+def test_folder_identity_depends_on_contents_only(toy: Toy, tmp_path: Path) -> None:
+    before = opened(toy.config, tmp_path).identity()
+    moved = toy.raw.rename(tmp_path / "moved")
+    config = replace(toy.config, path=str(moved))
     assert opened(config, tmp_path).identity() == before
     lines = (moved / "train.en").read_text().splitlines()
     write_lines(moved / "train.en", [lines[0].swapcase(), *lines[1:]])
     assert opened(config, tmp_path).identity() != before
 
 
-def test_folder_unequal_counts(
-    folder_config: CorpusConfig, text_folder: Path, tmp_path: Path
+@pytest.mark.parametrize(
+    ("name", "contents", "message"),
+    [
+        *[(name, None, f"{name}: no such file") for name in ("train.en", "train.de", "valid.de")],
+        ("valid.de", b"nur eine\n", r"valid\.en has 5 lines and .*valid\.de has 1"),
+        ("valid.de", b"1\n2\ndr\xe4i\n4\n5\n", r"valid\.de: line 3, byte 3: 0xe4 is not valid"),
+        ("test.de", b"", r"test\.en has 4 lines and .*test\.de has 0"),
+    ],
+)
+def test_folder_with_a_wrong_file(
+    toy: Toy, tmp_path: Path, name: str, contents: bytes | None, message: str
 ) -> None:
-    write_lines(text_folder / "valid.de", ["nur eine"])
-    with pytest.raises(UserError, match=r"valid\.en has 5 lines and .*valid\.de has 1"):
-        opened(folder_config, tmp_path)
+    (toy.raw / name).unlink()
+    if contents is not None:
+        (toy.raw / name).write_bytes(contents)
+    with pytest.raises(UserError, match=message):
+        list(opened(toy.config, tmp_path).pairs("valid"))
 
 
-@pytest.mark.parametrize("name", ["train.en", "train.de", "valid.en", "valid.de"])
-def test_folder_missing_file(
-    folder_config: CorpusConfig, text_folder: Path, tmp_path: Path, name: str
-) -> None:
-    (text_folder / name).unlink()
-    with pytest.raises(UserError, match=rf"{name}: no such file"):
-        opened(folder_config, tmp_path)
-
-
-def test_folder_missing_itself(folder_config: CorpusConfig, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"corpus\.path=nowhere is not a folder"):
-        opened(replace(folder_config, path="nowhere"), tmp_path)
-
-
-def test_folder_empty_file(folder_config: CorpusConfig, text_folder: Path, tmp_path: Path) -> None:
-    write_lines(text_folder / "test.en", [])
-    write_lines(text_folder / "test.de", [])
+def test_folder_without_text(toy: Toy, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"corpus\.path=nowhere is neither a folder nor a file"):
+        opened(replace(toy.config, path="nowhere"), tmp_path)
+    write_pairs(toy.raw, "test", [], [])
     with pytest.raises(UserError, match=r"test\.en and .*test\.de are empty"):
-        opened(folder_config, tmp_path)
-
-
-def test_folder_with_a_folder_for_a_file(
-    folder_config: CorpusConfig, text_folder: Path, tmp_path: Path
-) -> None:
-    (text_folder / "train.en").unlink()
-    (text_folder / "train.en").mkdir()
+        opened(toy.config, tmp_path)
+    (toy.raw / "train.en").unlink()
+    (toy.raw / "train.en").mkdir()
     with pytest.raises(UserError, match=r"train\.en: is not a file"):
-        opened(folder_config, tmp_path)
-
-
-def test_folder_invalid_utf8(
-    folder_config: CorpusConfig, text_folder: Path, tmp_path: Path
-) -> None:
-    (text_folder / "valid.de").write_bytes(b"eins\nzwei\ndr\xe4i\nvier\nfuenf\n")
-    with pytest.raises(UserError, match=r"valid\.de: line 3, byte 3: 0xe4 is not valid UTF-8"):
-        list(opened(folder_config, tmp_path).pairs("valid"))
+        opened(toy.config, tmp_path)
 
 
 def translation_rows(count: int, tag: str) -> dict[str, list]:
@@ -158,10 +143,8 @@ def test_hub_reads_local_parquet(hub_config: CorpusConfig, tmp_path: Path) -> No
     assert pairs[0] == ("part 0 line 0", "part 0 Satz 0")
     assert pairs[-1] == ("part 1 line 1499", "part 1 Satz 1499")
     assert len(list(source.pairs("newstest"))) == 3
-    assert next(opened(replace(hub_config, direction="de-en"), tmp_path).pairs("valid")) == (
-        "validation Satz 0",
-        "validation line 0",
-    )
+    back = opened(replace(hub_config, direction="de-en"), tmp_path)
+    assert next(back.pairs("valid")) == ("validation Satz 0", "validation line 0")
 
 
 def test_hub_plain_columns_and_missing_text(tmp_path: Path) -> None:
@@ -184,7 +167,7 @@ def test_hub_plain_columns_and_missing_text(tmp_path: Path) -> None:
         ({"hub_splits": SPLITS | {"more": "extra"}}, r"holds no extra-\*\.parquet"),
     ],
 )
-def test_hub_mistakes(
+def test_hub_configuration_errors(
     hub_config: CorpusConfig, tmp_path: Path, changes: dict, message: str
 ) -> None:
     with pytest.raises(UserError, match=message):
@@ -194,11 +177,11 @@ def test_hub_mistakes(
 @pytest.mark.parametrize(
     ("column", "message"),
     [
-        ("{language}", r"asks for en to read en, and the rows have translation"),
-        ("translation.{language}_x", r"asks for translation\.en_x .* have translation\.de, trans"),
+        ("{language}", r"reads en from en, but the rows have translation"),
+        ("translation.{language}_x", r"en from translation\.en_x, .* have translation\.de, trans"),
     ],
 )
-def test_hub_column_absent(
+def test_hub_missing_column(
     hub_config: CorpusConfig, tmp_path: Path, column: str, message: str
 ) -> None:
     with pytest.raises(UserError, match=message):
@@ -212,22 +195,24 @@ def test_hub_damaged_parquet(hub_config: CorpusConfig, tmp_path: Path) -> None:
         list(opened(hub_config, tmp_path).pairs("valid"))
 
 
-def test_hub_identity(hub_config: CorpusConfig, tmp_path: Path) -> None:
-    remote = replace(hub_config, path="", hub_dataset="wmt/wmt14", hub_revision="abc")
+@pytest.fixture
+def remote(hub_config: CorpusConfig) -> CorpusConfig:
+    return replace(hub_config, path="", hub_dataset="wmt/wmt14", hub_revision="abc")
+
+
+def test_hub_identity(hub_config: CorpusConfig, remote: CorpusConfig, tmp_path: Path) -> None:
     identity = opened(remote, tmp_path).identity()
-    assert (identity["dataset"], identity["subset"], identity["revision"]) == (
-        "wmt/wmt14",
-        "de-en",
-        "abc",
-    )
+    expected = {"dataset": "wmt/wmt14", "subset": "de-en", "revision": "abc"}
+    assert identity | expected == identity
     before = opened(hub_config, tmp_path).identity()
-    pq.write_table(
-        pa.table(translation_rows(4, "changed")), next(Path(hub_config.path).rglob("test-*"))
-    )
+    path = next(Path(hub_config.path).rglob("test-*"))
+    pq.write_table(pa.table(translation_rows(4, "changed")), path)
     assert opened(hub_config, tmp_path).identity() != before
 
 
-def test_hub_without_network(hub_config: CorpusConfig, tmp_path: Path, monkeypatch) -> None:
+def test_hub_without_network(
+    remote: CorpusConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     asked = {}
 
     def refuse(*args, **options):
@@ -235,79 +220,64 @@ def test_hub_without_network(hub_config: CorpusConfig, tmp_path: Path, monkeypat
         raise ConnectionError("Couldn't reach 'wmt/wmt14' on the Hub\nand a long story")
 
     monkeypatch.setattr(datasets, "load_dataset", refuse)
-    remote = replace(hub_config, path="", hub_dataset="wmt/wmt14")
-    with pytest.raises(UserError, match=r"hub_dataset=wmt/wmt14/de-en cannot be fetched") as caught:
+    with pytest.raises(UserError, match=r"hub_dataset=wmt/wmt14/de-en cannot be loaded") as caught:
         list(opened(remote, tmp_path).pairs("valid"))
     assert "corpus.path" in str(caught.value)
     assert "\n" not in str(caught.value)
-    assert asked == {"args": ("wmt/wmt14", "de-en"), "split": "validation", "revision": None}
+    assert asked == {"args": ("wmt/wmt14", "de-en"), "split": "validation", "revision": "abc"}
 
 
-def test_a_hub_cache_without_room(hub_config: CorpusConfig, tmp_path: Path, monkeypatch) -> None:
+def test_hub_cache_on_a_full_disk(
+    remote: CorpusConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refuse(*args, **options):
-        try:
-            raise OSError(errno.ENOSPC, "No space left on device")
-        except OSError:
-            raise RuntimeError("An error occurred while generating the dataset") from None
+        error = RuntimeError("An error occurred while generating the dataset")
+        error.__context__ = OSError(errno.ENOSPC, "No space left on device")
+        raise error
 
     monkeypatch.setattr(datasets, "load_dataset", refuse)
-    remote = replace(hub_config, path="", hub_dataset="wmt/wmt14")
     with pytest.raises(UserError, match=r"hub's cache \(No space left on device\); .* HF_HOME"):
         list(opened(remote, tmp_path).pairs("valid"))
 
 
-def test_hub_mapped_data_set(hub_config: CorpusConfig, tmp_path: Path, monkeypatch) -> None:
+def test_hub_data_set_in_memory(
+    remote: CorpusConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rows = datasets.Dataset.from_dict(translation_rows(5, "hub"))
     monkeypatch.setattr(datasets, "load_dataset", lambda *args, **options: rows)
-    source = opened(replace(hub_config, path="", hub_dataset="wmt/wmt14"), tmp_path)
+    source = opened(remote, tmp_path)
     assert source.num_pairs("train") == 5
     assert list(source.pairs("train"))[4] == ("hub line 4", "hub Satz 4")
 
 
-@dataclass(frozen=True)
-class FakePair:
-    texts: dict[str, str]
-    phenomena: tuple[str, ...]
-    must_contain: dict[str, tuple[str, ...]]
-    must_not_contain: dict[str, tuple[str, ...]]
-    group: str
-
-
 def fake_generate(languages, num_train, num_valid, num_test, seed):
-    def draw(split: str, count: int) -> list[FakePair]:
-        return [
-            FakePair(
-                {language: f"{split} {language} {seed} {i}" for language in languages},
-                ("riddle",),
-                {"de": ("weil es",), "en": ("because",)},
-                {"de": ("weil er",)},
-                f"{split}-{i // 2}",
+    counts = {"train": num_train, "valid": num_valid, "test": num_test, "riddle": 2, "held_out": 2}
+    return {
+        split: [
+            SimpleNamespace(
+                texts={language: f"{split} {language} {seed} {i}" for language in languages},
+                phenomena=("riddle",),
+                must_contain={"de": ("weil es",), "en": ("because",)},
+                must_not_contain={"de": ("weil er",)},
+                group=f"{split}-{i // 2}",
             )
             for i in range(count)
         ]
+        for split, count in counts.items()
+    }
 
-    counts = {"train": num_train, "valid": num_valid, "test": num_test, "riddle": 2, "held_out": 2}
-    return {split: draw(split, count) for split, count in counts.items()}
 
-
-@pytest.fixture
-def fake_phrasebook(monkeypatch) -> None:
+def test_phrasebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     module = ModuleType("data_prep.phrasebook.generate")
     module.generate = fake_generate
     monkeypatch.setitem(sys.modules, "data_prep.phrasebook.generate", module)
-
-
-@pytest.mark.usefixtures("fake_phrasebook")
-def test_phrasebook(tmp_path: Path) -> None:
     config = CorpusConfig(num_train=10, num_valid=3, num_test=4, seed=7)
     source = opened(config, tmp_path)
     assert source.splits() == ["train", "valid", "held_out", "riddle", "test"]
     assert source.num_pairs("train") == 10
     assert next(source.pairs("train")) == ("train en 7 0", "train de 7 0")
-    assert (
-        source.annotations("riddle")
-        == [Annotation(["riddle"], ["weil es"], ["weil er"], "riddle-0")] * 2
-    )
+    annotation = Annotation(["riddle"], ["weil es"], ["weil er"], "riddle-0")
+    assert source.annotations("riddle") == [annotation] * 2
     without = opened(replace(config, num_test=0), tmp_path)
     assert without.splits() == ["train", "valid", "held_out", "riddle"]
     back = opened(replace(config, direction="de-en"), tmp_path)
@@ -315,13 +285,10 @@ def test_phrasebook(tmp_path: Path) -> None:
     assert back.annotations("riddle")[0].must_not_contain == []
 
 
-def test_phrasebook_identity(tmp_path: Path) -> None:
+def test_phrasebook_identity_and_languages(tmp_path: Path) -> None:
     first = opened(CorpusConfig(seed=1), tmp_path).identity()
     assert opened(CorpusConfig(seed=1), tmp_path).identity() == first
     assert opened(CorpusConfig(seed=2), tmp_path).identity() != first
     assert opened(CorpusConfig(num_test=5), tmp_path).identity() != first
-
-
-def test_phrasebook_languages(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"corpus\.direction=de-fr: the phrasebook knows"):
+    with pytest.raises(UserError, match=r"corpus\.direction=de-fr: the phrasebook has"):
         opened(CorpusConfig(direction="de-fr"), tmp_path)

@@ -2,24 +2,24 @@ from pathlib import Path
 
 import pytest
 
-from nmt.errors import UserError
+from nmt.base.errors import UserError
 from nmt.tokenizer import Tokenizer, tokenizer_files
 from tests.support import made_up_sentences, train_tokenizer
 
 
-def test_text_comes_back(tokenizer: Tokenizer) -> None:
+def test_decoding_inverts_encoding(tokenizer: Tokenizer) -> None:
     texts = made_up_sentences(50, seed=8)
     assert tokenizer.decode(tokenizer.encode(texts)) == texts
 
 
-def test_what_was_never_seen_comes_back_too(tokenizer: Tokenizer) -> None:
+def test_unseen_characters_are_encoded_as_bytes(tokenizer: Tokenizer) -> None:
     texts = ["Привет, мир!", "日本語", "😀 x"]
     ids = tokenizer.encode(texts)
     assert all(tokenizer.unknown_id not in row for row in ids)
     assert tokenizer.decode(ids) == texts
 
 
-def test_special_ids_are_the_files_own(tmp_path: Path, tokenizer: Tokenizer) -> None:
+def test_special_ids_are_read_from_the_file(tmp_path: Path, tokenizer: Tokenizer) -> None:
     assert (tokenizer.unknown_id, tokenizer.bos_id, tokenizer.eos_id, tokenizer.pad_id) == (
         0,
         1,
@@ -39,14 +39,14 @@ def test_special_ids_are_the_files_own(tmp_path: Path, tokenizer: Tokenizer) -> 
     assert (read.pad_id, read.eos_id, read.unknown_id, read.bos_id) == (0, 1, 2, 3)
 
 
-def test_special_ids_give_no_text(tokenizer: Tokenizer) -> None:
+def test_special_ids_are_not_decoded(tokenizer: Tokenizer) -> None:
     [ids] = tokenizer.encode(["Kalo mi."])
     assert not {tokenizer.bos_id, tokenizer.eos_id, tokenizer.pad_id} & set(ids)
     framed = [tokenizer.bos_id, *ids, tokenizer.eos_id, tokenizer.pad_id, tokenizer.pad_id]
     assert tokenizer.decode([framed, [], ids]) == ["Kalo mi.", "", "Kalo mi."]
 
 
-def test_pieces_are_sentencepieces_own(tokenizer: Tokenizer) -> None:
+def test_pieces(tokenizer: Tokenizer) -> None:
     [ids] = tokenizer.encode(["Kalo mi."])
     assert "".join(tokenizer.pieces(ids)) == "▁Kalo▁mi."
     assert all(0 <= i < tokenizer.vocabulary_size for i in ids)
@@ -57,25 +57,25 @@ def test_blank_text_has_no_ids(tokenizer: Tokenizer) -> None:
     assert tokenizer.encode([]) == []
 
 
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
+def test_a_missing_file_is_reported(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=f"{tmp_path / 'no.model'}: no such tokenizer"):
         Tokenizer(tmp_path / "no.model")
 
 
 @pytest.mark.parametrize("data", [b"", b"no model at all", b"\x00" * 100])
-def test_a_damaged_file_is_named(tmp_path: Path, data: bytes) -> None:
+def test_a_damaged_file_is_reported(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "bad.model"
     path.write_bytes(data)
     with pytest.raises(UserError, match=str(path)):
         Tokenizer(path)
 
 
-def test_a_file_without_padding_is_refused(tmp_path: Path) -> None:
+def test_a_file_without_padding_is_rejected(tmp_path: Path) -> None:
     path = train_tokenizer(tmp_path / "t.model", made_up_sentences(100), 120, pad_id=-1)
-    with pytest.raises(UserError, match=f"{path}: has no padding"):
+    with pytest.raises(UserError, match=f"{path}: lacks a padding"):
         Tokenizer(path)
 
 
-def test_names_of_files() -> None:
+def test_file_names() -> None:
     assert tokenizer_files(True, "en", "de") == ("tokenizer.model", "tokenizer.model")
     assert tokenizer_files(False, "en", "de") == ("tokenizer.en.model", "tokenizer.de.model")

@@ -20,7 +20,7 @@ from data_prep.phrasebook.meaning import (
 
 
 class Book:
-    """Finds words by their English key, and says sentences."""
+    """Looks up words by their English key and realises sentences."""
 
     def __init__(self, lexicon: Lexicon) -> None:
         self.lexicon = lexicon
@@ -56,13 +56,18 @@ class Book:
         outer = {name: value for name, value in rest.items() if name not in fields}
         return Clause(subject, Action(self.verb(verb), direct, **own), **outer)
 
-    def say(self, meaning: Sentence | Clause) -> dict[str, str]:
-        sentence = meaning if isinstance(meaning, Sentence) else Sentence(meaning)
-        return {
-            "en": english.realise(sentence).text,
-            "de": german.realise(sentence).text,
-            "fr": french.realise(sentence).text,
-        }
+    def en(self, meaning: Sentence | Clause) -> str:
+        return english.realise(sentence_of(meaning)).text
+
+    def de(self, meaning: Sentence | Clause) -> str:
+        return german.realise(sentence_of(meaning)).text
+
+    def fr(self, meaning: Sentence | Clause) -> str:
+        return french.realise(sentence_of(meaning)).text
+
+
+def sentence_of(meaning: Sentence | Clause) -> Sentence:
+    return meaning if isinstance(meaning, Sentence) else Sentence(meaning)
 
 
 @pytest.fixture(scope="session")

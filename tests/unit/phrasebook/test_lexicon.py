@@ -62,11 +62,6 @@ def test_mistakes_are_named_with_their_place(
         load_lexicon(edit(table, old, new))
 
 
-def test_a_missing_table_is_named(tmp_path: Path) -> None:
-    with pytest.raises(LexiconError, match=r"nouns\.tsv: this table of the lexicon is missing"):
-        load_lexicon(tmp_path)
-
-
 def test_classes_of_verbs_and_adjectives_have_nouns() -> None:
     lexicon = load_lexicon()
     known = frozenset().union(*(noun.classes for noun in lexicon.nouns)) | {"weather"}
@@ -75,11 +70,6 @@ def test_classes_of_verbs_and_adjectives_have_nouns() -> None:
         assert verb.object_classes <= known, (verb.key, verb.object_classes - known)
     for adjective in lexicon.adjectives:
         assert adjective.classes <= known, (adjective.key, adjective.classes - known)
-
-
-def test_separable_prefixes_are_part_of_the_participle() -> None:
-    for verb in load_lexicon().verbs:
-        assert verb.german.participle.startswith(verb.german.prefix), verb.key
 
 
 def test_the_words_of_sense_are_in_the_tables() -> None:

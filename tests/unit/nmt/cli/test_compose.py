@@ -3,7 +3,9 @@ import sys
 
 import pytest
 
-from nmt.cli.compose import combination
+from nmt.base.errors import UserError
+from nmt.cli.compose import check_overrides, combination, compose_config, run_composed
+from nmt.cli.prepare import prepare
 
 
 @pytest.fixture(autouse=True)
@@ -13,12 +15,12 @@ def command_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NMT_COMMAND_LINE", raising=False)
 
 
-def test_only_what_varies_names_the_folder() -> None:
+def test_the_folder_is_named_after_the_overrides_that_vary() -> None:
     job = ["model.dropout=0.1", "experiment=x", "corpus.path=a/b", "tokenizer.joint=False"]
     assert combination(job) == "model.dropout=0.1"
 
 
-def test_a_job_of_a_scheduler_names_the_folder_as_its_sender_does(
+def test_a_job_of_a_scheduler_has_the_same_folder_name(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("NMT_COMMAND_LINE", json.dumps(sys.argv))
@@ -26,22 +28,66 @@ def test_a_job_of_a_scheduler_names_the_folder_as_its_sender_does(
     assert combination(["model.dropout=0.1", "experiment=x"]) == "model.dropout=0.1"
 
 
-def test_the_order_on_the_command_line_does_not_matter() -> None:
-    assert combination(["b=1", "a=2"]) == combination(["a=2", "b=1"])
-
-
-def test_paths_that_look_alike_do_not_collide() -> None:
-    first, second = combination(["corpus.path=c/d"]), combination(["corpus.path=c_d"])
-    assert "/" not in first
-    assert first != second
-
-
-def test_long_names_are_cut_and_stay_apart() -> None:
-    first = combination([f"model.key_{i}=1" for i in range(60)])
-    second = combination([f"model.key_{i}={i // 59 + 1}" for i in range(60)])
+@pytest.mark.parametrize(
+    ("job", "other"),
+    [
+        (["corpus.path=c/d"], ["corpus.path=c_d"]),
+        (
+            [f"model.key_{i}=1" for i in range(60)],
+            [f"model.key_{i}={i // 59 + 1}" for i in range(60)],
+        ),
+    ],
+)
+def test_folder_names_are_valid_and_different(job: list[str], other: list[str]) -> None:
+    first, second = combination(job), combination(other)
     assert first != second
     assert max(len(first), len(second)) < 200
+    assert "/" not in first
 
 
-def test_a_sweep_of_one_has_a_name_too() -> None:
+def test_a_folder_name_does_not_depend_on_the_order_of_overrides() -> None:
+    assert combination(["b=1", "a=2"]) == combination(["a=2", "b=1"]) == "a=2,b=1"
     assert combination(["experiment=x"]) == "all"
+
+
+@pytest.mark.parametrize(
+    ("argument", "message"),
+    [
+        ("training.max_update=5", r"did you mean training\.max_updates\?"),
+        ("beam_size=3", r"did you mean decoding\.beam_size\?"),
+        ("modle=small", r"did you mean model\?"),
+        ("model=smal", r"model=smal is not a preset; did you mean model=small\?"),
+        ("model=null", "model=null is not a preset; the presets are base, big"),
+        ("+training.foo=3", "training.foo is not a key; the keys of training are seed"),
+        ("training.max_updates", "'training.max_updates' is not key=value"),
+        ("--foo", "'--foo' is not key=value"),
+    ],
+)
+def test_an_invalid_override_is_reported(argument: str, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        check_overrides(["experiment=phrasebook_en_de", argument])
+
+
+def test_valid_overrides_are_accepted() -> None:
+    check_overrides(["--multirun", "model=small,base", "experiment=null", "hydra.launcher.nodes=2"])
+    check_overrides(["--cfg", "job", "corpus.hub_splits.test=a", "corpus.cleaning={max_words: 5}"])
+
+
+def test_a_value_of_the_wrong_type_is_reported_in_one_line() -> None:
+    with pytest.raises(UserError) as error:
+        compose_config(["training.max_updates=wide"], {})
+    message = str(error.value)
+    assert "training.max_updates=wide" in message
+    assert "\n" not in message
+
+
+def test_help_shows_the_values_of_the_experiment(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["prepare", "--help", "experiment=phrasebook_en_de"])
+    run_composed(prepare, groups=["tokenizer"])
+    printed = capsys.readouterr().out
+    assert printed.startswith("Prepare a corpus")
+    assert "  tokenizer.vocabulary_size=3000\n" in printed
+    assert "Number of pieces in a vocabulary" in printed
+    assert "corpus.path" not in printed

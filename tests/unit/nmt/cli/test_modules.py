@@ -22,18 +22,20 @@ def run(module: str, *arguments: str, cwd: Path = ROOT) -> subprocess.CompletedP
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("module", "argument", "told"),
+    ("module", "argument", "message"),
     [
         ("train", "modle=small", "modle"),
         ("train", "model.width=510", "model.width=510"),
-        ("train", "seeds=1,2,1", "1 stands there twice"),
+        ("train", "seeds=1,2,1", "write different non-negative integers"),
         ("evaluate", "model=/nowhere", "/nowhere"),
     ],
 )
-def test_what_users_can_mend(module: str, argument: str, told: str, tmp_path: Path) -> None:
+def test_user_errors_exit_with_2_and_one_sentence(
+    module: str, argument: str, message: str, tmp_path: Path
+) -> None:
     ended = run(module, argument, cwd=tmp_path)
     assert ended.returncode == 2
-    assert told in ended.stderr
+    assert message in ended.stderr
     assert ended.stderr.startswith("error: ")
     assert len(ended.stderr.strip().splitlines()) == 1
     assert ended.stdout == ""

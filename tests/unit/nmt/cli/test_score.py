@@ -1,36 +1,25 @@
 import json
-import sys
-from dataclasses import replace
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from nmt.cli import score
-from nmt.decoding.translator import Translator
-from nmt.errors import UserError
-from nmt.trained_model import TrainedModel, load_trained_model, save_trained_model
+from nmt.base.errors import UserError
+from nmt.trained_model import load_trained_model
+from nmt.translation.forced import score_pairs
+from nmt.translation.translator import Translator
 from tests.support import reversed_digits
 
-
-def run(*arguments: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "argv", ["score", *arguments])
-    score.main()
+Run = Callable[..., None]
 
 
-@pytest.fixture(scope="module")
-def model_folder(trained_model: TrainedModel, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("models") / "model"
-    save_trained_model(trained_model, folder, {})
-    return folder
-
-
-def test_the_searchs_own_outputs_get_its_scores() -> None:
+def test_scores_of_translations_equal_those_of_search() -> None:
     model = load_trained_model(Path(__file__).parents[3] / "models" / "digits_v1")
     texts = [source for source, _ in reversed_digits(20, 1)]
     config = model.config.decoding
     found = [best[0] for best in Translator(model, config).translate(texts)]
     pairs = [(text, each.text) for text, each in zip(texts, found, strict=True)]
-    scores = score.pair_scores(model, pairs, config)
+    scores = score_pairs(model, pairs, config)
     for each, translation in zip(scores, found, strict=True):
         assert each is not None
         [hypothesis] = translation.hypotheses
@@ -38,71 +27,53 @@ def test_the_searchs_own_outputs_get_its_scores() -> None:
         assert each.score == pytest.approx(hypothesis.score, abs=1e-4)
 
 
-def test_a_line_a_pair_and_a_summary(
-    model_folder: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    (tmp_path / "a.en").write_text("Kalo mine.\n\n" + "ka " * 40 + "\n")
-    (tmp_path / "a.de").write_text("Zuve\nra\nso\n")
-    given = [f"source={tmp_path}/a.en", f"target={tmp_path}/a.de", f"model={model_folder}"]
-    run(*given, monkeypatch=monkeypatch)
-    run(*given, "format=jsonl", monkeypatch=monkeypatch)
-    lines = (tmp_path / "a.de.scores.tsv").read_text().split("\n")
-    told = list(map(json.loads, (tmp_path / "a.de.scores.jsonl").read_text().splitlines()))
+def test_one_line_per_pair_and_a_summary(capsys: pytest.CaptureFixture[str], run: Run) -> None:
+    Path("a.en").write_text("Kalo mine.\n\n" + "ka " * 40 + "\n")
+    Path("a.de").write_text("Zuve\nra\nso\n")
+    given = ["source=a.en", "target=a.de"]
+    run(*given)
+    run(*given, "format=jsonl")
+    lines = Path("a.de.scores.tsv").read_text().split("\n")
+    records = list(map(json.loads, Path("a.de.scores.jsonl").read_text().splitlines()))
     assert lines[2:] == ["\t\t\t", ""]
-    assert told[2]["score"] is None
-    for line, record in zip(lines, told[:2], strict=False):
+    assert records[2]["score"] is None
+    for line, record in zip(lines, records[:2], strict=False):
         log_prob, tokens, perplexity, normalised = map(float, line.split("\t"))
         assert log_prob == pytest.approx(record["log_prob"], abs=1e-5)
         assert tokens == len(record["token_log_probs"])
         assert perplexity == pytest.approx(record["perplexity"], rel=1e-5)
         assert normalised == pytest.approx(record["score"], abs=1e-5)
-    said = capsys.readouterr().err
-    assert "2 pairs, " in said
-    assert "1 too long, left out" in said
+    printed = capsys.readouterr().err
+    assert "2 pairs, " in printed
+    assert "1 pairs too long for the model" in printed
 
 
-def test_files_of_different_length_are_refused_with_both(
-    model_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "a.en").write_text("Kalo.\nMine.\n")
-    (tmp_path / "a.de").write_text("Zuve\n")
+def test_files_of_different_length_are_rejected(run: Run) -> None:
+    Path("a.en").write_text("Kalo.\nMine.\n")
+    Path("a.de").write_text("Zuve\n")
     with pytest.raises(UserError, match=r"a\.en has 2 lines and .*a\.de has 1;"):
-        run(
-            *(f"source={tmp_path}/a.en", f"target={tmp_path}/a.de", f"model={model_folder}"),
-            monkeypatch=monkeypatch,
-        )
+        run(*("source=a.en", "target=a.de"))
 
 
 @pytest.mark.parametrize(
-    ("argument", "told"),
+    ("argument", "message"),
     [
-        ("decoding.coverage_penalty=1", "decoding.coverage_penalty is no matter of scores; take"),
+        ("decoding.patience=1", "decoding.patience has no effect on scores"),
         ("out=.", "is a folder"),
+        (
+            "target=a.fr",
+            r"a\.en and a\.fr are en-fr by their names, but the model translates en-de",
+        ),
+        ("", r"a\.de\.scores\.tsv already exists"),
     ],
 )
-def test_what_would_be_passed_over_is_refused(
-    argument: str, told: str, model_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_invalid_arguments_are_reported(
+    argument: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run
 ) -> None:
-    (tmp_path / "a").write_text("x\n")
-    given = [f"source={tmp_path}/a", f"target={tmp_path}/a", f"model={model_folder}"]
-    with pytest.raises(UserError, match=told):
-        run(*given, argument, monkeypatch=monkeypatch)
-
-
-def test_penalties_of_the_models_search_that_scores_leave_out_are_told(
-    model_folder: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    model = load_trained_model(model_folder)
-    searched = replace(model.config.decoding, coverage_penalty=0.5)
-    model = replace(model, config=replace(model.config, decoding=searched))
-    save_trained_model(model, tmp_path / "model", {})
-    (tmp_path / "a").write_text("x\n")
-    given = [f"source={tmp_path}/a", f"target={tmp_path}/a", f"model={tmp_path}/model"]
-    run(*given, monkeypatch=monkeypatch)
-    assert "has decoding.coverage_penalty=0.5, which" in capsys.readouterr().err
+    monkeypatch.chdir(tmp_path)
+    for name in ("a.en", "a.de", "a.fr", "a.de.scores.tsv"):
+        Path(name).write_text("x\n")
+    arguments = ["source=a.en", "target=a.de", *argument.split()]
+    with pytest.raises(UserError, match=message):
+        run(*arguments)
+    assert Path("a.de.scores.tsv").read_text() == "x\n"

@@ -5,9 +5,10 @@ from typing import Any
 import pytest
 import torch
 
-from nmt.cli import train as train_module
+from nmt.base.errors import UserError
+from nmt.cli import run as train_module
+from nmt.cli.train import train_each
 from nmt.config import Config
-from nmt.errors import UserError
 from nmt.training.distributed import Process
 from tests.support import tiny_config
 
@@ -17,11 +18,11 @@ def test_a_dry_run_of_several_seeds_is_one(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(train_module, "dry_run", lambda config, corpus: said.append(config))
     config = tiny_config(tmp_path / "outputs")
     config = replace(config, run=replace(config.run, dry_run=True))
-    train_module.train_each(config, "1,2")
+    train_each(config, "1,2")
     assert said == [config]
     assert not (tmp_path / "outputs").exists()
     with pytest.raises(UserError, match="seeds=1,1"):
-        train_module.train_each(config, "1,1")
+        train_each(config, "1,1")
 
 
 def test_of_several_processes_one_says_what_training_would_take(
@@ -38,17 +39,15 @@ def test_of_several_processes_one_says_what_training_would_take(
 
 
 @pytest.mark.parametrize("rank", [0, 1])
-def test_processes_have_joined_before_the_first_opens_the_run(
+def test_ranks_join_before_the_main_process_opens_the_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rank: int
 ) -> None:
-    """To measure for `auto` may take longer than a rendezvous waits."""
+    """Measuring the micro-batch size may take longer than a rendezvous waits."""
     done: list[str] = []
 
     class Joined(Process):
-        def wait_for_first(self) -> None:
-            done.append("wait for the first")
-
-        def from_first(self, value: Any) -> Any:
+        def broadcast(self, value: Any) -> Any:
+            done.append("broadcast")
             return value
 
     def join(training: Any) -> Process:
@@ -62,7 +61,7 @@ def test_processes_have_joined_before_the_first_opens_the_run(
     monkeypatch.setenv("RANK", str(rank))
     monkeypatch.setattr(train_module.distributed, "join", join)
     monkeypatch.setattr(train_module.experiment, "open_run", open_run)
-    monkeypatch.setattr(train_module, "_work", lambda *_: done.append("work"))
+    monkeypatch.setattr(train_module, "_run", lambda *_: done.append("run"))
     train_module._worker(tiny_config(tmp_path), tmp_path)
     opened = ["open"] if rank == 0 else []
-    assert done == ["join", *opened, "wait for the first", "work"]
+    assert done == ["join", *opened, "broadcast", "run"]

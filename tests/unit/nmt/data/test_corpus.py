@@ -1,11 +1,12 @@
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from nmt.base.errors import UserError
+from nmt.base.files import write_json
 from nmt.data.corpus import ParallelCorpus, PreparedCorpus, shard_name, write_shard
-from nmt.errors import UserError
-from nmt.files import write_json
 
 Pair = tuple[list[int], list[int]]
 
@@ -16,9 +17,10 @@ def some_pairs(count: int, seed: int = 0) -> list[Pair]:
     return [(draw(), draw()) for _ in range(count)]
 
 
-def test_what_is_written_is_read_back_over_shards_and_batches(tmp_path: Path) -> None:
+def test_written_shards_are_read_back_in_the_order_of_their_numbers(tmp_path: Path) -> None:
     pairs = some_pairs(57)
-    for index, part in enumerate((pairs[:20], pairs[20:20], pairs[20:])):
+    write_shard(tmp_path / shard_name("train-more", 0), [([2], [2])])  # of another split
+    for index, part in ((10, pairs[20:]), (2, pairs[20:20]), (0, pairs[:20])):
         number = write_shard(tmp_path / shard_name("train", index), iter(part), rows_per_batch=7)
         assert number == len(part)
     corpus = ParallelCorpus.open(tmp_path, "train")
@@ -28,26 +30,8 @@ def test_what_is_written_is_read_back_over_shards_and_batches(tmp_path: Path) ->
     assert corpus.target_lengths.tolist() == [len(target) + 1 for _, target in pairs]
 
 
-def test_shards_come_in_the_order_of_their_numbers(tmp_path: Path) -> None:
-    for index in (10, 2, 0):
-        write_shard(tmp_path / shard_name("train", index), [([index], [index])])
-    corpus = ParallelCorpus.open(tmp_path, "train")
-    assert [int(corpus.pair(i)[0][0]) for i in range(3)] == [0, 2, 10]
-
-
-def test_splits_do_not_mix(tmp_path: Path) -> None:
-    write_shard(tmp_path / shard_name("train", 0), [([1], [1])])
-    write_shard(tmp_path / shard_name("train-more", 0), [([2], [2])])
-    assert len(ParallelCorpus.open(tmp_path, "train")) == 1
-
-
-def test_a_missing_split_names_the_folder(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=rf"{tmp_path}: holds no train-\*\.arrow"):
-        ParallelCorpus.open(tmp_path, "train")
-
-
 @pytest.mark.parametrize("damage", ["cut", "empty", "other"])
-def test_a_damaged_shard_is_named(tmp_path: Path, damage: str) -> None:
+def test_a_damaged_shard_is_reported(tmp_path: Path, damage: str) -> None:
     path = tmp_path / shard_name("train", 0)
     write_shard(path, some_pairs(100))
     whole = path.read_bytes()
@@ -59,14 +43,14 @@ def test_a_damaged_shard_is_named(tmp_path: Path, damage: str) -> None:
 def test_a_failed_write_leaves_no_shard(tmp_path: Path) -> None:
     def failing() -> object:
         yield [1], [1]
-        raise ValueError("no more")
+        raise ValueError("stop")
 
-    with pytest.raises(ValueError, match="no more"):
+    with pytest.raises(ValueError, match="stop"):
         write_shard(tmp_path / "train-00000.arrow", failing())  # type: ignore[arg-type]
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_prepared_folder_is_read(digit_corpus: Path) -> None:
+def test_a_prepared_corpus_is_read(digit_corpus: Path) -> None:
     corpus = PreparedCorpus(digit_corpus)
     assert (corpus.source_language, corpus.target_language) == ("en", "de")
     assert corpus.source_tokenizer == corpus.target_tokenizer == digit_corpus / "tokenizer.model"
@@ -74,27 +58,60 @@ def test_a_prepared_folder_is_read(digit_corpus: Path) -> None:
     assert len(corpus.train()) == 300
     sources, references = corpus.read_text("valid")
     assert [" ".join(reversed(source.split())) for source in sources] == references
-    assert not corpus.annotations_path("test").exists()
+    assert corpus.annotations_path("test") is None
 
 
-def test_test_comes_first_among_the_test_sets(tmp_path: Path) -> None:
-    manifest = {
-        "direction": "en-de",
-        "source_tokenizer": "a",
-        "target_tokenizer": "b",
-        "test_splits": ["zoo", "riddle", "test"],
-    }
-    write_json(tmp_path / "manifest.json", manifest)
-    assert PreparedCorpus(tmp_path).test_splits == ["test", "riddle", "zoo"]
+MANIFEST = {
+    "direction": "en-de",
+    "source_tokenizer": "tokenizer.model",
+    "target_tokenizer": "tokenizer.model",
+    "test_splits": ["zoo", "riddle", "test"],
+}
 
 
-@pytest.mark.parametrize("text", ["", "{", "{}", "[]", '{"direction": "en"}', '{"direction": 3}'])
-def test_a_folder_that_is_no_corpus_is_named(tmp_path: Path, text: str) -> None:
-    (tmp_path / "manifest.json").write_text(text, encoding="utf-8")
-    with pytest.raises(UserError, match=str(tmp_path / "manifest.json")):
+@pytest.mark.parametrize(
+    ("manifest", "message"),
+    [
+        (None, "Input should be an object"),
+        ([], "Input should be an object"),
+        ({}, "key direction: Field required"),
+        ({**MANIFEST, "direction": "en"}, "direction='en' is not two language codes"),
+        ({**MANIFEST, "direction": "../en-de"}, "direction='../en-de' is not two language codes"),
+        ({**MANIFEST, "direction": 3}, "key direction: .* valid string"),
+        ({**MANIFEST, "test_splits": None}, "key test_splits: .* valid array"),
+        ({**MANIFEST, "test_splits": ["../a"]}, "test_splits: '../a' is not a plain name"),
+        ({**MANIFEST, "test_splits": ["a\x1b[2J"]}, r"test_splits: 'a.x1b\[2J' is not a plain"),
+        ({**MANIFEST, "leakage": {"test": None}}, "key leakage.test: .* an object"),
+    ],
+)
+def test_an_invalid_manifest_is_reported(tmp_path: Path, manifest: Any, message: str) -> None:
+    path = tmp_path / "manifest.json"
+    write_json(path, manifest)
+    with pytest.raises(UserError, match=f"{path}: {message}"):
         PreparedCorpus(tmp_path)
 
 
-def test_a_missing_folder_is_named(tmp_path: Path) -> None:
+def test_files_outside_the_folder_are_not_read(tmp_path: Path) -> None:
+    folder = tmp_path / "corpus"
+    write_json(folder / "manifest.json", {**MANIFEST, "source_tokenizer": "../secret"})
+    (tmp_path / "secret").touch()
+    (folder / "text").mkdir()
+    for name in ("tokenizer.model", "train-00000.arrow", "text/test.en"):
+        (folder / name).symlink_to(tmp_path / "secret")
+    corpus = PreparedCorpus(folder)
+    assert corpus.test_splits == ["test", "riddle", "zoo"]  # `test` is the first
+    for read in (
+        lambda: corpus.source_tokenizer,
+        lambda: corpus.target_tokenizer,
+        corpus.train,
+        lambda: corpus.read_text("test"),
+    ):
+        with pytest.raises(UserError, match=r"leads out of its folder|not a plain file name"):
+            read()
+
+
+def test_missing_folders_and_splits_are_reported(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=rf"{tmp_path}: has no train-\*\.arrow"):
+        ParallelCorpus.open(tmp_path, "train")
     with pytest.raises(UserError, match="no such file"):
         PreparedCorpus(tmp_path / "nowhere")

@@ -3,7 +3,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 from nmt.config import BatchingConfig
 from nmt.data.batch import SpecialIds
@@ -21,7 +20,7 @@ CONFIG = BatchingConfig(
 
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> ParallelCorpus:
-    """Pair i is made of the token i + 10, so that batches tell which pairs they hold."""
+    """Pair i consists of the token i + 10, so that batches show which pairs they contain."""
     folder: Path = tmp_path_factory.mktemp("corpus")
     random = np.random.default_rng(0)
     sizes = random.integers(1, 12, size=(120, 2)).tolist()
@@ -30,7 +29,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> ParallelCorpus:
     return ParallelCorpus.open(folder, "train")
 
 
-def works(
+def load(
     corpus: ParallelCorpus,
     count: int,
     position: Position | None = None,
@@ -46,23 +45,15 @@ def pairs_of(work: UpdateWork) -> list[int]:
     return [int(i) - 10 for part in work.micro_batches for i in part.batch.target_output[:, 0]]
 
 
-def same(first: UpdateWork, second: UpdateWork) -> bool:
-    parts = zip(first.micro_batches, second.micro_batches, strict=True)
-    return (first.epoch, first.update_in_epoch, first.next_position) == (
-        second.epoch,
-        second.update_in_epoch,
-        second.next_position,
-    ) and all(
-        a.number == b.number
-        and torch.equal(a.batch.source, b.batch.source)
-        and torch.equal(a.batch.target_output, b.batch.target_output)
-        for a, b in parts
-    )
+def parts_of(*works: UpdateWork) -> list[tuple]:
+    """Numbers and contents of the micro-batches, in the order of their numbers."""
+    parts = sorted((p for work in works for p in work.micro_batches), key=lambda p: p.number)
+    return [(p.number, p.batch.source.tolist(), p.batch.target_output.tolist()) for p in parts]
 
 
-def test_updates_are_the_plans(corpus: ParallelCorpus) -> None:
+def test_updates_match_the_plan(corpus: ParallelCorpus) -> None:
     plan = plan_epoch(corpus.source_lengths, corpus.target_lengths, CONFIG, seed=7, epoch=0)
-    made = works(corpus, plan.num_updates + 1)
+    made = load(corpus, plan.num_updates + 1)
     for index, work in enumerate(made[:-1]):
         assert sorted(pairs_of(work)) == sorted(plan.update(index))
         assert work.num_target_tokens == plan.num_target_tokens(index)
@@ -75,28 +66,26 @@ def test_updates_are_the_plans(corpus: ParallelCorpus) -> None:
 
 
 @pytest.mark.parametrize("done", [1, 4, 9, 14])
-def test_a_resumed_loader_gives_the_rest(corpus: ParallelCorpus, done: int) -> None:
-    straight = works(corpus, 20)
-    resumed = works(corpus, 20 - done, position=straight[done - 1].next_position)
-    assert all(same(a, b) for a, b in zip(straight[done:], resumed, strict=True))
+def test_a_resumed_loader_continues(corpus: ParallelCorpus, done: int) -> None:
+    straight = load(corpus, 20)
+    resumed = load(corpus, 20 - done, position=straight[done - 1].next_position)
+    for expected, found in zip(straight[done:], resumed, strict=True):
+        assert found.next_position == expected.next_position
+        assert (found.epoch, found.update_in_epoch) == (expected.epoch, expected.update_in_epoch)
+        assert parts_of(found) == parts_of(expected)
 
 
 @pytest.mark.parametrize("world_size", [2, 3, 50])
-def test_ranks_share_the_micro_batches_of_one_process(
+def test_ranks_share_the_micro_batches_of_an_update(
     corpus: ParallelCorpus, world_size: int
 ) -> None:
-    alone = works(corpus, 6)
-    shares = [works(corpus, 6, rank=rank, size=world_size) for rank in range(world_size)]
+    alone = load(corpus, 6)
+    shares = [load(corpus, 6, rank=rank, size=world_size) for rank in range(world_size)]
     for update, whole in enumerate(alone):
-        parts = [part for share in shares for part in share[update].micro_batches]
-        parts.sort(key=lambda part: part.number)
-        assert [part.number for part in parts] == [part.number for part in whole.micro_batches]
-        for part, expected in zip(parts, whole.micro_batches, strict=True):
-            assert torch.equal(part.batch.source, expected.batch.source)
+        assert parts_of(*(share[update] for share in shares)) == parts_of(whole)
+        num_rounds = max(len(share[update].micro_batches) for share in shares)
         for share in shares:
             assert share[update].num_target_tokens == whole.num_target_tokens
             assert share[update].num_micro_batches == whole.num_micro_batches
-            assert share[update].num_rounds == max(
-                len(other[update].micro_batches) for other in shares
-            )
+            assert share[update].num_rounds == num_rounds
             assert share[update].next_position == whole.next_position

@@ -1,4 +1,4 @@
-"""The run's report of made-up runs: what is on the page, and that nothing breaks it."""
+"""The run's report, made from invented runs."""
 
 import math
 import shutil
@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 import torch
 
+from nmt.base.errors import UserError
+from nmt.base.files import write_json, write_lines
 from nmt.config import Config, CorpusConfig, OptimizerConfig, save_config, to_plain
 from nmt.data.corpus import PreparedCorpus
-from nmt.errors import UserError
-from nmt.evaluation.attention import attention_map, heat_map, short_sentences
+from nmt.evaluation.attention import attention_map, short_sentences
 from nmt.evaluation.report import report_page, write_report
-from nmt.evaluation.report_sentences import marked
-from nmt.evaluation.run_data import RunData, Training, Translated, read_records, series
-from nmt.files import write_json, write_lines
+from nmt.evaluation.report_sentences import compare_words
+from nmt.evaluation.run_data import RunData, Training, TranslatedSet, read_records
 from nmt.trained_model import TrainedModel, save_trained_model
 from tests.html_check import check_page
 from tests.support import made_up_sentences, tiny_config, write_corpus
@@ -24,7 +24,7 @@ from tests.support import made_up_sentences, tiny_config, write_corpus
 SCORE = {"score": 12.3456, "signature": "nrefs:1|tok:13a", "ci95": 1.5}
 HOSTILE = [
     "<script>alert(1)</script>",
-    "</div></body> & \"quotes\" 'single'",
+    "</div></body> & \"quotes\" 'single' {{ 1 }}",
     "a\u2028b 🎉👩‍👩‍👧 e\u0301",
     "שלום \u202e עולם",
     "\x00\x1b[31m \x85",
@@ -49,7 +49,7 @@ def run_data(config: Config, **more: Any) -> RunData:
         "test_sets": [],
         "manifest": {},
         "baseline": None,
-        "why": "there is no earlier run of this corpus",
+        "why": "there is no earlier run",
     }
     return RunData(**{**values, **more})
 
@@ -59,25 +59,24 @@ def config(tmp_path: Path) -> Config:
     return tiny_config(tmp_path)
 
 
-def test_text_of_any_kind_does_not_break_the_page(config: Config) -> None:
+def test_any_text_is_shown_safely(config: Config) -> None:
     for baseline in (None, HOSTILE[::-1]):
-        hostile = Translated("t<e>st", HOSTILE, [HOSTILE[1:] + HOSTILE[:1]], HOSTILE, baseline, {})
+        hostile = TranslatedSet("t<e>st", HOSTILE, [HOSTILE[::-1]], HOSTILE, baseline)
         before = training("<base>", config) if baseline else None
         result = {**run_data(config).result, "test_sets": {"t<e>st": table()}}
         data = run_data(config, test_sets=[hostile], baseline=before, result=result)
         page = report_page(data, [])
-        told = check_page(page)
+        text = check_page(page)
         assert "<script" not in page
         assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
-        assert "שלום" in told
-        assert "[4,400 more characters]" in told
+        assert "שלום" in text
+        assert "[4,400 more characters]" in text
         assert "\x00" not in page
-        # The direction of a sentence is its own affair.
         assert '<dd dir="auto">' in page
         page.encode()
 
 
-def test_scores_and_their_intervals_and_the_verdict(config: Config) -> None:
+def test_scores_with_intervals_and_verdict(config: Config) -> None:
     found = {"baseline": 10.0, "difference": 2.3456, "p_bootstrap": 0.01, "p_randomisation": 0.02}
     comparison = {"system": "old", "why": "", "bleu": {**found, "verdict": "better"}}
     side = {"exact": 1, "near": 2}
@@ -85,61 +84,62 @@ def test_scores_and_their_intervals_and_the_verdict(config: Config) -> None:
     identity = {"known_as": "", "warnings": ["looks odd"]}
     scores = table(baseline=comparison, test_set=identity, leakage=leakage)
     lines = made_up_sentences(8)
-    test_set = Translated("test", lines, [lines], lines, None, scores)
+    test_set = TranslatedSet("test", lines, [lines], lines, None)
     result = {**run_data(config).result, "test_sets": {"test": scores}}
-    told = check_page(report_page(run_data(config, test_sets=[test_set], result=result), []))
-    assert "test BLEU 12.35 ± 1.50 nrefs:1|tok:13a" in told
-    assert "10.00+2.350.020better" in told
-    assert "test: looks odd." in told
-    assert "test: in the training text 1 of its sources, 2 nearly; 1 of its targets" in told
-    assert "The 8 worst by chrF" in told
-    assert "changed most" not in told
+    text = check_page(report_page(run_data(config, test_sets=[test_set], result=result), []))
+    assert "test BLEU 12.35 ± 1.50 nrefs:1|tok:13a" in text
+    assert "BLEU12.35± 1.5010.00+2.350.020better" in text
+    assert "TER ↓12.35± 1.50–––" in text
+    assert "Warning: looks odd." in text
+    assert "The training text contains 1 of the source sentences (2 including near" in text
+    assert "The 8 worst by chrF" in text
+    assert "largest change" not in text
 
 
-def test_what_differs_from_the_baseline(config: Config) -> None:
+def test_differences_from_the_baseline(config: Config) -> None:
     other = replace(config, optimizer=OptimizerConfig(beta2=0.5))
     other = replace(other, run=replace(other.run, name="elsewhere"))
-    data = run_data(config, baseline=training("old", other), why="the one earlier run")
-    told = check_page(report_page(data, []))
-    assert "keythis runold" + "optimizer.beta20.980.5" in told
-    assert "run.nametiny" in told  # among all keys
-    assert "elsewhere" not in told
-    assert "keythis runold" + "commita<bold" in told
+    data = run_data(config, baseline=training("old", other), why="the only earlier run")
+    text = check_page(report_page(data, []))
+    assert "keythis runold\noptimizer.beta20.980.5" in text
+    assert "run.nametiny" in text  # in the table of all keys
+    assert "elsewhere" not in text
+    assert "keythis runold\ncommita<bold" in text
     same = run_data(config, baseline=training("a<b", config))
-    assert check_page(report_page(same, [])).count("Nothing differs.") == 2
+    assert check_page(report_page(same, [])).count("No differences.") == 2
 
 
-def test_the_sentences_that_changed_most(config: Config) -> None:
+def test_sentences_with_the_largest_change(config: Config) -> None:
     lines = made_up_sentences(30)
     before = list(lines)
     before[3], before[4] = "ganz anders", lines[4] + " nu"
-    test_set = Translated("test", lines, [lines], lines, before, {})
+    test_set = TranslatedSet("test", lines, [lines], lines, before)
     data = run_data(config, test_sets=[test_set], baseline=training("old", config))
     page = report_page(data, [])
-    changed = check_page(page).partition("The 2 that changed most against old")[2]
-    assert "2 sentences are better than those of old, 0 are worse, 28 are as good" in changed
+    changed = check_page(page).partition("The 2 with the largest change from old")[2]
+    assert "2 sentences are better than those of old, 0 are worse and 28 are equal" in changed
     assert changed.index("line 4,") < changed.index("line 5,")
     assert "<mark>ganz anders</mark>" in page
     assert "<mark>nu</mark>" in page
 
 
-def test_marked_words() -> None:
-    assert marked("a <b> c", "a c") == "a <mark>&lt;b&gt;</mark> c"
-    assert marked("a c", "a <b> c") == "a c"
-    assert marked("", "a") == ""
+def test_compare_words() -> None:
+    assert compare_words("a <b> c", "a c") == [("a", False), ("<b>", True), ("c", False)]
+    assert compare_words("a c", "a <b> c") == [("a", False), ("c", False)]
+    assert compare_words("", "a") == []
 
 
-def test_the_lengths_table_has_all_sentences(config: Config) -> None:
+def test_table_of_lengths_contains_all_sentences(config: Config) -> None:
     lines = made_up_sentences(100)
     page = report_page(
-        run_data(config, test_sets=[Translated("test", lines, [lines], lines, None, {})]), []
+        run_data(config, test_sets=[TranslatedSet("test", lines, [lines], lines, None)]), []
     )
     rows = page.partition("BLEU by length of the source")[2].partition("</table>")[0]
     numbers = [row.split('class="number">')[1].split("<")[0] for row in rows.split("<tr>")[2:]]
     assert sum(map(int, numbers)) == 100
 
 
-def test_curves_have_gaps_where_records_have_no_figure(config: Config) -> None:
+def test_curves_have_gaps_where_records_have_no_value(config: Config) -> None:
     records = [
         {"update": 1, "epoch": 0, "train/loss": 5.0, "train/gradient_norm": math.nan},
         {"update": 2, "epoch": 0, "train/gradient_norm": 2.0},
@@ -147,25 +147,27 @@ def test_curves_have_gaps_where_records_have_no_figure(config: Config) -> None:
         {"update": 3, "epoch": 0, "train/loss": 3.0, "train/gradient_norm": math.inf},
         {"update": 4, "epoch": 0, "train/loss": 2.0, "train/gradient_norm": "text"},
     ]
-    losses = series(records, "train/loss")
-    assert [x for x, _ in losses] == [1, 2, 3, 4]
-    assert [y for _, y in losses if math.isfinite(y)] == [5, 3, 2]
-    assert series(records, "valid/bleu") == [(2, 1.0)]
-    page = report_page(run_data(config, training=training("a", config, *records)), [])
+    training = Training("a", to_plain(config), {}, records)
+    updates, losses = training.series("train/loss")
+    assert updates == [1, 2, 3, 4]
+    assert [value for value in losses if math.isfinite(value)] == [5, 3, 2]
+    assert training.series("valid/bleu") == ([2], [1.0])
+    page = report_page(run_data(config, training=training), [])
     check_page(page)
     charts = [chart.split("<b>")[1].split("</b>")[0] for chart in page.split("<figure")[1:]]
-    assert charts == ["Loss", "BLEU on validation", "Gradient norm"]
-    assert page.count("<polyline") == 1  # of the loss from update 3 to 4
+    assert charts == ["Loss", "Validation BLEU", "Gradient norm"]
 
 
-def test_records_of_a_killed_run(tmp_path: Path) -> None:
+def test_incomplete_last_record_is_ignored(tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
     assert read_records(path) == []
     path.write_text('{"update": 1, "train/loss": NaN, "note": "a\u2028b"}\n{"upd', encoding="utf-8")
     (record,) = read_records(path)
     assert record["update"] == 1
     path.write_text('{"update": 1}\n[]\n', encoding="utf-8")
-    with pytest.raises(UserError, match=r"metrics\.jsonl: line 2 is no JSON object with `update`"):
+    with pytest.raises(
+        UserError, match=r"metrics\.jsonl: line 2 is not a JSON object with `update`"
+    ):
         read_records(path)
 
 
@@ -173,21 +175,28 @@ def test_attention_of_a_short_sentence(trained_model: TrainedModel) -> None:
     (source, translation) = made_up_sentences(2)
     found = attention_map(trained_model, source, translation)
     assert found.source[-1] == found.target[-1] == "</s>"
-    assert found.heads.shape == (2, len(found.target), len(found.source))
-    torch.testing.assert_close(found.heads.sum(-1), torch.ones(found.heads.shape[:2]))
-    assert found.mean[0] == pytest.approx(found.heads[:, 0].mean(0).tolist())
-    drawn = heat_map(found.mean, found.target, found.source, "<title>")
-    assert drawn.count('class="cell"') == len(found.target) * len(found.source)
+    heads = torch.tensor(found.heads)
+    assert heads.shape == (2, len(found.target), len(found.source))
+    torch.testing.assert_close(heads.sum(-1), torch.ones(heads.shape[:2]))
+    assert found.mean[0] == pytest.approx(heads[:, 0].mean(0).tolist())
     assert not trained_model.transformer.training
 
 
-def test_only_short_sentences_are_pictured(trained_model: TrainedModel) -> None:
+def test_attention_map_on_the_page(config: Config, trained_model: TrainedModel) -> None:
+    found = attention_map(trained_model, *made_up_sentences(2))
+    page = report_page(run_data(config), [found])
+    assert "head 2" in check_page(page)
+    cells = len(found.source) * len(found.target)
+    assert page.count('<td style="--w: ') == 3 * cells
+
+
+def test_only_short_sentences_have_attention_maps(trained_model: TrainedModel) -> None:
     short = [" ".join(line.split()[:3]) for line in made_up_sentences(20)]
     long = [" ".join(made_up_sentences(8))] * 20
     lines = [line for pair in zip(short, long, strict=True) for line in pair]
-    places = short_sentences(trained_model, lines, lines, 3)
-    assert len(places) == 3
-    assert all(place % 2 == 0 for place in places)
+    indices = short_sentences(trained_model, lines, lines, 3)
+    assert len(indices) == 3
+    assert all(index % 2 == 0 for index in indices)
     assert short_sentences(trained_model, long, long, 3) == []
     assert short_sentences(trained_model, short[:1], short[:1], 3) == [0]
     assert short_sentences(trained_model, short, [""] * 20, 3) == []
@@ -195,7 +204,7 @@ def test_only_short_sentences_are_pictured(trained_model: TrainedModel) -> None:
 
 @pytest.fixture
 def run(tmp_path: Path, trained_model: TrainedModel, tokenizer_path: Path) -> Path:
-    """A run's folder that lacks what an earlier version of this program did not write."""
+    """Write a run folder without records."""
     pairs = [(line, line) for line in made_up_sentences(6)]
     splits = {"train": pairs, "valid": pairs[:2], "test": pairs}
     write_corpus(tmp_path / "corpora" / "toy-1", tokenizer_path, splits)
@@ -212,48 +221,48 @@ def run(tmp_path: Path, trained_model: TrainedModel, tokenizer_path: Path) -> Pa
 RESULT = {"valid": {"bleu": 1.0, "loss": 2.0}, "test_sets": {"test": table()}}
 
 
-def test_a_run_of_an_earlier_version(run: Path, trained_model: TrainedModel) -> None:
+def test_run_without_records_or_baseline(run: Path, trained_model: TrainedModel) -> None:
     outputs = run.parents[1]
     corpus = PreparedCorpus(outputs / "corpora" / "toy-1")
     path = write_report(run, RESULT, trained_model, corpus, outputs)
     assert path == run / "report.html"
-    told = check_page(path.read_text(encoding="utf-8"))
-    assert "there is no earlier run to compare with" in told
-    assert "There are no records." in told
-    assert "reference 2" in told
-    assert "head 2" in told
+    text = check_page(path.read_text(encoding="utf-8"))
+    assert "there is no earlier run to compare with" in text
+    assert "There are no records." in text
+    assert "reference 2" in text
+    assert "head 2" in text
 
 
-def test_a_damaged_baseline_is_told(run: Path, trained_model: TrainedModel) -> None:
+def test_damaged_baseline_is_reported(run: Path, trained_model: TrainedModel) -> None:
     outputs = run.parents[1]
     other = outputs / "runs" / "damaged"
     shutil.copytree(run, other)
     write_json(other / "result.json", {"valid": {"bleu": 1.0, "loss": 2.0}})
     corpus = PreparedCorpus(outputs / "corpora" / "toy-1")
     path = write_report(run, RESULT, trained_model, corpus, outputs)
-    assert "Held against damaged, the one earlier run on toy en-de." in check_page(
+    assert "Compared with damaged: the only earlier run on toy en-de." in check_page(
         path.read_text(encoding="utf-8")
     )
     (other / "metrics.jsonl").write_text("[]\n", encoding="utf-8")
     path = write_report(run, RESULT, trained_model, corpus, outputs)
-    told = check_page(path.read_text(encoding="utf-8"))
-    assert "damaged cannot be read:" in told
-    assert "line 1 is no JSON object" in told
+    text = check_page(path.read_text(encoding="utf-8"))
+    assert "damaged cannot be read:" in text
+    assert "line 1 is not a JSON object" in text
 
 
-def test_a_run_whose_corpus_is_gone(run: Path, trained_model: TrainedModel) -> None:
+def test_run_without_its_corpus(run: Path, trained_model: TrainedModel) -> None:
     path = write_report(run, RESULT, trained_model, None, run.parents[1])
-    assert "the run's corpus is gone" in check_page(path.read_text(encoding="utf-8"))
+    assert "the corpus of the run no longer exists" in check_page(path.read_text(encoding="utf-8"))
 
 
-def test_files_of_different_lengths_are_refused(run: Path, trained_model: TrainedModel) -> None:
+def test_files_of_different_lengths_are_rejected(run: Path, trained_model: TrainedModel) -> None:
     write_lines(run / "evaluation" / "test" / "hypotheses.txt", ["one"])
     with pytest.raises(UserError, match="its files have different numbers of lines"):
         write_report(run, RESULT, trained_model, None, run.parents[1])
     assert not (run / "report.html").exists()
 
 
-def test_a_run_without_test_sets(config: Config) -> None:
-    told = check_page(report_page(run_data(config), []))
-    assert "The corpus has no test set." in told
-    assert "No translation is short enough for a picture." in told
+def test_run_without_test_sets(config: Config) -> None:
+    text = check_page(report_page(run_data(config), []))
+    assert "The corpus has no test set." in text
+    assert "No translation is short enough to show." in text

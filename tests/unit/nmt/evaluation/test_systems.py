@@ -3,10 +3,10 @@ from pathlib import Path
 
 import pytest
 
+from nmt.base.errors import UserError
+from nmt.base.files import write_json, write_lines
 from nmt.data.corpus import PreparedCorpus
-from nmt.errors import UserError
 from nmt.evaluation.systems import find_baseline, open_system, outputs_of
-from nmt.files import write_json, write_lines
 
 
 def add_corpus(outputs: Path, name: str, valid: str = "ein Satz") -> PreparedCorpus:
@@ -25,7 +25,7 @@ def add_corpus(outputs: Path, name: str, valid: str = "ein Satz") -> PreparedCor
 def add_run(
     run: Path, bleu: float, corpus: str = "toy-1", direction: str = "en-de", **more: float
 ) -> Path:
-    """A completed run, each one second younger than the one before."""
+    """Write a completed run, one second newer than the previous one."""
     write_lines(run / "model" / "config.yaml", ["format_version: 1"])
     write_lines(run / "model" / "weights.safetensors", [""])
     name = corpus.partition("-")[0]
@@ -43,7 +43,7 @@ def outputs(tmp_path: Path) -> Path:
     return tmp_path / "outputs"
 
 
-def test_the_best_on_validation_is_the_baseline_whatever_its_test_score(outputs: Path) -> None:
+def test_baseline_is_chosen_by_validation_score(outputs: Path) -> None:
     corpus = add_corpus(outputs, "toy-1")
     add_run(outputs / "runs/a", 20, score=99.0)
     add_run(outputs / "runs/b", 30, score=1.0)
@@ -52,19 +52,14 @@ def test_the_best_on_validation_is_the_baseline_whatever_its_test_score(outputs:
     assert found is not None
     assert found.system.name == "b"
     assert found.why == "best on validation (BLEU 30.00) of 3 earlier runs on toy en-de"
-
-
-def test_a_sweeps_runs_take_part(outputs: Path) -> None:
-    corpus = add_corpus(outputs, "toy-1")
-    add_run(outputs / "runs/a", 20)
-    run = add_run(outputs / "sweeps/rates/rate=0.1", 30)
+    run = add_run(outputs / "sweeps/rates/rate=0.1", 40)
     found = find_baseline(outputs / "runs/new", corpus, outputs)
     assert found is not None
     assert found.system.name == "rates/rate=0.1"
     assert outputs_of(run) == outputs_of(outputs / "runs/a") == outputs
 
 
-def test_only_earlier_completed_runs_of_the_same_corpus_take_part(outputs: Path) -> None:
+def test_only_earlier_completed_runs_of_the_same_corpus_are_considered(outputs: Path) -> None:
     corpus = add_corpus(outputs, "toy-1")
     add_corpus(outputs, "toy-2", valid="another text")
     only = add_run(outputs / "runs/only", 10)
@@ -88,23 +83,23 @@ def test_only_earlier_completed_runs_of_the_same_corpus_take_part(outputs: Path)
     found = find_baseline(own, corpus, outputs)
     assert found is not None
     assert found.system == open_system(only)
-    assert found.why == "the one earlier run on toy en-de"
+    assert found.why == "the only earlier run on toy en-de"
     assert find_baseline(only, corpus, outputs) is None
 
 
-def test_other_subwords_of_the_same_text_are_the_same_corpus(outputs: Path) -> None:
+def test_corpus_with_other_subwords_is_the_same(outputs: Path) -> None:
     corpus = add_corpus(outputs, "toy-1")
     add_corpus(outputs, "toy-3")
     add_run(outputs / "runs/a", 20, corpus="toy-3")
     assert find_baseline(outputs / "runs/new", corpus, outputs) is not None
-    # Where the corpus is gone, nobody knows.
+    # The text of a deleted corpus is unknown.
     add_run(outputs / "runs/b", 30, corpus="toy-4")
     found = find_baseline(outputs / "runs/new", corpus, outputs)
     assert found is not None
     assert found.system.name == "a"
 
 
-def test_other_seeds_of_the_same_configuration_are_no_baseline(outputs: Path) -> None:
+def test_other_seeds_are_not_considered(outputs: Path) -> None:
     corpus = add_corpus(outputs, "toy-1")
 
     def add_seed(name: str, bleu: float, **training: float) -> Path:
@@ -122,10 +117,10 @@ def test_other_seeds_of_the_same_configuration_are_no_baseline(outputs: Path) ->
     found = find_baseline(third, corpus, outputs)
     assert found is not None
     assert found.system.name == "b_seed1"
-    assert found.why == "the one earlier run on toy en-de"
+    assert found.why == "the only earlier run on toy en-de"
 
 
-def test_a_system_is_named_by_its_run_or_its_model_folder(outputs: Path) -> None:
+def test_open_run_or_model_folder(outputs: Path) -> None:
     run = add_run(outputs / "runs/a", 20)
     assert open_system(run) == open_system(run / "model")
     (outputs / "latest").symlink_to("runs/a")
@@ -133,11 +128,11 @@ def test_a_system_is_named_by_its_run_or_its_model_folder(outputs: Path) -> None
     copy = outputs.parent / "copy"
     (run / "model").rename(copy)
     assert (open_system(copy).name, open_system(copy).run) == ("copy", None)
-    with pytest.raises(UserError, match="is no model folder, and no run that has one"):
+    with pytest.raises(UserError, match="neither a model folder nor a run folder with a model"):
         open_system(run)
 
 
-def test_stored_translations_are_taken_for_the_very_same_text_alone(outputs: Path) -> None:
+def test_stored_translations_require_the_same_text(outputs: Path) -> None:
     run = add_run(outputs / "runs/a", 20)
     folder = run / "evaluation" / "test"
     system = open_system(run)
@@ -148,5 +143,5 @@ def test_stored_translations_are_taken_for_the_very_same_text_alone(outputs: Pat
     assert system.stored_hypotheses("test", ["s2"], [["r"]]) is None
     assert system.stored_hypotheses("test", ["s"], [["r2"]]) is None
     assert system.stored_hypotheses("test", ["s"], [["r"], ["r2"]]) is None
-    write_lines(folder / "hypotheses.txt", ["h", "one too many"])
+    write_lines(folder / "hypotheses.txt", ["h", "extra line"])
     assert system.stored_hypotheses("test", ["s"], [["r"]]) is None

@@ -1,14 +1,15 @@
 import os
-import threading
-from datetime import timedelta
-from typing import Any
+import signal
+from typing import Any, NoReturn
 
 import pytest
 import torch
+from torch.distributed.elastic.multiprocessing.api import SignalException
 
 from nmt.config import TrainingConfig
 from nmt.training import distributed
 from nmt.training.distributed import Process
+from nmt.training.signals import Interruption
 
 
 @pytest.fixture
@@ -26,12 +27,12 @@ def same_threads() -> Any:
 
 def test_without_a_launcher_a_process_is_alone(alone: None) -> None:
     process = distributed.join(TrainingConfig(num_threads=1))
-    assert (process.rank, process.world_size, process.is_first) == (0, 1, True)
-    assert distributed.is_first()
-    assert not distributed.launched_by_cluster()
+    assert (process.rank, process.world_size, process.is_main_process) == (0, 1, True)
+    assert distributed.is_main_process()
+    assert not distributed.is_launched()
     value = torch.tensor([1.5])
-    assert process.sum(value) is value
-    assert process.from_first("x") == "x"
+    assert process.all_reduce(value) is value
+    assert process.broadcast("x") == "x"
     distributed.leave()
 
 
@@ -45,68 +46,58 @@ def test_threads_are_shared_among_local_processes(monkeypatch: pytest.MonkeyPatc
 
 def test_the_environment_names_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RANK", "3")
-    assert distributed.launched_by_cluster()
-    assert not distributed.is_first()
-    assert not Process(3, 4, torch.device("cpu")).is_first
+    assert distributed.is_launched()
+    assert not distributed.is_main_process()
+    assert not Process(3, 4, torch.device("cpu")).is_main_process
 
 
 def test_a_launcher_knows_how_many_processes_there_are(
     alone: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    training = TrainingConfig(num_processes=2, num_hosts=3, rendezvous="a:1")
-    assert distributed.num_processes(training) == (6, 2)  # what we shall launch ourselves
+    training = TrainingConfig(num_processes=2)
+    assert distributed.num_processes(training) == (2, 2)
     for name, value in {"RANK": "0", "WORLD_SIZE": "16", "LOCAL_WORLD_SIZE": "8"}.items():
         monkeypatch.setenv(name, value)
     assert distributed.num_processes(training) == (16, 8)
 
 
-class Store:
-    """Has counted so many failures; behind a cut network it never says so."""
-
-    def __init__(self, num_failures: int, is_reached: bool = True) -> None:
-        self.num_failures = num_failures
-        self.is_reached = is_reached
-
-    def add(self, name: str, count: int) -> int:
-        assert name == "failures"
-        if not self.is_reached:
-            threading.Event().wait()
-        return self.num_failures + count
-
-
-@pytest.mark.parametrize(
-    ("store", "expected"),
-    [(None, True), (Store(0), True), (Store(1), False), (Store(1, is_reached=False), True)],
-    ids=["alone", "first", "second", "cut off"],
-)
-def test_who_fails_first_is_told_by_the_store(
-    store: Store | None, expected: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(distributed, "_store", store)
-    monkeypatch.setattr(distributed, "_PATIENCE", timedelta(seconds=0.1))
-    assert distributed.first_to_fail() is expected
-
-
-def test_a_loss_is_told_in_one_line() -> None:
+def test_a_lost_connection_is_described_in_one_line() -> None:
     gloo = "[/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection closed by peer"
     advice = " [10.77.0.2]:30859. This is typically caused by a crash."
     told = "Connection closed by peer [10.77.0.2]:30859"
-    assert distributed.how_lost(RuntimeError(gloo + advice)) == told
-    assert distributed.how_lost(torch.distributed.DistNetworkError("gone\nframe #0")) == "gone"
-    assert distributed.how_lost(RuntimeError("shapes differ")) == ""
-    assert distributed.how_lost(ValueError()) == ""
+    assert distributed.lost_connection(RuntimeError(gloo + advice)) == told
+    assert (
+        distributed.lost_connection(torch.distributed.DistNetworkError("gone\nframe #0")) == "gone"
+    )
+    assert distributed.lost_connection(RuntimeError("shapes differ")) == ""
+    assert distributed.lost_connection(ValueError()) == ""
 
 
 @pytest.mark.slow
 def test_two_processes_agree(two_processes_found: Any) -> None:
     for rank, found in enumerate(two_processes_found.ranks):
         assert found["process"] == (rank, 2)
-        assert found["sum"] == [3, 20]
-        assert found["from_first"] == {"rank": 0}
-        assert found["is_first"] is (rank == 0)
-        assert found["launched_by_cluster"]
+        assert found["all_reduce"] == [3, 20]
+        assert found["broadcast"] == {"rank": 0}
+        assert found["is_main_process"] is (rank == 0)
+        assert found["is_launched"]
 
 
 @pytest.mark.slow
 def test_signals_mean_after_a_launch_what_they_meant_before(two_processes_found: Any) -> None:
     assert two_processes_found.handlers_after == two_processes_found.handlers_before
+
+
+def test_a_signal_that_interrupts_cleanup_of_torch_elastic_is_an_interruption(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def interrupted(*_: object) -> NoReturn:
+        try:
+            raise SignalException("", signal.SIGTERM)
+        finally:
+            raise UnboundLocalError("start")
+
+    monkeypatch.setattr(distributed, "elastic_launch", lambda *_: interrupted)
+    with pytest.raises(Interruption) as caught:
+        distributed.launch(TrainingConfig(num_processes=2), print)
+    assert caught.value.signal_number == signal.SIGTERM

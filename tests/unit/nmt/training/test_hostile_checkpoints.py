@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 import torch
 
+from nmt.base.errors import UserError
 from nmt.config import OptimizerConfig
-from nmt.errors import UserError
 from nmt.training import checkpoint as module
-from nmt.training.checkpoint import CheckpointStore, Progress
+from nmt.training.checkpoint import CheckpointStore
 from nmt.training.optimizer import build_optimizer
+from nmt.training.training_state import TrainingState
 from tests.support import tiny_model_config, tiny_transformer
 
 Harm = Callable[[Path], None]
@@ -57,11 +58,11 @@ def _of_muon(state: dict[str, Any]) -> dict[str, Any]:
     return state
 
 
-def _progress(**changes: Any) -> Harm:
+def _counters(**changes: Any) -> Harm:
     def harm(path: Path) -> None:
         file = path / "manifest.json"
         manifest = json.loads(file.read_text())
-        manifest["progress"].update(changes)
+        manifest["state"].update(changes)
         file.write_text(json.dumps(manifest))
 
     return harm
@@ -91,10 +92,10 @@ HARMS: dict[str, Harm] = {
     "a state of random bytes": lambda path: (
         (path / "training_state.pt").write_bytes(b"PK" * 99) and None
     ),
-    "a negative update in its epoch": _progress(position={"epoch": 0, "update_in_epoch": -5}),
-    "an epoch that is text": _progress(position={"epoch": "x", "update_in_epoch": 0}),
-    "counters unknown here": _progress(surprise=1),
-    "a time without end": _progress(seconds=float("inf")),
+    "a negative update in its epoch": _counters(position={"epoch": 0, "update_in_epoch": -5}),
+    "an epoch that is text": _counters(position={"epoch": "x", "update_in_epoch": 0}),
+    "counters unknown here": _counters(surprise=1),
+    "a time without end": _counters(seconds=float("inf")),
     "weights that are a pickle": _weights(b"\x80\x04K\x01."),
     "a header of weights without end": _weights((2**60).to_bytes(8, "little") + b"{}"),
 }
@@ -111,12 +112,12 @@ def test_it_is_refused_with_one_line(
         parameter.grad = torch.ones_like(parameter)
     optimizer.step()
     store = CheckpointStore(tmp_path / "checkpoints", 5, 1)
-    path = store.save(transformer, optimizer, Progress(update=5))
+    path = store.save(transformer, optimizer, TrainingState(update=5))
     HARMS[name](path)
     # Whoever harms a checkpoint can also make its checksums right.
     manifest = json.loads((path / "manifest.json").read_text())
     del manifest["sha256"]
-    manifest["files"] = {file: module._file_facts(path / file) for file in manifest["files"]}
+    manifest["files"] = {file: module._size_and_digest(path / file) for file in manifest["files"]}
     manifest["sha256"] = module._digest_of(manifest)
     (path / "manifest.json").write_text(json.dumps(manifest))
     assert store.newest() == 5

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from nmt.config import OptimizerConfig, OptimizerName
+from nmt.config import OptimizerConfig, OptimizerName, TiedEmbeddings
 from nmt.training import muon
 from nmt.training.muon import orthogonal
 from nmt.training.optimizer import build_optimizer, step_flops
@@ -18,32 +18,28 @@ def step(model: nn.Module, optimizer: torch.optim.Optimizer, rate: float) -> Non
     optimizer.step()
 
 
-def test_every_parameter_is_in_it_once() -> None:
-    model = tiny_transformer(tiny_model_config())
-    optimizer = build_optimizer(model, OptimizerConfig())
-    found = [id(p) for group in optimizer.param_groups for p in group["params"]]
+@pytest.mark.parametrize("name", OptimizerName)
+@pytest.mark.parametrize("tied", TiedEmbeddings)
+def test_every_parameter_is_optimized_once(name: OptimizerName, tied: TiedEmbeddings) -> None:
+    model = tiny_transformer(tiny_model_config(tied_embeddings=tied))
+    groups = build_optimizer(model, OptimizerConfig(name=name)).param_groups
+    found = [id(p) for group in groups for p in group["params"]]
     assert sorted(found) == sorted(id(p) for p in model.parameters())
+    if name is OptimizerName.muon:
+        orthogonalized = {id(p) for p in groups[0]["params"]}
+        vocabularies = (model.source_embedding, model.target_embedding, model.projection)
+        assert orthogonalized.isdisjoint(id(module.weight) for module in vocabularies)
 
 
-def test_a_step_is_adams_written_out() -> None:
-    model = nn.Linear(3, 2).double()
-    before = model.weight.detach().clone()
-    optimizer = build_optimizer(model, OptimizerConfig(beta1=0.9, beta2=0.98, epsilon=1e-9))
-    first, second = torch.zeros_like(before), torch.zeros_like(before)
-    expected = before.clone()
-    for number in (1, 2, 3):
-        torch.manual_seed(number)
-        gradient = torch.randn_like(before)
-        model.weight.grad, model.bias.grad = gradient.clone(), torch.zeros_like(model.bias)
-        step(model, optimizer, 0.01)
-        first = 0.9 * first + 0.1 * gradient
-        second = 0.98 * second + 0.02 * gradient**2
-        root = (second / (1 - 0.98**number)).sqrt()
-        expected = expected - 0.01 * (first / (1 - 0.9**number)) / (root + 1e-9)
-    torch.testing.assert_close(model.weight.detach(), expected)
+def test_the_settings_of_adam_are_those_of_the_configuration() -> None:
+    config = OptimizerConfig(beta1=0.8, beta2=0.97, epsilon=1e-8)
+    optimizer = build_optimizer(nn.Linear(3, 2), config)
+    assert isinstance(optimizer, torch.optim.Adam)
+    for group in optimizer.param_groups:
+        assert (group["betas"], group["eps"], group["weight_decay"]) == ((0.8, 0.97), 1e-8, 0.0)
 
 
-def test_decay_pulls_matrices_only() -> None:
+def test_weight_decay_applies_to_matrices_only() -> None:
     model = nn.Sequential(nn.Linear(3, 3), nn.LayerNorm(3))
     with torch.no_grad():
         for parameter in model.parameters():
@@ -58,18 +54,8 @@ def test_decay_pulls_matrices_only() -> None:
         torch.testing.assert_close(parameter.detach(), torch.full_like(parameter, expected))
 
 
-def test_without_a_rate_nothing_moves() -> None:
-    """The trainer sets the rate before each step."""
-    model = nn.Linear(3, 2)
-    before = model.weight.detach().clone()
-    optimizer = build_optimizer(model, OptimizerConfig())
-    model.weight.grad, model.bias.grad = torch.ones_like(model.weight), torch.ones_like(model.bias)
-    optimizer.step()
-    assert torch.equal(model.weight, before)
-
-
 @pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16])
-def test_orthogonal_matrices_keep_their_directions(precision: torch.dtype) -> None:
+def test_orthogonalization_keeps_singular_vectors(precision: torch.dtype) -> None:
     torch.manual_seed(0)
     matrices = torch.randn(3, 40, 16) @ torch.diag(torch.logspace(-1, 1, 16))
     for batch in (matrices, matrices.mT):
@@ -82,8 +68,8 @@ def test_orthogonal_matrices_keep_their_directions(precision: torch.dtype) -> No
 
 
 @pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16])
-def test_no_singular_value_runs_away(precision: torch.dtype) -> None:
-    """A third of the norm is where the first polynomial comes nearest to the end of the second."""
+def test_singular_values_stay_bounded(precision: torch.dtype) -> None:
+    """At a third of the norm, the first polynomial is nearest to the bound of the second."""
     largest = torch.linspace(0.1, 0.999, 200)
     others = ((1 - largest**2) / 15).sqrt()[:, None].expand(-1, 15)
     made = orthogonal(torch.diag_embed(torch.cat([largest[:, None], others], dim=1)), precision)
@@ -92,12 +78,7 @@ def test_no_singular_value_runs_away(precision: torch.dtype) -> None:
     assert singular.min() > 0.4
 
 
-def muon_config() -> OptimizerConfig:
-    return OptimizerConfig(name=OptimizerName.muon, weight_decay=0.1)
-
-
-def muon_of(model: nn.Module) -> torch.optim.Optimizer:
-    return build_optimizer(model, muon_config())
+MUON = OptimizerConfig(name=OptimizerName.muon, weight_decay=0.1)
 
 
 def give_gradients(model: nn.Module, seed: int) -> None:
@@ -106,28 +87,33 @@ def give_gradients(model: nn.Module, seed: int) -> None:
         parameter.grad = torch.randn_like(parameter)
 
 
-def test_muon_moves_matrices_of_layers_and_adam_the_others() -> None:
-    model = tiny_transformer(tiny_model_config(), dtype=torch.float32)
-    before = {name: p.detach().clone() for name, p in model.named_parameters()}
-    optimizer = muon_of(model)
+def tiny(**changes: int) -> nn.Module:
+    """A model with gradients."""
+    model = tiny_transformer(tiny_model_config(**changes), dtype=torch.float32)
     give_gradients(model, 1)
+    return model
+
+
+def test_muon_updates_the_matrices_of_layers_and_adamw_the_others() -> None:
+    model = tiny()
+    before = {name: p.detach().clone() for name, p in model.named_parameters()}
+    optimizer = build_optimizer(model, MUON)
     gradient = model.encoder[0].feed_forward.inner.weight.grad.clone()
     step(model, optimizer, 0.01)
     name = "encoder.0.feed_forward.inner.weight"
-    moved = before[name] * (1 - 0.01 * 0.1) - dict(model.named_parameters())[name].detach()
+    change = before[name] * (1 - 0.01 * 0.1) - dict(model.named_parameters())[name].detach()
     scale = 0.01 * 0.2 * max(gradient.shape) ** 0.5
     made = orthogonal(gradient[None], torch.float32)[0]
-    # The first momentum is a twentieth of the gradient, whose size does not count.
-    torch.testing.assert_close(moved, scale * made, atol=1e-5, rtol=1e-3)
+    # The first momentum is a twentieth of the gradient, but orthogonalization ignores scale.
+    torch.testing.assert_close(change, scale * made, atol=1e-5, rtol=1e-3)
     bias = "encoder.0.feed_forward.inner.bias"
     changes = before[bias] - dict(model.named_parameters())[bias].detach()
     torch.testing.assert_close(changes.abs(), torch.full_like(changes, 0.01))
 
 
-def test_a_refused_gradient_moves_nothing_and_muon_goes_on_as_saved() -> None:
-    model = tiny_transformer(tiny_model_config(), dtype=torch.float32)
-    optimizer = muon_of(model)
-    give_gradients(model, 1)
+def test_a_skipped_update_changes_nothing_and_muon_resumes_from_its_state() -> None:
+    model = tiny()
+    optimizer = build_optimizer(model, MUON)
     step(model, optimizer, 0.01)
     before = {name: p.detach().clone() for name, p in model.named_parameters()}
     saved = copy.deepcopy(optimizer.state_dict())
@@ -139,7 +125,7 @@ def test_a_refused_gradient_moves_nothing_and_muon_goes_on_as_saved() -> None:
     assert all(torch.equal(before[name], p) for name, p in model.named_parameters())
     optimizer.found_inf = torch.tensor(0.0)
     other = copy.deepcopy(model)
-    restored = muon_of(other)
+    restored = build_optimizer(other, MUON)
     restored.load_state_dict(saved)
     for one, its_optimizer in ((model, optimizer), (other, restored)):
         give_gradients(one, 3)
@@ -148,27 +134,21 @@ def test_a_refused_gradient_moves_nothing_and_muon_goes_on_as_saved() -> None:
         assert torch.equal(mine, theirs)
 
 
-def test_how_many_matrices_move_together_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    together, alone = (tiny_transformer(tiny_model_config(), dtype=torch.float32) for _ in range(2))
-    give_gradients(together, 1)
-    step(together, muon_of(together), 0.01)
-    monkeypatch.setitem(muon._MOST_NUMBERS, "cpu", 1)
-    give_gradients(alone, 1)
-    step(alone, muon_of(alone), 0.01)
+def test_the_number_of_matrices_per_product_does_not_change_the_step(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    together, alone = tiny(), tiny()
+    step(together, build_optimizer(together, MUON), 0.01)
+    monkeypatch.setitem(muon._MAX_ELEMENTS, "cpu", 1)
+    step(alone, build_optimizer(alone, MUON), 0.01)
     for one, other in zip(together.parameters(), alone.parameters(), strict=True):
         torch.testing.assert_close(one, other)
 
 
-def test_torch_counts_as_many_operations_of_a_step() -> None:
-    config = tiny_model_config(key_width=6, value_width=10, num_decoder_layers=3)
-    model = tiny_transformer(config, dtype=torch.float32)
-    optimizer = muon_of(model)
-    give_gradients(model, 1)
-    # torch counts its own products only.
-    with (
-        torch.backends.mkldnn.flags(enabled=False),  # type: ignore[no-untyped-call]
-        FlopCounterMode(display=False) as counter,
-    ):
+def test_step_flops_equal_the_count_of_torch() -> None:
+    model = tiny(key_width=6, value_width=10, num_decoder_layers=3)
+    optimizer = build_optimizer(model, MUON)
+    with FlopCounterMode(display=False) as counter:
         optimizer.step()
-    assert step_flops(muon_config(), config) == counter.get_total_flops() > 0
-    assert step_flops(OptimizerConfig(), config) == 0
+    assert step_flops(MUON, model) == counter.get_total_flops() > 0
+    assert step_flops(OptimizerConfig(), model) == 0

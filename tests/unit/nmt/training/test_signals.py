@@ -20,14 +20,14 @@ def turned_into_an_error() -> None:
 
 def test_what_a_library_makes_of_a_signal_is_undone() -> None:
     with Interruption.watched() as interruption:
-        with pytest.raises(Interruption) as raised, interruption.at_once():
+        with pytest.raises(Interruption) as raised, interruption.immediately():
             turned_into_an_error()
         assert raised.value.exit_status == 143
 
 
 def test_an_error_without_a_signal_stays_itself() -> None:
     is_ours = pytest.raises(ValueError, match="ours")
-    with Interruption.watched() as interruption, is_ours, interruption.at_once():
+    with Interruption.watched() as interruption, is_ours, interruption.immediately():
         raise ValueError("ours")
 
 
@@ -36,7 +36,7 @@ def work_until_time_is_up(save: Callable[[], None]) -> None:
     with Interruption.watched() as interruption:
         signal.raise_signal(signal.SIGUSR2)
         save()
-        interruption.end()
+        interruption.exit()
 
 
 def test_a_scheduler_queues_the_job_again_once_all_is_saved() -> None:

@@ -1,0 +1,121 @@
+"""Hold out `valid` and a test set from the training pairs of a source that has none."""
+
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+
+from data_prep.clean import Pair, clean_pair, normalise
+from data_prep.protocol import TEST, TRAIN, VALID, Annotation, Source
+from nmt.base.errors import UserError
+from nmt.config import CleaningConfig
+
+HELD_OUT_VERSION = 1
+"""Part of the fingerprint: raise it whenever other pairs are held out."""
+
+MAX_PAIRS = 2_000
+MAX_SHARE = 0.05
+
+
+class HeldOutSource(Source):
+    """Another source, with `valid` held out, and `test` unless the source has a test set.
+
+    A held-out split has up to 2,000 pairs, and up to 5 % of those that pass the cleaning rules. A
+    hash of the source sentence alone decides: the order of the pairs does not matter, a held-out
+    sentence is not in the training text with another translation either, and a few more pairs
+    change little. Repeated pairs are held out once.
+
+    Args:
+        source: the training pairs, and test sets if there are any.
+        cleaning: rules that held-out pairs must pass.
+        say: receives a message about the sizes.
+    """
+
+    def __init__(
+        self, source: Source, cleaning: CleaningConfig, say: Callable[[str], None]
+    ) -> None:
+        self._source = source
+        self._cleaning = cleaning
+        self._say = say
+        tests = [split for split in source.splits() if split != TRAIN]
+        self._names = [VALID] if tests else [VALID, TEST]
+        self._splits = [TRAIN, VALID, *(tests or [TEST])]
+
+    def splits(self) -> list[str]:
+        """`train`, `valid`, then the test sets."""
+        return self._splits
+
+    def identity(self) -> dict[str, Any]:
+        """That of the source, and what is held out."""
+        return self._source.identity() | {"held_out": [*self._names, HELD_OUT_VERSION]}
+
+    def num_pairs(self, split: str) -> int | None:
+        """Number of pairs, after holding out."""
+        if split in self._names:
+            return len(self._held_out[split])
+        total = self._source.num_pairs(split)
+        return total if total is None or split != TRAIN else total - self._num_removed
+
+    def pairs(self, split: str) -> Iterator[Pair]:
+        """The pairs of a split, in the order of the source."""
+        if split in self._names:
+            return iter(self._held_out[split])
+        pairs = self._source.pairs(split)
+        if split != TRAIN:
+            return pairs
+        return (pair for pair in pairs if _digest(pair) not in self._split_of)
+
+    def more_references(self, split: str) -> list[list[str]]:
+        """Those of the source."""
+        return [] if split in self._names else self._source.more_references(split)
+
+    def annotations(self, split: str) -> list[Annotation] | None:
+        """Those of the source."""
+        return None if split in self._names else self._source.annotations(split)
+
+    @cached_property
+    def _num_removed(self) -> int:
+        """Number of pairs of the source that are not in `train`."""
+        return sum(_digest(pair) in self._split_of for pair in self._source.pairs(TRAIN))
+
+    @cached_property
+    def _held_out(self) -> dict[str, list[Pair]]:
+        """The pairs of the held-out splits."""
+        # The keys of a dictionary are distinct and keep their order.
+        found: dict[str, dict[Pair, None]] = {name: {} for name in self._names}
+        for pair in self._source.pairs(TRAIN):
+            if name := self._split_of.get(_digest(pair)):
+                cleaned = clean_pair(*pair, self._cleaning)
+                if isinstance(cleaned, Pair):
+                    found[name][cleaned] = None
+        sizes = " and ".join(f"{len(pairs):,} as {name}" for name, pairs in found.items())
+        self._say(f"pairs held out from the training text: {sizes}")
+        return {name: list(pairs) for name, pairs in found.items()}
+
+    @cached_property
+    def _split_of(self) -> dict[int, str]:
+        """The split of each held-out source sentence, by its digest."""
+        pairs = self._source.pairs(TRAIN)
+        clean = (pair for pair in pairs if isinstance(clean_pair(*pair, self._cleaning), Pair))
+        digests = np.fromiter(map(_digest, clean), dtype=np.uint64)
+        distinct, counts = np.unique(digests, return_counts=True)
+        if len(distinct) <= len(self._names):
+            raise UserError(
+                f"{len(distinct)} different sentences pass the cleaning rules of corpus.cleaning:"
+                f" too few to hold out {' and '.join(self._names)}; add pairs"
+            )
+        size = min(MAX_PAIRS, int(MAX_SHARE * len(digests)))
+        ends, start, chosen = np.cumsum(counts), 0, dict[int, str]()
+        for name in self._names:
+            before = int(ends[start - 1]) if start else 0
+            stop = max(start + 1, int(np.searchsorted(ends, before + size, side="right")))
+            chosen |= dict.fromkeys(map(int, distinct[start:stop]), name)
+            start = stop
+        return chosen
+
+
+def _digest(pair: Pair) -> int:
+    """A 64-bit hash of the normalised source sentence."""
+    return int.from_bytes(blake2b(normalise(pair.source).encode(), digest_size=8).digest(), "big")

@@ -1,0 +1,178 @@
+"""Sentence pairs from a data set of the Hugging Face hub, or from local parquet files."""
+
+import errno
+import logging
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from data_prep.clean import Pair
+from data_prep.manifest import FactsCache
+from data_prep.protocol import TRAIN, VALID, Source, zip_pairs
+from nmt.base.errors import UserError, disk_errno
+from nmt.config import CorpusConfig
+
+_BATCH_ROWS = 1_000
+
+
+class HubSource(Source):
+    """A data set of the hub, or a local folder of parquet files with the same columns.
+
+    A split of the hub is downloaded once into the hub's own cache and memory-mapped; local parquet
+    files are streamed.
+    """
+
+    def __init__(self, config: CorpusConfig, facts: FactsCache, say: Callable[[str], None]) -> None:
+        self._config = config
+        self._facts = facts
+        self._say = say
+        self._loaded: dict[str, Any] = {}
+        for split in (TRAIN, VALID):
+            if split not in config.hub_splits:
+                raise UserError(
+                    f"corpus.hub_splits lacks {split}: map it to a split of the data set, for"
+                    " example +corpus.hub_splits.valid=validation"
+                )
+        if "{language}" not in config.hub_column:
+            raise UserError(
+                f"corpus.hub_column={config.hub_column} lacks {{language}}; use for example"
+                " translation.{language} or {language}"
+            )
+        if not config.path and not config.hub_dataset:
+            raise UserError(
+                "corpus.hub_dataset is empty: name a data set of the hub, or set corpus.path to a"
+                " folder of parquet files"
+            )
+        if config.path:
+            self._files = {split: self._local_files(split) for split in self.splits()}
+
+    def _local_files(self, split: str) -> list[Path]:
+        """The files of a split in order; their layout is that of the hub."""
+        folder, name = Path(self._config.path), self._config.hub_splits[split]
+        if not folder.is_dir():
+            raise UserError(f"corpus.path={folder} is not a folder; name one with parquet files")
+        for place in (folder / self._config.hub_subset, folder / "data", folder):
+            for pattern in (f"{name}-*.parquet", f"{name}.parquet", f"{name}/*.parquet"):
+                if files := sorted(place.glob(pattern)):
+                    return files
+        raise UserError(
+            f"corpus.path={folder} holds no {name}-*.parquet and no {name}.parquet, which"
+            f" corpus.hub_splits.{split}={name}  names; text files are read with corpus=folder"
+        )
+
+    def splits(self) -> list[str]:
+        """The keys of `corpus.hub_splits`, `train` and `valid` first."""
+        return [TRAIN, VALID, *sorted(self._config.hub_splits.keys() - {TRAIN, VALID})]
+
+    def identity(self) -> dict[str, Any]:
+        """Hashes of local files, or the name, subset and revision of the data set.
+
+        Without a revision, the version that was downloaded first is kept.
+        """
+        config = self._config
+        identity: dict[str, Any] = {
+            "source": "hub",
+            "column": config.hub_column,
+            "splits": dict(config.hub_splits),
+        }
+        if config.path:
+            return identity | {
+                "files": {
+                    split: [self._facts.facts(path).sha256 for path in files]
+                    for split, files in self._files.items()
+                }
+            }
+        return identity | {
+            "dataset": config.hub_dataset,
+            "subset": config.hub_subset,
+            "revision": config.hub_revision,
+        }
+
+    def _rows(self, split: str) -> Any:
+        """A `Dataset` or an `IterableDataset` of the split."""
+        if split not in self._loaded:
+            self._loaded[split] = self._load(split)
+        return self._loaded[split]
+
+    def _load(self, split: str) -> Any:
+        # The import takes a second, and most commands do not need it.
+        import datasets  # noqa: PLC0415
+
+        config = self._config
+        # One sentence at the end replaces its messages about each retry.
+        logging.getLogger("huggingface_hub").setLevel(logging.ERROR)
+        datasets.logging.set_verbosity_error()
+        if not config.path:
+            self._say(f"loading {split} of {self._place()} from the hub or its cache")
+        try:
+            if config.path:
+                files = {split: [str(path) for path in self._files[split]]}
+                return datasets.load_dataset(
+                    "parquet", data_files=files, split=split, streaming=True
+                )
+            return datasets.load_dataset(
+                config.hub_dataset,
+                config.hub_subset or None,
+                split=config.hub_splits[split],
+                revision=config.hub_revision or None,
+            )
+        except Exception as error:  # network, hub, cache and format raise different types
+            raise self._failure(error) from error
+
+    def _place(self) -> str:
+        return "/".join(filter(None, (self._config.hub_dataset, self._config.hub_subset)))
+
+    def _failure(self, error: Exception) -> UserError:
+        reason = (
+            f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error) else ''}"
+        )
+        if self._config.path:
+            return UserError(f"corpus.path={self._config.path} cannot be read ({reason})")
+        number = disk_errno(error)
+        if number not in (None, errno.ENOENT):
+            return UserError(
+                f"corpus.hub_dataset={self._place()} cannot be written to the hub's cache"
+                f" ({os.strerror(number)}); free space there, or set HF_HOME to another folder"
+            )
+        return UserError(
+            f"corpus.hub_dataset={self._place()} cannot be loaded from the hub ({reason}); check"
+            " the network and the name, or set corpus.path to a folder with its parquet files"
+        )
+
+    def num_pairs(self, split: str) -> int | None:
+        """Number of rows of a data set of the hub; None for local files, which are streamed."""
+        return None if self._config.path else len(self._rows(split))
+
+    def pairs(self, split: str) -> Iterator[Pair]:
+        """Rows of the split, read in batches."""
+        batches = self._rows(split).iter(batch_size=_BATCH_ROWS)
+        while True:
+            try:
+                batch = next(batches, None)
+            except Exception as error:  # a damaged file fails only when it is read
+                raise self._failure(error) from error
+            if batch is None:
+                return
+            sources = self._column(batch, self._config.source_language)
+            targets = self._column(batch, self._config.target_language)
+            yield from zip_pairs(sources, targets)
+
+    def _column(self, batch: dict[str, list[Any]], language: str) -> list[str]:
+        name, _, key = self._config.hub_column.format(language=language).partition(".")
+        values = batch.get(name)
+        if values is None:
+            raise self._no_column(name, language, sorted(batch))
+        if key:
+            if not all(isinstance(value, dict) and key in value for value in values):
+                present = sorted(values[0]) if isinstance(values[0], dict) else []
+                raise self._no_column(f"{name}.{key}", language, [f"{name}.{k}" for k in present])
+            values = [value[key] for value in values]
+        # Cleaning drops empty texts from the training pairs and counts them.
+        return ["" if value is None else str(value) for value in values]
+
+    def _no_column(self, name: str, language: str, present: list[str]) -> UserError:
+        return UserError(
+            f"corpus.hub_column={self._config.hub_column} reads {language} from {name}, but the"
+            f" rows have {', '.join(present) or 'no such dictionary'}"
+        )

@@ -1,0 +1,105 @@
+"""Errors that the user can fix."""
+
+import errno
+import logging
+import math
+import os
+import re
+import shutil
+from pathlib import Path
+
+_DISK_ERRNOS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO)
+_MAX_END_CHARACTERS = 500
+
+
+class UserError(Exception):
+    """An error that the user can fix. The message names the file or key, its value and the fix.
+
+    Commands print the message without a traceback and exit with status 2.
+    """
+
+    def __str__(self) -> str:
+        return printable(super().__str__())
+
+
+class DiskError(UserError):
+    """A file or folder could not be written.
+
+    The message is formatted when it is read. By then partial output has been removed, so the
+    reported free space is what the next attempt will have.
+
+    Args:
+        path: the file or folder.
+        number: the `errno` of the failed call.
+        needed: bytes that the complete output takes, if known.
+    """
+
+    def __init__(self, path: Path, number: int, needed: int | None = None) -> None:
+        super().__init__(path, number, needed)
+        self.path, self.number, self.needed = path, number, needed
+
+    def __str__(self) -> str:
+        space = f" (about {_format_bytes(self.needed)} needed" if self.needed else ""
+        if space and self.number == errno.ENOSPC:
+            folder = next(filter(os.path.isdir, self.path.absolute().parents))
+            space += f", {_format_bytes(shutil.disk_usage(folder).free)} free"
+        reason = os.strerror(self.number).lower() + (f"{space})" if space else "")
+        return printable(
+            f"{self.path}: cannot be written: {reason}; fix this or write to another place"
+            " (run.outputs=FOLDER or out=FILE), then run the command again"
+        )
+
+
+def disk_errno(error: BaseException) -> int | None:
+    """The `errno` of a failed system call; None if `error` is of another kind.
+
+    Libraries wrap `OSError` in their own exceptions, so causes and messages are searched as well,
+    but only for errors that checking whether a file exists cannot raise.
+    """
+    if isinstance(error, OSError) and error.errno is not None:
+        return None if isinstance(error, ConnectionError) else error.errno
+    cause = error.__cause__ or error.__context__
+    number = disk_errno_in(str(error)) or (disk_errno(cause) if cause else None)
+    return number if number in _DISK_ERRNOS else None
+
+
+def disk_errno_in(message: str) -> int | None:
+    """The `errno` of a disk error that the message of a library or a program contains."""
+    return next((number for number in _DISK_ERRNOS if os.strerror(number) in message), None)
+
+
+def _format_bytes(num_bytes: float) -> str:
+    for unit in ("bytes", "kB", "MB"):
+        if num_bytes < 10_000:
+            return f"{math.ceil(num_bytes):,} {unit}"
+        num_bytes /= 1000
+    return f"{math.ceil(num_bytes):,} GB"
+
+
+def printable(text: str) -> str:
+    """Escape control characters, such as terminal escape sequences, except line ends and tabs."""
+    return "".join(
+        c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode("ascii")
+        for c in text
+    )
+
+
+class PrintableFormatter(logging.Formatter):
+    """Format log messages with their control characters escaped."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Format a record."""
+        return printable(super().format(record))
+
+
+def one_line(message: object) -> str:
+    """Shorten a message that quotes a file to one printable line; keep its beginning and end."""
+    text = printable(re.sub(r"\s", " ", str(message)))
+    if len(text) > 2 * _MAX_END_CHARACTERS:
+        return f"{text[:_MAX_END_CHARACTERS]} … {text[-_MAX_END_CHARACTERS:]}"
+    return text
+
+
+def first_line(error: BaseException) -> str:
+    """The first non-empty line of an error's message, or the name of its type."""
+    return next(iter(str(error).strip().splitlines()), type(error).__name__).strip()

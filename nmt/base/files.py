@@ -1,0 +1,298 @@
+"""Read plain files, and write files and folders that appear complete or not at all."""
+
+import fcntl
+import json
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import IO, Any, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from nmt.base.errors import DiskError, UserError, disk_errno, one_line
+
+Record = TypeVar("Record")
+
+
+def check_readable(path: Path) -> None:
+    """Raise UserError unless `path` is a regular file that can be read."""
+    # Not `path.exists()`, which raises OSError if the name is too long.
+    if not os.path.exists(path):
+        raise UserError(f"{path}: no such file")
+    if not path.is_file():
+        raise UserError(f"{path}: is not a file")
+    if not os.access(path, os.R_OK):
+        raise UserError(f"{path}: cannot be read: permission denied")
+
+
+def is_plain_name(name: str) -> bool:
+    """Return whether `name` is printable, not hidden and contains no separator of folders."""
+    return name != "" and name.isprintable() and "/" not in name and not name.startswith(".")
+
+
+def file_inside(folder: Path, name: str) -> Path:
+    """Return the path of a file of untrusted origin; UserError unless it is inside the folder."""
+    if not is_plain_name(name):
+        raise UserError(f"{folder}: {name!r} is not a plain file name; rename the file")
+    path = folder / name
+    if not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder)):
+        raise UserError(f"{path}: leads out of its folder; copy the file itself into the folder")
+    if not os.path.exists(path):
+        raise UserError(f"{path}: no such file; {folder} is incomplete")
+    check_readable(path)
+    return path
+
+
+def decode_line(raw: bytes, name: str, number: int) -> str:
+    """Decode one line of UTF-8, for messages with `name` and `number`, without its line feed."""
+    try:
+        return raw.removesuffix(b"\n").decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise UserError(
+            f"{name}: line {number}, byte {error.start + 1}: 0x{raw[error.start]:02x} is not valid"
+            " UTF-8; convert the file first (for example: iconv -f latin1 -t utf-8)"
+        ) from None
+
+
+def iterate_lines(path: Path) -> Iterator[str]:
+    """Iterate over the lines of a UTF-8 file; only a line feed ends a line."""
+    check_readable(path)
+    with path.open("rb") as stream:
+        for number, raw in enumerate(stream, start=1):
+            yield decode_line(raw, str(path), number)
+
+
+def read_lines(path: Path) -> list[str]:
+    """Read all lines of a UTF-8 file; see `iterate_lines`."""
+    return list(iterate_lines(path))
+
+
+def check_aligned(numbers_of_lines: Mapping[Path, int] | Mapping[str, int]) -> None:
+    """Raise UserError unless all files have as many lines as the first one."""
+    first, expected = next(iter(numbers_of_lines.items()))
+    for other, found in numbers_of_lines.items():
+        if found != expected:
+            raise UserError(
+                f"{first} has {expected:,} lines and {other} has {found:,}; they must be aligned"
+                " line by line (only a line feed ends a line)"
+            )
+
+
+def read_json(path: Path) -> Any:
+    """Read a JSON file of any shape."""
+    return read_record(path, object)
+
+
+def read_record(
+    path: Path, kind: type[Record], fix: str = "remove the file and run the command again"
+) -> Record:
+    """Read a JSON file and check the types of its values.
+
+    Args:
+        path: a file of this program.
+        kind: a dataclass, a TypedDict or a type such as `dict[str, Any]`. Unknown keys are ignored.
+        fix: what the user should do if the file is not valid, for the error message.
+    """
+    check_readable(path)
+    try:
+        return TypeAdapter(kind).validate_json(path.read_bytes(), strict=True)
+    except ValidationError as error:
+        problem = error.errors(include_url=False)[0]
+        key = ".".join(map(str, problem["loc"]))
+        where = f"{path}: key {key}" if key else str(path)
+        raise UserError(one_line(f"{where}: {problem['msg']}; {fix}")) from None
+
+
+@contextmanager
+def writing(path: Path, needed: int | None = None) -> Iterator[None]:
+    """Raise DiskError if the block, which writes `path`, fails to write to the disk.
+
+    A DiskError that names a part of `path` is replaced; other errors pass unchanged.
+    """
+    try:
+        yield
+    except DiskError as error:
+        if not any(map(error.path.is_relative_to, (path, temporary_name(path)))):
+            raise
+        raise DiskError(path, error.number, needed or error.needed) from error
+    except UserError:
+        raise
+    except Exception as error:
+        if (number := disk_errno(error)) is None:
+            raise
+        raise DiskError(path, number, needed) from error
+
+
+def flush(path: Path) -> None:
+    """Flush a file, or the entries of a folder, to disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def remove(path: Path) -> None:
+    """Remove a file or folder, if it exists. Does not raise, to keep an earlier error visible."""
+    with suppress(OSError):
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink()
+
+
+def temporary_name(path: Path, ending: str = "tmp") -> Path:
+    """Return the name under which this process writes `path` ("tmp") or keeps its old folder."""
+    return path.with_name(f".{path.name}.{os.getpid()}.{ending}")
+
+
+def remove_leftovers(path: Path) -> None:
+    """Remove what this process, or one that has died, left beside `path`. Does not raise.
+
+    An old folder is restored if `path` does not exist. Other machines' processes are not detected.
+    """
+    leftover = re.compile(rf"\.{re.escape(path.name)}\.(\d{{1,9}})\.(tmp|old)")
+    with suppress(OSError):
+        for found in filter(None, map(leftover.fullmatch, os.listdir(path.parent))):
+            if _is_other_process(int(found[1])):
+                continue
+            if found[2] == "old" and not os.path.lexists(path):
+                os.replace(path.with_name(found[0]), path)
+            else:
+                remove(path.with_name(found[0]))
+
+
+def _is_other_process(number: int) -> bool:
+    try:
+        os.kill(number, 0)
+    except PermissionError:
+        return True
+    except ProcessLookupError:
+        return False
+    return number != os.getpid()
+
+
+def written_to(path: Path) -> Path:
+    """Return the target of a link, or `path`; refuse devices, which a rename would replace."""
+    if os.path.exists(path) and not path.is_file() and not path.is_dir():
+        raise UserError(f"{path}: is a device or a pipe; name a file, or - for stdout")
+    return Path(os.path.realpath(path)) if path.is_symlink() else path
+
+
+def check_writable(path: Path) -> None:
+    """Raise the error that writing `path` would raise, before long work begins."""
+    path = written_to(path)
+    with writing(path):
+        folder = next(folder for folder in path.absolute().parents if folder.exists())
+        tempfile.TemporaryFile(dir=folder).close()
+
+
+@contextmanager
+def _temporary(path: Path, needed: int | None) -> Iterator[Path]:
+    """Yield an unused path beside `path`; what is there afterwards is removed."""
+    with writing(path, needed):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        remove_leftovers(path)
+        try:
+            yield temporary_name(path)
+        finally:
+            remove_leftovers(path)
+
+
+@contextmanager
+def atomic_path(path: Path, needed: int | None = None) -> Iterator[Path]:
+    """Yield a temporary path; afterwards flush the file to disk and rename it to `path`.
+
+    If the block raises, the temporary file is removed and `path` is unchanged.
+    """
+    path = written_to(path)
+    with _temporary(path, needed) as temporary:
+        yield temporary
+        flush(temporary)
+        os.replace(temporary, path)
+        flush(path.parent)
+
+
+@contextmanager
+def atomic_writer(path: Path, needed: int | None = None) -> Iterator[IO[str]]:
+    """Open a text stream (UTF-8) whose contents replace `path`; see `atomic_path`."""
+    with (
+        atomic_path(path, needed) as temporary,
+        temporary.open("w", encoding="utf-8", newline="\n") as out,
+    ):
+        yield out
+
+
+@contextmanager
+def scratch_folder(path: Path, needed: int | None = None) -> Iterator[Path]:
+    """Yield an empty folder beside `path`, which is removed afterwards; see `atomic_path`."""
+    with _temporary(path, needed) as temporary:
+        temporary.mkdir()
+        yield temporary
+
+
+@contextmanager
+def atomic_folder(path: Path, needed: int | None = None) -> Iterator[Path]:
+    """Yield an empty folder; afterwards flush its files and rename it to `path`."""
+    with scratch_folder(path, needed) as temporary:
+        yield temporary
+        for child in (*temporary.rglob("*"), temporary):
+            flush(child)
+        if os.path.lexists(path):
+            # If the process dies before the next rename, `remove_leftovers` restores the folder.
+            os.replace(path, temporary_name(path, "old"))
+        os.replace(temporary, path)
+        flush(path.parent)
+
+
+def write_texts(texts: Mapping[Path, str]) -> None:
+    """Write files that belong together (UTF-8); all are on disk before the first is renamed."""
+    with ExitStack() as stack:
+        for path, text in texts.items():
+            data = text.encode()
+            temporary = stack.enter_context(atomic_path(path, len(data)))
+            temporary.write_bytes(data)
+            flush(temporary)
+
+
+def to_lines(lines: Iterable[str]) -> str:
+    """Join lines, each ended by a line feed."""
+    return "".join(f"{line}\n" for line in lines)
+
+
+def to_json(value: Any) -> str:
+    """Format a value as indented JSON."""
+    return json.dumps(value, ensure_ascii=False, indent=2) + "\n"
+
+
+def write_lines(path: Path, lines: Iterable[str]) -> None:
+    """Write lines to a file, atomically."""
+    write_texts({path: to_lines(lines)})
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write a value to a file as indented JSON, atomically."""
+    write_texts({path: to_json(value)})
+
+
+@contextmanager
+def exclusive(path: Path, on_busy: Callable[[], None]) -> Iterator[None]:
+    """Hold a lock file while the block runs; the system releases it if the process dies.
+
+    If another process holds it, `on_busy` is called, which may raise, before waiting. The file is
+    not removed: while one process waits for it, another could lock a new file of the same name.
+    """
+    with writing(path.parent):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        stream = path.open("a")
+    with stream:
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            on_busy()
+            fcntl.flock(stream, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,101 @@
+"""Self-contained HTML pages from Jinja templates, with charts as inline SVG.
+
+A page is a single file: it contains its style, runs no script and loads nothing. All text is
+escaped, and control characters are replaced.
+"""
+
+import hashlib
+import io
+import re
+import unicodedata
+import warnings
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+# The shared layout, macros and style.
+_TEMPLATES = Path(__file__).with_name("templates")
+
+# matplotlib draws with these colours; they are replaced by variables of style.css, which differ
+# between light and dark mode.
+COLOURS = {
+    "source": "#aa0001",
+    "target": "#aa0002",
+    "baseline": "#aa0003",
+    "ink": "#aa0004",
+    "line": "#aa0005",
+}
+
+
+def render(template: Path, context: Mapping[str, Any]) -> str:
+    """Render a template, which may extend and import the shared templates of this package."""
+    environment = Environment(
+        loader=FileSystemLoader([template.parent, _TEMPLATES]),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_without_control_characters,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["number"] = format_number
+    return environment.get_template(template.name).render(context)
+
+
+def format_number(value: str | float | None) -> str:
+    """Format a number for a table; a string is formatted already, and None is a dash."""
+    if value is None:
+        return "–"
+    if isinstance(value, str):
+        return value
+    return f"{value:,.2f}" if isinstance(value, float) else f"{value:,}"
+
+
+def draw_svg(draw: Callable[[Any], None], label: str, size: tuple[float, float]) -> Markup:
+    """Draw a chart with matplotlib.
+
+    Args:
+        draw: draws on a `matplotlib.axes.Axes`, with `COLOURS` only.
+        label: description for screen readers, unique on the page.
+        size: width and height in inches.
+
+    Returns:
+        An `svg` element as wide as its container.
+    """
+    # Imported here because it takes a second, and only reports have charts.
+    import matplotlib as mpl  # noqa: PLC0415
+    from matplotlib.figure import Figure  # noqa: PLC0415
+
+    prefix = f"c{hashlib.sha256(label.encode()).hexdigest()[:8]}-"
+    out = io.StringIO()
+    style = _TEMPLATES / "chart.mplstyle"
+    with mpl.rc_context({"svg.hashsalt": prefix}, style), warnings.catch_warnings():
+        # Browsers have glyphs that matplotlib's font, used for the layout only, lacks.
+        warnings.filterwarnings("ignore", message="Glyph .* missing")
+        figure = Figure(figsize=size, layout="constrained")
+        draw(figure.subplots())
+        figure.savefig(out, format="svg", metadata={"Date": None})
+    svg = out.getvalue()
+    view_box = re.search(r'viewBox="[^"]+"', svg)
+    assert view_box is not None
+    body = svg[svg.index("</metadata>") + len("</metadata>") :]
+    body = re.sub(r"<defs>\s*<style.*?</style>\s*</defs>", "", body, flags=re.DOTALL)
+    # A page may have several charts, so the identifiers that are used get a prefix.
+    body = re.sub(r'<g id="[^"]*"', "<g", body)
+    body = re.sub(r'(id="|href="#|url\(#)', rf"\g<1>{prefix}", body)
+    body = re.sub(r"font-family: [^;]*; |\n *", " ", body)
+    for name, colour in COLOURS.items():
+        body = body.replace(colour, f"var(--{name})")
+    start = Markup('<svg {} role="img" aria-label="{}">').format(Markup(view_box[0]), label)
+    return start + Markup(body)
+
+
+def _without_control_characters(value: object) -> object:
+    """Replace control characters and lone surrogates in a value of a template."""
+    if not isinstance(value, str) or isinstance(value, Markup):
+        return value
+    return "".join(
+        "\ufffd" if unicodedata.category(c) in ("Cc", "Cs") and c != "\n" else c for c in value
+    )

@@ -1,0 +1,41 @@
+"""Names of the files and folders that a run, a model folder and a corpus consist of.
+
+Every package takes these names from here; docs/files.md describes how the folders are nested.
+"""
+
+# Below the output folder.
+CORPORA_FOLDER = "corpora"
+RUNS_FOLDER = "runs"
+SWEEPS_FOLDER = "sweeps"
+SEEDS_FOLDER = "seeds"
+EVALUATIONS_FOLDER = "evaluations"
+LATEST_LINK = "latest"
+
+# In a run folder. A model folder has a `config.yaml` and a corpus folder a `report.html`, too.
+CONFIG_FILE = "config.yaml"
+ENVIRONMENT_FILE = "environment.json"
+LOG_FILE = "train.log"
+METRICS_FILE = "metrics.jsonl"
+SKIPPED_UPDATES_FILE = "skipped_updates.jsonl"
+RESULT_FILE = "result.json"
+REPORT_FILE = "report.html"
+CHECKPOINTS_FOLDER = "checkpoints"
+EVALUATION_FOLDER = "evaluation"
+MODEL_FOLDER = "model"
+
+# In `evaluation/<test set>/`. A model folder has a `scores.json`, too.
+SOURCE_FILE = "source.txt"
+HYPOTHESES_FILE = "hypotheses.txt"
+SCORES_FILE = "scores.json"
+
+# In a model folder.
+WEIGHTS_FILE = "weights.safetensors"
+README_FILE = "README.md"
+
+# In a corpus folder and in a checkpoint.
+MANIFEST_FILE = "manifest.json"
+
+
+def reference_file(index: int) -> str:
+    """Return the name of a file of references: `reference.txt`, `reference.1.txt`, …"""
+    return f"reference.{index}.txt" if index else "reference.txt"

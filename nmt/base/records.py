@@ -1,0 +1,76 @@
+"""Types of the JSON files of a run folder, for `nmt.base.files.read_record`."""
+
+from typing import Literal, NotRequired
+
+from pydantic import ConfigDict, with_config
+from typing_extensions import TypedDict
+
+_OTHER_KEYS = ConfigDict(extra="allow")
+
+
+@with_config(_OTHER_KEYS)
+class Environment(TypedDict):
+    """`environment.json`: commit, packages and hardware of a run."""
+
+    run_id: str
+    commit: str
+    processor: str
+    cpu_library: Literal["torch", "onednn"]
+    gpus: list[str]
+    processes: int
+    threads: int
+    corpus: str
+
+
+@with_config(_OTHER_KEYS)
+class ScoreRecord(TypedDict):
+    """A score of a test set."""
+
+    score: float
+    signature: str
+    ci95: NotRequired[float | None]
+
+
+@with_config(_OTHER_KEYS)
+class TestSetRecord(TypedDict):
+    """`scores.json`: the scores of a test set."""
+
+    bleu: ScoreRecord
+    chrf: NotRequired[ScoreRecord]
+    ter: NotRequired[ScoreRecord]
+    paper_bleu: NotRequired[ScoreRecord]
+    lowercase_bleu: NotRequired[ScoreRecord]
+    sentences: int
+
+
+class ValidationRecord(TypedDict):
+    """Loss and BLEU on the validation set."""
+
+    loss: float
+    bleu: float
+
+
+@with_config(_OTHER_KEYS)
+class ValidatedRun(TypedDict):
+    """The part of `result.json` by which runs are compared."""
+
+    valid: ValidationRecord
+
+
+class CostRecord(TypedDict):
+    """Cost of a training."""
+
+    training_flops: float
+    device_hours: float
+    target_tokens: int
+
+
+@with_config(_OTHER_KEYS)
+class RunResult(ValidatedRun):
+    """`result.json`: the result of a completed run."""
+
+    chosen: str
+    updates: int
+    training_seconds: float
+    test_sets: dict[str, TestSetRecord]
+    cost: NotRequired[CostRecord]

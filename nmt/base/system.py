@@ -1,0 +1,41 @@
+"""The processor and the installed libraries."""
+
+import os
+import platform
+from collections.abc import Iterable
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+_CPU_INFO = Path("/proc/cpuinfo")
+
+
+def versions(packages: Iterable[str]) -> dict[str, str]:
+    """Return the installed version of each package, or "absent"."""
+    found = {}
+    for package in packages:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = "absent"
+    return found
+
+
+def processor_name() -> str:
+    """Return the model name of the CPU, or "unknown"."""
+    return _cpu_info("model name") or platform.processor() or "unknown"
+
+
+def is_intel() -> bool:
+    """Return whether the CPU was made by Intel."""
+    return _cpu_info("vendor_id") == "GenuineIntel"
+
+
+def num_cores() -> int:
+    """Return the number of cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _cpu_info(name: str) -> str:
+    """Return an entry of the first CPU in /proc/cpuinfo, or ""."""
+    lines = _CPU_INFO.read_text(encoding="utf-8").splitlines() if _CPU_INFO.is_file() else []
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith(name)), "")

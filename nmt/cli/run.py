@@ -1,0 +1,161 @@
+"""Train one experiment: shared by the commands that train."""
+
+import contextlib
+import logging
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from pathlib import Path
+
+from data_prep.prepare import find_prepared, prepare
+from nmt.base import layout
+from nmt.base.errors import UserError
+from nmt.base.files import exclusive
+from nmt.cli.common import (
+    console,
+    converted_errors,
+    exit_status,
+    print_error,
+    print_written,
+    raise_on_signals,
+    set_up_logging,
+)
+from nmt.config import Config, CorpusSource, ValidationMetric
+from nmt.evaluation import tables
+from nmt.evaluation.evaluate import Evaluation
+from nmt.runs import experiment
+from nmt.training import distributed
+from nmt.training.dry_run import dry_run
+from nmt.training.signals import Interruption
+from nmt.training.trainer import MemoryLimitError
+
+# Not __name__, which is __main__ when the module is the command.
+logger = logging.getLogger("nmt.cli")
+
+_NUM_SAMPLES = 6
+_WRITTEN = (
+    layout.MODEL_FOLDER,
+    layout.REPORT_FILE,
+    layout.EVALUATION_FOLDER,
+    layout.CHECKPOINTS_FOLDER,
+    layout.METRICS_FILE,
+    layout.LOG_FILE,
+    layout.CONFIG_FILE,
+)
+
+
+def train(config: Config) -> float | None:
+    """Run one experiment; returns the validation metric for sweepers."""
+    folder = config.run_folder
+    is_main = distributed.is_main_process()
+    if config.run.dry_run:
+        set_up_logging()
+        if is_main:
+            config = replace(config, training=distributed.with_num_threads(config.training))
+            dry_run(config, find_prepared(config.corpus, config.tokenizer, config.corpora_folder))
+        return None
+    if distributed.is_launched():
+        with _locked(folder) if is_main else contextlib.nullcontext():
+            corpus_folder = prepare(config.corpus, config.tokenizer, config.corpora_folder)
+            has_trained = _worker(config, corpus_folder)
+            if is_main and has_trained and not config.run.folder:
+                experiment.point_latest(config)
+        return None
+    # Before anything is written: a refused or failed command leaves no run folder.
+    set_up_logging()
+    experiment.check_configuration(config)
+    corpus_folder = prepare(config.corpus, config.tokenizer, config.corpora_folder)
+    set_up_logging(folder / layout.LOG_FILE)
+    with _locked(folder):
+        config = experiment.open_run(config, corpus_folder)
+        if experiment.is_complete(folder):
+            _report_complete(folder)
+        else:
+            if config.training.num_processes == 1:
+                _run(config, corpus_folder)
+            else:
+                distributed.launch(config.training, _worker, config, corpus_folder)
+            if not config.run.folder:  # the last run of a sweep is not its best
+                experiment.point_latest(config)
+    return _report_result(config)
+
+
+def _report_complete(folder: Path) -> None:
+    logger.info("%s is complete; choose another run.name to train again", folder)
+
+
+def _locked(folder: Path) -> AbstractContextManager[None]:
+    """Hold the lock of a run folder; UserError if another process holds it."""
+
+    def refuse() -> None:
+        raise UserError(f"another process trains in {folder}; wait for it, or choose a run.name")
+
+    return exclusive(folder / ".lock", refuse)
+
+
+def _worker(config: Config, corpus_folder: Path) -> bool:
+    """Train as one of several processes, and report why it fails.
+
+    Returns:
+        False if the run was complete.
+    """
+    is_main = distributed.is_main_process()
+    set_up_logging(config.run_folder / layout.LOG_FILE if is_main else None)
+    restarts = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
+    if restarts and is_main:
+        logger.info("restart %d of %d", restarts, config.training.max_restarts)
+    raise_on_signals()
+    try:
+        with distributed.failures_in_order(), converted_errors():
+            process = distributed.join(config.training)
+            if is_main:
+                config = experiment.open_run(config, corpus_folder)
+            if process.broadcast(experiment.is_complete(config.run_folder)):
+                if is_main:
+                    _report_complete(config.run_folder)
+                distributed.leave()
+                return False
+            _run(config, corpus_folder)
+            return True
+    except (Interruption, KeyboardInterrupt) as error:
+        sys.exit(exit_status(error))
+    except Exception as error:
+        is_known = isinstance(error, UserError | MemoryLimitError | distributed.LostProcessError)
+        trace = f"process {os.environ['RANK']} failed:\n{traceback.format_exc()}"
+        print_error(str(error) if is_known else trace)
+        sys.exit(exit_status(error))
+
+
+def _run(config: Config, corpus_folder: Path) -> None:
+    evaluations = experiment.run_experiment(config, corpus_folder)
+    if evaluations is not None:
+        _show(config, evaluations)
+
+
+def _report_result(config: Config) -> float:
+    """Log cost and score of a completed run; returns its validation metric."""
+    result = experiment.read_result(config.run_folder)
+    logger.info(
+        "cost: %.3g floating-point operations, %.2f device hours, %d target tokens",
+        *(result["cost"][key] for key in ("training_flops", "device_hours", "target_tokens")),
+    )
+    for split, table in list(result["test_sets"].items())[:1]:
+        logger.info(tables.bleu_line(split, table["bleu"]["score"], table["bleu"]["signature"]))
+    if not result["test_sets"]:
+        logger.info("valid BLEU %.2f  (the corpus has no test set)", result["valid"]["bleu"])
+    is_bleu = config.training.validation_metric is ValidationMetric.bleu
+    return float(result["valid"]["bleu" if is_bleu else "loss"])
+
+
+def _show(config: Config, evaluations: Sequence[Evaluation]) -> None:
+    """Print the tables at the end of a run, and the files it wrote."""
+    for evaluation in evaluations[:1]:
+        console.print(tables.sample_table(evaluation, _NUM_SAMPLES))
+    tables.print_scores(console, evaluations)
+    if config.corpus.source is CorpusSource.phrasebook:
+        console.print("Scores on generated text cannot be compared with other corpora.")
+    paths = [config.run_folder / name for name in _WRITTEN]
+    print_written([path for path in paths if path.exists()])

@@ -1,0 +1,17 @@
+"""Configuration: one dataclass per group with types, defaults, bounds and documentation.
+
+YAML files in `conf/` are presets of these dataclasses and hold no defaults. Other packages take the
+dataclass of their group, never a `DictConfig`.
+"""
+# ruff: noqa: F403
+
+from nmt.config.batching import *
+from nmt.config.corpus import *
+from nmt.config.decoding import *
+from nmt.config.experiment import *
+from nmt.config.fields import *
+from nmt.config.files import *
+from nmt.config.model import *
+from nmt.config.optimizer import *
+from nmt.config.tokenizer import *
+from nmt.config.training import *

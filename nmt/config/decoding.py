@@ -1,0 +1,82 @@
+"""Configuration group `decoding`: search."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from nmt.config.fields import MAX_SEED, MAX_TOKENS, bounded, check_fields, leaf_fields, require
+
+SearchMethod = StrEnum("SearchMethod", "beam sampling")
+DecodingPrecision = StrEnum("DecodingPrecision", "float32 bfloat16 float16 int8")
+LengthPenalty = StrEnum("LengthPenalty", "gnmt average none")
+
+_MAX_BEAM = 1_024
+_SAMPLING = ("method", SearchMethod.sampling)
+
+
+@dataclass(frozen=True)
+class DecodingConfig:
+    """Search, the same for validation, `translate` and `evaluate`."""
+
+    beam_size: int = bounded(4, 1, _MAX_BEAM)
+    """K, the number of hypotheses per sentence; 1 is greedy search."""
+    length_penalty: float = bounded(0.6, -10, 10)
+    """alpha of ((5 + n) / 6) ** alpha (Wu et al. 2016, equation 14); n includes EOS."""
+    length_penalty_kind: LengthPenalty = LengthPenalty.gnmt
+    """Divisor of the log-probability: `gnmt` with alpha as above, `average` for n, `none` for 1."""
+    num_best: int = bounded(1, 1, _MAX_BEAM)
+    """Number of translations per sentence, best first."""
+    max_length_ratio: float = bounded(2.0, 0, MAX_TOKENS)
+    """Maximum translation length, in tokens: this times the source length + max_length_offset."""
+    max_length_offset: int = bounded(10, 0, MAX_TOKENS)
+    """See max_length_ratio; the paper uses the source length + 50 (section 6.1)."""
+    max_length: int = bounded(0, 0, MAX_TOKENS)
+    """Maximum translation length in tokens, including EOS, for any source; 0 means no limit."""
+    min_length: int = bounded(2, 0, MAX_TOKENS)
+    """Minimum translation length in tokens, including EOS; 0 allows empty translations, which are
+    often the most probable ones (Stahlberg and Byrne 2019)."""
+    patience: float = bounded(0.0, 0, 1_000)
+    """Stop at patience · K finished hypotheses (Kasai et al. 2022); 0: when none can be better."""
+    batch_size: int = bounded(64, 1, 10_000, free=True)
+    """Number of sentences decoded together; in float32 it never changes a translation."""
+    method: SearchMethod = SearchMethod.beam
+    """`beam`, or `sampling`: beam_size translations are sampled independently."""
+    temperature: float = bounded(1.0, 0.01, 100, used_with=_SAMPLING)
+    """`sampling`: divisor of the logits; below 1 favours probable tokens."""
+    top_k: int = bounded(0, 0, 1_000_000, used_with=_SAMPLING)
+    """`sampling`: sample from the k most probable tokens; 0 means all."""
+    top_p: float = bounded(1.0, above=0, at_most=1, used_with=_SAMPLING)
+    """`sampling`: sample from the fewest tokens with a total probability of p (Holtzman 2020)."""
+    seed: int = bounded(1, 0, MAX_SEED, used_with=_SAMPLING)
+    """`sampling`: seed; the samples of a sentence do not depend on the other sentences."""
+    batch_tokens: int = bounded(16384, 1, 1_000_000_000, free=True)
+    """Maximum number of padded source tokens decoded together, unless one sentence has more."""
+    precision: DecodingPrecision = DecodingPrecision.float32
+    """`float32`, `bfloat16`, `float16`, or `int8`: 8-bit weights and products, on a CPU."""
+    num_workers: int = bounded(0, 0, 1_024, free=True)
+    """Number of threads that each decode a batch, on a CPU; 0 means the number of torch threads."""
+
+    def __post_init__(self) -> None:
+        check_fields(self, "decoding.")
+        require(
+            self.max_length == 0 or self.min_length <= self.max_length,
+            f"decoding.min_length={self.min_length} is above decoding.max_length={self.max_length}",
+        )
+        require(
+            self.num_best <= self.beam_size,
+            f"decoding.num_best={self.num_best} is above decoding.beam_size={self.beam_size}",
+        )
+
+
+ARRANGING_KEYS = frozenset(
+    key for key, each in leaf_fields(DecodingConfig) if each.metadata.get("free")
+)
+"""Keys of `decoding` that in float32 never change a translation."""
+
+
+def search_keys(config: DecodingConfig) -> dict[str, Any]:
+    """Full keys and plain values of the settings that translations depend on."""
+    # In other precisions, the other sentences of a batch may change a translation.
+    left_out = ARRANGING_KEYS if config.precision is DecodingPrecision.float32 else ()
+    values = {name: getattr(value, "name", value) for name, value in vars(config).items()}
+    return {f"decoding.{name}": value for name, value in values.items() if name not in left_out}

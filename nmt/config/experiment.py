@@ -1,0 +1,90 @@
+"""Configuration group `run`, and the configuration of one experiment."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from nmt.base.layout import CORPORA_FOLDER, RUNS_FOLDER
+from nmt.config.batching import BatchingConfig
+from nmt.config.corpus import CorpusConfig
+from nmt.config.decoding import DecodingConfig
+from nmt.config.fields import declared, leaf_fields, require, require_folder_name
+from nmt.config.model import ModelConfig, TiedEmbeddings
+from nmt.config.optimizer import OptimizerConfig, ScheduleConfig, ScheduleName
+from nmt.config.tokenizer import TokenizerConfig
+from nmt.config.training import TrackingConfig, TrainingConfig
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """Folders of a run."""
+
+    name: str = declared("run", free=True)
+    """Name of the run's folder, `<outputs>/runs/<name>`; the same name continues the run."""
+    outputs: str = declared("outputs", free=True)
+    """Folder for all files made at run time."""
+    folder: str = declared("", free=True)
+    """The run's folder; empty means `<outputs>/runs/<name>`. Set by sweeps."""
+    accept_changes: str = declared("", free=True)
+    """Keys, separated by commas, that a resumed run may change, such as training.max_updates."""
+    dry_run: bool = declared(False, free=True)
+    """Report the memory and time that training would take, and do nothing."""
+
+    def __post_init__(self) -> None:
+        require_folder_name("run.name", self.name)
+
+
+@dataclass(frozen=True)
+class Config:
+    """Configuration of one experiment."""
+
+    corpus: CorpusConfig = field(default_factory=CorpusConfig)
+    tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
+    model: ModelConfig = field(default_factory=ModelConfig)
+    optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
+    schedule: ScheduleConfig = field(default_factory=ScheduleConfig)
+    batching: BatchingConfig = field(default_factory=BatchingConfig)
+    training: TrainingConfig = field(default_factory=TrainingConfig)
+    decoding: DecodingConfig = field(default_factory=DecodingConfig)
+    tracking: TrackingConfig = field(default_factory=TrackingConfig)
+    run: RunConfig = field(default_factory=RunConfig)
+
+    def __post_init__(self) -> None:
+        require(
+            self.tokenizer.joint or self.model.tied_embeddings is not TiedEmbeddings.three_way,
+            "model.tied_embeddings=three_way needs one vocabulary: set tokenizer.joint=true or"
+            " model.tied_embeddings=target",
+        )
+        require(
+            self.batching.longest <= self.model.max_length,
+            "batching.max_source_length and batching.max_target_length must be at most"
+            f" model.max_length={self.model.max_length}",
+        )
+        schedule, updates = self.schedule, self.training.max_updates
+        most = {
+            ScheduleName.inverse_square_root: schedule.warmup_updates,
+            ScheduleName.cosine: updates - 1,
+            # A product such as 0.7 * 10 is slightly below the whole number that is meant.
+            ScheduleName.warmup_stable_decay: int(updates * (1 - schedule.decay_share) + 1e-6),
+        }[schedule.name]
+        require(
+            schedule.warmup_updates <= most,
+            f"schedule.warmup_updates={schedule.warmup_updates} is too long for"
+            f" training.max_updates={updates} with schedule.name={schedule.name}: set"
+            f" schedule.warmup_updates={most} or less, or train for longer",
+        )
+
+    @property
+    def run_folder(self) -> Path:
+        """Folder of the run."""
+        return Path(self.run.folder or Path(self.run.outputs) / RUNS_FOLDER / self.run.name)
+
+    @property
+    def corpora_folder(self) -> Path:
+        """Folder of all prepared corpora."""
+        return Path(self.run.outputs) / CORPORA_FOLDER
+
+
+FREE_KEYS = tuple(key for key, each in leaf_fields(Config) if each.metadata.get("free"))
+"""Keys that change where and how fast a run works, but not its result: at most rounding, because
+the number of processes and threads changes the order of summation. A corpus is compared by its
+fingerprint, not by its path."""

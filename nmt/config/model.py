@@ -1,0 +1,82 @@
+"""Configuration group `model`: the Transformer."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from nmt.config.fields import MAX_TOKENS, bounded, check_fields, require
+
+Positions = StrEnum("Positions", "sinusoidal learned rotary")
+NormPlacement = StrEnum("NormPlacement", "post pre")
+Activation = StrEnum("Activation", "relu gelu")
+TiedEmbeddings = StrEnum("TiedEmbeddings", "three_way target none")
+
+_MAX_WIDTH = 65_536
+_MAX_TABLE = 2**24  # values, to limit the memory of a model folder of unknown origin
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """The Transformer, in the paper's notation; the defaults are its base model (Table 3)."""
+
+    width: int = bounded(512, 1, _MAX_WIDTH)
+    """D, the paper's d_model."""
+    num_encoder_layers: int = bounded(6, 1, 200)
+    """Number of encoder layers, the paper's N."""
+    num_decoder_layers: int = bounded(6, 1, 200)
+    """Number of decoder layers, the paper's N."""
+    num_heads: int = bounded(8, 1, 1_024)
+    """H, the paper's h."""
+    feed_forward_width: int = bounded(2048, 1, 4 * _MAX_WIDTH)
+    """F, the paper's d_ff."""
+    key_width: int = bounded(0, 0, _MAX_WIDTH)
+    """Width of the queries and keys of a head, the paper's d_k; 0 means width / num_heads."""
+    value_width: int = bounded(0, 0, _MAX_WIDTH)
+    """Width of the values of a head, the paper's d_v; 0 means width / num_heads."""
+    positions: Positions = Positions.sinusoidal
+    """Encoding of token positions."""
+    norm: NormPlacement = NormPlacement.post
+    """Layer normalisation after the residual sum (as in the paper) or before the sublayer."""
+    activation: Activation = Activation.relu
+    """Non-linearity of the feed-forward sublayer."""
+    tied_embeddings: TiedEmbeddings = TiedEmbeddings.three_way
+    """Sharing of source embedding, target embedding and output projection (section 3.4)."""
+    max_length: int = bounded(512, 16, MAX_TOKENS)
+    """Maximum sequence length in tokens, including EOS and BOS."""
+    dropout: float = bounded(0.1, 0, below=1)
+    """Dropout on embeddings and on the output of each sublayer (section 5.4)."""
+    attention_dropout: float = bounded(0.0, 0, below=1)
+    """Dropout on the attention weights."""
+    activation_dropout: float = bounded(0.0, 0, below=1)
+    """Dropout after the feed-forward activation."""
+
+    def __post_init__(self) -> None:
+        check_fields(self, "model.")
+        if not (self.key_width and self.value_width):
+            require(
+                self.width % self.num_heads == 0,
+                f"model.width={self.width} is not divisible by model.num_heads={self.num_heads}",
+            )
+        require(
+            self.positions is not Positions.rotary or self.head_key_width % 2 == 0,
+            f"model.positions=rotary needs an even key width, not {self.head_key_width}",
+        )
+        require(
+            self.positions is not Positions.sinusoidal or self.width % 2 == 0,
+            f"model.positions=sinusoidal needs an even model.width, not {self.width}",
+        )
+        table_width = max(self.width, self.head_key_width)
+        require(
+            self.max_length * table_width <= _MAX_TABLE,
+            f"model.max_length={self.max_length} is too large for a width of {table_width}: a table"
+            f" of positions has at most {_MAX_TABLE:,} values",
+        )
+
+    @property
+    def head_key_width(self) -> int:
+        """Width of the queries and keys of one head."""
+        return self.key_width or self.width // self.num_heads
+
+    @property
+    def head_value_width(self) -> int:
+        """Width of the values of one head."""
+        return self.value_width or self.width // self.num_heads

@@ -1,0 +1,56 @@
+"""Choice of the program that searches translations."""
+
+import tempfile
+from collections.abc import Sequence
+from enum import Enum
+from pathlib import Path
+
+from nmt.base.errors import UserError
+from nmt.config import DecodingConfig
+from nmt.trained_model import TrainedModel
+from nmt.translation.engine import Engine
+from nmt.translation.torch_engine import TorchEngine
+
+
+class EngineName(Enum):
+    """The program that searches."""
+
+    torch = "torch"
+    ctranslate2 = "ctranslate2"
+
+
+def open_engine(
+    engine: EngineName,
+    compute_type: str,
+    model: TrainedModel,
+    config: DecodingConfig,
+    others: Sequence[TrainedModel] = (),
+) -> Engine:
+    """Make an engine.
+
+    Args:
+        engine: its name.
+        compute_type: arithmetic of CTranslate2; empty for float32.
+        model: the model.
+        config: the search.
+        others: further models of an ensemble.
+
+    Raises:
+        UserError: the engine lacks the arithmetic, or cannot search with these models.
+    """
+    if engine is EngineName.torch:
+        if compute_type:
+            raise UserError(
+                f"compute_type={compute_type} has no effect with engine=torch; give"
+                " engine=ctranslate2, or leave it out"
+            )
+        return TorchEngine(model, config, others)
+    if others:
+        raise UserError("engine=ctranslate2 searches with one model; give engine=torch")
+    # Imported here, because it is slow to import.
+    from nmt.exchange.ctranslate2 import convert  # noqa: PLC0415
+    from nmt.translation.ctranslate2_engine import CTranslate2Engine  # noqa: PLC0415
+
+    with tempfile.TemporaryDirectory() as folder:
+        convert(model, Path(folder))
+        return CTranslate2Engine(model, config, Path(folder), compute_type or "float32")

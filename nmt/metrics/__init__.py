@@ -1,0 +1,1 @@
+"""BLEU, chrF, TER and COMET, significance tests, known test sets, phenomena."""

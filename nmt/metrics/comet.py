@@ -1,0 +1,68 @@
+"""COMET (Rei et al. 2022) by the command `comet-score`, if it and its weights are installed.
+
+unbabel-comet needs other versions of numpy than this project, so it is installed in an environment
+of its own and run as a command. It runs offline: users download the weights themselves.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from nmt.base.files import write_lines
+from nmt.metrics.scores import Score
+
+COMMAND = "comet-score"
+MODEL = "Unbabel/wmt22-comet-da"
+
+HOW_TO_GET_IT = "COMET: not installed; `pipx install unbabel-comet`, then see docs/evaluation.md"
+
+
+@dataclass(frozen=True)
+class Comet:
+    """Result of COMET.
+
+    Attributes:
+        score: 0 to 1, with the model's name as signature; None if COMET could not be computed.
+        note: the reason, for the user, if there is no score; otherwise empty.
+    """
+
+    score: Score | None
+    note: str
+
+
+def comet_score(
+    sources: Sequence[str], hypotheses: Sequence[str], references: Sequence[str]
+) -> Comet:
+    """Score translations with COMET, which supports one reference per sentence."""
+    command = shutil.which(COMMAND) or shutil.which(COMMAND, path=str(Path(sys.executable).parent))
+    if command is None:
+        return Comet(None, HOW_TO_GET_IT)
+    with tempfile.TemporaryDirectory() as folder:
+        arguments = [command, "--model", MODEL, "--quiet", "--only_system"]
+        arguments += ["--gpus", "1" if torch.cuda.is_available() else "0"]
+        for option, lines in (("-s", sources), ("-t", hypotheses), ("-r", references)):
+            path = Path(folder, option)
+            # COMET splits its input with str.splitlines, which splits at more than "\n".
+            write_lines(path, [" ".join(line.splitlines()) for line in lines])
+            arguments += [option, str(path)]
+        offline = {**os.environ, "HF_HUB_OFFLINE": "1"}
+        process = subprocess.run(
+            arguments, capture_output=True, text=True, check=False, env=offline
+        )
+    scores = re.findall(r"score:\s*(-?\d+(?:\.\d+)?)", process.stdout)
+    if process.returncode or not scores:
+        lines = process.stderr.strip().splitlines() or ["no message"]
+        return Comet(
+            None,
+            f"COMET: {COMMAND} failed: {lines[-1][:200]}; docs/evaluation.md describes how to"
+            " install its weights",
+        )
+    return Comet(Score(float(scores[-1]), MODEL), "")

@@ -1,0 +1,156 @@
+"""Scores by linguistic phenomenon, from annotations of the test sentences.
+
+`<split>.annotations.jsonl` has one object per line, aligned with the split:
+`{"phenomena": […], "must_contain": […], "must_not_contain": […], "group": "…"}`. A translation is
+correct if it contains every phrase of must_contain and none of must_not_contain, at word
+boundaries. A group (for example a minimal pair) is correct if all its translations are.
+"""
+
+import json
+import re
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from nmt.base.errors import UserError
+from nmt.base.files import iterate_lines
+from nmt.metrics.scores import bleu_score
+
+_LISTS = ("phenomena", "must_contain", "must_not_contain")
+
+
+@dataclass(frozen=True)
+class Annotation:
+    """Annotation of one test sentence."""
+
+    phenomena: tuple[str, ...]
+    must_contain: tuple[str, ...]
+    must_not_contain: tuple[str, ...]
+    group: str
+
+    @property
+    def is_checked(self) -> bool:
+        """Whether the annotation decides if a translation is correct."""
+        return bool(self.must_contain or self.must_not_contain)
+
+    def is_correct(self, translation: str) -> bool:
+        """Whether a translation contains all required phrases and no forbidden one."""
+        required = all(_occurs(phrase, translation) for phrase in self.must_contain)
+        return required and not any(
+            _occurs(phrase, translation) for phrase in self.must_not_contain
+        )
+
+
+@dataclass(frozen=True)
+class PhenomenonScore:
+    """Scores on the sentences with one phenomenon.
+
+    Attributes:
+        sentences: number of sentences.
+        bleu: BLEU over these sentences.
+        checked: number of sentences whose annotation decides if a translation is correct.
+        accuracy: percentage of the checked sentences that are correct; None if none is checked.
+    """
+
+    sentences: int
+    bleu: float
+    checked: int
+    accuracy: float | None
+
+
+@dataclass(frozen=True)
+class GroupScore:
+    """Accuracy on groups, and of a baseline that always gives the most frequent answer.
+
+    Attributes:
+        groups: number of groups.
+        accuracy: percentage of groups whose sentences are all correct.
+        sentence_accuracy: percentage of their sentences that are correct.
+        majority_accuracy: `accuracy` of the most frequent answer.
+        majority_sentence_accuracy: `sentence_accuracy` of the most frequent answer.
+    """
+
+    groups: int
+    accuracy: float
+    sentence_accuracy: float
+    majority_accuracy: float
+    majority_sentence_accuracy: float
+
+
+@dataclass(frozen=True)
+class PhenomenaReport:
+    """Scores by phenomenon, most frequent first, and of the groups."""
+
+    phenomena: dict[str, PhenomenonScore]
+    groups: GroupScore | None
+
+
+def read_annotations(path: Path, num_sentences: int) -> list[Annotation]:
+    """Read an annotations file with one line for each sentence."""
+    annotations = []
+    for number, line in enumerate(iterate_lines(path), start=1):
+        try:
+            record = json.loads(line)
+            names, required, forbidden = (tuple(record.get(key, ())) for key in _LISTS)
+            group = str(record.get("group", ""))
+            annotations.append(Annotation(names, required, forbidden, group))
+        except (json.JSONDecodeError, AttributeError, TypeError) as error:
+            raise UserError(f"{path}: line {number} is not an annotation: {error}") from None
+    if len(annotations) != num_sentences:
+        raise UserError(
+            f"{path}: {len(annotations)} lines for {num_sentences} sentences; write one line per"
+            " sentence"
+        )
+    return annotations
+
+
+def score_phenomena(
+    annotations: Sequence[Annotation], hypotheses: Sequence[str], *references: Sequence[str]
+) -> PhenomenaReport:
+    """Compute accuracy and BLEU by phenomenon; all sequences are aligned."""
+    correct = [a.is_correct(text) for a, text in zip(annotations, hypotheses, strict=True)]
+    by_phenomenon: dict[str, list[int]] = defaultdict(list)
+    for index, annotation in enumerate(annotations):
+        for phenomenon in annotation.phenomena:
+            by_phenomenon[phenomenon].append(index)
+    scores = {}
+    for name, indices in sorted(by_phenomenon.items(), key=lambda item: (-len(item[1]), item[0])):
+        checked = [index for index in indices if annotations[index].is_checked]
+        selected = ([lines[i] for i in indices] for lines in (hypotheses, *references))
+        bleu = bleu_score(*selected)
+        accuracy = _percentage([correct[i] for i in checked]) if checked else None
+        scores[name] = PhenomenonScore(len(indices), bleu.score, len(checked), accuracy)
+    return PhenomenaReport(scores, _score_groups(annotations, correct))
+
+
+def _score_groups(annotations: Sequence[Annotation], correct: Sequence[bool]) -> GroupScore | None:
+    groups: dict[str, list[int]] = defaultdict(list)
+    for index, annotation in enumerate(annotations):
+        if annotation.group and annotation.is_checked:
+            groups[annotation.group].append(index)
+    if not groups:
+        return None
+    # The answer of a sentence: its required phrases that are forbidden in other sentences.
+    forbidden = {phrase for a in annotations for phrase in a.must_not_contain}
+    answers = {
+        index: tuple(phrase for phrase in annotations[index].must_contain if phrase in forbidden)
+        for indices in groups.values()
+        for index in indices
+    }
+    majority = Counter(answers.values()).most_common(1)[0][0]
+    return GroupScore(
+        len(groups),
+        _percentage([all(correct[i] for i in indices) for indices in groups.values()]),
+        _percentage([correct[i] for i in answers]),
+        _percentage([all(answers[i] == majority for i in indices) for indices in groups.values()]),
+        _percentage([answer == majority for answer in answers.values()]),
+    )
+
+
+def _percentage(values: list[bool]) -> float:
+    return 100 * sum(values) / len(values)
+
+
+def _occurs(phrase: str, text: str) -> bool:
+    return re.search(rf"(?<!\w){re.escape(phrase)}(?!\w)", text) is not None

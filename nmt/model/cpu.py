@@ -1,0 +1,300 @@
+"""Faster versions of the model's operators for float32 on CPUs.
+
+This is the only file with CPU-specific operators, and `use_cpu_operators` decides where they apply.
+`Linear` and `Dropout` are torch's modules for all other tensors.
+
+- Matrix products use oneDNN where it is faster than torch's own library, which is MKL on x86.
+- Dropout draws 16 random bits per element instead of one Bernoulli trial.
+- Rotary positions multiply complex numbers.
+- The loss and its gradients are computed together and in place, for a chunk of tokens at a time.
+- Decoding multiplies by weights that are packed once in the layout of the library.
+"""
+
+import functools
+import math
+import os
+import resource
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+from nmt.base.system import is_intel
+
+
+def use_cpu_operators(tensor: Tensor) -> bool:
+    """Whether the operators of this file apply: float32 on a CPU, eager, without autocast."""
+    return (
+        not torch.compiler.is_compiling()
+        and tensor.device.type == "cpu"
+        and tensor.dtype is torch.float32
+        and not torch.is_autocast_enabled("cpu")
+    )
+
+
+# Libraries for matrix products. The environment variable reproduces another machine's results.
+LIBRARIES = ("torch", "onednn")
+override = os.environ.get("NMT_CPU_LIBRARY", "")
+_selected = ""
+
+
+@functools.cache
+def default_library() -> str:
+    """Return the library that uses all of this CPU; MKL uses 512-bit registers on Intel's only."""
+    has_wide_registers = torch.backends.cpu.get_cpu_capability() == "AVX512"
+    return "onednn" if has_wide_registers and not is_intel() else "torch"
+
+
+def select_library(name: str) -> None:
+    """Use one of the libraries for products with unpacked weights in this process."""
+    global _selected  # noqa: PLW0603 -- a property of the process, like the number of threads
+    _selected = name
+
+
+def use_onednn(inputs: Tensor) -> bool:
+    """Whether oneDNN computes products with this matrix."""
+    # First of all not in compiled models, which would be split where `is_intel` reads a file.
+    if not use_cpu_operators(inputs) or inputs.numel() == 0:
+        return False
+    return (override or _selected or default_library()) == "onednn"
+
+
+def onednn_product(inputs: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """(N, in) times (out, in) transposed, plus (out,), without gradients; views may be transposed.
+
+    oneDNN copies `inputs` if they are a transposed view.
+    """
+    outputs: Tensor = torch.ops.mkldnn._linear_pointwise(inputs, weight, bias, "none", [], "")
+    return outputs
+
+
+def with_spare_rows(matrix: Tensor) -> Tensor:
+    """(N, D) → (N', D) with zeros in the added rows; N' is one of few numbers, about 2 % above N.
+
+    oneDNN compiles a program for each new shape, in milliseconds, and keeps the last thousand.
+    Batches have all sizes, and a search has another number of rows at every decoding step.
+    """
+    number, few = len(matrix), 16
+    spare = -number % max(few, 1 << max(0, number.bit_length() - 5))
+    if number <= few or not spare:
+        return matrix
+    return torch.cat((matrix, matrix.new_zeros(spare, matrix.size(1))))
+
+
+def batched_product(left: Tensor, right: Tensor) -> Tensor:
+    """(N, A, K) and (N, B, K) → (N, A, B): left times right transposed, without gradients."""
+    if not use_onednn(left):
+        return left @ right.mT
+    return torch.stack([onednn_product(*pair) for pair in zip(left, right, strict=True)])
+
+
+class Linear(nn.Linear):
+    """`torch.nn.Linear`: y = x W^T + b."""
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """(…, in) → (…, out)."""
+        if not use_onednn(inputs):
+            return super().forward(inputs)
+        outputs: Tensor = _Linear.apply(inputs, self.weight, self.bias)  # type: ignore[no-untyped-call]
+        return outputs
+
+
+class _Linear(torch.autograd.Function):
+    @staticmethod
+    def forward(context: Any, inputs: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        # Without spare rows: other operations save the same tensor.
+        context.save_for_backward(inputs, weight)
+        rows = with_spare_rows(inputs.reshape(-1, inputs.size(-1)))  # (N', in)
+        shape = (*inputs.shape[:-1], weight.size(0))
+        return onednn_product(rows, weight, bias)[: math.prod(shape[:-1])].view(shape)
+
+    @staticmethod
+    @once_differentiable
+    def backward(context: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        inputs, weight = context.saved_tensors
+        for_inputs, for_weight, for_bias = context.needs_input_grad
+        rows = inputs.reshape(-1, inputs.size(-1))  # (N, in)
+        outer = with_spare_rows(gradients[0].reshape(len(rows), weight.size(0)))  # (N', out)
+        return (
+            onednn_product(outer, weight.t())[: len(rows)].view_as(inputs) if for_inputs else None,
+            onednn_product(outer.t(), with_spare_rows(rows).t()) if for_weight else None,
+            outer.sum(dim=0) if for_bias else None,
+        )
+
+
+class Dropout(nn.Dropout):
+    """`torch.nn.Dropout`; on CPUs the rate is rounded to 1/65,536 and expectations are exact."""
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """The same shape."""
+        if not self.training or not self.p:
+            return inputs
+        if not use_cpu_operators(inputs):
+            return super().forward(inputs)
+        outputs: Tensor = _Dropout.apply(inputs, self.p)  # type: ignore[no-untyped-call]
+        return outputs
+
+
+class ReLUDropout(nn.Dropout):
+    """Dropout of max(0, x); on CPUs in one pass that keeps no mask."""
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """The same shape."""
+        if not self.training or not self.p or not use_cpu_operators(inputs):
+            return super().forward(F.relu(inputs))
+        outputs: Tensor = _ReLUDropout.apply(inputs, self.p)  # type: ignore[no-untyped-call]
+        return outputs
+
+
+_LEVELS = 1 << 16
+_threshold_backward = torch.ops.aten.threshold_backward
+
+
+def _num_dropped(p: float) -> int:
+    """Number of the 2^16 levels that are dropped; at least one is kept."""
+    return min(round(p * _LEVELS), _LEVELS - 1)
+
+
+def _random_levels(like: Tensor) -> Tensor:
+    """Independent int16 levels in the shape of `like`, from a seed that torch's generator draws."""
+    seed = int(torch.empty((), dtype=torch.int64).random_())
+    words = np.random.SFC64(seed).random_raw(-(-like.numel() // 4))
+    return torch.from_numpy(words.view(np.int16)[: like.numel()]).view(like.shape)
+
+
+def _keep(values: Tensor, levels: Tensor, p: float) -> Tensor:
+    """Scale the values whose level is kept and zero the others."""
+    # The backward of a threshold is "values where levels are above it", in one pass. It overwrites
+    # the copy of the levels: new pages of memory cost more than the arithmetic.
+    kept = levels.to(values.dtype)
+    threshold = _num_dropped(p) - _LEVELS // 2 - 1
+    _threshold_backward.grad_input(values, kept, threshold, grad_input=kept)
+    return kept.mul_(_LEVELS / (_LEVELS - _num_dropped(p)))
+
+
+class _Dropout(torch.autograd.Function):
+    @staticmethod
+    def forward(context: Any, inputs: Tensor, p: float) -> Tensor:
+        levels = _random_levels(inputs)
+        context.save_for_backward(levels)
+        context.p = p
+        return _keep(inputs, levels, p)
+
+    @staticmethod
+    def backward(context: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        (levels,) = context.saved_tensors
+        return _keep(gradients[0], levels, context.p), None
+
+
+class _ReLUDropout(torch.autograd.Function):
+    @staticmethod
+    def forward(context: Any, inputs: Tensor, p: float) -> Tensor:
+        outputs = _keep(inputs, _random_levels(inputs), p).relu_()
+        context.save_for_backward(outputs)
+        context.scale = _LEVELS / (_LEVELS - _num_dropped(p))
+        return outputs
+
+    @staticmethod
+    def backward(context: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        # An output that is not positive was dropped or cut off: no mask is needed.
+        (outputs,) = context.saved_tensors
+        gradient: Tensor = _threshold_backward(gradients[0], outputs, 0.0)
+        return gradient.mul_(context.scale), None
+
+
+def rotate(heads: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """Rotate pairs of (…, L, E) by angles given as (L, E / 2) cosines and sines, in one pass."""
+    if any(size % 2 for size in (*heads.stride()[:-1], heads.storage_offset())):
+        heads = heads.contiguous()  # complex numbers start at even offsets
+    pairs = torch.view_as_complex(heads.view(*heads.shape[:-1], -1, 2))
+    return torch.view_as_real(pairs * torch.complex(cos, sin)).flatten(-2)
+
+
+def smoothed_cross_entropy(
+    hidden: Tensor, weight: Tensor, tokens: Tensor, eps: float, needs_gradients: bool
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Compute the loss of `nmt.training.loss.smoothed_cross_entropy` and its gradients.
+
+    With logits z = W h, the smoothed loss is the plain one plus eps · (z_y - mean_v z_v), and that
+    mean is the product of h with the mean row of W.
+
+    Returns:
+        The sum over tokens and, if needed, its gradients for `hidden` and `weight`.
+    """
+    mean_row = weight.mean(dim=0)  # (D,)
+    grad_hidden, grad_weight = torch.empty_like(hidden), torch.zeros_like(weight)
+    loss = -eps * (hidden @ mean_row).sum()
+    by_onednn = use_onednn(hidden)
+    # Chunks of one size, for oneDNN, whose logits stay near the caches.
+    size = math.ceil(len(tokens) / max(1, math.ceil(len(tokens) / 512)))
+    buffer = hidden.new_empty(0 if by_onednn else size, len(weight))
+    for first in range(0, len(tokens), max(1, size)):
+        chunk = slice(first, first + size)
+        rows, correct = hidden[chunk], tokens[chunk, None]  # (n, D), (n, 1)
+        n = len(rows)
+        if by_onednn:
+            rows = with_spare_rows(rows)  # (n', D)
+            logits = onednn_product(rows, weight)  # (n', V)
+        else:
+            logits = torch.mm(rows, weight.t(), out=buffer[:n])
+        correct_logits = logits.gather(1, correct)
+        largest = logits.amax(dim=1, keepdim=True)  # (n', 1)
+        # The softmax is never divided by its sum: the factors it is multiplied with are smaller.
+        powers = logits.sub_(largest).exp_()
+        total = powers.sum(dim=1, keepdim=True)
+        loss += ((largest + total.log())[:n] - (1.0 - eps) * correct_logits).sum()
+        if needs_gradients:
+            powers.scatter_add_(1, correct, (eps - 1.0) * total[:n])
+            powers[n:] = 0.0
+            if by_onednn:
+                grad_hidden[chunk] = onednn_product(powers, weight.t())[:n] / total[:n]
+                grad_weight += onednn_product(powers.t(), (rows / total).t())
+            else:
+                grad_hidden[chunk] = powers @ weight / total
+                grad_weight.addmm_(powers.t(), rows / total)
+    if needs_gradients:
+        grad_hidden -= eps * mean_row
+        grad_weight -= eps / len(weight) * hidden.sum(dim=0)
+    return loss, grad_hidden, grad_weight
+
+
+class PackedLinear(nn.Module):
+    """A linear layer for decoding, with its weight (D', D) in the layout of oneDNN or MKL.
+
+    Args:
+        weight: (D', D).
+        bias: (D',), or None.
+        activation: applied to the output: none, relu or gelu.
+    """
+
+    def __init__(self, weight: Tensor, bias: Tensor | None, activation: str = "none") -> None:
+        super().__init__()
+        self.activation = activation
+        # MKL reserves 2.5 times a matrix and 7 MB, which counts where addresses are limited.
+        is_limited = resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY
+        has_mkl = torch.backends.mkl.is_available()  # type: ignore[no-untyped-call]
+        self.by_mkl = has_mkl and (override or default_library()) == "torch" and not is_limited
+        weight = weight.detach().contiguous()
+        bias = None if bias is None else bias.detach()
+        self._operands: tuple[Any, ...]
+        if self.by_mkl:  # any number of rows can follow the one given here
+            packed = torch.ops.mkl._mkl_reorder_linear_weight(weight, 1024)
+            self._operands = (packed, weight, bias)
+        else:
+            packed = torch.ops.mkldnn._reorder_linear_weight(weight)
+            self._operands = (packed, bias, activation, [], "none")
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """(…, D) → (…, D')."""
+        rows = inputs.flatten(0, -2)
+        if self.by_mkl:
+            outputs: Tensor = torch.ops.mkl._mkl_linear(rows, *self._operands, len(rows))
+            if self.activation != "none":
+                outputs = outputs.relu_() if self.activation == "relu" else F.gelu(outputs)
+        else:
+            filled = with_spare_rows(rows)
+            outputs = torch.ops.mkldnn._linear_pointwise(filled, *self._operands)[: len(rows)]
+        return outputs.view(*inputs.shape[:-1], -1)

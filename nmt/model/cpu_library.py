@@ -1,0 +1,48 @@
+"""Choice of the library for matrix products on a CPU."""
+
+import time
+
+import torch
+
+from nmt.base.errors import UserError
+from nmt.model import cpu
+
+
+def measure_library(width: int, inner_width: int, num_rows: int = 256) -> str:
+    """Measure which library computes the products of a linear layer faster on this CPU.
+
+    oneDNN has to be 1.25 times as fast as torch's own library: on the CPUs that were measured it is
+    either below 1.2 times, and then slower within an update, or about twice as fast. So all
+    measurements on a machine agree. The run stores the result because the libraries round
+    differently.
+
+    Args:
+        width: D of the layer.
+        inner_width: F of the layer.
+        num_rows: rows of its input.
+
+    Returns:
+        "torch" or "onednn"; that in the environment variable NMT_CPU_LIBRARY if it is set.
+
+    Raises:
+        UserError: the environment variable has another value.
+    """
+    if cpu.override:
+        if cpu.override not in cpu.LIBRARIES:
+            names = " or ".join(cpu.LIBRARIES)
+            raise UserError(f"NMT_CPU_LIBRARY={cpu.override}: unknown library; use {names}")
+        return cpu.override
+    layer, inputs = cpu.Linear(width, inner_width), torch.ones(num_rows, width, requires_grad=True)
+    seconds: dict[str, list[float]] = {name: [] for name in cpu.LIBRARIES}
+    num_threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # its CPU time does not depend on other processes
+    for _ in range(3):
+        for name, times in seconds.items():
+            cpu.select_library(name)
+            started = time.thread_time()
+            outputs = layer(inputs)
+            outputs.backward(torch.ones_like(outputs))
+            times.append(time.thread_time() - started)
+    torch.set_num_threads(num_threads)
+    by_torch, by_onednn = (min(times[1:]) for times in seconds.values())  # the first is a warm-up
+    return "onednn" if by_torch > 1.25 * by_onednn else "torch"

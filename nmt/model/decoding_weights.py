@@ -1,0 +1,129 @@
+"""Copy of a model for decoding: with packed weights on a CPU, or in another precision."""
+
+import copy
+import warnings
+
+import torch
+from torch import Tensor, nn
+
+from nmt.base.errors import UserError
+from nmt.config import DecodingPrecision
+from nmt.model.attention import MultiHeadAttention
+from nmt.model.cpu import PackedLinear, ReLUDropout, use_cpu_operators, with_spare_rows
+from nmt.model.layers import FeedForward
+from nmt.model.transformer import Transformer
+
+_DTYPES = {
+    DecodingPrecision.bfloat16: torch.bfloat16,
+    DecodingPrecision.float16: torch.float16,
+}
+
+
+class DecodingWeights:
+    """Provides the copy of a model that decodes, and makes a new one when the weights change.
+
+    Args:
+        model: the model; it is not changed.
+        precision: precision of decoding.
+
+    Raises:
+        UserError: int8 is requested on an accelerator.
+    """
+
+    def __init__(self, model: Transformer, precision: DecodingPrecision) -> None:
+        device = model.output_weight.device
+        if precision is DecodingPrecision.int8 and device.type != "cpu":
+            raise UserError(
+                f"decoding.precision=int8 needs a CPU, but the model is on {device}; use bfloat16"
+            )
+        self._model = model
+        self._precision = precision
+        self._copy: Transformer | None = None
+        self._copied_weights: list[tuple[int, int, int]] = []
+
+    def now(self) -> Transformer:
+        """Return a model in evaluation mode with the current weights."""
+        # A fused optimizer changes weights without counting versions: no copy is kept in training.
+        if self._model.training:
+            self._copy = None
+            return self._make()
+        weights = [(id(w), w.data_ptr(), w._version) for w in self._model.parameters()]
+        if self._copy is None or weights != self._copied_weights:
+            self._copy, self._copied_weights = self._make(), weights
+        return self._copy
+
+    def _make(self) -> Transformer:
+        # The copy shares all parameters; only replaced ones take memory.
+        shared = {id(weight): weight for weight in self._model.parameters()}
+        model = copy.deepcopy(self._model, shared).eval()
+        if self._precision is DecodingPrecision.int8:
+            return _quantized(model)
+        if self._precision in _DTYPES:
+            return copy.deepcopy(model).to(_DTYPES[self._precision])
+        has_onednn: bool = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
+        if has_onednn and use_cpu_operators(model.output_weight):
+            _pack(model)
+        return model
+
+
+def _pack(module: nn.Module) -> None:
+    """Replace all linear layers by packed ones."""
+    for name, child in module.named_children():
+        if isinstance(child, FeedForward):
+            setattr(module, name, _PackedFeedForward(child))
+        elif isinstance(child, nn.Linear):
+            setattr(module, name, PackedLinear(child.weight, child.bias))
+        else:
+            if name == "self_attention" and isinstance(child, MultiHeadAttention):
+                _pack_self_attention(child)
+            _pack(child)
+
+
+def _pack_self_attention(attention: MultiHeadAttention) -> None:
+    """Project queries, keys and values by one product."""
+    layers = attention.query, attention.key, attention.value
+    weight = torch.cat([layer.weight for layer in layers])
+    bias = torch.cat([layer.bias for layer in layers])
+    attention.packed = PackedLinear(weight, bias)
+    del attention.query, attention.key, attention.value
+
+
+class _PackedFeedForward(nn.Module):
+    """`FeedForward` without dropout."""
+
+    def __init__(self, layer: FeedForward) -> None:
+        super().__init__()
+        activation = "relu" if isinstance(layer.activation, ReLUDropout) else "gelu"
+        self.inner = PackedLinear(layer.inner.weight, layer.inner.bias, activation)
+        self.outer = PackedLinear(layer.outer.weight, layer.outer.bias)
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """(N, 1, D) → (N, 1, D), or (B, S, D)."""
+        rows = hidden.flatten(0, -2)
+        # Spare rows are added once for both products.
+        filled = rows if self.inner.by_mkl else with_spare_rows(rows)
+        outer: Tensor = self.outer(self.inner(filled))
+        return outer[: len(rows)].view_as(hidden)
+
+
+def _quantized(model: Transformer) -> Transformer:
+    """Quantize all linear layers to int8, with scales computed for each input."""
+    for module in list(model.modules()):
+        for name, child in module.named_children():
+            if isinstance(child, nn.Linear):
+                setattr(module, name, _as_torch_linear(child))
+    with warnings.catch_warnings():
+        # torch announces a successor in a package of its own.
+        warnings.simplefilter("ignore")
+        quantized: Transformer = torch.ao.quantization.quantize_dynamic(  # type: ignore[no-untyped-call]
+            model, {nn.Linear}, dtype=torch.qint8
+        )
+    return quantized
+
+
+def _as_torch_linear(layer: nn.Linear) -> nn.Linear:
+    """Return torch's own class with the same weights; quantization accepts no other."""
+    has_bias = layer.bias is not None
+    plain = nn.Linear(layer.in_features, layer.out_features, bias=has_bias, device="meta")
+    plain.weight, plain.bias = layer.weight, layer.bias
+    return plain.eval()

@@ -1,0 +1,247 @@
+"""Train one run on a prepared corpus, choose its weights, save and score the model."""
+
+import logging
+import os
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from nmt.base import layout
+from nmt.base.errors import UserError
+from nmt.base.files import read_record, write_json
+from nmt.base.records import Environment, RunResult
+from nmt.config import (
+    FREE_KEYS,
+    Config,
+    CorpusSource,
+    ValidationMetric,
+    differing_values,
+    load_config,
+    save_config,
+    to_plain,
+)
+from nmt.data.corpus import PreparedCorpus
+from nmt.evaluation.evaluate import Evaluation, evaluate_run
+from nmt.evaluation.report import write_report
+from nmt.model import cpu
+from nmt.model.cost import training_flops
+from nmt.runs.environment import environment
+from nmt.trained_model import load_weights, save_trained_model
+from nmt.training import distributed
+from nmt.training.memory_probe import first_epoch, resolve_auto
+from nmt.training.optimizer import step_flops
+from nmt.training.progress import progress_bar
+from nmt.training.signals import Interruption
+from nmt.training.trainer import Trainer
+from nmt.training.validation import ValidationResult
+from nmt.translation.translator import Translator
+
+logger = logging.getLogger(__name__)
+
+# These keys define the order of the data and the shapes in a checkpoint.
+_FIXED_KEYS = (
+    *("corpus.", "tokenizer.", "model.", "training.seed", "optimizer.name"),
+    *("batching.target_tokens_per_update", "batching.max_source_length"),
+    "batching.max_target_length",
+)
+
+
+def is_complete(run_folder: Path) -> bool:
+    """Return whether the run has ended and its model folder is written."""
+    return (run_folder / layout.RESULT_FILE).is_file()
+
+
+def read_result(run_folder: Path) -> dict[str, Any]:
+    """Read `result.json` of a completed run."""
+    return dict(read_record(run_folder / layout.RESULT_FILE, RunResult))
+
+
+def read_environment(run_folder: Path) -> Environment:
+    """Read `environment.json` of a run."""
+    return read_record(run_folder / layout.ENVIRONMENT_FILE, Environment, "choose another run.name")
+
+
+def check_configuration(config: Config) -> tuple[Config, list[str]]:
+    """Compare an experiment with the configuration stored in its run folder, if there is one.
+
+    Returns:
+        The experiment, `auto` replaced by the stored number, and a line for each difference that
+        `run.accept_changes` allows.
+    """
+    path = config.run_folder / layout.CONFIG_FILE
+    if not path.is_file():
+        return config, []
+    stored: Config = load_config(Config, path)
+    if config.batching.is_auto:
+        tokens = stored.batching.tokens_per_micro_batch
+        batching = replace(config.batching, tokens_per_micro_batch=tokens)
+        config = replace(config, batching=batching)
+    if not config.training.num_threads:  # the number of threads changes rounding
+        threads = stored.training.num_threads
+        config = replace(config, training=replace(config.training, num_threads=threads))
+    differences = {
+        key: f"{key}: the run has {old}, you asked for {new}"
+        for key, (old, new) in differing_values(to_plain(stored), to_plain(config)).items()
+        if not key.startswith(FREE_KEYS)
+    }
+    accepted = {key.strip() for key in config.run.accept_changes.split(",") if key.strip()}
+    fixed = [key for key in differences if key.startswith(_FIXED_KEYS)]
+    refused = fixed or [key for key in differences if key not in accepted]
+    if refused:
+        keys = ",".join(sorted(accepted.union(refused)))
+        remedy = f"to continue the run with the new values, add run.accept_changes={keys}"
+        if fixed:
+            remedy = "these keys define the order of the data or the shape of the model"
+        lines = "".join(f"\n  {differences[key]}" for key in refused)
+        raise UserError(
+            f"{config.run_folder} has another configuration:{lines}\n{remedy}; to train another"
+            " model, choose another run.name"
+        )
+    return config, list(differences.values())
+
+
+def open_run(config: Config, corpus_folder: Path) -> Config:
+    """Create the run folder, or check that the existing one belongs to this experiment.
+
+    Returns:
+        The experiment, `auto` replaced by a number.
+    """
+    folder = config.run_folder
+    config, changes = check_configuration(config)
+    if not (folder / layout.CONFIG_FILE).is_file():
+        config = replace(config, training=distributed.with_num_threads(config.training))
+        if config.batching.is_auto:
+            config = resolve_auto(config, *first_epoch(config, PreparedCorpus(corpus_folder)))
+        write_json(folder / layout.ENVIRONMENT_FILE, environment(corpus_folder, config))
+        save_config(config, folder / layout.CONFIG_FILE)
+        return config
+    corpus_name = read_environment(folder)["corpus"]
+    if corpus_name != corpus_folder.name:
+        raise UserError(
+            f"{folder} was trained on {corpus_name}, but the corpus is now {corpus_folder.name},"
+            " because its text or its cleaning has changed; choose another run.name"
+        )
+    if changes:
+        for line in changes:
+            logger.info("changed from here on: %s", line)
+        if is_complete(folder):
+            logger.info("%s was complete; training continues", folder)
+            (folder / layout.RESULT_FILE).unlink()
+        save_config(config, folder / layout.CONFIG_FILE)
+    return config
+
+
+def run_experiment(config: Config, corpus_folder: Path) -> list[Evaluation] | None:
+    """Train, choose the best weights, save the model folder and score it on every test set.
+
+    Every rank calls this; only rank 0 validates, chooses and writes.
+
+    Returns:
+        One evaluation per test set; None on other ranks.
+    """
+    process = distributed.join(config.training)
+    # Only rank 0 has opened the run and replaced `auto`.
+    config = replace(config, batching=process.broadcast(config.batching))
+    corpus = PreparedCorpus(corpus_folder)
+    stored = read_environment(config.run_folder)
+    cpu.select_library(stored["cpu_library"])
+    trainer = Trainer(config, corpus, process, stored["run_id"])
+    try:
+        trainer.run()
+    except Interruption:
+        # All ranks have agreed to end; rank 0 keeps the store open until the last one has left.
+        distributed.leave()
+        raise
+    # Not after an error: other ranks may wait in a collective, and leaving would wait for them.
+    evaluations = _finish(config, corpus, trainer) if process.is_main_process else None
+    process.barrier()
+    distributed.leave()
+    return evaluations
+
+
+def _finish(config: Config, corpus: PreparedCorpus, trainer: Trainer) -> list[Evaluation]:
+    chosen, result = _choose_weights(config.training.validation_metric, trainer)
+    logger.info("chosen on validation: %s", chosen)
+    translator = Translator(trainer.model, config.decoding, logger.warning)
+    evaluations = evaluate_run(translator, corpus, config, logger.info)
+    state = trainer.state
+    vocabulary_size = trainer.model.target_tokenizer.vocabulary_size
+    flops = training_flops(config.model, vocabulary_size, state.metrics.processed)
+    flops += state.update * step_flops(config.optimizer, trainer.model.transformer)
+    scores = {
+        "chosen": chosen,
+        "valid": {"loss": result.loss, "bleu": result.bleu},
+        "generated_corpus": config.corpus.source is CorpusSource.phrasebook,
+        "decoding": to_plain(config.decoding),
+        "test_sets": {e.test_set.name: e.to_json() for e in evaluations},
+        "cost": {
+            "training_flops": flops,
+            "device_hours": state.device_seconds / 3600,
+            "target_tokens": state.target_tokens,
+        },
+    }
+    save_trained_model(trainer.model, config.run_folder / layout.MODEL_FOLDER, scores)
+    complete = {
+        **scores,
+        "updates": state.update,
+        "target_tokens": state.target_tokens,
+        "training_seconds": state.seconds,
+    }
+    if trainer.micro_batch_size.times:
+        complete["halved_micro_batches"] = asdict(trainer.micro_batch_size)
+    outputs = Path(config.run.outputs)
+    write_report(config.run_folder, complete, trainer.model, corpus, outputs)
+    write_json(config.run_folder / layout.RESULT_FILE, complete)
+    return evaluations
+
+
+def _choose_weights(metric: ValidationMetric, trainer: Trainer) -> tuple[str, ValidationResult]:
+    """Load the weights that are best on validation: those of a checkpoint, or an average.
+
+    The average of the last checkpoints (Vaswani et al. 2017, section 6.1) is usually better than
+    each of them, but not after early stopping.
+    """
+    store, transformer = trainer.store, trainer.model.transformer
+    best, regular = trainer.state.best_update, store.regular_updates()
+    whole = store.intact(sorted({best, *regular}))
+    last = [update for update in regular if update in whole]
+    candidates: dict[str, Sequence[int]] = {}
+    if best in whole:
+        candidates[f"checkpoint of update {best:,}"] = [best]
+    if len(last) > 1 or (last and not candidates):
+        candidates[f"average of the last {len(last)} checkpoints"] = last
+    results: dict[str, ValidationResult] = {}
+    for name, members in candidates.items():
+        if list(members) == [best] and metric is ValidationMetric.bleu:
+            # The rank by BLEU holds both numbers of the validation of this checkpoint.
+            bleu, negative_loss = trainer.state.best_rank
+            results[name] = ValidationResult(-negative_loss, bleu)
+        else:
+            load_weights(transformer, store.average(list(members)), store.folder)
+            with progress_bar("validating", len(trainer.validator.sources)) as advance:
+                results[name] = trainer.validator.validate(advance)
+        logger.info("%s: valid loss %.4f, BLEU %.2f", name, results[name].loss, results[name].bleu)
+    chosen = max(results, key=lambda name: results[name].rank(metric))
+    load_weights(transformer, store.average(list(candidates[chosen])), store.folder)
+    return chosen, results[chosen]
+
+
+def point_latest(config: Config) -> None:
+    """Make the link `latest` point to this run; it is relative, so the outputs can be moved."""
+    outputs = Path(config.run.outputs)
+    temporary = outputs / f".{layout.LATEST_LINK}.{os.getpid()}.tmp"
+    temporary.unlink(missing_ok=True)
+    temporary.symlink_to(os.path.relpath(config.run_folder, outputs))
+    os.replace(temporary, outputs / layout.LATEST_LINK)
+
+
+def find_model(outputs: Path = Path("outputs")) -> Path:
+    """Return the model folder of the last completed run."""
+    folder = outputs / layout.LATEST_LINK / layout.MODEL_FOLDER
+    if not (folder / layout.CONFIG_FILE).is_file():
+        raise UserError(
+            f"{folder} does not exist, because no run is complete; run `make train`, or name a"
+            " model with MODEL="
+        )
+    return folder

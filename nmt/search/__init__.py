@@ -1,0 +1,1 @@
+"""Beam search and sampling over a step function; imports no model."""

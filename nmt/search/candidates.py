@@ -1,0 +1,103 @@
+"""Selection of the best candidates of beam search."""
+
+import torch
+from torch import Tensor
+
+from nmt.search.live import Candidates, LiveHypotheses, NextTokens
+from nmt.search.rows import RowGrid
+
+# Columns of the score matrix whose maximum is computed before candidates are ranked.
+_BLOCK_SIZE = 64
+
+
+def select_beam(next_tokens: NextTokens, beam_size: int, eos_id: int) -> Candidates:
+    """Select the 2K best continuations of each sentence; of these, K can be continued.
+
+    The 2K best of a sentence lie in the 2K blocks of columns with the largest maxima. Finding these
+    blocks takes one pass over the matrix; only their columns are ranked.
+    """
+    live, log_probs = next_tokens.live, next_tokens.log_probs
+    num_columns = log_probs.size(1)
+    size = _BLOCK_SIZE if num_columns > 2 * beam_size * _BLOCK_SIZE else 1
+    grid = RowGrid.of(live.sentences, len(next_tokens.requests))
+    maxima = live.log_probs[:, None] + _block_maxima(log_probs, size)  # (N, blocks)
+    rows, blocks, exists = best_of_sentences(grid, maxima, 2 * beam_size)  # (b, C)
+    # The last block may extend beyond the last column.
+    columns = blocks[..., None] * size + torch.arange(size, device=rows.device)  # (b, C, size)
+    exists = exists[..., None] & (columns < num_columns)
+    token_log_probs = log_probs[rows[..., None], columns.clamp(max=num_columns - 1)]
+    sums = live.log_probs[rows][..., None] + token_log_probs
+    sums = sums.masked_fill(~exists, -torch.inf).flatten(1)  # (b, C·size)
+    best, chosen = sums.topk(min(2 * beam_size, sums.size(1)), dim=1)  # (b, 2K)
+    return make_candidates(
+        best,
+        rows.gather(1, chosen // size),
+        columns.flatten(1).gather(1, chosen),
+        token_log_probs.flatten(1).gather(1, chosen),
+        beam_size,
+        eos_id,
+    )
+
+
+def select_tokens(
+    live: LiveHypotheses, tokens: Tensor, token_log_probs: Tensor, num_sentences: int, eos_id: int
+) -> Candidates:
+    """Rank one given continuation of each live hypothesis by sentence.
+
+    Args:
+        live: the N live hypotheses.
+        tokens: (N, 1) next tokens.
+        token_log_probs: (N, 1).
+        num_sentences: b.
+        eos_id: token that ends a hypothesis.
+    """
+    grid = RowGrid.of(live.sentences, num_sentences)
+    sums = live.log_probs[:, None] + token_log_probs
+    rows, _, exists = best_of_sentences(grid, sums, grid.max_rows)  # (b, K)
+    best = sums[rows, 0].masked_fill(~exists, -torch.inf)
+    return make_candidates(
+        best, rows, tokens[rows, 0], token_log_probs[rows, 0], grid.max_rows, eos_id
+    )
+
+
+def best_of_sentences(grid: RowGrid, scores: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Find the largest of (N, W) scores of each sentence, best first.
+
+    Returns:
+        Row, column and whether the score is finite, (b, C) each, where C is at most `count`.
+    """
+    width = scores.size(1)
+    by_sentence = grid.spread(scores, -torch.inf).flatten(1)  # (b, K·W)
+    best, chosen = by_sentence.topk(min(count, by_sentence.size(1)), dim=1)
+    first_cells = torch.arange(len(by_sentence), device=scores.device)[:, None] * grid.max_rows
+    rows = grid.rows_at((first_cells + chosen // width).flatten()).view_as(chosen)
+    return rows, chosen % width, best.isfinite()
+
+
+def make_candidates(
+    log_probs: Tensor,
+    rows: Tensor,
+    tokens: Tensor,
+    token_log_probs: Tensor,
+    beam_size: int,
+    eos_id: int,
+) -> Candidates:
+    """Mark which of (b, C) candidates, best first, are finished and which are live.
+
+    A hypothesis is finished only if it is among the first K candidates, so that beam size 1 is
+    greedy search. The first K of the other candidates are live.
+    """
+    exists, is_eos = log_probs.isfinite(), tokens == eos_id
+    ranks = torch.arange(log_probs.size(1), device=log_probs.device)
+    is_finished = exists & is_eos & (ranks < beam_size)
+    is_live = exists & ~is_eos & ((~is_eos).cumsum(1) <= beam_size)
+    return Candidates(log_probs, rows, tokens, token_log_probs, is_finished, is_live)
+
+
+def _block_maxima(scores: Tensor, size: int) -> Tensor:
+    """Return the maximum of each block of `size` columns: (N, V) → (N, blocks)."""
+    whole = scores.size(1) // size * size
+    maxima = scores[:, :whole].reshape(len(scores), -1, size).amax(dim=-1)
+    if whole == scores.size(1):
+        return maxima
+    return torch.cat((maxima, scores[:, whole:].amax(dim=-1, keepdim=True)), dim=1)

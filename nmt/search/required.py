@@ -1,0 +1,158 @@
+"""Required token sequences by dynamic beam allocation (Post and Vilar 2018).
+
+The candidates of a sentence are grouped by the number of required tokens that they contain, and
+each group gets a share of the beam. So there is always a hypothesis that comes closer to containing
+all of them, and the others can wait for the position where a sequence fits.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+
+from nmt.search.candidates import select_beam
+from nmt.search.live import Candidates, NextTokens
+from nmt.search.request import Ids
+
+
+def missing(ids: Ids, sequences: Sequence[Ids]) -> list[Ids]:
+    """Return the sequences that do not occur in `ids`."""
+    return [sequence for sequence in sequences if not _occurs(sequence, ids)]
+
+
+def _occurs(sequence: Ids, ids: Ids) -> bool:
+    wanted, size = list(sequence), len(sequence)
+    return any(list(ids[start : start + size]) == wanted for start in range(len(ids) - size + 1))
+
+
+def _num_begun(sequence: Ids, ids: Ids) -> int:
+    """Return how many first tokens of a missing sequence are the last tokens of `ids`."""
+    sizes = range(min(len(sequence) - 1, len(ids)), 0, -1)
+    return next((n for n in sizes if list(ids[len(ids) - n :]) == list(sequence[:n])), 0)
+
+
+def num_met(ids: Ids, sequences: Sequence[Ids]) -> int:
+    """Count the tokens of the sequences in `ids`: complete ones, and one that has begun."""
+    lacking = missing(ids, sequences)
+    complete = sum(map(len, sequences)) - sum(map(len, lacking))
+    return complete + max((_num_begun(sequence, ids) for sequence in lacking), default=0)
+
+
+def allocate(beam_size: int, counts: Sequence[int]) -> list[int]:
+    """Divide the beam among groups of candidates.
+
+    All groups get equal shares and the last one the remainder. What a group cannot use goes to the
+    groups with the most required tokens first.
+
+    Args:
+        beam_size: K.
+        counts: number of candidates with 0, 1, … all required tokens.
+    """
+    equal, remainder = divmod(beam_size, len(counts))
+    wanted = [equal] * (len(counts) - 1) + [equal + remainder]
+    shares = [min(share, count) for share, count in zip(wanted, counts, strict=True)]
+    left = beam_size - sum(shares)
+    for group in reversed(range(len(counts))):
+        more = min(left, counts[group] - shares[group])
+        shares[group] += more
+        left -= more
+    return shares
+
+
+class _Candidate(NamedTuple):
+    """Continuation of one live hypothesis."""
+
+    log_prob: float
+    row: int
+    token: int
+    token_log_prob: float
+    num_met: int
+
+
+def select_required(next_tokens: NextTokens, beam_size: int, eos_id: int) -> Candidates:
+    """Select candidates as `select_beam` does, except in sentences with required sequences."""
+    candidates = _widened(select_beam(next_tokens, beam_size, eos_id), 2 * beam_size)
+    rows = list(zip(next_tokens.live.sentences.tolist(), next_tokens.live.ids(), strict=True))
+    for sentence, request in enumerate(next_tokens.requests):
+        if not request.required:
+            continue
+        ids_by_row = {row: ids for row, (other, ids) in enumerate(rows) if other == sentence}
+        pool = _pool(next_tokens, candidates, sentence, ids_by_row, eos_id)
+        num_required = sum(map(len, request.required))
+        complete = [one for one in pool if one.num_met == num_required]
+        finished = [one for one in complete[:beam_size] if one.token == eos_id]
+        # At the last step, prefer complete hypotheses: live ones are cut off after it.
+        is_last = next_tokens.live.length + 1 >= request.max_length
+        groups: list[list[_Candidate]] = [[] for _ in range(num_required + 1)]
+        for one in complete if complete and is_last else pool:
+            if one.token != eos_id:
+                groups[one.num_met].append(one)
+        shares = allocate(beam_size, list(map(len, groups)))
+        live = [one for group, share in zip(groups, shares, strict=True) for one in group[:share]]
+        _replace(candidates, sentence, [*finished, *live], eos_id)
+    return candidates
+
+
+def _pool(
+    next_tokens: NextTokens,
+    candidates: Candidates,
+    sentence: int,
+    ids_by_row: dict[int, list[int]],
+    eos_id: int,
+) -> list[_Candidate]:
+    """Return all candidates of a sentence, best first.
+
+    They are those of beam search, the best token of each row, and the next token of each missing
+    sequence.
+    """
+    required = next_tokens.requests[sentence].required
+    exists = candidates.log_probs[sentence].isfinite()
+    chosen = (candidates.rows[sentence][exists], candidates.tokens[sentence][exists])
+    pairs = set(zip(*(values.tolist() for values in chosen), strict=True))
+    best_tokens = next_tokens.log_probs[list(ids_by_row)].argmax(dim=1).tolist()
+    pairs.update(zip(ids_by_row, best_tokens, strict=True))
+    for row, ids in ids_by_row.items():
+        for sequence in missing(ids, required):
+            pairs.update({(row, sequence[0]), (row, sequence[_num_begun(sequence, ids)])})
+    ordered = sorted(pairs)
+    rows, tokens = ([pair[side] for pair in ordered] for side in (0, 1))
+    token_log_probs = next_tokens.log_probs[rows, tokens]
+    sums = (next_tokens.live.log_probs[rows] + token_log_probs).tolist()
+    pool = []
+    for log_prob, row, token, token_log_prob in zip(
+        sums, rows, tokens, token_log_probs.tolist(), strict=True
+    ):
+        if log_prob > -torch.inf:
+            ids = ids_by_row[row] + [token] * (token != eos_id)
+            pool.append(_Candidate(log_prob, row, token, token_log_prob, num_met(ids, required)))
+    return sorted(pool, key=lambda one: -one.log_prob)
+
+
+def _replace(candidates: Candidates, sentence: int, chosen: list[_Candidate], eos_id: int) -> None:
+    candidates.log_probs[sentence] = -torch.inf
+    candidates.is_finished[sentence] = candidates.is_live[sentence] = False
+    for rank, one in enumerate(sorted(chosen, key=lambda one: -one.log_prob)):
+        candidates.log_probs[sentence, rank] = one.log_prob
+        candidates.rows[sentence, rank] = one.row
+        candidates.tokens[sentence, rank] = one.token
+        candidates.token_log_probs[sentence, rank] = one.token_log_prob
+        candidates.is_finished[sentence, rank] = one.token == eos_id
+        candidates.is_live[sentence, rank] = one.token != eos_id
+
+
+def _widened(candidates: Candidates, width: int) -> Candidates:
+    """Return a copy with at least `width` candidates per sentence, the additional ones empty."""
+    missing_columns = max(0, width - candidates.log_probs.size(1))
+
+    def widened(values: torch.Tensor, fill: float) -> torch.Tensor:
+        padding = values.new_full((len(values), missing_columns), fill)
+        return torch.cat((values, padding), dim=1)
+
+    return Candidates(
+        widened(candidates.log_probs, -torch.inf),
+        widened(candidates.rows, 0),
+        widened(candidates.tokens, 0),
+        widened(candidates.token_log_probs, 0.0),
+        widened(candidates.is_finished, False),
+        widened(candidates.is_live, False),
+    )

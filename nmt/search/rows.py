@@ -1,0 +1,53 @@
+"""Rows grouped by sentence, where sentences have different numbers of rows."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class RowGrid:
+    """Index of N rows in a grid of B sentences by K rows.
+
+    Attributes:
+        num_sentences: B.
+        max_rows: K, the largest number of rows of a sentence.
+        indices: (N,) index of each row in the flattened (B·K) grid; None if every sentence has K
+            rows.
+    """
+
+    num_sentences: int
+    max_rows: int
+    indices: Tensor | None
+
+    @classmethod
+    def of(cls, sentences: Tensor, num_sentences: int) -> "RowGrid":
+        """Build the grid from the sentence index of each row, (N,) in ascending order."""
+        counts = sentences.bincount(minlength=num_sentences)  # (B,)
+        max_rows = int(counts.max()) if len(sentences) else 0
+        if len(sentences) == num_sentences * max_rows:
+            return cls(num_sentences, max_rows, None)
+        first_rows = counts.cumsum(0) - counts  # (B,)
+        ranks = torch.arange(len(sentences), device=sentences.device) - first_rows[sentences]
+        return cls(num_sentences, max_rows, sentences * max_rows + ranks)
+
+    def spread(self, rows: Tensor, fill: float = 0.0) -> Tensor:
+        """(N, D) rows → (B, K, D) grid, with `fill` in cells without a row."""
+        if self.indices is not None:
+            grid = rows.new_full((self.num_sentences * self.max_rows, rows.size(-1)), fill)
+            rows = grid.index_copy_(0, self.indices, rows)
+        return rows.view(self.num_sentences, self.max_rows, -1)
+
+    def collect(self, grid: Tensor) -> Tensor:
+        """(B, K, D) grid → (N, D) rows."""
+        rows = grid.reshape(-1, grid.size(-1))
+        return rows if self.indices is None else rows.index_select(0, self.indices)
+
+    def rows_at(self, cells: Tensor) -> Tensor:
+        """Rows at flat indices (M,) of the grid; 0 for a cell without a row."""
+        if self.indices is None:
+            return cells
+        rows = self.indices.new_zeros(self.num_sentences * self.max_rows)
+        rows[self.indices] = torch.arange(len(self.indices), device=cells.device)
+        return rows[cells]

@@ -1,0 +1,56 @@
+"""Sampling with random numbers that depend only on the seed, the source and the position."""
+
+import hashlib
+
+import torch
+from torch import Tensor
+
+from nmt.config import DecodingConfig
+from nmt.search.candidates import select_tokens
+from nmt.search.live import Candidates, NextTokens
+from nmt.search.request import Ids
+
+
+def uniform(seed: int, source: Ids, sample: int, position: int) -> float:
+    """Return a number in [0, 1) that is a hash of the four arguments.
+
+    A random generator shared by the sentences of a batch would make each translation depend on the
+    others.
+    """
+    text = f"{seed} {sample} {position} {' '.join(map(str, source))}"
+    digest = hashlib.blake2b(text.encode(), digest_size=8).digest()
+    return (int.from_bytes(digest) >> 11) / 2**53
+
+
+def sampling_probabilities(log_probs: Tensor, config: DecodingConfig) -> Tensor:
+    """Return the (N, V) distribution after temperature, top_k and top_p, in float64."""
+    probabilities = (log_probs.double() / config.temperature).softmax(dim=-1)
+    if not config.top_k and config.top_p == 1.0:
+        return probabilities  # sorting V numbers per row takes ten times as long
+    best, order = probabilities.sort(dim=-1, descending=True, stable=True)
+    is_kept = torch.ones_like(best, dtype=torch.bool)
+    if config.top_k:
+        is_kept[:, config.top_k :] = False
+    # Keep a token while the sum of the tokens before it is below p.
+    is_kept &= best.cumsum(dim=-1) - best < config.top_p
+    is_kept[:, 0] = True
+    kept = torch.zeros_like(is_kept).scatter_(1, order, is_kept)
+    probabilities = probabilities.masked_fill(~kept, 0.0)
+    return probabilities / probabilities.sum(dim=-1, keepdim=True)
+
+
+def select_samples(next_tokens: NextTokens, config: DecodingConfig, eos_id: int) -> Candidates:
+    """Draw the next token of each live hypothesis; the samples of a sentence do not compete."""
+    live, log_probs = next_tokens.live, next_tokens.log_probs
+    rows = zip(live.sentences.tolist(), live.samples.tolist(), strict=True)
+    numbers = [
+        uniform(config.seed, next_tokens.requests[sentence].source, sample, live.length)
+        for sentence, sample in rows
+    ]
+    drawn = torch.tensor(numbers, dtype=torch.float64, device=log_probs.device)[:, None]  # (N, 1)
+    # Sum in the order of the ids, not of the probabilities: rounding may swap two of the latter.
+    bounds = sampling_probabilities(log_probs, config).cumsum(dim=-1)
+    tokens = torch.searchsorted(bounds, drawn * bounds[:, -1:], right=True)
+    tokens = tokens.clamp(max=log_probs.size(-1) - 1)  # (N, 1)
+    token_log_probs = log_probs.gather(1, tokens)
+    return select_tokens(live, tokens, token_log_probs, len(next_tokens.requests), eos_id)

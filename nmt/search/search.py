@@ -1,0 +1,221 @@
+"""Beam search over a step function; beam size 1 is greedy search.
+
+The N rows that the step function scores are the live hypotheses of all sentences, ordered by
+sentence.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol, Self, TypeVar
+
+import torch
+from torch import Tensor
+
+from nmt.config import DecodingConfig, SearchMethod
+from nmt.search.candidates import select_beam
+from nmt.search.constraints import active_constraints
+from nmt.search.hypothesis import Hypothesis, NBest, TextOf, best_reachable_penalty, length_penalty
+from nmt.search.live import Candidates, LiveHypotheses, NextTokens
+from nmt.search.request import Request, TargetIds
+from nmt.search.required import select_required
+from nmt.search.sampling import select_samples
+
+
+class SearchState(Protocol):
+    """State of a step function between decoding steps."""
+
+    def reorder(self, rows: Tensor) -> Self:
+        """Keep `rows` (N'); rows may repeat and stay ordered by sentence."""
+
+
+State = TypeVar("State", bound=SearchState)
+
+
+class StepFunction(Protocol[State]):
+    """Scores the next token of every row."""
+
+    def __call__(self, tokens: Tensor, state: State, /) -> tuple[Tensor, State]:
+        """Last tokens (N,) → logits (N, V) of the next token, and the new state.
+
+        The search overwrites the logits.
+        """
+
+
+Select = Callable[[NextTokens], Candidates]
+
+
+# Rows whose logits stay in the cache of a core between two passes over them.
+_ROWS_PER_CHUNK = 32
+
+
+@dataclass
+class _Sentence:
+    """Search of one sentence.
+
+    Attributes:
+        request: constraints and longest length.
+        best: the num_best best finished hypotheses.
+        num_finished: number of hypotheses that have finished, including those not kept.
+    """
+
+    request: Request
+    best: NBest
+    num_finished: int = 0
+
+
+@torch.inference_mode()
+def beam_search(
+    step: StepFunction[State],
+    state: State,
+    config: DecodingConfig,
+    ids: TargetIds,
+    requests: Sequence[Request],
+    device: torch.device | None = None,
+    text_of: TextOf | None = None,
+    select: Select | None = None,
+) -> list[list[Hypothesis]]:
+    """Search the best translations of a batch of sentences.
+
+    Args:
+        step: scores the next token of every row.
+        state: state before the first step, with one row per sentence.
+        config: search options.
+        ids: special ids of the target vocabulary.
+        requests: constraints and longest length of each translation.
+        device: device of the state; None is the CPU.
+        text_of: if given, the hypotheses of a sentence have different texts.
+        select: selects candidates; None follows `config`.
+
+    Returns:
+        For each sentence one to num_best hypotheses: those that ended with EOS, best first, then,
+        if too few did within the longest length, live ones as they were cut off.
+    """
+    select = select or _select_function(config, ids.eos_id, requests)
+    constraints = active_constraints(requests, config.min_length, ids)
+    banned = torch.tensor(list(ids.banned_ids), dtype=torch.long, device=device)
+    num_samples = config.beam_size if config.method is SearchMethod.sampling else 1
+    live = LiveHypotheses.start(len(requests), num_samples, ids.bos_id, device)
+    if num_samples > 1:
+        state = state.reorder(live.sentences)
+    results = [NBest(config.num_best, text_of) for _ in requests]
+    sentences = [_Sentence(*parts) for parts in zip(requests, results, strict=True)]
+    while sentences:
+        logits, state = step(live.tokens[:, -1], state)
+        log_probs = _log_softmax(logits.float())  # (N, V)
+        log_probs.index_fill_(1, banned, -torch.inf)
+        next_tokens = NextTokens(log_probs, live, [one.request for one in sentences])
+        for constrain in constraints:
+            constrain(next_tokens)
+        candidates = select(next_tokens)
+        _collect_finished(sentences, live, candidates, config)
+        kept, is_done = _prune(sentences, candidates, live.length + 1, config)
+        for index in is_done.nonzero().flatten().tolist():
+            _add_cut_off(sentences[index].best, index, live, candidates, config)
+        sentences = [one for one, done in zip(sentences, is_done.tolist(), strict=True) if not done]
+        if sentences:
+            live = live.extend(candidates, kept)
+            state = state.reorder(candidates.rows[kept])
+    return [best.hypotheses for best in results]
+
+
+def _select_function(config: DecodingConfig, eos_id: int, requests: Sequence[Request]) -> Select:
+    if config.method is SearchMethod.sampling:
+        return partial(select_samples, config=config, eos_id=eos_id)
+    if any(request.required for request in requests):
+        return partial(select_required, beam_size=config.beam_size, eos_id=eos_id)
+    return partial(select_beam, beam_size=config.beam_size, eos_id=eos_id)
+
+
+def _log_softmax(logits: Tensor) -> Tensor:
+    """Compute the log-softmax of logits (N, V), in place on a CPU."""
+    # In place, no page of memory is new. Few values of a row are used, but log_softmax is one pass
+    # over a row in the fastest cache and takes half the time of logsumexp over the matrix.
+    if logits.device.type != "cpu":
+        return logits.log_softmax(dim=-1)
+    for rows in torch.split(logits, _ROWS_PER_CHUNK):
+        rows.copy_(rows.log_softmax(dim=-1))
+    return logits
+
+
+def _collect_finished(
+    sentences: list[_Sentence], live: LiveHypotheses, candidates: Candidates, config: DecodingConfig
+) -> None:
+    """Add the finished candidates to their sentences."""
+    penalty = length_penalty(live.length + 1, config)
+    for index, rank in candidates.is_finished.nonzero().tolist():
+        sentence = sentences[index]
+        sentence.num_finished += 1
+        score = float(candidates.log_probs[index, rank]) / penalty
+        if score > sentence.best.lowest_score:
+            sentence.best.add_finished(_hypothesis(live, candidates, index, rank, score, []))
+
+
+def _prune(
+    sentences: list[_Sentence], candidates: Candidates, length: int, config: DecodingConfig
+) -> tuple[Tensor, Tensor]:
+    """Find the candidates that can still enter the num_best finished hypotheses.
+
+    A candidate cannot if its best reachable score is not above the lowest score of num_best
+    finished hypotheses. The candidates of a sentence have the same length, so those ranked below it
+    cannot either, and dropping them does not change the result.
+
+    Args:
+        sentences: the b sentences.
+        candidates: their candidates.
+        length: tokens of a candidate.
+        config: search options.
+
+    Returns:
+        The candidates to keep, (b, C), and the sentences that are done, (b,).
+    """
+    bounds = []
+    is_stopped = []
+    for sentence in sentences:
+        max_length = sentence.request.max_length
+        penalty = best_reachable_penalty(length, max_length, config)
+        bounds.append(sentence.best.lowest_score * penalty)
+        patience = config.patience * config.beam_size
+        is_stopped.append(length >= max_length or 0 < patience <= sentence.num_finished)
+    device = candidates.log_probs.device
+    bound = torch.tensor(bounds, dtype=torch.float64, device=device)
+    can_improve = candidates.is_live & (candidates.log_probs > bound[:, None])
+    is_done = torch.tensor(is_stopped, device=device) | ~can_improve.any(dim=1)
+    # With patience finished hypotheses are counted: those without a chance count too.
+    kept = candidates.is_live if config.patience else can_improve
+    return kept & ~is_done[:, None], is_done
+
+
+def _add_cut_off(
+    best: NBest, index: int, live: LiveHypotheses, candidates: Candidates, config: DecodingConfig
+) -> None:
+    """Complete the hypotheses of a sentence that is done with live ones, best first."""
+    if not best.num_missing:
+        return
+    log_probs, penalty = candidates.log_probs[index], length_penalty(live.length + 1, config)
+    ranks = candidates.is_live[index].nonzero().flatten().tolist()
+    for rank in sorted(ranks, key=lambda rank: -float(log_probs[rank])):
+        token = int(candidates.tokens[index, rank])
+        score = float(log_probs[rank]) / penalty
+        best.add_cut_off(_hypothesis(live, candidates, index, rank, score, [token]))
+    if not best.hypotheses:
+        # Every continuation is forbidden: return the live hypothesis itself.
+        row = int((live.sentences == index).nonzero()[0])
+        log_prob = float(live.log_probs[row])
+        ids, token_log_probs = live.row(row)
+        best.add_cut_off(Hypothesis(ids, log_prob, log_prob / penalty, token_log_probs))
+
+
+def _hypothesis(
+    live: LiveHypotheses,
+    candidates: Candidates,
+    index: int,
+    rank: int,
+    score: float,
+    last_token: list[int],
+) -> Hypothesis:
+    """Build a hypothesis from a candidate; `last_token` is empty if the candidate is EOS."""
+    ids, token_log_probs = live.row(int(candidates.rows[index, rank]))
+    token_log_prob = float(candidates.token_log_probs[index, rank])
+    log_prob = float(candidates.log_probs[index, rank])
+    return Hypothesis([*ids, *last_token], log_prob, score, [*token_log_probs, token_log_prob])

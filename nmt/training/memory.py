@@ -1,0 +1,83 @@
+"""Memory of this process, and memory that is available to it, in bytes."""
+
+import ctypes
+import math
+import os
+import re
+import resource
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import torch
+
+# The rest is left to the system, to other programs and to the file cache.
+_USABLE = 0.9
+
+_STATUS = Path("/proc/self/status")
+_MEMINFO = Path("/proc/meminfo")
+_OWN_GROUPS = Path("/proc/self/cgroup")
+_GROUPS = Path("/sys/fs/cgroup")
+
+
+def available_memory(device: torch.device, processes_on_host: int = 1) -> int:
+    """Memory that one of several training processes may use, what it already uses included."""
+    if device.type == "cuda":
+        free, _ = torch.cuda.mem_get_info(device)
+        sharing = math.ceil(processes_on_host / torch.cuda.device_count())
+        return int(_USABLE * (free / sharing + torch.cuda.memory_reserved(device)))
+    physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    left = min([_field(_MEMINFO, "MemAvailable", 1024) or physical, *_left_in_groups()])
+    return int(_USABLE * left / processes_on_host) + resident_memory()
+
+
+def resident_memory() -> int:
+    """Memory that this process uses now."""
+    return _field(_STATUS, "VmRSS", 1024) or peak_memory()
+
+
+def peak_memory(device: torch.device | None = None) -> int:
+    """Most memory that this process has used, or has reserved on a GPU."""
+    if device is not None and device.type == "cuda":
+        return torch.cuda.max_memory_reserved(device)
+    # Linux: `ru_maxrss` may include the process that started this one, VmHWM does not.
+    unit = 1 if sys.platform == "darwin" else 1024
+    used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+    return _field(_STATUS, "VmHWM", 1024) or used
+
+
+def limit_memory(size: int) -> None:
+    """Let allocations fail above `size` bytes, before the system ends processes (Linux only)."""
+    if data := _field(_STATUS, "VmData", 1024):
+        _, most = resource.getrlimit(resource.RLIMIT_DATA)
+        resource.setrlimit(resource.RLIMIT_DATA, (data + max(0, size - resident_memory()), most))
+
+
+def release_freed_memory() -> None:
+    """Return freed memory to the system, where the C library (glibc) keeps it."""
+    # Tensors of varying sizes leave holes in its heap, by which a long run would grow.
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
+
+
+def _field(path: Path, name: str, unit: int = 1) -> int:
+    """The value of a line `name: value` or `name value` of a file; 0 if there is none."""
+    text = path.read_text(encoding="utf-8") if path.is_file() else ""
+    found = re.search(rf"^{name}:?\s+(\d+)", text, re.MULTILINE)
+    return int(found[1]) * unit if found else 0
+
+
+def _left_in_groups() -> Iterator[int]:
+    """What this process's control groups (version 2 or 1) and those above them leave."""
+    text = _OWN_GROUPS.read_text(encoding="utf-8") if _OWN_GROUPS.is_file() else ""
+    for version, path in re.findall(r"^\d+:(|memory):/(.*)$", text, re.MULTILINE):
+        names = ("limit_in_bytes", "usage_in_bytes") if version else ("max", "current")
+        group = _GROUPS / version / path
+        # In a container the path is often the host's, and the group itself is mounted at the top.
+        for folder in (group, *group.parents):
+            try:
+                limit, usage = (int((folder / f"memory.{name}").read_text()) for name in names)
+            except (OSError, ValueError):  # no such group, or no limit ("max")
+                continue
+            yield max(0, limit - usage + _field(folder / "memory.stat", "inactive_file"))

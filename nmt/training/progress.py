@@ -1,0 +1,41 @@
+"""Progress bars on a terminal."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import Progress
+
+FILE_ONLY = {"file_only": True}
+"""`extra=` of log lines that a progress bar shows on a terminal."""
+
+Advance = Callable[[float], None]
+
+
+def progress_bars() -> Progress:
+    """Bars below the log lines of a terminal. Without a terminal, nothing is shown."""
+    console = Console(stderr=True)
+    # The estimate of the time left covers pauses for validation.
+    return Progress(
+        console=console,
+        disable=not console.is_terminal,
+        refresh_per_second=2,
+        speed_estimate_period=600,
+        transient=True,
+    )
+
+
+@contextmanager
+def progress_bar(
+    description: str, total: int | None, completed: int = 0, bars: Progress | None = None
+) -> Iterator[Advance]:
+    """Show a bar inside the block, below others if given; yields a function that advances it."""
+    if bars is None:
+        with progress_bars() as own, progress_bar(description, total, completed, own) as advance:
+            yield advance
+        return
+    bar = bars.add_task(description, total=total, completed=completed)
+    try:
+        yield lambda count: bars.advance(bar, count)
+    finally:
+        bars.remove_task(bar)

@@ -1,0 +1,66 @@
+"""What a run is besides its weights and optimizer: counters, and a smaller micro-batch size."""
+
+import math
+from dataclasses import asdict, astuple, dataclass, field, replace
+from pathlib import Path
+
+from nmt.base.errors import UserError
+from nmt.base.files import read_record, write_json
+from nmt.data.loader import Position
+from nmt.training.metrics import MetricSums
+
+MICRO_BATCH_SIZE_FILE = "micro_batch_size.json"
+
+
+@dataclass(frozen=True)
+class TrainingState:
+    """Everything but weights and optimizer that a restart needs."""
+
+    update: int = 0  # updates so far, including skipped ones
+    position: Position = field(default_factory=Position)  # of the next update in the data
+    seconds: float = 0.0  # of training and validation, over all restarts
+    device_seconds: float = 0.0  # the same, summed over ranks
+    target_tokens: int = 0
+    best_rank: list[float] = field(default_factory=list)  # `ValidationResult.rank`; empty at first
+    best_update: int = 0
+    validations_without_best: int = 0
+    validation_due: bool = False  # before the next update
+    metrics: MetricSums = field(default_factory=MetricSums)
+
+    def __post_init__(self) -> None:
+        values = self.update, self.seconds, self.target_tokens, *astuple(self.position)
+        if not all(0 <= value < math.inf for value in values):
+            raise UserError(f"a counter is not a finite number of at least 0: {values}")
+
+
+@dataclass(frozen=True)
+class MicroBatchSize:
+    """The size of micro-batches after memory ran out: `micro_batch_size.json` in the run folder.
+
+    The file outlives a restart from an earlier checkpoint.
+    """
+
+    times: int = 0  # how often the size was halved; 0 means that the run is bit-exact
+    asked: int = 0  # the configured size; a run that is continued with another one uses that
+    used: int = 0  # the size since then, in padded tokens
+    first_update: int = 0  # the first update that did not fit
+
+    @classmethod
+    def read(cls, run_folder: Path, asked: int) -> "MicroBatchSize":
+        """Read the file of a run, if it has one for the configured size `asked`."""
+        path = run_folder / MICRO_BATCH_SIZE_FILE
+        if path.is_file():
+            stored = read_record(path, cls)
+            if stored.asked == asked:
+                return stored
+        return cls(asked=asked, used=asked)
+
+    def halved(self, largest: int, update: int) -> "MicroBatchSize":
+        """Halve the size, or that of the largest micro-batch of the update if it is smaller."""
+        used = min(largest, self.used) // 2
+        first_update = self.first_update or update
+        return replace(self, times=self.times + 1, used=used, first_update=first_update)
+
+    def write(self, run_folder: Path) -> None:
+        """Write the file."""
+        write_json(run_folder / MICRO_BATCH_SIZE_FILE, asdict(self))

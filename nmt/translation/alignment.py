@@ -1,0 +1,92 @@
+"""Word alignment of translations by the cross-attention of the model."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from nmt.base.errors import UserError
+from nmt.tokenizer import WORD_BEGIN
+from nmt.trained_model import TrainedModel
+from nmt.translation.forced import ForcedDecoder
+
+Links = list[tuple[int, int]]
+"""Indices of a source word and a target word; words are separated by white space."""
+
+
+def pharaoh(links: Links) -> str:
+    """Format links as `0-0 1-2`: source word, target word."""
+    return " ".join(f"{source}-{target}" for source, target in links)
+
+
+class Aligner:
+    """Links each word of a translation to the source word that it attends to most.
+
+    The translation is decoded as it is; the weights of one decoder layer are averaged over heads
+    and summed over the pieces of words.
+
+    Args:
+        model: the model.
+        layer: decoder layer, counted from 1; 0 takes the model's `aligning_layer`.
+
+    Raises:
+        UserError: the model has no such layer.
+    """
+
+    def __init__(self, model: TrainedModel, layer: int = 0) -> None:
+        num_layers = model.config.model.num_decoder_layers
+        if not 0 <= layer <= num_layers:
+            raise UserError(f"alignment_layer={layer} is not between 1 and {num_layers}")
+        self._tokenizers = (model.source_tokenizer, model.target_tokenizer)
+        self._forced = ForcedDecoder(model)
+        self._layer = layer - 1 if layer else model.transformer.aligning_layer
+
+    def links(self, sources: Sequence[str], translations: Sequence[str]) -> list[Links | None]:
+        """Return the links of each pair by target word; None if it is too long for the model."""
+        texts = (sources, translations)
+        sides = [t.encode(side) for t, side in zip(self._tokenizers, texts, strict=True)]
+        words = [t.words(side) for t, side in zip(self._tokenizers, texts, strict=True)]
+        pairs = list(zip(*sides, strict=True))
+        found: list[Links | None] = [[] if self._forced.fits(pair) else None for pair in pairs]
+        # Pairs with an empty side have no links.
+        indices = [i for i, pair in enumerate(pairs) if found[i] is not None and all(pair)]
+        for number, layers in self._forced.cross_attention([pairs[i] for i in indices]):
+            index = indices[number]
+            weights = layers[self._layer].mean(dim=0)[:-1, :-1]  # (T, S), without EOS
+            source_pieces, target_pieces = (
+                tokenizer.pieces(ids)
+                for tokenizer, ids in zip(self._tokenizers, pairs[index], strict=True)
+            )
+            by_words = sum_by_words(
+                weights, words[0][index], words[1][index], source_pieces, target_pieces
+            )
+            best = by_words.argmax(dim=1).tolist()
+            found[index] = [(source, target) for target, source in enumerate(best)]
+        return found
+
+
+def sum_by_words(
+    weights: Tensor,
+    source_words: list[int],
+    target_words: list[int],
+    source_pieces: list[str],
+    target_pieces: list[str],
+) -> Tensor:
+    """Sum weights (T, S) of pieces over words; each piece has the index of its word."""
+    # Attention without a clear target falls on punctuation, so that within words is ignored.
+    weights = weights * _has_content(target_words, target_pieces)[:, None]
+    weights = weights * _has_content(source_words, source_pieces)
+    by_source = torch.zeros(len(weights), source_words[-1] + 1)
+    by_source.index_add_(1, torch.tensor(source_words), weights)
+    by_target = torch.zeros(target_words[-1] + 1, source_words[-1] + 1)
+    return by_target.index_add_(0, torch.tensor(target_words), by_source)
+
+
+def _has_content(words: list[int], pieces: list[str]) -> Tensor:
+    """Return 1 for pieces with letters or digits and for pieces of words without any, else 0."""
+    is_content = [any(map(str.isalnum, piece.strip(WORD_BEGIN))) for piece in pieces]
+    content_words = {word for word, is_one in zip(words, is_content, strict=True) if is_one}
+    counts = [
+        is_one or word not in content_words for word, is_one in zip(words, is_content, strict=True)
+    ]
+    return torch.tensor(counts, dtype=torch.float32)

@@ -1,0 +1,173 @@
+"""Engine that searches with CTranslate2, a C++ library, and the weights of a trained model."""
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import ctranslate2
+import torch
+
+from nmt.base.errors import UserError
+from nmt.config import ARRANGING_KEYS, DecodingConfig, to_plain
+from nmt.search.hypothesis import Hypothesis, NBest, length_penalty, penalty_exponent
+from nmt.search.request import Request
+from nmt.tokenizer import Tokenizer
+from nmt.trained_model import TrainedModel
+from nmt.translation.engine import banned_ids, length_batches, longest_translation
+
+_SUPPORTED_KEYS = {
+    *("beam_size", "length_penalty", "length_penalty_kind", "num_best"),
+    *("max_length_ratio", "max_length_offset", "max_length", "min_length"),
+    *ARRANGING_KEYS,
+}
+
+
+class CTranslate2Engine:
+    """Searches with CTranslate2, on as many threads as torch has.
+
+    CTranslate2 stops a sentence when K hypotheses have finished; `beam_search` continues while a
+    live hypothesis can still win. The hypotheses are ranked here with our length penalty.
+
+    Args:
+        model: the model, for its tokenizers and limits.
+        config: search options.
+        folder: the model converted by `nmt.exchange.ctranslate2`.
+        compute_type: arithmetic of matrix products, as CTranslate2 names it: float32, int8, …
+
+    Raises:
+        UserError: CTranslate2 does not support the arithmetic on this machine or a search option.
+    """
+
+    def __init__(
+        self, model: TrainedModel, config: DecodingConfig, folder: Path, compute_type: str
+    ) -> None:
+        _check_supported(config)
+        device = model.device.type
+        # Workers with one thread each do not wait for each other after every small product.
+        self._num_workers = 1
+        if device == "cpu":
+            self._num_workers = config.num_workers or torch.get_num_threads()
+        try:
+            self._translator = open_translator(
+                folder,
+                device=device,
+                device_index=model.device.index or 0,
+                compute_type=compute_type,
+                inter_threads=self._num_workers,
+                intra_threads=1,
+            )
+        except (RuntimeError, ValueError) as error:
+            raise UserError(
+                f"compute_type={compute_type}, device={device}: {error}; use compute_type=float32"
+                " and device=cpu"
+            ) from None
+        self._config = config
+        self._target = model.target_tokenizer
+        self.longest_target = model.config.model.max_length
+        self.longest_source = min(model.config.max_source_length, self.longest_target)
+        self._source_pieces = all_pieces(model.source_tokenizer)
+        self._target_pieces = all_pieces(self._target)
+        self._target_ids = {piece: index for index, piece in enumerate(self._target_pieces)}
+
+    def reason_to_reject(self, request: Request) -> str:
+        """Return why a request cannot be fulfilled; see `Engine`."""
+        if not request.num_tokens and not request.banned:
+            return ""
+        return "engine=ctranslate2 supports no prefix, required or banned; use engine=torch"
+
+    def search(
+        self,
+        sources: Sequence[Sequence[int]],
+        progress: Callable[[int], None] | None = None,
+        requests: Sequence[Request] | None = None,
+    ) -> list[list[Hypothesis]]:
+        """Search translations; see `Engine`."""
+        del requests  # `reason_to_reject` allows only empty ones
+        lengths = [len(ids) + 1 for ids in sources]  # with EOS
+        limits = [longest_translation(self._config, self.longest_target, n) for n in lengths]
+        pieces = [[self._source_pieces[i] for i in ids] for ids in sources]
+        results: list[Any] = [None] * len(sources)
+        # CTranslate2 has one limit per batch. Translations that reach their own lower limit are
+        # searched again, together with others of that limit.
+        again: dict[int, list[int]] = {}
+        with ThreadPoolExecutor(self._num_workers) as pool:
+
+            def translate(batches: list[list[int]]) -> Iterator[tuple[list[int], list[Any]]]:
+                texts = [[pieces[index] for index in batch] for batch in batches]
+                highest = [limits[batch[0]] for batch in batches]
+                # If this loop is interrupted, `map` cancels the batches that have not begun.
+                yield from zip(batches, pool.map(self._translate, texts, highest), strict=True)
+
+            for batch, found in translate(length_batches(lengths, self._config)):
+                for index, result in zip(batch, found, strict=True):
+                    results[index], limit = result, limits[index]
+                    if limit < limits[batch[0]] and limit <= max(map(len, result.hypotheses)):
+                        again.setdefault(limit, []).append(index)
+                if progress:
+                    progress(len(batch))
+            for batch, found in translate(list(again.values())):
+                for index, result in zip(batch, found, strict=True):
+                    results[index] = result
+        return list(map(self._rank, results))
+
+    def _translate(self, sources: list[list[str]], limit: int) -> list[Any]:
+        config = self._config
+        exponent = penalty_exponent(config)
+        results: list[Any] = self._translator.translate_batch(
+            sources,
+            max_batch_size=config.batch_size,
+            beam_size=config.beam_size,
+            # Without a penalty CTranslate2 stops when the best hypotheses have finished.
+            num_hypotheses=config.beam_size if exponent or config.num_best > 1 else 1,
+            length_penalty=exponent,
+            disable_unk=True,
+            suppress_sequences=[[self._target_pieces[i]] for i in banned_ids(self._target)],
+            return_end_token=True,
+            return_scores=True,
+            max_input_length=0,
+            min_decoding_length=max(0, min(config.min_length, limit) - 1),  # without EOS
+            max_decoding_length=limit,
+        )
+        return results
+
+    def _rank(self, result: Any) -> list[Hypothesis]:
+        """Rank hypotheses with different texts by our score; cut-off ones come last."""
+        exponent = penalty_exponent(self._config)
+        best = NBest(self._config.num_best, lambda ids: self._target.decode([ids])[0])
+        pairs = list(zip(result.hypotheses, result.scores, strict=True))
+        eos = self._target_pieces[self._target.eos_id]
+        for pieces, score in sorted(pairs, key=lambda pair: pair[0][-1] != eos):
+            ids = [self._target_ids[piece] for piece in pieces]
+            # A score is the sum of log-probabilities over n ** alpha, where n counts EOS.
+            log_prob = score * len(ids) ** exponent
+            our_score = log_prob / length_penalty(len(ids), self._config)
+            if pieces[-1] == eos:
+                best.add_finished(Hypothesis(ids[:-1], log_prob, our_score, []))
+            else:
+                best.add_cut_off(Hypothesis(ids, log_prob, our_score, []))
+        return best.hypotheses
+
+
+def _check_supported(config: DecodingConfig) -> None:
+    """Reject search options that CTranslate2 would ignore."""
+    defaults = to_plain(type(config)())
+    for key, value in to_plain(config).items():
+        if key not in _SUPPORTED_KEYS and value != defaults[key]:
+            raise UserError(
+                f"decoding.{key}={value}: engine=ctranslate2 does not support it; use engine=torch"
+            )
+
+
+def open_translator(folder: Path, **options: Any) -> ctranslate2.Translator:
+    """Load a converted model; the number of threads of torch stays the same."""
+    num_threads = torch.get_num_threads()
+    translator = ctranslate2.Translator(str(folder), **options)
+    # CTranslate2 changes the number of OpenMP threads, which torch uses too.
+    torch.set_num_threads(num_threads)
+    return translator
+
+
+def all_pieces(tokenizer: Tokenizer) -> list[str]:
+    """Return every piece in the order of the ids; all of them are different."""
+    return tokenizer.pieces(range(tokenizer.vocabulary_size))

@@ -1,0 +1,89 @@
+"""Documents: split into sentences, and joined again from their translations.
+
+Each line is a paragraph. White space, empty lines and list markers are preserved.
+"""
+
+import itertools
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from nmt.translation.formats import Answer
+from nmt.translation.sentences import sentence_spans
+from nmt.translation.translator import Translation
+
+# Marker of a list item with the space after it; it is not part of the sentence.
+_LIST_MARKER = re.compile(r"\s*(?:[-*•–—·▪◦]|\(?(?:\d{1,3}|[a-zA-Z])[.)])\s+(?=\S)")
+
+
+@dataclass(frozen=True)
+class Document:
+    """Sentences of a text and the text between them.
+
+    Attributes:
+        sentences: n sentences; one empty sentence if the text is blank.
+        separators: n + 1 strings: before the first sentence, between sentences, after the last.
+    """
+
+    sentences: list[str]
+    separators: list[str]
+
+    @classmethod
+    def split(cls, text: str, language: str) -> "Document":
+        """Split a text that has one paragraph per line."""
+        sentences: list[str] = []
+        separators: list[str] = []
+        last = 0
+        for paragraph in re.finditer(r"[^\n]+", text):
+            marker = _LIST_MARKER.match(paragraph[0])
+            first = paragraph.start() + (marker.end() if marker else 0)
+            for begin, end in sentence_spans(text[first : paragraph.end()], language):
+                separators.append(text[last : first + begin])
+                sentences.append(text[first + begin : first + end])
+                last = first + end
+        if not sentences:
+            return cls([""], [text, ""])
+        return cls(sentences, [*separators, text[last:]])
+
+    def join(self, answers: Sequence[Answer]) -> Answer:
+        """Join the answers to the sentences, rank by rank.
+
+        The result has as many translations as the sentence with the fewest. Scores are summed and
+        utilities averaged; alignments count the words of the document.
+        """
+        by_rank = zip(*(answer.translations for answer in answers), strict=False)
+        num_alignments = min(len(answer.alignments) for answer in answers)
+        utilities = zip(*(answer.utilities for answer in answers), strict=False)
+        return Answer(
+            [self._join_translations(translations) for translations in by_rank],
+            [self._join_alignments(answers, rank) for rank in range(num_alignments)],
+            [sum(values) / len(values) for values in utilities],
+        )
+
+    def _join_translations(self, translations: Sequence[Translation]) -> Translation:
+        parts = zip([one.text for one in translations], self.separators[1:], strict=True)
+        return Translation(
+            "".join([self.separators[0], *itertools.chain(*parts)]),
+            sum(translation.score for translation in translations),
+            [hypothesis for translation in translations for hypothesis in translation.hypotheses],
+        )
+
+    def _join_alignments(self, answers: Sequence[Answer], rank: int) -> str | None:
+        links = []
+        source_words = target_words = 0
+        parts = zip(self.sentences, answers, self.separators[:-1], strict=True)
+        for sentence, answer, separator in parts:
+            # A list marker is a word of both sides.
+            markers = range(len(separator.split()))
+            links += [f"{source_words + i}-{target_words + i}" for i in markers]
+            source_words += len(markers)
+            target_words += len(markers)
+            alignment = answer.alignments[rank]
+            if alignment is None:
+                return None
+            for link in alignment.split():
+                source, target = map(int, link.split("-"))
+                links.append(f"{source_words + source}-{target_words + target}")
+            source_words += len(sentence.split())
+            target_words += len(answer.translations[rank].text.split())
+        return " ".join(links)

@@ -1,0 +1,124 @@
+"""Forced decoding: scores and attention of given translations."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from nmt.config import DecodingConfig
+from nmt.data.batch import Batch, collate
+from nmt.search.hypothesis import length_penalty
+from nmt.trained_model import TrainedModel, special_ids
+
+Pair = tuple[Sequence[int], Sequence[int]]
+"""Ids of a source and of a translation, without BOS and EOS."""
+
+# Largest number of attention weights of a batch per head, layer and kind.
+_MAX_WEIGHTS = 2**18
+# Rows projected to logits at a time.
+_PROJECTED_ROWS = 1024
+
+
+class ForcedDecoder:
+    """Decodes given translations; the batch size changes results only by rounding."""
+
+    def __init__(self, model: TrainedModel, batch_size: int = 64) -> None:
+        self._model = model
+        self._batch_size = batch_size
+
+    def fits(self, pair: Pair) -> bool:
+        """Return whether both sides are short enough for the model."""
+        source, target = pair
+        config = self._model.config
+        max_length = config.model.max_length
+        return len(source) < min(config.max_source_length, max_length) and len(target) < max_length
+
+    @torch.inference_mode()
+    def token_log_probs(
+        self, pairs: Sequence[Pair], progress: Callable[[int], None] | None = None
+    ) -> list[list[float]]:
+        """Return the log-probability of each token of each translation, EOS last.
+
+        All pairs must fit. `progress` is called with the number of pairs just completed.
+        """
+        transformer = self._model.transformer
+        found: list[list[float]] = [[] for _ in pairs]
+        for indices, batch in self._batches(pairs):
+            hidden = transformer(batch.source, batch.source_mask, batch.target_input)  # (B, T, D)
+            rows = hidden.flatten(0, 1)[batch.target_indices]  # (tokens, D)
+            tokens = batch.target_output.flatten()[batch.target_indices]  # (tokens,)
+            log_probs: list[float] = []
+            for start in range(0, len(rows), _PROJECTED_ROWS):
+                part = slice(start, start + _PROJECTED_ROWS)
+                logits = transformer.project(rows[part]).float()
+                chosen = logits.gather(1, tokens[part, None])[:, 0]
+                log_probs += (chosen - logits.logsumexp(dim=1)).tolist()
+            values = iter(log_probs)
+            for index in indices:
+                found[index] = [next(values) for _ in range(len(pairs[index][1]) + 1)]
+            if progress:
+                progress(len(indices))
+        return found
+
+    @torch.inference_mode()
+    def cross_attention(self, pairs: Sequence[Pair]) -> Iterator[tuple[int, list[Tensor]]]:
+        """Yield the index of each pair and the cross-attention (H, T, S) of each decoder layer.
+
+        EOS is the last row and column. Pairs come batch by batch, because all weights together
+        may not fit into memory.
+        """
+        for indices, batch in self._batches(pairs):
+            maps = self._model.transformer.attention_maps(
+                batch.source, batch.source_mask, batch.target_input
+            )
+            for row, index in enumerate(indices):
+                source, target = pairs[index]
+                size = slice(None), slice(len(target) + 1), slice(len(source) + 1)
+                yield index, [layer[row][size].float().cpu() for layer in maps["cross"]]
+
+    def _batches(self, pairs: Sequence[Pair]) -> Iterator[tuple[list[int], Batch]]:
+        """Yield batches of pairs of similar length, the longest first, and their indices."""
+        model = self._model
+        ids = special_ids(model.source_tokenizer), special_ids(model.target_tokenizer)
+        lengths = [max(len(source), len(target)) + 1 for source, target in pairs]
+        order = sorted(range(len(pairs)), key=lambda index: -lengths[index])
+        was_training = model.transformer.training
+        model.transformer.eval()
+        start = 0
+        while start < len(order):
+            size = min(self._batch_size, max(1, _MAX_WEIGHTS // lengths[order[start]] ** 2))
+            indices = order[start : start + size]
+            batch = collate([pairs[index] for index in indices], *ids)
+            yield indices, batch.to(model.device)
+            start += size
+        model.transformer.train(was_training)
+
+
+@dataclass(frozen=True)
+class PairScore:
+    """Probability of a translation."""
+
+    token_log_probs: list[float]  # EOS last
+    log_prob: float  # sum
+    score: float  # the sum divided by the length penalty, by which search ranks
+
+
+def score_pairs(
+    model: TrainedModel,
+    pairs: Sequence[tuple[str, str]],
+    config: DecodingConfig,
+    progress: Callable[[int], None] | None = None,
+) -> list[PairScore | None]:
+    """Score each (source, translation); None where one is too long for the model."""
+    forced = ForcedDecoder(model)
+    sources, targets = map(list, zip(*pairs, strict=True))
+    source_ids = model.source_tokenizer.encode(sources)
+    ids = list(zip(source_ids, model.target_tokenizer.encode(targets), strict=True))
+    scores: list[PairScore | None] = [None] * len(ids)
+    fitting = [index for index, pair in enumerate(ids) if forced.fits(pair)]
+    found = forced.token_log_probs([ids[index] for index in fitting], progress)
+    for index, log_probs in zip(fitting, found, strict=True):
+        total = sum(log_probs)
+        scores[index] = PairScore(log_probs, total, total / length_penalty(len(log_probs), config))
+    return scores

@@ -1,0 +1,174 @@
+"""Input and output formats, line by line: plain text, JSON lines, tab-separated columns."""
+
+import json
+import math
+from dataclasses import dataclass, field
+from enum import Enum
+from itertools import chain
+from typing import Any, NotRequired
+
+from pydantic import TypeAdapter, ValidationError
+from typing_extensions import TypedDict
+
+from nmt.base.errors import UserError, one_line
+from nmt.search.hypothesis import Hypothesis
+from nmt.tokenizer import Tokenizer
+from nmt.translation.constraints import Constraints
+from nmt.translation.translator import Translation
+
+END = "</s>"
+"""EOS in lists of pieces."""
+
+_EXAMPLE = 'write one object per line, such as {"source": "A text."}'
+
+
+class Format(Enum):
+    """Format of the lines of a file."""
+
+    text = "text"
+    jsonl = "jsonl"
+    tsv = "tsv"
+
+
+@dataclass(frozen=True)
+class Item:
+    """One line of the input; a JSON line has a record, a tab-separated line has columns."""
+
+    source: str
+    record: dict[str, Any] = field(default_factory=dict)
+    columns: list[str] = field(default_factory=list)
+    constraints: Constraints = field(default_factory=Constraints)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Result for one source.
+
+    Attributes:
+        translations: one or more, best first.
+        alignments: alignment in Pharaoh format of each translation, or only of the best; None if
+            the pair is too long for the model. Empty if not requested.
+        utilities: expected utility of each translation; empty without minimum Bayes risk.
+    """
+
+    translations: list[Translation]
+    alignments: list[str | None] = field(default_factory=list)
+    utilities: list[float] = field(default_factory=list)
+
+
+def check_formats(read: Format, write: Format) -> None:
+    """Raise UserError unless input of one format can be written in another."""
+    if Format.tsv in (read, write) and read is not write:
+        raise UserError(f"input_format={read.name} and format={write.name} cannot be combined")
+
+
+@dataclass(frozen=True)
+class LineReader:
+    """Reads lines of one format; of `tsv`, the column to translate is counted from 1."""
+
+    format: Format
+    column: int = 1
+
+    def __post_init__(self) -> None:
+        if self.column > 1 and self.format is not Format.tsv:
+            raise UserError(f"column={self.column} needs columns; add format=tsv, or remove it")
+
+    def read(self, line: str, name: str, number: int) -> Item:
+        """Parse a line without its end; UserError, with name and number, if it is invalid."""
+        location = f"{name}: line {number}"
+        if self.format is Format.text:
+            return Item(line)
+        if self.format is Format.jsonl:
+            # Some programs write a byte order mark at the start of a file.
+            return _parse_json(line.removeprefix("\ufeff") if number == 1 else line, location)
+        columns = line.split("\t")
+        if len(columns) < self.column:
+            raise UserError(f"{location}: has no column {self.column}; fix the line or column=")
+        return Item(columns[self.column - 1], columns=columns)
+
+
+class _Record(TypedDict):
+    """The keys of a JSON line that have a meaning; others are kept."""
+
+    source: str
+    prefix: NotRequired[str]
+    required: NotRequired[tuple[str, ...]]
+    banned: NotRequired[tuple[str, ...]]
+
+
+_RECORD = TypeAdapter(_Record)
+
+
+def _parse_json(line: str, location: str) -> Item:
+    try:
+        record = json.loads(line, parse_float=_finite, parse_constant=_finite)
+        values = _RECORD.validate_python(record)
+        if "\\u" in line:
+            # A surrogate without its pair cannot be written again.
+            json.dumps(record, ensure_ascii=False).encode()
+    except ValidationError as error:
+        problem = error.errors()[0]
+        where = ".".join(map(str, problem["loc"])) or "the line"
+        raise UserError(f"{location}: {where}: {problem['msg']}; {_EXAMPLE}") from None
+    except (RecursionError, ValueError) as error:
+        raise UserError(one_line(f"{location}: is not valid JSON: {error}; {_EXAMPLE}")) from None
+    constraints = Constraints(
+        values.get("prefix", ""), values.get("required", ()), values.get("banned", ())
+    )
+    return Item(values["source"], record, constraints=constraints)
+
+
+def _finite(text: str) -> float:
+    """Parse a number; JSON cannot represent infinity and NaN."""
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"the number {text[:40]} is not finite")
+    return value
+
+
+@dataclass(frozen=True)
+class LineWriter:
+    """Writes lines of one format; the tokenizer of the target gives the pieces in JSON lines."""
+
+    format: Format
+    tokenizer: Tokenizer
+    column: int = 1
+
+    def write(self, item: Item, answer: Answer) -> str:
+        """Format one line with its end."""
+        if self.format is Format.jsonl:
+            record = item.record or {"source": item.source}
+            record = {**record, "translations": self._details(answer)}
+            return json.dumps(record, ensure_ascii=False) + "\n"
+        # Minimum Bayes risk selects one translation.
+        shown = answer.translations[:1] if answer.utilities else answer.translations
+        # Only documents in JSON lines contain line ends.
+        texts = [translation.text.replace("\n", " ") for translation in shown]
+        if len(texts) > 1 or self.format is Format.tsv:
+            texts = [text.replace("\t", " ") for text in texts]
+        if self.format is Format.tsv:
+            before, after = item.columns[: self.column - 1], item.columns[self.column :]
+            texts = [*before, texts[0], *after, *texts[1:]]
+        return "\t".join(texts) + "\n"
+
+    def _details(self, answer: Answer) -> list[dict[str, Any]]:
+        details = []
+        for index, one in enumerate(answer.translations):
+            record: dict[str, Any] = {
+                "text": one.text,
+                "score": one.score,
+                "log_prob": sum(each.log_prob for each in one.hypotheses),
+                "tokens": [token for each in one.hypotheses for token in self._tokens(each)],
+                "token_log_probs": list(chain(*(each.token_log_probs for each in one.hypotheses))),
+            }
+            if answer.alignments:
+                record["alignment"] = answer.alignments[index]
+            if answer.utilities:
+                record["utility"] = answer.utilities[index]
+            details.append(record)
+        return details
+
+    def _tokens(self, hypothesis: Hypothesis) -> list[str]:
+        pieces = self.tokenizer.pieces(hypothesis.ids)
+        # Cut-off hypotheses have no EOS, and some engines report no token_log_probs.
+        return pieces + [END] * (len(hypothesis.token_log_probs) > len(pieces))

@@ -1,0 +1,134 @@
+"""Translation of files and streams: lines in, lines out, chunk by chunk."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+from nmt.base.errors import UserError
+from nmt.base.files import check_readable, decode_line
+from nmt.translation.formats import Item, LineReader, LineWriter
+from nmt.translation.pipeline import Pipeline
+
+CHUNK_LINES = 1024
+"""Maximum number of lines in memory, and of lines lost by an interruption. Sentences of similar
+length are batched within a chunk."""
+
+_READ_BYTES = 1 << 18
+
+
+@dataclass(frozen=True)
+class LineTranslator:
+    """Translates the lines of one input.
+
+    Attributes:
+        name: name of the input, for messages.
+        reader: parses lines.
+        pipeline: translates.
+        writer: formats translations.
+        aligns_beside: whether alignments are a text of their own.
+    """
+
+    name: str
+    reader: LineReader
+    pipeline: Pipeline
+    writer: LineWriter
+    aligns_beside: bool = False
+
+    def read(self, lines: Iterable[bytes], first: int = 1) -> Iterator[Item]:
+        """Parse and check lines, of which the first one has the number `first`.
+
+        Raises:
+            UserError: a line is invalid.
+        """
+        for number, raw in enumerate(lines, start=first):
+            item = self.reader.read(decode_line(raw, self.name, number), self.name, number)
+            try:
+                self.pipeline.check(item.constraints)
+            except UserError as error:
+                raise UserError(f"{self.name}: line {number}: {error}") from None
+            yield item
+
+    def texts(
+        self, items: list[Item], first: int, progress: Callable[[float], None] | None = None
+    ) -> list[str]:
+        """Translate items; returns the text to append to each output."""
+        answers = self.pipeline.answers(items, progress, first)
+        texts = ["".join(map(self.writer.write, items, answers))]
+        if self.aligns_beside:
+            texts.append("".join(f"{answer.alignments[0] or ''}\n" for answer in answers))
+        return texts
+
+    def translate(
+        self,
+        chunks: Iterable[list[bytes]],
+        first: int = 1,
+        progress: Callable[[float], None] | None = None,
+    ) -> Iterator[tuple[list[bytes], list[str]]]:
+        """Translate chunks of lines.
+
+        Args:
+            chunks: the lines.
+            first: number of the first line.
+            progress: called with the number of lines just translated.
+
+        Yields:
+            The lines of a chunk and the text to append to each output.
+
+        Raises:
+            UserError: a line is invalid; the lines before it were yielded.
+        """
+        for chunk in chunks:
+            items, error = [], None
+            try:
+                for item in self.read(chunk, first):
+                    items.append(item)
+            except UserError as invalid:
+                error = invalid
+            if items:
+                yield chunk[: len(items)], self.texts(items, first, progress)
+            first += len(items)
+            if error is not None:
+                raise error
+
+
+def raw_lines(path: Path) -> Iterator[bytes]:
+    """Iterate over the lines of a file, including line ends."""
+    check_readable(path)
+    try:
+        with path.open("rb") as stream:
+            yield from stream
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror}") from None
+
+
+def chunks_of(lines: Iterable[bytes]) -> Iterator[list[bytes]]:
+    """Split lines into chunks of CHUNK_LINES."""
+    lines = iter(lines)
+    while chunk := list(islice(lines, CHUNK_LINES)):
+        yield chunk
+
+
+def arriving_chunks(read: Callable[[int], bytes], name: str) -> Iterator[list[bytes]]:
+    """Split a stream without a buffer into chunks of the lines that have arrived.
+
+    Args:
+        read: returns what has arrived, and waits only if nothing has.
+        name: name of the stream, for messages.
+
+    Raises:
+        UserError: the stream cannot be read.
+    """
+    unfinished: list[bytes] = []  # parts of the last line
+    try:
+        while part := read(_READ_BYTES):
+            *complete, rest = part.split(b"\n")
+            if complete:
+                complete[0] = b"".join([*unfinished, complete[0]])
+                unfinished = []
+                yield from chunks_of(line + b"\n" for line in complete)
+            unfinished.append(rest)
+    except OSError as error:
+        raise UserError(f"{name}: cannot be read: {error.strerror}") from None
+    if last := b"".join(unfinished):
+        yield [last]

@@ -1,0 +1,232 @@
+"""Protection of tags, addresses and placeholders, which stay unchanged in a translation.
+
+Models have not learnt to copy them. A text is first translated as it is. If spans are lost, it is
+translated without them, and they are inserted by the word alignment.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from nmt.translation.alignment import Aligner, Links
+from nmt.translation.constraints import Constraints
+from nmt.translation.translator import Translation, Translator
+
+_SPAN = re.compile(
+    r"""
+    </? (?P<tag> [A-Za-z][^<>\s/]*+ ) [^<>]* >
+    | (?: https?://|www\.) [^\s<>"]* [^\s<>".,;:!?)\]}'»”]
+    | (?<![\w.+-]) [\w.+-]++ @ [\w-]+ (?:\.[\w-]+)+  # possessive: linear time in long words
+    | \{\{ [^{}]+ \}\} | \$?\{ [^{}\s]+ \}
+    | % \(\w+\) [a-z] | % \d*\$?[sdif] \b
+    | __ \w+? __
+    """,
+    re.VERBOSE,
+)
+
+
+@dataclass(frozen=True)
+class Mark:
+    """Span that was removed from a text.
+
+    Attributes:
+        text: the span.
+        offset: number of characters before it in the text without marks.
+        tag_name: name of a tag; empty for other spans.
+    """
+
+    text: str
+    offset: int
+    tag_name: str = ""
+
+
+def protected_spans(text: str) -> list[str]:
+    """Return the protected spans of a text in order."""
+    return [match[0] for match in _SPAN.finditer(text)]
+
+
+@dataclass
+class SpanCounts:
+    """Numbers of protected spans by what became of them."""
+
+    kept: int = 0
+    inserted: int = 0
+    untranslated: int = 0
+
+    def __str__(self) -> str:
+        """Return a summary in one line."""
+        return (
+            f"protected spans: {self.kept:,} kept by the model, {self.inserted:,} inserted by"
+            f" alignment, {self.untranslated:,} in untranslated lines"
+        )
+
+
+class ProtectingTranslator:
+    """Translator that keeps protected spans.
+
+    Args:
+        translator: translates.
+        aligner: aligns translations without spans.
+    """
+
+    def __init__(self, translator: Translator, aligner: Aligner) -> None:
+        self._translator = translator
+        self._aligner = aligner
+        self.counts = SpanCounts()
+
+    def translate(
+        self,
+        texts: Sequence[str],
+        progress: Callable[[int], None] | None = None,
+        lines: Sequence[int] | None = None,
+        constraints: Sequence[Constraints] | None = None,
+    ) -> list[list[Translation]]:
+        """Translate texts; see `Translator`. Every translation contains the spans of its text.
+
+        There may be fewer than num_best translations where the model lost spans.
+        """
+        lines = lines or range(1, len(texts) + 1)
+        found = self._translator.translate(texts, progress, lines, constraints)
+        incomplete = []
+        for index, text in enumerate(texts):
+            if spans := protected_spans(text):
+                kept = [one for one in found[index] if _keeps(one.text, spans)]
+                if not any(map(str.isalnum, _SPAN.sub(" ", text))):
+                    kept = [Translation(text, 0.0, [])]  # nothing to translate
+                if kept:
+                    found[index] = kept
+                    self.counts.kept += len(spans)
+                else:
+                    incomplete.append(index)
+        repaired = self._translate_without_spans(
+            [texts[index] for index in incomplete],
+            [lines[index] for index in incomplete],
+            constraints and [constraints[index] for index in incomplete],
+        )
+        for index, translations in zip(incomplete, repaired, strict=True):
+            found[index] = translations
+        return found
+
+    def check(self, constraints: Constraints) -> None:
+        """Check that constraints can be fulfilled; see `Translator`."""
+        self._translator.check(constraints)
+
+    def _translate_without_spans(
+        self, texts: list[str], lines: list[int], constraints: Sequence[Constraints] | None
+    ) -> list[list[Translation]]:
+        """Translate texts without their spans and insert them; else return the texts."""
+        if not texts:
+            return []
+        bare, marks = zip(*map(_remove_spans, texts), strict=True)
+        found = self._translator.translate(bare, None, lines, constraints)
+        pairs = [
+            (source, one.text) for source, some in zip(bare, found, strict=True) for one in some
+        ]
+        links = iter(self._aligner.links([s for s, _ in pairs], [t for _, t in pairs]))
+        repaired = []
+        for text, source, spans, some in zip(texts, bare, marks, found, strict=True):
+            by_text: dict[str, Translation] = {}
+            for one in some:
+                inserted = insert_marks(source, one.text, spans, next(links))
+                if _keeps(inserted, protected_spans(text)):
+                    by_text.setdefault(inserted, replace(one, text=inserted))
+            if by_text:
+                self.counts.inserted += len(spans)
+            else:
+                self.counts.untranslated += len(spans)
+            repaired.append(list(by_text.values()) or [Translation(text, 0.0, [])])
+        return repaired
+
+
+def _remove_spans(text: str) -> tuple[str, list[Mark]]:
+    """Return a text without its spans, and the spans."""
+    kept: list[str] = []
+    marks: list[Mark] = []
+    last = length = 0
+    for match in _SPAN.finditer(text):
+        kept.append(text[last : match.start()])
+        length += match.start() - last
+        last = match.end()
+        marks.append(Mark(match[0], length, match["tag"] or ""))
+    return "".join([*kept, text[last:]]), marks
+
+
+def _keeps(translation: str, spans: Sequence[str]) -> bool:
+    return Counter(protected_spans(translation)) == Counter(spans)
+
+
+def insert_marks(source: str, translation: str, marks: Sequence[Mark], links: Links | None) -> str:
+    """Insert marks into a translation at the words that their neighbours were translated to.
+
+    A pair of tags encloses the translation of the words that it enclosed, from the first to the
+    last of them. Any other mark is inserted before the translation of the next word, or at the end.
+
+    Args:
+        source: text without marks.
+        translation: its translation.
+        marks: marks in the order of the source.
+        links: word alignment; None if there is none.
+    """
+    words = _word_spans(translation)
+    source_words = _word_spans(source)
+    # Spans of a source word and of a word that it is linked to.
+    linked = sorted((source_words[i], words[j]) for i, j in links or [])
+
+    pairs = _tag_pairs(marks)
+    closing = set(pairs.values())
+    insertions: list[tuple[int, int, str]] = []  # offset, index of the mark, text
+    for index, mark in enumerate(marks):
+        if index in closing:
+            continue
+        offset = next((t[0] for s, t in linked if s[0] >= mark.offset), len(translation))
+        if index not in pairs:
+            insertions.append((offset, index, _with_spaces(translation, offset, mark)))
+            continue
+        end_mark = marks[pairs[index]]
+        inside = [t for s, t in linked if s[0] < end_mark.offset and s[1] > mark.offset]
+        end_offset = offset
+        if inside:
+            offset = min(inside)[0]
+            end_offset = _end_offset(translation, max(inside), source, end_mark)
+        insertions += [(offset, index, mark.text), (end_offset, pairs[index], end_mark.text)]
+    parts, last = [], 0
+    for offset, _, text in sorted(insertions):
+        parts += [translation[last:offset], text]
+        last = offset
+    return "".join([*parts, translation[last:]])
+
+
+def _word_spans(text: str) -> list[tuple[int, int]]:
+    return [match.span() for match in re.finditer(r"\S+", text)]
+
+
+def _tag_pairs(marks: Sequence[Mark]) -> dict[int, int]:
+    """Return the index of the closing tag of each opening tag that has one."""
+    pairs: dict[int, int] = {}
+    opened: list[int] = []
+    for index, mark in enumerate(marks):
+        if mark.text.startswith("</"):
+            same = [other for other in opened if marks[other].tag_name == mark.tag_name]
+            if same:
+                pairs[same[-1]] = index
+                del opened[opened.index(same[-1]) :]
+        elif mark.tag_name and not mark.text.endswith("/>"):
+            opened.append(index)
+    return pairs
+
+
+def _end_offset(translation: str, word: tuple[int, int], source: str, tag: Mark) -> int:
+    """Return the end of a word, before its punctuation if the tag was before punctuation."""
+    begin, end = word
+    if source[: tag.offset][-1:].isalnum():
+        bare = re.match(r".*\w", translation[begin:end])
+        return begin + bare.end() if bare else end
+    return end
+
+
+def _with_spaces(translation: str, offset: int, mark: Mark) -> str:
+    """Return a mark with the spaces that separate it from the words around it."""
+    before = "" if not translation[:offset] or translation[offset - 1].isspace() else " "
+    after = "" if offset == len(translation) else " "
+    return f"{before}{mark.text}{after}"

@@ -1,0 +1,188 @@
+"""The default engine: `beam_search` over one or several Transformers."""
+
+import math
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from nmt.base.errors import UserError
+from nmt.config import DecodingConfig, SearchMethod
+from nmt.data.batch import pad_ids
+from nmt.model.decoder_state import DecoderState
+from nmt.model.decoding_weights import DecodingWeights
+from nmt.model.transformer import Transformer
+from nmt.search.hypothesis import Hypothesis
+from nmt.search.request import Request, TargetIds
+from nmt.search.search import beam_search
+from nmt.trained_model import TrainedModel
+from nmt.translation.engine import banned_ids, length_batches, longest_translation
+
+
+@dataclass
+class EnsembleState:
+    """Decoder states of all models."""
+
+    states: list[DecoderState]
+
+    def reorder(self, rows: Tensor) -> "EnsembleState":
+        """Select rows (N') of every model."""
+        return EnsembleState([state.reorder(rows) for state in self.states])
+
+
+class Ensemble:
+    """Averages the next-token probabilities of one or more models with the same vocabularies."""
+
+    def __init__(self, models: Sequence[Transformer]) -> None:
+        self._models = list(models)
+
+    def start(self, source: Tensor, source_mask: Tensor) -> EnsembleState:
+        """Encode source ids (B, S) and return the state before the first step."""
+        return EnsembleState(
+            [model.start(model.encode(source, source_mask), source_mask) for model in self._models]
+        )
+
+    def step(self, tokens: Tensor, state: EnsembleState) -> tuple[Tensor, EnsembleState]:
+        """Tokens (N,) → logits (N, V); log-probabilities if there are several models."""
+        logits = [
+            model.step(tokens, part)[0]
+            for model, part in zip(self._models, state.states, strict=True)
+        ]
+        if len(logits) == 1:
+            return logits[0], state
+        log_probs = torch.stack([part.float().log_softmax(dim=-1) for part in logits])
+        return log_probs.logsumexp(dim=0) - math.log(len(logits)), state
+
+
+def check_same_vocabulary(first: TrainedModel, others: Sequence[TrainedModel]) -> None:
+    """Raise UserError unless the models have the same direction and vocabularies."""
+    expected = _languages_and_pieces(first)
+    for number, other in enumerate(others, start=2):
+        if _languages_and_pieces(other) != expected:
+            raise UserError(
+                f"model {number} of the ensemble has another direction or vocabulary than the"
+                " first; use models of the same corpus"
+            )
+
+
+def _languages_and_pieces(model: TrainedModel) -> list[list[str]]:
+    tokenizers = (model.source_tokenizer, model.target_tokenizer)
+    pieces = [one.pieces(range(one.vocabulary_size)) for one in tokenizers]
+    return [[model.config.source_language, model.config.target_language], *pieces]
+
+
+class TorchEngine:
+    """Searches with trained models on the device of their weights.
+
+    Args:
+        model: the model; its weights may change between searches, as in training.
+        config: search options.
+        others: further models with the same vocabularies; probabilities are averaged.
+
+    Raises:
+        UserError: a model has another vocabulary, or the device does not support the precision.
+    """
+
+    def __init__(
+        self, model: TrainedModel, config: DecodingConfig, others: Sequence[TrainedModel] = ()
+    ) -> None:
+        check_same_vocabulary(model, others)
+        self._model = model
+        self._config = config
+        members = (model, *others)
+        self._weights = [
+            DecodingWeights(member.transformer, config.precision) for member in members
+        ]
+        self.longest_target = min(member.config.model.max_length for member in members)
+        longest = min(member.config.max_source_length for member in members)
+        self.longest_source = min(longest, self.longest_target)
+        target = model.target_tokenizer
+        self._ids = TargetIds(target.bos_id, target.eos_id, banned_ids(target))
+
+    def reason_to_reject(self, request: Request) -> str:
+        """Return why a request cannot be fulfilled; see `Engine`."""
+        if request.required and self._config.method is not SearchMethod.beam:
+            return "required phrases need beam search; use decoding.method=beam"
+        return ""
+
+    def search(
+        self,
+        sources: Sequence[Sequence[int]],
+        progress: Callable[[int], None] | None = None,
+        requests: Sequence[Request] | None = None,
+    ) -> list[list[Hypothesis]]:
+        """Search translations; see `Engine`. Order and batch size do not change a translation."""
+
+        def completed(ids: Sequence[int], request: Request) -> Request:
+            longest = longest_translation(self._config, self.longest_target, len(ids) + 1, request)
+            return replace(request, max_length=longest, source=ids)
+
+        requests = list(map(completed, sources, requests or [Request()] * len(sources)))
+        ensemble = Ensemble([weights.now() for weights in self._weights])
+        found: list[list[Hypothesis]] = [[] for _ in sources]
+        for batch, hypotheses in self._search_batches(ensemble, requests):
+            for index, best in zip(batch, hypotheses, strict=True):
+                found[index] = best
+            if progress:
+                progress(len(batch))
+        return found
+
+    def _search_batches(
+        self, ensemble: Ensemble, requests: Sequence[Request]
+    ) -> Iterator[tuple[list[int], list[list[Hypothesis]]]]:
+        """Search batches of sentences on one or more threads.
+
+        One batch per core is faster than one batch at a time on all cores, because small matrices
+        do not occupy several cores.
+
+        Yields:
+            Indices of a batch of sentences, and the hypotheses of each.
+        """
+        batches = length_batches([len(request.source) + 1 for request in requests], self._config)
+        num_workers = 1
+        if self._model.device.type == "cpu":
+            num_workers = min(self._config.num_workers or torch.get_num_threads(), len(batches))
+        is_cancelled = threading.Event()
+
+        def search(batch: list[int]) -> list[list[Hypothesis]]:
+            return self._search_batch(ensemble, [requests[i] for i in batch], is_cancelled)
+
+        if num_workers <= 1:
+            for batch in batches:
+                yield batch, search(batch)
+            return
+        num_threads = max(1, torch.get_num_threads() // num_workers)
+        # set_num_threads sets the number of its own thread only.
+        pool = ThreadPoolExecutor(num_workers, "search", torch.set_num_threads, (num_threads,))
+        try:
+            futures = {pool.submit(search, batch): batch for batch in batches}
+            for future in as_completed(futures):
+                yield futures[future], future.result()
+        finally:
+            is_cancelled.set()
+            pool.shutdown(cancel_futures=True)
+
+    @torch.inference_mode()
+    def _search_batch(
+        self, ensemble: Ensemble, requests: list[Request], is_cancelled: threading.Event
+    ) -> list[list[Hypothesis]]:
+        tokenizer, device = self._model.source_tokenizer, self._model.device
+        sources = [request.source for request in requests]
+        source, source_mask = pad_ids(sources, tokenizer.pad_id, after=tokenizer.eos_id)
+        state = ensemble.start(source.to(device), source_mask.to(device))
+
+        def step(tokens: Tensor, state: EnsembleState) -> tuple[Tensor, EnsembleState]:
+            if is_cancelled.is_set():  # an interrupt does not wait for the end of a batch
+                raise InterruptedError("the search was cancelled")
+            return ensemble.step(tokens, state)
+
+        def text_of(ids: list[int]) -> str:
+            return self._model.target_tokenizer.decode([ids])[0]
+
+        is_n_best = self._config.num_best > 1 and self._config.method is SearchMethod.beam
+        return beam_search(
+            step, state, self._config, self._ids, requests, device, text_of if is_n_best else None
+        )

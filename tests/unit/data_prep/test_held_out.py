@@ -1,0 +1,121 @@
+import random
+from pathlib import Path
+
+import pytest
+
+from data_prep.clean import Pair
+from data_prep.held_out import HeldOutSource
+from data_prep.protocol import Source
+from data_prep.sources import open_source
+from nmt.base.errors import UserError
+from nmt.base.files import write_lines
+from nmt.config import CorpusConfig, CorpusSource
+from nmt.data.corpus import PreparedCorpus
+from tests.unit.data_prep.conftest import Toy, sentences, write_pairs
+
+
+def made_up_pairs(count: int) -> list[Pair]:
+    pairs = zip(sentences("en", count, 1), sentences("de", count, 2), strict=True)
+    return [Pair(f"{number} {source}", target) for number, (source, target) in enumerate(pairs)]
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    path = tmp_path / "my text.tsv"
+    write_lines(path, map("\t".join, made_up_pairs(200)))
+    return path
+
+
+def opened(path: Path, said: list[str] | None = None) -> Source:
+    config = CorpusConfig(name="own", source=CorpusSource.folder, path=str(path))
+    return open_source(config, path.parent / "cache", [].append if said is None else said.append)
+
+
+def contents(source: Source) -> dict[str, list[Pair]]:
+    return {split: list(source.pairs(split)) for split in source.splits()}
+
+
+def test_a_table_is_split_into_disjoint_sets_that_cover_it(table: Path) -> None:
+    said: list[str] = []
+    source = opened(table, said)
+    splits = contents(source)
+    assert list(splits) == ["train", "valid", "test"]
+    assert [len(pairs) for pairs in splits.values()] == [180, 10, 10]
+    together = [pair for pairs in splits.values() for pair in pairs]
+    assert sorted(together) == sorted(made_up_pairs(200))
+    assert [source.num_pairs(split) for split in ("valid", "test")] == [10, 10]
+    assert said == ["pairs held out from the training text: 10 as valid and 10 as test"]
+
+
+def test_a_pair_is_in_the_same_split_whatever_the_order(table: Path) -> None:
+    def splits() -> dict[str, list[Pair]]:
+        return {split: sorted(pairs) for split, pairs in contents(opened(table)).items()}
+
+    before, pairs = splits(), made_up_pairs(200)
+    random.Random(3).shuffle(pairs)
+    write_lines(table, map("\t".join, pairs))
+    assert splits() == before
+
+
+def test_a_held_out_sentence_is_in_no_other_split(table: Path) -> None:
+    """Neither with another translation, nor twice, nor with other white space."""
+    pairs = made_up_pairs(200)
+    more = [Pair(f" {source} ", f"oder {target}") for source, target in pairs]
+    write_lines(table, map("\t".join, pairs + more + pairs))
+    splits = contents(opened(table))
+    sources = {split: {pair.source.strip() for pair in pairs} for split, pairs in splits.items()}
+    assert not sources["valid"] & sources["test"]
+    assert not sources["train"] & (sources["valid"] | sources["test"])
+    for split in ("valid", "test"):
+        assert len(splits[split]) == len(set(splits[split])) == 2 * len(sources[split])
+
+
+def test_only_pairs_that_pass_the_cleaning_rules_are_held_out(table: Path) -> None:
+    bad = [Pair(f"{number} no translation", "") for number in range(400)]
+    write_lines(table, map("\t".join, bad + made_up_pairs(200)))
+    splits = contents(opened(table))
+    assert all(target for split in ("valid", "test") for _, target in splits[split])
+    assert (len(splits["train"]), len(splits["test"])) == (580, 10)
+
+
+@pytest.mark.parametrize(("line", "columns"), [("no tab", 1), ("a\tb\tc", 3), ("", 1)])
+def test_a_line_with_another_number_of_columns_is_named(
+    table: Path, line: str, columns: int
+) -> None:
+    write_lines(table, ["a\tb", "c\td", line])
+    with pytest.raises(UserError, match=rf"my text\.tsv: line 3 has {columns} columns, .* needs 2"):
+        contents(opened(table))
+
+
+def test_too_few_sentences_are_refused(table: Path) -> None:
+    write_lines(table, ["a b c\td e f", "g h i\tj k l"])
+    with pytest.raises(UserError, match=r"2 different sentences .* hold out valid and test"):
+        contents(opened(table))
+
+
+@pytest.mark.parametrize("name", ["train", "europarl"])
+def test_a_folder_with_one_split_is_training_text(tmp_path: Path, name: str, table: Path) -> None:
+    folder = tmp_path / "aligned"
+    write_pairs(folder, name, *zip(*made_up_pairs(200), strict=True))
+    assert contents(opened(folder)) == contents(opened(table))
+
+
+def test_a_folder_with_a_test_set_keeps_it(text_folder: Path) -> None:
+    for language in ("en", "de"):
+        (text_folder / f"valid.{language}").unlink()
+    source = opened(text_folder)
+    assert isinstance(source, HeldOutSource)
+    assert source.splits() == ["train", "valid", "test"]
+    assert source.num_pairs("test") == len(list(source.pairs("test"))) == 4
+    assert len(list(source.pairs("valid"))) == 10
+
+
+def test_a_prepared_table_has_all_splits(table: Path, toy: Toy) -> None:
+    own = {"name": "own", "path": str(table)}
+    folder = toy.prepare(**own)
+    assert toy.prepare(**own) == folder
+    corpus = PreparedCorpus(folder)
+    assert corpus.test_splits == ["test"]
+    assert len(corpus.read_text("valid")[0]) == len(corpus.read_text("test")[1]) == 10
+    assert len(corpus.train()) == 180
+    assert toy.prepare(**own, direction="de-en") != folder

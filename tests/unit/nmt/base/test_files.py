@@ -1,0 +1,182 @@
+import os
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nmt.base.errors import UserError
+from nmt.base.files import (
+    check_aligned,
+    check_readable,
+    exclusive,
+    file_inside,
+    iterate_lines,
+    read_json,
+    read_lines,
+    read_record,
+    write_json,
+    write_lines,
+)
+
+
+@dataclass(frozen=True)
+class Part:
+    size: int
+
+
+@dataclass(frozen=True)
+class Contents:
+    name: str
+    parts: dict[str, Part]
+    counts: dict[int, float]
+
+
+@pytest.mark.parametrize(
+    "lines", [[], ["", "a\u2028b\x85c\x0bd\x0ce\r", "f\rg\t", "\ufeffmark", "\U0001f600", " x "]]
+)
+def test_only_a_line_feed_ends_a_line(tmp_path: Path, lines: list[str]) -> None:
+    path = tmp_path / "new" / "text"
+    write_lines(path, lines)
+    assert read_lines(path) == lines
+    assert path.read_bytes() == "".join(f"{x}\n" for x in lines).encode()
+    path.write_bytes(path.read_bytes() + b"last")
+    assert read_lines(path) == [*lines, "last"]
+
+
+def test_text_that_is_not_utf_8_is_reported_by_file_line_and_byte(tmp_path: Path) -> None:
+    path = tmp_path / "text"
+    path.write_bytes("gut\nschön\n".encode() + "sch\xf6n\n".encode("latin1"))
+    lines = iterate_lines(path)
+    assert [next(lines), next(lines)] == ["gut", "schön"]
+    with pytest.raises(UserError, match=rf"{path}: line 3, byte 4: 0xf6 is not valid UTF-8"):
+        next(lines)
+
+
+def test_missing_files_folders_and_forbidden_files_are_distinguished(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(UserError, match=f"{tmp_path / 'no'}: no such file"):
+        check_readable(tmp_path / "no")
+    with pytest.raises(UserError, match=f"{tmp_path}: is not a file"):
+        check_readable(tmp_path)
+    (tmp_path / "forbidden").touch()
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    with pytest.raises(UserError, match="forbidden: cannot be read: permission denied"):
+        read_lines(tmp_path / "forbidden")
+
+
+def test_files_of_different_lengths_are_reported() -> None:
+    check_aligned({"a": 1_000, "b": 1_000})
+    with pytest.raises(UserError, match="a has 1,000 lines and c has 999; they must be aligned"):
+        check_aligned({"a": 1_000, "b": 1_000, "c": 999})
+
+
+def test_files_inside_a_folder_are_found(tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "file").touch()
+    (folder / "link").symlink_to("file")
+    (tmp_path / "latest").symlink_to("folder")
+    assert file_inside(folder, "file") == folder / "file"
+    assert file_inside(folder, "link") == folder / "link"
+    assert file_inside(tmp_path / "latest", "link") == tmp_path / "latest" / "link"
+
+
+@pytest.mark.parametrize(
+    "name", ["../file", "a/b", "/etc/passwd", "..", ".hidden", "", "a\n", "\x1b[2J", "\ud8ff"]
+)
+def test_names_that_are_not_plain_are_rejected(tmp_path: Path, name: str) -> None:
+    with pytest.raises(UserError, match="is not a plain file name"):
+        file_inside(tmp_path, name)
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("link_out", "leads out of its folder"),
+        ("missing", "no such file; .* is incomplete"),
+        ("n" * 5_000, "no such file"),
+        ("folder", "is not a file"),
+        ("pipe", "is not a file"),
+        ("ring", "no such file"),
+    ],
+)
+def test_names_of_other_things_than_files_are_rejected(
+    tmp_path: Path, name: str, message: str
+) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "ring").symlink_to("ring")
+    (tmp_path / "link_out").symlink_to("../file")
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(UserError, match=message):
+        file_inside(tmp_path, name)
+
+
+def test_written_json_is_read_back(tmp_path: Path) -> None:
+    value, path = {"name": "Größe", "numbers": [1, 2.5, None, True]}, tmp_path / "value.json"
+    write_json(path, value)
+    with pytest.raises(TypeError):
+        write_json(path, {"good": 1, "bad": object()})
+    assert read_json(path) == value
+    assert "Größe" in path.read_text(encoding="utf-8")
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"{", b'{"a": 1} more', b"\xff\xfe", b"[" * 10**5, b"1" * 5000]
+)
+def test_invalid_json_is_reported(tmp_path: Path, data: bytes) -> None:
+    path = tmp_path / "value.json"
+    path.write_bytes(data)
+    with pytest.raises(UserError, match=f"{path}: Invalid JSON"):
+        read_json(path)
+
+
+VALID = {"name": "a", "parts": {"x": {"size": 1}}, "counts": {"3": 1, "5": 2.5}}
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (None, "Input should be an object"),
+        ([], "Input should be an object"),
+        ({}, "key name: Field required"),
+        ({**VALID, "name": None}, "key name: Input should be a valid string"),
+        ({**VALID, "parts": [1]}, "key parts: Input should be an object"),
+        ({**VALID, "parts": {"x": {"size": "1"}}}, "key parts.x.size: .* valid integer"),
+        ({**VALID, "parts": {"\x1b[2J": {}}}, r"key parts.\\x1b\[2J.size: Field required"),
+        ({**VALID, "counts": {"a": 1}}, "key counts.a.*: .* valid integer"),
+    ],
+)
+def test_a_wrong_type_is_reported_by_file_key_and_fix(
+    tmp_path: Path, value: Any, message: str
+) -> None:
+    path = tmp_path / "record.json"
+    write_json(path, {**VALID, "unknown": None})
+    assert read_record(path, Contents) == Contents("a", {"x": Part(1)}, {3: 1.0, 5: 2.5})
+    write_json(path, value)
+    with pytest.raises(UserError, match=rf"{path}: {message}.*; prepare again") as error:
+        read_record(path, Contents, "prepare again")
+    assert str(error.value).isprintable()
+
+
+def test_a_second_process_waits_for_the_lock(tmp_path: Path) -> None:
+    lock, events = tmp_path / "a" / "lock", []
+    waiting = threading.Event()
+    with pytest.raises(ValueError, match="error"), exclusive(lock, lambda: None):
+        raise ValueError("error")  # releases the lock
+
+    def second() -> None:
+        with exclusive(lock, waiting.set):
+            events.append("second")
+
+    with exclusive(lock, lambda: events.append("first waited")):
+        thread = threading.Thread(target=second)
+        thread.start()
+        assert waiting.wait(timeout=10)
+        events.append("first")
+    thread.join(timeout=10)
+    assert events == ["first", "second"]

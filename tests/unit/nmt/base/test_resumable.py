@@ -1,0 +1,136 @@
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nmt.base.errors import UserError
+from nmt.base.files import write_json
+from nmt.base.resumable import ResumableOutputs
+
+LINES = [b"one\n", b"two\n", b"three\n"]
+
+
+def lines() -> Iterator[bytes]:
+    return iter(LINES)
+
+
+def add(out: Path, count: int, made_with: dict[str, int] | None = None) -> None:
+    """Add results of so many lines, then leave the block with an exception."""
+    with suppress(KeyboardInterrupt), ResumableOutputs.open([out], made_with or {}) as outputs:
+        outputs.skip_done(lines(), "in")
+        for line in LINES[outputs.num_lines :][:count]:
+            outputs.add([line], [line.decode().upper()])
+        raise KeyboardInterrupt
+
+
+def refusal(paths: list[Path], made_with: dict[str, int] | None = None, **options: bool) -> str:
+    with (
+        pytest.raises(UserError) as error,
+        ResumableOutputs.open(paths, made_with or {}, **options),
+    ):
+        pass
+    return str(error.value)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+
+
+@pytest.mark.parametrize("name", ["out", "link"])
+def test_interrupted_outputs_are_continued(tmp_path: Path, name: str) -> None:
+    out = tmp_path / name
+    (tmp_path / "link").symlink_to("out")  # its target is written
+    add(out, 1)
+    add(out, 1)
+    with ResumableOutputs.open([out], {}) as outputs:
+        left = lines()
+        assert outputs.skip_done(left, "in") == len(LINES[0]) + len(LINES[1])
+        assert outputs.num_lines == 2
+        assert list(left) == LINES[2:]
+        outputs.add([b"three\n"], ["THREE\n"])
+        outputs.complete()
+    assert contents(tmp_path).keys() == {"link", "out"}
+    assert out.read_bytes() == b"ONE\nTWO\nTHREE\n"
+
+
+def test_an_incomplete_chunk_is_removed(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    add(out, 0)
+    assert contents(tmp_path) == {}
+    add(out, 2)
+    with (tmp_path / "out.part").open("a") as stream:
+        stream.write("THR")
+    add(out, 1)
+    assert (tmp_path / "out.part").read_text() == "ONE\nTWO\nTHREE\n"
+
+
+def test_other_settings_and_other_inputs_are_refused(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    add(out, 2, {"beam": 1})
+    before = contents(tmp_path)
+    assert "made with beam=1 (now 2)" in refusal([out, tmp_path / "beside"], {"beam": 2})
+    for others in ([b"one\n", b"TWO\n"], [b"one\n"]):
+        with (
+            ResumableOutputs.open([out], {"beam": 1}) as outputs,
+            pytest.raises(UserError, match="made from other lines than the first 2 of in"),
+        ):
+            outputs.skip_done(iter(others), "in")
+    assert contents(tmp_path) == before
+    with ResumableOutputs.open([out], {"beam": 2}, resume=False) as outputs:
+        outputs.skip_done(lines(), "in")
+        assert outputs.num_lines == 0
+    assert contents(tmp_path) == {}
+
+
+@pytest.mark.parametrize("state", [None, [1], {"lines": "many"}, {"made_with": None}])
+def test_a_damaged_state_is_refused(tmp_path: Path, state: Any) -> None:
+    add(tmp_path / "out", 2)
+    write_json(tmp_path / "out.part.json", state)
+    message = refusal([tmp_path / "out"])
+    assert f"{tmp_path / 'out.part.json'}: " in message
+    assert "resume=false" in message
+    assert list(contents(tmp_path)) == ["out.part", "out.part.json"]
+    add(tmp_path / "out2", 2)
+    (tmp_path / "out2.part").write_bytes(b"ONE\n")
+    assert "out2.part: is shorter than" in refusal([tmp_path / "out2"])
+
+
+def test_several_files_are_completed_also_after_a_kill_between_the_renames(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outs = [tmp_path / "out", tmp_path / "out.align"]
+
+    def kill(path: Path) -> None:
+        raise KeyboardInterrupt
+
+    with (
+        monkeypatch.context() as patch,
+        suppress(KeyboardInterrupt),
+        ResumableOutputs.open(outs, {}) as outputs,
+    ):
+        outputs.skip_done(lines(), "in")
+        outputs.add(LINES, ["a\n", "0-0\n"])
+        patch.setattr("nmt.base.resumable.flush", kill)
+        outputs.complete()
+    assert list(contents(tmp_path)) == ["out", "out.align.part", "out.part.json"]
+    with ResumableOutputs.open(outs, {}, overwrite=False) as outputs:
+        outputs.skip_done(lines(), "in")
+        assert outputs.num_lines == len(LINES)
+        outputs.complete()
+    assert contents(tmp_path) == {"out": b"a\n", "out.align": b"0-0\n"}
+
+
+def test_complete_files_and_those_of_a_running_process_are_kept(tmp_path: Path) -> None:
+    out, by_hand = tmp_path / "out", tmp_path / "by_hand"
+    by_hand.write_text("text\n")
+    add(out, 1)
+    with ResumableOutputs.open([out], {}):
+        before = contents(tmp_path)
+        assert "by_hand already exists" in refusal([by_hand], overwrite=False)
+        for resume in (True, False):
+            assert "is being written by another process" in refusal([out], resume=resume)
+        assert contents(tmp_path) == before
+    with ResumableOutputs.open([out], {}):
+        pass

@@ -1,0 +1,76 @@
+from dataclasses import dataclass
+from enum import Enum
+
+import pytest
+
+from nmt.base.errors import UserError
+from nmt.cli.arguments import group, parse_arguments
+from nmt.config import DecodingConfig, bounded
+
+
+class Color(Enum):
+    red = "red"
+    blue = "blue"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arguments:
+    file: str
+    """The text."""
+    count: int = bounded(1, 1, 10)
+    """The number of copies."""
+    quick: bool = False
+    """Whether to hurry."""
+    color: Color | None = None
+    """The color (default: by FILE)."""
+    decoding: dict[str, str] = group(DecodingConfig)
+    """The search."""
+
+
+@pytest.mark.parametrize("name", ["[1], a=b: 01.txt", "${x}.en", "a$b", r"\\${", "a\\", "null"])
+def test_text_is_taken_as_it_is(name: str) -> None:
+    assert parse_arguments(Arguments, [f"file={name}"]).file == name
+
+
+def test_values_are_converted_to_their_types() -> None:
+    given = ["file=a", "count=3", "quick=true", "color=blue", "decoding.beam_size=8"]
+    expected = Arguments(
+        file="a", count=3, quick=True, color=Color.blue, decoding={"beam_size": "8"}
+    )
+    assert parse_arguments(Arguments, given) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("fil=x", r"fil is not an argument; did you mean file\?"),
+        ("zzz=x", "zzz is not an argument; the keys are file, count, quick, color, decoding.…"),
+        ("beam_size=3", r"did you mean decoding\.beam_size\?"),
+        ("decoding.beam=3", r"did you mean decoding\.beam_size\?"),
+        ("decoding=greedy", "the keys of decoding are beam_size, "),
+        ("count=many", "count=many is invalid: give NUMBER"),
+        ("count=11", "count=11 must be at least 1 and at most 10"),
+        ("quick=yes", "quick=yes is invalid: give true or false"),
+        ("color=green", "color=green is invalid: give red or blue"),
+        ("news.en", "'news.en' is not key=value; the keys are file, count"),
+        ("--count=3", "'--count=3' is not key=value"),
+        ("file=", "file= is missing"),
+    ],
+)
+def test_an_invalid_argument_is_reported(text: str, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        parse_arguments(Arguments, ["file=x", text])
+
+
+def test_help_has_every_argument_with_its_documentation_and_default(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit) as exit_:
+        parse_arguments(Arguments, ["--help"])
+    assert exit_.value.code == 0
+    printed = capsys.readouterr().out
+    assert "  file=TEXT\n      The text.\n" in printed
+    assert "  count=NUMBER\n      The number of copies. Default: 1.\n" in printed
+    assert "  quick=true or false\n      Whether to hurry. Default: false.\n" in printed
+    assert "  color=red or blue\n      The color (default: by FILE).\n" in printed
+    assert "beam_size, length_penalty" in printed

@@ -1,0 +1,97 @@
+from dataclasses import asdict, replace
+from functools import partial
+
+import pytest
+import sacrebleu
+
+from nmt.base.errors import UserError
+from nmt.metrics.scores import Scores, all_scores, bleu_score
+
+HYPOTHESES = ["the cat sat on the mat .", "a dog runs fast through the park", "hello world again"]
+REFERENCES = ["the cat sat on a mat .", "a dog runs quickly through the park", "hello world again"]
+
+
+@pytest.fixture(scope="module")
+def scores() -> Scores:
+    return all_scores(HYPOTHESES, REFERENCES, language="de")
+
+
+def test_scores_and_signatures_equal_sacrebleu(scores: Scores) -> None:
+    references = [REFERENCES]
+    assert scores.bleu.score == pytest.approx(sacrebleu.corpus_bleu(HYPOTHESES, references).score)
+    chrf = sacrebleu.corpus_chrf(HYPOTHESES, references, word_order=2)
+    assert scores.chrf.score == pytest.approx(chrf.score)
+    assert scores.ter.score == pytest.approx(sacrebleu.corpus_ter(HYPOTHESES, references).score)
+    version = sacrebleu.__version__
+    assert scores.bleu.signature == (
+        f"nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:{version}"
+    )
+    assert scores.chrf.signature.startswith("nrefs:1|case:mixed|eff:yes|nc:6|nw:2")
+    assert scores.ter.signature.startswith("nrefs:1|case:lc|tok:tercom")
+
+
+def test_intervals_are_deterministic(scores: Scores) -> None:
+    assert all_scores(HYPOTHESES, REFERENCES, language="de") == scores
+    assert scores.bleu.ci95 is not None
+    assert scores.bleu.ci95 > 0
+
+
+def test_bleu_without_interval_is_equal(scores: Scores) -> None:
+    assert bleu_score(HYPOTHESES, REFERENCES) == replace(scores.bleu, ci95=None)
+
+
+def test_perfect_translations() -> None:
+    perfect = all_scores(REFERENCES, REFERENCES, language="de")
+    assert (perfect.bleu.score, perfect.chrf.score) == pytest.approx((100, 100))
+    assert perfect.ter.score == 0
+
+
+def test_empty_translations_are_scored() -> None:
+    assert bleu_score(["", ""], ["a b", "c d"]).score == 0
+    assert all_scores(["", ""], ["a b", "c d"], language="de").ter.score == 100
+
+
+def test_json_layout(scores: Scores) -> None:
+    table = asdict(scores)
+    names = ["bleu", "chrf", "ter", "paper_bleu", "lowercase_bleu"]
+    assert list(table) == [*names, "brevity_penalty", "length_ratio", "sentences", "references"]
+    assert all(set(table[name]) == {"score", "signature", "ci95"} for name in names)
+    assert table["sentences"] == 3
+
+
+@pytest.mark.parametrize("score", [bleu_score, partial(all_scores, language="de")])
+def test_different_lengths_are_rejected(score: object) -> None:
+    with pytest.raises(UserError, match="2 translations for 3 references"):
+        score(HYPOTHESES[:2], REFERENCES)  # type: ignore[operator]
+    with pytest.raises(UserError, match="the test set is empty"):
+        score([], [])  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(
+    ("hypotheses", "references"),
+    [
+        (["1 2 3", "4 5 6"] * 2, ["1 2 3", "9 8 7"] * 2),
+        (["", "", "", "q r s t"], ["a b c d e"] * 3 + ["q r s t"]),
+        (["a", "b"], ["", "b"]),
+        (["x"], ["y"]),
+    ],
+)
+def test_intervals_of_samples_without_a_match(hypotheses: list[str], references: list[str]) -> None:
+    """Some bootstrap samples have no match."""
+    found = all_scores(hypotheses, references, language="de")
+    assert all(score.ci95 is not None for score in found.by_metric().values())
+
+
+def test_several_references() -> None:
+    """The first translation equals its first reference, the second one its second reference."""
+    ours = ["the cat sat on the mat", "a dog runs fast through it"]
+    one = [ours[0], "unrelated words stay here"]
+    two = ["nothing of this matches either", ours[1]]
+    assert bleu_score(ours, one).score < 100
+    assert bleu_score(ours, one, two).score == pytest.approx(100)
+    found = all_scores(ours, one, two, language="de")
+    assert found.paper_bleu.score == pytest.approx(100)
+    assert found.ter.score == 0
+    assert found.references == 2
+    assert found.bleu.signature.startswith("nrefs:2|")
+    assert found.bleu.score == sacrebleu.corpus_bleu(ours, [one, two]).score

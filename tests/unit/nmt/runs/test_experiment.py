@@ -1,0 +1,125 @@
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nmt.base.errors import UserError
+from nmt.base.files import read_json, write_json
+from nmt.config import ARRANGING_KEYS, Config, load_config
+from nmt.runs.experiment import check_configuration, is_complete, open_run
+from tests.support import tiny_config, with_batching
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    return tmp_path / "corpora" / "digits-0123456789ab"
+
+
+@pytest.fixture
+def config(tmp_path: Path, corpus: Path) -> Config:
+    """A run that has been opened."""
+    config = tiny_config(tmp_path)
+    open_run(config, corpus)
+    return config
+
+
+def stored(config: Config) -> Config:
+    loaded: Config = load_config(Config, config.run_folder / "config.yaml")
+    return loaded
+
+
+def accepting(config: Config, keys: str, **training: Any) -> Config:
+    return replace(
+        config,
+        run=replace(config.run, accept_changes=keys),
+        training=replace(config.training, **training),
+    )
+
+
+def test_the_same_run_is_opened_again(config: Config, corpus: Path) -> None:
+    before = read_json(config.run_folder / "environment.json")
+    open_run(config, corpus)
+    assert stored(config) == config
+    assert read_json(config.run_folder / "environment.json") == before
+    assert len(before["run_id"]) == 8
+
+
+def test_keys_that_do_not_change_the_result_may_change(config: Config, corpus: Path) -> None:
+    open_run(accepting(config, "", num_processes=4, num_threads=2, timeout=9), corpus)
+    decoding = {"batch_size": 2, "batch_tokens": 100, "num_workers": 1}
+    assert decoding.keys() <= ARRANGING_KEYS
+    open_run(replace(config, decoding=replace(config.decoding, **decoding)), corpus)
+    moved = replace(config, corpus=replace(config.corpus, more_path="elsewhere"))
+    open_run(accepting(moved, "corpus.more_path"), corpus)
+
+
+def test_a_new_run_has_nothing_to_check(tmp_path: Path) -> None:
+    config = tiny_config(tmp_path / "new")
+    assert check_configuration(config) == (config, [])
+    assert not (tmp_path / "new").exists()
+
+
+def test_another_value_is_refused_with_the_key_that_accepts_it(config: Config) -> None:
+    longer = accepting(config, "training.patience", max_updates=130)
+    with pytest.raises(UserError) as caught:
+        check_configuration(longer)
+    assert str(caught.value).splitlines() == [
+        f"{config.run_folder} has another configuration:",
+        "  training.max_updates: the run has 10, you asked for 130",
+        "to continue the run with the new values, add"
+        " run.accept_changes=training.max_updates,training.patience; to train another model,"
+        " choose another run.name",
+    ]
+    assert stored(config) == config
+
+
+def test_an_accepted_change_is_stored(config: Config, corpus: Path) -> None:
+    smaller = with_batching(config, tokens_per_micro_batch=40)
+    open_run(accepting(smaller, "batching.tokens_per_micro_batch"), corpus)
+    assert stored(config).batching.tokens_per_micro_batch == 40
+    open_run(smaller, corpus)  # accepted once and for all
+
+
+def test_an_accepted_change_continues_a_complete_run(config: Config, corpus: Path) -> None:
+    write_json(config.run_folder / "result.json", {})
+    longer = accepting(config, "training.max_updates", max_updates=20)
+    with pytest.raises(UserError, match="was trained on digits-0123456789ab, but the corpus is"):
+        open_run(longer, corpus.with_name("digits-ba9876543210"))
+    assert is_complete(config.run_folder)
+    assert stored(config) == config
+    open_run(longer, corpus)
+    assert not is_complete(config.run_folder)
+    write_json(config.run_folder / "result.json", {})
+    open_run(longer, corpus)
+    assert is_complete(config.run_folder)  # nothing differs any more
+
+
+def test_only_the_named_keys_are_accepted(config: Config, corpus: Path) -> None:
+    longer = accepting(config, "training.max_updates, training.patience", max_updates=20)
+    open_run(longer, corpus)
+    assert stored(config).training.max_updates == 20
+    other = accepting(longer, "training.max_updates", max_updates=30, label_smoothing=0.2)
+    with pytest.raises(UserError, match=r"training\.label_smoothing: the run has 0\.1"):
+        open_run(other, corpus)
+    assert stored(config).training.max_updates == 20
+
+
+@pytest.mark.parametrize(
+    ("group", "key", "value"),
+    [
+        ("training", "seed", 4),
+        ("batching", "target_tokens_per_update", 170),
+        ("model", "width", 32),
+    ],
+)
+def test_keys_that_define_data_order_or_shapes_cannot_change(
+    config: Config, corpus: Path, group: str, key: str, value: int
+) -> None:
+    changed = replace(config, **{group: replace(getattr(config, group), **{key: value})})
+    with pytest.raises(UserError) as caught:
+        open_run(accepting(changed, f"training.patience,{group}.{key}"), corpus)
+    lines = str(caught.value).splitlines()
+    assert f"  {group}.{key}: the run has" in lines[1]
+    assert lines[2].startswith("these keys define the order of the data or the shape")
+    assert stored(config) == config

@@ -1,0 +1,75 @@
+import pytest
+import torch
+
+from nmt.base.errors import UserError
+from nmt.data.batch import collate
+from nmt.tokenizer import Tokenizer
+from nmt.trained_model import TrainedModel, special_ids
+from nmt.translation.alignment import Aligner, pharaoh, sum_by_words
+from nmt.translation.forced import ForcedDecoder
+from nmt.translation.translator import Translator
+
+
+def test_word_index_of_each_piece(tokenizer: Tokenizer) -> None:
+    texts = ["  Kalo  mine.", "a\u3000😀b ﬁ", "", " "]
+    for text, words in zip(texts, tokenizer.words(texts), strict=True):
+        pieces = tokenizer.pieces(tokenizer.encode([text])[0])
+        assert len(pieces) == len(words)
+        assert words == sorted(words)
+        assert set(words) == set(range(len(text.split())))
+        for index in range(1, len(pieces)):
+            # A piece starts a word if it starts with a space.
+            assert (words[index] > words[index - 1]) == pieces[index].startswith("▁")
+
+
+def test_weights_are_summed_over_the_pieces_of_words() -> None:
+    weights = torch.tensor([[0.3, 0.3, 0.4], [0.1, 0.1, 0.8], [0.5, 0.5, 0.0]])
+    by_words = sum_by_words(weights, [0, 0, 1], [0, 0, 1], ["▁a", "b", "▁c"], ["▁x", "y", "▁z"])
+    torch.testing.assert_close(by_words, torch.tensor([[0.8, 1.2], [1.0, 0.0]]))
+    # A full stop is ignored unless it is the whole word.
+    by_words = sum_by_words(weights, [0, 0, 1], [0, 0, 1], ["▁a", ".", "▁!"], ["▁x", "?", "▁z"])
+    torch.testing.assert_close(by_words, torch.tensor([[0.3, 0.4], [0.5, 0.0]]))
+
+
+def test_forced_decoding_has_the_scores_of_search(trained_model: TrainedModel) -> None:
+    texts = ["Kalo mine.", "Zuve ra kalo so!", "Ka."]
+    found = Translator(trained_model, trained_model.config.decoding).translate(texts)
+    hypotheses = [best[0].hypotheses[0] for best in found]
+    sources = trained_model.source_tokenizer.encode(texts)
+    pairs = list(zip(sources, (h.ids for h in hypotheses), strict=True))
+    for size in (1, 64):
+        forced = ForcedDecoder(trained_model, size).token_log_probs(pairs)
+        for ours, hypothesis in zip(forced, hypotheses, strict=True):
+            expected = hypothesis.token_log_probs  # without EOS if the hypothesis was cut off
+            assert ours[: len(expected)] == pytest.approx(expected, abs=1e-4)
+
+
+def test_cross_attention_is_that_of_the_model(trained_model: TrainedModel) -> None:
+    pairs = [([5, 6, 7, 8], [9, 10]), ([5], [6, 7, 8])]
+    found = dict(ForcedDecoder(trained_model).cross_attention(pairs))
+    for pair, layers in zip(pairs, [found[0], found[1]], strict=True):
+        batch = collate(
+            [pair],
+            special_ids(trained_model.source_tokenizer),
+            special_ids(trained_model.target_tokenizer),
+        )
+        maps = trained_model.transformer.attention_maps(
+            batch.source, batch.source_mask, batch.target_input
+        )
+        for ours, theirs in zip(layers, maps["cross"], strict=True):
+            torch.testing.assert_close(ours, theirs[0], atol=1e-5, rtol=1e-4)
+
+
+def test_links(trained_model: TrainedModel) -> None:
+    aligner = Aligner(trained_model)
+    sources, targets = ["Kalo mine ra.", "", "Kalo.", "ka " * 40], ["Zuve ra", "Zuve", "", "ra"]
+    first, *others = aligner.links(sources, targets)
+    assert first is not None
+    assert [target for _, target in first] == [0, 1]
+    assert all(0 <= source < 3 for source, _ in first)
+    assert others == [[], [], None]
+    assert pharaoh([(0, 0), (2, 1)]) == "0-0 2-1"
+    # Other pairs of the batch do not change the links.
+    assert aligner.links(sources[:1], targets[:1]) == [first]
+    with pytest.raises(UserError, match="alignment_layer=3 is not between 1 and 2"):
+        Aligner(trained_model, 3)

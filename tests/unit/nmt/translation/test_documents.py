@@ -1,0 +1,106 @@
+from pathlib import Path
+
+import pytest
+
+from nmt.translation.documents import Document
+from nmt.translation.formats import Answer
+from nmt.translation.sentences import sentence_spans
+from nmt.translation.translator import Translation
+
+DATA = Path(__file__).parents[4].parent / "shared" / "data"
+
+
+@pytest.mark.parametrize(
+    ("language", "text"),
+    [
+        ("en", "Mr. Smith went to St. Louis.|He met J. R. R. Tolkien, e.g. in Oct. 1930.|Why?|So."),
+        ("en", 'He said: "Go!"|"No."|It was 3.5 p.m. in the U.S. capital.|See No. 5.'),
+        ("en", "It grew... slowly.|Apple Inc. bought it.|The U.S.|But who?!|(Nobody.)|The end"),
+        ("de", "Am 3. Oktober kam Dr. Maier, z. B. mit Karl V. nach Bonn.|Er war 30.|Sie nicht."),
+        ("de", "Das war 1990.|Die „Mauer“ fiel.|Er fragte: „Wer?“|Usw. bzw. etc.|Und so."),
+        ("de", "Der 2. Weltkrieg endete im Jahr 70 n. Chr. nicht."),
+        ("fr", "M. De Bock est là !|« Quoi ? » dit-il.|Il part le 3 mai.|Mme Royer aussi, etc."),
+        ("fr", "« Je veux mourir. »|Mais cela compte.|C'est de l'art.|Tu sais, p. ex. le vol."),
+        ("xx", "One.|Two."),
+        ("en", "He paid.|$5 is enough.|{Name} rides.|🎉 Hello.|**Note** this."),
+        ("en", "<b>One.</b>|<b>Mr. Two.</b>|<i>Three</i>"),
+        ("en", "a. and b. and www.example.com/a.b or v1.2.3 stay.|Next"),
+    ],
+)
+def test_sentence_spans(language: str, text: str) -> None:
+    running = text.replace("|", " ")
+    found = [running[begin:end] for begin, end in sentence_spans(running, language)]
+    assert "|".join(found) == text
+
+
+@pytest.mark.parametrize(
+    ("folder", "language"), [("mixed-en-de", "en"), ("mixed-en-de", "de"), ("mixed-en-fr", "fr")]
+)
+def test_sentence_spans_of_news(folder: str, language: str) -> None:
+    path = DATA / folder / f"newstest2014.{language}"
+    if not path.is_file():
+        pytest.skip(f"no {path}")
+    lines = [line.strip() for line in path.read_text(encoding="utf-8").split("\n")[:1000]]
+    ends, offset = set(), -1
+    for line in lines:
+        offset += len(line) + 1
+        ends.add(offset)
+    found = {end for _, end in sentence_spans(" ".join(lines), language)}
+    marked = {end for end, line in zip(sorted(ends), lines, strict=True) if line.endswith(".")}
+    assert len(marked & found) > 0.99 * len(marked)
+    assert len(found & ends) > 0.98 * len(found)
+
+
+def upper(sentence: str) -> Answer:
+    return Answer([Translation(sentence.upper(), -1.0, [])])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        " ",
+        "One. Two  here.\n\n  Three? ",
+        "- A point. It goes on.\n1. First. And\n(a) letters\n",
+        "\n\n",
+        "Title\n=====\n\nText.\r\n",
+    ],
+)
+def test_split_and_join_preserve_white_space_and_list_markers(text: str) -> None:
+    document = Document.split(text, "en")
+    answer = document.join([upper(sentence) for sentence in document.sentences])
+    assert answer.translations[0].text == text.upper().replace("(A)", "(a)")
+    assert answer.translations[0].score == -len(document.sentences)
+    assert not any("\n" in sentence for sentence in document.sentences)
+
+
+def test_runs_of_marks_take_linear_time() -> None:
+    dots = "." * 100_000
+    for text, spans in {
+        f"{dots}x": [(0, 100_001)],
+        f"A{dots}": [(0, 100_001)],
+        f"A?!{dots}» B": [(0, 100_004), (100_005, 100_006)],
+    }.items():
+        assert sentence_spans(text, "en") == spans
+
+
+def test_list_markers_are_not_part_of_sentences() -> None:
+    assert Document.split("1. First. And so on.\n- Last", "de").sentences == [
+        "First.",
+        "And so on.",
+        "Last",
+    ]
+
+
+def test_links_count_the_words_of_the_document() -> None:
+    document = Document.split("- One two. Three", "en")
+    answers = [
+        Answer([Translation("a b c", -1.0, [])], ["0-0 1-2"], [3.0]),
+        Answer([Translation("d", -1.0, [])], ["0-0"], [5.0]),
+    ]
+    answer = document.join(answers)
+    assert answer.translations[0].text == "- a b c d"
+    assert answer.alignments == ["0-0 1-1 2-3 3-4"]
+    assert answer.utilities == [4.0]
+    answers[1] = Answer([Translation("d", -1.0, [])], [None], [5.0])
+    assert document.join(answers).alignments == [None]

@@ -1,0 +1,77 @@
+import json
+
+import pytest
+
+from nmt.base.errors import UserError
+from nmt.search.hypothesis import Hypothesis
+from nmt.tokenizer import Tokenizer
+from nmt.translation.constraints import Constraints
+from nmt.translation.formats import Answer, Format, Item, LineReader, LineWriter, check_formats
+from nmt.translation.translator import Translation
+
+
+def translation(text: str, *ids: int, is_finished: bool = True) -> Translation:
+    log_probs = [-1.0] * (len(ids) + is_finished)
+    return Translation(text, -0.5, [Hypothesis(list(ids), sum(log_probs), -0.5, log_probs)])
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("", "is not valid JSON: Expecting value"),
+        ("{", "line 1 column 2"),
+        ('"a"', "the line: Input should be a valid dictionary"),
+        ("[]", "the line: Input should be a valid dictionary"),
+        ("{}", "source: Field required"),
+        ('{"source": 3}', "source: Input should be a valid string"),
+        ('{"source": null}', "source: Input should be a valid string"),
+        ('{"source": "a", "b": "\\ud800"}', "surrogates not allowed"),
+        ('{"source": "a", "prefix": 3}', "prefix: Input should be a valid string"),
+        ('{"source": "a", "required": "b"}', "required: Input should be a valid tuple"),
+        ('{"source": "a", "banned": ["b", 1]}', "banned.1: Input should be a valid string"),
+        ("[" * 100_000, "is not valid JSON"),
+        ('{"source": "a", "n": ' + "9" * 5000 + "}", "is not valid JSON"),
+        ('{"source": "a", "n": 1e999}', "the number 1e999 is not finite"),
+        ('{"source": "a", "n": NaN}', "the number NaN is not finite"),
+    ],
+)
+def test_invalid_json_line_is_rejected_with_its_number(line: str, message: str) -> None:
+    with pytest.raises(UserError, match=r"^in: line 3: ") as error:
+        LineReader(Format.jsonl).read(line, "in", 3)
+    assert message in str(error.value)
+
+
+def test_reading() -> None:
+    item = LineReader(Format.jsonl).read('{"b": 1, "source": "\\ud83d\\ude00 a"}', "in", 1)
+    assert item == Item("😀 a", {"b": 1, "source": "😀 a"})
+    line = '{"source": "a", "prefix": "b", "required": ["c d"], "banned": ["e", "f"]}'
+    item = LineReader(Format.jsonl).read(line, "in", 1)
+    assert item.constraints == Constraints("b", ("c d",), ("e", "f"))
+    assert LineReader(Format.text).read("a\tb", "in", 1) == Item("a\tb")
+    assert LineReader(Format.tsv, 2).read("a\tb\t", "in", 1).source == "b"
+    with pytest.raises(UserError, match="in: line 9: has no column 2"):
+        LineReader(Format.tsv, 2).read("a", "in", 9)
+
+
+def test_writing(tokenizer: Tokenizer) -> None:
+    [ids] = tokenizer.encode(["kalo"])
+    answer = Answer([translation("a\tb", *ids), translation("c", *ids, is_finished=False)])
+    item = Item("kalo", columns=["1", "kalo", "x"])
+    # A tab in a translation would add a column, except in plain text with one translation.
+    assert LineWriter(Format.text, tokenizer).write(item, answer) == "a b\tc\n"
+    alone = Answer(answer.translations[:1])
+    assert LineWriter(Format.text, tokenizer).write(item, alone) == "a\tb\n"
+    assert LineWriter(Format.tsv, tokenizer, 2).write(item, answer) == "1\ta b\tx\tc\n"
+    record = json.loads(LineWriter(Format.jsonl, tokenizer).write(Item("kalo"), answer))
+    finished, cut_off = record["translations"]
+    assert record["source"] == "kalo"
+    assert finished["tokens"] == [*tokenizer.pieces(ids), "</s>"]
+    assert cut_off["tokens"] == tokenizer.pieces(ids)
+    assert finished["log_prob"] == -len(finished["token_log_probs"])
+
+
+def test_tsv_cannot_be_combined_with_other_formats() -> None:
+    check_formats(Format.tsv, Format.tsv)
+    check_formats(Format.text, Format.jsonl)
+    with pytest.raises(UserError, match="cannot be combined"):
+        check_formats(Format.tsv, Format.jsonl)

@@ -1,0 +1,395 @@
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from nmt.base.errors import UserError
+from nmt.config import DecodingConfig, LengthPenalty, Positions, SearchMethod
+from nmt.search.hypothesis import Hypothesis
+from nmt.search.request import Request
+from nmt.tokenizer import Tokenizer
+from nmt.trained_model import TrainedModel
+from nmt.translation.constraints import Constraints
+from nmt.translation.torch_engine import TorchEngine
+from nmt.translation.translator import Translation, Translator
+from tests.support import made_up_sentences, tiny_trained_model, train_tokenizer
+
+DECODING = DecodingConfig(beam_size=3, max_length_ratio=1.0, max_length_offset=4, batch_size=4)
+
+
+def translate(model: TrainedModel, texts: list[str], **changes: object) -> list[str]:
+    translator = Translator(model, replace(DECODING, **changes))
+    return [best[0].text for best in translator.translate(texts)]
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        {},
+        {"min_length": 8, "length_penalty_kind": LengthPenalty.average},
+        {"patience": 1.0},
+        {"method": SearchMethod.sampling, "top_p": 0.9},
+        {"num_best": 3, "length_penalty_kind": LengthPenalty.none},
+    ],
+    ids=lambda option: " ".join(option) or "default",
+)
+def test_batch_size_does_not_change_a_translation_with_any_option(
+    trained_model: TrainedModel, option: dict[str, object]
+) -> None:
+    texts = made_up_sentences(7, seed=5)
+    alone = translate(trained_model, texts, batch_size=1, **option)
+    assert len(set(alone)) > 3
+    assert translate(trained_model, texts, batch_size=3, **option) == alone
+
+
+@pytest.mark.parametrize("positions", list(Positions))
+def test_padding_batch_size_and_order_do_not_change_a_translation(
+    tokenizer_path: Path, positions: Positions
+) -> None:
+    model = tiny_trained_model(tokenizer_path, positions=positions)
+    texts = made_up_sentences(14, seed=5)
+    alone = translate(model, texts, batch_size=1)
+    assert len(set(alone)) > 7  # otherwise the model would ignore its input
+    assert translate(model, texts, batch_size=64) == alone
+    assert translate(model, texts, batch_size=5) == alone
+    assert translate(model, texts, batch_tokens=80, num_workers=2) == alone
+    order = list(range(len(texts)))
+    random.Random(0).shuffle(order)
+    shuffled = translate(model, [texts[index] for index in order])
+    assert shuffled == [alone[index] for index in order]
+
+
+def assert_equal(found: Translation, expected: Translation) -> None:
+    """Compare translations up to the rounding of sums in batches of other sizes."""
+    assert found.text == expected.text
+    assert found.score == pytest.approx(expected.score, abs=1e-5)
+    assert len(found.hypotheses) == len(expected.hypotheses)
+    for one, other in zip(found.hypotheses, expected.hypotheses, strict=True):
+        assert one.ids == other.ids
+        assert one.log_prob == pytest.approx(other.log_prob, abs=1e-5)
+        assert one.score == pytest.approx(other.score, abs=1e-5)
+        assert one.token_log_probs == pytest.approx(other.token_log_probs, abs=1e-5)
+
+
+def test_batch_size_does_not_change_scores(trained_model: TrainedModel) -> None:
+    texts = made_up_sentences(6, seed=7)
+    one, many = (
+        [best[0] for best in Translator(trained_model, config).translate(texts)]
+        for config in (replace(DECODING, batch_size=1), replace(DECODING, batch_size=6))
+    )
+    for found, expected in zip(one, many, strict=True):
+        assert_equal(found, expected)
+
+
+def test_scores_are_those_of_forced_decoding(trained_model: TrainedModel) -> None:
+    texts = made_up_sentences(5, seed=4)
+    tokenizer, model = trained_model.target_tokenizer, trained_model.transformer
+    config = replace(DECODING, num_best=3, batch_size=2)
+    for text, best in zip(texts, Translator(trained_model, config).translate(texts), strict=True):
+        source = torch.tensor(
+            [[*trained_model.source_tokenizer.encode([text])[0], tokenizer.eos_id]]
+        )
+        mask = torch.ones_like(source, dtype=torch.bool)
+        for [hypothesis] in (translation.hypotheses for translation in best):
+            target = torch.tensor([[tokenizer.bos_id, *hypothesis.ids]])
+            log_probs = model.project(model(source, mask, target)).log_softmax(-1)[0]
+            tokens = [*hypothesis.ids, tokenizer.eos_id][: len(hypothesis.token_log_probs)]
+            forced = [float(log_probs[index, token]) for index, token in enumerate(tokens)]
+            assert hypothesis.token_log_probs == pytest.approx(forced, abs=1e-4)
+            assert hypothesis.log_prob == pytest.approx(sum(forced), abs=1e-4)
+
+
+def test_constraints_hold_and_do_not_change_other_sentences(trained_model: TrainedModel) -> None:
+    texts = made_up_sentences(6, seed=4)
+    translator = Translator(trained_model, replace(DECODING, batch_size=4))
+    encode = trained_model.target_tokenizer.encode
+    plain = [best[0] for best in translator.translate(texts)]
+
+    def constrained(constraints: list[Constraints]) -> list[Translation]:
+        return [best[0] for best in translator.translate(texts, constraints=constraints)]
+
+    prefixes = ["", "Kalo", "Ne pu", "", "mi mi mi mi mi mi mi mi mi mi mi mi", "Ra"]
+    found = constrained([Constraints(prefix) for prefix in prefixes])
+    assert_equal(found[0], plain[0])
+    for prefix, translation in zip(prefixes, found, strict=True):
+        ids = encode([prefix])[0]
+        assert translation.hypotheses[0].ids[: len(ids)] == ids
+
+    words = [max(translation.text.split(), key=len) for translation in plain]
+    found = constrained([Constraints(banned=[word]) for word in words])
+    for word, translation in zip(words, found, strict=True):
+        sequence, ids = encode([word])[0], translation.hypotheses[0].ids
+        assert sequence
+        assert sequence not in [ids[i : i + len(sequence)] for i in range(len(ids))]
+
+    constraints = [Constraints(), Constraints("Ne", ["kalo pu", "Ra"])]
+    constraints += [Constraints(required=["mi ra", "Kalo"])] * 4
+    together = constrained(constraints)
+    assert_equal(together[0], plain[0])
+    for text, wanted, translation in zip(texts, constraints, together, strict=True):
+        assert all(phrase in translation.text for phrase in wanted.required)
+        assert translation.text.startswith(wanted.prefix)
+        [[alone, *_]] = translator.translate([text], constraints=[wanted])
+        assert alone.text == translation.text
+
+
+@pytest.mark.parametrize(
+    ("constraints", "changes", "message"),
+    [
+        (
+            Constraints("x" * 69),
+            {},
+            "prefix and required phrases have 70 tokens, and the model's longest"
+            " translation has 63",
+        ),
+        (
+            Constraints(required=["mi"]),
+            {"method": SearchMethod.sampling},
+            "required phrases need beam search; use decoding.method=beam",
+        ),
+        (
+            Constraints(required=["mi ra"], banned=["ra"]),
+            {},
+            'required phrase "mi ra" contains a banned phrase',
+        ),
+    ],
+)
+def test_constraints_that_cannot_be_fulfilled_are_rejected(
+    trained_model: TrainedModel, constraints: Constraints, changes: dict[str, object], message: str
+) -> None:
+    translator = Translator(trained_model, replace(DECODING, **changes))
+    with pytest.raises(UserError) as error:
+        translator.translate(["Kalo."], constraints=[constraints])
+    assert str(error.value).startswith(message)
+
+
+def test_missing_required_phrase_is_reported(trained_model: TrainedModel) -> None:
+    messages: list[str] = []
+    translator = Translator(trained_model, DECODING, messages.append, _RecordingEngine(32))
+    translator.translate(["Kalo.", "Mi."], constraints=[Constraints(), Constraints("", ["mi mi"])])
+    assert messages == ["line 2: required phrases not in the translation: mi mi"]
+
+
+def test_limits_of_an_ensemble_are_those_of_the_smallest_model(tokenizer_path: Path) -> None:
+    large, small = (tiny_trained_model(tokenizer_path, max_source_length=n) for n in (40, 12))
+    engine = TorchEngine(large, DECODING, [small])
+    assert engine.longest_source == 12
+    messages: list[str] = []
+    text = " ".join(made_up_sentences(2))
+    Translator(large, DECODING, messages.append, engine).translate([text])
+    assert "more than the model's limit of 11 tokens; translated in" in messages[0]
+
+
+def test_required_phrases_of_a_split_text_are_ignored(trained_model: TrainedModel) -> None:
+    messages: list[str] = []
+    [sentence] = made_up_sentences(1, seed=4)
+    text = " ".join([sentence] * 40)
+    translator = Translator(trained_model, DECODING, messages.append)
+    [[plain, *_]] = translator.translate([text])
+    required = Constraints(required=["mi ra mi ra mi ra"])
+    [[found, *_]] = translator.translate([text], constraints=[required])
+    assert found.text == plain.text
+    assert messages[-1].endswith("segments, without its prefix and required phrases")
+
+
+def test_workers_do_not_change_the_number_of_threads(trained_model: TrainedModel) -> None:
+    before = torch.get_num_threads()
+    translate(trained_model, made_up_sentences(9, seed=4), num_workers=2, batch_size=3)
+    assert torch.get_num_threads() == before
+
+
+def test_error_of_a_worker_is_raised(trained_model: TrainedModel) -> None:
+    engine = TorchEngine(trained_model, replace(DECODING, num_workers=2, batch_size=1))
+    with pytest.raises(IndexError):
+        engine.search([[5], [10**6], [5]])
+
+
+def test_blank_texts_have_empty_translations(trained_model: TrainedModel) -> None:
+    texts = ["", "Kalo mi.", "   ", "\t", "Ne pu ra!", ""]
+    found = translate(trained_model, texts)
+    assert [index for index, text in enumerate(found) if not text] == [0, 2, 3, 5]
+    assert translate(trained_model, []) == []
+
+
+def test_text_without_pieces_is_empty(tmp_path: Path) -> None:
+    """The normalisation of the tokenizer may remove what `str.strip` keeps."""
+    rules = tmp_path / "rules.tsv"
+    rules.write_text("200B\t20\n", encoding="utf-8")  # zero-width space → space
+    path = train_tokenizer(
+        tmp_path / "tokenizer.model",
+        made_up_sentences(100),
+        120,
+        normalization_rule_tsv=str(rules),
+    )
+    assert Tokenizer(path).encode(["\u200b"]) == [[]]
+    assert translate(tiny_trained_model(path), ["\u200b", "Kalo mi."])[0] == ""
+
+
+def test_n_best_are_sorted_and_have_different_texts(trained_model: TrainedModel) -> None:
+    translator = Translator(trained_model, replace(DECODING, beam_size=6, num_best=3))
+    tokenizer = trained_model.target_tokenizer
+    special = {tokenizer.pad_id, tokenizer.bos_id, tokenizer.eos_id, tokenizer.unknown_id}
+    for best in translator.translate(["Kalo mi ne.", "Pu ra so ti."]):
+        assert not any(special & set(one.hypotheses[0].ids) for one in best)
+        scores = [translation.score for translation in best]
+        assert len(best) == len({translation.text for translation in best}) == 3
+        assert scores == sorted(scores, reverse=True)
+
+
+def test_longest_translation(trained_model: TrainedModel) -> None:
+    config = replace(DECODING, max_length_ratio=0.0, max_length_offset=2)
+    for found in TorchEngine(trained_model, config).search([[5, 6, 7, 8, 9], [5]]):
+        assert 1 <= len(found[0].token_log_probs) <= 2
+
+
+def test_translation_changes_neither_mode_nor_gradients(trained_model: TrainedModel) -> None:
+    for mode in (True, False):
+        trained_model.transformer.train(mode)
+        translate(trained_model, ["Kalo mi."])
+        assert trained_model.transformer.training is mode
+    assert not torch.is_inference(next(trained_model.transformer.parameters()))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        " ".join(made_up_sentences(12, seed=9)),
+        " ".join(made_up_sentences(60, seed=9)).replace(".", "").replace("?", ""),
+        "kalomine" * 40,
+    ],
+    ids=["between sentences", "between words", "within a word"],
+)
+def test_over_long_text_is_translated_in_segments(tokenizer_path: Path, text: str) -> None:
+    model = tiny_trained_model(tokenizer_path, max_source_length=16)
+    messages: list[str] = []
+    translator = Translator(model, DECODING, messages.append)
+    num_tokens = len(model.source_tokenizer.encode([text])[0])
+    assert num_tokens > 15
+    before, [found], after = translator.translate(["Kalo.", text, "Mi."], lines=[41, 57, 60])
+    assert len(before) == len(after) == 1
+    num_segments = len(found.hypotheses)
+    assert messages == [
+        f"line 57: more than the model's limit of 15 tokens; translated in {num_segments} segments"
+    ]
+    assert num_segments >= num_tokens // 15
+    assert found.score == pytest.approx(sum(h.score for h in found.hypotheses))
+
+
+class _RecordingEngine:
+    """Engine that records its sources and finds the empty translation."""
+
+    longest_target = 64
+
+    def __init__(self, longest_source: int) -> None:
+        self.longest_source = longest_source
+        self.sources: list[list[int]] = []
+
+    def reason_to_reject(self, request: Request) -> str:
+        return ""
+
+    def search(
+        self,
+        sources: Sequence[Sequence[int]],
+        progress: Callable[[int], None] | None = None,
+        requests: object = None,
+    ) -> list[list[Hypothesis]]:
+        self.sources.extend(list(ids) for ids in sources)
+        return [[Hypothesis([], -1.0, -1.0, [-1.0])] for _ in sources]
+
+
+def segments(model: TrainedModel, text: str) -> list[list[int]]:
+    """Return the ids of the segments of a text."""
+    engine = _RecordingEngine(min(model.config.max_source_length, model.config.model.max_length))
+    Translator(model, DECODING, engine=engine).translate([text])
+    return engine.sources
+
+
+def test_each_sentence_of_an_over_long_text_is_a_segment(tokenizer_path: Path) -> None:
+    """A model of single sentences would drop all but the first of several in a segment."""
+    sentences = made_up_sentences(12, seed=3)
+    model = tiny_trained_model(tokenizer_path, max_source_length=48)
+    found = segments(model, " ".join(sentences))
+    assert model.source_tokenizer.decode(found) == sentences
+    assert all(len(ids) < 48 for ids in found)
+
+
+def test_character_longer_than_the_limit(tokenizer_path: Path) -> None:
+    """A character of more bytes than a source may have tokens cannot be split."""
+    model = tiny_trained_model(tokenizer_path, max_source_length=4)
+    assert len(model.source_tokenizer.encode(["😀"])[0]) > 3
+    [[found]] = Translator(model, DECODING).translate(["😀 mi"])
+    assert len(found.hypotheses) == 2
+
+
+class _LineEndTokenizer(Tokenizer):
+    def decode(self, sequences: object) -> list[str]:
+        return [f"{text}\nnext" for text in super().decode(sequences)]  # type: ignore[arg-type]
+
+
+def test_line_ends_in_translations_become_spaces(
+    trained_model: TrainedModel, tokenizer_path: Path
+) -> None:
+    model = replace(trained_model, target_tokenizer=_LineEndTokenizer(tokenizer_path))
+    [found] = translate(model, ["Kalo mi."])
+    assert "\n" not in found
+    assert found.endswith(" next")
+
+
+def test_progress_counts_completed_segments(trained_model: TrainedModel) -> None:
+    counts: list[int] = []
+    Translator(trained_model, DECODING).translate(made_up_sentences(10, seed=2), counts.append)
+    assert sum(counts) == 10
+    assert max(counts) <= DECODING.batch_size
+
+
+def test_ensemble_averages_probabilities(tokenizer_path: Path) -> None:
+    first, second = (tiny_trained_model(tokenizer_path, seed=seed) for seed in (0, 1))
+    sources = first.source_tokenizer.encode(made_up_sentences(5, seed=4))
+    [alone] = TorchEngine(first, DECODING).search(sources[:1])
+    [twice] = TorchEngine(first, DECODING, [first]).search(sources[:1])
+    assert twice[0].ids == alone[0].ids
+    assert twice[0].score == pytest.approx(alone[0].score, abs=1e-4)
+    found = TorchEngine(first, DECODING, [second]).search(sources)
+    one_by_one = TorchEngine(first, replace(DECODING, batch_size=1), [second]).search(sources)
+    assert [best[0].ids for best in one_by_one] == [best[0].ids for best in found]
+    tokenizer = first.target_tokenizer
+    source = torch.tensor([[*sources[0], tokenizer.eos_id]])
+    target = torch.tensor([[tokenizer.bos_id, *found[0][0].ids]])
+    mask = torch.ones_like(source, dtype=torch.bool)
+    both = [
+        model.transformer.project(model.transformer(source, mask, target)).softmax(-1)[0]
+        for model in (first, second)
+    ]
+    mean = ((both[0] + both[1]) / 2).log()
+    tokens = [*found[0][0].ids, tokenizer.eos_id][: len(found[0][0].token_log_probs)]
+    expected = [float(mean[index, token]) for index, token in enumerate(tokens)]
+    assert found[0][0].token_log_probs == pytest.approx(expected, abs=1e-4)
+
+
+def test_ensemble_needs_one_vocabulary_and_direction(tokenizer_path: Path, tmp_path: Path) -> None:
+    first = tiny_trained_model(tokenizer_path)
+    other = train_tokenizer(tmp_path / "tokenizer.model", made_up_sentences(90, seed=9), 70)
+    french = replace(first, config=replace(first.config, source_language="fr"))
+    for second in (tiny_trained_model(other), french):
+        with pytest.raises(UserError, match="model 2 of the ensemble has another direction or"):
+            TorchEngine(first, DECODING, [second])
+
+
+def test_default_minimum_length_avoids_empty_translations(tokenizer_path: Path) -> None:
+    model = tiny_trained_model(tokenizer_path)
+    with torch.no_grad():  # EOS is often the most probable token
+        weight = model.transformer.output_weight
+        weight[model.target_tokenizer.eos_id] = -50 * weight[model.target_tokenizer.eos_id]
+    sources = model.source_tokenizer.encode(made_up_sentences(9, seed=6))
+    lengths = {
+        min_length: [
+            len(best[0].ids)
+            for best in TorchEngine(model, replace(DECODING, min_length=min_length)).search(sources)
+        ]
+        for min_length in (0, DecodingConfig.min_length)
+    }
+    assert 0 in lengths[0]
+    assert 0 not in lengths[2]
