@@ -29,8 +29,7 @@ from nmt.config import (
     save_config,
 )
 from nmt.data.batch import SpecialIds
-from nmt.model.cost import meta_transformer
-from nmt.model.transformer import Transformer, count_parameters
+from nmt.model.transformer import Transformer, count_parameters, meta_transformer
 from nmt.tokenizer import Tokenizer, tokenizer_files
 
 FORMAT_VERSION = 1

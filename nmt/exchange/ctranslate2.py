@@ -153,11 +153,12 @@ def _specification(model: TrainedModel) -> TransformerSpec:
     encoder.embeddings[0].weight = _array(transformer.source_embedding.weight)
     decoder.embeddings.weight = _array(transformer.target_embedding.weight)
     decoder.projection.weight = _array(transformer.output_weight)
-    if is_rotary:
+    source, target = transformer.source_positions, transformer.target_positions
+    if source is None or target is None:
         del encoder.position_encodings  # the constructor always adds it
     else:
-        encoder.position_encodings.encodings = _array(transformer.source_positions.table)
-        decoder.position_encodings.encodings = _array(transformer.target_positions.table)
+        encoder.position_encodings.encodings = _array(source.table)
+        decoder.position_encodings.encodings = _array(target.table)
     for spec, layer in (
         *zip(encoder.layer, transformer.encoder, strict=True),
         *zip(decoder.layer, transformer.decoder, strict=True),

@@ -6,6 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from nmt.config import ModelConfig
 from nmt.model.cpu import Dropout, Linear, use_cpu_operators
 from nmt.model.positions import RotaryPositions
 
@@ -40,11 +41,7 @@ class MultiHeadAttention(nn.Module):
     """MultiHead(Q, K, V) = Concat(head_1, …, head_h) W^O (section 3.2.2).
 
     Args:
-        width: D.
-        num_heads: H.
-        key_width: d_k of one head.
-        value_width: d_v of one head.
-        dropout: rate on the attention weights.
+        config: widths and dropout.
         rotary: rotates queries and keys; None if positions are added to the embeddings.
 
     Attributes:
@@ -52,24 +49,18 @@ class MultiHeadAttention(nn.Module):
             where it replaces `query`, `key` and `value`.
     """
 
-    def __init__(
-        self,
-        width: int,
-        num_heads: int,
-        key_width: int,
-        value_width: int,
-        dropout: float,
-        rotary: RotaryPositions | None = None,
-    ) -> None:
+    def __init__(self, config: ModelConfig, rotary: RotaryPositions | None = None) -> None:
         super().__init__()
-        self.num_heads = num_heads
-        self.widths = (num_heads * key_width, num_heads * key_width, num_heads * value_width)
-        self.dropout = Dropout(dropout)
+        self.num_heads = config.num_heads
+        key_width = config.num_heads * config.head_key_width  # H · d_k
+        value_width = config.num_heads * config.head_value_width  # H · d_v
+        self.widths = (key_width, key_width, value_width)
+        self.dropout = Dropout(config.attention_dropout)
         self.rotary = rotary
-        self.query = Linear(width, num_heads * key_width)  # W^Q of all heads
-        self.key = Linear(width, num_heads * key_width)  # W^K
-        self.value = Linear(width, num_heads * value_width)  # W^V
-        self.output = Linear(num_heads * value_width, width)  # W^O
+        self.query = Linear(config.width, key_width)  # W^Q of all heads
+        self.key = Linear(config.width, key_width)  # W^K
+        self.value = Linear(config.width, value_width)  # W^V
+        self.output = Linear(value_width, config.width)  # W^O
         self.packed: nn.Module | None = None
 
     def forward(
@@ -91,15 +82,18 @@ class MultiHeadAttention(nn.Module):
         else:
             query = self.split_heads(self.query(queries))
             key, value = self.project_memory(memory)
-        attended: Tensor = self.output(self.attend(query, key, value, mask, is_causal))
-        return attended
+        return self.output(self.attend(query, key, value, mask, is_causal))
 
-    def weights(self, queries: Tensor, memory: Tensor, mask: Tensor | None = None) -> Tensor:
+    def weights(
+        self, queries: Tensor, memory: Tensor, mask: Tensor | None = None, is_causal: bool = False
+    ) -> Tensor:
         """Compute the (B, H, T, S) attention weights of `forward`."""
         if queries is memory:
             query, key, _ = self.project_self(queries)
         else:
             query, (key, _) = self.split_heads(self.query(queries)), self.project_memory(memory)
+        if is_causal:
+            mask = causal_mask(query.size(2), query.device)
         return attention_weights(query, key, mask)
 
     def project_self(self, hidden: Tensor, first: int = 0) -> tuple[Tensor, Tensor, Tensor]:

@@ -67,8 +67,7 @@ def onednn_product(inputs: Tensor, weight: Tensor, bias: Tensor | None = None) -
 
     oneDNN copies `inputs` if they are a transposed view.
     """
-    outputs: Tensor = torch.ops.mkldnn._linear_pointwise(inputs, weight, bias, "none", [], "")
-    return outputs
+    return torch.ops.mkldnn._linear_pointwise(inputs, weight, bias, "none", [], "")
 
 
 def with_spare_rows(matrix: Tensor) -> Tensor:
@@ -98,8 +97,7 @@ class Linear(nn.Linear):
         """(…, in) → (…, out)."""
         if not use_onednn(inputs):
             return super().forward(inputs)
-        outputs: Tensor = _Linear.apply(inputs, self.weight, self.bias)  # type: ignore[no-untyped-call]
-        return outputs
+        return _Linear.apply(inputs, self.weight, self.bias)  # type: ignore[no-untyped-call]
 
 
 class _Linear(torch.autograd.Function):
@@ -134,8 +132,7 @@ class Dropout(nn.Dropout):
             return inputs
         if not use_cpu_operators(inputs):
             return super().forward(inputs)
-        outputs: Tensor = _Dropout.apply(inputs, self.p)  # type: ignore[no-untyped-call]
-        return outputs
+        return _Dropout.apply(inputs, self.p)  # type: ignore[no-untyped-call]
 
 
 class ReLUDropout(nn.Dropout):
@@ -145,8 +142,7 @@ class ReLUDropout(nn.Dropout):
         """The same shape."""
         if not self.training or not self.p or not use_cpu_operators(inputs):
             return super().forward(F.relu(inputs))
-        outputs: Tensor = _ReLUDropout.apply(inputs, self.p)  # type: ignore[no-untyped-call]
-        return outputs
+        return _ReLUDropout.apply(inputs, self.p)  # type: ignore[no-untyped-call]
 
 
 _LEVELS = 1 << 16
@@ -201,8 +197,7 @@ class _ReLUDropout(torch.autograd.Function):
     def backward(context: Any, *gradients: Tensor) -> tuple[Tensor, None]:
         # An output that is not positive was dropped or cut off: no mask is needed.
         (outputs,) = context.saved_tensors
-        gradient: Tensor = _threshold_backward(gradients[0], outputs, 0.0)
-        return gradient.mul_(context.scale), None
+        return _threshold_backward(gradients[0], outputs, 0.0).mul_(context.scale), None
 
 
 def rotate(heads: Tensor, cos: Tensor, sin: Tensor) -> Tensor:

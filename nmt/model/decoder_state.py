@@ -20,51 +20,6 @@ _SLOTS_PER_GROWTH = 32
 
 
 @dataclass
-class Slots:
-    """Slots of each row.
-
-    Attributes:
-        used: (N, M) True for the slots with the tokens of a row.
-        written: (N,) index in the flattened (B·M) slots of each row's last token.
-        mask: (B, 1, K, M') True where a row of a sentence uses a slot; those from M' on are free.
-    """
-
-    used: Tensor
-    written: Tensor
-    mask: Tensor
-
-    @classmethod
-    def empty(cls, num_rows: int, device: torch.device | None = None) -> Self:
-        """Return the slots of rows without tokens."""
-        used = torch.zeros(num_rows, _SLOTS_PER_GROWTH, dtype=torch.bool, device=device)
-        return cls(used, used.new_empty(0), used.new_empty(0))
-
-    def allocate(self, sentences: Tensor, grid: RowGrid) -> None:
-        """Give each row the first free slot of its sentence that no other row gets.
-
-        Args:
-            sentences: (N,) index of the sentence of each row.
-            grid: the rows by sentence.
-        """
-        occupied = grid.spread(self.used).any(dim=1)  # (B, M)
-        needed = int(occupied.sum(dim=1).max()) + grid.max_rows
-        if needed > self.used.size(1):
-            added = _rounded_up(needed) - self.used.size(1)
-            self.used, occupied = (F.pad(table, (0, added)) for table in (self.used, occupied))
-        # A stable sort puts the free slots first and keeps their order.
-        free = occupied.byte().argsort(dim=1, stable=True)[:, : grid.max_rows]  # (B, K)
-        slots = grid.collect(free[..., None])  # (N, 1)
-        self.used.scatter_(1, slots, True)
-        last = int(self.used.any(dim=0).nonzero().max())
-        self.written = sentences * self.used.size(1) + slots[:, 0]
-        self.mask = grid.spread(self.used[:, : last + 1])[:, None]
-
-
-def _rounded_up(num_slots: int) -> int:
-    return math.ceil(num_slots / _SLOTS_PER_GROWTH) * _SLOTS_PER_GROWTH
-
-
-@dataclass
 class LayerCache:
     """Keys and values of one decoder layer.
 
@@ -99,12 +54,10 @@ class LayerCache:
         """Return keys (B, H, M', d_k) and values (B, H, M', d_v) of the first M' slots."""
         return self.keys[:, :num_slots].transpose(1, 2), self.values[:, :num_slots].transpose(1, 2)
 
-    def grow(self, num_slots: int) -> None:
-        """Add slots up to `num_slots` per sentence."""
-        added = num_slots - self.keys.size(1)
-        if added:
-            self.keys = F.pad(self.keys, (0, 0, 0, 0, 0, added))
-            self.values = F.pad(self.values, (0, 0, 0, 0, 0, added))
+    def grow(self, added: int) -> None:
+        """Add slots to each sentence."""
+        self.keys = F.pad(self.keys, (0, 0, 0, 0, 0, added))
+        self.values = F.pad(self.values, (0, 0, 0, 0, 0, added))
 
     def keep(self, sentences: Tensor) -> None:
         """Keep sentences (B',)."""
@@ -124,7 +77,9 @@ class DecoderState:
         source_mask: (B, 1, 1, S) True at real tokens.
         sentences: (N,) index of the sentence of each row, ascending.
         grid: the rows by sentence.
-        slots: slots of the caches that each row uses.
+        used: (N, M) True for the slots with the tokens of a row.
+        written: (N,) index in the flattened (B·M) slots of each row's last token.
+        mask: (B, 1, K, M') True where a row of a sentence uses a slot; those from M' on are free.
         position: target position of the next decoding step.
     """
 
@@ -132,7 +87,9 @@ class DecoderState:
     source_mask: Tensor
     sentences: Tensor
     grid: RowGrid
-    slots: Slots
+    used: Tensor
+    written: Tensor
+    mask: Tensor
     position: int = 0
 
     @classmethod
@@ -141,13 +98,27 @@ class DecoderState:
         num_sentences, device = len(source_mask), source_mask.device
         sentences = torch.arange(num_sentences, device=device)
         grid = RowGrid.of(sentences, num_sentences)
-        return cls(layers, source_mask, sentences, grid, Slots.empty(num_sentences, device))
+        used = torch.zeros(num_sentences, _SLOTS_PER_GROWTH, dtype=torch.bool, device=device)
+        none = sentences.new_empty(0)
+        return cls(layers, source_mask, sentences, grid, used, written=none, mask=none)
 
     def allocate(self) -> None:
-        """Allocate a slot for the next token of every row."""
-        self.slots.allocate(self.sentences, self.grid)
-        for layer in self.layers:
-            layer.grow(self.slots.used.size(1))
+        """Give each row the first free slot of its sentence that no other row gets."""
+        grid = self.grid
+        occupied = grid.spread(self.used).any(dim=1)  # (B, M)
+        missing = int(occupied.sum(dim=1).max()) + grid.max_rows - self.used.size(1)
+        if missing > 0:
+            added = math.ceil(missing / _SLOTS_PER_GROWTH) * _SLOTS_PER_GROWTH
+            self.used, occupied = (F.pad(table, (0, added)) for table in (self.used, occupied))
+            for layer in self.layers:
+                layer.grow(added)
+        # A stable sort puts the free slots first and keeps their order.
+        free = occupied.byte().argsort(dim=1, stable=True)[:, : grid.max_rows]  # (B, K)
+        slots = grid.collect(free[..., None])  # (N, 1)
+        self.used.scatter_(1, slots, True)
+        last = int(self.used.any(dim=0).nonzero().max())
+        self.written = self.sentences * self.used.size(1) + slots[:, 0]
+        self.mask = grid.spread(self.used[:, : last + 1])[:, None]
 
     def reorder(self, rows: Tensor) -> Self:
         """Keep `rows` (N',), in place; rows may repeat and stay ordered by sentence.
@@ -157,7 +128,7 @@ class DecoderState:
         """
         if torch.equal(rows, torch.arange(len(self.sentences), device=rows.device)):
             return self
-        self.slots.used = self.slots.used.index_select(0, rows)
+        self.used = self.used.index_select(0, rows)
         self.sentences = self.sentences.index_select(0, rows)
         num_sentences = len(self.source_mask)
         kept, indices = torch.unique_consecutive(self.sentences, return_inverse=True)

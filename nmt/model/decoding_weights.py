@@ -4,12 +4,12 @@ import copy
 import warnings
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from nmt.base.errors import UserError
 from nmt.config import DecodingPrecision
 from nmt.model.attention import MultiHeadAttention
-from nmt.model.cpu import PackedLinear, ReLUDropout, use_cpu_operators, with_spare_rows
+from nmt.model.cpu import PackedLinear, ReLUDropout, use_cpu_operators
 from nmt.model.layers import FeedForward
 from nmt.model.transformer import Transformer
 
@@ -69,12 +69,12 @@ class DecodingWeights:
 def _pack(module: nn.Module) -> None:
     """Replace all linear layers by packed ones."""
     for name, child in module.named_children():
-        if isinstance(child, FeedForward):
-            setattr(module, name, _PackedFeedForward(child))
-        elif isinstance(child, nn.Linear):
+        if isinstance(child, nn.Linear):
             setattr(module, name, PackedLinear(child.weight, child.bias))
         else:
-            if name == "self_attention" and isinstance(child, MultiHeadAttention):
+            if isinstance(child, FeedForward):
+                _pack_feed_forward(child)
+            elif name == "self_attention" and isinstance(child, MultiHeadAttention):
                 _pack_self_attention(child)
             _pack(child)
 
@@ -88,42 +88,22 @@ def _pack_self_attention(attention: MultiHeadAttention) -> None:
     del attention.query, attention.key, attention.value
 
 
-class _PackedFeedForward(nn.Module):
-    """`FeedForward` without dropout."""
-
-    def __init__(self, layer: FeedForward) -> None:
-        super().__init__()
-        activation = "relu" if isinstance(layer.activation, ReLUDropout) else "gelu"
-        self.inner = PackedLinear(layer.inner.weight, layer.inner.bias, activation)
-        self.outer = PackedLinear(layer.outer.weight, layer.outer.bias)
-
-    def forward(self, hidden: Tensor) -> Tensor:
-        """(N, 1, D) → (N, 1, D), or (B, S, D)."""
-        rows = hidden.flatten(0, -2)
-        # Spare rows are added once for both products.
-        filled = rows if self.inner.by_mkl else with_spare_rows(rows)
-        outer: Tensor = self.outer(self.inner(filled))
-        return outer[: len(rows)].view_as(hidden)
+def _pack_feed_forward(layer: FeedForward) -> None:
+    """Compute the first product and the activation together."""
+    activation = "relu" if isinstance(layer.activation, ReLUDropout) else "gelu"
+    inner = PackedLinear(layer.inner.weight, layer.inner.bias, activation)
+    layer.register_module("inner", inner)
+    layer.activation = nn.Identity()
 
 
 def _quantized(model: Transformer) -> Transformer:
     """Quantize all linear layers to int8, with scales computed for each input."""
-    for module in list(model.modules()):
-        for name, child in module.named_children():
-            if isinstance(child, nn.Linear):
-                setattr(module, name, _as_torch_linear(child))
+    for module in model.modules():
+        if isinstance(module, nn.Linear):
+            module.__class__ = nn.Linear  # quantization accepts no class derived from it
     with warnings.catch_warnings():
         # torch announces a successor in a package of its own.
         warnings.simplefilter("ignore")
-        quantized: Transformer = torch.ao.quantization.quantize_dynamic(  # type: ignore[no-untyped-call]
+        return torch.ao.quantization.quantize_dynamic(  # type: ignore[no-untyped-call]
             model, {nn.Linear}, dtype=torch.qint8
         )
-    return quantized
-
-
-def _as_torch_linear(layer: nn.Linear) -> nn.Linear:
-    """Return torch's own class with the same weights; quantization accepts no other."""
-    has_bias = layer.bias is not None
-    plain = nn.Linear(layer.in_features, layer.out_features, bias=has_bias, device="meta")
-    plain.weight, plain.bias = layer.weight, layer.bias
-    return plain.eval()

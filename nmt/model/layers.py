@@ -24,8 +24,7 @@ class FeedForward(nn.Module):
 
     def forward(self, hidden: Tensor) -> Tensor:
         """(…, D) → (…, D)."""
-        outer: Tensor = self.outer(self.activation(self.inner(hidden)))
-        return outer
+        return self.outer(self.activation(self.inner(hidden)))
 
 
 class Residual(nn.Module):
@@ -43,25 +42,9 @@ class Residual(nn.Module):
 
     def forward(self, hidden: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
         """(B, L, D) → (B, L, D)."""
-        summed = hidden + self.dropout(sublayer(self.sublayer_input(hidden)))
-        output: Tensor = summed if self.is_pre_norm else self.norm(summed)
-        return output
-
-    def sublayer_input(self, hidden: Tensor) -> Tensor:
-        """Return the input of the sublayer, (B, L, D)."""
-        normed: Tensor = self.norm(hidden) if self.is_pre_norm else hidden
-        return normed
-
-
-def _attention(config: ModelConfig, rotary: RotaryPositions | None = None) -> MultiHeadAttention:
-    return MultiHeadAttention(
-        config.width,
-        config.num_heads,
-        config.head_key_width,
-        config.head_value_width,
-        config.attention_dropout,
-        rotary,
-    )
+        if self.is_pre_norm:
+            return hidden + self.dropout(sublayer(self.norm(hidden)))
+        return self.norm(hidden + self.dropout(sublayer(hidden)))
 
 
 class EncoderLayer(nn.Module):
@@ -69,7 +52,7 @@ class EncoderLayer(nn.Module):
 
     def __init__(self, config: ModelConfig, rotary: RotaryPositions | None) -> None:
         super().__init__()
-        self.self_attention = _attention(config, rotary)
+        self.self_attention = MultiHeadAttention(config, rotary)
         self.feed_forward = FeedForward(config)
         self.self_attention_residual = Residual(config)
         self.feed_forward_residual = Residual(config)
@@ -79,8 +62,7 @@ class EncoderLayer(nn.Module):
         hidden = self.self_attention_residual(
             hidden, lambda h: self.self_attention(h, h, source_mask)
         )
-        encoded: Tensor = self.feed_forward_residual(hidden, self.feed_forward)
-        return encoded
+        return self.feed_forward_residual(hidden, self.feed_forward)
 
 
 class DecoderLayer(nn.Module):
@@ -88,8 +70,8 @@ class DecoderLayer(nn.Module):
 
     def __init__(self, config: ModelConfig, rotary: RotaryPositions | None) -> None:
         super().__init__()
-        self.self_attention = _attention(config, rotary)
-        self.cross_attention = _attention(config)
+        self.self_attention = MultiHeadAttention(config, rotary)
+        self.cross_attention = MultiHeadAttention(config)
         self.feed_forward = FeedForward(config)
         self.self_attention_residual = Residual(config)
         self.cross_attention_residual = Residual(config)
@@ -106,37 +88,32 @@ class DecoderLayer(nn.Module):
         hidden = self.cross_attention_residual(
             hidden, lambda h: self.cross_attention(h, memory, source_mask)
         )
-        decoded: Tensor = self.feed_forward_residual(hidden, self.feed_forward)
-        return decoded
+        return self.feed_forward_residual(hidden, self.feed_forward)
 
     def step(self, hidden: Tensor, cache: LayerCache, state: DecoderState) -> Tensor:
         """Decode one target position of every row: (N, 1, D) → (N, 1, D).
 
         The rows of a sentence share its keys and values: they attend as K queries of one sentence.
         """
-        grid = state.grid
+
+        def attend(
+            attention: MultiHeadAttention, query: Tensor, keys: Tensor, values: Tensor, mask: Tensor
+        ) -> Tensor:
+            queries = attention.split_heads(state.grid.spread(query))  # (B, H, K, d_k)
+            heads = attention.attend(queries, keys, values, mask)  # (B, K, H · d_v)
+            return attention.output(state.grid.collect(heads)[:, None])
 
         def self_attention(position: Tensor) -> Tensor:
-            attention = self.self_attention
-            query, key, value = attention.project_self(position, state.position)
-            cache.write(state.slots.written, key[:, :, 0], value[:, :, 0])
-            queries = attention.split_heads(grid.spread(query.flatten(1)))  # (B, H, K, d_k)
-            mask = state.slots.mask  # (B, 1, K, M')
-            keys, values = cache.read(mask.size(-1))
-            heads = attention.attend(queries, keys, values, mask)  # (B, K, H · d_v)
-            attended: Tensor = attention.output(grid.collect(heads)[:, None])
-            return attended
+            query, key, value = self.self_attention.project_self(position, state.position)
+            cache.write(state.written, key[:, :, 0], value[:, :, 0])
+            keys, values = cache.read(state.mask.size(-1))
+            return attend(self.self_attention, query.flatten(1), keys, values, state.mask)
 
         def cross_attention(position: Tensor) -> Tensor:
-            attention = self.cross_attention
-            queries = attention.split_heads(grid.spread(attention.query(position[:, 0])))
-            heads = attention.attend(
-                queries, cache.memory_keys, cache.memory_values, state.source_mask
-            )
-            attended: Tensor = attention.output(grid.collect(heads)[:, None])
-            return attended
+            query = self.cross_attention.query(position[:, 0])
+            keys, values = cache.memory_keys, cache.memory_values
+            return attend(self.cross_attention, query, keys, values, state.source_mask)
 
         hidden = self.self_attention_residual(hidden, self_attention)
         hidden = self.cross_attention_residual(hidden, cross_attention)
-        decoded: Tensor = self.feed_forward_residual(hidden, self.feed_forward)
-        return decoded
+        return self.feed_forward_residual(hidden, self.feed_forward)

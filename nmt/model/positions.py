@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor, nn
 
+from nmt.config import ModelConfig, Positions
 from nmt.model import cpu
 
 
@@ -24,26 +25,18 @@ def sinusoidal_table(length: int, width: int) -> Tensor:
     return torch.stack((angle.sin(), angle.cos()), dim=-1).flatten(1).float()  # (length, D)
 
 
-class SinusoidalPositions(nn.Module):
-    """Adds the fixed table of section 3.5 to the embeddings."""
+class AddedPositions(nn.Module):
+    """Adds to embeddings the fixed vectors of section 3.5 or learned ones (Table 3, row E)."""
 
-    def __init__(self, max_length: int, width: int) -> None:
+    def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        self.table: Tensor
-        self.register_buffer("table", sinusoidal_table(max_length, width), persistent=False)
-
-    def forward(self, embeddings: Tensor, first: int = 0) -> Tensor:
-        """Add positions first, first + 1, … to (B, L, D) embeddings."""
-        return embeddings + self.table[first : first + embeddings.size(1)]
-
-
-class LearnedPositions(nn.Module):
-    """Adds a learned vector per position (Table 3, row E)."""
-
-    def __init__(self, max_length: int, width: int) -> None:
-        super().__init__()
-        self.table = nn.Parameter(torch.empty(max_length, width))
-        nn.init.normal_(self.table, std=width**-0.5)
+        self.table: Tensor  # (max_length, D)
+        if config.positions is Positions.learned:
+            self.table = nn.Parameter(torch.empty(config.max_length, config.width))
+            nn.init.normal_(self.table, std=config.width**-0.5)
+        else:
+            table = sinusoidal_table(config.max_length, config.width)
+            self.register_buffer("table", table, persistent=False)
 
     def forward(self, embeddings: Tensor, first: int = 0) -> Tensor:
         """Add positions first, first + 1, … to (B, L, D) embeddings."""

@@ -2,16 +2,19 @@
 
 import math
 from collections.abc import Sequence
+from contextlib import ExitStack
+from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from nmt.config import ModelConfig, NormPlacement, Positions, TiedEmbeddings
-from nmt.model.attention import causal_mask
+from nmt.model.attention import MultiHeadAttention
 from nmt.model.cpu import Dropout, Linear
 from nmt.model.decoder_state import DecoderState, LayerCache
 from nmt.model.layers import DecoderLayer, EncoderLayer
-from nmt.model.positions import LearnedPositions, RotaryPositions, SinusoidalPositions
+from nmt.model.positions import AddedPositions, RotaryPositions
 
 
 class Transformer(nn.Module):
@@ -37,12 +40,11 @@ class Transformer(nn.Module):
         self.output_weight = self.target_embedding.weight  # (V, D)
         if config.tied_embeddings is TiedEmbeddings.none:
             self.output_weight = nn.Parameter(torch.empty(target_vocabulary_size, config.width))
-        self.source_positions = _position_encoding(config)
-        self.target_positions = _position_encoding(config)
+        is_rotary = config.positions is Positions.rotary
+        rotary = RotaryPositions(config.max_length, config.head_key_width) if is_rotary else None
+        self.source_positions = None if is_rotary else AddedPositions(config)
+        self.target_positions = None if is_rotary else AddedPositions(config)
         self.dropout = Dropout(config.dropout)
-        rotary = None
-        if config.positions is Positions.rotary:
-            rotary = RotaryPositions(config.max_length, config.head_key_width)
         self.encoder: Sequence[EncoderLayer] = nn.ModuleList(  # type: ignore[assignment]
             EncoderLayer(config, rotary) for _ in range(config.num_encoder_layers)
         )
@@ -71,8 +73,7 @@ class Transformer(nn.Module):
         hidden = self._embed(self.source_embedding, self.source_positions, source)
         for layer in self.encoder:
             hidden = layer(hidden, _per_head(source_mask))
-        memory: Tensor = self.encoder_norm(hidden)
-        return memory
+        return self.encoder_norm(hidden)
 
     def decode(self, target_input: Tensor, memory: Tensor, source_mask: Tensor) -> Tensor:
         """Decode all target positions at once.
@@ -88,13 +89,11 @@ class Transformer(nn.Module):
         hidden = self._embed(self.target_embedding, self.target_positions, target_input)
         for layer in self.decoder:
             hidden = layer(hidden, memory, _per_head(source_mask))
-        decoded: Tensor = self.decoder_norm(hidden)
-        return decoded
+        return self.decoder_norm(hidden)
 
     def project(self, hidden: Tensor) -> Tensor:
         """Compute logits: (…, D) → (…, V)."""
-        logits: Tensor = self.projection(hidden)
-        return logits
+        return self.projection(hidden)
 
     def forward(self, source: Tensor, source_mask: Tensor, target_input: Tensor) -> Tensor:
         """Encode (B, S) source ids and decode (B, T) target ids to (B, T, D); see the parts."""
@@ -139,26 +138,19 @@ class Transformer(nn.Module):
             `encoder`: (B, H, S, S) per layer; `decoder`: (B, H, T, T); `cross`: (B, H, T, S).
         """
         maps: dict[str, list[Tensor]] = {"encoder": [], "decoder": [], "cross": []}
-        mask = _per_head(source_mask)
-        hidden = self._embed(self.source_embedding, self.source_positions, source)
-        for layer in self.encoder:
-            inputs = layer.self_attention_residual.sublayer_input(hidden)
-            maps["encoder"].append(layer.self_attention.weights(inputs, inputs, mask))
-            hidden = layer(hidden, mask)
-        memory = self.encoder_norm(hidden)
-        hidden = self._embed(self.target_embedding, self.target_positions, target_input)
-        causal = causal_mask(target_input.size(1), target_input.device)
-        for decoder_layer in self.decoder:
-            attention, residual = (
-                decoder_layer.self_attention,
-                decoder_layer.self_attention_residual,
-            )
-            inputs = residual.sublayer_input(hidden)
-            maps["decoder"].append(attention.weights(inputs, inputs, causal))
-            between = residual(hidden, lambda h, a=attention: a(h, h, is_causal=True))
-            inputs = decoder_layer.cross_attention_residual.sublayer_input(between)
-            maps["cross"].append(decoder_layer.cross_attention.weights(inputs, memory, mask))
-            hidden = decoder_layer(hidden, memory, mask)
+
+        def record(
+            name: str, layer: MultiHeadAttention, inputs: tuple[Tensor], options: dict[str, Any]
+        ) -> None:
+            maps[name].append(layer.weights(*inputs, **options))
+
+        with ExitStack() as hooks:
+            for path, module in self.named_modules():
+                if isinstance(module, MultiHeadAttention):
+                    name = "cross" if path.endswith("cross_attention") else path.split(".")[0]
+                    hook = partial(record, name)
+                    hooks.enter_context(module.register_forward_pre_hook(hook, with_kwargs=True))
+            self(source, source_mask, target_input)
         return maps
 
     @property
@@ -177,16 +169,15 @@ class Transformer(nn.Module):
             layer.compile(dynamic=True)
 
     def _embed(
-        self, embedding: nn.Embedding, positions: nn.Module, ids: Tensor, first: int = 0
+        self, embedding: nn.Embedding, positions: AddedPositions | None, ids: Tensor, first: int = 0
     ) -> Tensor:
         """Embed ids (B, L) at positions first, first + 1, …: (B, L, D)."""
         # Section 3.4 multiplies by sqrt(D): embeddings are initialized with a standard deviation of
         # D^-0.5, as the tied output projection needs, and positions are of the order of 1.
         scaled = embedding(ids) * math.sqrt(self.config.width)  # (B, L, D)
-        if not isinstance(positions, nn.Identity):
+        if positions is not None:
             scaled = positions(scaled, first)
-        embedded: Tensor = self.dropout(scaled)
-        return embedded
+        return self.dropout(scaled)
 
     def _initialize(self) -> None:
         std = self.config.width**-0.5
@@ -200,17 +191,14 @@ class Transformer(nn.Module):
             nn.init.normal_(self.output_weight, std=std)
 
 
-def _position_encoding(config: ModelConfig) -> nn.Module:
-    """Return the positions that are added to embeddings; rotary ones are not."""
-    if config.positions is Positions.sinusoidal:
-        return SinusoidalPositions(config.max_length, config.width)
-    if config.positions is Positions.learned:
-        return LearnedPositions(config.max_length, config.width)
-    return nn.Identity()
-
-
 def _per_head(mask: Tensor) -> Tensor:
     return mask[:, None, None, :]  # (B, 1, 1, S)
+
+
+def meta_transformer(config: ModelConfig, *vocabulary_sizes: int) -> Transformer:
+    """Return a model without memory for its weights, for the sizes of the source and the target."""
+    with torch.device("meta"):
+        return Transformer(config, *vocabulary_sizes)
 
 
 def count_parameters(model: nn.Module) -> int:

@@ -13,8 +13,8 @@ import torch
 from nmt.config import Config
 from nmt.data.batching import EpochPlan, plan_epoch
 from nmt.data.corpus import PreparedCorpus
-from nmt.model.cost import Processed, meta_transformer, micro_batch, training_flops
-from nmt.model.transformer import count_parameters
+from nmt.model.cost import Processed, micro_batch, training_flops
+from nmt.model.transformer import count_parameters, meta_transformer
 from nmt.training import distributed
 from nmt.training.fresh_model import new_model
 from nmt.training.memory_probe import first_epoch, heaviest_shapes, measure_updates, resolve_auto

@@ -5,12 +5,16 @@ import torch
 
 from nmt.model.attention import MultiHeadAttention, attention_weights, causal_mask
 from nmt.model.positions import RotaryPositions
+from tests.support import tiny_model_config
 
 
-def attention(key_width: int = 8, value_width: int = 8, rotary: bool = False) -> MultiHeadAttention:
+def attention(
+    key_width: int = 8, value_width: int = 8, rotary: bool = False, dropout: float = 0.0
+) -> MultiHeadAttention:
     torch.manual_seed(0)
-    positions = RotaryPositions(64, key_width) if rotary else None
-    return MultiHeadAttention(24, 3, key_width, value_width, 0.0, positions).double()
+    widths = {"width": 24, "num_heads": 3, "key_width": key_width, "value_width": value_width}
+    config = tiny_model_config(**widths, attention_dropout=dropout)
+    return MultiHeadAttention(config, RotaryPositions(64, key_width) if rotary else None)
 
 
 def some_mask() -> torch.Tensor:
@@ -32,7 +36,7 @@ kinds = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS.keys())
 def test_attention_equals_equation_1(
     key_width: int, value_width: int, rotary: bool, kind: dict[str, Any]
 ) -> None:
-    layer = attention(key_width, value_width, rotary)
+    layer = attention(key_width, value_width, rotary).double()
     hidden = torch.randn(2, 7, 24, dtype=torch.float64)
     mask = causal_mask(7) if "is_causal" in kind else kind.get("mask")
     query, key, value = layer.project_self(hidden)
@@ -42,7 +46,7 @@ def test_attention_equals_equation_1(
     heads = weights @ value
     expected = layer.output(heads.transpose(1, 2).reshape(2, 7, 3 * value_width))
     torch.testing.assert_close(layer(hidden, hidden, **kind), expected)
-    torch.testing.assert_close(weights, layer.weights(hidden, hidden, mask))
+    torch.testing.assert_close(weights, layer.weights(hidden, hidden, **kind))
 
 
 def test_products_are_divided_by_the_root_of_the_key_width() -> None:
@@ -54,8 +58,7 @@ def test_products_are_divided_by_the_root_of_the_key_width() -> None:
 
 @kinds
 def test_attention_dropout_keeps_the_mean(kind: dict[str, Any]) -> None:
-    torch.manual_seed(0)
-    layer = MultiHeadAttention(24, 3, 8, 8, 0.3)
+    layer = attention(dropout=0.3)
     query, key, value = torch.randn(3, 2, 3, 7, 8)
     expected = layer.eval().attend(query, key, value, **kind)
     layer.train()

@@ -5,8 +5,8 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from nmt.config import ModelConfig, NormPlacement, Positions, TiedEmbeddings
-from nmt.model.cost import Processed, meta_transformer, micro_batch, training_flops
-from nmt.model.transformer import Transformer, count_parameters
+from nmt.model.cost import Processed, micro_batch, training_flops
+from nmt.model.transformer import Transformer, count_parameters, meta_transformer
 from tests.support import tiny_model_config
 
 

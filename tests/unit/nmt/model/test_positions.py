@@ -3,12 +3,9 @@ import math
 import pytest
 import torch
 
-from nmt.model.positions import (
-    LearnedPositions,
-    RotaryPositions,
-    SinusoidalPositions,
-    sinusoidal_table,
-)
+from nmt.config import Positions
+from nmt.model.positions import AddedPositions, RotaryPositions, sinusoidal_table
+from tests.support import tiny_model_config
 
 
 @pytest.mark.parametrize(("position", "i"), [(0, 0), (1, 0), (7, 3), (49, 7)])
@@ -20,12 +17,10 @@ def test_the_table_equals_the_formula_of_the_paper(position: int, i: int) -> Non
     assert float(table[position, 2 * i + 1]) == pytest.approx(math.cos(angle), abs=1e-6)
 
 
-@pytest.mark.parametrize("kind", [SinusoidalPositions, LearnedPositions])
-def test_a_later_start_continues_the_same_positions(
-    kind: type[SinusoidalPositions] | type[LearnedPositions],
-) -> None:
-    positions = kind(20, 8)
-    embeddings = torch.randn(2, 20, 8)
+@pytest.mark.parametrize("kind", [Positions.sinusoidal, Positions.learned])
+def test_a_later_start_continues_the_same_positions(kind: Positions) -> None:
+    positions = AddedPositions(tiny_model_config(positions=kind))
+    embeddings = torch.randn(2, 20, 16)
     whole = positions(embeddings)
     torch.testing.assert_close(positions(embeddings[:, 5:9], 5), whole[:, 5:9])
     assert not torch.allclose(whole[:, 5:9], positions(embeddings[:, 5:9]))

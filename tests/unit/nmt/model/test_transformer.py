@@ -10,11 +10,8 @@ from torch import Tensor, nn
 
 from benchmarks.plain_transformer import PlainTransformer, take_weights
 from nmt.config import Activation, ModelConfig, NormPlacement, Positions, TiedEmbeddings
-from nmt.model.attention import MultiHeadAttention
-from nmt.model.cost import meta_transformer
-from nmt.model.layers import DecoderLayer
 from nmt.model.positions import sinusoidal_table
-from nmt.model.transformer import Transformer, count_parameters
+from nmt.model.transformer import Transformer, count_parameters, meta_transformer
 from tests.support import tiny_model_config, tiny_transformer
 
 VOCABULARY = 23
@@ -144,25 +141,6 @@ def test_attention_maps_are_distributions_over_real_tokens(model: Transformer) -
         assert (layer[1, :, :, 3:] == 0).all()
     for layer in maps["decoder"]:
         assert (layer.triu(diagonal=1) == 0).all()
-
-
-def test_attention_maps_are_the_weights_of_the_forward_pass(model: Transformer) -> None:
-    """The cross-attention of the last layer is computed again from its inputs."""
-    source, source_mask, target = random_ids(2, 6), mask_of([6, 3]), random_ids(2, 5, seed=2)
-    seen: list[Tensor] = []
-
-    def keep(layer: MultiHeadAttention, given: tuple[Tensor, ...]) -> None:
-        queries, memory, mask = given
-        seen.append(layer.weights(queries, memory, mask))
-
-    last = model.decoder[-1]
-    assert isinstance(last, DecoderLayer)
-    handle = last.cross_attention.register_forward_pre_hook(keep)  # type: ignore[arg-type]
-    model(source, source_mask, target)
-    handle.remove()
-    torch.testing.assert_close(
-        model.attention_maps(source, source_mask, target)["cross"][-1], seen[0]
-    )
 
 
 @pytest.mark.parametrize("norm", list(NormPlacement))
