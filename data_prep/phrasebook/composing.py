@@ -218,7 +218,7 @@ class Composer(Chooser):
         noun = self.pick(nouns)
         if self.chance(0.5):
             # The noun is sampled first, so that rare ones occur too.
-            noun = self.pick([n for n in self.lexicon.nouns if self.adjectives(n, False)])
+            noun = self.pick(self.nouns_with_qualities)
             adjective = self.pick(self.adjectives(noun, attributive=False))
             nouns = self.nouns(adjective.classes)
         thing = self.thing(noun, adjective=0.0)

@@ -137,18 +137,26 @@ class Chooser:
         return found
 
     @functools.cached_property
-    def _qualities(self) -> dict[str, tuple[Adjective, ...]]:
+    def _qualities(self) -> dict[tuple[str, bool], tuple[Adjective, ...]]:
+        """Adjectives by noun, attributive or not."""
         return {
-            noun.key: tuple(
-                adjective for adjective in self.lexicon.adjectives if noun.fits(adjective.classes)
+            (noun.key, attributive): tuple(
+                adjective
+                for adjective in self.lexicon.adjectives
+                if noun.fits(adjective.classes) and adjective.use != barred
             )
             for noun in self.lexicon.nouns
+            for attributive, barred in ((True, "predicative"), (False, "attributive"))
         }
 
-    def adjectives(self, noun: Noun, attributive: bool) -> list[Adjective]:
+    def adjectives(self, noun: Noun, attributive: bool) -> tuple[Adjective, ...]:
         """What a noun can be, as *the red car* or as *the car is red*."""
-        barred = "predicative" if attributive else "attributive"
-        return [adjective for adjective in self._qualities[noun.key] if adjective.use != barred]
+        return self._qualities[noun.key, attributive]
+
+    @functools.cached_property
+    def nouns_with_qualities(self) -> tuple[Noun, ...]:
+        """All nouns that have a predicative adjective."""
+        return tuple(noun for noun in self.lexicon.nouns if self.adjectives(noun, False))
 
     def attributes(self, noun: Noun, probability: float) -> tuple[Attribute, ...]:
         """Perhaps an adjective before the noun, perhaps with a degree."""
