@@ -1,17 +1,28 @@
-"""Floating-point operations (FLOPs) of training, from the sizes of the model and the batches.
+"""Floating-point operations (FLOPs) of training, counted by torch on the meta device.
 
-FLOPs are those of matrix products, two for each multiply-add, as `torch.utils.flop_counter` counts
-them: embeddings, norms, softmax, dropout and the optimizer are left out, and masked attention
-counts in full. The backward pass costs twice the forward pass: each product has one gradient
+Nothing here repeats the architecture. FLOPs are those of matrix products, two for each
+multiply-add, as `torch.utils.flop_counter` counts them: embeddings, norms, softmax, dropout and the
+optimizer are left out, and masked attention counts in full.
+
+The FLOPs of a forward pass are a linear function of the sizes in `Processed`; a few short inputs
+give the coefficients. The backward pass costs twice the forward pass: each product has one gradient
 product for either factor.
 """
 
 from dataclasses import astuple, dataclass
+from functools import cache
+
+import numpy as np
+import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.flop_counter import FlopCounterMode
 
 from nmt.config import ModelConfig
+from nmt.model.transformer import Transformer, meta_transformer
 
-_FLOPS_PER_MULTIPLY_ADD = 2
 _FORWARD_AND_BACKWARD = 3
+# (S, T) of the inputs that the coefficients are computed from.
+_LENGTHS = ((1, 1), (2, 1), (1, 2), (2, 2), (3, 1))
 
 
 @dataclass(frozen=True)
@@ -65,22 +76,31 @@ def training_flops(config: ModelConfig, target_vocabulary_size: int, processed: 
         target_vocabulary_size: V of the target.
         processed: sizes of all micro-batches, summed.
     """
-    # Multiply-adds of Q K^T, and of the product of the weights with V, for a query and a key.
-    attention = config.num_heads * (config.head_key_width + config.head_value_width)
-    # W^Q and W^O for a query have as many weights as W^K and W^V for a key.
-    projections = config.width * attention
-    feed_forward = 2 * config.width * config.feed_forward_width
-    encoder_layer = (
-        processed.source * (2 * projections + feed_forward) + processed.source_squares * attention
+    coefficients = _forward_flops(config, target_vocabulary_size)
+    forward = sum(a * b for a, b in zip(coefficients, astuple(processed), strict=True))
+    return _FORWARD_AND_BACKWARD * forward
+
+
+@cache
+def _forward_flops(config: ModelConfig, target_vocabulary_size: int) -> tuple[int, ...]:
+    """Return the FLOPs of a forward pass for each unit of the fields of `Processed`."""
+    # A larger source vocabulary costs no more: embeddings are looked up.
+    model = meta_transformer(config, target_vocabulary_size, target_vocabulary_size)
+    sizes = [astuple(micro_batch(1, *lengths, 0))[:-1] for lengths in _LENGTHS]
+    counts = [_count_forward(model, *lengths) for lengths in _LENGTHS]
+    solution = np.linalg.solve(np.array(sizes, dtype=float), np.array(counts, dtype=float))
+    with FlopCounterMode(display=False) as counter:
+        model.project(torch.empty(1, config.width, device="meta"))
+    return *(int(value) for value in np.rint(solution)), counter.get_total_flops()
+
+
+@torch.no_grad()
+def _count_forward(model: Transformer, source: int, target: int) -> int:
+    """Count the FLOPs for one pair of these lengths, without the output projection."""
+    source_ids, target_ids = (
+        torch.zeros(1, length, dtype=torch.int64, device="meta") for length in (source, target)
     )
-    decoder_layer = (
-        processed.target * (3 * projections + feed_forward)
-        + processed.source * projections  # keys and values of cross-attention
-        + (processed.target_squares + processed.source_target) * attention
-    )
-    forward = (
-        config.num_encoder_layers * encoder_layer
-        + config.num_decoder_layers * decoder_layer
-        + processed.projected * config.width * target_vocabulary_size
-    )
-    return _FORWARD_AND_BACKWARD * _FLOPS_PER_MULTIPLY_ADD * forward
+    # torch counts attention exactly where it consists of matrix products.
+    with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
+        model(source_ids, source_ids.bool(), target_ids)
+    return counter.get_total_flops()
