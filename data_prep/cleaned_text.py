@@ -7,19 +7,18 @@ source has annotations, and `cleaning.json`.
 
 import json
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
-from typing import IO
 
 from data_prep.clean import Pair, normalise, normalise_pair
 from data_prep.local_sources import AlignedFiles
+from data_prep.manifest import missing_file
 from data_prep.progress import Reporter
 from data_prep.protocol import TRAIN, Source
 from data_prep.train_cleaner import CleaningSummary, TrainCleaner
 from nmt.base.errors import UserError
-from nmt.base.files import read_record, write_json, write_lines, writing
+from nmt.base.files import read_record, to_lines, write_json, write_lines, writing
 from nmt.config import CorpusConfig
 
 CLEANING_FILE = "cleaning.json"
@@ -57,10 +56,7 @@ class CleanedText:
         if not (self.folder / CLEANING_FILE).is_file():
             return False
         sizes = self.summary().sizes
-        return bool(sizes) and all(
-            (self.folder / name).is_file() and (self.folder / name).stat().st_size == size
-            for name, size in sizes.items()
-        )
+        return bool(sizes) and not missing_file(self.folder, sizes)
 
     def part_path(self, part: int, language: str) -> Path:
         """One language of one part of the training text."""
@@ -72,47 +68,25 @@ class CleanedText:
 
 
 class _PartWriter:
-    """Writes pairs into numbered parts of at most `pairs_per_part` pairs."""
+    """Appends pairs to numbered parts of at most `pairs_per_part` pairs."""
 
     def __init__(self, text: CleanedText, pairs_per_part: int) -> None:
         self._text = text
         self._pairs_per_part = pairs_per_part
-        self._streams: list[IO[str]] = []
         self.parts: list[int] = []
 
-    def write(self, pairs: Iterable[Pair]) -> None:
-        """Write pairs and flush them, so that disk errors are raised here."""
-        for pair in pairs:
+    def write(self, pairs: list[Pair]) -> None:
+        """Write pairs; the files are closed afterwards, so that disk errors are raised here."""
+        while pairs:
             if not self.parts or self.parts[-1] == self._pairs_per_part:
-                self._open_next()
-            for stream, line in zip(self._streams, pair, strict=True):
-                stream.write(line + "\n")
-            self.parts[-1] += 1
-        for stream in self._streams:
-            stream.flush()
-
-    def _open_next(self) -> None:
-        self.close()
-        paths = [self._text.part_path(len(self.parts), code) for code in self._text.languages]
-        self._streams = [path.open("w", encoding="utf-8", newline="\n") for path in paths]
-        self.parts.append(0)
-
-    def __enter__(self) -> "_PartWriter":
-        return self
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        try:
-            self.close()
-        except OSError:
-            # Closing flushes again and repeats the first error, which is the one to report.
-            if error is None:
-                raise
-
-    def close(self) -> None:
-        with ExitStack() as stack:  # closes both even if one cannot be flushed
-            for stream in self._streams:
-                stack.callback(stream.close)
-        self._streams = []
+                self.parts.append(0)
+            number = self._pairs_per_part - self.parts[-1]
+            added, pairs = pairs[:number], pairs[number:]
+            for language, lines in zip(self._text.languages, zip(*added, strict=True), strict=True):
+                path = self._text.part_path(len(self.parts) - 1, language)
+                with path.open("a", encoding="utf-8", newline="\n") as out:
+                    out.write(to_lines(lines))
+            self.parts[-1] += len(added)
 
 
 def write_cleaned_text(
@@ -165,10 +139,8 @@ def _write_train(
     own: Iterable[Pair] = islice(source.pairs(TRAIN), limit)
     streams = [(own, config.copies), *([(more.pairs(), 1)] if more else [])]
     cleaner = TrainCleaner(config.cleaning, text.languages)
-    with (
-        _PartWriter(text, pairs_per_part) as writer,
-        reporter.stage("Cleaning", total) as advance,
-    ):
+    writer = _PartWriter(text, pairs_per_part)
+    with reporter.stage("Cleaning", total) as advance:
         for pairs, copies in streams:
             for chunk in _chunks(pairs):
                 # The duplicate rule does not apply to these copies.

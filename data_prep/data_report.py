@@ -168,8 +168,7 @@ def _vocabulary_row(
 
 
 def _most_frequent(side: SideFigures) -> list[int]:
-    ids: list[int] = side.id_counts.argsort(kind="stable")[::-1][:_NUM_PIECES].tolist()
-    return ids
+    return side.id_counts.argsort(kind="stable")[::-1][:_NUM_PIECES].tolist()
 
 
 def _total(counts: Mapping[int, int]) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 
 from data_prep.clean import Pair
 from data_prep.manifest import FactsCache
-from data_prep.protocol import TRAIN, VALID, Source, zip_pairs
+from data_prep.protocol import TRAIN, VALID, Source
 from nmt.base.errors import UserError, disk_errno
 from nmt.config import CorpusConfig
 
@@ -156,7 +156,7 @@ class HubSource(Source):
                 return
             sources = self._column(batch, self._config.source_language)
             targets = self._column(batch, self._config.target_language)
-            yield from zip_pairs(sources, targets)
+            yield from map(Pair, sources, targets)
 
     def _column(self, batch: dict[str, list[Any]], language: str) -> list[str]:
         name, _, key = self._config.hub_column.format(language=language).partition(".")

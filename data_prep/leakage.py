@@ -114,8 +114,7 @@ _PADDING = 2
 def _windows_without_zero(row: np.ndarray) -> np.ndarray:
     """(len(row) - NGRAM_WORDS + 1,) bool: windows without a 0."""
     zeros = np.concatenate(([0], np.cumsum(row == 0)))
-    result: np.ndarray = zeros[NGRAM_WORDS:] == zeros[:-NGRAM_WORDS]
-    return result
+    return zeros[NGRAM_WORDS:] == zeros[:-NGRAM_WORDS]
 
 
 @dataclass

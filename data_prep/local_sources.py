@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator
 from dataclasses import asdict
+from itertools import starmap
 from pathlib import Path
 from typing import Any
 
 from data_prep.clean import Pair
 from data_prep.manifest import FactsCache
-from data_prep.protocol import TRAIN, VALID, Source, zip_pairs
+from data_prep.protocol import TRAIN, VALID, Source
 from nmt.base.errors import UserError
 from nmt.base.files import check_aligned, is_plain_name, iterate_lines, read_lines
 from nmt.config import CorpusConfig
@@ -43,7 +44,7 @@ class AlignedFiles:
 
     def pairs(self) -> Iterator[Pair]:
         """Lines of both files, side by side."""
-        return zip_pairs(*map(iterate_lines, self.paths))
+        return starmap(Pair, zip(*map(iterate_lines, self.paths), strict=True))
 
 
 def open_more_pairs(config: CorpusConfig, facts: FactsCache) -> AlignedFiles | None:

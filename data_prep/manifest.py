@@ -16,6 +16,7 @@ import hashlib
 import json
 import os
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -164,8 +165,14 @@ class _Outputs:
 
 def missing_output(manifest: Path) -> str:
     """Return the first file that is missing or has another size than the manifest says, or ""."""
-    for name, output in read_record(manifest, _Outputs).outputs.items():
-        path = manifest.parent / name
-        if not path.is_file() or path.stat().st_size != output.size:
+    outputs = read_record(manifest, _Outputs).outputs
+    return missing_file(manifest.parent, {name: output.size for name, output in outputs.items()})
+
+
+def missing_file(folder: Path, sizes: Mapping[str, int]) -> str:
+    """Return the first file that is missing or has another size, or ""."""
+    for name, size in sizes.items():
+        path = folder / name
+        if not path.is_file() or path.stat().st_size != size:
             return name
     return ""

@@ -49,10 +49,9 @@ class PhrasebookSource(Source):
         config = self._config
         self._say(f"generating {config.num_train:,} training pairs of the phrasebook")
         languages = (config.source_language, config.target_language)
-        generated: dict[str, list[Any]] = dict(
+        return dict(
             generate(languages, config.num_train, config.num_valid, config.num_test, config.seed)
         )
-        return generated
 
     def splits(self) -> list[str]:
         """`train`, `valid`, then those of `held_out`, `riddle` and `test` that have pairs."""

@@ -6,18 +6,21 @@ skipped.
 """
 
 import shutil
+from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
+from data_prep.bible import BibleSource
 from data_prep.bpe_dropout import DROPOUT_VERSION
-from data_prep.build_shards import SideFigures, build_shards
+from data_prep.build_shards import build_shards
 from data_prep.clean import CLEANING_VERSION
 from data_prep.cleaned_text import CleanedText, write_cleaned_text
 from data_prep.data_report import write_report
+from data_prep.held_out import HeldOutSource
+from data_prep.hub_source import HubSource
 from data_prep.leakage import leakage_of
-from data_prep.local_sources import AlignedFiles, open_more_pairs
+from data_prep.local_sources import FolderSource, TableSource, open_more_pairs
 from data_prep.manifest import (
     FACTS_FILE,
     FactsCache,
@@ -26,14 +29,14 @@ from data_prep.manifest import (
     missing_output,
     tool_versions,
 )
+from data_prep.phrasebook_source import PhrasebookSource
 from data_prep.progress import Reporter
 from data_prep.protocol import TRAIN, VALID, Source
-from data_prep.sources import open_source
 from data_prep.train_cleaner import CleaningSummary
 from data_prep.train_tokenizer import TOKENIZER_VERSION, train_tokenizer
 from nmt.base.files import atomic_folder, exclusive, write_json
 from nmt.base.layout import MANIFEST_FILE, REPORT_FILE
-from nmt.config import CorpusConfig, TokenizerConfig, to_plain
+from nmt.config import CorpusConfig, CorpusSource, TokenizerConfig, to_plain
 from nmt.tokenizer import tokenizer_files
 
 CORPUS_VERSION = 1
@@ -65,7 +68,7 @@ def prepare(
             the vocabulary does not fit the text, or the disk is full (DiskError).
     """
     reporter = reporter or Reporter()
-    job = _Job.open(corpus, tokenizer, corpora_folder, reporter)
+    job = _Job(corpus, tokenizer, corpora_folder, reporter)
     folder = job.folder
     if _is_complete(folder, reporter):
         reporter.say(f"{folder}: already prepared")
@@ -84,63 +87,68 @@ def find_prepared(
 ) -> Path | None:
     """Return the folder of a prepared corpus, or None if it is not prepared."""
     reporter = Reporter(quiet=True)
-    folder = _Job.open(corpus, tokenizer, corpora_folder, reporter).folder
+    folder = _Job(corpus, tokenizer, corpora_folder, reporter).folder
     return folder if _is_complete(folder, reporter) else None
 
 
-@dataclass(frozen=True)
-class _Job:
-    """What a corpus is prepared from.
+def open_source(config: CorpusConfig, cache: Path, say: Callable[[str], None]) -> Source:
+    """Open the source that `corpus.source` names.
 
-    Attributes:
-        source: the pairs.
-        more: additional training pairs.
-        cleaning_inputs: everything that determines the cleaned text.
+    Args:
+        config: the corpus.
+        cache: folder for downloads and for the cache of file hashes.
+        say: receives messages about slow steps.
+
+    Raises:
+        UserError: the source lacks a split, or its files do not match or cannot be read.
     """
+    facts = FactsCache(cache / FACTS_FILE)
+    match config.source:
+        case CorpusSource.folder:
+            path = Path(config.path)
+            source = TableSource(path, facts) if path.is_file() else FolderSource(config, facts)
+            if VALID in source.splits():
+                return source
+            return HeldOutSource(source, config.cleaning, say)
+        case CorpusSource.hub:
+            return HubSource(config, facts, say)
+        case CorpusSource.bible:
+            return BibleSource(config, cache / ".downloads", say)
+        case CorpusSource.phrasebook:
+            return PhrasebookSource(config, say)
 
-    corpus: CorpusConfig
-    tokenizer: TokenizerConfig
-    corpora_folder: Path
-    reporter: Reporter
-    source: Source
-    more: AlignedFiles | None
-    cleaning_inputs: dict[str, Any]
 
-    @classmethod
-    def open(
-        cls,
+class _Job:
+    """What a corpus is prepared from, and where."""
+
+    def __init__(
+        self,
         corpus: CorpusConfig,
         tokenizer: TokenizerConfig,
         corpora_folder: Path,
         reporter: Reporter,
-    ) -> "_Job":
-        """Open the source and compute what the fingerprints cover."""
-        source = open_source(corpus, corpora_folder, reporter.say)
-        more = open_more_pairs(corpus, FactsCache(corpora_folder / FACTS_FILE))
-        cleaning_inputs = {
-            "source": source.identity(),
-            "more": more.identity() if more else None,
-            "copies": corpus.copies,
-            "direction": corpus.direction,
-            "max_train_pairs": corpus.max_train_pairs,
-            "cleaning": to_plain(corpus.cleaning),
-            "version": CLEANING_VERSION,
-        }
-        return cls(corpus, tokenizer, corpora_folder, reporter, source, more, cleaning_inputs)
-
-    @property
-    def inputs(self) -> dict[str, Any]:
-        """Everything that determines the corpus."""
-        return {
-            "cleaned": fingerprint(self.cleaning_inputs),
-            "tokenizer": to_plain(self.tokenizer),
+    ) -> None:
+        self.corpus, self.tokenizer, self.reporter = corpus, tokenizer, reporter
+        self.source = open_source(corpus, corpora_folder, reporter.say)
+        self.more = open_more_pairs(corpus, FactsCache(corpora_folder / FACTS_FILE))
+        cleaned = fingerprint(
+            {
+                "source": self.source.identity(),
+                "more": self.more.identity() if self.more else None,
+                "copies": corpus.copies,
+                "direction": corpus.direction,
+                "max_train_pairs": corpus.max_train_pairs,
+                "cleaning": to_plain(corpus.cleaning),
+                "version": CLEANING_VERSION,
+            }
+        )
+        self.inputs = {
+            "cleaned": cleaned,
+            "tokenizer": to_plain(tokenizer),
             "versions": [TOKENIZER_VERSION, CORPUS_VERSION, DROPOUT_VERSION],
         }
-
-    @property
-    def folder(self) -> Path:
-        """The folder of the corpus."""
-        return self.corpora_folder / f"{self.corpus.name}-{fingerprint(self.inputs)}"
+        self.cleaned_folder = corpora_folder / CLEANED_FOLDER / cleaned
+        self.folder = corpora_folder / f"{corpus.name}-{fingerprint(self.inputs)}"
 
 
 def _lock(path: Path, folder: Path, reporter: Reporter) -> AbstractContextManager[None]:
@@ -173,7 +181,7 @@ def _is_complete(folder: Path, reporter: Reporter) -> bool:
 
 def _clean(job: _Job) -> CleanedText:
     """Clean the text, unless the cache has it."""
-    folder = job.corpora_folder / CLEANED_FOLDER / fingerprint(job.cleaning_inputs)
+    folder = job.cleaned_folder
     text = CleanedText(folder, (job.corpus.source_language, job.corpus.target_language))
     # Corpora that differ only in the tokenizer share the cleaned text.
     with _lock(folder.with_suffix(".lock"), folder, job.reporter):
@@ -203,8 +211,14 @@ def _build(job: _Job, text: CleanedText, folder: Path, num_processes: int) -> No
     for path in text.text_folder().iterdir():
         shutil.copyfile(path, folder / "text" / path.name)
     names = tokenizer_files(tokenizer.joint, *text.languages)
-    _train_tokenizers(text, summary, tokenizer, folder, reporter)
     paths = (folder / names[0], folder / names[1])
+    for path in dict.fromkeys(paths):  # one model for both languages, or one for each
+        languages = [code for code, own in zip(text.languages, paths, strict=True) if own == path]
+        parts = [
+            text.part_path(part, code) for code in languages for part in range(len(summary.parts))
+        ]
+        num_lines = len(languages) * sum(summary.parts)
+        train_tokenizer(parts, num_lines, tokenizer, path, reporter)
     leakage = leakage_of(text, reporter)
     figures = build_shards(
         text, summary.parts, paths, folder, reporter, num_processes, tokenizer.dropout
@@ -228,7 +242,11 @@ def _build(job: _Job, text: CleanedText, folder: Path, num_processes: int) -> No
         },
         "leakage": leakage,
         "tokens": {
-            language: _describe_tokens(side)
+            language: {
+                "num_tokens": side.num_tokens,
+                "num_unknown": side.num_unknown,
+                "longest": max(side.lengths),
+            }
             for language, side in zip(text.languages, figures, strict=True)
         },
         "inputs": job.inputs,
@@ -236,35 +254,3 @@ def _build(job: _Job, text: CleanedText, folder: Path, num_processes: int) -> No
         "outputs": describe_outputs(folder),
     }
     write_json(folder / MANIFEST_FILE, manifest)
-
-
-def _describe_tokens(figures: SideFigures) -> dict[str, int]:
-    return {
-        "num_tokens": figures.num_tokens,
-        "num_unknown": figures.num_unknown,
-        "longest": max(figures.lengths),
-    }
-
-
-def _train_tokenizers(
-    text: CleanedText,
-    summary: CleaningSummary,
-    tokenizer: TokenizerConfig,
-    folder: Path,
-    reporter: Reporter,
-) -> None:
-    """Learn one model for both languages, or one for each."""
-    names = tokenizer_files(tokenizer.joint, *text.languages)
-    languages_of = (
-        {names[0]: text.languages}
-        if tokenizer.joint
-        else {name: (language,) for name, language in zip(names, text.languages, strict=True)}
-    )
-    for name, languages in languages_of.items():
-        paths = [
-            text.part_path(part, language)
-            for language in languages
-            for part in range(len(summary.parts))
-        ]
-        num_lines = len(languages) * sum(summary.parts)
-        train_tokenizer(paths, num_lines, tokenizer, folder / name, reporter)

@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 Advance = Callable[[int], None]
 """Called with the number of items done since the last call."""
@@ -14,12 +15,11 @@ class Reporter:
     """Prints messages and shows progress.
 
     Args:
-        console: the output; stderr by default.
         quiet: print nothing.
     """
 
-    def __init__(self, console: Console | None = None, quiet: bool = False) -> None:
-        self._console = console or Console(stderr=True, quiet=quiet, highlight=False)
+    def __init__(self, quiet: bool = False) -> None:
+        self._console = Console(stderr=True, quiet=quiet, highlight=False)
 
     def say(self, text: str) -> None:
         """Print a line without interpreting markup."""
@@ -28,22 +28,11 @@ class Reporter:
     @contextmanager
     def stage(self, description: str, total: int | None) -> Iterator[Advance]:
         """Show a progress bar; `total` is None if the number of items is unknown."""
-        columns = (
-            TextColumn("{task.description}", markup=False),
-            BarColumn(),
-            TextColumn("{task.fields[count]}", markup=False),
-            TimeElapsedColumn(),
-        )
+        text = TextColumn("{task.description}", markup=False)
+        columns = text, BarColumn(), MofNCompleteColumn(separator=" of "), TimeElapsedColumn()
         with Progress(*columns, console=self._console) as progress:
-            task = progress.add_task(description, total=total, count="")
-            num_done = 0
-
-            def advance(count: int) -> None:
-                nonlocal num_done
-                num_done += count
-                text = f"{num_done:,}" if total is None else f"{num_done:,} of {total:,}"
-                progress.update(task, completed=num_done, count=text)
-
-            yield advance
+            task = progress.add_task(description, total=total)
+            yield partial(progress.advance, task)
             # A bar without a total would look unfinished.
-            progress.update(task, total=total or num_done or 1, completed=total or num_done or 1)
+            completed = total or progress.tasks[task].completed or 1
+            progress.update(task, total=completed, completed=completed)

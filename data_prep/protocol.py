@@ -1,7 +1,7 @@
 """The interface of a source of sentence pairs."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,9 +55,3 @@ class Source(ABC):
         """One annotation per pair of the split; None if the source has none."""
         del split
         return None
-
-
-def zip_pairs(sources: Iterable[str], targets: Iterable[str]) -> Iterator[Pair]:
-    """Combine both sides, which must have equal length, into pairs."""
-    for source, target in zip(sources, targets, strict=True):
-        yield Pair(source, target)

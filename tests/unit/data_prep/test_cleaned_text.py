@@ -7,8 +7,8 @@ import pytest
 from data_prep.cleaned_text import CleanedText, write_cleaned_text
 from data_prep.local_sources import open_more_pairs
 from data_prep.manifest import FactsCache
+from data_prep.prepare import open_source
 from data_prep.progress import Reporter
-from data_prep.sources import open_source
 from nmt.base.errors import UserError
 from nmt.base.files import read_lines
 from nmt.config import CleaningConfig, CorpusConfig

@@ -5,8 +5,8 @@ import pytest
 
 from data_prep.clean import Pair
 from data_prep.held_out import HeldOutSource
+from data_prep.prepare import open_source
 from data_prep.protocol import Source
-from data_prep.sources import open_source
 from nmt.base.errors import UserError
 from nmt.base.files import write_lines
 from nmt.config import CorpusConfig, CorpusSource

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from data_prep.prepare import open_source
 from data_prep.protocol import Annotation
-from data_prep.sources import open_source
 from nmt.base.errors import UserError
 from nmt.base.files import write_lines
 from nmt.config import CorpusConfig, CorpusSource

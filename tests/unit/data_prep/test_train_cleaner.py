@@ -2,7 +2,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from data_prep.clean import Pair
-from data_prep.duplicates import SeenPairs
+from data_prep.train_cleaner import SeenPairs
 
 PAIRS = st.lists(st.builds(Pair, st.sampled_from("abcdef"), st.sampled_from("uvwxyz")), max_size=9)
 
