@@ -18,6 +18,8 @@ class UserError(Exception):
     Commands print the message without a traceback and exit with status 2.
     """
 
+    exit_status = 2
+
     def __str__(self) -> str:
         return printable(super().__str__())
 

@@ -6,25 +6,21 @@ The model translates in the other direction: for a corpus en-de, from de to en. 
 corpus.more_path=FOLDER corpus.copies=N; docs/translating.md explains them.
 """
 
-import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from nmt.base.errors import UserError
 from nmt.base.files import check_readable, check_writable, iterate_lines
 from nmt.cli.arguments import parse_arguments
-from nmt.cli.common import print_line, print_written, run_command, set_up_logging
-from nmt.cli.models import ModelArguments, decoding_config, model_folder, open_model
+from nmt.cli.common import print_line, print_written, run_command
+from nmt.cli.models import ModelArguments, check_languages, model_folder, open_model
 from nmt.cli.translating import translate_to_files
-from nmt.config import is_language_code, search_keys
+from nmt.config import search_keys
 from nmt.trained_model import weights_digest
 from nmt.translation.formats import Format, Item, LineReader, LineWriter
 from nmt.translation.lines import LineTranslator
 from nmt.translation.pipeline import Pipeline
 from nmt.translation.translator import Translator
-
-logger = logging.getLogger("nmt.cli")  # not __name__, which is __main__ for a command
 
 TAG = "<BT>"
 
@@ -56,52 +52,35 @@ class BackTranslator(LineTranslator):
         self, items: list[Item], first: int, progress: Callable[[float], None] | None = None
     ) -> list[str]:
         """Translate items; those that are empty or have an empty translation are left out."""
-        answers = self.pipeline.answers(items, progress, first)
-        pairs = [
-            (answer.translations[0].text.strip(), item.source)
-            for item, answer in zip(items, answers, strict=True)
-        ]
-        kept = [(source, target) for source, target in pairs if source and target.strip()]
         tag = f"{self.tag} " if self.tag else ""
-        return [
-            "".join(f"{tag}{source}\n" for source, _ in kept),
-            "".join(f"{target}\n" for _, target in kept),
-        ]
+        sources, targets = "", ""
+        answers = self.pipeline.answers(items, progress, first)
+        for item, answer in zip(items, answers, strict=True):
+            translation = answer.translations[0].text.strip()
+            if translation and item.source.strip():
+                sources += f"{tag}{translation}\n"
+                targets += f"{item.source}\n"
+        return [sources, targets]
 
 
 def main() -> None:
     """Run the command."""
     arguments = parse_arguments(Arguments)
-    set_up_logging()
-    if arguments.tag.split() != ([arguments.tag] if arguments.tag else []):
-        raise UserError(f"tag={arguments.tag!r} contains white space; give one word")
     file = Path(arguments.file)
     check_readable(file)
     folder = model_folder(arguments.model)
     model = open_model(folder, arguments.device)
     source, target = model.config.source_language, model.config.target_language
-    ending = file.suffix.removeprefix(".")
-    if ending == target and is_language_code(ending):
-        raise UserError(
-            f"{file} is in {target} by its name, and the model translates {source} into {target};"
-            f" name a model that translates from {target}"
-        )
-    decoding = decoding_config(model, arguments.decoding)
-    translator = BackTranslator(
-        str(file),
-        LineReader(Format.text),
-        Pipeline(Translator(model, decoding, logger.warning)),
-        LineWriter(Format.text, model.target_tokenizer),
-        tag=arguments.tag,
-    )
     out = Path(arguments.out or f"{file}.back")
     outs = [out / f"train.{target}", out / f"train.{source}"]
+    check_languages(model, file, outs[0])
     check_writable(outs[0])
+    decoding = arguments.decoding_config(model)
+    pipeline = Pipeline(Translator(model, decoding, print_line))
+    reader, writer = LineReader(Format.text), LineWriter(Format.text, model.target_tokenizer)
+    translator = BackTranslator(str(file), reader, pipeline, writer, tag=arguments.tag)
     settings = {"model": weights_digest(folder), "tag": arguments.tag, **search_keys(decoding)}
-    # The folder may have text written by people.
-    num_lines = translate_to_files(
-        translator, file, outs, settings, arguments.resume, overwrite=False
-    )
+    num_lines = translate_to_files(translator, file, outs, settings, arguments.resume)
     num_pairs = sum(1 for _ in iterate_lines(outs[0]))
     print_line(
         f"{num_pairs:,} pairs; {num_lines - num_pairs:,} lines without one: they or their"

@@ -5,7 +5,8 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -19,8 +20,8 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from nmt.base.errors import UserError, first_line
-from nmt.cli.arguments import HELP_FLAGS, help_entry, plain_text, print_help
-from nmt.cli.common import converted_errors, run_command
+from nmt.cli.arguments import HELP_FLAGS, help_entry, plain_text, print_help, split_argument
+from nmt.cli.common import converted_errors, print_error, run_command
 from nmt.config import (
     Config,
     default_of,
@@ -67,16 +68,10 @@ def presets() -> dict[str, list[str]]:
 def check_overrides(arguments: Sequence[str]) -> None:
     """Raise a UserError if an argument is not `key=value`, or its key or preset is unknown."""
     known, groups = [key for key, _ in leaf_fields(Config)], presets()
-    for argument in arguments:
-        key, equals, value = argument.partition("=")
-        key = key.lstrip("+~")
-        if argument in _HYDRA_ARGUMENTS or key.startswith(("hydra.", "hydra/")):
+    for argument in (each.lstrip("+~") for each in arguments):
+        if argument in _HYDRA_ARGUMENTS or argument.startswith(("hydra.", "hydra/")):
             continue
-        if not equals:
-            raise UserError(
-                f"{argument!r} is not key=value; settings are written as"
-                " training.max_updates=100, presets as experiment=NAME (--help lists them)"
-            )
+        key, value = split_argument(argument)
         if key in groups:
             _check_presets(key, value, groups[key])
         elif not any(f"{key}.".startswith(f"{k}.") or k.startswith(f"{key}.") for k in known):
@@ -89,22 +84,12 @@ def _check_presets(group: str, value: str, names: list[str]) -> None:
     for name in value.split(","):  # several in a sweep
         if name not in names:
             near = difflib.get_close_matches(name, names, 1)
-            fix = (
-                f"did you mean {group}={near[0]}?"
-                if near
-                else f"the presets are {', '.join(names)}"
-            )
+            fix = f"did you mean {near[0]}?" if near else f"the presets are {', '.join(names)}"
             raise UserError(f"{group}={name} is not a preset; {fix}")
 
 
-def help_text(doc: str, composed: DictConfig, groups: Sequence[str] = ()) -> str:
-    """Return the text of `--help`: presets, and keys with their values and documentation.
-
-    Args:
-        doc: docstring of the command's module.
-        composed: the configuration whose values are shown.
-        groups: the groups whose keys are shown; empty for all.
-    """
+def _help_lines(doc: str, composed: DictConfig, groups: Sequence[str]) -> list[str]:
+    """Return the lines of `--help`: presets, and keys with their values and documentation."""
     lines = [doc.strip(), "", "Presets:"]
     for group, names in presets().items():
         lines += help_entry(group, "NAME", ", ".join(names))
@@ -114,41 +99,26 @@ def help_text(doc: str, composed: DictConfig, groups: Sequence[str] = ()) -> str
             lines += ["", f"{field.name}: {str(kind.__doc__).splitlines()[0]}"]
             for key, key_doc in leaf_docs(kind, f"{field.name}.").items():
                 lines += help_entry(key, plain_text(OmegaConf.select(composed, key)), key_doc)
-    return "\n".join(lines)
+    return lines
 
 
 def to_config(composed: DictConfig) -> Config:
-    """Convert a composed configuration to the dataclass; a job of a sweep gets its own folder.
-
-    Raises:
-        UserError: values that do not fit together.
-    """
+    """Convert a composed configuration to the dataclass; a job of a sweep gets its own folder."""
     plain: Any = OmegaConf.to_container(composed, resolve=True)
     config: Config = from_mapping(Config, plain, "configuration")
-    hydra_config = HydraConfig.get() if HydraConfig.initialized() else None
-    if hydra_config is not None and hydra_config.mode is RunMode.MULTIRUN:
-        folder = Path(hydra_config.sweep.dir) / hydra_config.sweep.subdir
-        config = replace(config, run=replace(config.run, folder=str(folder)))
+    if HydraConfig.initialized() and HydraConfig.get().mode is RunMode.MULTIRUN:
+        sweep = HydraConfig.get().sweep
+        config = replace(config, run=replace(config.run, folder=f"{sweep.dir}/{sweep.subdir}"))
     return config
 
 
 def compose_config(overrides: Sequence[str], values: Mapping[str, str]) -> Config:
-    """Compose a configuration without a command line.
-
-    Args:
-        overrides: presets and keys, in the form of the command line.
-        values: values of dotted keys, taken literally.
-
-    Raises:
-        UserError: an unknown key or preset, or values that do not fit together.
-    """
-    try:
+    """Compose a configuration from presets and keys, and the literal values of dotted keys."""
+    with _hydra_errors():
         composed = _composed(overrides)
         for key, value in values.items():
             OmegaConf.update(composed, key, value)
         return to_config(composed)
-    except (HydraException, OmegaConfBaseException) as error:
-        raise UserError(_message(error)) from None
 
 
 def _composed(overrides: Sequence[str]) -> DictConfig:
@@ -157,16 +127,20 @@ def _composed(overrides: Sequence[str]) -> DictConfig:
         return hydra.compose("config", list(overrides))
 
 
-class _Escaped(BaseException):
-    """Carries a UserError through Hydra, which prints a traceback for every Exception."""
+@contextmanager
+def _hydra_errors() -> Iterator[None]:
+    """Convert errors of Hydra to a UserError with the first lines of the error and its cause."""
+    try:
+        yield
+    except (HydraException, OmegaConfBaseException) as error:
+        cause = error.__cause__ or error.__context__
+        raise UserError(first_line(error) + (f": {first_line(cause)}" if cause else "")) from None
 
 
 def run_composed(command: Callable[[Config], float | None], groups: Sequence[str] = ()) -> None:
     """Compose the configuration from `conf/` and the command line, and run `command` with it.
 
-    Args:
-        command: a function of the module of a command, whose docstring `--help` prints.
-        groups: groups whose keys `--help` prints; empty for all.
+    `--help` prints the docstring of the command's module and the keys of `groups`, or all keys.
     """
     # Hydra would print its own traceback and exit with 1.
     os.environ["HYDRA_FULL_ERROR"] = "1"
@@ -177,29 +151,19 @@ def run_composed(command: Callable[[Config], float | None], groups: Sequence[str
         try:
             with converted_errors():
                 return command(to_config(composed))
-        except UserError as error:
-            raise _Escaped(error) from None
+        except UserError as error:  # Hydra would add a line to it
+            print_error(str(error))
+            sys.exit(error.exit_status)
 
     def compose_and_run() -> None:
         arguments = sys.argv[1:]
-        try:
+        with _hydra_errors():
             if HELP_FLAGS & set(arguments):
                 composed = _composed([one for one in arguments if one not in HELP_FLAGS])
-                print_help(
-                    help_text(str(sys.modules[command.__module__].__doc__), composed, groups)
-                )
-                return
-            check_overrides(arguments)
-            main()
-        except _Escaped as escaped:
-            raise escaped.args[0] from None
-        except (HydraException, OmegaConfBaseException) as error:
-            raise UserError(_message(error)) from None
+                doc = str(sys.modules[command.__module__].__doc__)
+                print_help(_help_lines(doc, composed, groups))
+            else:
+                check_overrides(arguments)
+                main()
 
     run_command(compose_and_run)
-
-
-def _message(error: BaseException) -> str:
-    """Merge the first lines of an error and of its cause."""
-    cause = error.__cause__ or error.__context__
-    return first_line(error) + (f": {first_line(cause)}" if cause else "")

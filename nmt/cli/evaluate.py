@@ -5,7 +5,6 @@ python -m nmt.cli.evaluate model="FOLDER FOLDER FOLDER"
 python -m nmt.cli.evaluate source=news.en reference=news.de
 """
 
-import logging
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -13,38 +12,18 @@ from nmt.base.errors import UserError
 from nmt.base.files import check_writable
 from nmt.base.layout import EVALUATIONS_FOLDER, SCORES_FILE
 from nmt.cli.arguments import parse_arguments
-from nmt.cli.common import (
-    console,
-    parse_folders,
-    print_line,
-    print_written,
-    run_command,
-    set_up_logging,
-)
-from nmt.cli.models import EngineArguments, ModelArguments, decoding_config, open_model
+from nmt.cli.common import console, parse_folders, print_line, print_written, run_command
+from nmt.cli.models import TranslatorArguments, open_model
 from nmt.data.corpus import PreparedCorpus
-from nmt.evaluation import tables
-from nmt.evaluation.evaluate import (
-    Evaluation,
-    TestSet,
-    compared,
-    corpus_test_set,
-    evaluate,
-    files_test_set,
-    with_leakage,
-    write_evaluation,
-)
+from nmt.evaluation import evaluate, tables
+from nmt.evaluation.evaluate import Evaluation, TestSet
 from nmt.evaluation.systems import NO_BASELINE, Baseline, System, choose_baseline, open_systems
-from nmt.exchange.engines import open_engine
 from nmt.runs.experiment import find_model
 from nmt.training.progress import progress_bar
-from nmt.translation.translator import Translator
-
-logger = logging.getLogger("nmt.cli")  # not __name__, which is __main__ for a command
 
 
 @dataclass(frozen=True, kw_only=True)
-class Arguments(EngineArguments, ModelArguments):
+class Arguments(TranslatorArguments):
     """Arguments of the command."""
 
     model: str = ""
@@ -69,7 +48,6 @@ class Arguments(EngineArguments, ModelArguments):
 def main() -> None:
     """Run the command."""
     arguments = parse_arguments(Arguments)
-    set_up_logging()
     systems = open_systems(parse_folders(arguments.model) or [find_model()])
     corpus = PreparedCorpus(Path(arguments.corpus)) if arguments.corpus else systems[0].corpus
     test_set = _test_set(arguments, systems[0], corpus)
@@ -88,17 +66,11 @@ def main() -> None:
                 f"{system.name} translates {'-'.join(system.direction)}, but the test set is"
                 f" {'-'.join(test_set.direction)}"
             )
-    evaluations = [
-        _evaluated(arguments, system, with_leakage(test_set, system.corpus)) for system in systems
-    ]
-    if baseline is None:
-        reason = f"{NO_BASELINE}; name one with BASELINE="
-        evaluations = [replace(evaluation, not_compared=reason) for evaluation in evaluations]
-    else:
-        evaluations = _compared(arguments, baseline, evaluations)
+    evaluations = [_evaluated(arguments, system, test_set) for system in systems]
+    evaluations = _compared(arguments, baseline, evaluations)
     tables.print_scores(console, evaluations)
     # After the scores, so that a full disk does not lose them.
-    written = [write_evaluation(evaluation, outs[evaluation.system]) for evaluation in evaluations]
+    written = [evaluate.write_evaluation(one, outs[one.system]) for one in evaluations]
     print_written([path for paths in written for path in paths])
     for evaluation in evaluations:
         bleu = evaluation.scores.bleu
@@ -111,27 +83,32 @@ def _test_set(arguments: Arguments, system: System, corpus: PreparedCorpus | Non
     if bool(source) != bool(reference) or (source and arguments.test):
         raise UserError("give source= and reference= together, without test=")
     if source:
-        return files_test_set(Path(source), Path(reference), system.direction)
+        return evaluate.files_test_set(Path(source), Path(reference), system.direction)
     if corpus is None:
         raise UserError(
             f"the corpus of {system.model} is unknown or does not exist; name a prepared one with"
             " corpus=, or any text with source= and reference="
         )
-    return corpus_test_set(corpus, arguments.test)
+    return evaluate.corpus_test_set(corpus, arguments.test)
 
 
 def _evaluated(arguments: Arguments, system: System, test_set: TestSet) -> Evaluation:
-    translator = _translator(arguments, system)
+    """Translate the test set with a system and score it."""
+    test_set = evaluate.with_leakage(test_set, system.corpus)
+    translator = arguments.translator(open_model(system.model, arguments.device))
     name = f"{system.name}: translating {test_set.name}"
     with progress_bar(name, len(test_set.sources)) as advance:
-        evaluation = evaluate(translator, test_set, advance, system.name)
+        evaluation = evaluate.evaluate(translator, test_set, advance, system.name)
     return replace(evaluation, engine=arguments.engine_note)
 
 
 def _compared(
-    arguments: Arguments, baseline: Baseline, evaluations: list[Evaluation]
+    arguments: Arguments, baseline: Baseline | None, evaluations: list[Evaluation]
 ) -> list[Evaluation]:
     """Return the evaluations, each except the baseline's own with tests against the baseline."""
+    if baseline is None:
+        reason = f"{NO_BASELINE}; name one with BASELINE="
+        return [replace(evaluation, not_compared=reason) for evaluation in evaluations]
     system, test_set = baseline.system, evaluations[0].test_set
     translated = {evaluation.system: evaluation.hypotheses for evaluation in evaluations}
     is_alone = list(translated) == [system.name]
@@ -146,20 +123,13 @@ def _compared(
         # decoding.KEY= and engine= apply to the models that are evaluated.
         own_search = Arguments(device=arguments.device)
         hypotheses = _evaluated(own_search, system, test_set).hypotheses
-    logger.info("comparing with %s", system.name)
+    print_line(f"comparing with {system.name}")
     return [
         evaluation
         if evaluation.system == system.name and not is_alone
-        else compared(evaluation, baseline, hypotheses)
+        else evaluate.compared(evaluation, baseline, hypotheses)
         for evaluation in evaluations
     ]
-
-
-def _translator(arguments: Arguments, system: System) -> Translator:
-    model = open_model(system.model, arguments.device)
-    config = decoding_config(model, arguments.decoding)
-    engine = open_engine(arguments.engine, arguments.compute_type, model, config)
-    return Translator(model, config, logger.warning, engine)
 
 
 if __name__ == "__main__":

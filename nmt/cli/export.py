@@ -3,22 +3,19 @@
 python -m nmt.cli.export model=FOLDER format=ctranslate2
 """
 
+import os
 from dataclasses import dataclass
-from enum import Enum
+from enum import StrEnum
 from pathlib import Path
 
 from nmt.base.errors import UserError
 from nmt.base.files import atomic_folder, check_writable
 from nmt.cli.arguments import parse_arguments
-from nmt.cli.common import print_written, run_command, set_up_logging
+from nmt.cli.common import print_written, run_command
 from nmt.cli.models import model_folder, open_model
 from nmt.model.transformer import count_parameters
 
-
-class Format(Enum):
-    """Program that the model is converted for."""
-
-    ctranslate2 = "ctranslate2"
+Format = StrEnum("Format", "ctranslate2")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,11 +34,10 @@ class Arguments:
 def main() -> None:
     """Run the command."""
     arguments = parse_arguments(Arguments)
-    set_up_logging()
     folder = model_folder(arguments.model)
     model = open_model(folder, "cpu")
-    named = folder.resolve() if folder.name in ("", "..") else folder
-    out = Path(arguments.out or named.with_name(f"{named.name}-{arguments.format.name}"))
+    default = os.path.relpath(f"{os.path.abspath(folder)}-{arguments.format}")
+    out = Path(arguments.out or default)
     if out.exists() and not (out / "model.bin").is_file():
         raise UserError(f"out={out} exists and is not an earlier export; name another folder")
     check_writable(out)

@@ -1,7 +1,7 @@
 """Arguments that select a model, a device, an engine and a search."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,9 +12,10 @@ from nmt.base.errors import UserError
 from nmt.cli.arguments import group
 from nmt.cli.common import print_line
 from nmt.config import DecodingConfig, from_mapping, to_plain
-from nmt.exchange.engines import EngineName
+from nmt.exchange.engines import EngineName, open_engine
 from nmt.runs.experiment import find_model
-from nmt.trained_model import TrainedModel, load_trained_model
+from nmt.trained_model import TrainedModel
+from nmt.translation.translator import Translator
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,10 +29,16 @@ class ModelArguments:
     decoding: dict[str, str] = group(DecodingConfig)
     """Settings of the search (default: those of the model's scores)."""
 
+    def decoding_config(self, model: TrainedModel) -> DecodingConfig:
+        """Return the model's own search with the user's changes."""
+        values = {**to_plain(model.config.decoding), **self.decoding}
+        config: DecodingConfig = from_mapping(DecodingConfig, values, "arguments", "decoding.")
+        return config
+
 
 @dataclass(frozen=True, kw_only=True)
-class EngineArguments:
-    """Arguments of commands that choose the program that searches."""
+class TranslatorArguments(ModelArguments):
+    """Arguments of commands that also choose the program that searches."""
 
     engine: EngineName = EngineName.torch
     """Program that searches with the model's weights."""
@@ -45,6 +52,12 @@ class EngineArguments:
             return ""
         return f"{self.engine.name} {self.compute_type or 'float32'}"
 
+    def translator(self, model: TrainedModel, others: Sequence[TrainedModel] = ()) -> Translator:
+        """Make a translator of a model, or of an ensemble with others."""
+        config = self.decoding_config(model)
+        engine = open_engine(self.engine, self.compute_type, model, config, others)
+        return Translator(model, config, print_line, engine)
+
 
 def model_folder(name: str) -> Path:
     """Return the model folder that an argument names; empty names the last completed run."""
@@ -57,22 +70,23 @@ def open_model(folder: Path, device: str) -> TrainedModel:
     Raises:
         UserError: the device is not available, or the folder is damaged.
     """
-    name = device or ("cuda" if torch.cuda.is_available() else "cpu")
-    match = re.fullmatch(r"(cpu|cuda)(?::(\d{1,3}))?", name)
-    if match is None:
-        raise UserError(f"device={name} is not supported; give cpu, cuda or cuda:NUMBER")
-    count = torch.cuda.device_count() if match[1] == "cuda" else 1
-    if int(match[2] or 0) >= count:
-        raise UserError(f"device={name} is not available on this machine; give device=cpu")
-    model = load_trained_model(folder, torch.device(name))
+    gpus = [f"cuda:{index}" for index in range(torch.cuda.device_count())]
+    available = ["cuda", "cpu", *gpus] if torch.cuda.is_available() else ["cpu"]
+    if device and device not in available:
+        raise UserError(f"device={device} is not available; choose {', '.join(available)}")
+    model = trained_model.load_trained_model(folder, torch.device(device or available[0]))
     path, here = folder.resolve(), Path.cwd()  # `latest` is a link
     shown = path.relative_to(here) if path.is_relative_to(here) else path
     print_line(f"model: {shown} ({model.config.source_language}-{model.config.target_language})")
     return model
 
 
-def decoding_config(model: TrainedModel, overrides: Mapping[str, str]) -> DecodingConfig:
-    """Return the model's own search with the user's changes."""
-    values = {**to_plain(model.config.decoding), **overrides}
-    config: DecodingConfig = from_mapping(DecodingConfig, values, "arguments", "decoding.")
-    return config
+def check_languages(model: TrainedModel, source: Path, target: Path) -> None:
+    """Raise a UserError if the endings of two files are languages, but not those of the model."""
+    ours = f"{model.config.source_language}-{model.config.target_language}"
+    theirs = f"{source.suffix[1:]}-{target.suffix[1:]}"
+    if theirs != ours and re.fullmatch("[a-z]{2}-[a-z]{2}", theirs):
+        raise UserError(
+            f"{source} and {target} are {theirs} by their names, but the model translates {ours};"
+            " name another with model=, or rename the files"
+        )

@@ -14,10 +14,10 @@ from nmt.base.errors import UserError
 from nmt.base.layout import REPORT_FILE
 from nmt.cli.arguments import parse_arguments
 from nmt.cli.common import print_line, print_written, run_command
+from nmt.cli.models import open_model
 from nmt.evaluation.report import write_report
 from nmt.evaluation.systems import open_system, outputs_of
 from nmt.runs.experiment import find_model, is_complete, read_result
-from nmt.trained_model import load_trained_model
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +36,7 @@ def main() -> None:
         raise UserError(f"{arguments.run} is not in a run folder, so there is nothing to report")
     if not is_complete(system.run):
         raise UserError(f"{system.run} is not complete; the command that started it continues it")
-    corpus, model = system.corpus, load_trained_model(system.model)
+    corpus, model = system.corpus, open_model(system.model, "cpu")
     result, outputs = read_result(system.run), outputs_of(system.run)
     path = write_report(system.run, result, model, corpus, outputs)
     if corpus and (corpus.folder / REPORT_FILE).is_file():

@@ -11,17 +11,15 @@ from pathlib import Path
 
 from nmt.base.errors import UserError
 from nmt.cli.arguments import group, parse_arguments
-from nmt.cli.common import print_line, print_written, run_command, set_up_logging
+from nmt.cli.common import print_line, print_written, run_command
 from nmt.cli.compose import CONFIG_FOLDER, compose_config
 from nmt.cli.run import train
 from nmt.config import FREE_KEYS, Config, DecodingConfig, RunConfig, TrackingConfig, TrainingConfig
 from nmt.runs.reproduce import check_data, reproduce
 from nmt.runs.results import Result, find_result
 
-_EXIT_NOT_REPRODUCED = 1
-
 # Set by this command, because every result has its own runs.
-_OWN_KEYS = ("run.name", "run.folder", "run.accept_changes", "run.dry_run", "corpus.path")
+_OWN_KEYS = ("run.name", "run.folder", "run.accept_changes", "run.dry_run")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,8 +33,8 @@ class Arguments:
     download)."""
     measure: bool = False
     """Record the scores without a verdict, for rows without an accepted range."""
-    table: str = ""
-    """The table (default: conf/results.yaml)."""
+    table: str = str(CONFIG_FOLDER / "results.yaml")
+    """The table."""
     training: dict[str, str] = group(TrainingConfig)
     """Keys that do not change the result, such as num_processes."""
     run: dict[str, str] = group(RunConfig)
@@ -50,8 +48,7 @@ class Arguments:
 def main() -> None:
     """Run the command."""
     arguments = parse_arguments(Arguments)
-    set_up_logging()
-    result = find_result(Path(arguments.table or CONFIG_FOLDER / "results.yaml"), arguments.result)
+    result = find_result(Path(arguments.table), arguments.result)
     print_line(f"{result.name}: {result.about}")
     for anchor in result.anchors:
         print_line(f"published: {anchor.score:g}, {anchor.form} ({anchor.citation})")
@@ -63,7 +60,7 @@ def main() -> None:
     print_written([path])
     print_line(f"{result.name}: {verdict}")
     if not is_accepted:
-        raise SystemExit(_EXIT_NOT_REPRODUCED)
+        raise SystemExit(1)
 
 
 def _configuration(result: Result, arguments: Arguments) -> Config:
@@ -71,10 +68,10 @@ def _configuration(result: Result, arguments: Arguments) -> Config:
     values = {"run.name": f"reproduce_{result.name}"}
     if arguments.data:
         values["corpus.path"] = arguments.data
-    for group_name in ("training", "run", "decoding", "tracking"):
-        for name, value in getattr(arguments, group_name).items():
-            key = f"{group_name}.{name}"
-            if not key.startswith(FREE_KEYS) or key in _OWN_KEYS:
+    for name in ("training", "run", "decoding", "tracking"):
+        for inner, value in getattr(arguments, name).items():
+            key = f"{name}.{inner}"
+            if key not in FREE_KEYS or key in _OWN_KEYS:
                 raise UserError(
                     f"{key}={value} cannot be changed here, because the recipe {result.name} sets"
                     " it; edit the row, or use nmt.cli.train"

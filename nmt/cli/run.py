@@ -1,12 +1,10 @@
 """Train one experiment: shared by the commands that train."""
 
-import contextlib
 import logging
 import os
 import sys
 import traceback
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,34 +15,22 @@ from nmt.base.files import exclusive
 from nmt.cli.common import (
     console,
     converted_errors,
-    exit_status,
     print_error,
+    print_line,
     print_written,
-    raise_on_signals,
-    set_up_logging,
 )
 from nmt.config import Config, CorpusSource, ValidationMetric
 from nmt.evaluation import tables
-from nmt.evaluation.evaluate import Evaluation
 from nmt.runs import experiment
+from nmt.runs.log import set_up_logging
 from nmt.training import distributed
 from nmt.training.dry_run import dry_run
 from nmt.training.signals import Interruption
 from nmt.training.trainer import MemoryLimitError
 
-# Not __name__, which is __main__ when the module is the command.
-logger = logging.getLogger("nmt.cli")
+logger = logging.getLogger(__name__)
 
 _NUM_SAMPLES = 6
-_WRITTEN = (
-    layout.MODEL_FOLDER,
-    layout.REPORT_FILE,
-    layout.EVALUATION_FOLDER,
-    layout.CHECKPOINTS_FOLDER,
-    layout.METRICS_FILE,
-    layout.LOG_FILE,
-    layout.CONFIG_FILE,
-)
 
 
 def train(config: Config) -> float | None:
@@ -58,7 +44,7 @@ def train(config: Config) -> float | None:
             dry_run(config, find_prepared(config.corpus, config.tokenizer, config.corpora_folder))
         return None
     if distributed.is_launched():
-        with _locked(folder) if is_main else contextlib.nullcontext():
+        with _locked(folder) if is_main else nullcontext():
             corpus_folder = prepare(config.corpus, config.tokenizer, config.corpora_folder)
             has_trained = _worker(config, corpus_folder)
             if is_main and has_trained and not config.run.folder:
@@ -83,10 +69,6 @@ def train(config: Config) -> float | None:
     return _report_result(config)
 
 
-def _report_complete(folder: Path) -> None:
-    logger.info("%s is complete; choose another run.name to train again", folder)
-
-
 def _locked(folder: Path) -> AbstractContextManager[None]:
     """Hold the lock of a run folder; UserError if another process holds it."""
 
@@ -107,9 +89,8 @@ def _worker(config: Config, corpus_folder: Path) -> bool:
     restarts = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
     if restarts and is_main:
         logger.info("restart %d of %d", restarts, config.training.max_restarts)
-    raise_on_signals()
     try:
-        with distributed.failures_in_order(), converted_errors():
+        with converted_errors(), distributed.failures_in_order():
             process = distributed.join(config.training)
             if is_main:
                 config = experiment.open_run(config, corpus_folder)
@@ -120,19 +101,31 @@ def _worker(config: Config, corpus_folder: Path) -> bool:
                 return False
             _run(config, corpus_folder)
             return True
-    except (Interruption, KeyboardInterrupt) as error:
-        sys.exit(exit_status(error))
+    except Interruption as error:
+        sys.exit(error.exit_status)
     except Exception as error:
         is_known = isinstance(error, UserError | MemoryLimitError | distributed.LostProcessError)
         trace = f"process {os.environ['RANK']} failed:\n{traceback.format_exc()}"
         print_error(str(error) if is_known else trace)
-        sys.exit(exit_status(error))
+        sys.exit(error.exit_status if isinstance(error, UserError) else 1)
 
 
 def _run(config: Config, corpus_folder: Path) -> None:
+    """Train, then print scores and the files of the run."""
     evaluations = experiment.run_experiment(config, corpus_folder)
-    if evaluations is not None:
-        _show(config, evaluations)
+    if evaluations is None:
+        return
+    if evaluations:
+        console.print(tables.sample_table(evaluations[0], _NUM_SAMPLES))
+    tables.print_scores(console, evaluations)
+    if config.corpus.source is CorpusSource.phrasebook:
+        print_line("Scores on generated text cannot be compared with other corpora.")
+    paths = sorted(config.run_folder.iterdir())
+    print_written(path for path in paths if not path.name.startswith("."))
+
+
+def _report_complete(folder: Path) -> None:
+    logger.info("%s is complete; choose another run.name to train again", folder)
 
 
 def _report_result(config: Config) -> float:
@@ -148,14 +141,3 @@ def _report_result(config: Config) -> float:
         logger.info("valid BLEU %.2f  (the corpus has no test set)", result["valid"]["bleu"])
     is_bleu = config.training.validation_metric is ValidationMetric.bleu
     return float(result["valid"]["bleu" if is_bleu else "loss"])
-
-
-def _show(config: Config, evaluations: Sequence[Evaluation]) -> None:
-    """Print the tables at the end of a run, and the files it wrote."""
-    for evaluation in evaluations[:1]:
-        console.print(tables.sample_table(evaluation, _NUM_SAMPLES))
-    tables.print_scores(console, evaluations)
-    if config.corpus.source is CorpusSource.phrasebook:
-        console.print("Scores on generated text cannot be compared with other corpora.")
-    paths = [config.run_folder / name for name in _WRITTEN]
-    print_written([path for path in paths if path.exists()])

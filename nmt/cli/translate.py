@@ -10,48 +10,39 @@ required and banned constrain them. docs/translating.md has examples.
 """
 
 import io
-import logging
 import sys
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
+from nmt import trained_model
 from nmt.base.errors import UserError
-from nmt.base.files import check_readable, writing
-from nmt.cli.arguments import STDOUT, parse_arguments
+from nmt.base.files import check_readable
+from nmt.cli.arguments import parse_arguments
 from nmt.cli.common import (
-    check_output,
+    open_output,
+    output_path,
     parse_folders,
+    print_line,
     print_written,
     run_command,
-    set_up_logging,
-    stdout,
 )
-from nmt.cli.models import (
-    EngineArguments,
-    ModelArguments,
-    decoding_config,
-    model_folder,
-    open_model,
-)
+from nmt.cli.models import TranslatorArguments, model_folder, open_model
 from nmt.cli.translating import translate_to_files
-from nmt.config import DecodingConfig, bounded, search_keys
-from nmt.exchange.engines import open_engine
-from nmt.trained_model import TrainedModel, weights_digest
+from nmt.config import bounded, search_keys
 from nmt.translation.alignment import Aligner
 from nmt.translation.formats import Format, LineReader, LineWriter, check_formats
 from nmt.translation.lines import LineTranslator, arriving_chunks, chunks_of, raw_lines
 from nmt.translation.mbr import Utility, expected_utilities
-from nmt.translation.pipeline import Pipeline, Utilities
+from nmt.translation.pipeline import Pipeline
 from nmt.translation.protection import ProtectingTranslator
-from nmt.translation.translator import Translator
 
-logger = logging.getLogger("nmt.cli")  # not __name__, which is __main__ for a command
+# Arguments that, besides models, formats and the search, change the output.
+_SETTINGS = ("column", "document", "protect", "mbr", "alignment", "alignment_layer")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Arguments(EngineArguments, ModelArguments):
+class Arguments(TranslatorArguments):
     """Arguments of the command."""
 
     file: str
@@ -87,7 +78,6 @@ class Arguments(EngineArguments, ModelArguments):
 def main() -> None:
     """Run the command."""
     arguments = parse_arguments(Arguments)
-    set_up_logging()
     file = None if arguments.file == "-" else Path(arguments.file)
     read, write = choose_formats(file, arguments.input_format, arguments.format)
     reader = LineReader(read, arguments.column)
@@ -96,58 +86,63 @@ def main() -> None:
         raise UserError(f"alignment_layer={layer} has no effect without alignment=true")
     if file is not None:
         check_readable(file)
-    folder = model_folder(arguments.model)
-    model = open_model(folder, arguments.device)
-    decoding = decoding_config(model, arguments.decoding)
-    others = [model_folder(str(other)) for other in parse_folders(arguments.ensemble)]
-    models = [open_model(other, arguments.device) for other in others]
-    engine = open_engine(arguments.engine, arguments.compute_type, model, decoding, models)
-    plain = Translator(model, decoding, logger.warning, engine)
+    ensemble = map(trained_model.model_folder, parse_folders(arguments.ensemble))
+    folders = [model_folder(arguments.model), *ensemble]
+    model, *others = [open_model(folder, arguments.device) for folder in folders]
+    translator = arguments.translator(model, others)
+    decoding = translator.config
+    if arguments.mbr and decoding.num_best == 1:
+        raise UserError("mbr= needs several translations: decoding.num_best=8 decoding.beam_size=8")
     aligner = Aligner(model, arguments.alignment_layer)
-    translator = ProtectingTranslator(plain, aligner) if arguments.protect else plain
+    protecting = ProtectingTranslator(translator, aligner) if arguments.protect else None
     aligns_beside = arguments.alignment and write is not Format.jsonl
     pipeline = Pipeline(
-        translator,
+        protecting or translator,
         aligner if arguments.alignment else None,
-        _utilities(arguments.mbr, decoding),
+        partial(expected_utilities, utility=arguments.mbr) if arguments.mbr else None,
         model.config.source_language if arguments.document else "",
-        logger.warning,
+        print_line,
         aligns_all=not aligns_beside,
     )
     writer = LineWriter(write, model.target_tokenizer, arguments.column)
-    lines = LineTranslator(
-        arguments.file if file else "stdin", reader, pipeline, writer, aligns_beside
-    )
-    out = output_path(file, arguments.out, model, write)
-    if out is None and aligns_beside:
-        raise UserError("alignment=true needs a file beside the output: give format=jsonl or out=")
-    outs = [] if out is None else [out, *([Path(f"{out}.align")] if aligns_beside else [])]
-    if outs:
-        settings = _settings(arguments, [folder, *others], decoding, read, write)
+    lines = LineTranslator(str(file or "stdin"), reader, pipeline, writer, aligns_beside)
+    directions = (model.config.source_language, model.config.target_language)
+    default = file and _named_after(file, *directions, write)
+    out = output_path(arguments.out, default, *([file] if file else []))
+    if out is not None:
+        outs = [out, *([Path(f"{out}.align")] if aligns_beside else [])]
+        given = {name: getattr(arguments, name) for name in (*_SETTINGS, "engine", "compute_type")}
+        given |= {"input_format": read, "format": write}
+        settings = {
+            **{name: getattr(value, "name", value) for name, value in given.items()},
+            "models": [trained_model.weights_digest(folder) for folder in folders],
+            **search_keys(decoding),
+        }
         # The file beside a source is often its reference; a name that was given may be replaced.
         overwrite = bool(arguments.out)
         source = file or iter(_stdin())
         translate_to_files(lines, source, outs, settings, arguments.resume, overwrite)
+    elif aligns_beside:
+        raise UserError("alignment=true needs a file beside the output: give format=jsonl or out=")
     else:
         _translate_to_stdout(lines, file)
-    if isinstance(translator, ProtectingTranslator):
-        logger.info("%s", translator.counts)
-    if outs:
+    if protecting is not None:
+        print_line(str(protecting.counts))
+    if out is not None:
         print_written(outs)
 
 
 def _translate_to_stdout(lines: LineTranslator, file: Path | None) -> None:
-    sink = stdout()
-    if file is None:
-        chunks = arriving_chunks(_stdin().raw.read, lines.name)
-    else:
-        for _ in lines.read(raw_lines(file)):  # report an invalid line before long work
-            pass
-        chunks = chunks_of(raw_lines(file))
-    with writing(STDOUT):
+    with open_output(None) as out:
+        if file is None:
+            chunks = arriving_chunks(_stdin().raw.read, lines.name)
+        else:
+            for _ in lines.read(raw_lines(file)):  # report an invalid line before long work
+                pass
+            chunks = chunks_of(raw_lines(file))
         for _, (text,) in lines.translate(chunks):
-            sink.write(text)
-            sink.flush()
+            out.write(text)
+            out.flush()
 
 
 def _stdin() -> io.BufferedReader:
@@ -172,46 +167,12 @@ def choose_formats(
     return read, write
 
 
-def _utilities(utility: Utility | None, decoding: DecodingConfig) -> Utilities | None:
-    if utility is None:
-        return None
-    if decoding.num_best == 1:
-        raise UserError("mbr= needs several translations: decoding.num_best=8 decoding.beam_size=8")
-    return partial(expected_utilities, utility=utility)
-
-
-def _settings(
-    arguments: Arguments, folders: list[Path], decoding: DecodingConfig, read: Format, write: Format
-) -> dict[str, Any]:
-    """Return what the translations depend on besides the input, to check before resuming."""
-    left_out = ("file", "out", "resume", "model", "ensemble", "device", "decoding")
-    given = {key: value for key, value in vars(arguments).items() if key not in left_out}
-    given |= {"input_format": read, "format": write}
-    return {
-        **{key: getattr(value, "name", value) for key, value in given.items()},
-        "models": [weights_digest(folder) for folder in folders],
-        **search_keys(decoding),
-    }
-
-
-def output_path(file: Path | None, out: str, model: TrainedModel, write: Format) -> Path | None:
-    """Return the output file, or None for stdout."""
-    if out == "-" or (not out and file is None):
-        return None
-    path = Path(out) if out or file is None else _named_after(file, model, write)
-    check_output(path, *([file] if file else []))
-    return path
-
-
-def _named_after(file: Path, model: TrainedModel, write: Format) -> Path:
-    """news.en → news.de; items.jsonl and items.en.jsonl → items.de.jsonl."""
-    target = f".{model.config.target_language}"
+def _named_after(file: Path, source: str, target: str, write: Format) -> Path:
+    """Name the output: news.en → news.de; items.jsonl and items.en.jsonl → items.de.jsonl."""
     if write is Format.text:
-        return file.with_suffix(target)
-    stem = file.with_suffix("") if file.suffix.lower() == f".{write.name}" else file
-    if stem.suffix == f".{model.config.source_language}":
-        stem = stem.with_suffix("")
-    return stem.with_name(f"{stem.name}{target}.{write.name}")
+        return file.with_suffix(f".{target}")
+    stem = file.stem if file.suffix.lower() == f".{write.name}" else file.name
+    return file.with_name(f"{stem.removesuffix(f'.{source}')}.{target}.{write.name}")
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ def translate_to_files(
     outs: Sequence[Path],
     settings: Mapping[str, Any],
     resume: bool,
-    overwrite: bool,
+    overwrite: bool = False,
 ) -> int:
     """Translate lines into files; an interruption leaves what is done, to be continued.
 

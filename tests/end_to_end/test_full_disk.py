@@ -215,7 +215,7 @@ def check_saving_a_model(work: str) -> None:
 def check_the_log(work: str) -> None:
     import logging  # noqa: PLC0415
 
-    from nmt.cli.common import set_up_logging  # noqa: PLC0415
+    from nmt.runs.log import set_up_logging  # noqa: PLC0415
 
     disk, output = Path(work, "disk"), io.StringIO()
     logger = logging.getLogger("nmt.test")

@@ -107,7 +107,7 @@ def test_wrong_arguments_and_text_are_refused_before_preparation(
     write_table(tmp_path / "table.yaml", data, {"mean": 2, "lowest": 1, "highest": 3})
     assert "data= is missing: name the folder of test.de, test.en" in error()
     assert "nowhere has no test.de, test.en" in error("data=nowhere")
-    assert "model.width is not an argument" in error("model.width=5")
+    assert "model.width is not a key" in error("model.width=5")
     key = "training.max_updates=5"
     assert f"{key} cannot be changed here" in error(f"data={data}", key)
     assert "run.name=x cannot be changed here" in error(f"data={data}", "run.name=x")

@@ -56,7 +56,7 @@ def test_a_folder_name_does_not_depend_on_the_order_of_overrides() -> None:
         ("training.max_update=5", r"did you mean training\.max_updates\?"),
         ("beam_size=3", r"did you mean decoding\.beam_size\?"),
         ("modle=small", r"did you mean model\?"),
-        ("model=smal", r"model=smal is not a preset; did you mean model=small\?"),
+        ("model=smal", r"model=smal is not a preset; did you mean small\?"),
         ("model=null", "model=null is not a preset; the presets are base, big"),
         ("+training.foo=3", "training.foo is not a key; the keys of training are seed"),
         ("training.max_updates", "'training.max_updates' is not key=value"),

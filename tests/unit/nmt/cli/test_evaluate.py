@@ -42,15 +42,14 @@ def outputs(tmp_path: Path, tokenizer_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.fixture
-def run(outputs: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+def run(outputs: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
     """The command; returns what it printed."""
 
     def run(*arguments: str) -> str:
         monkeypatch.setattr(sys, "argv", ["evaluate", "device=cpu", *arguments])
         monkeypatch.setattr(console, "_width", 100)
-        with console.capture() as captured:
-            evaluate.main()
-        return captured.get()
+        evaluate.main()
+        return capsys.readouterr().err
 
     return run
 
@@ -117,7 +116,7 @@ def test_another_direction_is_rejected_before_translation(
     way_back = tiny_trained_model(tokenizer_path, seed=7)
     config = replace(way_back.config, source_language="de", target_language="en")
     save_trained_model(replace(way_back, config=config), outputs / "back", {})
-    monkeypatch.setattr(evaluate, "evaluate", None)  # whoever translates now would fail
+    monkeypatch.setattr(evaluate, "open_model", None)  # whoever translates now would fail
     models = ["model=outputs/runs/new", other.format("outputs/back")]
     with pytest.raises(UserError, match="back translates de-en, but the test set is en-de"):
         run(*models[-1 if "model" in other else 0 :])

@@ -34,5 +34,5 @@ def test_a_folder_that_is_not_an_export_is_not_replaced(tmp_path: Path, run: Run
 
 
 def test_an_unknown_format_is_rejected(run: Run) -> None:
-    with pytest.raises(UserError, match="format=huggingface is invalid: give ctranslate2"):
+    with pytest.raises(UserError, match="format=huggingface: Input should be 'ctranslate2'"):
         run(f"model={DIGITS}", "format=huggingface")
