@@ -123,7 +123,7 @@ def _config(arguments: Arguments, folder: Path) -> Config:
             for language in ("en", "de"):
                 lines = read_lines(text / f"{split}.{language}")[:size]
                 write_lines(folder / "text" / f"{split}.{language}", lines)
-        corpus = CorpusConfig("soak", CorpusSource.folder, path=str(folder / "text"))
+        corpus = CorpusConfig(name="soak", source=CorpusSource.folder, path=str(folder / "text"))
     return Config(
         corpus=corpus,
         tokenizer=TokenizerConfig(vocabulary_size=600),

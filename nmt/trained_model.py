@@ -23,6 +23,7 @@ from nmt.config import (
     DecodingConfig,
     ModelConfig,
     TiedEmbeddings,
+    checked_dataclass,
     from_mapping,
     is_language_code,
     load_values,
@@ -35,7 +36,7 @@ from nmt.tokenizer import Tokenizer, tokenizer_files
 FORMAT_VERSION = 1
 
 
-@dataclass(frozen=True)
+@checked_dataclass
 class TrainedModelConfig:
     """Contents of `config.yaml` in a model folder."""
 

@@ -1,8 +1,8 @@
-"""Arguments of a command in the form `key=value`, declared once as a frozen dataclass.
+"""Arguments of a command in the form `key=value`, declared once as a `checked_dataclass`.
 
-Each field has a docstring, and bounds if it is a number; fields without a default are required.
-`--help` prints the docstring of the module and of each field. The keys of a `group` are given as
-`decoding.beam_size=5` and stay text: their owner combines them with other settings.
+Each field has a docstring; fields without a default are required. `--help` prints the docstring of
+the module and of each field. The keys of a `group` are given as `decoding.beam_size=5` and stay
+text: their owner combines them with other settings.
 """
 
 import dataclasses
@@ -11,13 +11,11 @@ import textwrap
 from collections.abc import Sequence
 from enum import Enum
 from types import UnionType
-from typing import Any, TypeVar, get_args, get_type_hints
-
-from pydantic import TypeAdapter, ValidationError
+from typing import Any, TypeVar, get_args
 
 from nmt.base.errors import UserError
 from nmt.cli.common import open_output
-from nmt.config import check_fields, default_of, field_docs, leaf_fields, unknown_key
+from nmt.config import default_of, from_mapping, leaf_docs, leaf_fields, unknown_key
 
 Arguments = TypeVar("Arguments")
 
@@ -54,12 +52,7 @@ def parse_arguments(kind: type[Arguments], arguments: Sequence[str] | None = Non
     for field in fields:
         if default_of(field) is dataclasses.MISSING and not values.get(field.name):
             raise UserError(f"{field.name}= is missing; --help explains it")
-    try:
-        parsed = TypeAdapter(kind).validate_python(values)
-    except ValidationError as error:
-        problem = error.errors()[0]
-        raise UserError(f"{problem['loc'][0]}={problem['input']}: {problem['msg']}") from None
-    check_fields(parsed, "")
+    parsed: Arguments = from_mapping(kind, values, "arguments")
     return parsed
 
 
@@ -73,22 +66,22 @@ def split_argument(argument: str) -> tuple[str, str]:
 
 def _keys(field: dataclasses.Field[Any]) -> list[str]:
     inner = field.metadata.get("group")
-    return [key for key, _ in leaf_fields(inner, f"{field.name}.")] if inner else [field.name]
+    return list(leaf_fields(inner, f"{field.name}.")) if inner else [field.name]
 
 
 def help_lines(kind: type[Any]) -> list[str]:
     """Return the lines of `--help`: the docstrings of the module and of the fields."""
-    docs, hints = field_docs(kind), get_type_hints(kind)
+    docs = leaf_docs(kind)
     lines = [(sys.modules[kind.__module__].__doc__ or "").strip(), ""]
     for field in dataclasses.fields(kind):
-        name, doc, default = field.name, docs.get(field.name, ""), default_of(field)
+        name, doc, default = field.name, docs[field.name], default_of(field)
         if "group" in field.metadata:
             keys = ", ".join(key.partition(".")[2] for key in _keys(field))
             lines += help_entry(f"{name}.KEY", "VALUE", f"{doc} Keys: {keys}.")
             continue
         if default not in ("", None, dataclasses.MISSING):
             doc += f" Default: {plain_text(default)}."
-        lines += help_entry(name, _placeholder(hints[name]), doc)
+        lines += help_entry(name, _placeholder(field.type), doc)
     return lines
 
 

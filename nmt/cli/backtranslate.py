@@ -15,7 +15,7 @@ from nmt.cli.arguments import parse_arguments
 from nmt.cli.common import print_line, print_written, run_command
 from nmt.cli.models import ModelArguments, check_languages, model_folder, open_model
 from nmt.cli.translating import translate_to_files
-from nmt.config import search_keys
+from nmt.config import checked_dataclass, search_keys
 from nmt.trained_model import weights_digest
 from nmt.translation.formats import Format, Item, LineReader, LineWriter
 from nmt.translation.lines import LineTranslator
@@ -25,7 +25,7 @@ from nmt.translation.translator import Translator
 TAG = "<BT>"
 
 
-@dataclass(frozen=True, kw_only=True)
+@checked_dataclass
 class Arguments(ModelArguments):
     """Arguments of the command."""
 

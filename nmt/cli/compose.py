@@ -22,15 +22,7 @@ from omegaconf.errors import OmegaConfBaseException
 from nmt.base.errors import UserError, first_line
 from nmt.cli.arguments import HELP_FLAGS, help_entry, plain_text, print_help, split_argument
 from nmt.cli.common import converted_errors, print_error, run_command
-from nmt.config import (
-    Config,
-    default_of,
-    from_mapping,
-    leaf_docs,
-    leaf_fields,
-    unknown_key,
-    writable_schema,
-)
+from nmt.config import Config, from_mapping, leaf_docs, to_plain, unknown_key
 
 CONFIG_FOLDER = Path(__file__).resolve().parents[2] / "conf"
 
@@ -56,7 +48,7 @@ def combination(overrides: list[str]) -> str:
 
 
 OmegaConf.register_new_resolver("combination", combination, replace=True)
-ConfigStore.instance().store(name="schema", node=writable_schema(Config))
+ConfigStore.instance().store(name="schema", node=to_plain(Config()))
 
 
 def presets() -> dict[str, list[str]]:
@@ -67,7 +59,7 @@ def presets() -> dict[str, list[str]]:
 
 def check_overrides(arguments: Sequence[str]) -> None:
     """Raise a UserError if an argument is not `key=value`, or its key or preset is unknown."""
-    known, groups = [key for key, _ in leaf_fields(Config)], presets()
+    known, groups = list(leaf_docs(Config)), presets()
     for argument in (each.lstrip("+~") for each in arguments):
         if argument in _HYDRA_ARGUMENTS or argument.startswith(("hydra.", "hydra/")):
             continue
@@ -95,7 +87,7 @@ def _help_lines(doc: str, composed: DictConfig, groups: Sequence[str]) -> list[s
         lines += help_entry(group, "NAME", ", ".join(names))
     for field in fields(Config):
         if not groups or field.name in groups:
-            kind = type(default_of(field))
+            kind: Any = field.type
             lines += ["", f"{field.name}: {str(kind.__doc__).splitlines()[0]}"]
             for key, key_doc in leaf_docs(kind, f"{field.name}.").items():
                 lines += help_entry(key, plain_text(OmegaConf.select(composed, key)), key_doc)

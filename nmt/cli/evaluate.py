@@ -5,7 +5,7 @@ python -m nmt.cli.evaluate model="FOLDER FOLDER FOLDER"
 python -m nmt.cli.evaluate source=news.en reference=news.de
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from nmt.base.errors import UserError
@@ -14,6 +14,7 @@ from nmt.base.layout import EVALUATIONS_FOLDER, SCORES_FILE
 from nmt.cli.arguments import parse_arguments
 from nmt.cli.common import console, parse_folders, print_line, print_written, run_command
 from nmt.cli.models import TranslatorArguments, open_model
+from nmt.config import checked_dataclass
 from nmt.data.corpus import PreparedCorpus
 from nmt.evaluation import evaluate, tables
 from nmt.evaluation.evaluate import Evaluation, TestSet
@@ -22,7 +23,7 @@ from nmt.runs.experiment import find_model
 from nmt.training.progress import progress_bar
 
 
-@dataclass(frozen=True, kw_only=True)
+@checked_dataclass
 class Arguments(TranslatorArguments):
     """Arguments of the command."""
 

@@ -4,7 +4,6 @@ python -m nmt.cli.export model=FOLDER format=ctranslate2
 """
 
 import os
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
@@ -13,12 +12,13 @@ from nmt.base.files import atomic_folder, check_writable
 from nmt.cli.arguments import parse_arguments
 from nmt.cli.common import print_written, run_command
 from nmt.cli.models import model_folder, open_model
+from nmt.config import checked_dataclass
 from nmt.model.transformer import count_parameters
 
 Format = StrEnum("Format", "ctranslate2")
 
 
-@dataclass(frozen=True, kw_only=True)
+@checked_dataclass
 class Arguments:
     """Arguments of the command."""
 

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -11,14 +10,14 @@ from nmt import trained_model
 from nmt.base.errors import UserError
 from nmt.cli.arguments import group
 from nmt.cli.common import print_line
-from nmt.config import DecodingConfig, from_mapping, to_plain
+from nmt.config import DecodingConfig, checked_dataclass, from_mapping, to_plain
 from nmt.exchange.engines import EngineName, open_engine
 from nmt.runs.experiment import find_model
 from nmt.trained_model import TrainedModel
 from nmt.translation.translator import Translator
 
 
-@dataclass(frozen=True, kw_only=True)
+@checked_dataclass
 class ModelArguments:
     """Arguments of commands that use one model."""
 
@@ -36,7 +35,7 @@ class ModelArguments:
         return config
 
 
-@dataclass(frozen=True, kw_only=True)
+@checked_dataclass
 class TranslatorArguments(ModelArguments):
     """Arguments of commands that also choose the program that searches."""
 

@@ -6,7 +6,6 @@ Exit status: 0 if the mean over the seeds is within the accepted range, 1 if it 
 command could not be carried out.
 """
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from nmt.base.errors import UserError
@@ -14,7 +13,15 @@ from nmt.cli.arguments import group, parse_arguments
 from nmt.cli.common import print_line, print_written, run_command
 from nmt.cli.compose import CONFIG_FOLDER, compose_config
 from nmt.cli.run import train
-from nmt.config import FREE_KEYS, Config, DecodingConfig, RunConfig, TrackingConfig, TrainingConfig
+from nmt.config import (
+    FREE_KEYS,
+    Config,
+    DecodingConfig,
+    RunConfig,
+    TrackingConfig,
+    TrainingConfig,
+    checked_dataclass,
+)
 from nmt.runs.reproduce import check_data, reproduce
 from nmt.runs.results import Result, find_result
 
@@ -22,7 +29,7 @@ from nmt.runs.results import Result, find_result
 _OWN_KEYS = ("run.name", "run.folder", "run.accept_changes", "run.dry_run")
 
 
-@dataclass(frozen=True, kw_only=True)
+@checked_dataclass
 class Arguments:
     """Arguments of the command."""
 

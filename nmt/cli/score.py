@@ -5,7 +5,7 @@ python -m nmt.cli.score source=news.en target=news.de       → news.de.scores.t
 
 import json
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from enum import StrEnum
 from itertools import islice
 from pathlib import Path
@@ -16,6 +16,7 @@ from nmt.base.files import check_aligned, iterate_lines
 from nmt.cli.arguments import parse_arguments
 from nmt.cli.common import open_output, output_path, print_line, print_written, run_command
 from nmt.cli.models import ModelArguments, check_languages, model_folder, open_model
+from nmt.config import checked_dataclass
 from nmt.training.progress import progress_bar
 from nmt.translation.forced import PairScore, score_pairs
 
@@ -24,7 +25,7 @@ Format = StrEnum("Format", "tsv jsonl")
 _CHUNK_LINES = 1024
 
 
-@dataclass(frozen=True, kw_only=True)
+@checked_dataclass
 class Arguments(ModelArguments):
     """Arguments of the command."""
 

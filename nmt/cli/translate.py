@@ -11,7 +11,6 @@ required and banned constrain them. docs/translating.md has examples.
 
 import io
 import sys
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -29,7 +28,7 @@ from nmt.cli.common import (
 )
 from nmt.cli.models import TranslatorArguments, model_folder, open_model
 from nmt.cli.translating import translate_to_files
-from nmt.config import bounded, search_keys
+from nmt.config import checked_dataclass, option, search_keys
 from nmt.translation.alignment import Aligner
 from nmt.translation.formats import Format, LineReader, LineWriter, check_formats
 from nmt.translation.lines import LineTranslator, arriving_chunks, chunks_of, raw_lines
@@ -41,7 +40,7 @@ from nmt.translation.protection import ProtectingTranslator
 _SETTINGS = ("column", "document", "protect", "mbr", "alignment", "alignment_layer")
 
 
-@dataclass(frozen=True, kw_only=True)
+@checked_dataclass
 class Arguments(TranslatorArguments):
     """Arguments of the command."""
 
@@ -56,7 +55,7 @@ class Arguments(TranslatorArguments):
     """Output format (default: as input_format, else by the ending of FILE)."""
     input_format: Format | None = None
     """Input format (default: by the ending of FILE; of stdin, that of format)."""
-    column: int = bounded(1, 1, 10_000)
+    column: int = option(1, ge=1, le=10_000)
     """tsv: column to translate, counted from 1; the others are kept."""
     document: bool = False
     """Each line is a paragraph of several sentences, to be translated sentence by sentence; a
@@ -69,7 +68,7 @@ class Arguments(TranslatorArguments):
     alignment: bool = False
     """Write which source word each word is from, as 0-0 1-2: in JSON lines a key, else a file
     OUT.align."""
-    alignment_layer: int = bounded(0, 0, 200)
+    alignment_layer: int = option(0, ge=0, le=200)
     """Decoder layer to align with, counted from 1; 0 chooses one."""
     resume: bool = True
     """Continue an interrupted translation; false starts again."""

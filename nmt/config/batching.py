@@ -1,34 +1,27 @@
 """Configuration group `batching`: updates and micro-batches."""
 
-from dataclasses import dataclass
-
-from nmt.config.fields import MAX_TOKENS, bounded, check_fields, require
+from nmt.config.fields import MAX_TOKENS, checked_dataclass, option, require
 
 
-@dataclass(frozen=True)
+@checked_dataclass
 class BatchingConfig:
     """How pairs are grouped into updates and micro-batches."""
 
-    target_tokens_per_update: int = bounded(25_000, 1, 1_000_000_000)
+    target_tokens_per_update: int = option(25_000, ge=1, le=1_000_000_000)
     """Number of target tokens, including EOS and excluding padding, per optimizer step."""
-    tokens_per_micro_batch: int | str = bounded(4_096, 1, 1_000_000_000)
+    tokens_per_micro_batch: int | str = 4_096
     """Maximum number of padded tokens, on either side, per pass; auto: what fits into memory."""
-    max_source_length: int = bounded(256, 2, MAX_TOKENS)
+    max_source_length: int = option(256, ge=2, le=MAX_TOKENS)
     """Maximum source length in tokens, including EOS; longer pairs are left out of training."""
-    max_target_length: int = bounded(256, 2, MAX_TOKENS)
+    max_target_length: int = option(256, ge=2, le=MAX_TOKENS)
     """Maximum target length in tokens, including EOS; longer pairs are left out of training."""
 
     def __post_init__(self) -> None:
-        check_fields(self, "batching.")
-        tokens, key = self.tokens_per_micro_batch, "batching.tokens_per_micro_batch"
+        tokens = self.tokens_per_micro_batch
         require(
-            isinstance(tokens, int) or self.is_auto,
-            f"{key}={tokens} is neither an integer nor auto",
-        )
-        require(
-            self.is_auto or self.max_micro_batch_tokens >= self.longest,
-            f"{key}={tokens} is below the longest pair of {self.longest} tokens: raise it, or lower"
-            " batching.max_source_length and batching.max_target_length",
+            self.is_auto or (isinstance(tokens, int) and tokens >= self.longest),
+            f"batching.tokens_per_micro_batch={tokens} must be auto or at least {self.longest},"
+            " the larger of batching.max_source_length and batching.max_target_length",
         )
 
     @property

@@ -1,10 +1,10 @@
 """Configuration group `decoding`: search."""
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from nmt.config.fields import MAX_SEED, MAX_TOKENS, bounded, check_fields, leaf_fields, require
+from nmt.config.fields import MAX_SEED, MAX_TOKENS, checked_dataclass, leaf_fields, option, require
+from nmt.config.files import to_plain
 
 SearchMethod = StrEnum("SearchMethod", "beam sampling")
 DecodingPrecision = StrEnum("DecodingPrecision", "float32 bfloat16 float16 int8")
@@ -14,50 +14,49 @@ _MAX_BEAM = 1_024
 _SAMPLING = ("method", SearchMethod.sampling)
 
 
-@dataclass(frozen=True)
+@checked_dataclass
 class DecodingConfig:
     """Search, the same for validation, `translate` and `evaluate`."""
 
-    beam_size: int = bounded(4, 1, _MAX_BEAM)
+    beam_size: int = option(4, ge=1, le=_MAX_BEAM)
     """K, the number of hypotheses per sentence; 1 is greedy search."""
-    length_penalty: float = bounded(0.6, -10, 10)
+    length_penalty: float = option(0.6, ge=-10, le=10)
     """alpha of ((5 + n) / 6) ** alpha (Wu et al. 2016, equation 14); n includes EOS."""
     length_penalty_kind: LengthPenalty = LengthPenalty.gnmt
     """Divisor of the log-probability: `gnmt` with alpha as above, `average` for n, `none` for 1."""
-    num_best: int = bounded(1, 1, _MAX_BEAM)
+    num_best: int = option(1, ge=1, le=_MAX_BEAM)
     """Number of translations per sentence, best first."""
-    max_length_ratio: float = bounded(2.0, 0, MAX_TOKENS)
+    max_length_ratio: float = option(2.0, ge=0, le=MAX_TOKENS)
     """Maximum translation length, in tokens: this times the source length + max_length_offset."""
-    max_length_offset: int = bounded(10, 0, MAX_TOKENS)
+    max_length_offset: int = option(10, ge=0, le=MAX_TOKENS)
     """See max_length_ratio; the paper uses the source length + 50 (section 6.1)."""
-    max_length: int = bounded(0, 0, MAX_TOKENS)
+    max_length: int = option(0, ge=0, le=MAX_TOKENS)
     """Maximum translation length in tokens, including EOS, for any source; 0 means no limit."""
-    min_length: int = bounded(2, 0, MAX_TOKENS)
+    min_length: int = option(2, ge=0, le=MAX_TOKENS)
     """Minimum translation length in tokens, including EOS; 0 allows empty translations, which are
     often the most probable ones (Stahlberg and Byrne 2019)."""
-    patience: float = bounded(0.0, 0, 1_000)
+    patience: float = option(0.0, ge=0, le=1_000)
     """Stop at patience · K finished hypotheses (Kasai et al. 2022); 0: when none can be better."""
-    batch_size: int = bounded(64, 1, 10_000, free=True)
+    batch_size: int = option(64, ge=1, le=10_000, free=True)
     """Number of sentences decoded together; in float32 it never changes a translation."""
     method: SearchMethod = SearchMethod.beam
     """`beam`, or `sampling`: beam_size translations are sampled independently."""
-    temperature: float = bounded(1.0, 0.01, 100, used_with=_SAMPLING)
+    temperature: float = option(1.0, ge=0.01, le=100, used_with=_SAMPLING)
     """`sampling`: divisor of the logits; below 1 favours probable tokens."""
-    top_k: int = bounded(0, 0, 1_000_000, used_with=_SAMPLING)
+    top_k: int = option(0, ge=0, le=1_000_000, used_with=_SAMPLING)
     """`sampling`: sample from the k most probable tokens; 0 means all."""
-    top_p: float = bounded(1.0, above=0, at_most=1, used_with=_SAMPLING)
+    top_p: float = option(1.0, gt=0, le=1, used_with=_SAMPLING)
     """`sampling`: sample from the fewest tokens with a total probability of p (Holtzman 2020)."""
-    seed: int = bounded(1, 0, MAX_SEED, used_with=_SAMPLING)
+    seed: int = option(1, ge=0, le=MAX_SEED, used_with=_SAMPLING)
     """`sampling`: seed; the samples of a sentence do not depend on the other sentences."""
-    batch_tokens: int = bounded(16384, 1, 1_000_000_000, free=True)
+    batch_tokens: int = option(16384, ge=1, le=1_000_000_000, free=True)
     """Maximum number of padded source tokens decoded together, unless one sentence has more."""
     precision: DecodingPrecision = DecodingPrecision.float32
     """`float32`, `bfloat16`, `float16`, or `int8`: 8-bit weights and products, on a CPU."""
-    num_workers: int = bounded(0, 0, 1_024, free=True)
+    num_workers: int = option(0, ge=0, le=1_024, free=True)
     """Number of threads that each decode a batch, on a CPU; 0 means the number of torch threads."""
 
     def __post_init__(self) -> None:
-        check_fields(self, "decoding.")
         require(
             self.max_length == 0 or self.min_length <= self.max_length,
             f"decoding.min_length={self.min_length} is above decoding.max_length={self.max_length}",
@@ -69,7 +68,7 @@ class DecodingConfig:
 
 
 ARRANGING_KEYS = frozenset(
-    key for key, each in leaf_fields(DecodingConfig) if each.metadata.get("free")
+    key for key, field in leaf_fields(DecodingConfig).items() if field.metadata.get("free")
 )
 """Keys of `decoding` that in float32 never change a translation."""
 
@@ -78,5 +77,5 @@ def search_keys(config: DecodingConfig) -> dict[str, Any]:
     """Full keys and plain values of the settings that translations depend on."""
     # In other precisions, the other sentences of a batch may change a translation.
     left_out = ARRANGING_KEYS if config.precision is DecodingPrecision.float32 else ()
-    values = {name: getattr(value, "name", value) for name, value in vars(config).items()}
-    return {f"decoding.{name}": value for name, value in values.items() if name not in left_out}
+    values = to_plain(config).items()
+    return {f"decoding.{name}": value for name, value in values if name not in left_out}

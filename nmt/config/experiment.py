@@ -1,39 +1,36 @@
 """Configuration group `run`, and the configuration of one experiment."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from nmt.base.layout import CORPORA_FOLDER, RUNS_FOLDER
 from nmt.config.batching import BatchingConfig
 from nmt.config.corpus import CorpusConfig
 from nmt.config.decoding import DecodingConfig
-from nmt.config.fields import declared, leaf_fields, require, require_folder_name
+from nmt.config.fields import FolderName, checked_dataclass, leaf_fields, option, require
 from nmt.config.model import ModelConfig, TiedEmbeddings
 from nmt.config.optimizer import OptimizerConfig, ScheduleConfig, ScheduleName
 from nmt.config.tokenizer import TokenizerConfig
 from nmt.config.training import TrackingConfig, TrainingConfig
 
 
-@dataclass(frozen=True)
+@checked_dataclass
 class RunConfig:
     """Folders of a run."""
 
-    name: str = declared("run", free=True)
+    name: FolderName = option("run", free=True)
     """Name of the run's folder, `<outputs>/runs/<name>`; the same name continues the run."""
-    outputs: str = declared("outputs", free=True)
+    outputs: str = option("outputs", free=True)
     """Folder for all files made at run time."""
-    folder: str = declared("", free=True)
+    folder: str = option("", free=True)
     """The run's folder; empty means `<outputs>/runs/<name>`. Set by sweeps."""
-    accept_changes: str = declared("", free=True)
+    accept_changes: str = option("", free=True)
     """Keys, separated by commas, that a resumed run may change, such as training.max_updates."""
-    dry_run: bool = declared(False, free=True)
+    dry_run: bool = option(False, free=True)
     """Report the memory and time that training would take, and do nothing."""
 
-    def __post_init__(self) -> None:
-        require_folder_name("run.name", self.name)
 
-
-@dataclass(frozen=True)
+@checked_dataclass
 class Config:
     """Configuration of one experiment."""
 
@@ -84,7 +81,7 @@ class Config:
         return Path(self.run.outputs) / CORPORA_FOLDER
 
 
-FREE_KEYS = tuple(key for key, each in leaf_fields(Config) if each.metadata.get("free"))
+FREE_KEYS = tuple(key for key, field in leaf_fields(Config).items() if field.metadata.get("free"))
 """Keys that change where and how fast a run works, but not its result: at most rounding, because
 the number of processes and threads changes the order of summation. A corpus is compared by its
 fingerprint, not by its path."""

@@ -1,13 +1,13 @@
-"""Declaration, documentation and checks of configuration fields."""
+"""Declaration and documentation of configuration fields.
 
-import ast
+A configuration group is a `checked_dataclass`. The docstring below a field documents it.
+"""
+
 import dataclasses
-import inspect
-import operator
-import textwrap
-from collections.abc import Iterator
-from itertools import pairwise
-from typing import Any
+from typing import Annotated, Any, dataclass_transform
+
+import pydantic.dataclasses
+from pydantic import AfterValidator, ConfigDict
 
 from nmt.base.errors import UserError
 from nmt.base.files import is_plain_name
@@ -15,30 +15,26 @@ from nmt.base.files import is_plain_name
 MAX_SEED = 2**32 - 1
 MAX_TOKENS = 1_000_000
 
-_COMPARISONS = {
-    "at least": operator.ge,
-    "above": operator.gt,
-    "at most": operator.le,
-    "below": operator.lt,
-}
+_CHECKS = ConfigDict(
+    extra="forbid", allow_inf_nan=False, coerce_numbers_to_str=True, use_attribute_docstrings=True
+)
 
 
-def bounded(default: Any, at_least: Any = None, at_most: Any = None, **metadata: Any) -> Any:
-    """Declare a number with bounds; the keywords `above` and `below` declare exclusive ones."""
-    above, below = metadata.pop("above", None), metadata.pop("below", None)
-    bounds = {"at least": at_least, "above": above, "at most": at_most, "below": below}
-    given = {name: bound for name, bound in bounds.items() if bound is not None}
-    return declared(default, bounds=given, **metadata)
+@dataclass_transform(kw_only_default=True, frozen_default=True)
+def checked_dataclass(kind: type[Any]) -> Any:
+    """Make a frozen dataclass whose values pydantic converts to their types and checks."""
+    return pydantic.dataclasses.dataclass(kind, frozen=True, kw_only=True, config=_CHECKS)
 
 
-def declared(default: Any, **metadata: Any) -> Any:
-    """Declare a dataclass field with metadata.
+def option(default: Any, **metadata: Any) -> Any:
+    """Declare a field with metadata.
 
     Args:
-        default: the default value; a mapping is copied for each instance.
-        metadata: `bounds`; `used_with=(field, *values)`, the values of another field with which
-            this one has an effect; `free=True` if the field changes where and how fast a run works,
-            but not its result.
+        default: the default value; a dictionary is copied for each instance.
+        metadata: bounds, as the arguments `ge`, `gt`, `le` and `lt` of `pydantic.Field`;
+            `used_with=(field, *values)`, the values of another field with which this one has an
+            effect; `free=True` if the field changes where and how fast a run works, but not its
+            result.
     """
     if isinstance(default, dict):
         return dataclasses.field(default_factory=default.copy, metadata=metadata)
@@ -46,33 +42,44 @@ def declared(default: Any, **metadata: Any) -> Any:
 
 
 def default_of(field: dataclasses.Field[Any]) -> Any:
-    """Default value of a dataclass field."""
+    """Return the default value of a dataclass field, or `dataclasses.MISSING`."""
     factory = field.default_factory
     return field.default if factory is dataclasses.MISSING else factory()
 
 
-def check_fields(config: Any, prefix: str) -> None:
-    """Raise a UserError if a number is out of bounds, or a changed value has no effect.
+def leaf_fields(kind: Any, prefix: str = "") -> dict[str, dataclasses.Field[Any]]:
+    """Return the fields of a dataclass by their dotted keys, groups expanded."""
+    leaves: dict[str, dataclasses.Field[Any]] = {}
+    for field in dataclasses.fields(kind):
+        key = prefix + field.name
+        is_group = dataclasses.is_dataclass(field.type)
+        leaves.update(leaf_fields(field.type, f"{key}.") if is_group else {key: field})
+    return leaves
 
-    Args:
-        config: a dataclass instance with fields as above.
-        prefix: the group with a dot, such as `model.`, for messages.
-    """
+
+def leaf_docs(kind: Any, prefix: str = "") -> dict[str, str]:
+    """Return the documentation of the fields of a dataclass by their dotted keys."""
+    docs: dict[str, str] = {}
+    for name, field in kind.__pydantic_fields__.items():
+        is_group = dataclasses.is_dataclass(field.annotation)
+        doc = " ".join((field.description or "").split())
+        key = prefix + name
+        docs.update(leaf_docs(field.annotation, f"{key}.") if is_group else {key: doc})
+    return docs
+
+
+def check_effects(config: Any, prefix: str = "") -> None:
+    """Raise a UserError if a value differs from its default but has no effect (`used_with`)."""
     for field in dataclasses.fields(config):
         value, key = getattr(config, field.name), prefix + field.name
-        bounds = field.metadata.get("bounds", {})
-        is_inside = isinstance(value, str) or all(
-            _COMPARISONS[name](value, bound) for name, bound in bounds.items()
-        )
-        limits = " and ".join(f"{name} {bound:,}" for name, bound in bounds.items())
-        require(is_inside, f"{key}={value} must be {limits}")
-        if "used_with" in field.metadata and value != default_of(field):
+        if dataclasses.is_dataclass(value):
+            check_effects(value, f"{key}.")
+        elif "used_with" in field.metadata and value != default_of(field):
             other, *wanted = field.metadata["used_with"]
-            names = " or ".join(one.name for one in wanted)
             require(
                 getattr(config, other) in wanted,
-                f"{key}={value} has no effect without {prefix}{other}={names}: set that, or leave"
-                f" out {key}",
+                f"{key}={value} has no effect without {prefix}{other}={' or '.join(wanted)}: set"
+                f" that, or leave out {key}",
             )
 
 
@@ -82,49 +89,16 @@ def require(condition: bool, message: str) -> None:
         raise UserError(message)
 
 
-def require_folder_name(key: str, value: str) -> None:
-    """Raise a UserError unless `value` can be a folder name and is safe to print."""
-    require(
-        is_plain_name(value),
-        f"{key}={value!r} cannot name a folder: it must be printable, without a slash, and not"
-        " start with a dot",
-    )
+def _check_folder_name(name: str) -> str:
+    if not is_plain_name(name):
+        raise ValueError("must be printable, without a slash, and not start with a dot")
+    return name
+
+
+FolderName = Annotated[str, AfterValidator(_check_folder_name)]
+"""Text that can name a folder and is safe to print."""
 
 
 def is_language_code(text: str) -> bool:
-    """Whether `text` is a language code that can be part of a file name."""
+    """Return whether `text` is a language code that can be part of a file name."""
     return text.isalnum()
-
-
-def leaf_fields(kind: type[Any], prefix: str = "") -> Iterator[tuple[str, dataclasses.Field[Any]]]:
-    """Iterate over the dotted keys of a dataclass with their fields, groups expanded."""
-    for each in dataclasses.fields(kind):
-        default = default_of(each)
-        if dataclasses.is_dataclass(default):
-            yield from leaf_fields(type(default), f"{prefix}{each.name}.")
-        else:
-            yield prefix + each.name, each
-
-
-def field_docs(kind: type[Any]) -> dict[str, str]:
-    """Docstrings below the fields of a dataclass, including inherited fields."""
-    docs: dict[str, str] = {}
-    for base in filter(dataclasses.is_dataclass, reversed(kind.__mro__)):
-        definition: Any = ast.parse(textwrap.dedent(inspect.getsource(base))).body[0]
-        for statement, below in pairwise(definition.body):
-            match statement, below:
-                case ast.AnnAssign(ast.Name(name)), ast.Expr(ast.Constant(str(doc))):
-                    docs[name] = " ".join(doc.split())
-    return docs
-
-
-def leaf_docs(kind: type[Any], prefix: str = "") -> dict[str, str]:
-    """Documentation of all dotted keys of a dataclass, groups expanded."""
-    docs: dict[str, str] = {}
-    for name, doc in field_docs(kind).items():
-        default = default_of(kind.__dataclass_fields__[name])
-        if dataclasses.is_dataclass(default):
-            docs.update(leaf_docs(type(default), f"{prefix}{name}."))
-        else:
-            docs[prefix + name] = doc
-    return docs

@@ -1,9 +1,8 @@
 """Configuration group `model`: the Transformer."""
 
-from dataclasses import dataclass
 from enum import StrEnum
 
-from nmt.config.fields import MAX_TOKENS, bounded, check_fields, require
+from nmt.config.fields import MAX_TOKENS, checked_dataclass, option, require
 
 Positions = StrEnum("Positions", "sinusoidal learned rotary")
 NormPlacement = StrEnum("NormPlacement", "post pre")
@@ -14,23 +13,23 @@ _MAX_WIDTH = 65_536
 _MAX_TABLE = 2**24  # values, to limit the memory of a model folder of unknown origin
 
 
-@dataclass(frozen=True)
+@checked_dataclass
 class ModelConfig:
     """The Transformer, in the paper's notation; the defaults are its base model (Table 3)."""
 
-    width: int = bounded(512, 1, _MAX_WIDTH)
+    width: int = option(512, ge=1, le=_MAX_WIDTH)
     """D, the paper's d_model."""
-    num_encoder_layers: int = bounded(6, 1, 200)
+    num_encoder_layers: int = option(6, ge=1, le=200)
     """Number of encoder layers, the paper's N."""
-    num_decoder_layers: int = bounded(6, 1, 200)
+    num_decoder_layers: int = option(6, ge=1, le=200)
     """Number of decoder layers, the paper's N."""
-    num_heads: int = bounded(8, 1, 1_024)
+    num_heads: int = option(8, ge=1, le=1_024)
     """H, the paper's h."""
-    feed_forward_width: int = bounded(2048, 1, 4 * _MAX_WIDTH)
+    feed_forward_width: int = option(2048, ge=1, le=4 * _MAX_WIDTH)
     """F, the paper's d_ff."""
-    key_width: int = bounded(0, 0, _MAX_WIDTH)
+    key_width: int = option(0, ge=0, le=_MAX_WIDTH)
     """Width of the queries and keys of a head, the paper's d_k; 0 means width / num_heads."""
-    value_width: int = bounded(0, 0, _MAX_WIDTH)
+    value_width: int = option(0, ge=0, le=_MAX_WIDTH)
     """Width of the values of a head, the paper's d_v; 0 means width / num_heads."""
     positions: Positions = Positions.sinusoidal
     """Encoding of token positions."""
@@ -40,17 +39,16 @@ class ModelConfig:
     """Non-linearity of the feed-forward sublayer."""
     tied_embeddings: TiedEmbeddings = TiedEmbeddings.three_way
     """Sharing of source embedding, target embedding and output projection (section 3.4)."""
-    max_length: int = bounded(512, 16, MAX_TOKENS)
+    max_length: int = option(512, ge=16, le=MAX_TOKENS)
     """Maximum sequence length in tokens, including EOS and BOS."""
-    dropout: float = bounded(0.1, 0, below=1)
+    dropout: float = option(0.1, ge=0, lt=1)
     """Dropout on embeddings and on the output of each sublayer (section 5.4)."""
-    attention_dropout: float = bounded(0.0, 0, below=1)
+    attention_dropout: float = option(0.0, ge=0, lt=1)
     """Dropout on the attention weights."""
-    activation_dropout: float = bounded(0.0, 0, below=1)
+    activation_dropout: float = option(0.0, ge=0, lt=1)
     """Dropout after the feed-forward activation."""
 
     def __post_init__(self) -> None:
-        check_fields(self, "model.")
         if not (self.key_width and self.value_width):
             require(
                 self.width % self.num_heads == 0,

@@ -44,7 +44,7 @@ class System:
     def direction(self) -> tuple[str, str]:
         """Codes of the source and the target language."""
         config = load_values(self.model / layout.CONFIG_FILE)
-        return str(config.source_language), str(config.target_language)
+        return str(config.get("source_language")), str(config.get("target_language"))
 
     def stored_hypotheses(
         self, split: str, sources: list[str], references: list[list[str]]

@@ -1,17 +1,17 @@
 """Published and reproduced scores: the rows of `conf/results.yaml`."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
 from nmt.base.errors import UserError
-from nmt.config import from_mapping, load_values
+from nmt.config import checked_dataclass, from_mapping, load_values
 from nmt.metrics.scores import METRIC_NAMES
 from nmt.runs.seeds import Spread
 
 
-@dataclass(frozen=True)
+@checked_dataclass
 class Band:
     """Accepted range of the mean over the seeds, and the mean when the range was set."""
 
@@ -20,7 +20,7 @@ class Band:
     highest: float = 0.0
 
 
-@dataclass(frozen=True)
+@checked_dataclass
 class Anchor:
     """A score published by others, shown for comparison only."""
 
@@ -29,7 +29,7 @@ class Anchor:
     citation: str = ""
 
 
-@dataclass(frozen=True)
+@checked_dataclass
 class Data:
     """Where the text can be obtained, and the SHA-256 of its files by name."""
 
@@ -37,7 +37,7 @@ class Data:
     files: dict[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
+@checked_dataclass
 class Result:
     """One row: a recipe, its data and the score it is expected to reach.
 

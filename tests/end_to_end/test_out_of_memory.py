@@ -26,7 +26,9 @@ torch.set_num_threads(1)
 corpus, outputs = map(Path, sys.argv[1:])
 config = tiny_config(outputs, max_updates=3, validate_every=3)
 config = with_batching(
-    replace(config, model=ModelConfig(128, 2, 2, feed_forward_width=4096)),
+    replace(config, model=ModelConfig(
+            width=128, num_encoder_layers=2, num_decoder_layers=2, feed_forward_width=4096
+        )),
     target_tokens_per_update=1500, tokens_per_micro_batch=8192,
 )
 config.run_folder.mkdir(parents=True)

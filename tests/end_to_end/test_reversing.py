@@ -49,7 +49,9 @@ def test_model_learns_to_reverse_digits(digit_tokenizer_path: Path, tmp_path: Pa
             norm=NormPlacement.pre,
             positions=Positions.learned,
         ),
-        schedule=ScheduleConfig(ScheduleName.cosine, 1e-2, 50),
+        schedule=ScheduleConfig(
+            name=ScheduleName.cosine, peak_learning_rate=1e-2, warmup_updates=50
+        ),
     )
     open_run(config, corpus)
     evaluations = run_experiment(config, corpus)

@@ -125,7 +125,7 @@ def test_a_restart_neither_repeats_nor_skips_data(digit_corpus: Path, processes:
 
 
 def _prepare(folder: Path) -> None:
-    corpus = CorpusConfig("raced", CorpusSource.folder, path=str(folder / "text"))
+    corpus = CorpusConfig(name="raced", source=CorpusSource.folder, path=str(folder / "text"))
     prepare(corpus, TokenizerConfig(vocabulary_size=300), folder / "corpora", Reporter(quiet=True))
 
 

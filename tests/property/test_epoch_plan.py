@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -95,12 +97,7 @@ def test_a_plan_is_a_pure_function(
 def test_the_micro_batch_budget_does_not_change_updates(
     sides: Lengths, config: BatchingConfig, more: int
 ) -> None:
-    other = BatchingConfig(
-        config.target_tokens_per_update,
-        config.tokens_per_micro_batch + more,
-        config.max_source_length,
-        config.max_target_length,
-    )
+    other = replace(config, tokens_per_micro_batch=config.max_micro_batch_tokens + more)
     first, second = planned(sides, config), planned(sides, other)
     assert first.num_updates == second.num_updates
     for update in range(first.num_updates):

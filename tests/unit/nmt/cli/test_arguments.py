@@ -1,11 +1,10 @@
-from dataclasses import dataclass
 from enum import Enum
 
 import pytest
 
 from nmt.base.errors import UserError
 from nmt.cli.arguments import group, parse_arguments
-from nmt.config import DecodingConfig, bounded
+from nmt.config import DecodingConfig, checked_dataclass, option
 
 
 class Color(Enum):
@@ -13,11 +12,11 @@ class Color(Enum):
     blue = "blue"
 
 
-@dataclass(frozen=True, kw_only=True)
+@checked_dataclass
 class Arguments:
     file: str
     """The text."""
-    count: int = bounded(1, 1, 10)
+    count: int = option(1, ge=1, le=10)
     """The number of copies."""
     quick: bool = False
     """Whether to hurry."""
@@ -49,7 +48,7 @@ def test_values_are_converted_to_their_types() -> None:
         ("decoding.beam=3", r"did you mean decoding\.beam_size\?"),
         ("decoding=greedy", "the keys of decoding are beam_size, "),
         ("count=many", "count=many: Input should be a valid integer"),
-        ("count=11", "count=11 must be at least 1 and at most 10"),
+        ("count=11", "count=11: Input should be less than or equal to 10"),
         ("quick=maybe", "quick=maybe: Input should be a valid boolean"),
         ("color=green", "color=green: Input should be 'red' or 'blue'"),
         ("news.en", "'news.en' is not key=value; --help lists the keys"),

@@ -69,7 +69,7 @@ def test_a_row_without_an_accepted_range_cannot_be_judged(tmp_path: Path) -> Non
     [
         ({"seeds": [1, 1]}, r"toy: seeds: \[1, 1\] must be distinct"),
         ({"seeds": []}, r"toy: seeds: \[\] must be distinct"),
-        ({"seeds": ["x"]}, "Value 'x'"),
+        ({"seeds": ["x"]}, "seeds.0=x: "),
         ({"metric": "bluu"}, "metric: bluu is not one of bleu"),
         ({"expected": {"mean": 2, "lowest": 3, "highest": 4}}, "lowest <= mean <= highest"),
         ({"tset": "x"}, "tset"),

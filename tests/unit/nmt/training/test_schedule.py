@@ -14,7 +14,7 @@ def test_it_is_equation_3_of_the_paper() -> None:
 
 @pytest.mark.parametrize("name", list(ScheduleName))
 def test_warm_up_is_linear_to_the_peak(name: ScheduleName) -> None:
-    config = ScheduleConfig(name, 2e-3, 100)
+    config = ScheduleConfig(name=name, peak_learning_rate=2e-3, warmup_updates=100)
     assert learning_rate(1, config, 1000) == pytest.approx(2e-5)
     assert learning_rate(50, config, 1000) == pytest.approx(1e-3)
     assert learning_rate(100, config, 1000) == pytest.approx(2e-3)
@@ -23,7 +23,12 @@ def test_warm_up_is_linear_to_the_peak(name: ScheduleName) -> None:
 
 
 def test_the_cosine_ends_at_the_final_rate() -> None:
-    config = ScheduleConfig(ScheduleName.cosine, 1e-3, 100, final_learning_rate=1e-5)
+    config = ScheduleConfig(
+        name=ScheduleName.cosine,
+        peak_learning_rate=1e-3,
+        warmup_updates=100,
+        final_learning_rate=1e-5,
+    )
     assert learning_rate(101, config, 1100) == pytest.approx(1e-3, rel=1e-4)
     assert learning_rate(600, config, 1100) == pytest.approx((1e-3 + 1e-5) / 2)
     assert learning_rate(1100, config, 1100) == pytest.approx(1e-5)
@@ -32,7 +37,11 @@ def test_the_cosine_ends_at_the_final_rate() -> None:
 
 def test_the_peak_lasts_until_the_line_down() -> None:
     config = ScheduleConfig(
-        ScheduleName.warmup_stable_decay, 1e-3, 100, final_learning_rate=1e-5, decay_share=0.2
+        name=ScheduleName.warmup_stable_decay,
+        peak_learning_rate=1e-3,
+        warmup_updates=100,
+        final_learning_rate=1e-5,
+        decay_share=0.2,
     )
     assert learning_rate(101, config, 1000) == learning_rate(800, config, 1000) == 1e-3
     assert learning_rate(900, config, 1000) == pytest.approx((1e-3 + 1e-5) / 2)

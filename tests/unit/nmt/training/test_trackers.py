@@ -82,7 +82,7 @@ def wandb(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def on_wandb(folder: Path) -> Config:
-    tracking = TrackingConfig(TrackingBackend.wandb, project="mine")
+    tracking = TrackingConfig(backend=TrackingBackend.wandb, project="mine")
     return replace(Config(), tracking=tracking, run=RunConfig(folder=str(folder)))
 
 
