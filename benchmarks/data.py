@@ -14,7 +14,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -189,7 +188,7 @@ def _start(outputs: Path, number: int) -> float:
     started = time.perf_counter()
     child = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=os.environ)
     assert child.stderr is not None
-    for line in _lines(child.stderr):
+    for line in child.stderr:
         if line.startswith("update 1 of"):
             seconds = time.perf_counter() - started
             break
@@ -198,11 +197,6 @@ def _start(outputs: Path, number: int) -> float:
     child.kill()
     child.wait()
     return seconds
-
-
-def _lines(stream: Any) -> Iterator[str]:
-    while line := stream.readline():
-        yield line
 
 
 if __name__ == "__main__":

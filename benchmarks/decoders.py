@@ -8,18 +8,16 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import ctranslate2
 import torch
 
-from benchmarks.setting import Worker
 from nmt.base.errors import UserError
 from nmt.base.layout import WEIGHTS_FILE
 from nmt.config import DecodingConfig, DecodingPrecision, to_plain
 from nmt.exchange.ctranslate2 import convert
 from nmt.exchange.engines import EngineName, open_engine
-from nmt.tokenizer import Tokenizer
 from nmt.trained_model import TrainedModel, load_trained_model
 from nmt.translation.translator import Translator
 
@@ -87,14 +85,8 @@ class Found:
     num_tokens: int
 
 
-class Decoder(Protocol):
-    """Translate sentences with a model that is loaded already."""
-
-    def __call__(self, sentences: Sequence[str], /) -> Found:
-        """Translate."""
-
-
-Opened = Callable[[Job], Decoder]
+Decoder = Callable[[Sequence[str]], Found]
+"""Translates sentences with a model that is loaded already."""
 
 
 def ours(
@@ -150,14 +142,20 @@ def bare(compute_type: str, job: Job) -> Decoder:
     return decode
 
 
-def _handler(open_decoder: Opened, job: Job) -> Callable[[int | None], Any]:
-    """Return a function that translates all sentences, or the first `number` one by one."""
+def handler(
+    open_decoder: Callable[[Job], Decoder], job: Job
+) -> Callable[[int], Turn | list[float]]:
+    """Return a function that measures a decoder, for a `Worker`.
+
+    It translates all sentences and returns a `Turn`, or the first `number` one by one and returns
+    the seconds of each.
+    """
     torch.set_num_threads(job.threads)
     decode = open_decoder(job)
     decode(job.sentences[: job.batch_size])  # warm-up: allocator, thread pool, first touches
 
-    def answer(number: int | None) -> Turn | list[float]:
-        if number is None:
+    def answer(number: int = 0) -> Turn | list[float]:
+        if not number:
             started = time.perf_counter()
             found = decode(job.sentences)
             seconds = time.perf_counter() - started
@@ -173,35 +171,8 @@ def _handler(open_decoder: Opened, job: Job) -> Callable[[int | None], Any]:
     return answer
 
 
-class Contender:
-    """A process that translates on request.
-
-    Args:
-        open_decoder: creates the decoder, in that process.
-        job: the sentences.
-    """
-
-    def __init__(self, open_decoder: Opened, job: Job) -> None:
-        self._worker = Worker(_handler, open_decoder, job)
-        self._worker.ask(0)  # waits until the model is loaded
-
-    def turn(self) -> Turn:
-        """Translate all sentences."""
-        turn: Turn = self._worker.ask(None)
-        return turn
-
-    def single(self, number: int) -> list[float]:
-        """Return the seconds of each of the first sentences, translated one by one."""
-        seconds: list[float] = self._worker.ask(number)
-        return seconds
-
-    def close(self) -> None:
-        """End the process."""
-        self._worker.close()
-
-
 class Peer:
-    """Hugging Face's `generate`, in a process of its own.
+    """Hugging Face's `generate`, in a process of its own; used like a `Worker` of `handler`.
 
     Args:
         python: an interpreter with torch, transformers and safetensors.
@@ -209,16 +180,16 @@ class Peer:
     """
 
     def __init__(self, python: str, job: Job) -> None:
-        self._model = load_trained_model(job.model)
-        source, target = self._model.source_tokenizer, self._model.target_tokenizer
-        self._target: Tokenizer = target
+        model = load_trained_model(job.model)
+        source, target = model.source_tokenizer, model.target_tokenizer
+        self._target = target
         self._process = subprocess.Popen(
             [python, str(_PEER)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
         self._ask(
             json.dumps(
                 {
-                    "model": to_plain(self._model.config.model),
+                    "model": to_plain(model.config.model),
                     "weights": str((job.model / WEIGHTS_FILE).resolve()),
                     "vocabulary_size": target.vocabulary_size,
                     "pad_id": target.pad_id,
@@ -235,19 +206,16 @@ class Peer:
                 }
             )
         )
-        self._ask("single 20")  # warm-up
+        self.ask(20)  # warm-up
 
-    def turn(self) -> Turn:
-        """Translate all sentences."""
+    def ask(self, number: int = 0) -> Any:
+        """Translate all sentences, or the first `number` one by one; see `handler`."""
+        if number:
+            return self._ask(f"single {number}")["each"]
         answer = self._ask("turn")
         num_tokens = sum(len(ids) + 1 for ids in answer["ids"])
         texts = self._target.decode(answer["ids"])
         return Turn(answer["seconds"], texts, num_tokens, answer["peak_mebibytes"])
-
-    def single(self, number: int) -> list[float]:
-        """Return the seconds of each of the first sentences, translated one by one."""
-        seconds: list[float] = self._ask(f"single {number}")["each"]
-        return seconds
 
     def close(self) -> None:
         """End the process."""
@@ -263,5 +231,4 @@ class Peer:
         answered = self._process.stdout.readline()
         if not answered:
             raise UserError("peer_python=: the process has ended; its messages are above")
-        answer: dict[str, Any] = json.loads(answered)
-        return answer
+        return json.loads(answered)

@@ -19,17 +19,16 @@ round.
 
 import statistics
 import sys
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import ctranslate2
-from rich.console import Console
-from rich.table import Table
 
-from benchmarks.decoders import Contender, Job, Peer, Turn, bare, ours
-from benchmarks.figures import write_result
+from benchmarks.decoders import Job, Peer, Turn, bare, handler, ours
+from benchmarks.figures import print_table, write_result
+from benchmarks.setting import Worker
 from nmt.base.errors import UserError
 from nmt.base.files import check_aligned, read_lines
 from nmt.cli.arguments import parse_arguments
@@ -100,16 +99,18 @@ def main() -> None:
     )
     if arguments.peer_python:
         _check_hugging_face_holds(job.model)
-    contenders: dict[str, Contender | Peer] = {
-        name: Contender(open_decoder, job) for name, open_decoder in _OURS.items()
+    contenders: dict[str, Worker | Peer] = {
+        name: Worker(handler, open_decoder, job) for name, open_decoder in _OURS.items()
     }
     if arguments.peer_python:
         contenders[HUGGING_FACE] = Peer(arguments.peer_python, job)
+    for contender in contenders.values():
+        contender.ask(1)  # waits until the model is loaded
     turns = [
-        {name: contender.turn() for name, contender in contenders.items()}
+        {name: contender.ask() for name, contender in contenders.items()}
         for _ in range(arguments.rounds)
     ]
-    singles = {name: contender.single(arguments.singles) for name, contender in contenders.items()}
+    singles = {name: contender.ask(arguments.singles) for name, contender in contenders.items()}
     for contender in contenders.values():
         contender.close()
     result = _summary(arguments, references, turns, singles)
@@ -154,36 +155,24 @@ def _summary(
     turns: list[dict[str, Turn]],
     singles: dict[str, list[float]],
 ) -> dict[str, Any]:
-    rows = {
-        name: _row(name, references, turns, singles[name], arguments.sentences) for name in turns[0]
-    }
+    rows = {name: _row(name, references, turns, singles[name]) for name in turns[0]}
     return {
         "ctranslate2": ctranslate2.__version__,
-        "threads": arguments.threads,
+        **asdict(arguments),
         "text": Path(arguments.source).name,
         "sentences": len(references),
-        "beam_size": arguments.beam_size,
-        "length_penalty": arguments.length_penalty,
-        "batch_size": arguments.batch_size,
-        "longest": arguments.longest,
-        "rounds": arguments.rounds,
-        "singles": arguments.singles,
         "contenders": rows,
         "warnings": _warnings(rows),
     }
 
 
 def _row(
-    name: str,
-    references: list[str],
-    turns: list[dict[str, Turn]],
-    singles: list[float],
-    sentences: int,
+    name: str, references: list[str], turns: list[dict[str, Turn]], singles: list[float]
 ) -> dict[str, Any]:
     own = [turn[name] for turn in turns]
-    number = min(sentences, len(references))
+    seconds = statistics.median(turn.seconds for turn in own)
     row: dict[str, Any] = {
-        "sentences_per_second": round(number / statistics.median(t.seconds for t in own), 1),
+        "sentences_per_second": round(len(references) / seconds, 1),
         "tokens_per_second": round(statistics.median(t.num_tokens / t.seconds for t in own)),
         "bleu": round(bleu_score(own[0].texts, references).score, 2),
         "same_as_torch": sum(map(str.__eq__, own[0].texts, turns[0][TORCH].texts)),
@@ -216,7 +205,6 @@ def _print(result: dict[str, Any]) -> None:
         f"Decoding {result['sentences']:,} sentences of {result['text']}, beam"
         f" {result['beam_size']}, {result['threads']} threads, {result['rounds']} rounds"
     )
-    table = Table(title=title)
     columns = {
         "sentences/s": "sentences_per_second",
         "tokens/s": "tokens_per_second",
@@ -228,12 +216,11 @@ def _print(result: dict[str, Any]) -> None:
         "one, ms": "single_milliseconds_median",
         "p99": "single_milliseconds_p99",
     }
-    table.add_column("")
-    for column in columns:
-        table.add_column(column, justify="right")
-    for name, row in result["contenders"].items():
-        table.add_row(name, *(f"{row[key]:,}" if key in row else "" for key in columns.values()))
-    Console(stderr=True, width=120).print(table)
+    rows = [
+        [name, *(f"{row[key]:,}" if key in row else "" for key in columns.values())]
+        for name, row in result["contenders"].items()
+    ]
+    print_table(title, ["", *columns], rows)
 
 
 if __name__ == "__main__":

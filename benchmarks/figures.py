@@ -2,7 +2,7 @@
 
 import platform
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -67,20 +67,26 @@ def figures_json(figures: Sequence[Figure]) -> dict[str, dict[str, Any]]:
 
 def print_figures(title: str, figures: Sequence[Figure]) -> None:
     """Print one line per figure with its limit and whether it passes."""
-    table = Table(title=title, title_justify="left")
-    table.add_column("", overflow="fold")
-    for name in ("measured", "limit", "unit", "result"):
-        table.add_column(name, justify="right")
-    table.add_column("note", overflow="fold")
+    rows = []
     for figure in figures:
         limits = [f"≥ {figure.at_least:,.6g}" if figure.at_least is not None else ""]
         limits += [f"≤ {figure.at_most:,.6g}" if figure.at_most is not None else ""]
         value = "" if figure.value is None else f"{figure.value:,.4g}"
         if figure.value is not None and abs(figure.value) >= 1000:
             value = f"{figure.value:,.0f}"
-        table.add_row(
-            figure.name, value, " ".join(limits).strip(), figure.unit, figure.status, figure.note
-        )
+        limit = " ".join(limits).strip()
+        rows.append([figure.name, value, limit, figure.unit, figure.status, figure.note])
+    print_table(title, ["", "measured", "limit", "unit", "result", "note"], rows)
+
+
+def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Print a table to stderr; the columns between the first and a note are right-justified."""
+    table = Table(title=title, title_justify="left")
+    for index, name in enumerate(columns):
+        is_text = index == 0 or name == "note"
+        table.add_column(name, justify="left" if is_text else "right", overflow="fold")
+    for row in rows:
+        table.add_row(*row)
     Console(stderr=True, width=None if sys.stderr.isatty() else 120).print(table)
 
 

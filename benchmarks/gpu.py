@@ -23,7 +23,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -134,7 +134,7 @@ class Setting:
 
 def main() -> None:
     """Run the benchmark."""
-    arguments = parse_arguments(Arguments, _with_equals(sys.argv[1:]))
+    arguments = parse_arguments(Arguments)
     if arguments.device not in {"cpu", "cuda"}:
         raise UserError(f"device={arguments.device} is unknown; choose cuda or cpu")
     if arguments.device == "cuda" and not torch.cuda.is_available():
@@ -171,20 +171,6 @@ def main() -> None:
     print(f"{len(figures) - len(failed)} of {len(figures)} lines pass", file=sys.stderr)
     if failed:
         raise SystemExit(1)
-
-
-def _with_equals(given: Sequence[str]) -> list[str]:
-    """Turn `--device cpu --tiny` into `device=cpu tiny=true`."""
-    arguments: list[str] = []
-    values = iter(given)
-    for argument in values:
-        if argument == "--tiny":
-            arguments.append("tiny=true")
-        elif argument == "--device":
-            arguments.append(f"device={next(values, '')}")
-        else:
-            arguments.append(argument)
-    return arguments
 
 
 # Agreement: the real command, in subprocesses.
@@ -498,7 +484,7 @@ def measure_decoding(kind: str, job: Job) -> float:
     if kind.startswith("Hugging"):
         for part in (warm_up, job):
             peer = Peer(sys.executable, part)
-            turn = peer.turn()
+            turn = peer.ask()
             peer.close()
         return turn.num_tokens / turn.seconds
     if kind == "torch engine":

@@ -27,10 +27,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
-
-from benchmarks.figures import write_result
+from benchmarks.figures import print_table, write_result
 from benchmarks.soak_points import PHASES, POINTS, Point
 from benchmarks.soak_ranks import MEMORY_RUNS_OUT, TROUBLES, fork_workers, is_survived, make_trouble
 from benchmarks.soak_runs import OFTEN, Install, Run, contents, difference
@@ -193,9 +190,9 @@ class Soak:
 
     def kill_at_points(self, kills: int) -> None:
         """Kill at named points, about equally often at each."""
-        for number, point in enumerate(POINTS):
+        for number, (name, point) in enumerate(POINTS.items()):
             wanted = (kills + number) // len(POINTS)
-            row = self._rows[point.name] if wanted else Row()
+            row = self._rows[name] if wanted else Row()
             misses = 0
             while row.interruptions < wanted:
                 run, before = self._new_run(), row.interruptions
@@ -209,8 +206,8 @@ class Soak:
                     run.interrupted(child)
                     row.interruptions += 1
                 misses += row.interruptions == before
-                assert misses < 3, f"{point.name} is never reached"
-                self._finish(run, [point.name])
+                assert misses < 3, f"{name} is never reached"
+                self._finish(run, [name])
 
     def kill_at_random_times(self, kills: int) -> None:
         """Kill after random times, and record the phase of each kill."""
@@ -353,33 +350,27 @@ def _killer(point: Point, passing: int) -> Install:
         if passing == 0:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    return lambda: point.install(interrupt)
+    return lambda: point(interrupt)
 
 
 def _print(rows: dict[str, Row], seconds: float) -> None:
-    table = Table(title="Interruptions and their effects", title_justify="left")
-    table.add_column("phase or point")
-    for name in ("interruptions", "runs", "lost updates", "identical", "slowest exit"):
-        table.add_column(name, justify="right")
+    columns = ["phase or point", "interruptions", "runs", "lost updates", "identical"]
+    lines = []
     for name, row in rows.items():
         slowest = f"{max(row.seconds):.1f} s" if row.seconds else ""
         bad = f", {len(row.bad_exits)} bad exits" if row.bad_exits else ""
-        table.add_row(
-            name,
-            str(row.interruptions),
-            str(row.runs),
-            str(row.lost_updates),
-            ("no" if row.different else "yes") + bad,
-            slowest,
-        )
-    console = Console(stderr=True, width=100)
-    console.print(table)
+        counts = map(str, (row.interruptions, row.runs, row.lost_updates))
+        lines.append([name, *counts, ("no" if row.different else "yes") + bad, slowest])
+    print_table("Interruptions and their effects", [*columns, "slowest exit"], lines)
     for name, row in rows.items():
         for text in [*row.different[:5], *row.bad_exits[:5]]:
-            console.print(f"{name}: {text}", markup=False, soft_wrap=True)
+            print(f"{name}: {text}", file=sys.stderr)
     interruptions = sum(row.interruptions for row in rows.values())
     lost = sum(row.lost_updates for row in rows.values())
-    console.print(f"{interruptions} interruptions, {lost} updates lost, {seconds / 60:.1f} minutes")
+    print(
+        f"{interruptions} interruptions, {lost} updates lost, {seconds / 60:.1f} minutes",
+        file=sys.stderr,
+    )
 
 
 def _summary(arguments: Arguments, rows: dict[str, Row], seconds: float) -> dict[str, Any]:

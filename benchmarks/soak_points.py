@@ -7,7 +7,6 @@ import io
 import os
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
@@ -26,47 +25,27 @@ from nmt.training.updater import Updater
 from nmt.training.validation import Validator
 
 Interrupt = Callable[[], None]
+Point = Callable[[Interrupt], None]
+"""Patches the program to call its argument whenever a point of it is passed."""
 Test = Callable[..., bool]
-
-
-@dataclass(frozen=True)
-class Point:
-    """A point in the program.
-
-    Attributes:
-        name: its name in the table.
-        install: patches the program to call its argument whenever the point is passed.
-    """
-
-    name: str
-    install: Callable[[Interrupt], None]
 
 
 def _always(*_: Any, **__: Any) -> bool:
     return True
 
 
-def _before(owner: Any, name: str, test: Test = _always) -> Callable[[Interrupt], None]:
+def _at(owner: Any, name: str, test: Test = _always, is_after: bool = False) -> Point:
+    """The calls of a function whose arguments pass a test, before or after the call."""
+
     def install(interrupt: Interrupt) -> None:
         original = getattr(owner, name)
 
         def interrupted(*arguments: Any, **named: Any) -> Any:
-            if test(*arguments, **named):
+            is_due = test(*arguments, **named)
+            if is_due and not is_after:
                 interrupt()
-            return original(*arguments, **named)
-
-        setattr(owner, name, interrupted)
-
-    return install
-
-
-def _after(owner: Any, name: str, test: Test = _always) -> Callable[[Interrupt], None]:
-    def install(interrupt: Interrupt) -> None:
-        original = getattr(owner, name)
-
-        def interrupted(*arguments: Any, **named: Any) -> Any:
             result = original(*arguments, **named)
-            if test(*arguments, **named):
+            if is_due and is_after:
                 interrupt()
             return result
 
@@ -144,26 +123,26 @@ def _ends_epoch(_: Any, work: Any, *__: Any) -> bool:
     return bool(work.next_position.update_in_epoch == 0)
 
 
-POINTS = (
-    Point("first step", _before(Trainer, "_step", lambda self, *_: self.state.update == 0)),
-    Point("mid-update", _between_micro_batches),
-    Point("after the step, before the metrics", _before(RunningMetrics, "add")),
-    Point("an epoch's last batch", _before(Updater, "gradient", _ends_epoch)),
-    Point("after an epoch's last batch", _after(Trainer, "_step", _ends_epoch)),
-    Point("half a line of metrics", _half_a_line),
-    Point("between metrics and checkpoint", _after(RunLog, "flush")),
-    Point("half a file of a checkpoint", _half_a_file),
-    Point("between flush and rename", _before(os, "replace", _renamed_to("update_"))),
-    Point("after the rename", _after(os, "replace", _renamed_to("update_"))),
-    Point("mid-validation", _before(validation, "bleu_score")),
-    Point("after validation, before its state is saved", _after(Trainer, "_validated")),
-    Point("counters, before the rename", _before(os, "replace", _renamed_to("manifest.json"))),
-    Point("while old checkpoints are pruned", _half_pruned),
-    Point("while weights are averaged", _before(CheckpointStore, "average")),
-    Point("while test sets are translated", _before(evaluate, "evaluate")),
-    Point("model folder, before the rename", _before(os, "replace", _renamed_to("model"))),
-    Point("result, before the rename", _before(os, "replace", _renamed_to("result.json"))),
-)
+POINTS: dict[str, Point] = {
+    "first step": _at(Trainer, "_step", lambda self, *_: self.state.update == 0),
+    "mid-update": _between_micro_batches,
+    "after the step, before the metrics": _at(RunningMetrics, "add"),
+    "an epoch's last batch": _at(Updater, "gradient", _ends_epoch),
+    "after an epoch's last batch": _at(Trainer, "_step", _ends_epoch, is_after=True),
+    "half a line of metrics": _half_a_line,
+    "between metrics and checkpoint": _at(RunLog, "flush", is_after=True),
+    "half a file of a checkpoint": _half_a_file,
+    "between flush and rename": _at(os, "replace", _renamed_to("update_")),
+    "after the rename": _at(os, "replace", _renamed_to("update_"), is_after=True),
+    "mid-validation": _at(validation, "bleu_score"),
+    "after validation, before its state is saved": _at(Trainer, "_validated", is_after=True),
+    "counters, before the rename": _at(os, "replace", _renamed_to("manifest.json")),
+    "while old checkpoints are pruned": _half_pruned,
+    "while weights are averaged": _at(CheckpointStore, "average"),
+    "while test sets are translated": _at(evaluate, "evaluate"),
+    "model folder, before the rename": _at(os, "replace", _renamed_to("model")),
+    "result, before the rename": _at(os, "replace", _renamed_to("result.json")),
+}
 
 PHASES = ("preparation", "start", "update", "validation", "checkpoint", "pruning", "end")
 
@@ -179,13 +158,15 @@ def watch_phases(enter: Callable[[str], None]) -> None:
         (CheckpointStore, "_prune", "pruning"),
         (experiment, "_finish", "end"),
     )
+    stack = ["start"]
     for owner, name, phase in places:
-        _watch(owner, name, phase, enter)
+        _watch(owner, name, phase, stack, enter)
 
 
-def _watch(owner: Any, name: str, phase: str, enter: Callable[[str], None]) -> None:
+def _watch(
+    owner: Any, name: str, phase: str, stack: list[str], enter: Callable[[str], None]
+) -> None:
     original = getattr(owner, name)
-    stack = _STACK
 
     def watched(*arguments: Any, **named: Any) -> Any:
         stack.append(phase)
@@ -197,6 +178,3 @@ def _watch(owner: Any, name: str, phase: str, enter: Callable[[str], None]) -> N
             enter(stack[-1])
 
     setattr(owner, name, watched)
-
-
-_STACK = ["start"]

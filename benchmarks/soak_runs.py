@@ -83,8 +83,9 @@ class Child:
 
     def __init__(self, run: Run, install: list[Install]) -> None:
         self._run = run
+        # Phase, update it resumed from and last update; the ranks write them concurrently.
         self._shared = memoryview(mmap.mmap(-1, 16)).cast("i")
-        self._note(phase="start", resumed_at=-1)
+        self._shared[0], self._shared[1] = PHASES.index("start"), -1
         self._log = tempfile.NamedTemporaryFile(suffix=".log")  # noqa: SIM115
         self.status: int | None = None
         sys.stderr.flush()
@@ -139,15 +140,6 @@ class Child:
         """The last completed update."""
         return self._shared[2]
 
-    def _note(self, phase: str = "", resumed_at: int | None = None, update: int = 0) -> None:
-        """Report to the parent process; ranks report concurrently, so values are independent."""
-        if phase:
-            self._shared[0] = PHASES.index(phase)
-        if resumed_at is not None:
-            self._shared[1] = resumed_at
-        if update:
-            self._shared[2] = update
-
     def _run_training(self) -> None:
         train(self._run.config)
 
@@ -155,18 +147,22 @@ class Child:
         """Patch the program, train and exit; runs in the child process."""
         for stream in (1, 2):
             os.dup2(self._log.fileno(), stream)
-        status = 1
+        shared, status = self._shared, 1
+
+        def entered(phase: str) -> None:
+            shared[0] = PHASES.index(phase)
+
         try:
-            watch_phases(lambda phase: self._note(phase=phase))
+            watch_phases(entered)
             start, step = Trainer.__init__, Trainer._step
 
             def started(trainer: Trainer, *arguments: Any, **named: Any) -> None:
                 start(trainer, *arguments, **named)
-                self._note(resumed_at=trainer.state.update)
+                shared[1] = trainer.state.update
 
             def stepped(trainer: Trainer, *arguments: Any) -> None:
                 step(trainer, *arguments)
-                self._note(update=trainer.state.update)
+                shared[2] = trainer.state.update
 
             Trainer._step = stepped  # type: ignore[method-assign,assignment]
             Trainer.__init__ = started  # type: ignore[method-assign,assignment]

@@ -20,10 +20,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from rich.console import Console
-from rich.table import Table
 
-from benchmarks.figures import write_result
+from benchmarks.figures import print_table, write_result
 from benchmarks.plain_transformer import ordinary_loop
 from benchmarks.setting import (
     VOCABULARY_SIZE,
@@ -211,19 +209,18 @@ def _summary(arguments: Arguments, turns: list[dict[str, Turn]]) -> dict[str, An
 
 
 def _print(result: dict[str, Any]) -> None:
-    table = Table(title=f"Training, {result['threads']} threads, {result['text']}")
-    table.add_column("")
-    for name in ("target tokens/s", f"/ {PRODUCTS}", "not padding", "peak MiB"):
-        table.add_column(name, justify="right")
-    for name, row in result["contenders"].items():
-        table.add_row(
+    rows = [
+        [
             name,
             f"{row['target_tokens_per_second']:,}",
             f"{row['share_of_products']['median']:.2f}",
             f"{100 * row['share_not_padding']:.1f} %",
             f"{row['peak_mebibytes']:,}",
-        )
-    Console(stderr=True).print(table)
+        ]
+        for name, row in result["contenders"].items()
+    ]
+    columns = ["", "target tokens/s", f"/ {PRODUCTS}", "not padding", "peak MiB"]
+    print_table(f"Training, {result['threads']} threads, {result['text']}", columns, rows)
 
 
 if __name__ == "__main__":
