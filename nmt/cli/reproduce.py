@@ -72,18 +72,20 @@ def main() -> None:
 
 def _configuration(result: Result, arguments: Arguments) -> Config:
     """Return the row's experiment with the user's keys, which may not change the result."""
-    values = {"run.name": f"reproduce_{result.name}"}
+    values = {
+        f"{group_name}.{name}": value
+        for group_name in ("training", "run", "decoding", "tracking")
+        for name, value in getattr(arguments, group_name).items()
+    }
+    for key, value in values.items():
+        if key not in FREE_KEYS or key in _OWN_KEYS:
+            raise UserError(
+                f"{key}={value} cannot be changed here, because the recipe {result.name} sets it;"
+                " edit the row, or use nmt.cli.train"
+            )
+    values["run.name"] = f"reproduce_{result.name}"
     if arguments.data:
         values["corpus.path"] = arguments.data
-    for name in ("training", "run", "decoding", "tracking"):
-        for inner, value in getattr(arguments, name).items():
-            key = f"{name}.{inner}"
-            if key not in FREE_KEYS or key in _OWN_KEYS:
-                raise UserError(
-                    f"{key}={value} cannot be changed here, because the recipe {result.name} sets"
-                    " it; edit the row, or use nmt.cli.train"
-                )
-            values[key] = value
     return compose_config([f"experiment={result.experiment}", *result.overrides], values)
 
 

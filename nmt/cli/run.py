@@ -4,7 +4,7 @@ import logging
 import os
 import sys
 import traceback
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,13 +12,7 @@ from data_prep.prepare import find_prepared, prepare
 from nmt.base import layout
 from nmt.base.errors import UserError
 from nmt.base.files import exclusive
-from nmt.cli.common import (
-    console,
-    converted_errors,
-    print_error,
-    print_line,
-    print_written,
-)
+from nmt.cli.common import console, converted_errors, print_error, print_line, print_written
 from nmt.config import Config, CorpusSource, ValidationMetric
 from nmt.evaluation import tables
 from nmt.runs import experiment
@@ -36,54 +30,44 @@ _NUM_SAMPLES = 6
 def train(config: Config) -> float | None:
     """Run one experiment; returns the validation metric for sweepers."""
     folder = config.run_folder
-    is_main = distributed.is_main_process()
+    is_main, is_launched = distributed.is_main_process(), distributed.is_launched()
+
+    def refuse() -> None:
+        raise UserError(f"another process trains in {folder}; wait for it, or choose a run.name")
+
     if config.run.dry_run:
         set_up_logging()
         if is_main:
             config = replace(config, training=distributed.with_num_threads(config.training))
             dry_run(config, find_prepared(config.corpus, config.tokenizer, config.corpora_folder))
         return None
-    if distributed.is_launched():
-        with _locked(folder) if is_main else nullcontext():
-            corpus_folder = prepare(config.corpus, config.tokenizer, config.corpora_folder)
-            has_trained = _worker(config, corpus_folder)
-            if is_main and has_trained and not config.run.folder:
-                experiment.point_latest(config)
-        return None
-    # Before anything is written: a refused or failed command leaves no run folder.
-    set_up_logging()
-    experiment.check_configuration(config)
+    if not is_launched:
+        # Before anything is written: a refused or failed command leaves no run folder.
+        set_up_logging()
+        experiment.check_configuration(config)
     corpus_folder = prepare(config.corpus, config.tokenizer, config.corpora_folder)
-    set_up_logging(folder / layout.LOG_FILE)
-    with _locked(folder):
-        config = experiment.open_run(config, corpus_folder)
-        if experiment.is_complete(folder):
-            _report_complete(folder)
-        else:
-            if config.training.num_processes == 1:
-                _run(config, corpus_folder)
-            else:
-                distributed.launch(config.training, _worker, config, corpus_folder)
-            if not config.run.folder:  # the last run of a sweep is not its best
-                experiment.point_latest(config)
-    return _report_result(config)
+    with exclusive(folder / ".lock", refuse) if is_main else nullcontext():
+        has_trained = (_worker if is_launched else _start)(config, corpus_folder)
+        if is_main and has_trained and not config.run.folder:  # a sweep's last run is not its best
+            experiment.point_latest(config)
+    return None if is_launched else _report_result(config)
 
 
-def _locked(folder: Path) -> AbstractContextManager[None]:
-    """Hold the lock of a run folder; UserError if another process holds it."""
-
-    def refuse() -> None:
-        raise UserError(f"another process trains in {folder}; wait for it, or choose a run.name")
-
-    return exclusive(folder / ".lock", refuse)
+def _start(config: Config, corpus_folder: Path) -> bool:
+    """Train in this process, or in several that it starts; False if the run was complete."""
+    set_up_logging(config.run_folder / layout.LOG_FILE)
+    config = experiment.open_run(config, corpus_folder)
+    if _is_complete(config.run_folder):
+        return False
+    if config.training.num_processes == 1:
+        _run(config, corpus_folder)
+    else:
+        distributed.launch(config.training, _worker, config, corpus_folder)
+    return True
 
 
 def _worker(config: Config, corpus_folder: Path) -> bool:
-    """Train as one of several processes, and report why it fails.
-
-    Returns:
-        False if the run was complete.
-    """
+    """Train as one of several processes, and report why it fails; False if the run was complete."""
     is_main = distributed.is_main_process()
     set_up_logging(config.run_folder / layout.LOG_FILE if is_main else None)
     restarts = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
@@ -94,9 +78,7 @@ def _worker(config: Config, corpus_folder: Path) -> bool:
             process = distributed.join(config.training)
             if is_main:
                 config = experiment.open_run(config, corpus_folder)
-            if process.broadcast(experiment.is_complete(config.run_folder)):
-                if is_main:
-                    _report_complete(config.run_folder)
+            if process.broadcast(is_main and _is_complete(config.run_folder)):
                 distributed.leave()
                 return False
             _run(config, corpus_folder)
@@ -108,6 +90,13 @@ def _worker(config: Config, corpus_folder: Path) -> bool:
         trace = f"process {os.environ['RANK']} failed:\n{traceback.format_exc()}"
         print_error(str(error) if is_known else trace)
         sys.exit(error.exit_status if isinstance(error, UserError) else 1)
+
+
+def _is_complete(folder: Path) -> bool:
+    is_complete = experiment.is_complete(folder)
+    if is_complete:
+        logger.info("%s is complete; choose another run.name to train again", folder)
+    return is_complete
 
 
 def _run(config: Config, corpus_folder: Path) -> None:
@@ -122,10 +111,6 @@ def _run(config: Config, corpus_folder: Path) -> None:
         print_line("Scores on generated text cannot be compared with other corpora.")
     paths = sorted(config.run_folder.iterdir())
     print_written(path for path in paths if not path.name.startswith("."))
-
-
-def _report_complete(folder: Path) -> None:
-    logger.info("%s is complete; choose another run.name to train again", folder)
 
 
 def _report_result(config: Config) -> float:

@@ -23,20 +23,23 @@ def model_folder(trained_model: TrainedModel, tmp_path_factory: pytest.TempPathF
 
 
 @pytest.fixture
-def run(
-    request: pytest.FixtureRequest,
-    model_folder: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+def run_named(
+    model_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., None]:
-    """The command that the test module is about, in this process, with `model=` and in a folder."""
-    name = request.module.__name__.rpartition("test_")[2]
+    """Runs a command by name, in this process and an empty folder; `model=` has a default."""
     monkeypatch.chdir(tmp_path)
 
-    def run(*arguments: str) -> None:
-        has_model = any(argument.startswith("model=") for argument in arguments)
-        model = [] if has_model else [f"model={model_folder}"]
-        monkeypatch.setattr(sys, "argv", [name, *model, *arguments])
+    def run(name: str, *arguments: str) -> None:
+        monkeypatch.setattr(sys, "argv", [name, *arguments])
+        if not any(argument.startswith("model=") for argument in arguments):
+            sys.argv.insert(1, f"model={model_folder}")
         COMMANDS[name].main()
 
     return run
+
+
+@pytest.fixture
+def run(request: pytest.FixtureRequest, run_named: Callable[..., None]) -> Callable[..., None]:
+    """Runs the command that the test module is named after."""
+    name = request.module.__name__.rpartition("test_")[2]
+    return lambda *arguments: run_named(name, *arguments)

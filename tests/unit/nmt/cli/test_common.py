@@ -1,7 +1,10 @@
 import errno
 import os
 import signal
+import subprocess
+import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,55 +13,39 @@ from nmt.base.errors import UserError
 from nmt.cli.common import parse_folders, run_command
 from nmt.training.signals import Interruption
 
+ROOT = Path(__file__).parents[4]
+LONG = [f"outputs/runs/{'x' * 40}_{number}" for number in range(200)]
+
 
 @pytest.mark.parametrize(
     ("names", "folders"),
-    [("", []), ("one two", ["one", "two"]), ("'one model' two", ["one model", "two"])],
+    [
+        ("", []),
+        ("one two", ["one", "two"]),
+        ("'one model' two", ["one model", "two"]),
+        ("it's one", ["it's one"]),  # exists
+        (" ".join(LONG), LONG),  # longer than any path
+    ],
 )
 def test_folders_are_separated_by_spaces_and_quoted_as_in_a_shell(
-    names: str, folders: list[str]
+    names: str, folders: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("it's one").mkdir()
     assert parse_folders(names) == [Path(folder) for folder in folders]
-
-
-def test_a_list_of_folders_may_be_longer_than_a_path() -> None:
-    folders = [f"outputs/runs/{'x' * 40}_{number}" for number in range(200)]
-    assert parse_folders(" ".join(folders)) == [Path(folder) for folder in folders]
-
-
-def test_an_existing_folder_with_a_space_needs_no_quotation(tmp_path: Path) -> None:
-    folder = tmp_path / "it's one"
-    folder.mkdir()
-    assert parse_folders(str(folder)) == [folder]
     with pytest.raises(UserError, match="cannot be split into folders"):
-        parse_folders(f"{folder} two")
+        parse_folders("it's one two")
 
 
-@pytest.mark.parametrize(
-    ("raised", "status"),
-    [(UserError("fix it"), 2), (Interruption(15), 143), (Interruption(2), 130)],
-)
-def test_exit_statuses(
-    raised: BaseException, status: int, capsys: pytest.CaptureFixture[str]
-) -> None:
+def raising(error: BaseException) -> Callable[[], None]:
     def command() -> None:
-        raise raised
+        raise error
 
-    with pytest.raises(SystemExit) as left:
-        run_command(command)
-    assert left.value.code == status
-    printed = capsys.readouterr()
-    assert printed.err.startswith("error: ")
-    assert "Traceback" not in printed.err
-    assert printed.out == ""
+    return command
 
 
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
-def test_a_signal_is_reported_even_if_a_library_replaces_its_exception(
-    number: signal.Signals, status: int, capsys: pytest.CaptureFixture[str]
-) -> None:
-    # As in the foreground of a shell.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+def signalled(number: signal.Signals) -> Callable[[], None]:
+    """A command in which a library replaces the exception of a signal by its own."""
 
     def command() -> None:
         try:
@@ -67,28 +54,65 @@ def test_a_signal_is_reported_even_if_a_library_replaces_its_exception(
         except BaseException as error:
             raise ValueError("could not determine the shape") from error
 
+    return command
+
+
+def unwritable(number: int) -> OSError:
+    return OSError(number, os.strerror(number), "outputs/theirs.yaml")
+
+
+@pytest.mark.parametrize(
+    ("command", "status", "message"),
+    [
+        (raising(UserError("fix it")), 2, "fix it\n"),
+        (raising(unwritable(errno.ENOSPC)), 2, "outputs/theirs.yaml: cannot be written: no space"),
+        (raising(unwritable(errno.EACCES)), 2, "outputs/theirs.yaml: cannot be written: "),
+        (raising(Interruption(15)), 143, "interrupted\n"),
+        (signalled(signal.SIGTERM), 143, "interrupted\n"),
+        (signalled(signal.SIGINT), 130, "interrupted\n"),
+    ],
+)
+def test_errors_are_reported_in_one_line_and_by_the_exit_status(
+    command: Callable[[], None], status: int, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(SystemExit) as left:
         run_command(command)
     assert left.value.code == status
-    assert capsys.readouterr().err == "error: interrupted\n"
-
-
-@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EACCES])
-def test_a_file_that_a_library_could_not_write_is_reported(
-    number: int, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def command() -> None:
-        raise OSError(number, os.strerror(number), "outputs/theirs.yaml")
-
-    with pytest.raises(SystemExit) as left:
-        run_command(command)
-    assert left.value.code == 2
-    assert capsys.readouterr().err.startswith("error: outputs/theirs.yaml: cannot be written: ")
+    printed = capsys.readouterr()
+    assert printed.err.startswith(f"error: {message}")
+    assert printed.err.count("\n") == 1
+    assert printed.out == ""
 
 
 def test_a_mistake_in_the_program_has_a_traceback() -> None:
-    def command() -> None:
-        Path("/no/such/file").read_text()
-
     with pytest.raises(FileNotFoundError):
-        run_command(command)
+        run_command(lambda: print(Path("/no/such/file").read_text()))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("module", "argument"),
+    [
+        ("train", "modle=small"),
+        ("train", "model.width=510"),
+        ("train", "seeds=1,2,1"),
+        ("evaluate", "mode=/nowhere"),
+    ],
+)
+def test_user_errors_of_modules_exit_with_2_and_one_sentence(
+    module: str, argument: str, tmp_path: Path
+) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-m", f"nmt.cli.{module}", argument],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"},
+    )
+    assert ended.returncode == 2
+    assert ended.stderr.startswith("error: ")
+    assert argument.partition("=")[0] in ended.stderr
+    assert len(ended.stderr.strip().splitlines()) == 1
+    assert ended.stdout == ""
+    assert list(tmp_path.iterdir()) == []

@@ -58,9 +58,11 @@ def scores(folder: Path) -> dict[str, Any]:
     return read_json(folder / "scores.json")
 
 
-def test_one_model_is_compared_with_the_best_run_on_validation(outputs: Path, run: Run) -> None:
-    printed = run("model=outputs/runs/new")
-    table = scores(outputs / "evaluations/new/test")
+def test_the_last_run_is_compared_with_the_best_on_validation(outputs: Path, run: Run) -> None:
+    (outputs / "runs/new").rename(outputs / "runs/my new one")
+    (outputs / "latest").symlink_to("runs/my new one")
+    printed = run()
+    table = scores(outputs / "evaluations/my new one/test")
     assert table["baseline"]["system"] == "good"
     assert table["baseline"]["bleu"]["verdict"] in printed
     assert (
@@ -69,19 +71,8 @@ def test_one_model_is_compared_with_the_best_run_on_validation(outputs: Path, ru
     assert printed.splitlines()[-1].startswith("test BLEU ")
     assert table["sentences"] == 6
     assert max(map(len, printed.splitlines())) <= 100
-
-
-def test_the_default_model_is_that_of_the_last_completed_run(outputs: Path, run: Run) -> None:
-    (outputs / "latest").symlink_to("runs/new")
-    printed = run()
-    assert "baseline: good" in printed
-    assert scores(outputs / "evaluations/new/test")["sentences"] == 6
-
-
-def test_a_folder_name_may_contain_spaces(outputs: Path, run: Run) -> None:
-    (outputs / "runs/new").rename(outputs / "runs/my new one")
-    run("model=outputs/runs/my new one")
-    assert scores(outputs / "evaluations/my new one/test")["sentences"] == 6
+    run("model=outputs/runs/my new one", "out=out")
+    assert scores(Path("out")) == table
 
 
 def test_several_models_are_in_one_table(run: Run) -> None:
@@ -95,18 +86,24 @@ def test_several_models_are_in_one_table(run: Run) -> None:
     assert scores(Path("both/new"))["baseline"]["system"] == "poor"
 
 
-def test_a_baseline_can_be_named(run: Run) -> None:
-    run("model=outputs/runs/new", "baseline=outputs/runs/poor", "out=out")
-    assert scores(Path("out"))["baseline"]["system"] == "poor"
-
-
-def test_a_baseline_may_have_the_name_of_the_model(run: Run) -> None:
-    """The same run, made elsewhere by another version: it is another system."""
+@pytest.mark.parametrize(
+    ("arguments", "baseline", "note"),
+    [
+        (["baseline=outputs/runs/poor"], "poor", "baseline: poor, as it was named"),
+        # The same run, made elsewhere by another version, is another system.
+        (["baseline=elsewhere/runs/new"], "{}/elsewhere/runs/new/model", "as it was named"),
+        (["baseline=outputs/runs/new/model"], None, "not compared: new is the baseline itself"),
+        (["model=outputs/runs/poor"], None, "not compared: there is no earlier run"),
+    ],
+)
+def test_the_baseline(
+    run: Run, tmp_path: Path, arguments: list[str], baseline: str | None, note: str
+) -> None:
     shutil.copytree("outputs/runs/poor", "elsewhere/runs/new")
-    printed = run("model=outputs/runs/new", "baseline=elsewhere/runs/new", "out=out")
-    named = str(Path("elsewhere/runs/new/model").resolve())
-    assert scores(Path("out"))["baseline"]["system"] == named
-    assert f"baseline: {named}, as it was named" in printed
+    printed = run("model=outputs/runs/new", *arguments, "out=out")
+    found = scores(Path("out")).get("baseline", {}).get("system")
+    assert found == (baseline and baseline.format(tmp_path))
+    assert note in printed
 
 
 @pytest.mark.parametrize("other", ["model=outputs/runs/new {}", "baseline={}"])
@@ -122,17 +119,14 @@ def test_another_direction_is_rejected_before_translation(
         run(*models[-1 if "model" in other else 0 :])
 
 
-def test_a_model_is_not_compared_with_itself(run: Run) -> None:
-    printed = run("model=outputs/runs/new", "baseline=outputs/runs/new/model", "out=out")
-    assert "not compared: new is the baseline itself" in printed
-    assert "baseline" not in scores(Path("out"))
-
-
-def test_another_search_is_compared_with_the_models_own(run: Run) -> None:
+def test_another_search_is_stored_and_compared_with_the_models_own(run: Run) -> None:
     own = "model=outputs/runs/new", "baseline=outputs/runs/new"
     run("model=outputs/runs/new", "out=scored")
-    run(*own, "decoding.max_length_ratio=0", "decoding.max_length_offset=1", "out=out")
+    search = "decoding.beam_size=2", "decoding.max_length_ratio=0", "decoding.max_length_offset=1"
+    printed = run(*own, *search, "out=out")
+    assert "search: beam 2, length penalty 0.6, at most 0 × the source + 1 tokens" in printed
     table = scores(Path("out"))
+    assert table["decoding"]["beam_size"] == 2
     assert table["baseline"]["system"] == "new"
     assert table["baseline"]["bleu"]["baseline"] == scores(Path("scored"))["bleu"]["score"]
     assert table["baseline"]["chrf"]["difference"] != 0
@@ -165,20 +159,6 @@ def test_leakage_is_that_of_each_models_training_text(outputs: Path, run: Run) -
     assert "test: the training text of poor contains 5 of the source sentences (5 incl" in printed
     assert "test: the training text of good contains 0 of the source sentences" in printed
     assert "training text of new" not in printed
-
-
-def test_the_search_is_printed_and_stored(run: Run) -> None:
-    search = ("decoding.beam_size=2", "decoding.length_penalty=1")
-    printed = run("model=outputs/runs/new", "out=out", *search)
-    assert "search: beam 2, length penalty 1, at most " in printed
-    decoding = scores(Path("out"))["decoding"]
-    assert (decoding["beam_size"], decoding["length_penalty"]) == (2, 1.0)
-
-
-def test_the_first_run_has_no_baseline(outputs: Path, run: Run) -> None:
-    printed = run("model=outputs/runs/poor")
-    assert "not compared: there is no earlier run" in printed
-    assert "baseline" not in scores(outputs / "evaluations/poor/test")
 
 
 def test_models_with_the_same_name_are_rejected(run: Run) -> None:

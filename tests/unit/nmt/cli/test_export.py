@@ -2,18 +2,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import ctranslate2
-import pytest
 import sentencepiece
-
-from nmt.base.errors import UserError
-
-Run = Callable[..., None]
-
 
 DIGITS = Path(__file__).parents[3] / "models" / "digits_v1"
 
 
-def test_an_export_works_without_this_program(tmp_path: Path, run: Run) -> None:
+def test_an_export_works_without_this_program(tmp_path: Path, run: Callable[..., None]) -> None:
     out = tmp_path / "out"
     for _ in range(2):  # an earlier export is replaced
         run(f"model={DIGITS}", f"out={out}")
@@ -24,15 +18,3 @@ def test_an_export_works_without_this_program(tmp_path: Path, run: Run) -> None:
     readme = (out / "README.md").read_text(encoding="utf-8")
     code = [line[4:] for line in readme.splitlines() if line.startswith("    ")]
     compile("\n".join(code), "README.md", "exec")
-
-
-def test_a_folder_that_is_not_an_export_is_not_replaced(tmp_path: Path, run: Run) -> None:
-    Path("notes.txt").write_text("mine")
-    with pytest.raises(UserError, match="exists and is not an earlier export"):
-        run(f"model={DIGITS}", f"out={tmp_path}")
-    assert Path("notes.txt").read_text() == "mine"
-
-
-def test_an_unknown_format_is_rejected(run: Run) -> None:
-    with pytest.raises(UserError, match="format=huggingface: Input should be 'ctranslate2'"):
-        run(f"model={DIGITS}", "format=huggingface")

@@ -4,13 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from nmt.base.errors import UserError
 from nmt.trained_model import load_trained_model
 from nmt.translation.forced import score_pairs
 from nmt.translation.translator import Translator
 from tests.support import reversed_digits
-
-Run = Callable[..., None]
 
 
 def test_scores_of_translations_equal_those_of_search() -> None:
@@ -19,15 +16,16 @@ def test_scores_of_translations_equal_those_of_search() -> None:
     config = model.config.decoding
     found = [best[0] for best in Translator(model, config).translate(texts)]
     pairs = [(text, each.text) for text, each in zip(texts, found, strict=True)]
-    scores = score_pairs(model, pairs, config)
-    for each, translation in zip(scores, found, strict=True):
+    for each, translation in zip(score_pairs(model, pairs, config), found, strict=True):
         assert each is not None
         [hypothesis] = translation.hypotheses
         assert each.log_prob == pytest.approx(hypothesis.log_prob, abs=1e-4)
         assert each.score == pytest.approx(hypothesis.score, abs=1e-4)
 
 
-def test_one_line_per_pair_and_a_summary(capsys: pytest.CaptureFixture[str], run: Run) -> None:
+def test_one_line_per_pair_and_a_summary(
+    capsys: pytest.CaptureFixture[str], run: Callable[..., None]
+) -> None:
     Path("a.en").write_text("Kalo mine.\n\n" + "ka " * 40 + "\n")
     Path("a.de").write_text("Zuve\nra\nso\n")
     given = ["source=a.en", "target=a.de"]
@@ -46,34 +44,3 @@ def test_one_line_per_pair_and_a_summary(capsys: pytest.CaptureFixture[str], run
     printed = capsys.readouterr().err
     assert "2 pairs, " in printed
     assert "1 pairs too long for the model" in printed
-
-
-def test_files_of_different_length_are_rejected(run: Run) -> None:
-    Path("a.en").write_text("Kalo.\nMine.\n")
-    Path("a.de").write_text("Zuve\n")
-    with pytest.raises(UserError, match=r"a\.en has 2 lines and .*a\.de has 1;"):
-        run(*("source=a.en", "target=a.de"))
-
-
-@pytest.mark.parametrize(
-    ("argument", "message"),
-    [
-        ("decoding.patience=1", "decoding.patience has no effect on scores"),
-        ("out=.", "is a folder"),
-        (
-            "target=a.fr",
-            r"a\.en and a\.fr are en-fr by their names, but the model translates en-de",
-        ),
-        ("", r"a\.de\.scores\.tsv already exists"),
-    ],
-)
-def test_invalid_arguments_are_reported(
-    argument: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    for name in ("a.en", "a.de", "a.fr", "a.de.scores.tsv"):
-        Path(name).write_text("x\n")
-    arguments = ["source=a.en", "target=a.de", *argument.split()]
-    with pytest.raises(UserError, match=message):
-        run(*arguments)
-    assert Path("a.de.scores.tsv").read_text() == "x\n"

@@ -13,29 +13,20 @@ from nmt.training.distributed import Process
 from tests.support import tiny_config
 
 
-def test_a_dry_run_of_several_seeds_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    said: list[Config] = []
-    monkeypatch.setattr(train_module, "dry_run", lambda config, corpus: said.append(config))
-    config = tiny_config(tmp_path / "outputs")
-    config = replace(config, run=replace(config.run, dry_run=True))
-    train_each(config, "1,2")
-    assert said == [config]
-    assert not (tmp_path / "outputs").exists()
-    with pytest.raises(UserError, match="seeds=1,1"):
-        train_each(config, "1,1")
-
-
-def test_of_several_processes_one_says_what_training_would_take(
+def test_a_dry_run_is_reported_once_for_all_seeds_and_processes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    said: list[Config] = []
-    monkeypatch.setattr(train_module, "dry_run", lambda config, corpus: said.append(config))
+    reported: list[Config] = []
+    monkeypatch.setattr(train_module, "dry_run", lambda config, corpus: reported.append(config))
     config = tiny_config(tmp_path / "outputs")
     config = replace(config, run=replace(config.run, dry_run=True))
+    with pytest.raises(UserError, match="seeds=1,1"):
+        train_each(config, "1,1")
     for rank in "10":
         monkeypatch.setenv("RANK", rank)
-        train_module.train(config)
-    assert len(said) == 1
+        train_each(config, "1,2")
+    assert reported == [config]
+    assert not (tmp_path / "outputs").exists()
 
 
 @pytest.mark.parametrize("rank", [0, 1])
