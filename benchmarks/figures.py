@@ -13,8 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from nmt.base.files import write_json
-from nmt.base.system import processor_name
-from nmt.runs.environment import commit
+from nmt.base.system import commit, processor_name
 
 RESULTS_FOLDER = Path(__file__).parent / "results"
 

@@ -1,7 +1,8 @@
-"""The processor and the installed libraries."""
+"""The processor, the installed libraries and the commit of this program."""
 
 import os
 import platform
+import subprocess
 from collections.abc import Iterable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -18,6 +19,17 @@ def versions(packages: Iterable[str]) -> dict[str, str]:
         except PackageNotFoundError:
             found[package] = "absent"
     return found
+
+
+def commit() -> str:
+    """Return the commit of the source tree, with `-dirty` if files have changed, or "unknown"."""
+    command = ["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
+    try:
+        return subprocess.check_output(
+            command, cwd=Path(__file__).parent, text=True, stderr=subprocess.DEVNULL
+        ).strip()
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
 
 
 def processor_name() -> str:

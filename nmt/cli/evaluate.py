@@ -20,7 +20,6 @@ from nmt.evaluation import evaluate, tables
 from nmt.evaluation.evaluate import Evaluation, TestSet
 from nmt.evaluation.systems import NO_BASELINE, Baseline, System, choose_baseline, open_systems
 from nmt.runs.experiment import find_model
-from nmt.training.progress import progress_bar
 
 
 @checked_dataclass
@@ -97,9 +96,7 @@ def _evaluated(arguments: Arguments, system: System, test_set: TestSet) -> Evalu
     """Translate the test set with a system and score it."""
     test_set = evaluate.with_leakage(test_set, system.corpus)
     translator = arguments.translator(open_model(system.model, arguments.device))
-    name = f"{system.name}: translating {test_set.name}"
-    with progress_bar(name, len(test_set.sources)) as advance:
-        evaluation = evaluate.evaluate(translator, test_set, advance, system.name)
+    evaluation = evaluate.evaluate(translator, test_set, system.name)
     return replace(evaluation, engine=arguments.engine_note)
 
 
@@ -117,9 +114,7 @@ def _compared(
         return [replace(evaluations[0], not_compared=f"{system.name} is the baseline itself")]
     # A model alone is compared with its own search.
     hypotheses = None if is_alone else translated.get(system.name)
-    hypotheses = hypotheses or system.stored_hypotheses(
-        test_set.name, test_set.sources, test_set.all_references
-    )
+    hypotheses = hypotheses or evaluate.stored_hypotheses(system, test_set)
     if hypotheses is None:
         # decoding.KEY= and engine= apply to the models that are evaluated.
         own_search = Arguments(device=arguments.device)

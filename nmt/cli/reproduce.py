@@ -22,8 +22,7 @@ from nmt.config import (
     TrainingConfig,
     checked_dataclass,
 )
-from nmt.runs.reproduce import check_data, reproduce
-from nmt.runs.results import Result, find_result
+from nmt.runs.reproduce import Result, check_data, find_result, reproduce
 
 # Set by this command, because every result has its own runs.
 _OWN_KEYS = ("run.name", "run.folder", "run.accept_changes", "run.dry_run")

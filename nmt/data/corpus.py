@@ -208,10 +208,11 @@ class PreparedCorpus:
         """Return the path of the text of `valid` or a test set in one language."""
         return file_inside(self.folder / "text", f"{split}.{language}")
 
-    def more_references(self, split: str) -> list[list[str]]:
-        """Read the further references of a test set: `<split>.<target language>.1` and so on."""
-        paths = more_reference_paths(self.text_path(split, self.target_language))
-        return [read_lines(file_inside(path.parent, path.name)) for path in paths]
+    def reference_paths(self, split: str) -> list[Path]:
+        """Return the files of references: `<split>.<target language>`, the same with `.1`, …"""
+        first = self.text_path(split, self.target_language)
+        more = more_reference_paths(first)
+        return [first, *(file_inside(path.parent, path.name) for path in more)]
 
     def annotations_path(self, split: str) -> Path | None:
         """Return the path of the annotations of a test set; None if it has none."""

@@ -68,10 +68,8 @@ def line_chart(
         elif 0 < low < high / 2:
             axes.set_ylim(bottom=0)
         axes.set_xlim(left=0)
-        axes.set_xlabel("update")
-        _label_axes(axes, unit)
 
-    return _chart(title, series, draw)
+    return _chart(title, series, draw, "update", unit)
 
 
 def bar_chart(title: str, unit: str, labels: Sequence[str], series: Sequence[Series]) -> Chart:
@@ -84,16 +82,23 @@ def bar_chart(title: str, unit: str, labels: Sequence[str], series: Sequence[Ser
             bars = {"width": width * 0.92, "color": COLOURS[one.colour]}
             axes.bar(x, one.y, **bars, yerr=one.errors, ecolor=COLOURS["ink"])
         axes.set_xticks(range(len(labels)), labels)
-        axes.set_xlabel(unit)
         axes.set_ylim(bottom=0)
-        _label_axes(axes, "BLEU")
 
-    return _chart(title, series, draw)
+    return _chart(title, series, draw, unit, "BLEU")
 
 
-def _chart(title: str, series: Sequence[Series], draw: Callable[[Any], None]) -> Chart:
-    described = "; ".join(_describe(one) for one in series)
-    svg = draw_svg(draw, f"{title}. {described}", _SIZE)
+def _chart(
+    title: str, series: Sequence[Series], draw: Callable[[Any], None], x_unit: str, y_unit: str
+) -> Chart:
+    def draw_with_units(axes: Any) -> None:
+        draw(axes)
+        axes.set_xlabel(x_unit)
+        axes.set_title(y_unit, loc="left", fontsize=10)
+        axes.yaxis.set_major_formatter("{x:,.6g}")
+        axes.yaxis.set_minor_formatter("")
+
+    description = f"{title}. {'; '.join(map(_describe, series))}"
+    svg = draw_svg(draw_with_units, description, _SIZE)
     return Chart(title, [(one.name, one.colour) for one in series], svg)
 
 
@@ -105,9 +110,3 @@ def _describe(series: Series) -> str:
     return (
         f"{series.name}: from {y[0]:.4g} to {y[-1]:.4g}, lowest {min(y):.4g}, highest {max(y):.4g}"
     )
-
-
-def _label_axes(axes: Any, unit: str) -> None:
-    axes.set_title(unit, loc="left", fontsize=10)
-    axes.yaxis.set_major_formatter("{x:,.6g}")
-    axes.yaxis.set_minor_formatter("")

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
+from itertools import count, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,8 @@ from nmt.base.errors import UserError
 from nmt.base.files import check_aligned, read_lines, remove, to_json, to_lines, write_texts
 from nmt.config import Config, DecodingConfig, to_plain
 from nmt.data.corpus import PreparedCorpus, more_reference_paths
-from nmt.evaluation.systems import NO_BASELINE, Baseline, find_baseline, system_name
-from nmt.metrics.comet import Comet, comet_score
+from nmt.evaluation.systems import NO_BASELINE, Baseline, System, find_baseline, system_name
+from nmt.metrics.comet import CometError, comet_score
 from nmt.metrics.known_test_sets import Identity, identify
 from nmt.metrics.phenomena import PhenomenaReport, read_annotations, score_phenomena
 from nmt.metrics.scores import Scores, all_scores
@@ -22,28 +23,30 @@ from nmt.translation.translator import Translator
 
 @dataclass(frozen=True)
 class TestSet:
-    """Aligned sources and references; `leakage` counts its sentences in the training text."""
+    """Sources and one or more sets of references, all aligned.
+
+    Attributes:
+        leakage: number of its sentences in the training text; None if unknown.
+    """
 
     __test__ = False  # not a test class of pytest
 
     name: str
     direction: tuple[str, str]
     sources: list[str]
-    references: list[str]
-    more_references: tuple[list[str], ...] = ()
+    references: list[list[str]]
     annotations: Path | None = None
     leakage: dict[str, Any] | None = None
 
-    def __post_init__(self) -> None:
-        lengths = {f"test set {self.name}: the source": len(self.sources)}
-        for number, lines in enumerate(self.all_references, start=1):
-            lengths[f"reference {number}"] = len(lines)
-        check_aligned(lengths)
 
-    @property
-    def all_references(self) -> list[list[str]]:
-        """All sets of references."""
-        return [self.references, *self.more_references]
+@dataclass(frozen=True)
+class StoredTexts:
+    """Aligned texts of an evaluation that was written; the name is that of the test set."""
+
+    name: str
+    sources: list[str]
+    references: list[list[str]]
+    hypotheses: list[str]
 
 
 @dataclass(frozen=True)
@@ -51,7 +54,8 @@ class Evaluation:
     """A test set translated and scored.
 
     Attributes:
-        system: name of the model; empty if there is only one.
+        system: name of the model.
+        comet_note: the reason if there is no COMET score; otherwise empty.
         not_compared: the reason if there is no comparison; otherwise empty.
         engine: description of the search engine; empty for torch.
     """
@@ -62,29 +66,24 @@ class Evaluation:
     decoding: DecodingConfig
     identity: Identity
     scores: Scores
-    comet: Comet
-    phenomena: PhenomenaReport | None
+    comet_note: str = ""
+    phenomena: PhenomenaReport | None = None
     comparison: Comparison | None = None
     not_compared: str = ""
     engine: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """Convert to the layout of `scores.json`."""
-        phenomena = asdict(self.phenomena) if self.phenomena else {}
-        optional = {
-            "comet": self.comet.score and asdict(self.comet.score),
-            "engine": self.engine,
+        table = {
+            **asdict(self.scores),
+            "test_set": asdict(self.identity),
+            "decoding": to_plain(self.decoding),
+            "engine": self.engine or None,
             "leakage": self.test_set.leakage,
             "baseline": self.comparison and self.comparison.to_json(),
-            **phenomena,
+            **(asdict(self.phenomena) if self.phenomena else {}),
         }
-        test_set = {
-            "known_as": self.identity.known_as,
-            "sha256": list(self.identity.checksums),
-            "warnings": list(self.identity.warnings),
-        }
-        table = {**asdict(self.scores), "test_set": test_set, "decoding": to_plain(self.decoding)}
-        return table | {key: value for key, value in optional.items() if value}
+        return {key: value for key, value in table.items() if value is not None}
 
 
 def corpus_test_set(corpus: PreparedCorpus, split: str) -> TestSet:
@@ -93,63 +92,67 @@ def corpus_test_set(corpus: PreparedCorpus, split: str) -> TestSet:
     split = split or known[0]
     if split not in known:
         raise UserError(f"test={split}: the corpus has no such test set, only {', '.join(known)}")
-    sources, references = corpus.read_text(split)
-    return TestSet(
-        split,
-        (corpus.source_language, corpus.target_language),
-        sources,
-        references,
-        tuple(corpus.more_references(split)),
-        corpus.annotations_path(split),
-        corpus.leakage.get(split),
-    )
+    source = corpus.text_path(split, corpus.source_language)
+    direction = (corpus.source_language, corpus.target_language)
+    test_set = _read_test_set(split, direction, source, corpus.reference_paths(split))
+    annotations, leakage = corpus.annotations_path(split), corpus.leakage.get(split)
+    return replace(test_set, annotations=annotations, leakage=leakage)
 
 
 def files_test_set(source: Path, reference: Path, direction: tuple[str, str]) -> TestSet:
     """Read a test set from a file of sources, one of references and those numbered beside it."""
-    paths = [reference, *more_reference_paths(reference)]
-    sources, *references = map(read_lines, (source, *paths))
-    lengths = map(len, (sources, *references))
-    check_aligned(dict(zip((source, *paths), lengths, strict=True)))
-    return TestSet(source.stem, direction, sources, references[0], tuple(references[1:]))
+    references = [reference, *more_reference_paths(reference)]
+    return _read_test_set(source.stem, direction, source, references)
+
+
+def _read_test_set(
+    name: str, direction: tuple[str, str], source: Path, references: list[Path]
+) -> TestSet:
+    paths = [source, *references]
+    texts = [read_lines(path) for path in paths]
+    check_aligned({path: len(lines) for path, lines in zip(paths, texts, strict=True)})
+    return TestSet(name, direction, texts[0], texts[1:])
 
 
 def with_leakage(test_set: TestSet, corpus: PreparedCorpus | None) -> TestSet:
     """Replace the leakage by that into the training text of `corpus`, None if it is unknown."""
-    name, texts = test_set.name, (test_set.sources, test_set.references)
-    is_known = corpus and name in corpus.leakage and corpus.read_text(name) == texts
-    return replace(test_set, leakage=corpus.leakage[name] if corpus and is_known else None)
+    name, leakage = test_set.name, None
+    if corpus is not None and name in corpus.leakage:
+        is_same = corpus.read_text(name) == (test_set.sources, test_set.references[0])
+        leakage = corpus.leakage[name] if is_same else None
+    return replace(test_set, leakage=leakage)
 
 
-def evaluate(
-    translator: Translator,
-    test_set: TestSet,
-    progress: Callable[[int], None] | None = None,
-    system: str = "",
-) -> Evaluation:
+def evaluate(translator: Translator, test_set: TestSet, system: str) -> Evaluation:
     """Translate a test set with a model, whose name is `system`, and score it."""
-    hypotheses = [best[0].text for best in translator.translate(test_set.sources, progress)]
-    references = test_set.all_references
-    language = test_set.direction[1]
+    title = f"{system}: translating {test_set.name}"
+    with progress_bar(title, len(test_set.sources)) as advance:
+        hypotheses = [best[0].text for best in translator.translate(test_set.sources, advance)]
+    references, language = test_set.references, test_set.direction[1]
     phenomena = None
     if test_set.annotations is not None:
         annotations = read_annotations(test_set.annotations, len(hypotheses))
         phenomena = score_phenomena(annotations, hypotheses, *references)
+    comet, comet_note = None, ""
+    try:
+        comet = comet_score(test_set.sources, hypotheses, references[0])
+    except CometError as error:
+        comet_note = str(error)
     return Evaluation(
         test_set,
         system,
         hypotheses,
         translator.config,
         identify(test_set.name, language, references),
-        all_scores(hypotheses, *references, language=language),
-        comet_score(test_set.sources, hypotheses, test_set.references),
+        replace(all_scores(hypotheses, *references, language=language), comet=comet),
+        comet_note,
         phenomena,
     )
 
 
 def compared(evaluation: Evaluation, baseline: Baseline, hypotheses: list[str]) -> Evaluation:
     """Add the comparison with a baseline's translations to an evaluation."""
-    name, references = baseline.system.name, evaluation.test_set.all_references
+    name, references = baseline.system.name, evaluation.test_set.references
     comparison = compare(name, baseline.why, hypotheses, evaluation.hypotheses, *references)
     return replace(evaluation, comparison=comparison)
 
@@ -167,8 +170,7 @@ def evaluate_run(
     for split in corpus.test_splits:
         log(f"translating test set {split}")
         test_set = corpus_test_set(corpus, split)
-        with progress_bar(f"translating {split}", len(test_set.sources)) as advance:
-            evaluation = evaluate(translator, test_set, advance, system_name(run.absolute()))
+        evaluation = evaluate(translator, test_set, system_name(run.absolute()))
         evaluation = _compare_with_run(evaluation, baseline, log)
         write_evaluation(evaluation, run / layout.EVALUATION_FOLDER / split)
         evaluations.append(evaluation)
@@ -181,10 +183,8 @@ def _compare_with_run(
     """Compare with the stored translations of a baseline, if there are any."""
     if baseline is None:
         return replace(evaluation, not_compared=NO_BASELINE)
-    name, test_set = baseline.system.name, evaluation.test_set
-    stored = baseline.system.stored_hypotheses(
-        test_set.name, test_set.sources, test_set.all_references
-    )
+    name = baseline.system.name
+    stored = stored_hypotheses(baseline.system, evaluation.test_set)
     if stored is None:
         reason = f"{name} has no translations of this test set; `make evaluate` creates them"
         return replace(evaluation, not_compared=reason)
@@ -192,18 +192,43 @@ def _compare_with_run(
     return compared(evaluation, baseline, stored)
 
 
+def stored_hypotheses(system: System, test_set: TestSet | StoredTexts) -> list[str] | None:
+    """Read the translations of exactly this test set that the run was scored with, if any."""
+    if system.run is None:
+        return None
+    try:
+        stored = read_texts(system.run / layout.EVALUATION_FOLDER / test_set.name)
+    except UserError:
+        return None
+    is_same = (stored.sources, stored.references) == (test_set.sources, test_set.references)
+    return stored.hypotheses if is_same else None
+
+
+def read_texts(folder: Path) -> StoredTexts:
+    """Read the texts that `write_evaluation` has written; UserError if they are incomplete."""
+    source, reference = folder / layout.SOURCE_FILE, folder / layout.reference_file(0)
+    paths = [source, folder / layout.HYPOTHESES_FILE, reference, *_more_references(folder, 1)]
+    texts = {path: read_lines(path) for path in paths}
+    check_aligned({path: len(lines) for path, lines in texts.items()})
+    sources, hypotheses, *references = texts.values()
+    return StoredTexts(folder.name, sources, references, hypotheses)
+
+
 def write_evaluation(evaluation: Evaluation, folder: Path) -> list[Path]:
     """Write source, references, hypotheses and `scores.json` together; return their paths."""
     test_set = evaluation.test_set
     texts = {folder / layout.SOURCE_FILE: to_lines(test_set.sources)}
-    for index, lines in enumerate(test_set.all_references):
+    for index, lines in enumerate(test_set.references):
         texts[folder / layout.reference_file(index)] = to_lines(lines)
     texts[folder / layout.HYPOTHESES_FILE] = to_lines(evaluation.hypotheses)
     texts[folder / layout.SCORES_FILE] = to_json(evaluation.to_json())
     write_texts(texts)
-    # Remove the references of an earlier evaluation that had more of them.
-    index = len(test_set.all_references)
-    while (stale := folder / layout.reference_file(index)).exists():
-        remove(stale)
-        index += 1
+    for path in _more_references(folder, len(test_set.references)):
+        remove(path)  # of an earlier evaluation with more references
     return list(texts)
+
+
+def _more_references(folder: Path, first: int) -> list[Path]:
+    """Return the files of references in a folder of an evaluation, from an index on."""
+    paths = (folder / layout.reference_file(index) for index in count(first))
+    return list(takewhile(Path.is_file, paths))

@@ -5,22 +5,27 @@ configuration and the environment. It is made from the files of the run, of its 
 corpus, so it can be made again at any time.
 """
 
-from collections.abc import Mapping
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nmt.base.files import atomic_writer
+from nmt.base import layout
+from nmt.base.errors import UserError, one_line
+from nmt.base.files import atomic_writer, read_record
 from nmt.base.html_page import render
-from nmt.base.layout import REPORT_FILE
-from nmt.config import differing_values, flattened
+from nmt.config import Config, differing_values, flattened, load_config, to_plain
 from nmt.data.corpus import PreparedCorpus
 from nmt.evaluation.attention import AttentionMap, attention_map, short_sentences
 from nmt.evaluation.charts import Chart, Series, line_chart
-from nmt.evaluation.report_sentences import describe_test_set
-from nmt.evaluation.run_data import RunData, read_run
+from nmt.evaluation.evaluate import StoredTexts, read_texts, stored_hypotheses
+from nmt.evaluation.sentences import describe_test_set
+from nmt.evaluation.systems import NO_BASELINE, find_baseline, system_name
 from nmt.evaluation.tables import describe_leakage
-from nmt.metrics.scores import METRIC_NAMES, column_title
-from nmt.metrics.significance import format_p
+from nmt.metrics.scores import METRIC_NAMES, column_title, format_score
+from nmt.metrics.significance import format_difference, format_p
 from nmt.trained_model import TrainedModel
 
 _TEMPLATE = Path(__file__).with_name("templates") / "run.html.jinja"
@@ -42,6 +47,42 @@ _CURVES = (
 _NAMES = {"train": ("training", "source"), "valid": ("validation", "target")}
 
 
+@dataclass(frozen=True)
+class Training:
+    """Configuration of a run as plain values, its environment and records of `metrics.jsonl`."""
+
+    name: str
+    config: Mapping[str, Any]
+    environment: Mapping[str, Any]
+    records: Sequence[Mapping[str, Any]]
+
+    def series(self, key: str) -> tuple[list[float], list[float]]:
+        """Return updates and values of the records that have a key; NaN for other than numbers."""
+        records = [record for record in self.records if key in record]
+        updates = [float(record["update"]) for record in records]
+        values = [record[key] for record in records]
+        return updates, [one if isinstance(one, int | float) else math.nan for one in values]
+
+
+@dataclass(frozen=True)
+class RunData:
+    """All data of a report.
+
+    Attributes:
+        result: contents of `result.json`.
+        test_sets: the test sets, each with the translations of the baseline or None.
+        manifest: the manifest of the corpus; empty if the corpus no longer exists.
+        why: how the baseline was chosen, or why there is none.
+    """
+
+    training: Training
+    result: Mapping[str, Any]
+    test_sets: Sequence[tuple[StoredTexts, list[str] | None]]
+    manifest: Mapping[str, Any]
+    baseline: Training | None
+    why: str
+
+
 def write_report(
     run: Path,
     result: Mapping[str, Any],
@@ -58,61 +99,87 @@ def write_report(
         corpus: the corpus that it was trained on; None if it no longer exists.
         outputs: the output folder, for the choice of the baseline.
     """
-    data = read_run(run, result, corpus, outputs)
-    path = run / REPORT_FILE
+    data = _read_run(run, result, corpus, outputs)
+    attention = []
+    for texts, _ in data.test_sets[:1]:
+        indices = short_sentences(model, texts.sources, texts.hypotheses, _NUM_ATTENTION_MAPS)
+        attention = [attention_map(model, texts.sources[i], texts.hypotheses[i]) for i in indices]
+    path = run / layout.REPORT_FILE
     with atomic_writer(path) as out:
-        out.write(report_page(data, _attention_maps(data, model)))
+        out.write(report_page(data, attention))
     return path
 
 
-def report_page(data: RunData, attention: list[AttentionMap]) -> str:
+def report_page(data: RunData, attention: Sequence[AttentionMap]) -> str:
     """Render the report."""
-    scores = data.result.get("test_sets", {})
+    baseline_name = data.baseline.name if data.baseline else ""
     context = {
         "data": data,
-        "score_rows": {name: _score_rows(table) for name, table in scores.items()},
-        "signatures": [
-            (name, METRIC_NAMES[key], table[key]["signature"])
-            for name, table in scores.items()
-            for key in METRIC_NAMES
-            if key in table
-        ],
+        "metrics": METRIC_NAMES,
+        "column_title": column_title,
+        "format_score": format_score,
+        "format_difference": format_difference,
+        "format_p": format_p,
         "describe_leakage": describe_leakage,
         "charts": _curves(data),
-        "test_sets": [describe_test_set(one, data.baseline) for one in data.test_sets],
+        "test_sets": [describe_test_set(*one, baseline_name) for one in data.test_sets],
         "attention": attention,
         "config": _rows(data.training.config),
         "environment": _rows(data.training.environment),
-        "config_differences": _differences(data, "config"),
-        "environment_differences": _differences(data, "environment"),
     }
+    if data.baseline is not None:
+        ours, theirs = data.training, data.baseline
+        context["config_differences"] = _differences(ours.config, theirs.config)
+        context["environment_differences"] = _differences(ours.environment, theirs.environment)
     return render(_TEMPLATE, context)
 
 
-def _attention_maps(data: RunData, model: TrainedModel) -> list[AttentionMap]:
-    if not data.test_sets:
+def read_records(path: Path) -> list[dict[str, Any]]:
+    """Read `metrics.jsonl`, without the incomplete last line of a killed run.
+
+    Raises:
+        UserError: a line is not a JSON object with `update`.
+    """
+    if not path.is_file():
         return []
-    sources, translations = data.test_sets[0].sources, data.test_sets[0].translations
-    indices = short_sentences(model, sources, translations, _NUM_ATTENTION_MAPS)
-    return [attention_map(model, sources[i], translations[i]) for i in indices]
+    records = []
+    for number, line in enumerate(path.read_bytes().split(b"\n")[:-1], start=1):
+        try:
+            record = json.loads(line)
+            record["update"] = int(record["update"])
+        except (ValueError, KeyError, TypeError):
+            raise UserError(f"{path}: line {number} is not a JSON object with `update`") from None
+        records.append(record)
+    return records
 
 
-def _score_rows(table: Mapping[str, Any]) -> list[list[str | None]]:
-    """Return metric, score and interval, and with a baseline its score, difference, p, verdict."""
-    rows: list[list[str | None]] = []
-    for key in (key for key in METRIC_NAMES if key in table):
-        digits = 4 if key == "comet" else 2
-        interval = table[key].get("ci95")
-        row: list[str | None] = [column_title(key), f"{table[key]['score']:.{digits}f}"]
-        row.append(None if interval is None else f"± {interval:.2f}")
-        if found := table.get("baseline", {}).get(key):
-            p = max(found["p_bootstrap"], found["p_randomisation"])
-            difference = f"{found['difference']:+.2f}".replace("-", "−")
-            row += [f"{found['baseline']:.2f}", difference, format_p(p), found["verdict"]]
-        elif "baseline" in table:
-            row += [None, None, None, ""]
-        rows.append(row)
-    return rows
+def _read_run(
+    run: Path, result: Mapping[str, Any], corpus: PreparedCorpus | None, outputs: Path
+) -> RunData:
+    found = find_baseline(run, corpus, outputs) if corpus else None
+    system, baseline = found.system if found else None, None
+    why = NO_BASELINE if corpus else "the corpus of the run no longer exists"
+    if found is not None and found.system.run is not None:
+        try:
+            baseline, why = _read_training(found.system.run, found.system.name), found.why
+        except UserError as error:
+            # A damaged baseline does not prevent the report of this run.
+            system, why = None, f"{found.system.name} cannot be read: {one_line(error)}"
+    stored = [read_texts(run / layout.EVALUATION_FOLDER / name) for name in result["test_sets"]]
+    return RunData(
+        _read_training(run, system_name(run.absolute())),
+        result,
+        [(texts, stored_hypotheses(system, texts) if system else None) for texts in stored],
+        corpus.manifest if corpus else {},
+        baseline,
+        why,
+    )
+
+
+def _read_training(run: Path, name: str) -> Training:
+    config = to_plain(load_config(Config, run / layout.CONFIG_FILE))
+    environment = read_record(run / layout.ENVIRONMENT_FILE, dict[str, Any])
+    return Training(name, config, environment, read_records(run / layout.METRICS_FILE))
 
 
 def _curves(data: RunData) -> list[Chart]:
@@ -135,14 +202,11 @@ def _rows(values: Mapping[str, Any]) -> list[tuple[str, str]]:
     return [(key, _format_value(value)) for key, value in flattened(values).items()]
 
 
-def _differences(data: RunData, attribute: str) -> list[tuple[str, str, str]]:
+def _differences(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     """Return key, value of the run and value of the baseline where they differ."""
-    if data.baseline is None:
-        return []
-    values = differing_values(getattr(data.training, attribute), getattr(data.baseline, attribute))
     return [
-        (key, _format_value(ours), _format_value(theirs))
-        for key, (ours, theirs) in values.items()
+        (key, _format_value(one), _format_value(other))
+        for key, (one, other) in differing_values(ours, theirs).items()
         if not key.startswith(_LOCATION_KEYS)
     ]
 

@@ -1,51 +1,117 @@
-"""Analysis of single translations: sentence-level chrF, length, and suspicious translations.
+"""The part of a run's report about one test set: lengths, suspicious translations, examples.
 
-Pure functions of aligned lines. Sentences are referred to by their indices.
+Sentences are referred to by their indices.
 """
 
 import re
 import statistics
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from difflib import SequenceMatcher
+from operator import gt, lt
+from typing import Any
 
-from nmt.metrics.scores import Score, bleu_score, check_aligned, metrics
+import numpy as np
 
-SENTENCE_ENDS = ".!?…‥。！？｡．؟۔।॥։።"
+from nmt.evaluation.charts import Series, bar_chart
+from nmt.evaluation.evaluate import StoredTexts
+from nmt.metrics.scores import Score, bleu_score, metrics
+
+ODDITIES = {
+    "copied": "the translation equals the source",
+    "empty": "the translation is empty or consists of white space",
+    "repeated": "a sequence of one to four words occurs three times in a row or more",
+    "truncated": (
+        "the reference ends with a mark such as . ! ? … and the translation does not, for example"
+        " because it reached the maximum length; quotes and brackets after the mark are ignored,"
+        " and empty translations are not counted"
+    ),
+}
+"""Kinds of translations that are usually wrong, with their definitions."""
+
+_SENTENCE_ENDS = tuple(".!?…‥。！？｡．؟۔।॥։።")
 _CLOSING = "\"'“”„»«›‹’‘)]}』」"
-
 _REPEATED = re.compile(r"(?<!\S)(\S+(?: \S+){0,3})(?: \1){2}(?!\S)")
+
+_NUM_SENTENCES = 20
 _NUM_LENGTH_BINS = 6
+# Longer sentences are cut in the template, and their words are not compared.
+_MAX_CHARACTERS = 600
 
 
-@dataclass(frozen=True)
-class Oddity:
-    """A kind of translation that is usually wrong, and the translations of this kind.
+def describe_test_set(
+    texts: StoredTexts, baseline: Sequence[str] | None, baseline_name: str
+) -> dict[str, Any]:
+    """Compute what the template shows of a test set.
 
-    The number of references of this kind shows how often it is correct.
+    Args:
+        texts: the test set and its translations.
+        baseline: the translations of the baseline, if there are any.
+        baseline_name: name of the baseline.
     """
 
-    name: str
-    meaning: str
-    indices: list[int]
-    in_references: int
+    def oddities(lines: Sequence[str]) -> dict[str, list[int]]:
+        return find_oddities(texts.sources, texts.references[0], lines)
+
+    chrf = sentence_chrf(texts.hypotheses, *texts.references)
+    worst, best = worst_and_best(chrf, texts.sources, _NUM_SENTENCES)
+    described: dict[str, Any] = {
+        "texts": texts,
+        "chrf": chrf,
+        "worst": worst,
+        "best": best,
+        "oddities": oddities(texts.hypotheses),
+        "reference_oddities": oddities(texts.references[0]),
+        "definitions": ODDITIES,
+        "compare_words": compare_words,
+        "baseline": "",
+    }
+    systems = {"this run": texts.hypotheses}
+    if baseline is not None:
+        systems[baseline_name] = list(baseline)
+        before = sentence_chrf(baseline, *texts.references)
+        described |= {
+            "baseline": baseline_name,
+            "baseline_hypotheses": baseline,
+            "baseline_chrf": before,
+            "baseline_oddities": oddities(baseline),
+            "changed": most_changed(before, chrf, _NUM_SENTENCES),
+            "num_better": sum(map(gt, chrf, before)),
+            "num_worse": sum(map(lt, chrf, before)),
+        }
+    return described | _bleu_by_length(texts, systems)
 
 
-@dataclass(frozen=True)
-class LengthBin:
-    """Sentences with sources of similar length; the label is the range, such as `7–9`."""
-
-    label: str
-    indices: list[int]
+def _bleu_by_length(texts: StoredTexts, systems: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+    """Compute BLEU by source length of each system, as a chart and for a table."""
+    bins = length_bins(texts.sources)
+    bleu = {
+        name: [bleu_of(indices, lines, *texts.references) for indices in bins.values()]
+        for name, lines in systems.items()
+    }
+    series = [
+        Series(name, colour, (), [one.score for one in found], [one.ci95 or 0 for one in found])
+        for (name, found), colour in zip(bleu.items(), ("source", "baseline"), strict=False)
+    ]
+    unit = f"{length_unit(texts.sources)} of the source"
+    chart = bar_chart(f"{texts.name}: BLEU by length", unit, list(bins), series)
+    return {"length_unit": unit, "length_bins": bins, "length_bleu": bleu, "length_chart": chart}
 
 
 def sentence_chrf(translations: Sequence[str], *references: Sequence[str]) -> list[float]:
     """Compute chrF2++ of each sentence, 0 to 100."""
-    check_aligned(translations, *references)
     metric = metrics()["chrf"]
     return [
         float(metric.sentence_score(translation, list(alternatives)).score)
         for translation, *alternatives in zip(translations, *references, strict=True)
     ]
+
+
+def bleu_of(
+    indices: Sequence[int], translations: Sequence[str], *references: Sequence[str]
+) -> Score:
+    """Compute BLEU with its interval on some of the sentences."""
+    selected = [[lines[index] for index in indices] for lines in (translations, *references)]
+    return bleu_score(*selected, with_interval=True)
 
 
 def worst_and_best(
@@ -69,102 +135,65 @@ def most_changed(before: Sequence[float], after: Sequence[float], most: int) -> 
     return [index for index in order[:most] if changes[index] > 0]
 
 
-def is_copied(source: str, translation: str) -> bool:
-    """Whether the translation equals its source."""
-    return bool(source.strip()) and source.strip() == translation.strip()
-
-
-def is_repetitive(translation: str) -> bool:
-    """Whether a sequence of one to four words occurs three times in a row or more."""
-    return _REPEATED.search(" ".join(translation.split())) is not None
+def find_oddities(
+    sources: Sequence[str], references: Sequence[str], translations: Sequence[str]
+) -> dict[str, list[int]]:
+    """Find the suspicious translations of each kind of `ODDITIES`."""
+    found: dict[str, list[int]] = {kind: [] for kind in ODDITIES}
+    for index, row in enumerate(zip(sources, references, translations, strict=True)):
+        source, reference, text = (line.strip() for line in row)
+        is_odd = {
+            "copied": text == source != "",
+            "empty": text == "",
+            "repeated": _REPEATED.search(" ".join(text.split())) is not None,
+            "truncated": text != "" and has_end(reference) and not has_end(text),
+        }
+        for kind, indices in found.items():
+            if is_odd[kind]:
+                indices.append(index)
+    return found
 
 
 def has_end(text: str) -> bool:
     """Whether a text ends with a sentence-final mark, ignoring quotes and brackets after it."""
-    return text.rstrip().rstrip(_CLOSING).rstrip()[-1:] in tuple(SENTENCE_ENDS)
-
-
-def is_truncated(translation: str, reference: str) -> bool:
-    """Whether a translation has no sentence-final mark although its reference has one."""
-    return bool(translation.strip()) and has_end(reference) and not has_end(translation)
-
-
-# Name, definition and test of each kind, as a function of source, reference and translation.
-_KINDS: tuple[tuple[str, str, Callable[[str, str, str], bool]], ...] = (
-    (
-        "copied",
-        "the translation equals the source",
-        lambda source, _, text: is_copied(source, text),
-    ),
-    (
-        "empty",
-        "the translation is empty or consists of white space",
-        lambda _source, _, text: not text.strip(),
-    ),
-    (
-        "repeated",
-        "a sequence of one to four words occurs three times in a row or more",
-        lambda _source, _, text: is_repetitive(text),
-    ),
-    (
-        "truncated",
-        f"the reference ends with a mark such as {' '.join(SENTENCE_ENDS[:4])} and the translation"
-        " does not, for example because it reached the maximum length; quotes and brackets after"
-        " the mark are ignored, and empty translations are not counted",
-        lambda _, reference, text: is_truncated(text, reference),
-    ),
-)
-
-
-def oddities(
-    sources: Sequence[str], references: Sequence[str], translations: Sequence[str]
-) -> list[Oddity]:
-    """Find suspicious translations of each kind."""
-    rows = list(zip(sources, references, translations, strict=True))
-    return [
-        Oddity(
-            name,
-            meaning,
-            [index for index, row in enumerate(rows) if is_odd(*row)],
-            sum(is_odd(source, reference, reference) for source, reference, _ in rows),
-        )
-        for name, meaning, is_odd in _KINDS
-    ]
+    return text.rstrip().rstrip(_CLOSING).rstrip().endswith(_SENTENCE_ENDS)
 
 
 def length_unit(sources: Sequence[str]) -> str:
     """Return `words`, or `characters` if the language does not separate words by spaces."""
-    words = [len(source.split()) for source in sources]
-    characters = [len(source) for source in sources]
-    is_spaced = not words or statistics.median(words) > 1 or statistics.median(characters) < 5
-    return "words" if is_spaced else "characters"
+    words = statistics.median(len(source.split()) for source in sources)
+    characters = statistics.median(map(len, sources))
+    return "words" if words > 1 or characters < 5 else "characters"
 
 
-def length_bins(sources: Sequence[str], most: int = _NUM_LENGTH_BINS) -> list[LengthBin]:
-    """Divide the sentences by source length into bins of similar size."""
+def length_bins(sources: Sequence[str], most: int = _NUM_LENGTH_BINS) -> dict[str, list[int]]:
+    """Divide the sentences by source length into bins of similar size.
+
+    Returns:
+        The sentences by the range of their lengths, such as `7–9`.
+    """
     counts_words = length_unit(sources) == "words"
-    lengths = [len(source.split()) if counts_words else len(source) for source in sources]
-    of_length: dict[int, list[int]] = {}
-    for index, length in enumerate(lengths):
-        of_length.setdefault(length, []).append(index)
-    bins: list[LengthBin] = []
-    indices: list[int] = []
-    shortest, num_binned = min(lengths, default=0), 0
-    for length in sorted(of_length):
-        if not indices:
-            shortest = length
-        indices += of_length[length]
-        # Sentences of equal length share a bin, so a bin ends once its share is reached.
-        if num_binned + len(indices) >= len(lengths) * (len(bins) + 1) / most:
-            label = f"{length}" if shortest == length else f"{shortest}–{length}"
-            bins.append(LengthBin(label, sorted(indices)))
-            num_binned, indices = num_binned + len(indices), []
+    lengths = np.array([len(text.split()) if counts_words else len(text) for text in sources])
+    # Sentences of equal length share a bin, so there may be fewer bins.
+    shares = np.arange(1, most + 1) / most
+    longest = np.unique(np.quantile(lengths, shares, method="inverted_cdf"))
+    bin_of = np.searchsorted(longest, lengths)
+    bins = {}
+    for number in range(len(longest)):
+        (indices,) = np.nonzero(bin_of == number)
+        low, high = lengths[indices].min(), lengths[indices].max()
+        bins[f"{low}" if low == high else f"{low}–{high}"] = indices.tolist()
     return bins
 
 
-def bleu_of(
-    indices: Sequence[int], translations: Sequence[str], *references: Sequence[str]
-) -> Score:
-    """Compute BLEU with its interval on some of the sentences."""
-    selected = [[lines[index] for index in indices] for lines in (translations, *references)]
-    return bleu_score(*selected, with_interval=True)
+def compare_words(text: str, other: str) -> list[tuple[str, bool]]:
+    """Divide a text into parts, and mark those whose words the other text lacks."""
+    if max(len(text), len(other)) > _MAX_CHARACTERS:
+        return [(text, False)]
+    words, others = text.split(), other.split()
+    matcher = SequenceMatcher(None, words, others, autojunk=False)
+    return [
+        (" ".join(words[start:end]), kind != "equal")
+        for kind, start, end, *_ in matcher.get_opcodes()
+        if start < end
+    ]

@@ -5,14 +5,15 @@ validation score. Test scores are not considered, and runs that differ only in t
 baselines, because their difference is chance.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from nmt.base import layout
 from nmt.base.errors import UserError
-from nmt.base.files import read_lines, read_record
+from nmt.base.files import read_record
 from nmt.base.records import ValidatedRun
 from nmt.config import FREE_KEYS, differing_values, load_values
 from nmt.data.corpus import PreparedCorpus
@@ -37,30 +38,16 @@ class System:
     @property
     def corpus(self) -> PreparedCorpus | None:
         """The corpus that the model was trained on; None if it is unknown or does not exist."""
-        folder = corpus_folder(self.run) if self.run else None
-        return PreparedCorpus(folder) if folder else None
+        if self.run is None:
+            return None
+        folder = outputs_of(self.run) / layout.CORPORA_FOLDER / corpus_name(self.run)
+        return PreparedCorpus(folder) if folder.is_dir() else None
 
     @property
     def direction(self) -> tuple[str, str]:
         """Codes of the source and the target language."""
         config = load_values(self.model / layout.CONFIG_FILE)
         return str(config.get("source_language")), str(config.get("target_language"))
-
-    def stored_hypotheses(
-        self, split: str, sources: list[str], references: list[list[str]]
-    ) -> list[str] | None:
-        """Read the translations of exactly this test set that the run was scored with, if any."""
-        if self.run is None:
-            return None
-        folder = self.run / layout.EVALUATION_FOLDER / split
-        texts = {layout.SOURCE_FILE: sources}
-        texts |= {layout.reference_file(index): lines for index, lines in enumerate(references)}
-        for name, lines in texts.items():
-            if not (folder / name).is_file() or read_lines(folder / name) != lines:
-                return None
-        path = folder / layout.HYPOTHESES_FILE
-        hypotheses = read_lines(path) if path.is_file() else []
-        return hypotheses if len(hypotheses) == len(sources) else None
 
 
 @dataclass(frozen=True)
@@ -139,18 +126,19 @@ def find_baseline(run: Path, corpus: PreparedCorpus, outputs: Path) -> Baseline 
     the cleaning may differ. If `run` is complete, later runs are not considered.
     """
     run = run.resolve()
-    deadline = _completion_time(run)
+    own_result = run / layout.RESULT_FILE
+    deadline = own_result.stat().st_mtime if own_result.is_file() else math.inf
     # The folder's name is the corpus's name, a hyphen and the fingerprint.
     name = corpus.folder.name.rpartition("-")[0]
     direction = f"{corpus.source_language}-{corpus.target_language}"
     found: list[tuple[float, float, Path]] = []
-    for other in _completed_runs(outputs):
-        is_later = deadline is not None and (_completion_time(other) or deadline) >= deadline
-        if is_later or other.resolve() == run:
+    for result in _results(outputs):
+        other = result.parent
+        if other.resolve() == run or result.stat().st_mtime >= deadline:
             continue
         try:
             if _has_corpus(other, name, direction, corpus.folder) and not _is_seed_of(run, other):
-                valid = read_record(other / layout.RESULT_FILE, ValidatedRun)["valid"]
+                valid = read_record(result, ValidatedRun)["valid"]
                 found.append((valid["bleu"], -valid["loss"], other))
         except UserError:
             continue  # a damaged run is not a baseline, and does not prevent the evaluation
@@ -168,32 +156,21 @@ def corpus_name(run: Path) -> str:
     return read_record(run / layout.ENVIRONMENT_FILE, _Environment).corpus
 
 
-def corpus_folder(run: Path) -> Path | None:
-    """Find the prepared corpus that a run was trained on; None if it no longer exists."""
-    folder = outputs_of(run) / layout.CORPORA_FOLDER / corpus_name(run)
-    return folder if folder.is_dir() else None
-
-
 def outputs_of(run: Path) -> Path:
     """Return the output folder that contains a run folder."""
     run = run.resolve()
     return run.parents[2] if run.parents[1].name == layout.SWEEPS_FOLDER else run.parents[1]
 
 
-def _completed_runs(outputs: Path) -> Iterator[Path]:
-    for pattern in (f"{layout.RUNS_FOLDER}/*", f"{layout.SWEEPS_FOLDER}/*/*"):
-        for path in sorted(outputs.glob(f"{pattern}/{layout.RESULT_FILE}")):
-            if _is_model(path.parent / layout.MODEL_FOLDER):
-                yield path.parent
+def _results(outputs: Path) -> list[Path]:
+    """Return the `result.json` of each completed run that has its model folder."""
+    patterns = (f"{layout.RUNS_FOLDER}/*", f"{layout.SWEEPS_FOLDER}/*/*")
+    paths = [path for one in patterns for path in outputs.glob(f"{one}/{layout.RESULT_FILE}")]
+    return sorted(path for path in paths if _is_model(path.parent / layout.MODEL_FOLDER))
 
 
 def _is_model(folder: Path) -> bool:
     return (folder / layout.CONFIG_FILE).is_file() and (folder / layout.WEIGHTS_FILE).is_file()
-
-
-def _completion_time(run: Path) -> float | None:
-    path = run / layout.RESULT_FILE
-    return path.stat().st_mtime if path.is_file() else None
 
 
 def _has_corpus(run: Path, name: str, direction: str, corpus: Path) -> bool:

@@ -11,7 +11,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -22,29 +21,27 @@ from nmt.metrics.scores import Score
 COMMAND = "comet-score"
 MODEL = "Unbabel/wmt22-comet-da"
 
-HOW_TO_GET_IT = "COMET: not installed; `pipx install unbabel-comet`, then see docs/evaluation.md"
+NOT_INSTALLED = "COMET: not installed; `pipx install unbabel-comet`, then see docs/evaluation.md"
 
 
-@dataclass(frozen=True)
-class Comet:
-    """Result of COMET.
-
-    Attributes:
-        score: 0 to 1, with the model's name as signature; None if COMET could not be computed.
-        note: the reason, for the user, if there is no score; otherwise empty.
-    """
-
-    score: Score | None
-    note: str
+class CometError(Exception):
+    """COMET could not be computed; the message says how to install what is missing."""
 
 
 def comet_score(
     sources: Sequence[str], hypotheses: Sequence[str], references: Sequence[str]
-) -> Comet:
-    """Score translations with COMET, which supports one reference per sentence."""
+) -> Score:
+    """Score translations with COMET, which supports one reference per sentence.
+
+    Returns:
+        A score from 0 to 1, with the name of COMET's model as signature.
+
+    Raises:
+        CometError: COMET or its weights are not installed.
+    """
     command = shutil.which(COMMAND) or shutil.which(COMMAND, path=str(Path(sys.executable).parent))
     if command is None:
-        return Comet(None, HOW_TO_GET_IT)
+        raise CometError(NOT_INSTALLED)
     with tempfile.TemporaryDirectory() as folder:
         arguments = [command, "--model", MODEL, "--quiet", "--only_system"]
         arguments += ["--gpus", "1" if torch.cuda.is_available() else "0"]
@@ -60,9 +57,8 @@ def comet_score(
     scores = re.findall(r"score:\s*(-?\d+(?:\.\d+)?)", process.stdout)
     if process.returncode or not scores:
         lines = process.stderr.strip().splitlines() or ["no message"]
-        return Comet(
-            None,
+        raise CometError(
             f"COMET: {COMMAND} failed: {lines[-1][:200]}; docs/evaluation.md describes how to"
-            " install its weights",
+            " install its weights"
         )
-    return Comet(Score(float(scores[-1]), MODEL), "")
+    return Score(float(scores[-1]), MODEL)

@@ -8,7 +8,7 @@ references, their number, and a name. Test sets in sacrebleu's download cache ar
 import hashlib
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,10 +19,9 @@ from nmt.base.files import iterate_lines
 
 TABLE = Path(__file__).with_name("test_sets.tsv")
 
-# Sentences of newstest2014: of the whole set, and of the one that was scored in 2014 (en-de).
-_FULL, _FILTERED = 3_003, 2_737
 _NEWSTEST2014 = re.compile(r"(newstest|wmt)[ _-]?(20)?14", re.IGNORECASE)
 _WHITE_SPACE = re.compile(r"[\s\x00-\x1f\x7f-\x9f]+")
+_ROW = re.compile(r"(?P<checksum>[0-9a-f]{64})\t(?P<language>[^\t]*)\t\d+\t(?P<name>[^\t]*)")
 _ENTITIES = re.compile(r"&(apos|quot|amp|lt|gt|#9[13]|#124);")
 
 
@@ -32,13 +31,13 @@ class Identity:
 
     Attributes:
         known_as: the name of the test set with these references; empty if they are unknown.
-        checksums: one for each set of references.
+        sha256: the checksum of each set of references.
         warnings: sentences about what affects the scores.
     """
 
     known_as: str
-    checksums: tuple[str, ...]
-    warnings: tuple[str, ...]
+    sha256: list[str]
+    warnings: list[str]
 
 
 def checksum(lines: Iterable[str]) -> str:
@@ -56,17 +55,17 @@ def checksum(lines: Iterable[str]) -> str:
 
 def identify(name: str, language: str, references: Sequence[Sequence[str]]) -> Identity:
     """Identify a test set, which the user calls `name`, by its first set of references."""
-    checksums = tuple(checksum(lines) for lines in references)
+    checksums = [checksum(lines) for lines in references]
     first = references[0]
     known_as = _known_name(checksums[0], language, len(first))
     warnings = suspicions(first)
     if not known_as and _NEWSTEST2014.search(name):
         warnings.append(
-            f"its references are not known as newstest2014, which has {_FULL:,} sentences, or"
-            f" {_FILTERED:,} in the variant that was scored in 2014; this test set has"
-            f" {len(first):,}, so do not compare its scores with published ones"
+            "its references are not known as newstest2014, which has 3,003 sentences, or 2,737 in"
+            f" the variant that was scored in 2014; this test set has {len(first):,}, so do not"
+            " compare its scores with published ones"
         )
-    return Identity(known_as, checksums, tuple(warnings))
+    return Identity(known_as, checksums, warnings)
 
 
 def suspicions(references: Sequence[str]) -> list[str]:
@@ -86,41 +85,34 @@ def suspicions(references: Sequence[str]) -> list[str]:
     return found
 
 
-def read_table(path: Path = TABLE) -> list[tuple[str, str, int, str]]:
-    """Read checksum, language, number of sentences and name of the known test sets.
+def read_table(path: Path = TABLE) -> dict[tuple[str, str], str]:
+    """Read the names of the known test sets, by checksum and language of their references.
 
     Raises:
         UserError: a line is malformed.
     """
-    rows = []
+    names = {}
     for number, line in enumerate(iterate_lines(path), start=1):
         if not line or line.startswith("#"):
             continue
-        cells = line.split("\t")
-        if len(cells) != 4 or not re.fullmatch("[0-9a-f]{64}", cells[0]) or not cells[2].isdigit():
+        cells = _ROW.fullmatch(line)
+        if cells is None:
             raise UserError(
                 f"{path}: line {number}: write a checksum of 64 hexadecimal digits, a language, a"
                 " number of sentences and a name, separated by tabs"
             )
-        rows.append((cells[0], cells[1], int(cells[2]), cells[3]))
-    return rows
+        names[cells["checksum"], cells["language"]] = cells["name"]
+    return names
 
 
 def _known_name(digest: str, language: str, num_sentences: int) -> str:
-    for known_digest, known_language, _, name in read_table():
-        if (known_digest, known_language) == (digest, language):
-            return name
-    for name, path in _cached_references(language):
-        has_length = path.read_bytes().count(b"\n") == num_sentences
-        if has_length and checksum(iterate_lines(path)) == digest:
-            return name
-    return ""
-
-
-def _cached_references(language: str) -> Iterator[tuple[str, Path]]:
-    """Yield name and file of each set of references in sacrebleu's download cache."""
+    """Look a checksum up in the table, then in sacrebleu's download cache; empty if unknown."""
+    if name := read_table().get((digest, language)):
+        return name
     folder = Path(SACREBLEU_DIR)
     for path in sorted(folder.rglob("*.ref*")):
-        pair = re.search(r"\.(\w+-\w+)\.ref[^.]*$", path.name)
-        if pair and pair[1].endswith(f"-{language}") and path.is_file():
-            yield f"sacrebleu -t {path.parent.relative_to(folder)} -l {pair[1]}", path
+        pair = re.search(rf"\.(\w+-{re.escape(language)})\.ref[^.]*$", path.name)
+        has_length = pair and path.is_file() and path.read_bytes().count(b"\n") == num_sentences
+        if pair and has_length and checksum(iterate_lines(path)) == digest:
+            return f"sacrebleu -t {path.parent.relative_to(folder)} -l {pair[1]}"
+    return ""

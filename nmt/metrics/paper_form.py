@@ -26,9 +26,6 @@ from functools import partial
 from importlib import metadata
 from typing import Any
 
-_COMPOUND = re.compile(r"(\S)-(\S)")
-_SPLIT_COMPOUND = r"\1 ##AT##-##AT## \2"
-
 
 @dataclass(frozen=True)
 class TokenisedForm:
@@ -47,36 +44,33 @@ class TokenisedForm:
 
 def paper_form(language: str) -> TokenisedForm:
     """Create the form of "Attention Is All You Need" for a language code."""
-    normalizer, tokenise = _moses(language)
-    splits_compounds = language == "de"
+    normalizer, tokenise, signature = _moses(language)
 
     def convert(line: str) -> str:
         text = tokenise(normalizer.replace_unicode_punct(line))
-        return _COMPOUND.sub(_SPLIT_COMPOUND, text) if splits_compounds else text
+        return re.sub(r"(\S)-(\S)", r"\1 ##AT##-##AT## \2", text) if language == "de" else text
 
-    signature = _signature(language) + ("+atat" if splits_compounds else "")
+    signature += "+atat" if language == "de" else ""
     return TokenisedForm(convert, signature, is_lowercase=False)
 
 
 def lowercase_form(language: str) -> TokenisedForm:
     """Create the form of the distributed Multi30k text for a language code."""
-    normalizer, tokenise = _moses(language)
+    normalizer, tokenise, signature = _moses(language)
 
     def convert(line: str) -> str:
         return tokenise(normalizer.normalize(line.lower()))
 
-    return TokenisedForm(convert, _signature(language) + "+norm", is_lowercase=True)
+    return TokenisedForm(convert, signature + "+norm", is_lowercase=True)
 
 
-def _moses(language: str) -> tuple[Any, Callable[[str], str]]:
+def _moses(language: str) -> tuple[Any, Callable[[str], str], str]:
+    """Create Moses' normaliser and tokenizer, and their part of the signature."""
     # Imported here because it takes a quarter of a second, and translation does not need it.
     import sacremoses  # noqa: PLC0415
 
     # Moses uses English abbreviations for a language that it does not know.
     tokenizer = sacremoses.MosesTokenizer(language)
     tokenise = partial(tokenizer.tokenize, escape=False, return_str=True)
-    return sacremoses.MosesPunctNormalizer(language), tokenise
-
-
-def _signature(language: str) -> str:
-    return f"sacremoses:{metadata.version('sacremoses')}-{language}"
+    signature = f"sacremoses:{metadata.version('sacremoses')}-{language}"
+    return sacremoses.MosesPunctNormalizer(language), tokenise, signature

@@ -6,28 +6,27 @@ correct if it contains every phrase of must_contain and none of must_not_contain
 boundaries. A group (for example a minimal pair) is correct if all its translations are.
 """
 
-import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from pydantic import TypeAdapter, ValidationError
+
 from nmt.base.errors import UserError
 from nmt.base.files import iterate_lines
 from nmt.metrics.scores import bleu_score
-
-_LISTS = ("phenomena", "must_contain", "must_not_contain")
 
 
 @dataclass(frozen=True)
 class Annotation:
     """Annotation of one test sentence."""
 
-    phenomena: tuple[str, ...]
-    must_contain: tuple[str, ...]
-    must_not_contain: tuple[str, ...]
-    group: str
+    phenomena: tuple[str, ...] = ()
+    must_contain: tuple[str, ...] = ()
+    must_not_contain: tuple[str, ...] = ()
+    group: str = ""
 
     @property
     def is_checked(self) -> bool:
@@ -36,10 +35,12 @@ class Annotation:
 
     def is_correct(self, translation: str) -> bool:
         """Whether a translation contains all required phrases and no forbidden one."""
-        required = all(_occurs(phrase, translation) for phrase in self.must_contain)
-        return required and not any(
-            _occurs(phrase, translation) for phrase in self.must_not_contain
-        )
+        has_required = all(_occurs(phrase, translation) for phrase in self.must_contain)
+        has_forbidden = any(_occurs(phrase, translation) for phrase in self.must_not_contain)
+        return has_required and not has_forbidden
+
+
+_ANNOTATION = TypeAdapter(Annotation)
 
 
 @dataclass(frozen=True)
@@ -91,12 +92,11 @@ def read_annotations(path: Path, num_sentences: int) -> list[Annotation]:
     annotations = []
     for number, line in enumerate(iterate_lines(path), start=1):
         try:
-            record = json.loads(line)
-            names, required, forbidden = (tuple(record.get(key, ())) for key in _LISTS)
-            group = str(record.get("group", ""))
-            annotations.append(Annotation(names, required, forbidden, group))
-        except (json.JSONDecodeError, AttributeError, TypeError) as error:
-            raise UserError(f"{path}: line {number} is not an annotation: {error}") from None
+            annotations.append(_ANNOTATION.validate_json(line))
+        except ValidationError as error:
+            problem = error.errors(include_url=False)[0]
+            reason = ": ".join([*map(str, problem["loc"]), problem["msg"]])
+            raise UserError(f"{path}: line {number} is not an annotation: {reason}") from None
     if len(annotations) != num_sentences:
         raise UserError(
             f"{path}: {len(annotations)} lines for {num_sentences} sentences; write one line per"
@@ -117,8 +117,7 @@ def score_phenomena(
     scores = {}
     for name, indices in sorted(by_phenomenon.items(), key=lambda item: (-len(item[1]), item[0])):
         checked = [index for index in indices if annotations[index].is_checked]
-        selected = ([lines[i] for i in indices] for lines in (hypotheses, *references))
-        bleu = bleu_score(*selected)
+        bleu = bleu_score(*([lines[i] for i in indices] for lines in (hypotheses, *references)))
         accuracy = _percentage([correct[i] for i in checked]) if checked else None
         scores[name] = PhenomenonScore(len(indices), bleu.score, len(checked), accuracy)
     return PhenomenaReport(scores, _score_groups(annotations, correct))

@@ -1,18 +1,17 @@
 """BLEU in three forms, chrF and TER by sacrebleu, with signatures and confidence intervals."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
+from sacrebleu.significance import _bootstrap_resample, estimate_ci
 
 from nmt.base.errors import UserError
 from nmt.metrics.paper_form import TokenisedForm, lowercase_form, paper_form
-
-# sacrebleu's default number of bootstrap samples; its default seed is fixed.
-_NUM_BOOTSTRAP = 1000
 
 METRIC_NAMES = {
     "bleu": "BLEU",
@@ -22,12 +21,19 @@ METRIC_NAMES = {
     "lowercase_bleu": "lc BLEU",
     "comet": "COMET",
 }
-"""Key in `scores.json` → name for users."""
+"""Key in `scores.json` → name for users; sacrebleu uses the same names."""
+
+LOWER_IS_BETTER = ("ter", "loss")
 
 
 def column_title(key: str) -> str:
-    """Return the title of a metric's column, with an arrow if lower is better."""
-    return METRIC_NAMES[key] + (" ↓" if key == "ter" else "")
+    """Return the title of a metric's or of the loss's column, with an arrow if lower is better."""
+    return METRIC_NAMES.get(key, key) + (" ↓" if key in LOWER_IS_BETTER else "")
+
+
+def format_score(key: str, score: float) -> str:
+    """Format a metric or the loss with the usual number of digits."""
+    return f"{score:.4f}" if key in {"comet", "loss"} else f"{score:.2f}"
 
 
 @dataclass(frozen=True)
@@ -59,6 +65,7 @@ class Scores:
         length_ratio: tokens (13a) of the translations divided by those of the closest references.
         sentences: number of sentences.
         references: number of references per sentence.
+        comet: COMET; None if it is not installed.
     """
 
     bleu: Score
@@ -70,6 +77,7 @@ class Scores:
     length_ratio: float
     sentences: int
     references: int
+    comet: Score | None = None
 
     def by_metric(self) -> dict[str, Score]:
         """Return the scores by their key in `METRIC_NAMES`."""
@@ -87,11 +95,7 @@ def bleu_score(
 ) -> Score:
     """Compute BLEU (13a). The confidence interval takes longer, so validation omits it."""
     check_aligned(hypotheses, *references)
-    metric = metrics()["bleu"]
-    if with_interval:
-        return _with_interval(metric, hypotheses, references)[1]
-    score = metric.corpus_score(list(hypotheses), [list(lines) for lines in references]).score
-    return Score(score, str(metric.get_signature()))
+    return _score(metrics()["bleu"], hypotheses, references, with_interval)[0]
 
 
 def all_scores(hypotheses: Sequence[str], *references: Sequence[str], language: str) -> Scores:
@@ -106,8 +110,8 @@ def all_scores(hypotheses: Sequence[str], *references: Sequence[str], language: 
         UserError: the sequences differ in length or are empty.
     """
     check_aligned(hypotheses, *references)
-    (result, bleu), (_, chrf), (_, ter) = (
-        _with_interval(metric, hypotheses, references) for metric in metrics().values()
+    (bleu, details), (chrf, _), (ter, _) = (
+        _score(metric, hypotheses, references) for metric in metrics().values()
     )
     return Scores(
         bleu,
@@ -115,8 +119,8 @@ def all_scores(hypotheses: Sequence[str], *references: Sequence[str], language: 
         ter,
         _tokenised_bleu(paper_form(language), hypotheses, references),
         _tokenised_bleu(lowercase_form(language), hypotheses, references),
-        result.bp,
-        result.ratio,
+        details.bp,
+        details.ratio,
         len(hypotheses),
         len(references),
     )
@@ -139,31 +143,27 @@ def _tokenised_bleu(
     hypotheses, *references = (
         [form.convert(line) for line in lines] for lines in (hypotheses, *references)
     )
-    _, score = _with_interval(metric, hypotheses, references)
+    score, _ = _score(metric, hypotheses, references)
     return replace(score, signature=f"{score.signature}|{form.signature}")
 
 
-def _with_interval(
-    metric: Any, hypotheses: Sequence[str], references: Sequence[Sequence[str]]
-) -> tuple[Any, Score]:
-    """Return sacrebleu's result and the score with its interval."""
-    metric._compute_score_from_stats = _with_python_floats(metric._compute_score_from_stats)
-    lists = [list(lines) for lines in references]
-    result = metric.corpus_score(list(hypotheses), lists, n_bootstrap=_NUM_BOOTSTRAP)
-    # Omit the fields of bootstrapping from the signature: the plain score does not depend on them.
-    metric.n_bootstrap = metric.seed = None
-    return result, Score(result.score, str(metric.get_signature()), float(result._ci))
+def _score(
+    metric: Any,
+    hypotheses: Sequence[str],
+    references: Sequence[Sequence[str]],
+    with_interval: bool = True,
+) -> tuple[Score, Any]:
+    """Return the score and sacrebleu's result, which has further details.
 
-
-def _with_python_floats(compute: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Convert scores to float, because sacrebleu fails if a sample without a match is among them.
-
-    Such a sample has a score of type float, the others of type numpy.float32.
+    `Metric.corpus_score` with `n_bootstrap` fails if some bootstrap samples have no match, and adds
+    fields to the signature on which the score does not depend.
     """
-
-    def compute_as_float(stats: Any) -> Any:
-        result = compute(stats)
-        result.score = float(result.score)
-        return result
-
-    return compute_as_float
+    statistics = metric._extract_corpus_statistics(hypotheses, references)
+    result = metric._aggregate_and_compute(statistics)
+    interval = None
+    if with_interval:
+        _, samples = _bootstrap_resample(statistics, metric)
+        interval = float(
+            estimate_ci(np.array([sample.score for sample in samples], dtype=float))[1]
+        )
+    return Score(result.score, str(metric.get_signature()), interval), result

@@ -4,20 +4,18 @@ The tests are bootstrap resampling (Koehn 2004) and approximate randomisation (R
 2005). The verdict is "better" or "worse" only if p < 0.05 in both.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import cache
 from typing import Any
 
 from sacrebleu.significance import PairedTest
 
-from nmt.metrics.scores import check_aligned, metrics
+from nmt.metrics.scores import LOWER_IS_BETTER, METRIC_NAMES, check_aligned, metrics
 
 _LEVEL = 0.05
 # A smaller difference disappears in rounding, such as BLEU of 0.0001 and 0.0002, however low p is.
 _LEAST_DIFFERENCE = 0.005
-_LOWER_IS_BETTER = ("ter",)
-# sacrebleu's names of bootstrap resampling and approximate randomisation.
-_TESTS = ("bs", "ar")
 
 NO_DIFFERENCE = "no difference can be shown"
 
@@ -62,6 +60,11 @@ class Comparison:
         return {"system": self.baseline, "why": self.why, **by_metric}
 
 
+def format_difference(difference: float) -> str:
+    """Format a difference with its sign: `+0.53`, `−1.20`."""
+    return f"{difference:+.2f}".replace("-", "−")
+
+
 def format_p(p: float) -> str:
     """Format a p-value: `0.003`, or `< 0.001`."""
     return "< 0.001" if p < 0.001 else f"{p:.3f}"
@@ -76,33 +79,25 @@ def compare(
 ) -> Comparison:
     """Test the difference between a system and a baseline, by name, in every metric."""
     check_aligned(hypotheses, *references, baseline_hypotheses)
-    systems = [("baseline", list(baseline_hypotheses)), ("system", list(hypotheses))]
-    lists = [list(lines) for lines in references]
-    differences = {}
-    for key, metric in metrics().items():
+    by_metric = metrics()
+    for metric in by_metric.values():
         # Both tests use the same counts; extracting them takes most of the time.
-        metric._extract_corpus_statistics = _cached(metric._extract_corpus_statistics)
-        tests = [PairedTest(systems, {key: metric}, lists, test_type=kind)() for kind in _TESTS]
-        # The only signature of each test, and the results of its only metric.
-        signatures = [str(*found.values()) for found, _ in tests]
-        (before, after), (_, after_ar) = (list(results.values())[1] for _, results in tests)
+        metric._extract_corpus_statistics = cache(metric._extract_corpus_statistics)
+    systems = [("baseline", tuple(baseline_hypotheses)), ("system", tuple(hypotheses))]
+    lines = tuple(map(tuple, references))  # tuples, because the cache needs hashable arguments
+    (bs_signatures, bs), (ar_signatures, ar) = (
+        PairedTest(systems, by_metric, lines, test_type=kind)() for kind in ("bs", "ar")
+    )
+    differences = {}
+    for key in by_metric:
+        name = METRIC_NAMES[key]
+        before, after = bs[name]
         difference = float(after.score) - float(before.score)
         # sacrebleu reports a low p for equal scores, because no sample differs more.
-        ps: tuple[float, float] = (after.p_value, after_ar.p_value) if difference else (1.0, 1.0)
+        ps: tuple[float, float] = (after.p_value, ar[name][1].p_value) if difference else (1.0, 1.0)
         verdict = NO_DIFFERENCE
         if max(ps) < _LEVEL and abs(difference) >= _LEAST_DIFFERENCE:
-            verdict = "better" if (difference > 0) != (key in _LOWER_IS_BETTER) else "worse"
+            verdict = "better" if (difference > 0) != (key in LOWER_IS_BETTER) else "worse"
+        signatures = [str(bs_signatures[name]), str(ar_signatures[name])]
         differences[key] = Difference(float(before.score), difference, *ps, verdict, signatures)
     return Comparison(baseline, why, differences)
-
-
-def _cached(extract: Callable[..., Any]) -> Callable[..., Any]:
-    """Make sacrebleu extract the counts of each list of translations once."""
-    statistics: dict[int, Any] = {}
-
-    def extract_once(hypotheses: list[str], references: Any) -> Any:
-        if id(hypotheses) not in statistics:
-            statistics[id(hypotheses)] = extract(hypotheses, references)
-        return statistics[id(hypotheses)]
-
-    return extract_once

@@ -2,15 +2,20 @@
 
 import logging
 import os
+import platform
+import secrets
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from nmt.base import layout
 from nmt.base.errors import UserError
 from nmt.base.files import read_record, write_json
 from nmt.base.records import Environment, RunResult
+from nmt.base.system import commit, processor_name, versions
 from nmt.config import (
     FREE_KEYS,
     Config,
@@ -26,7 +31,7 @@ from nmt.evaluation.evaluate import Evaluation, evaluate_run
 from nmt.evaluation.report import write_report
 from nmt.model import cpu
 from nmt.model.cost import training_flops
-from nmt.runs.environment import environment
+from nmt.model.cpu_library import measure_library
 from nmt.trained_model import load_weights, save_trained_model
 from nmt.training import distributed
 from nmt.training.memory_probe import first_epoch, resolve_auto
@@ -38,6 +43,8 @@ from nmt.training.validation import ValidationResult
 from nmt.translation.translator import Translator
 
 logger = logging.getLogger(__name__)
+
+_PACKAGES = ("torch", "numpy", "sentencepiece", "datasets", "pyarrow", "sacrebleu", "safetensors")
 
 # These keys define the order of the data and the shapes in a checkpoint.
 _FIXED_KEYS = (
@@ -62,6 +69,24 @@ def read_environment(run_folder: Path) -> Environment:
     return read_record(run_folder / layout.ENVIRONMENT_FILE, Environment, "choose another run.name")
 
 
+def environment(corpus_folder: Path, config: Config) -> dict[str, Any]:
+    """Return `environment.json`: what a score depends on besides the configuration."""
+    processes, local_processes = distributed.num_processes(config.training)
+    return {
+        "run_id": secrets.token_hex(4),
+        "commit": commit(),
+        "python": platform.python_version(),
+        "packages": versions(_PACKAGES),
+        "machine": platform.machine(),
+        "processor": processor_name(),
+        "cpu_library": measure_library(config.model.width, config.model.feed_forward_width),
+        "processes": processes,
+        "threads": distributed.threads_per_process(config.training.num_threads, local_processes),
+        "gpus": [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())],
+        "corpus": corpus_folder.name,
+    }
+
+
 def check_configuration(config: Config) -> tuple[Config, list[str]]:
     """Compare an experiment with the configuration stored in its run folder, if there is one.
 
@@ -73,19 +98,19 @@ def check_configuration(config: Config) -> tuple[Config, list[str]]:
     if not path.is_file():
         return config, []
     stored: Config = load_config(Config, path)
-    if config.batching.is_auto:
+    batching, training = config.batching, config.training
+    if batching.is_auto:
         tokens = stored.batching.tokens_per_micro_batch
-        batching = replace(config.batching, tokens_per_micro_batch=tokens)
-        config = replace(config, batching=batching)
-    if not config.training.num_threads:  # the number of threads changes rounding
-        threads = stored.training.num_threads
-        config = replace(config, training=replace(config.training, num_threads=threads))
+        batching = replace(batching, tokens_per_micro_batch=tokens)
+    if not training.num_threads:  # the number of threads changes rounding
+        training = replace(training, num_threads=stored.training.num_threads)
+    config = replace(config, batching=batching, training=training)
     differences = {
         key: f"{key}: the run has {old}, you asked for {new}"
         for key, (old, new) in differing_values(to_plain(stored), to_plain(config)).items()
         if not key.startswith(FREE_KEYS)
     }
-    accepted = {key.strip() for key in config.run.accept_changes.split(",") if key.strip()}
+    accepted = set(config.run.accept_changes.replace(",", " ").split())
     fixed = [key for key in differences if key.startswith(_FIXED_KEYS)]
     refused = fixed or [key for key in differences if key not in accepted]
     if refused:

@@ -1,20 +1,110 @@
-"""Reproduce a score: check its text, train its seeds, compare the mean with the accepted range."""
+"""Reproduce a score: check its text, train its seeds, compare the mean with the accepted range.
+
+`conf/results.yaml` lists published and reproduced scores; its head explains the keys.
+"""
 
 import datetime
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, field
 from pathlib import Path
 from typing import Any
 
 from data_prep.manifest import read_facts
 from data_prep.prepare import prepare
 from nmt.base.errors import UserError
-from nmt.base.files import check_writable, read_json, write_json
-from nmt.config import Config
+from nmt.base.files import check_writable, write_json
+from nmt.config import Config, checked_dataclass, from_mapping, load_values
 from nmt.data.corpus import PreparedCorpus, more_reference_paths
-from nmt.metrics.scores import METRIC_NAMES
-from nmt.runs.results import Result
-from nmt.runs.seeds import Spread, summary_path, train_seeds
+from nmt.metrics.scores import METRIC_NAMES, format_score
+from nmt.runs.seeds import SeedsSummary, Spread, count_seeds, train_seeds
+
+
+@checked_dataclass
+class Band:
+    """Accepted range of the mean over the seeds, and the mean when the range was set."""
+
+    mean: float = 0.0
+    lowest: float = 0.0
+    highest: float = 0.0
+
+
+@checked_dataclass
+class Anchor:
+    """A score published by others, shown for comparison only."""
+
+    score: float = 0.0
+    form: str = ""
+    citation: str = ""
+
+
+@checked_dataclass
+class Data:
+    """Where the text can be obtained, and the SHA-256 of its files by name."""
+
+    origin: str = ""
+    files: dict[str, str] = field(default_factory=dict)
+
+
+@checked_dataclass
+class Result:
+    """One row: a recipe, its data and the score it is expected to reach."""
+
+    name: str = ""
+    about: str = ""
+    experiment: str = ""
+    overrides: list[str] = field(default_factory=list)
+    seeds: list[int] = field(default_factory=list)
+    test_set: str = ""
+    metric: str = ""
+    expected: Band | None = None
+    data: Data = field(default_factory=Data)
+    anchors: list[Anchor] = field(default_factory=list)
+    measured: list[dict[str, Any]] = field(default_factory=list)
+    not_measured: str = ""
+
+    def __post_init__(self) -> None:
+        band = self.expected
+        if not self.seeds or len(set(self.seeds)) < len(self.seeds) or min(self.seeds) < 0:
+            raise UserError(f"seeds: {self.seeds} must be distinct non-negative integers")
+        if self.metric not in METRIC_NAMES:
+            raise UserError(f"metric: {self.metric} is not one of {', '.join(METRIC_NAMES)}")
+        if band is not None and not band.lowest <= band.mean <= band.highest:
+            raise UserError("expected: needs lowest <= mean <= highest")
+
+    def require_band(self) -> Band:
+        """Return the accepted range; UserError if the row has none."""
+        if self.expected is None:
+            raise UserError(f"{self.name} has no expected score yet; add measure=true")
+        return self.expected
+
+    def judge(self, spread: Spread) -> tuple[bool, str]:
+        """Return whether the mean over seeds is accepted, and a sentence that says so."""
+        band = self.require_band()
+        is_accepted = band.lowest <= spread.mean <= band.highest
+        verdict = "reproduced" if is_accepted else "not reproduced"
+        mean = f"mean {METRIC_NAMES[self.metric]} {format_score(self.metric, spread.mean)}"
+        accepted = f"accepted: {band.lowest} to {band.highest}"
+        return is_accepted, f"{verdict}: {mean} of {count_seeds(spread.values)}; {accepted}"
+
+
+def read_results(path: Path) -> dict[str, Result]:
+    """Read all rows by name."""
+    results: dict[str, Result] = {}
+    for key, row in load_values(path).items():
+        name = str(key)
+        origin = f"{path}: {name}"
+        if not isinstance(row, Mapping):
+            raise UserError(f"{origin} must be a mapping of keys, as the other rows are")
+        results[name] = from_mapping(Result, {"name": name, **row}, origin)
+    return results
+
+
+def find_result(path: Path, name: str) -> Result:
+    """Read one row; UserError if there is none of this name, or the file is invalid."""
+    results = read_results(path)
+    if name not in results:
+        raise UserError(f"result={name} is unknown; choose one of {', '.join(results)} ({path})")
+    return results[name]
 
 
 def check_data(result: Result, data: str) -> str:
@@ -61,53 +151,41 @@ def reproduce(
     Returns:
         Whether the mean is accepted, a sentence that says so, and the file written.
     """
-    steps: dict[str, str] = {}
-
-    def note(step: str, outcome: str) -> None:
-        steps[step] = outcome
-        report(f"{step}: {outcome}")
-
     path = Path(config.run.outputs) / "reproduce" / f"{result.name}.json"
     check_writable(path)
     folder = prepare(config.corpus, config.tokenizer, config.corpora_folder)
-    note("prepared", str(folder))
-    corpus = PreparedCorpus(folder)
-    if result.test_set not in corpus.test_splits:
+    if result.test_set not in PreparedCorpus(folder).test_splits:
         raise UserError(f"{result.name}: the corpus has no test set {result.test_set}")
     summary = train_seeds(config, result.seeds, train, report)
-    runs = read_json(summary_path(config))["runs"]
     spread = summary.test_sets[result.test_set][result.metric]
-    for seed, score in zip(summary.seeds, spread.values, strict=True):
-        run = runs[str(seed)]
+    steps = {"prepared": str(folder)}
+    for (seed, run), score in zip(summary.runs.items(), spread.values, strict=True):
         minutes = f"{run['training_seconds'] / 60:.1f} minutes"
-        note(f"seed {seed}", f"{score:.2f}: {minutes}, commit {run['commit']}")
-    interval = f"; 95 % interval {spread.format_interval()}" if spread.ci95 else ""
-    note("scored", f"{METRIC_NAMES[result.metric]} {spread.format()}{interval}")
+        outcome = f"{format_score(result.metric, score)}: {minutes}, commit {run['commit']}"
+        steps[f"seed {seed}"] = outcome
+    interval = f"95 % interval {spread.format_interval(result.metric)}"
+    steps["scored"] = f"{METRIC_NAMES[result.metric]} {spread.format(result.metric)}; {interval}"
+    for step, outcome in steps.items():
+        report(f"{step}: {outcome}")
     is_accepted, verdict = True, "measured, not judged (measure=true)"
     if is_judged:
         is_accepted, verdict = result.judge(spread)
     steps["verdict"] = verdict
-    write_json(path, _account(result, summary.seeds, spread, runs, steps))
+    account = {"result": result.name, "steps": steps, "measured": _measured(summary, spread)}
+    write_json(path, {**account, "runs": summary.runs, "recipe": asdict(result), **asdict(spread)})
     return is_accepted, verdict, path
 
 
-def _account(
-    result: Result,
-    seeds: Sequence[int],
-    spread: Spread,
-    runs: Mapping[str, Any],
-    steps: Mapping[str, str],
-) -> dict[str, Any]:
-    """Return the contents of `reproduce/<name>.json`; `measured` can be copied into the row."""
-    first = next(iter(runs.values()))
-    processor = " + ".join(first["gpus"]) or first["processor"]
-    minutes = [run["training_seconds"] / 60 for run in runs.values()]
-    measured = {
+def _measured(summary: SeedsSummary, spread: Spread) -> dict[str, Any]:
+    """Return `measured` of the row in `conf/results.yaml`."""
+    runs = list(summary.runs.values())
+    processor = " + ".join(runs[0]["gpus"]) or runs[0]["processor"]
+    minutes = [run["training_seconds"] / 60 for run in runs]
+    figures = (round(score, 2) for score in spread.values)
+    return {
         "date": datetime.date.today().isoformat(),
-        "commit": ", ".join(dict.fromkeys(run["commit"] for run in runs.values())),
-        "hardware": f"{processor}, {first['processes']} × {first['threads']} threads",
+        "commit": ", ".join(dict.fromkeys(run["commit"] for run in runs)),
+        "hardware": f"{processor}, {runs[0]['processes']} × {runs[0]['threads']} threads",
         "minutes": round(sum(minutes) / len(minutes), 1),
-        "figures": dict(zip(seeds, (round(score, 2) for score in spread.values), strict=True)),
+        "figures": dict(zip(summary.seeds, figures, strict=True)),
     }
-    account = {"result": result.name, "steps": steps, "measured": measured, "runs": runs}
-    return account | {"recipe": asdict(result), **asdict(spread)}

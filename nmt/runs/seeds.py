@@ -8,8 +8,8 @@ import logging
 import math
 import statistics
 import sys
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +19,9 @@ from nmt.base.errors import UserError
 from nmt.base.files import check_writable, write_json
 from nmt.base.layout import SEEDS_FOLDER
 from nmt.config import Config
-from nmt.evaluation.tables import empty_table
-from nmt.metrics.scores import METRIC_NAMES, column_title
-from nmt.runs import experiment
+from nmt.evaluation.tables import as_text, new_table
+from nmt.metrics.scores import METRIC_NAMES, column_title, format_score
+from nmt.runs.experiment import read_environment, read_result
 from nmt.training import distributed
 
 logger = logging.getLogger(__name__)
@@ -42,7 +42,7 @@ class Spread:
 
     @classmethod
     def of(cls, values: Iterable[float], signature: str = "") -> "Spread":
-        """Compute mean, deviation and interval of some values."""
+        """Compute mean, standard deviation and 95 % interval of the mean of some values."""
         scores = tuple(values)
         deviation = ci95 = None
         if len(scores) > 1:
@@ -50,33 +50,43 @@ class Spread:
             ci95 = student_quantile(len(scores) - 1) * deviation / math.sqrt(len(scores))
         return cls(scores, statistics.fmean(scores), deviation, ci95, signature)
 
-    def format(self, digits: int = 2) -> str:
+    def format(self, metric: str) -> str:
         """Return `mean ± standard deviation`, or the mean alone for a single seed."""
-        mean = f"{self.mean:.{digits}f}"
-        return mean if self.deviation is None else f"{mean} ± {self.deviation:.{digits}f}"
+        deviation = "" if self.deviation is None else f" ± {format_score(metric, self.deviation)}"
+        return format_score(metric, self.mean) + deviation
 
-    def format_interval(self, digits: int = 2) -> str:
+    def format_interval(self, metric: str) -> str:
         """Return the 95 % interval of the mean, or a dash for a single seed."""
         if self.ci95 is None:
             return "–"
-        return f"{self.mean - self.ci95:.{digits}f} to {self.mean + self.ci95:.{digits}f}"
+        low, high = self.mean - self.ci95, self.mean + self.ci95
+        return f"{format_score(metric, low)} to {format_score(metric, high)}"
 
 
 @dataclass(frozen=True)
 class SeedsSummary:
-    """Scores of one configuration over its seeds: of the validation set, and of each test set."""
+    """Scores of one configuration over its seeds: of the validation set, and of each test set.
+
+    Attributes:
+        runs: of each seed, its run folder, environment, chosen weights and training time.
+    """
 
     name: str
     seeds: tuple[int, ...]
     valid: dict[str, Spread]
     test_sets: dict[str, dict[str, Spread]]
+    runs: dict[int, dict[str, Any]] = field(default_factory=dict)
 
     def last_line(self) -> str:
         """Return the BLEU of the first test set in one line."""
-        count = f"{len(self.seeds)} seed{'' if len(self.seeds) == 1 else 's'}"
         split, spreads = next(iter(self.test_sets.items()), ("valid", self.valid))
-        bleu = spreads["bleu"]
-        return f"{split} BLEU {bleu.format()} ({count})  {bleu.signature}".rstrip()
+        bleu, count = spreads["bleu"], count_seeds(self.seeds)
+        return f"{split} BLEU {bleu.format('bleu')} ({count})  {bleu.signature}".rstrip()
+
+
+def count_seeds(values: Sequence[Any]) -> str:
+    """Return the number of values, one for each seed, as `1 seed` or `3 seeds`."""
+    return f"{len(values)} seed{'' if len(values) == 1 else 's'}"
 
 
 def student_quantile(degrees: int) -> float:
@@ -122,10 +132,13 @@ def train_seeds(
         except BaseException:
             logger.error("stopped at seed %d; the same command continues with it", seed)
             raise
-    results = {seed: experiment.read_result(one.run_folder) for seed, one in configs.items()}
+    results = {seed: read_result(one.run_folder) for seed, one in configs.items()}
     summary = summarise(config.run.name, results)
-    runs = {seed: _run_facts(one.run_folder, results[seed]) for seed, one in configs.items()}
-    write_json(path, {**asdict(summary), "runs": runs})
+    for seed, one in configs.items():
+        facts = {key: results[seed][key] for key in ("chosen", "updates", "training_seconds")}
+        environment = read_environment(one.run_folder)
+        summary.runs[seed] = {"folder": one.run_folder.name, **environment, **facts}
+    write_json(path, asdict(summary))
     return summary
 
 
@@ -143,52 +156,39 @@ def summary_path(config: Config) -> Path:
     return Path(config.run.outputs) / SEEDS_FOLDER / f"{config.run.name}.json"
 
 
-def _run_facts(folder: Path, result: dict[str, Any]) -> dict[str, Any]:
-    facts = {name: result[name] for name in ("chosen", "updates", "training_seconds")}
-    return {"folder": folder.name, **experiment.read_environment(folder), **facts}
-
-
 def summarise(name: str, results: Mapping[int, Mapping[str, Any]]) -> SeedsSummary:
     """Combine the scores that all runs have with the same signature; `name` lacks the seed."""
     runs = list(results.values())
-    first, *others = map(_scores, runs)
     test_sets: dict[str, dict[str, Spread]] = {}
-    for (split, metric), (_, signature) in first.items():
-        scores = [first, *others]
-        if all(one.get((split, metric), ("", ""))[1] == signature for one in scores):
-            values = (one[split, metric][0] for one in scores)
-            test_sets.setdefault(split, {})[metric] = Spread.of(values, signature)
-    splits = {split for run in runs for split in run["test_sets"]}
-    if any("bleu" not in test_sets.get(split, {}) for split in splits):
-        raise UserError(
-            f"the runs {name} have different test sets or BLEU signatures, so their scores have no"
-            " mean; train them again under another run.name"
-        )
+    for split in dict.fromkeys(split for run in runs for split in run["test_sets"]):
+        tables = [run["test_sets"].get(split, {}) for run in runs]
+        spreads = {}
+        for metric in METRIC_NAMES:
+            scores = [table[metric] for table in tables if metric in table]
+            signatures = {score["signature"] for score in scores}
+            if len(scores) == len(runs) and len(signatures) == 1:
+                spreads[metric] = Spread.of((score["score"] for score in scores), *signatures)
+        if "bleu" not in spreads:
+            raise UserError(
+                f"the runs {name} have different test sets or BLEU signatures, so their scores"
+                " have no mean; train them again under another run.name"
+            )
+        test_sets[split] = spreads
     valid = {key: Spread.of(run["valid"][key] for run in runs) for key in ("bleu", "loss")}
     return SeedsSummary(name, tuple(results), valid, test_sets)
-
-
-def _scores(result: Mapping[str, Any]) -> dict[tuple[str, str], tuple[float, str]]:
-    """Return score and signature by test set and metric."""
-    return {
-        (split, metric): (table[metric]["score"], str(table[metric]["signature"]))
-        for split, table in result["test_sets"].items()
-        for metric in METRIC_NAMES
-        if metric in table
-    }
 
 
 def seeds_table(summary: SeedsSummary) -> Table:
     """Return a table with one row per score: mean ± deviation, interval and the single values."""
     seeds = ", ".join(map(str, summary.seeds))
-    title = f"{summary.name}, seeds {seeds} (± standard deviation; interval: Student's t)"
-    table = empty_table(title, "test set", "metric", "mean ± sd", "95 % interval", "single values")
-    for text, spreads in {"valid": summary.valid, **summary.test_sets}.items():
-        for key, spread in spreads.items():
-            digits = 4 if key in {"comet", "loss"} else 2
-            values = ", ".join(f"{value:.{digits}f}" for value in spread.values)
-            title = "loss ↓" if key == "loss" else "BLEU" if text == "valid" else column_title(key)
-            table.add_row(
-                text, title, spread.format(digits), spread.format_interval(digits), values
-            )
+    table = new_table(
+        f"{summary.name}, seeds {seeds} (± standard deviation; interval: Student's t)",
+        *("test set", "metric", "mean ± sd", "95 % interval", "single values"),
+        texts=["test set", "metric", "single values"],
+    )
+    for split, spreads in {"valid": summary.valid, **summary.test_sets}.items():
+        for metric, spread in spreads.items():
+            values = ", ".join(format_score(metric, value) for value in spread.values)
+            mean, interval = spread.format(metric), spread.format_interval(metric)
+            table.add_row(as_text(split), column_title(metric), mean, interval, values)
     return table

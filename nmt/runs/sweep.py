@@ -1,6 +1,7 @@
 """Rank the runs of a sweep on validation."""
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,8 @@ from rich.console import Console
 
 from nmt.base.errors import UserError
 from nmt.base.files import write_lines
-from nmt.evaluation.tables import empty_table
-from nmt.runs import experiment
+from nmt.evaluation.tables import as_text, new_table
+from nmt.runs.experiment import is_complete, read_result
 
 _COLUMNS = ("combination", "valid_bleu", "valid_loss", "test_bleu", "updates")
 
@@ -25,15 +26,16 @@ class RankedTable(Callback):
         del kwargs
         hydra_config = config.hydra if "hydra" in config else HydraConfig.get()
         folder = Path(hydra_config.sweep.dir)
-        rows = ranked_runs(folder)
-        table = empty_table(f"{folder}, ranked by BLEU on validation", *_COLUMNS)
-        for row in rows:
-            table.add_row(*row)
+        rows = [_cells(name, result) for name, result in ranked_runs(folder)]
+        title = f"{folder}, ranked by BLEU on validation"
+        table = new_table(title, *_COLUMNS, texts=["combination"])
+        for combination, *numbers in rows:
+            table.add_row(as_text(combination), *numbers)
         console = Console(stderr=True, highlight=False)
         console.print(table)
         path = folder / "ranking.tsv"
         try:
-            write_lines(path, ["\t".join(row) for row in [_COLUMNS, *rows]])
+            write_lines(path, ["\t".join(row) for row in (_COLUMNS, *rows)])
         except UserError as error:
             # Hydra turns an Exception of a callback into a warning.
             print(f"error: {error}", file=sys.stderr)
@@ -41,14 +43,15 @@ class RankedTable(Callback):
         console.print(f"written:\n  {path}", markup=False, soft_wrap=True)
 
 
-def ranked_runs(folder: Path) -> list[tuple[str, ...]]:
-    """Return one row per completed run of a sweep, best validation BLEU first."""
-    rows = []
-    for path in sorted(folder.iterdir()) if folder.is_dir() else []:
-        if experiment.is_complete(path):
-            result = experiment.read_result(path)
-            bleu, loss = result["valid"]["bleu"], result["valid"]["loss"]
-            tests = [f"{table['bleu']['score']:.2f}" for table in result["test_sets"].values()]
-            cells = (f"{bleu:.2f}", f"{loss:.4f}", *(tests or [""])[:1], str(result["updates"]))
-            rows.append((-bleu, loss, (path.name, *cells)))
-    return [row for _, _, row in sorted(rows)]
+def ranked_runs(folder: Path) -> list[tuple[str, dict[str, Any]]]:
+    """Return name and result of each completed run of a sweep, best validation BLEU first."""
+    runs = [
+        (path.name, read_result(path)) for path in sorted(folder.glob("*")) if is_complete(path)
+    ]
+    return sorted(runs, key=lambda run: (-run[1]["valid"]["bleu"], run[1]["valid"]["loss"]))
+
+
+def _cells(name: str, result: Mapping[str, Any]) -> tuple[str, ...]:
+    valid, tests = result["valid"], list(result["test_sets"].values())
+    test_bleu = f"{tests[0]['bleu']['score']:.2f}" if tests else ""
+    return name, f"{valid['bleu']:.2f}", f"{valid['loss']:.4f}", test_bleu, str(result["updates"])

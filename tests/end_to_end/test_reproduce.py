@@ -12,7 +12,7 @@ from nmt.base.files import read_json, write_lines
 from nmt.cli import reproduce
 from nmt.cli.common import run_command
 from nmt.cli.compose import CONFIG_FOLDER, compose_config
-from nmt.runs.results import read_results
+from nmt.runs.reproduce import read_results
 from tests.support import reversed_digits
 
 SPLITS = {"train": 300, "valid": 6, "test": 6}

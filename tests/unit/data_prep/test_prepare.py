@@ -56,8 +56,9 @@ def test_a_corpus_from_end_to_end(toy: Toy, capfd: pytest.CaptureFixture[str]) -
 def test_additional_references_are_copied(toy: Toy) -> None:
     write_lines(toy.raw / "test.de.1", ["eins ", "zwei", "drei", "vier\r"])
     prepared = PreparedCorpus(toy.prepare())
-    assert prepared.more_references("test") == [["eins", "zwei", "drei", "vier"]]
-    assert prepared.more_references("valid") == []
+    _, more = prepared.reference_paths("test")
+    assert read_lines(more) == ["eins", "zwei", "drei", "vier"]
+    assert len(prepared.reference_paths("valid")) == 1
 
 
 def test_only_changed_stages_run(toy: Toy, stages: list[str]) -> None:

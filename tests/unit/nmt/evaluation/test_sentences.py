@@ -4,12 +4,11 @@ import pytest
 
 from nmt.evaluation.sentences import (
     bleu_of,
-    has_end,
-    is_repetitive,
+    compare_words,
+    find_oddities,
     length_bins,
     length_unit,
     most_changed,
-    oddities,
     sentence_chrf,
     worst_and_best,
 )
@@ -26,9 +25,7 @@ def test_sentence_chrf_uses_the_closest_reference() -> None:
 def test_worst_and_best_list_each_source_once() -> None:
     sources = ["a", "b", "a", "bb", "c", "ddd"]
     scores = [1.0, 5.0, 1.0, 5.0, 9.0, 5.0]
-    worst, best = worst_and_best(scores, sources, 3)
-    assert worst == [0, 5, 3]
-    assert best == [4, 5, 3]
+    assert worst_and_best(scores, sources, 3) == ([0, 5, 3], [4, 5, 3])
     assert worst_and_best([], [], 3) == ([], [])
 
 
@@ -39,57 +36,41 @@ def test_most_changed_sentences_are_first() -> None:
 
 
 @pytest.mark.parametrize(
-    ("translation", "expected"),
+    ("text", "is_repetitive"),
     [
-        ("ja ja ja", True),
-        ("er sagt ja ja ja .", True),
-        ("ja ja nein ja", False),
-        ("ja ja", False),
-        ("a b a b a b", True),
-        ("a b a b a", False),
-        ("x a b c d a b c d a b c d y", True),
-        ("a b c d e a b c d e a b c d e", False),
-        ("", False),
+        *[("ja ja ja", True), ("er sagt ja ja ja .", True), ("ja ja nein ja", False)],
+        *[("ja ja", False), ("a b a b a b", True), ("a b a b a", False), ("", False)],
+        *[("x a b c d a b c d a b c d y", True), ("a b c d e a b c d e a b c d e", False)],
     ],
 )
-def test_repeated_words(translation: str, expected: bool) -> None:
-    assert is_repetitive(translation) is expected
+def test_repeated_words(text: str, is_repetitive: bool) -> None:
+    assert find_oddities(["x"], ["y"], [text])["repeated"] == [0] * is_repetitive
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("Ende.", True),
-        ("„Ende?“ ", True),
-        ("(Ende!)", True),
-        ("終わり。", True),
-        ("Ende,", False),
-        ("Ende", False),
-        ("", False),
-        ("“", False),
-    ],
-)
-def test_sentence_final_marks(text: str, expected: bool) -> None:
-    assert has_end(text) is expected
+@pytest.mark.parametrize("reference", ["Ende.", "„Ende?“ ", "(Ende!)", "終わり。"])
+@pytest.mark.parametrize("text", ["Ende,", "Ende", "“", "", "„Ende!“"])
+def test_truncated_translations_lack_the_final_mark(reference: str, text: str) -> None:
+    is_truncated = text in ("Ende,", "Ende", "“")
+    assert find_oddities(["x"], [reference], [text])["truncated"] == [0] * is_truncated
+    assert find_oddities(["x"], [text], ["Ende"])["truncated"] == [0] * (text == "„Ende!“")
 
 
-def test_oddities_are_counted_in_translations_and_references() -> None:
+def test_suspicious_translations_of_each_kind() -> None:
     sources = ["One.", "Two.", "Paris", "Four.", "Five.", "", "Bonn.", " Rom . ", "Six"]
     references = ["Eins.", "Zwei.", "Paris", "Vier.", "nein nein nein.", "A.", "x", "y", "B"]
     translations = ["One.", " ", "Paris", "vier vier vier", "Fünf!", "", "bonn.", "Rom .", "Sechs"]
-    found = {one.name: one for one in oddities(sources, references, translations)}
-    assert {name: one.indices for name, one in found.items()} == {
+    assert find_oddities(sources, references, translations) == {
         "copied": [0, 2, 7],
         "empty": [1, 5],
         "repeated": [3],
         "truncated": [3],
     }
     # "nein." is a different word because of its full stop.
-    assert {name: one.in_references for name, one in found.items()} == {
-        "copied": 1,
-        "empty": 0,
-        "repeated": 0,
-        "truncated": 0,
+    assert find_oddities(sources, references, references) == {
+        "copied": [2],
+        "empty": [],
+        "repeated": [],
+        "truncated": [],
     }
 
 
@@ -97,25 +78,24 @@ def test_oddities_are_counted_in_translations_and_references() -> None:
 def test_each_sentence_is_in_one_bin(number: int) -> None:
     sources = made_up_sentences(number)
     bins = length_bins(sources)
-    assert sorted(index for one in bins for index in one.indices) == list(range(number))
+    assert sorted(index for indices in bins.values() for index in indices) == list(range(number))
     assert len(bins) <= 6
-    of_bins = [sorted({len(sources[index].split()) for index in one.indices}) for one in bins]
+    of_bins = [sorted({len(sources[index].split()) for index in one}) for one in bins.values()]
     assert all(one[-1] < other[0] for one, other in pairwise(of_bins))
     labels = [f"{one[0]}–{one[-1]}" if len(one) > 1 else f"{one[0]}" for one in of_bins]
-    assert [one.label for one in bins] == labels
+    assert list(bins) == labels
 
 
 def test_bins_have_similar_sizes() -> None:
     bins = length_bins([" ".join("x" * (1 + number % 12)) for number in range(120)], 4)
-    assert [one.label for one in bins] == ["1–3", "4–6", "7–9", "10–12"]
-    assert [len(one.indices) for one in bins] == [30] * 4
-    assert length_bins([]) == []
-    assert [one.label for one in length_bins(["a b", "c d"])] == ["2"]
+    assert list(bins) == ["1–3", "4–6", "7–9", "10–12"]
+    assert [len(indices) for indices in bins.values()] == [30] * 4
+    assert list(length_bins(["a b", "c d"])) == ["2"]
 
 
 def test_length_unit_without_spaces() -> None:
     assert length_unit(["这是一只狗。", "那只猫在睡觉。"]) == "characters"
-    assert [one.label for one in length_bins(["这是一只狗。", "那只猫在睡觉。"], 2)] == ["6", "7"]
+    assert list(length_bins(["这是一只狗。", "那只猫在睡觉。"], 2)) == ["6", "7"]
     assert length_unit(["a dog", "two dogs", "hm"]) == "words"
 
 
@@ -125,3 +105,9 @@ def test_bleu_of_some_sentences() -> None:
     assert bleu_of([0], translations, references).score == pytest.approx(100)
     assert bleu_of([0, 1], translations, references).score < 60
     assert bleu_of([0], translations, references).ci95 is not None
+
+
+def test_compare_words() -> None:
+    assert compare_words("a <b> c", "a c") == [("a", False), ("<b>", True), ("c", False)]
+    assert compare_words("a c", "a <b> c") == [("a", False), ("c", False)]
+    assert compare_words("", "a") == []

@@ -6,6 +6,7 @@ import pytest
 from nmt.base.errors import UserError
 from nmt.base.files import write_json, write_lines
 from nmt.data.corpus import PreparedCorpus
+from nmt.evaluation.evaluate import TestSet, stored_hypotheses
 from nmt.evaluation.systems import find_baseline, open_system, outputs_of
 
 
@@ -135,13 +136,15 @@ def test_open_run_or_model_folder(outputs: Path) -> None:
 def test_stored_translations_require_the_same_text(outputs: Path) -> None:
     run = add_run(outputs / "runs/a", 20)
     folder = run / "evaluation" / "test"
-    system = open_system(run)
-    assert system.stored_hypotheses("test", ["s"], [["r"]]) is None
+
+    def stored(source: str, *references: str) -> list[str] | None:
+        texts = [[line] for line in references]
+        return stored_hypotheses(open_system(run), TestSet("test", ("en", "de"), [source], texts))
+
+    assert stored("s", "r") is None
     for name, line in {"source": "s", "reference": "r", "hypotheses": "h"}.items():
         write_lines(folder / f"{name}.txt", [line])
-    assert system.stored_hypotheses("test", ["s"], [["r"]]) == ["h"]
-    assert system.stored_hypotheses("test", ["s2"], [["r"]]) is None
-    assert system.stored_hypotheses("test", ["s"], [["r2"]]) is None
-    assert system.stored_hypotheses("test", ["s"], [["r"], ["r2"]]) is None
+    assert stored("s", "r") == ["h"]
+    assert stored("s2", "r") is stored("s", "r2") is stored("s", "r", "r2") is None
     write_lines(folder / "hypotheses.txt", ["h", "extra line"])
-    assert system.stored_hypotheses("test", ["s"], [["r"]]) is None
+    assert stored("s", "r") is None

@@ -7,7 +7,7 @@ from rich.console import Console
 from nmt.config import DecodingConfig, DecodingPrecision, LengthPenalty
 from nmt.evaluation.evaluate import Evaluation, TestSet
 from nmt.evaluation.tables import bleu_line, describe_search, note_lines, print_scores, sample_table
-from nmt.metrics.comet import HOW_TO_GET_IT, Comet
+from nmt.metrics.comet import NOT_INSTALLED
 from nmt.metrics.known_test_sets import Identity
 from nmt.metrics.phenomena import GroupScore, PhenomenaReport, PhenomenonScore
 from nmt.metrics.scores import Score, Scores
@@ -24,13 +24,13 @@ def evaluation(system: str = "wmt14_en_de_base", name: str = "newstest2014") -> 
     differences = {"bleu": better, "chrf": better, "ter": none}
     leakage = {"source": {"exact": 1, "near": 1234}, "target": {"exact": 0, "near": 2}}
     return Evaluation(
-        TestSet(name, ("en", "de"), ["s"], ["r"], leakage=leakage),
+        TestSet(name, ("en", "de"), ["s"], [["r"]], leakage=leakage),
         system,
         ["h"],
         DecodingConfig(),
-        Identity("newstest2014 full (en-de)", ("00",), ("it is odd",)),
+        Identity("newstest2014 full (en-de)", ["00"], ["it is odd"]),
         scores,
-        Comet(None, HOW_TO_GET_IT),
+        NOT_INSTALLED,
         None,
         Comparison("old", "the only earlier run on wmt14 en-de", differences),
     )
@@ -68,7 +68,8 @@ def test_several_systems_have_a_row_each() -> None:
     "system", ["a", "peak_lr_multi30k_en_de/schedule.peak_learning_rate=0.004"]
 )
 def test_tables_are_complete_at_80_columns(system: str) -> None:
-    full = replace(evaluation(system), comet=Comet(Score(0.8512, "model"), ""))
+    full = evaluation(system)
+    full = replace(full, scores=replace(full.scores, comet=Score(0.8512, "model")))
     for evaluations in ([full], [full, replace(full, system="b")]):
         text = shown(evaluations)
         tables = text.partition("baseline: old")[0]
@@ -83,7 +84,7 @@ def test_tables_are_complete_at_80_columns(system: str) -> None:
 def test_control_characters_are_escaped() -> None:
     hostile = replace(
         evaluation("a\x1b[31m", "t\x1b]0;title\x07"),
-        comet=Comet(None, "\x1b[2J"),
+        comet_note="\x1b[2J",
         phenomena=PhenomenaReport({"p\x1b[1m": PhenomenonScore(1, 1.0, 0, None)}, None),
         hypotheses=["\x1b[31mrot"],
     )
@@ -108,7 +109,7 @@ def test_each_note_is_listed_once() -> None:
         "newstest2014: the training text contains 1 of the source sentences (1,234 including near"
         " duplicates) and 0 of the target sentences (2 including near duplicates)",
         f"BLEU {SIGNATURE}",
-        HOW_TO_GET_IT,
+        NOT_INSTALLED,
     ):
         assert line in lines
     assert any("both sentences are correct in 88.5 % of 9 minimal pairs" in line for line in lines)

@@ -1,3 +1,4 @@
+import re
 import stat
 import sys
 from pathlib import Path
@@ -5,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from nmt.metrics import comet
-from nmt.metrics.comet import HOW_TO_GET_IT, comet_score
+from nmt.metrics.comet import NOT_INSTALLED, CometError, comet_score
+from nmt.metrics.scores import Score
 
 TEXT = (["eine Zeile\u2028mit Haken"], ["a line"], ["the line"])
 
@@ -21,9 +23,9 @@ def install(folder: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_missing_command_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(comet.sys, "executable", str(tmp_path / "python"))
-    found = comet_score(*TEXT)
-    assert (found.score, found.note) == (None, HOW_TO_GET_IT)
-    assert len(found.note) <= 100
+    with pytest.raises(CometError, match=re.escape(NOT_INSTALLED)):
+        comet_score(*TEXT)
+    assert len(NOT_INSTALLED) <= 100
 
 
 def test_score_of_the_command_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -35,14 +37,10 @@ assert os.environ["HF_HUB_OFFLINE"] == "1"
 print(options["-t"] + "\\tscore: 0.8512")
 """
     install(tmp_path, script, monkeypatch)
-    found = comet_score(*TEXT)
-    assert found.note == ""
-    assert found.score is not None
-    assert (found.score.score, found.score.signature) == (0.8512, "Unbabel/wmt22-comet-da")
+    assert comet_score(*TEXT) == Score(0.8512, "Unbabel/wmt22-comet-da")
 
 
 def test_missing_weights_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install(tmp_path, "sys.exit('no such weights here')", monkeypatch)
-    found = comet_score(*TEXT)
-    assert found.score is None
-    assert "no such weights here" in found.note
+    with pytest.raises(CometError, match="failed: no such weights here"):
+        comet_score(*TEXT)

@@ -54,7 +54,8 @@ def test_empty_translations_are_scored() -> None:
 def test_json_layout(scores: Scores) -> None:
     table = asdict(scores)
     names = ["bleu", "chrf", "ter", "paper_bleu", "lowercase_bleu"]
-    assert list(table) == [*names, "brevity_penalty", "length_ratio", "sentences", "references"]
+    counts = ["brevity_penalty", "length_ratio", "sentences", "references"]
+    assert list(table) == [*names, *counts, "comet"]
     assert all(set(table[name]) == {"score", "signature", "ci95"} for name in names)
     assert table["sentences"] == 3
 
