@@ -228,11 +228,10 @@ def _choose_weights(metric: ValidationMetric, trainer: Trainer) -> tuple[str, Va
     each of them, but not after early stopping.
     """
     store, transformer = trainer.store, trainer.model.transformer
-    best, regular = trainer.state.best_update, store.regular_updates()
-    whole = store.intact(sorted({best, *regular}))
-    last = [update for update in regular if update in whole]
+    intact, best = set(store.intact()), trainer.state.best_update
+    last = store.last_updates(trainer.config.training.average_checkpoints)
     candidates: dict[str, Sequence[int]] = {}
-    if best in whole:
+    if best in intact:
         candidates[f"checkpoint of update {best:,}"] = [best]
     if len(last) > 1 or (last and not candidates):
         candidates[f"average of the last {len(last)} checkpoints"] = last

@@ -8,18 +8,17 @@ import json
 import logging
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from nmt.base.errors import UserError, first_line, one_line
-from nmt.base.files import atomic_folder, read_json, remove, write_json
+from nmt.base.files import atomic_folder, read_json, read_record, remove, write_json
 from nmt.base.layout import MANIFEST_FILE, WEIGHTS_FILE
-from nmt.config import from_mapping
 from nmt.model.transformer import Transformer
 from nmt.trained_model import load_weights, read_weights, save_weights
 from nmt.training.training_state import TrainingState
@@ -38,6 +37,12 @@ _MIN_KEPT = 2
 
 class DamagedCheckpointError(UserError):
     """A checkpoint differs from what was written."""
+
+
+@dataclass(frozen=True)
+class _Manifest:
+    files: dict[str, dict[str, Any]]
+    state: TrainingState
 
 
 class CheckpointStore:
@@ -66,15 +71,14 @@ class CheckpointStore:
         names = [re.fullmatch(r"update_([0-9]{7}|[1-9][0-9]{7,})", path.name) for path in folders]
         return sorted(int(name[1]) for name in names if name)
 
-    def regular_updates(self, number: int = 0) -> list[int]:
-        """The last regular checkpoints, by default those to average, and the newest in any case.
+    def last_updates(self, number: int) -> list[int]:
+        """The newest checkpoint, and regular ones before it, up to `number` in all, oldest first.
 
-        Checkpoints of interruptions are left out: otherwise the average would depend on when the
+        Those of earlier interruptions are left out: otherwise an average would depend on when the
         run was interrupted.
         """
         updates = self.updates()
-        regular = [u for u in updates if u % self._every == 0 or u == updates[-1]]
-        return regular[-(number or self._keep_last) :]
+        return [u for u in updates if u % self._every == 0 or u == updates[-1]][-number:]
 
     def save(
         self, transformer: Transformer, optimizer: torch.optim.Optimizer, state: TrainingState
@@ -97,31 +101,35 @@ class CheckpointStore:
     def update_state(self, state: TrainingState) -> None:
         """Replace the training state in the checkpoint of `state.update`."""
         path = self.path(state.update)
-        _write_manifest(path, state, _read_manifest(path)["files"])
+        _write_manifest(path, state, _read_manifest(path).files)
         self._prune(state.best_update)
 
     def newest(self) -> int:
         """The update of the newest intact checkpoint; 0 if there is none.
 
-        Newer ones that are damaged are renamed to `damaged_…`. Call it in one process only.
+        Call it in one process only: it removes what a killed process left incomplete.
         """
-        # Incomplete checkpoints of a process that was killed.
         for path in self.folder.glob(".update_*"):
             remove(path)
-        updates = self.updates()
-        for update in reversed(updates):
+        has_any = bool(self.updates())
+        newest = next(self.intact(), 0)
+        if has_any and not newest:
+            logger.warning("%s: no checkpoint is intact: training starts again", self.folder)
+        return newest
+
+    def intact(self) -> Iterator[int]:
+        """Yield the updates of intact checkpoints, newest first; rename others to `damaged_…`."""
+        for update in reversed(self.updates()):
             try:
                 self.verify(update)
             except DamagedCheckpointError as error:
-                renamed = self.path(update).with_name(f"damaged_{self.path(update).name}")
+                path = self.path(update)
+                renamed = path.with_name(f"damaged_{path.name}")
                 remove(renamed)
-                os.replace(self.path(update), renamed)
+                os.replace(path, renamed)
                 logger.warning("%s; renamed to %s", error, renamed)
             else:
-                return update
-        if updates:
-            logger.warning("%s: no checkpoint is intact: training starts again", self.folder)
-        return 0
+                yield update
 
     def load(
         self, update: int, transformer: Transformer, optimizer: torch.optim.Optimizer
@@ -142,10 +150,7 @@ class CheckpointStore:
             raise UserError(
                 f"{path / STATE_FILE}: does not hold the optimizer of this model: {reason}"
             ) from None
-        state: TrainingState = from_mapping(
-            TrainingState, manifest["state"], str(path / MANIFEST_FILE)
-        )
-        return state
+        return manifest.state
 
     def average(self, updates: Sequence[int]) -> dict[str, torch.Tensor]:
         """The mean of the weights of some checkpoints (Vaswani et al. 2017, section 6.1)."""
@@ -156,37 +161,23 @@ class CheckpointStore:
                 total[name] = total[name] + tensor.double() if name in total else tensor.double()
         return {name: (tensor / len(updates)).float() for name, tensor in total.items()}
 
-    def intact(self, updates: Sequence[int]) -> list[int]:
-        """Those of some checkpoints that are intact; warns of the others."""
-        found = []
-        for update in updates:
-            try:
-                self.verify(update)
-            except DamagedCheckpointError as error:
-                logger.warning("%s; it is not used", error)
-            else:
-                found.append(update)
-        return found
-
     def verify(self, update: int) -> None:
         """Check the files of a checkpoint; raises DamagedCheckpointError."""
         path = self.path(update)
-        files = _read_manifest(path)["files"]
-        for name in (WEIGHTS_FILE, STATE_FILE):
-            file = path / name
+        files = _read_manifest(path).files
+        for file in (path / WEIGHTS_FILE, path / STATE_FILE):
             is_file = file.is_file() and not file.is_symlink()
-            if not is_file or _size_and_digest(file) != files[name]:
+            if not is_file or _size_and_digest(file) != files[file.name]:
                 raise DamagedCheckpointError(f"{file} is missing or damaged")
 
     def _prune(self, best_update: int) -> None:
-        needed = {*self.regular_updates(max(_MIN_KEPT, self._keep_last)), best_update}
-        for update in self.updates():
-            if update not in needed:
-                # Renamed first: a partly removed checkpoint must not look like one.
-                retired = self.path(update).with_name(f".{self.path(update).name}.old")
-                remove(retired)
-                os.replace(self.path(update), retired)
-                remove(retired)
+        needed = {*self.last_updates(max(_MIN_KEPT, self._keep_last)), best_update}
+        for update in set(self.updates()) - needed:
+            path = self.path(update)
+            # Renamed first: a partly removed checkpoint would look like a damaged one.
+            retired = path.with_name(f".{path.name}.old")
+            os.replace(path, retired)
+            remove(retired)
 
 
 def _write_manifest(path: Path, state: TrainingState, files: dict[str, Any]) -> None:
@@ -195,24 +186,22 @@ def _write_manifest(path: Path, state: TrainingState, files: dict[str, Any]) -> 
     write_json(path / MANIFEST_FILE, {**manifest, "sha256": _digest_of(manifest)})
 
 
-def _read_manifest(path: Path) -> dict[str, Any]:
+def _read_manifest(path: Path) -> _Manifest:
     """Read the manifest of a checkpoint and verify its checksum."""
     file = path / MANIFEST_FILE
-    manifest: Any = None
+    values: Any = None
     if not file.is_symlink():
         with suppress(UserError, OSError):
-            manifest = read_json(file)
-    if not isinstance(manifest, dict) or manifest.pop("sha256", None) != _digest_of(manifest):
+            values = read_json(file)
+    if not isinstance(values, dict) or values.pop("sha256", None) != _digest_of(values):
         raise DamagedCheckpointError(f"{file} is missing or damaged")
-    version = manifest.get("format_version")
+    version = values.get("format_version")
     if version != FORMAT_VERSION:
         raise UserError(
             f"{file} has format_version {version}, this program reads {FORMAT_VERSION}: continue"
             " with the version of the program that began the run, or choose another run.name"
         )
-    if path.name != f"update_{manifest['update']:07d}":
-        raise DamagedCheckpointError(f"{file} belongs to update {manifest['update']}")
-    return manifest
+    return read_record(file, _Manifest, "choose another run.name")
 
 
 def _digest_of(manifest: dict[str, Any]) -> str:
@@ -220,25 +209,20 @@ def _digest_of(manifest: dict[str, Any]) -> str:
 
 
 def _load_moments(optimizer: torch.optim.Optimizer, saved: dict[str, Any]) -> None:
-    """Load moments; check names, types and shapes, which torch does not: they may broadcast."""
-    own = optimizer.state_dict()["param_groups"]
-    optimizer.load_state_dict(saved)
-    for group, settings in zip(optimizer.param_groups, own, strict=True):
-        # torch also loads the saved hyperparameters, but the configuration may have changed them.
-        group.update({**settings, "params": group["params"]})
-        names = {"step", *(("momentum",) if "momentum" in group else ("exp_avg", "exp_avg_sq"))}
+    """Load moments; check their names and shapes, which torch does not: they may broadcast."""
+    # The hyperparameters are those of the configuration, which may have changed.
+    groups = optimizer.state_dict()["param_groups"]
+    optimizer.load_state_dict({"state": saved["state"], "param_groups": groups})
+    for group in optimizer.param_groups:
+        names = ("momentum",) if "momentum" in group else ("exp_avg", "exp_avg_sq")
         for parameter in group["params"]:
-            moments = optimizer.state.get(parameter, {})
-            if moments and set(moments) != names:
-                raise ValueError(f"{', '.join(moments)} instead of {', '.join(sorted(names))}")
-            for name, value in moments.items():
-                fits = isinstance(value, torch.Tensor) and (
-                    value.dtype == torch.float32
-                    and value.shape == (() if name == "step" else parameter.shape)
-                    and bool(value.isfinite().all())
-                )
-                if not fits:
-                    raise ValueError(f"{name} does not fit a weight of {tuple(parameter.shape)}")
+            moments = optimizer.state[parameter]
+            expected = {"step": (), **dict.fromkeys(names, tuple(parameter.shape))}
+            found = {name: tuple(value.shape) for name, value in moments.items()}
+            if found != expected:
+                raise ValueError(f"{found} instead of {expected}")
+            if not all(bool(value.isfinite().all()) for value in moments.values()):
+                raise ValueError(f"NaN or infinity in {', '.join(moments)}")
 
 
 def _size_and_digest(path: Path) -> dict[str, Any]:

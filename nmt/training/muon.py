@@ -9,7 +9,7 @@ support `found_inf`, by which an update is skipped without waiting for the devic
 """
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -33,46 +33,17 @@ _MAX_ELEMENTS = {"cpu": 2**22, "cuda": 2**24}
 
 
 class Muon(torch.optim.AdamW):
-    """Muon for the matrices of a model's layers, AdamW for all other parameters.
+    """Muon for the parameters of the first group, AdamW for all others.
 
-    Args:
-        hidden: weights (out, in) of linear layers inside the model.
-        others: embeddings and output weights.
-        vectors: biases and norms, which are not decayed.
-        momentum: decay rate of Muon's momentum.
-        weight_decay: decoupled weight decay, multiplied by the learning rate.
-        betas: of AdamW.
-        eps: of AdamW.
+    The first group holds weights (out, in) of linear layers inside the model. Its key `momentum` is
+    the decay rate of Muon's momentum.
     """
-
-    def __init__(
-        self,
-        hidden: Iterable[Tensor],
-        others: Iterable[Tensor],
-        vectors: Iterable[Tensor],
-        *,
-        momentum: float,
-        weight_decay: float,
-        betas: tuple[float, float],
-        eps: float,
-    ) -> None:
-        super().__init__(
-            [
-                {"params": list(hidden), "momentum": momentum, "weight_decay": weight_decay},
-                {"params": list(others), "weight_decay": weight_decay},
-                {"params": list(vectors), "weight_decay": 0.0},
-            ],
-            lr=0.0,
-            betas=betas,
-            eps=eps,
-            fused=True,
-        )
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> None:  # type: ignore[override]
         """Perform one optimizer step, unless the attribute `found_inf` is not 0.
 
-        The gradients of `hidden` are None afterwards.
+        The gradients of the first group are None afterwards.
         """
         assert closure is None
         found_inf = getattr(self, "found_inf", None)

@@ -6,34 +6,27 @@ from torch import Tensor, nn
 from nmt.config import OptimizerConfig, OptimizerName
 from nmt.training import muon
 
+_CLASSES = {
+    OptimizerName.adam: torch.optim.Adam,
+    OptimizerName.adamw: torch.optim.AdamW,
+    OptimizerName.muon: muon.Muon,
+}
+
 
 def build_optimizer(model: nn.Module, config: OptimizerConfig) -> torch.optim.Optimizer:
     """Build the optimizer of all parameters; the caller sets the learning rate before each step."""
-    matrices = [p for p in model.parameters() if p.dim() > 1]
+    hidden = hidden_matrices(model) if config.name is OptimizerName.muon else []
+    matrices = [p for p in model.parameters() if p.dim() > 1 and p not in set(hidden)]
     vectors = [p for p in model.parameters() if p.dim() <= 1]
-    if config.name is OptimizerName.muon:
-        hidden = hidden_matrices(model)
-        others = set(matrices).difference(hidden)
-        return muon.Muon(
-            hidden,
-            [p for p in matrices if p in others],
-            vectors,
-            momentum=config.momentum,
-            weight_decay=config.weight_decay,
-            betas=(config.beta1, config.beta2),
-            eps=config.epsilon,
-        )
-    optimizer = torch.optim.Adam if config.name is OptimizerName.adam else torch.optim.AdamW
-    return optimizer(
-        [
-            {"params": matrices, "weight_decay": config.weight_decay},
-            {"params": vectors, "weight_decay": 0.0},  # biases and norms are not pulled to zero
-        ],
-        lr=0.0,
-        betas=(config.beta1, config.beta2),
-        eps=config.epsilon,
-        fused=True,
-    )
+    groups = [
+        {"params": matrices, "weight_decay": config.weight_decay},
+        {"params": vectors, "weight_decay": 0.0},  # biases and norms are not pulled to zero
+    ]
+    if hidden:
+        momentum, decay = config.momentum, config.weight_decay
+        groups.insert(0, {"params": hidden, "momentum": momentum, "weight_decay": decay})
+    betas = config.beta1, config.beta2
+    return _CLASSES[config.name](groups, lr=0.0, betas=betas, eps=config.epsilon, fused=True)
 
 
 def hidden_matrices(model: nn.Module) -> list[Tensor]:

@@ -1,36 +1,30 @@
 """What a run is besides its weights and optimizer: counters, and a smaller micro-batch size."""
 
-import math
-from dataclasses import asdict, astuple, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
-from nmt.base.errors import UserError
 from nmt.base.files import read_record, write_json
+from nmt.config.fields import checked_dataclass, option
 from nmt.data.loader import Position
 from nmt.training.metrics import MetricSums
 
 MICRO_BATCH_SIZE_FILE = "micro_batch_size.json"
 
 
-@dataclass(frozen=True)
+@checked_dataclass
 class TrainingState:
     """Everything but weights and optimizer that a restart needs."""
 
-    update: int = 0  # updates so far, including skipped ones
+    update: int = option(0, ge=0)  # updates so far, including skipped ones
     position: Position = field(default_factory=Position)  # of the next update in the data
-    seconds: float = 0.0  # of training and validation, over all restarts
+    seconds: float = option(0.0, ge=0)  # of training and validation, over all restarts
     device_seconds: float = 0.0  # the same, summed over ranks
-    target_tokens: int = 0
+    target_tokens: int = option(0, ge=0)
     best_rank: list[float] = field(default_factory=list)  # `ValidationResult.rank`; empty at first
     best_update: int = 0
     validations_without_best: int = 0
     validation_due: bool = False  # before the next update
     metrics: MetricSums = field(default_factory=MetricSums)
-
-    def __post_init__(self) -> None:
-        values = self.update, self.seconds, self.target_tokens, *astuple(self.position)
-        if not all(0 <= value < math.inf for value in values):
-            raise UserError(f"a counter is not a finite number of at least 0: {values}")
 
 
 @dataclass(frozen=True)

@@ -124,7 +124,7 @@ def test_the_last_and_the_best_are_kept(
     assert store.updates() == []
     save(store, *updates, best=10)
     assert store.updates() == [10, *kept]
-    assert store.regular_updates() == kept
+    assert store.last_updates(num_averaged) == kept
     assert store.newest() == load(store, kept[-1]).update == kept[-1]
 
 
@@ -134,7 +134,7 @@ def test_an_interruption_changes_neither_what_is_kept_nor_what_is_averaged(
     save(store, 5, 7, 10, 13, best=5)
     assert store.updates() == [5, 10, 13]  # the newest, 13, is needed to continue
     save(store, 15, best=5)
-    assert store.updates() == store.regular_updates() == [5, 10, 15]
+    assert store.updates() == store.last_updates(3) == [5, 10, 15]
 
 
 def test_the_average_is_the_mean(tmp_path: Path) -> None:
@@ -199,13 +199,14 @@ def test_without_an_intact_checkpoint_training_starts_again(
     assert "training starts again" in log.messages[-1]
 
 
-def test_a_damaged_checkpoint_is_left_out_of_the_average(
+def test_damaged_checkpoints_are_renamed_and_the_others_are_found(
     tmp_path: Path, log: pytest.LogCaptureFixture
 ) -> None:
     store = CheckpointStore(tmp_path, 1, 5)
     save(store, 1, 2, 3)
     (store.path(2) / "weights.safetensors").write_bytes(b"")
-    assert store.intact([1, 2, 3]) == [1, 3]
+    assert list(store.intact()) == [3, 1]
+    assert store.updates() == store.last_updates(5) == [1, 3]
     assert "update_0000002" in log.messages[0]
 
 
