@@ -12,9 +12,9 @@ from typing import IO, Any
 
 import torch
 
-from nmt.cli import run as cli_run
 from nmt.evaluation import evaluate
 from nmt.runs import experiment
+from nmt.runs import train as train_module
 from nmt.training import checkpoint, validation
 from nmt.training.checkpoint import CheckpointStore
 from nmt.training.metrics import RunningMetrics
@@ -150,7 +150,7 @@ PHASES = ("preparation", "start", "update", "validation", "checkpoint", "pruning
 def watch_phases(enter: Callable[[str], None]) -> None:
     """Patch the program to call `enter` with each phase of PHASES that it enters."""
     places = (
-        (cli_run, "prepare", "preparation"),
+        (train_module, "prepare", "preparation"),
         (Trainer, "_loop", "update"),
         (Validator, "validate", "validation"),
         (CheckpointStore, "save", "checkpoint"),

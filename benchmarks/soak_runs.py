@@ -17,8 +17,8 @@ import torch
 from benchmarks.soak_points import PHASES, watch_phases
 from nmt.base.files import read_lines
 from nmt.cli.common import run_command
-from nmt.cli.run import train
 from nmt.config import Config
+from nmt.runs.train import train
 from nmt.trained_model import read_weights
 from nmt.training.checkpoint import CheckpointStore
 from nmt.training.trainer import Trainer

@@ -95,8 +95,8 @@ def play(corpus: str, work: str) -> None:
 
 def main() -> None:
     """Train in a process of torchrun; files in the folder ask for trouble."""
-    from nmt.cli import run as run_module  # noqa: PLC0415 - before torch
     from nmt.cli.common import run_command  # noqa: PLC0415
+    from nmt.runs import train as run_module  # noqa: PLC0415 - before torch
     from nmt.training.trainer import Trainer  # noqa: PLC0415
     from tests.support import tiny_config  # noqa: PLC0415
 

@@ -1,23 +1,19 @@
-"""Output, errors and exit statuses, the same for all commands."""
+"""Exit status, output file and folders of a command."""
 
-import errno
 import io
 import os
 import shlex
 import signal
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from rich.console import Console
-
-from nmt.base.errors import DiskError, UserError, disk_errno, printable
+from nmt.base.errors import UserError
 from nmt.base.files import atomic_writer, check_writable, writing
+from nmt.runs.log import converted_errors, print_error
 from nmt.training.signals import Interruption
-
-console = Console(stderr=True, highlight=False)
 
 _STDOUT = Path("/dev/stdout")  # for error messages
 
@@ -53,20 +49,6 @@ def _flush_stdout() -> None:
         sys.stdout.flush()
 
 
-@contextmanager
-def converted_errors() -> Iterator[None]:
-    """Raise Interruption for signals, and DiskError where a library reports a plain OSError."""
-    with Interruption.watched() as received, received.immediately():
-        try:
-            yield
-        except OSError as error:
-            number = disk_errno(error)
-            # A missing file is one to be read, so this is a mistake in the program.
-            if number in (None, errno.ENOENT) or not error.filename:
-                raise
-            raise DiskError(Path(os.fsdecode(error.filename)), number) from error
-
-
 def output_path(out: str, default: Path | None, *inputs: Path) -> Path | None:
     """Return the file that `out=` names, the default if it is empty, or None for stdout.
 
@@ -96,24 +78,6 @@ def open_output(path: Path | None) -> Iterator[IO[str]]:
         with writing(_STDOUT):
             yield sys.stdout
             sys.stdout.flush()
-
-
-def print_line(line: str) -> None:
-    """Print a line on stderr, with terminal control characters escaped."""
-    # Where stderr is closed or cannot be written, the exit status has to suffice.
-    if sys.stderr is not None:
-        with suppress(OSError):
-            print(printable(line), file=sys.stderr)
-
-
-def print_error(message: str) -> None:
-    """Print an error on stderr."""
-    print_line(f"error: {message}")
-
-
-def print_written(paths: Iterable[Path]) -> None:
-    """Print the files that a command has written."""
-    print_line("\n  ".join(["written:", *map(str, paths)]))
 
 
 def parse_folders(names: str) -> list[Path]:

@@ -21,8 +21,9 @@ from omegaconf.errors import OmegaConfBaseException
 
 from nmt.base.errors import UserError, first_line
 from nmt.cli.arguments import HELP_FLAGS, help_entry, plain_text, print_help, split_argument
-from nmt.cli.common import converted_errors, print_error, run_command
+from nmt.cli.common import run_command
 from nmt.config import Config, from_mapping, leaf_docs, to_plain, unknown_key
+from nmt.runs.log import converted_errors, print_error
 
 CONFIG_FOLDER = Path(__file__).resolve().parents[2] / "conf"
 

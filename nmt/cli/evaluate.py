@@ -12,7 +12,7 @@ from nmt.base.errors import UserError
 from nmt.base.files import check_writable
 from nmt.base.layout import EVALUATIONS_FOLDER, SCORES_FILE
 from nmt.cli.arguments import parse_arguments
-from nmt.cli.common import console, parse_folders, print_line, print_written, run_command
+from nmt.cli.common import parse_folders, run_command
 from nmt.cli.models import TranslatorArguments, open_model
 from nmt.config import checked_dataclass
 from nmt.data.corpus import PreparedCorpus
@@ -20,6 +20,7 @@ from nmt.evaluation import evaluate, tables
 from nmt.evaluation.evaluate import Evaluation, TestSet
 from nmt.evaluation.systems import NO_BASELINE, Baseline, System, choose_baseline, open_systems
 from nmt.runs.experiment import find_model
+from nmt.runs.log import console, print_line, print_written
 
 
 @checked_dataclass

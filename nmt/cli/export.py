@@ -10,10 +10,11 @@ from pathlib import Path
 from nmt.base.errors import UserError
 from nmt.base.files import atomic_folder, check_writable
 from nmt.cli.arguments import parse_arguments
-from nmt.cli.common import print_written, run_command
+from nmt.cli.common import run_command
 from nmt.cli.models import model_folder, open_model
 from nmt.config import checked_dataclass
 from nmt.model.transformer import count_parameters
+from nmt.runs.log import print_written
 
 Format = StrEnum("Format", "ctranslate2")
 

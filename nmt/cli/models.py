@@ -9,10 +9,10 @@ import torch
 from nmt import trained_model
 from nmt.base.errors import UserError
 from nmt.cli.arguments import group
-from nmt.cli.common import print_line
 from nmt.config import DecodingConfig, checked_dataclass, from_mapping, to_plain
 from nmt.exchange.engines import EngineName, open_engine
 from nmt.runs.experiment import find_model
+from nmt.runs.log import print_line
 from nmt.trained_model import TrainedModel
 from nmt.translation.translator import Translator
 

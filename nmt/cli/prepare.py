@@ -5,9 +5,9 @@ python -m nmt.cli.prepare [experiment=NAME] [corpus=PRESET] [key=value] …
 
 from data_prep.prepare import prepare as prepare_corpus
 from nmt.base.layout import REPORT_FILE
-from nmt.cli.common import print_written
 from nmt.cli.compose import run_composed
 from nmt.config import Config
+from nmt.runs.log import print_written
 
 
 def prepare(config: Config) -> None:

@@ -12,12 +12,13 @@ from pathlib import Path
 from nmt.base.errors import UserError
 from nmt.base.layout import REPORT_FILE
 from nmt.cli.arguments import parse_arguments
-from nmt.cli.common import print_line, print_written, run_command
+from nmt.cli.common import run_command
 from nmt.cli.models import open_model
 from nmt.config import checked_dataclass
 from nmt.evaluation.report import write_report
 from nmt.evaluation.systems import open_system, outputs_of
 from nmt.runs.experiment import find_model, is_complete, read_result
+from nmt.runs.log import print_line, print_written
 
 
 @checked_dataclass

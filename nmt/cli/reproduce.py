@@ -10,9 +10,8 @@ from pathlib import Path
 
 from nmt.base.errors import UserError
 from nmt.cli.arguments import group, parse_arguments
-from nmt.cli.common import print_line, print_written, run_command
+from nmt.cli.common import run_command
 from nmt.cli.compose import CONFIG_FOLDER, compose_config
-from nmt.cli.run import train
 from nmt.config import (
     FREE_KEYS,
     Config,
@@ -22,6 +21,7 @@ from nmt.config import (
     TrainingConfig,
     checked_dataclass,
 )
+from nmt.runs.log import print_line, print_written
 from nmt.runs.reproduce import Result, check_data, find_result, reproduce
 
 # Set by this command, because every result has its own runs.
@@ -62,7 +62,7 @@ def main() -> None:
         result.require_band()
     print_line(check_data(result, arguments.data))
     config = _configuration(result, arguments)
-    is_accepted, verdict, path = reproduce(result, config, not arguments.measure, train, print_line)
+    is_accepted, verdict, path = reproduce(result, config, not arguments.measure)
     print_written([path])
     print_line(f"{result.name}: {verdict}")
     if not is_accepted:

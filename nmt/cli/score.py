@@ -14,9 +14,10 @@ from typing import Any
 from nmt.base.errors import UserError
 from nmt.base.files import check_aligned, iterate_lines
 from nmt.cli.arguments import parse_arguments
-from nmt.cli.common import open_output, output_path, print_line, print_written, run_command
+from nmt.cli.common import open_output, output_path, run_command
 from nmt.cli.models import ModelArguments, check_languages, model_folder, open_model
 from nmt.config import checked_dataclass
+from nmt.runs.log import print_line, print_written
 from nmt.training.progress import progress_bar
 from nmt.translation.forced import PairScore, score_pairs
 

@@ -18,17 +18,11 @@ from nmt import trained_model
 from nmt.base.errors import UserError
 from nmt.base.files import check_readable
 from nmt.cli.arguments import parse_arguments
-from nmt.cli.common import (
-    open_output,
-    output_path,
-    parse_folders,
-    print_line,
-    print_written,
-    run_command,
-)
+from nmt.cli.common import open_output, output_path, parse_folders, run_command
 from nmt.cli.models import TranslatorArguments, model_folder, open_model
 from nmt.cli.translating import translate_to_files
 from nmt.config import checked_dataclass, option, search_keys
+from nmt.runs.log import print_line, print_written
 from nmt.translation.alignment import Aligner
 from nmt.translation.formats import Format, LineReader, LineWriter, check_formats
 from nmt.translation.lines import LineTranslator, arriving_chunks, chunks_of, raw_lines

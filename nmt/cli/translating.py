@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from nmt.base.resumable import ResumableOutputs
-from nmt.cli.common import print_line
+from nmt.runs.log import print_line
 from nmt.training.progress import progress_bar
 from nmt.translation.lines import LineTranslator, chunks_of, raw_lines
 

@@ -1,12 +1,52 @@
-"""Messages of a run, on stderr and in its log file."""
+"""Messages of commands and runs, on stderr and in the log file of a run."""
 
+import errno
 import logging
+import os
 import sys
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from nmt.base.errors import PrintableFormatter
+from rich.console import Console
+
+from nmt.base.errors import DiskError, PrintableFormatter, disk_errno, printable
 from nmt.base.files import writing
+from nmt.training.signals import Interruption
+
+console = Console(stderr=True, highlight=False)
+
+
+def print_line(line: str) -> None:
+    """Print a line on stderr, with terminal control characters escaped."""
+    # Where stderr is closed or cannot be written, the exit status has to suffice.
+    if sys.stderr is not None:
+        with suppress(OSError):
+            print(printable(line), file=sys.stderr)
+
+
+def print_error(message: str) -> None:
+    """Print an error on stderr."""
+    print_line(f"error: {message}")
+
+
+def print_written(paths: Iterable[Path]) -> None:
+    """Print the files that a command has written."""
+    print_line("\n  ".join(["written:", *map(str, paths)]))
+
+
+@contextmanager
+def converted_errors() -> Iterator[None]:
+    """Raise Interruption for signals, and DiskError where a library reports a plain OSError."""
+    with Interruption.watched() as received, received.immediately():
+        try:
+            yield
+        except OSError as error:
+            number = disk_errno(error)
+            # A missing file is one to be read, so this is a mistake in the program.
+            if number in (None, errno.ENOENT) or not error.filename:
+                raise
+            raise DiskError(Path(os.fsdecode(error.filename)), number) from error
 
 
 class _Screen(logging.StreamHandler):
@@ -31,9 +71,7 @@ class _LogFile(logging.FileHandler):
             super().handleError(record)
         elif not self._is_reported:
             self._is_reported = True
-            message = f"{self.baseFilename}: lines will be missing ({error.strerror})"
-            with suppress(OSError):
-                print(message, file=sys.stderr)
+            print_line(f"{self.baseFilename}: lines will be missing ({error.strerror})")
 
     def close(self) -> None:
         """Close the file; what cannot be flushed is lost."""

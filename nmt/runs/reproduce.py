@@ -4,7 +4,7 @@
 """
 
 import datetime
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, field
 from pathlib import Path
 from typing import Any
@@ -15,8 +15,10 @@ from nmt.base.errors import UserError
 from nmt.base.files import check_writable, write_json
 from nmt.config import Config, checked_dataclass, from_mapping, load_values
 from nmt.data.corpus import PreparedCorpus, more_reference_paths
+from nmt.evaluation.spread import SeedsSummary, Spread, count_seeds
 from nmt.metrics.scores import METRIC_NAMES, format_score
-from nmt.runs.seeds import SeedsSummary, Spread, count_seeds, train_seeds
+from nmt.runs.log import print_line
+from nmt.runs.seeds import train_seeds
 
 
 @checked_dataclass
@@ -137,16 +139,8 @@ def check_data(result: Result, data: str) -> str:
     return f"data: {folder}: the checksums of all {len(files)} files agree"
 
 
-def reproduce(
-    result: Result,
-    config: Config,
-    is_judged: bool,
-    train: Callable[[Config], float | None],
-    report: Callable[[str], None],
-) -> tuple[bool, str, Path]:
+def reproduce(result: Result, config: Config, is_judged: bool) -> tuple[bool, str, Path]:
     """Train every seed of a row and compare the mean with the accepted range if it is judged.
-
-    `train` trains one experiment unless it is complete; `report` gets a line for each step.
 
     Returns:
         Whether the mean is accepted, a sentence that says so, and the file written.
@@ -156,7 +150,7 @@ def reproduce(
     folder = prepare(config.corpus, config.tokenizer, config.corpora_folder)
     if result.test_set not in PreparedCorpus(folder).test_splits:
         raise UserError(f"{result.name}: the corpus has no test set {result.test_set}")
-    summary = train_seeds(config, result.seeds, train, report)
+    summary = train_seeds(config, result.seeds)
     spread = summary.test_sets[result.test_set][result.metric]
     steps = {"prepared": str(folder)}
     for (seed, run), score in zip(summary.runs.items(), spread.values, strict=True):
@@ -166,7 +160,7 @@ def reproduce(
     interval = f"95 % interval {spread.format_interval(result.metric)}"
     steps["scored"] = f"{METRIC_NAMES[result.metric]} {spread.format(result.metric)}; {interval}"
     for step, outcome in steps.items():
-        report(f"{step}: {outcome}")
+        print_line(f"{step}: {outcome}")
     is_accepted, verdict = True, "measured, not judged (measure=true)"
     if is_judged:
         is_accepted, verdict = result.judge(spread)

@@ -1,6 +1,5 @@
 """Rank the runs of a sweep on validation."""
 
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -8,12 +7,12 @@ from typing import Any
 from hydra.core.hydra_config import HydraConfig
 from hydra.experimental.callback import Callback
 from omegaconf import DictConfig
-from rich.console import Console
 
 from nmt.base.errors import UserError
 from nmt.base.files import write_lines
 from nmt.evaluation.tables import as_text, new_table
 from nmt.runs.experiment import is_complete, read_result
+from nmt.runs.log import console, print_error, print_written
 
 _COLUMNS = ("combination", "valid_bleu", "valid_loss", "test_bleu", "updates")
 
@@ -31,16 +30,15 @@ class RankedTable(Callback):
         table = new_table(title, *_COLUMNS, texts=["combination"])
         for combination, *numbers in rows:
             table.add_row(as_text(combination), *numbers)
-        console = Console(stderr=True, highlight=False)
         console.print(table)
         path = folder / "ranking.tsv"
         try:
             write_lines(path, ["\t".join(row) for row in (_COLUMNS, *rows)])
         except UserError as error:
             # Hydra turns an Exception of a callback into a warning.
-            print(f"error: {error}", file=sys.stderr)
-            raise SystemExit(2) from None
-        console.print(f"written:\n  {path}", markup=False, soft_wrap=True)
+            print_error(str(error))
+            raise SystemExit(error.exit_status) from None
+        print_written([path])
 
 
 def ranked_runs(folder: Path) -> list[tuple[str, dict[str, Any]]]:

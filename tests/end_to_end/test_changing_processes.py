@@ -12,8 +12,8 @@ import pytest
 from benchmarks.soak_ranks import fork_workers
 from benchmarks.soak_runs import Run, timeless
 from nmt.base.files import read_json
-from nmt.cli import run as train_module
 from nmt.config import Config
+from nmt.runs import train as train_module
 from nmt.training.trainer import Trainer
 from tests.runs import metrics, resumed_config
 

@@ -4,6 +4,7 @@ import sys
 import pytest
 
 from nmt.base.errors import UserError
+from nmt.cli import train
 from nmt.cli.compose import check_overrides, combination, compose_config, run_composed
 from nmt.cli.prepare import prepare
 
@@ -83,3 +84,7 @@ def test_help_shows_the_values_of_the_experiment(
     assert "  tokenizer.vocabulary_size=3000\n" in printed
     assert "Number of pieces in a vocabulary" in printed
     assert "corpus.path" not in printed
+    train.main()
+    printed = capsys.readouterr().out
+    assert printed.startswith("Prepare the corpus if needed, train")
+    assert "  training.seed=" in printed

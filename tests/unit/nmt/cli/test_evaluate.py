@@ -15,7 +15,7 @@ import pytest
 from nmt.base.errors import UserError
 from nmt.base.files import read_json, read_lines, write_json, write_lines
 from nmt.cli import evaluate
-from nmt.cli.common import console
+from nmt.runs.log import console
 from nmt.trained_model import save_trained_model
 from tests.support import made_up_sentences, tiny_trained_model, write_corpus
 

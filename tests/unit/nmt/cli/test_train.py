@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from nmt.base.errors import UserError
-from nmt.cli import run as train_module
 from nmt.cli.train import train_each
 from nmt.config import Config
+from nmt.runs import train as train_module
 from nmt.training.distributed import Process
 from tests.support import tiny_config
 

@@ -5,8 +5,8 @@ import pytest
 import yaml
 
 from nmt.base.errors import UserError
+from nmt.evaluation.spread import Spread
 from nmt.runs.reproduce import find_result, read_results
-from nmt.runs.seeds import Spread
 
 TABLE = Path(__file__).parents[4] / "conf" / "results.yaml"
 

@@ -1,6 +1,7 @@
 import io
 import math
 import sys
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -11,18 +12,13 @@ from rich.console import Console
 from nmt.base.errors import UserError
 from nmt.base.files import read_json, write_json
 from nmt.config import Config
-from nmt.runs.seeds import (
-    Spread,
-    parse_seeds,
-    seed_config,
-    seeds_table,
-    student_quantile,
-    summarise,
-    train_seeds,
-)
+from nmt.evaluation.spread import Spread, seeds_table, student_quantile, summarise
+from nmt.runs import seeds as seeds_module
+from nmt.runs.seeds import parse_seeds, seed_config, train_seeds
 from nmt.training.signals import Interruption
 from tests.support import tiny_config
 
+Train = Callable[..., list[int]]
 BLEU = {1: 20.0, 2: 23.0, 3: 22.0}
 
 
@@ -62,43 +58,48 @@ def config(tmp_path: Path) -> Config:
     return tiny_config(tmp_path)
 
 
-def train(config: Config, seeds: list[int], training: FakeTraining | None = None) -> list[int]:
+@pytest.fixture
+def train(config: Config, monkeypatch: pytest.MonkeyPatch) -> Train:
     """Train the seeds; returns those that were started."""
-    training = training or FakeTraining()
-    train_seeds(config, seeds, training, lambda line: None)  # type: ignore[arg-type]
-    return training.started
+
+    def train(seeds: list[int], training: FakeTraining | None = None, **run: str) -> list[int]:
+        training = training or FakeTraining()
+        monkeypatch.setattr(seeds_module, "train", training)
+        train_seeds(replace(config, run=replace(config.run, **run)), seeds)
+        return training.started
+
+    return train
 
 
-def test_each_seed_has_its_own_run_and_one_file_holds_all_scores(config: Config) -> None:
-    lines: list[str] = []
-    training: Any = FakeTraining()
-    summary = train_seeds(config, [1, 2, 3], training, lines.append)
-    assert training.started == [1, 2, 3]
+def test_each_seed_has_its_own_run_and_one_file_holds_all_scores(
+    config: Config, train: Train, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert train([1, 2, 3]) == [1, 2, 3]
+    lines = capsys.readouterr().err.splitlines()
     assert lines[1] == f"seed 2, 2 of 3: {config.run.outputs}/runs/tiny_seed2"
     table = read_json(Path(config.run.outputs) / "seeds" / "tiny.json")
     bleu = table["test_sets"]["test"]["bleu"]
     assert (bleu["values"], bleu["signature"]) == ([20.0, 23.0, 22.0], "tok:13a")
     assert table["runs"]["2"]["folder"] == "tiny_seed2"
-    assert summary.last_line() == "test BLEU 21.67 ± 1.53 (3 seeds)  tok:13a"
 
 
-def test_complete_seeds_are_not_trained_again(config: Config) -> None:
-    assert train(config, [1, 2]) == [1, 2]
-    assert train(config, [1, 2]) == []
-    assert train(config, [1, 2, 3]) == [3]
+def test_complete_seeds_are_not_trained_again(train: Train) -> None:
+    assert train([1, 2]) == [1, 2]
+    assert train([1, 2]) == []
+    assert train([1, 2, 3]) == [3]
 
 
 @pytest.mark.parametrize("failure", [UserError("full"), Interruption(15), SystemExit(1)])
 def test_a_failing_seed_stops_the_command_which_can_be_continued(
-    config: Config, failure: BaseException, caplog: pytest.LogCaptureFixture
+    config: Config, train: Train, failure: BaseException, caplog: pytest.LogCaptureFixture
 ) -> None:
     training = FakeTraining({2: failure})
     with pytest.raises(type(failure)):
-        train(config, [1, 2, 3], training)
+        train([1, 2, 3], training)
     assert training.started == [1, 2]
     assert not (Path(config.run.outputs) / "seeds" / "tiny.json").exists()
     assert "stopped at seed 2; the same command continues with it" in caplog.text
-    assert train(config, [1, 2, 3]) == [2, 3]
+    assert train([1, 2, 3]) == [2, 3]
 
 
 def test_runs_of_seeds_differ_only_in_seed_and_name(config: Config) -> None:
@@ -108,18 +109,18 @@ def test_runs_of_seeds_differ_only_in_seed_and_name(config: Config) -> None:
 
 
 def test_options_that_conflict_with_seeds_are_refused(
-    config: Config, monkeypatch: pytest.MonkeyPatch
+    train: Train, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     message = "seeds= cannot be combined with"
     with pytest.raises(UserError, match=message):
-        train(replace(config, run=replace(config.run, folder="a")), [1])
+        train([1], folder="a")
     with monkeypatch.context() as patch:
         patch.setenv("RANK", "0")
         with pytest.raises(UserError, match=message):
-            train(config, [1])
+            train([1])
     monkeypatch.setattr(sys, "argv", ["train", "training.seed=4"])
     with pytest.raises(UserError, match=message):
-        train(config, [1])
+        train([1])
 
 
 def test_seeds_are_parsed() -> None:
@@ -156,6 +157,7 @@ def test_only_metrics_that_all_seeds_have_are_summarised() -> None:
     assert summary.seeds == (2, 1)
     assert summary.valid["bleu"].values == (25, 27)
     assert list(summary.test_sets["test"]) == ["bleu", "chrf"]
+    assert summary.last_line() == "test BLEU 25.00 ± 1.41 (2 seeds)  tok:13a"
     assert summary.test_sets["test"]["bleu"].mean == 25
 
 

@@ -1,4 +1,4 @@
-"""Train one experiment: shared by the commands that train."""
+"""Train one experiment from text to a scored model, in one process or several."""
 
 import logging
 import os
@@ -12,11 +12,17 @@ from data_prep.prepare import find_prepared, prepare
 from nmt.base import layout
 from nmt.base.errors import UserError
 from nmt.base.files import exclusive
-from nmt.cli.common import console, converted_errors, print_error, print_line, print_written
 from nmt.config import Config, CorpusSource, ValidationMetric
 from nmt.evaluation import tables
 from nmt.runs import experiment
-from nmt.runs.log import set_up_logging
+from nmt.runs.log import (
+    console,
+    converted_errors,
+    print_error,
+    print_line,
+    print_written,
+    set_up_logging,
+)
 from nmt.training import distributed
 from nmt.training.dry_run import dry_run
 from nmt.training.signals import Interruption
@@ -48,7 +54,9 @@ def train(config: Config) -> float | None:
     corpus_folder = prepare(config.corpus, config.tokenizer, config.corpora_folder)
     with exclusive(folder / ".lock", refuse) if is_main else nullcontext():
         has_trained = (_worker if is_launched else _start)(config, corpus_folder)
-        if is_main and has_trained and not config.run.folder:  # a sweep's last run is not its best
+        if is_main and not has_trained:
+            logger.info("%s is complete; choose another run.name to train again", folder)
+        elif is_main and not config.run.folder:  # a sweep's last run is not its best
             experiment.point_latest(config)
     return None if is_launched else _report_result(config)
 
@@ -57,7 +65,7 @@ def _start(config: Config, corpus_folder: Path) -> bool:
     """Train in this process, or in several that it starts; False if the run was complete."""
     set_up_logging(config.run_folder / layout.LOG_FILE)
     config = experiment.open_run(config, corpus_folder)
-    if _is_complete(config.run_folder):
+    if experiment.is_complete(config.run_folder):
         return False
     if config.training.num_processes == 1:
         _run(config, corpus_folder)
@@ -78,7 +86,7 @@ def _worker(config: Config, corpus_folder: Path) -> bool:
             process = distributed.join(config.training)
             if is_main:
                 config = experiment.open_run(config, corpus_folder)
-            if process.broadcast(is_main and _is_complete(config.run_folder)):
+            if process.broadcast(is_main and experiment.is_complete(config.run_folder)):
                 distributed.leave()
                 return False
             _run(config, corpus_folder)
@@ -90,13 +98,6 @@ def _worker(config: Config, corpus_folder: Path) -> bool:
         trace = f"process {os.environ['RANK']} failed:\n{traceback.format_exc()}"
         print_error(str(error) if is_known else trace)
         sys.exit(error.exit_status if isinstance(error, UserError) else 1)
-
-
-def _is_complete(folder: Path) -> bool:
-    is_complete = experiment.is_complete(folder)
-    if is_complete:
-        logger.info("%s is complete; choose another run.name to train again", folder)
-    return is_complete
 
 
 def _run(config: Config, corpus_folder: Path) -> None:
@@ -120,9 +121,9 @@ def _report_result(config: Config) -> float:
         "cost: %.3g floating-point operations, %.2f device hours, %d target tokens",
         *(result["cost"][key] for key in ("training_flops", "device_hours", "target_tokens")),
     )
+    score = f"valid BLEU {result['valid']['bleu']:.2f}  (the corpus has no test set)"
     for split, table in list(result["test_sets"].items())[:1]:
-        logger.info(tables.bleu_line(split, table["bleu"]["score"], table["bleu"]["signature"]))
-    if not result["test_sets"]:
-        logger.info("valid BLEU %.2f  (the corpus has no test set)", result["valid"]["bleu"])
+        score = tables.bleu_line(split, table["bleu"]["score"], table["bleu"]["signature"])
+    logger.info(score)
     is_bleu = config.training.validation_metric is ValidationMetric.bleu
     return float(result["valid"]["bleu" if is_bleu else "loss"])
