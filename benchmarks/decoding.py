@@ -34,9 +34,9 @@ from nmt.base.files import check_aligned, read_lines
 from nmt.cli.arguments import parse_arguments
 from nmt.cli.common import run_command
 from nmt.config import Activation, Positions, TiedEmbeddings
+from nmt.evaluation.systems import find_model
 from nmt.exchange.engines import EngineName
 from nmt.metrics.scores import bleu_score
-from nmt.runs.experiment import find_model
 from nmt.trained_model import load_trained_model
 
 _TEXT = "../shared/data/multi30k/test_2016_flickr"

@@ -2,10 +2,11 @@
 
 import os
 
-# All are read when torch is first imported. Its C++ code would print its stack when the connection
-# to another process is lost, which is reported in one line.
+# torch reads these variables when it is first imported.
+
+# We report a lost connection in one line; torch's C++ code would print a stack trace as well.
 os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
-# Threads that wait for each other spin for some microseconds only: by default they spin for so long
-# that other processes on the same cores make training ten times slower.
+# Limit how long threads spin while they wait for each other: with the default, other processes on
+# the same cores make training ten times slower.
 if "OMP_WAIT_POLICY" not in os.environ:
     os.environ.setdefault("GOMP_SPINCOUNT", "2000")

@@ -29,7 +29,7 @@ def run_command(command: Callable[[], None]) -> None:
     try:
         with converted_errors():
             command()
-            # Now, because the interpreter could not report an error at its shutdown.
+            # The interpreter would flush at its shutdown, when errors are no longer reported.
             with writing(_STDOUT):
                 _flush_stdout()
     except (UserError, Interruption) as error:
@@ -40,7 +40,7 @@ def run_command(command: Callable[[], None]) -> None:
     finally:
         try:
             _flush_stdout()
-        except OSError:  # at shutdown the interpreter would fail once more
+        except OSError:  # prevents the same error at the shutdown of the interpreter
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

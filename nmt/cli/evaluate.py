@@ -18,8 +18,14 @@ from nmt.config import checked_dataclass
 from nmt.data.corpus import PreparedCorpus
 from nmt.evaluation import evaluate, tables
 from nmt.evaluation.evaluate import Evaluation, TestSet
-from nmt.evaluation.systems import NO_BASELINE, Baseline, System, choose_baseline, open_systems
-from nmt.runs.experiment import find_model
+from nmt.evaluation.systems import (
+    NO_BASELINE,
+    Baseline,
+    System,
+    choose_baseline,
+    find_model,
+    open_systems,
+)
 from nmt.runs.log import console, print_line, print_written
 
 
@@ -113,11 +119,11 @@ def _compared(
     is_alone = list(translated) == [system.name]
     if is_alone and not arguments.decoding and not arguments.engine_note:
         return [replace(evaluations[0], not_compared=f"{system.name} is the baseline itself")]
-    # A model alone is compared with its own search.
+    # A single model with another search is compared with its own search.
     hypotheses = None if is_alone else translated.get(system.name)
     hypotheses = hypotheses or evaluate.stored_hypotheses(system, test_set)
     if hypotheses is None:
-        # decoding.KEY= and engine= apply to the models that are evaluated.
+        # decoding.KEY= and engine= apply to the evaluated models, not to the baseline.
         own_search = Arguments(device=arguments.device)
         hypotheses = _evaluated(own_search, system, test_set).hypotheses
     print_line(f"comparing with {system.name}")

@@ -10,8 +10,8 @@ from nmt import trained_model
 from nmt.base.errors import UserError
 from nmt.cli.arguments import group
 from nmt.config import DecodingConfig, checked_dataclass, from_mapping, to_plain
+from nmt.evaluation.systems import find_model
 from nmt.exchange.engines import EngineName, open_engine
-from nmt.runs.experiment import find_model
 from nmt.runs.log import print_line
 from nmt.trained_model import TrainedModel
 from nmt.translation.translator import Translator

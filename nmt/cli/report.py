@@ -16,8 +16,8 @@ from nmt.cli.common import run_command
 from nmt.cli.models import open_model
 from nmt.config import checked_dataclass
 from nmt.evaluation.report import write_report
-from nmt.evaluation.systems import open_system, outputs_of
-from nmt.runs.experiment import find_model, is_complete, read_result
+from nmt.evaluation.systems import find_model, open_system, outputs_of
+from nmt.runs.experiment import is_complete, read_result
 from nmt.runs.log import print_line, print_written
 
 

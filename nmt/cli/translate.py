@@ -21,17 +21,20 @@ from nmt.cli.arguments import parse_arguments
 from nmt.cli.common import open_output, output_path, parse_folders, run_command
 from nmt.cli.models import TranslatorArguments, model_folder, open_model
 from nmt.cli.translating import translate_to_files
-from nmt.config import checked_dataclass, option, search_keys
+from nmt.config import checked_dataclass, option, search_keys, to_plain
 from nmt.runs.log import print_line, print_written
 from nmt.translation.alignment import Aligner
-from nmt.translation.formats import Format, LineReader, LineWriter, check_formats
+from nmt.translation.formats import Format, LineReader, LineWriter, choose_formats, output_name
 from nmt.translation.lines import LineTranslator, arriving_chunks, chunks_of, raw_lines
 from nmt.translation.mbr import Utility, expected_utilities
 from nmt.translation.pipeline import Pipeline
 from nmt.translation.protection import ProtectingTranslator
 
-# Arguments that, besides models, formats and the search, change the output.
-_SETTINGS = ("column", "document", "protect", "mbr", "alignment", "alignment_layer")
+# Arguments that, besides models and the search, change the output.
+_SETTINGS = (
+    *("input_format", "format", "column", "document", "protect", "mbr", "alignment"),
+    *("alignment_layer", "engine", "compute_type"),
+)
 
 
 @checked_dataclass
@@ -100,18 +103,17 @@ def main() -> None:
     writer = LineWriter(write, model.target_tokenizer, arguments.column)
     lines = LineTranslator(str(file or "stdin"), reader, pipeline, writer, aligns_beside)
     directions = (model.config.source_language, model.config.target_language)
-    default = file and _named_after(file, *directions, write)
+    default = file and output_name(file, *directions, write)
     out = output_path(arguments.out, default, *([file] if file else []))
     if out is not None:
         outs = [out, *([Path(f"{out}.align")] if aligns_beside else [])]
-        given = {name: getattr(arguments, name) for name in (*_SETTINGS, "engine", "compute_type")}
-        given |= {"input_format": read, "format": write}
+        given = {**to_plain(arguments), "input_format": read.name, "format": write.name}
         settings = {
-            **{name: getattr(value, "name", value) for name, value in given.items()},
+            **{name: given[name] for name in _SETTINGS},
             "models": [trained_model.weights_digest(folder) for folder in folders],
             **search_keys(decoding),
         }
-        # The file beside a source is often its reference; a name that was given may be replaced.
+        # The file beside a source is often its reference, so only out= may replace a file.
         overwrite = bool(arguments.out)
         source = file or iter(_stdin())
         translate_to_files(lines, source, outs, settings, arguments.resume, overwrite)
@@ -144,28 +146,6 @@ def _stdin() -> io.BufferedReader:
     stream = sys.stdin.buffer
     assert isinstance(stream, io.BufferedReader)
     return stream
-
-
-def choose_formats(
-    file: Path | None, read: Format | None, write: Format | None
-) -> tuple[Format, Format]:
-    """Return the formats of input and output: those given, else by the ending of the file."""
-    ending = file.suffix.removeprefix(".").lower() if file else ""
-    by_ending = Format[ending] if ending in ("jsonl", "tsv") else Format.text
-    write = write or read or by_ending
-    # A file of another ending may have columns.
-    is_columns = write is Format.tsv and by_ending is Format.text
-    read = read or (write if file is None or is_columns else by_ending)
-    check_formats(read, write)
-    return read, write
-
-
-def _named_after(file: Path, source: str, target: str, write: Format) -> Path:
-    """Name the output: news.en → news.de; items.jsonl and items.en.jsonl → items.de.jsonl."""
-    if write is Format.text:
-        return file.with_suffix(f".{target}")
-    stem = file.stem if file.suffix.lower() == f".{write.name}" else file.name
-    return file.with_name(f"{stem.removesuffix(f'.{source}')}.{target}.{write.name}")
 
 
 if __name__ == "__main__":

@@ -93,25 +93,23 @@ def corpus_test_set(corpus: PreparedCorpus, split: str) -> TestSet:
     if split not in known:
         raise UserError(f"test={split}: the corpus has no such test set, only {', '.join(known)}")
     source = corpus.text_path(split, corpus.source_language)
+    sources, *references = _read_aligned([source, *corpus.reference_paths(split)])
     direction = (corpus.source_language, corpus.target_language)
-    test_set = _read_test_set(split, direction, source, corpus.reference_paths(split))
     annotations, leakage = corpus.annotations_path(split), corpus.leakage.get(split)
-    return replace(test_set, annotations=annotations, leakage=leakage)
+    return TestSet(split, direction, sources, references, annotations, leakage)
 
 
 def files_test_set(source: Path, reference: Path, direction: tuple[str, str]) -> TestSet:
     """Read a test set from a file of sources, one of references and those numbered beside it."""
-    references = [reference, *more_reference_paths(reference)]
-    return _read_test_set(source.stem, direction, source, references)
+    sources, *references = _read_aligned([source, reference, *more_reference_paths(reference)])
+    return TestSet(source.stem, direction, sources, references)
 
 
-def _read_test_set(
-    name: str, direction: tuple[str, str], source: Path, references: list[Path]
-) -> TestSet:
-    paths = [source, *references]
+def _read_aligned(paths: list[Path]) -> list[list[str]]:
+    """Read files that have the same number of lines."""
     texts = [read_lines(path) for path in paths]
     check_aligned({path: len(lines) for path, lines in zip(paths, texts, strict=True)})
-    return TestSet(name, direction, texts[0], texts[1:])
+    return texts
 
 
 def with_leakage(test_set: TestSet, corpus: PreparedCorpus | None) -> TestSet:
@@ -208,9 +206,7 @@ def read_texts(folder: Path) -> StoredTexts:
     """Read the texts that `write_evaluation` has written; UserError if they are incomplete."""
     source, reference = folder / layout.SOURCE_FILE, folder / layout.reference_file(0)
     paths = [source, folder / layout.HYPOTHESES_FILE, reference, *_more_references(folder, 1)]
-    texts = {path: read_lines(path) for path in paths}
-    check_aligned({path: len(lines) for path, lines in texts.items()})
-    sources, hypotheses, *references = texts.values()
+    sources, hypotheses, *references = _read_aligned(paths)
     return StoredTexts(folder.name, sources, references, hypotheses)
 
 

@@ -65,6 +65,17 @@ class Baseline:
     why: str
 
 
+def find_model() -> Path:
+    """Return the model folder of the last completed run."""
+    folder = Path("outputs", layout.LATEST_LINK, layout.MODEL_FOLDER)
+    if not (folder / layout.CONFIG_FILE).is_file():
+        raise UserError(
+            f"{folder} does not exist, because no run is complete; run `make train`, or name a"
+            " model with MODEL="
+        )
+    return folder
+
+
 def open_system(folder: Path) -> System:
     """Open a run folder or a model folder; UserError if it is neither."""
     model = next(filter(_is_model, (folder / layout.MODEL_FOLDER, folder)), None)

@@ -238,7 +238,7 @@ def _choose_weights(metric: ValidationMetric, trainer: Trainer) -> tuple[str, Va
     results: dict[str, ValidationResult] = {}
     for name, members in candidates.items():
         if list(members) == [best] and metric is ValidationMetric.bleu:
-            # The rank by BLEU holds both numbers of the validation of this checkpoint.
+            # The state holds both numbers of this checkpoint's validation.
             bleu, negative_loss = trainer.state.best_rank
             results[name] = ValidationResult(-negative_loss, bleu)
         else:
@@ -258,14 +258,3 @@ def point_latest(config: Config) -> None:
     temporary.unlink(missing_ok=True)
     temporary.symlink_to(os.path.relpath(config.run_folder, outputs))
     os.replace(temporary, outputs / layout.LATEST_LINK)
-
-
-def find_model(outputs: Path = Path("outputs")) -> Path:
-    """Return the model folder of the last completed run."""
-    folder = outputs / layout.LATEST_LINK / layout.MODEL_FOLDER
-    if not (folder / layout.CONFIG_FILE).is_file():
-        raise UserError(
-            f"{folder} does not exist, because no run is complete; run `make train`, or name a"
-            " model with MODEL="
-        )
-    return folder

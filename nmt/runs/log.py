@@ -43,14 +43,14 @@ def converted_errors() -> Iterator[None]:
             yield
         except OSError as error:
             number = disk_errno(error)
-            # A missing file is one to be read, so this is a mistake in the program.
+            # Output files are created, so only reading can miss one: a mistake in the program.
             if number in (None, errno.ENOENT) or not error.filename:
                 raise
             raise DiskError(Path(os.fsdecode(error.filename)), number) from error
 
 
 class _Screen(logging.StreamHandler):
-    """Writes to the present `sys.stderr`, which progress bars replace."""
+    """Writes to the current `sys.stderr`, because progress bars replace it."""
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write a record, except those that a progress bar shows."""

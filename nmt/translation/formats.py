@@ -5,6 +5,7 @@ import math
 from dataclasses import dataclass, field
 from enum import Enum
 from itertools import chain
+from pathlib import Path
 from typing import Any, NotRequired
 
 from pydantic import TypeAdapter, ValidationError
@@ -56,10 +57,31 @@ class Answer:
     utilities: list[float] = field(default_factory=list)
 
 
-def check_formats(read: Format, write: Format) -> None:
-    """Raise UserError unless input of one format can be written in another."""
+def choose_formats(
+    file: Path | None, read: Format | None, write: Format | None
+) -> tuple[Format, Format]:
+    """Return the formats of input and output: those given, else by the ending of the file.
+
+    Raises:
+        UserError: input of one format cannot be written in the other.
+    """
+    ending = file.suffix.removeprefix(".").lower() if file else ""
+    by_ending = Format[ending] if ending in ("jsonl", "tsv") else Format.text
+    write = write or read or by_ending
+    # Files with columns may have another ending than .tsv.
+    is_columns = write is Format.tsv and by_ending is Format.text
+    read = read or (write if file is None or is_columns else by_ending)
     if Format.tsv in (read, write) and read is not write:
         raise UserError(f"input_format={read.name} and format={write.name} cannot be combined")
+    return read, write
+
+
+def output_name(file: Path, source: str, target: str, write: Format) -> Path:
+    """Name the output: news.en → news.de; items.jsonl and items.en.jsonl → items.de.jsonl."""
+    if write is Format.text:
+        return file.with_suffix(f".{target}")
+    stem = file.stem if file.suffix.lower() == f".{write.name}" else file.name
+    return file.with_name(f"{stem.removesuffix(f'.{source}')}.{target}.{write.name}")
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ import pytest
 from nmt.cli import backtranslate, export, score, translate
 from nmt.trained_model import TrainedModel, save_trained_model
 
+Run = Callable[..., None]
 COMMANDS = {
     "backtranslate": backtranslate,
     "export": export,
@@ -23,9 +24,7 @@ def model_folder(trained_model: TrainedModel, tmp_path_factory: pytest.TempPathF
 
 
 @pytest.fixture
-def run_named(
-    model_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Callable[..., None]:
+def run(model_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Runs a command by name, in this process and an empty folder; `model=` has a default."""
     monkeypatch.chdir(tmp_path)
 
@@ -36,10 +35,3 @@ def run_named(
         COMMANDS[name].main()
 
     return run
-
-
-@pytest.fixture
-def run(request: pytest.FixtureRequest, run_named: Callable[..., None]) -> Callable[..., None]:
-    """Runs the command that the test module is named after."""
-    name = request.module.__name__.rpartition("test_")[2]
-    return lambda *arguments: run_named(name, *arguments)

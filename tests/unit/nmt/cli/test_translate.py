@@ -3,20 +3,24 @@ import json
 import shutil
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from nmt.base.errors import UserError
-from nmt.cli.translate import choose_formats
 from nmt.trained_model import load_trained_model
 from nmt.training.signals import Interruption
 from nmt.translation import lines as translation_lines
-from nmt.translation.formats import Format
 from nmt.translation.translator import Translation, Translator
 
 Run = Callable[..., None]
+
+
+@pytest.fixture
+def translate(run: Run) -> Run:
+    return partial(run, "translate")
 
 
 @pytest.fixture
@@ -32,11 +36,11 @@ def test_a_file_a_stream_and_the_translator_give_the_same_lines(
     model_folder: Path,
     give_stdin: Callable[[bytes], None],
     capsys: pytest.CaptureFixture[str],
-    run: Run,
+    translate: Run,
 ) -> None:
     texts = ["Kalo mine.", "", " ", "😀 a\u2028b\rc", "Zuve ra!"]
     Path("news.en").write_bytes("\n".join(texts).encode())
-    run("file=news.en")
+    translate("file=news.en")
     printed = capsys.readouterr()
     assert printed.out == ""
     assert printed.err.startswith(f"model: {model_folder} (en-de)\n")
@@ -45,29 +49,29 @@ def test_a_file_a_stream_and_the_translator_give_the_same_lines(
     lines = Path("news.de").read_bytes()
     assert lines.decode() == "".join(f"{best[0].text}\n" for best in found)
     assert lines.split(b"\n")[1:3] == [b"", b""]
-    run("file=news.en", "out=-")
+    translate("file=news.en", "out=-")
     assert capsys.readouterr().out.encode() == lines
     give_stdin(Path("news.en").read_bytes())
-    run("file=-")
+    translate("file=-")
     assert capsys.readouterr().out.encode() == lines
 
 
-def test_an_existing_output_is_replaced_only_with_out(tmp_path: Path, run: Run) -> None:
+def test_an_existing_output_is_replaced_only_with_out(tmp_path: Path, translate: Run) -> None:
     Path("a.en").write_text("Kalo mine.\n")
     Path("a.de").write_text("what a human wrote\n")
     with pytest.raises(UserError, match=r"a\.de already exists; .*out="):
-        run("file=a.en")
+        translate("file=a.en")
     assert Path("a.de").read_text() == "what a human wrote\n"
     assert {path.name for path in tmp_path.iterdir()} == {"a.en", "a.de"}
-    run("file=a.en", "out=a.de")  # it is meant
+    translate("file=a.en", "out=a.de")  # it is meant
     assert Path("a.de").read_text() != "what a human wrote\n"
 
 
-def test_json_lines_have_all_details_and_keep_other_keys(run: Run) -> None:
+def test_json_lines_have_all_details_and_keep_other_keys(translate: Run) -> None:
     text = '{"id": 7, "source": "Kalo mine."}\n{"source": "", "by": {"x": [null]}}\n'
     Path("a.en.jsonl").write_text(text, encoding="utf-8-sig")
     best = ["decoding.num_best=2", "decoding.max_length_offset=3"]
-    run("file=a.en.jsonl", *best)
+    translate("file=a.en.jsonl", *best)
     first, second = map(json.loads, Path("a.de.jsonl").read_text().splitlines())
     assert first["id"] == 7
     assert len(first["translations"]) == 2
@@ -78,14 +82,16 @@ def test_json_lines_have_all_details_and_keep_other_keys(run: Run) -> None:
     assert second["translations"][0]["text"] == ""
     # Plain text in, and the same from it; then back to text alone.
     Path("b.en").write_text("Kalo mine.\n")
-    run(*("file=b.en", "format=jsonl", *best))
+    translate(*("file=b.en", "format=jsonl", *best))
     records = json.loads(Path("b.de.jsonl").read_text())
     assert records == {"source": "Kalo mine.", "translations": first["translations"]}
 
 
-def test_one_column_is_translated_and_the_others_are_kept(model_folder: Path, run: Run) -> None:
+def test_one_column_is_translated_and_the_others_are_kept(
+    model_folder: Path, translate: Run
+) -> None:
     Path("a.tsv").write_text("1\tKalo mine.\tx\n2\t\t\n")
-    run("file=a.tsv", "column=2")
+    translate("file=a.tsv", "column=2")
     first, second = Path("a.de.tsv").read_text().splitlines()
     model = load_trained_model(model_folder)
     [[best]] = Translator(model, model.config.decoding).translate(["Kalo mine."])
@@ -107,18 +113,21 @@ def interrupted_after(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_interrupted_translation_continues(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], run: Run
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    translate: Run,
 ) -> None:
     monkeypatch.setattr(translation_lines, "CHUNK_LINES", 2)
     lines = [f"Kalo mine {number}.\n" for number in range(7)]
     Path("a.en").write_text("".join(lines))
     command = ["file=a.en", "decoding.beam_size=1"]
-    run(*command, "out=straight.de")
+    translate(*command, "out=straight.de")
 
     with monkeypatch.context() as patch:
         interrupted_after(2, patch)
         with pytest.raises(Interruption):
-            run(*command)
+            translate(*command)
     assert Path("a.de.part").read_text().count("\n") == 4
     assert not Path("a.de").exists()
     assert "a.de.part has the first 4 lines; the same command continues from there" in (
@@ -126,13 +135,13 @@ def test_an_interrupted_translation_continues(
     )
 
     with pytest.raises(UserError, match=r"decoding\.beam_size=1 \(now 3\)"):
-        run(*command[:-1])
+        translate(*command[:-1])
     Path("a.en").write_text("".join(["Other.\n", *lines[1:]]))
     with pytest.raises(UserError, match="made from other lines than the first 4"):
-        run(*command)
+        translate(*command)
     # Lines that are not translated yet may change.
     Path("a.en").write_text("".join(lines[:6]))
-    run(*command)
+    translate(*command)
     straight = Path("straight.de").read_text().splitlines()
     assert Path("a.de").read_text().splitlines() == straight[:6]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.de", "a.en", "straight.de"]
@@ -140,100 +149,76 @@ def test_an_interrupted_translation_continues(
     with monkeypatch.context() as patch:
         interrupted_after(2, patch)
         with pytest.raises(Interruption):
-            run(*command, "out=a.de")
-    run("file=a.en", "out=a.de", "resume=false")
+            translate(*command, "out=a.de")
+    translate("file=a.en", "out=a.de", "resume=false")
     assert not Path("a.de.part").exists()
 
 
-@pytest.mark.parametrize(
-    ("file", "given", "chosen"),
-    [
-        ("a.en", (None, None), ("text", "text")),
-        ("a.jsonl", (None, None), ("jsonl", "jsonl")),
-        ("a.JSONL", (None, "text"), ("jsonl", "text")),
-        ("a.jsonl", ("text", None), ("text", "text")),
-        ("a.en", (None, "jsonl"), ("text", "jsonl")),
-        ("a.csv", (None, "tsv"), ("tsv", "tsv")),
-        (None, (None, "jsonl"), ("jsonl", "jsonl")),
-        (None, ("text", "jsonl"), ("text", "jsonl")),
-        (None, (None, None), ("text", "text")),
-    ],
-)
-def test_formats_are_those_given_or_by_the_ending(
-    file: str | None, given: tuple[str | None, str | None], chosen: tuple[str, str]
-) -> None:
-    read, write = (Format[name] if name else None for name in given)
-    found = choose_formats(Path(file) if file else None, read, write)
-    assert tuple(format_.name for format_ in found) == chosen
-    with pytest.raises(UserError, match="cannot be combined"):
-        choose_formats(Path("a.tsv"), None, Format.jsonl)
-
-
 def test_a_stream_translates_the_lines_before_an_invalid_one(
-    give_stdin: Callable[[bytes], None], capsys: pytest.CaptureFixture[str], run: Run
+    give_stdin: Callable[[bytes], None], capsys: pytest.CaptureFixture[str], translate: Run
 ) -> None:
     give_stdin(b'{"source": "Kalo mine."}\n[]\n')
     with pytest.raises(UserError, match="stdin: line 2: the line: Input should be"):
-        run("file=-", "format=jsonl")
+        translate("file=-", "format=jsonl")
     assert json.loads(capsys.readouterr().out)["translations"]
 
 
 def test_a_stream_into_a_file_keeps_the_lines_before_an_invalid_one(
-    tmp_path: Path, give_stdin: Callable[[bytes], None], run: Run
+    tmp_path: Path, give_stdin: Callable[[bytes], None], translate: Run
 ) -> None:
     give_stdin(b"\xff\nKalo mine.\n")
     with pytest.raises(UserError, match="stdin: line 1, byte 1: 0xff"):
-        run("file=-", "out=a.de")
+        translate("file=-", "out=a.de")
     assert not list(tmp_path.iterdir())
 
     give_stdin(b"Kalo mine.\nZuve ra!\n\xff\nKalo mine.\n")
     with pytest.raises(UserError, match="stdin: line 3, byte 1: 0xff"):
-        run("file=-", "out=a.de")
+        translate("file=-", "out=a.de")
     kept = Path("a.de.part").read_text()
     assert kept.count("\n") == 2
     # Continue with a valid line.
     give_stdin(b"Kalo mine.\nZuve ra!\nRa.\nKalo mine.\n")
-    run("file=-", "out=a.de")
+    translate("file=-", "out=a.de")
     assert Path("a.de").read_text().startswith(kept)
     assert Path("a.de").read_text().count("\n") == 4
 
 
-def test_alignments_are_in_a_file_or_in_json_lines(run: Run) -> None:
+def test_alignments_are_in_a_file_or_in_json_lines(translate: Run) -> None:
     Path("a.en").write_text("Kalo mine.\n\nZuve ra!\n")
     command = ["file=a.en", "alignment=true"]
-    run(*command)
-    run(*command, "format=jsonl")
+    translate(*command)
+    translate(*command, "format=jsonl")
     beside = Path("a.de.align").read_text().split("\n")
     records = [json.loads(line) for line in Path("a.de.jsonl").read_text().splitlines()]
     assert [one["translations"][0]["alignment"] for one in records] == beside[:3]
-    run(*command, "decoding.num_best=3", "out=best.de")
+    translate(*command, "decoding.num_best=3", "out=best.de")
     assert Path("best.de.align").read_text().split("\n") == beside
     texts = Path("a.de").read_text().split("\n")
     for text, links in zip(texts, beside, strict=True):
         assert len(text.split()) == len(links.split())
 
 
-def test_minimum_bayes_risk_reorders_the_translations(run: Run) -> None:
+def test_minimum_bayes_risk_reorders_the_translations(translate: Run) -> None:
     Path("a.en").write_text("Kalo mine.\n\n")
     best = ["decoding.num_best=3", "decoding.max_length_offset=3"]
-    run("file=a.en", "format=jsonl", *best)
+    translate("file=a.en", "format=jsonl", *best)
     plain = json.loads(Path("a.de.jsonl").read_text().splitlines()[0])["translations"]
     chosen = ["format=jsonl", "mbr=chrf", "out=chosen.jsonl"]
-    run("file=a.en", *chosen, *best)
+    translate("file=a.en", *chosen, *best)
     records, empty = map(json.loads, Path("chosen.jsonl").read_text().splitlines())
     assert empty["translations"][0]["text"] == ""
     utilities = [one.pop("utility") for one in records["translations"]]
     assert utilities == sorted(utilities, reverse=True)
     assert sorted(plain, key=str) == sorted(records["translations"], key=str)
     # Plain text has the chosen one alone; without minimum Bayes risk all, separated by tabs.
-    run("file=a.en", "mbr=chrf", *best)
+    translate("file=a.en", "mbr=chrf", *best)
     assert Path("a.de").read_text() == records["translations"][0]["text"] + "\n\n"
-    run("file=a.en", "out=all.de", *best)
+    translate("file=a.en", "out=all.de", *best)
     assert Path("all.de").read_text() == "\t".join(one["text"] for one in plain) + "\n\n"
 
 
 def test_constraints_in_json_lines_and_ensembles(
-    model_folder: Path, tmp_path: Path, run: Run
+    model_folder: Path, tmp_path: Path, translate: Run
 ) -> None:
     records = [
         {"source": "Kalo mine.", "prefix": "Ra mi", "required": ["mi mi", "ka"]},
@@ -242,7 +227,7 @@ def test_constraints_in_json_lines_and_ensembles(
     lines = "".join(json.dumps(record) + "\n" for record in records)
     Path("a.jsonl").write_text(lines)
     command = ["file=a.jsonl"]
-    run(*command)
+    translate(*command)
     records = list(map(json.loads, Path("a.de.jsonl").read_text().splitlines()))
     best = records[0]["translations"][0]["text"]
     assert best.startswith("Ra mi")
@@ -250,19 +235,19 @@ def test_constraints_in_json_lines_and_ensembles(
     assert "ka" in best
     # A model together with itself is the model.
     shutil.copytree(model_folder, tmp_path / "the same")
-    run(*command, f"ensemble={tmp_path}/the same", "out=both")
+    translate(*command, f"ensemble={tmp_path}/the same", "out=both")
     both = list(map(json.loads, Path("both").read_text().splitlines()))
     assert [one["translations"][0]["text"] for one in both] == [
         one["translations"][0]["text"] for one in records
     ]
     with pytest.raises(UserError, match=r"a\.jsonl: line 1: prefix, required and banned apply"):
-        run(*command, "document=true", "resume=false")
+        translate(*command, "document=true", "resume=false")
 
 
-def test_documents_are_translated_sentence_by_sentence(model_folder: Path, run: Run) -> None:
+def test_documents_are_translated_sentence_by_sentence(model_folder: Path, translate: Run) -> None:
     Path("a.en").write_text("Kalo mine. Zuve ra!\n\n  So ka.\n")
     command = ["file=a.en", "document=true"]
-    run(*command, "alignment=true")
+    translate(*command, "alignment=true")
     model = load_trained_model(model_folder)
     translator = Translator(model, model.config.decoding)
     first, second, third = (
@@ -271,13 +256,13 @@ def test_documents_are_translated_sentence_by_sentence(model_folder: Path, run: 
     assert Path("a.de").read_text() == f"{first} {second}\n\n  {third}\n"
     assert Path("a.de.align").read_text().count("\n") == 3
     all_of_it = ["format=jsonl", "alignment=true", "mbr=chrf", "decoding.num_best=2"]
-    run(*command, *all_of_it, "out=all")
+    translate(*command, *all_of_it, "out=all")
     records = [json.loads(line)["translations"] for line in Path("all").read_text().splitlines()]
     assert records[1] == [{**records[1][0], "text": "", "alignment": ""}]
     assert {frozenset(one) for some in records for one in some} == {frozenset(records[0][0])}
     # In JSON lines a whole document is one source.
     record = {"source": "Kalo mine. Zuve ra!\n\n  So ka.\n"}
     Path("a.jsonl").write_text(json.dumps(record) + "\n")
-    run("file=a.jsonl", *command[1:])
+    translate("file=a.jsonl", *command[1:])
     records = json.loads(Path("a.de.jsonl").read_text())["translations"][0]
     assert records["text"] == Path("a.de").read_text()

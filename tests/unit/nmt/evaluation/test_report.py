@@ -2,6 +2,7 @@
 
 import math
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,11 @@ def table(**more: Any) -> dict[str, Any]:
 
 def training(name: str, config: Config, *records: dict[str, Any]) -> Training:
     return Training(name, to_plain(config), {"commit": name, "gpus": []}, records)
+
+
+def same(lines: list[str], baseline: list[str] | None = None) -> dict[str, Any]:
+    """A test set whose texts are all the same."""
+    return {"test_sets": [(StoredTexts("test", lines, [lines], lines), baseline)]}
 
 
 def run_data(config: Config, **more: Any) -> RunData:
@@ -83,10 +89,9 @@ def test_scores_with_intervals_and_verdict(config: Config) -> None:
     leakage = {"source": side, "target": side}
     identity = {"known_as": "", "warnings": ["looks odd"]}
     scores = table(baseline=comparison, test_set=identity, leakage=leakage)
-    lines = made_up_sentences(8)
-    test_sets = [(StoredTexts("test", lines, [lines], lines), None)]
     result = {**run_data(config).result, "test_sets": {"test": scores}}
-    text = check_page(report_page(run_data(config, test_sets=test_sets, result=result), []))
+    data = run_data(config, result=result, **same(made_up_sentences(8)))
+    text = check_page(report_page(data, []))
     assert "test BLEU 12.35 ± 1.50 nrefs:1|tok:13a" in text
     assert "BLEU12.35± 1.5010.00+2.350.020better" in text
     assert "TER ↓12.35± 1.50–––" in text
@@ -113,8 +118,7 @@ def test_sentences_with_the_largest_change(config: Config) -> None:
     lines = made_up_sentences(30)
     before = list(lines)
     before[3], before[4] = "ganz anders", lines[4] + " nu"
-    test_sets = [(StoredTexts("test", lines, [lines], lines), before)]
-    data = run_data(config, test_sets=test_sets, baseline=training("old", config))
+    data = run_data(config, baseline=training("old", config), **same(lines, before))
     page = report_page(data, [])
     changed = check_page(page).partition("The 2 with the largest change from old")[2]
     assert "2 sentences are better than those of old, 0 are worse and 28 are equal" in changed
@@ -124,9 +128,7 @@ def test_sentences_with_the_largest_change(config: Config) -> None:
 
 
 def test_table_of_lengths_contains_all_sentences(config: Config) -> None:
-    lines = made_up_sentences(100)
-    test_sets = [(StoredTexts("test", lines, [lines], lines), None)]
-    page = report_page(run_data(config, test_sets=test_sets), [])
+    page = report_page(run_data(config, **same(made_up_sentences(100))), [])
     rows = page.partition("BLEU by length of the source")[2].partition("</table>")[0]
     numbers = [row.split('class="number">')[1].split("<")[0] for row in rows.split("<tr>")[2:]]
     assert sum(map(int, numbers)) == 100
@@ -195,6 +197,9 @@ def test_only_short_sentences_have_attention_maps(trained_model: TrainedModel) -
     assert short_sentences(trained_model, short, [""] * 20, 3) == []
 
 
+RESULT = {"valid": {"bleu": 1.0, "loss": 2.0}, "test_sets": {"test": table()}}
+
+
 @pytest.fixture
 def run(tmp_path: Path, trained_model: TrainedModel, tokenizer_path: Path) -> Path:
     """Write a run folder without records."""
@@ -211,47 +216,43 @@ def run(tmp_path: Path, trained_model: TrainedModel, tokenizer_path: Path) -> Pa
     return folder
 
 
-RESULT = {"valid": {"bleu": 1.0, "loss": 2.0}, "test_sets": {"test": table()}}
+@pytest.fixture
+def write(run: Path, trained_model: TrainedModel) -> Callable[..., str]:
+    """Write the report of `run`; returns its text."""
+
+    def write(has_corpus: bool = True) -> str:
+        outputs = run.parents[1]
+        corpus = PreparedCorpus(outputs / "corpora" / "toy-1") if has_corpus else None
+        path = write_report(run, RESULT, trained_model, corpus, outputs)
+        assert path == run / "report.html"
+        return check_page(path.read_text(encoding="utf-8"))
+
+    return write
 
 
-def test_run_without_records_or_baseline(run: Path, trained_model: TrainedModel) -> None:
-    outputs = run.parents[1]
-    corpus = PreparedCorpus(outputs / "corpora" / "toy-1")
-    path = write_report(run, RESULT, trained_model, corpus, outputs)
-    assert path == run / "report.html"
-    text = check_page(path.read_text(encoding="utf-8"))
-    assert "there is no earlier run to compare with" in text
-    assert "There are no records." in text
-    assert "reference 2" in text
+def test_run_without_records_baseline_or_corpus(write: Callable[..., str]) -> None:
+    text = write()
+    for part in ("there is no earlier run to compare with", "There are no records.", "reference 2"):
+        assert part in text
     assert "head 2" in text
+    assert "the corpus of the run no longer exists" in write(has_corpus=False)
 
 
-def test_damaged_baseline_is_reported(run: Path, trained_model: TrainedModel) -> None:
-    outputs = run.parents[1]
-    other = outputs / "runs" / "damaged"
+def test_damaged_baseline_is_reported(run: Path, write: Callable[..., str]) -> None:
+    other = run.with_name("damaged")
     shutil.copytree(run, other)
     write_json(other / "result.json", {"valid": {"bleu": 1.0, "loss": 2.0}})
-    corpus = PreparedCorpus(outputs / "corpora" / "toy-1")
-    path = write_report(run, RESULT, trained_model, corpus, outputs)
-    assert "Compared with damaged: the only earlier run on toy en-de." in check_page(
-        path.read_text(encoding="utf-8")
-    )
+    assert "Compared with damaged: the only earlier run on toy en-de." in write()
     (other / "metrics.jsonl").write_text("[]\n", encoding="utf-8")
-    path = write_report(run, RESULT, trained_model, corpus, outputs)
-    text = check_page(path.read_text(encoding="utf-8"))
+    text = write()
     assert "damaged cannot be read:" in text
     assert "line 1 is not a JSON object" in text
 
 
-def test_run_without_its_corpus(run: Path, trained_model: TrainedModel) -> None:
-    path = write_report(run, RESULT, trained_model, None, run.parents[1])
-    assert "the corpus of the run no longer exists" in check_page(path.read_text(encoding="utf-8"))
-
-
-def test_files_of_different_lengths_are_rejected(run: Path, trained_model: TrainedModel) -> None:
+def test_files_of_different_lengths_are_rejected(run: Path, write: Callable[..., str]) -> None:
     write_lines(run / "evaluation" / "test" / "hypotheses.txt", ["one"])
     with pytest.raises(UserError, match=r"source.txt has 6 lines and .*hypotheses.txt has 1"):
-        write_report(run, RESULT, trained_model, None, run.parents[1])
+        write()
     assert not (run / "report.html").exists()
 
 

@@ -44,19 +44,21 @@ def outputs(tmp_path: Path) -> Path:
     return tmp_path / "outputs"
 
 
+def baseline_of(run: Path, corpus: PreparedCorpus) -> tuple[str, str] | None:
+    """Return name and reason of the baseline of a run."""
+    found = find_baseline(run, corpus, run.parents[1])
+    return (found.system.name, found.why) if found else None
+
+
 def test_baseline_is_chosen_by_validation_score(outputs: Path) -> None:
     corpus = add_corpus(outputs, "toy-1")
     add_run(outputs / "runs/a", 20, score=99.0)
     add_run(outputs / "runs/b", 30, score=1.0)
     add_run(outputs / "runs/c", 25, score=50.0)
-    found = find_baseline(outputs / "runs/new", corpus, outputs)
-    assert found is not None
-    assert found.system.name == "b"
-    assert found.why == "best on validation (BLEU 30.00) of 3 earlier runs on toy en-de"
+    why = "best on validation (BLEU {}.00) of {} earlier runs on toy en-de"
+    assert baseline_of(outputs / "runs/new", corpus) == ("b", why.format(30, 3))
     run = add_run(outputs / "sweeps/rates/rate=0.1", 40)
-    found = find_baseline(outputs / "runs/new", corpus, outputs)
-    assert found is not None
-    assert found.system.name == "rates/rate=0.1"
+    assert baseline_of(outputs / "runs/new", corpus) == ("rates/rate=0.1", why.format(40, 4))
     assert outputs_of(run) == outputs_of(outputs / "runs/a") == outputs
 
 
@@ -77,27 +79,21 @@ def test_only_earlier_completed_runs_of_the_same_corpus_are_considered(outputs: 
         "no_number": '{"valid": {"bleu": []}}',
     }.items():
         (add_run(outputs / "runs" / name, 96) / "result.json").write_text(text)
-    times = {"other_way": 5, "other_name": 5, "other_text": 5, "damaged": 5}
-    times |= {"cut": 5, "empty": 5, "no_number": 5}
-    for name, time in times.items():
-        os.utime(outputs / "runs" / name / "result.json", (time, time))
-    found = find_baseline(own, corpus, outputs)
-    assert found is not None
-    assert found.system == open_system(only)
-    assert found.why == "the only earlier run on toy en-de"
-    assert find_baseline(only, corpus, outputs) is None
+    earlier = ("other_way", "other_name", "other_text", "damaged", "cut", "empty", "no_number")
+    for name in earlier:
+        os.utime(outputs / "runs" / name / "result.json", (5, 5))
+    assert baseline_of(own, corpus) == ("only", "the only earlier run on toy en-de")
+    assert baseline_of(only, corpus) is None
 
 
 def test_corpus_with_other_subwords_is_the_same(outputs: Path) -> None:
     corpus = add_corpus(outputs, "toy-1")
     add_corpus(outputs, "toy-3")
     add_run(outputs / "runs/a", 20, corpus="toy-3")
-    assert find_baseline(outputs / "runs/new", corpus, outputs) is not None
     # The text of a deleted corpus is unknown.
     add_run(outputs / "runs/b", 30, corpus="toy-4")
-    found = find_baseline(outputs / "runs/new", corpus, outputs)
-    assert found is not None
-    assert found.system.name == "a"
+    found = baseline_of(outputs / "runs/new", corpus)
+    assert found == ("a", "the only earlier run on toy en-de")
 
 
 def test_other_seeds_are_not_considered(outputs: Path) -> None:
@@ -112,13 +108,10 @@ def test_other_seeds_are_not_considered(outputs: Path) -> None:
 
     add_seed("a_seed1", 30, seed=1, patience=8, num_threads=1)
     second = add_seed("a_seed2", 31, seed=2, patience=8, num_threads=2)
-    assert find_baseline(second, corpus, outputs) is None
+    assert baseline_of(second, corpus) is None
     add_seed("b_seed1", 20, seed=1, patience=9)
     third = add_seed("a_seed3", 32, seed=3, patience=8)
-    found = find_baseline(third, corpus, outputs)
-    assert found is not None
-    assert found.system.name == "b_seed1"
-    assert found.why == "the only earlier run on toy en-de"
+    assert baseline_of(third, corpus) == ("b_seed1", "the only earlier run on toy en-de")
 
 
 def test_open_run_or_model_folder(outputs: Path) -> None:

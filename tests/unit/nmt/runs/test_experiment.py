@@ -1,14 +1,17 @@
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from nmt.base.errors import UserError
 from nmt.base.files import read_json, write_json
 from nmt.config import ARRANGING_KEYS, Config, load_config
+from nmt.model import cpu
+from nmt.runs import experiment
 from nmt.runs.experiment import check_configuration, is_complete, open_run
-from tests.support import tiny_config, with_batching
+from tests.support import tiny_config
 
 
 @pytest.fixture
@@ -74,13 +77,6 @@ def test_another_value_is_refused_with_the_key_that_accepts_it(config: Config) -
     assert stored(config) == config
 
 
-def test_an_accepted_change_is_stored(config: Config, corpus: Path) -> None:
-    smaller = with_batching(config, tokens_per_micro_batch=40)
-    open_run(accepting(smaller, "batching.tokens_per_micro_batch"), corpus)
-    assert stored(config).batching.tokens_per_micro_batch == 40
-    open_run(smaller, corpus)  # accepted once and for all
-
-
 def test_an_accepted_change_continues_a_complete_run(config: Config, corpus: Path) -> None:
     write_json(config.run_folder / "result.json", {})
     longer = accepting(config, "training.max_updates", max_updates=20)
@@ -95,10 +91,11 @@ def test_an_accepted_change_continues_a_complete_run(config: Config, corpus: Pat
     assert is_complete(config.run_folder)  # nothing differs any more
 
 
-def test_only_the_named_keys_are_accepted(config: Config, corpus: Path) -> None:
+def test_only_the_named_keys_are_accepted_and_stored(config: Config, corpus: Path) -> None:
     longer = accepting(config, "training.max_updates, training.patience", max_updates=20)
     open_run(longer, corpus)
     assert stored(config).training.max_updates == 20
+    open_run(accepting(longer, ""), corpus)  # accepted once and for all
     other = accepting(longer, "training.max_updates", max_updates=30, label_smoothing=0.2)
     with pytest.raises(UserError, match=r"training\.label_smoothing: the run has 0\.1"):
         open_run(other, corpus)
@@ -123,3 +120,21 @@ def test_keys_that_define_data_order_or_shapes_cannot_change(
     assert f"  {group}.{key}: the run has" in lines[1]
     assert lines[2].startswith("these keys define the order of the data or the shape")
     assert stored(config) == config
+
+
+def test_every_start_of_a_run_uses_the_library_that_the_run_stored(
+    tmp_path: Path, digit_corpus: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cpu, "_selected", "")
+    config = tiny_config(tmp_path)
+    open_run(config, digit_corpus)
+    path = config.run_folder / "environment.json"
+    assert read_json(path)["cpu_library"] == "torch"  # the tests set the environment variable
+
+    trainer = Mock(side_effect=InterruptedError)
+    monkeypatch.setattr(experiment, "Trainer", trainer)
+    for library in ("onednn", "torch"):
+        write_json(path, {**read_json(path), "cpu_library": library})
+        with pytest.raises(InterruptedError):
+            experiment.run_experiment(config, digit_corpus)
+        assert cpu._selected == library

@@ -1,4 +1,5 @@
 import json
+from pathlib import Path
 
 import pytest
 
@@ -6,7 +7,7 @@ from nmt.base.errors import UserError
 from nmt.search.hypothesis import Hypothesis
 from nmt.tokenizer import Tokenizer
 from nmt.translation.constraints import Constraints
-from nmt.translation.formats import Answer, Format, Item, LineReader, LineWriter, check_formats
+from nmt.translation.formats import Answer, Format, Item, LineReader, LineWriter, choose_formats
 from nmt.translation.translator import Translation
 
 
@@ -70,8 +71,26 @@ def test_writing(tokenizer: Tokenizer) -> None:
     assert finished["log_prob"] == -len(finished["token_log_probs"])
 
 
-def test_tsv_cannot_be_combined_with_other_formats() -> None:
-    check_formats(Format.tsv, Format.tsv)
-    check_formats(Format.text, Format.jsonl)
+@pytest.mark.parametrize(
+    ("file", "given", "chosen"),
+    [
+        ("a.en", (None, None), ("text", "text")),
+        ("a.jsonl", (None, None), ("jsonl", "jsonl")),
+        ("a.JSONL", (None, "text"), ("jsonl", "text")),
+        ("a.jsonl", ("text", None), ("text", "text")),
+        ("a.en", (None, "jsonl"), ("text", "jsonl")),
+        ("a.csv", (None, "tsv"), ("tsv", "tsv")),
+        ("a.tsv", (None, None), ("tsv", "tsv")),
+        (None, (None, "jsonl"), ("jsonl", "jsonl")),
+        (None, ("text", "jsonl"), ("text", "jsonl")),
+        (None, (None, None), ("text", "text")),
+    ],
+)
+def test_formats_are_those_given_or_by_the_ending(
+    file: str | None, given: tuple[str | None, str | None], chosen: tuple[str, str]
+) -> None:
+    read, write = (Format[name] if name else None for name in given)
+    found = choose_formats(Path(file) if file else None, read, write)
+    assert tuple(format_.name for format_ in found) == chosen
     with pytest.raises(UserError, match="cannot be combined"):
-        check_formats(Format.tsv, Format.jsonl)
+        choose_formats(Path("a.tsv"), None, Format.jsonl)

@@ -1,0 +1,138 @@
+"""`backtranslate`, `export` and `score`, and invalid arguments of these and `translate`."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import ctranslate2
+import pytest
+import sentencepiece
+
+from nmt.base.errors import UserError
+from nmt.trained_model import TrainedModel, load_trained_model
+from nmt.translation.forced import score_pairs
+from nmt.translation.translator import Translator
+from tests.support import reversed_digits
+
+Run = Callable[..., None]
+DIGITS = Path(__file__).parents[3] / "models" / "digits_v1"
+
+GIVEN = {
+    "translate": ["file=a.en"],
+    "backtranslate": ["file=a.en"],
+    "score": ["source=a.en", "target=a.de", "out=new.tsv"],
+    "export": ["out=new"],
+}
+
+
+@pytest.mark.parametrize(
+    ("command", "argument", "message"),
+    [
+        ("translate", "decoding.beam=3", r"did you mean decoding\.beam_size\?"),
+        ("translate", "decoding.beam_size=wide", "wide"),
+        ("translate", "decoding.method=dice", r"decoding\.method=dice: .*'beam' or 'sampling'"),
+        ("translate", "decoding.num_best=9", "num_best"),
+        ("translate", "device=abacus", "device=abacus is not available"),
+        ("translate", "device=meta", "device=meta is not available"),
+        ("translate", "device=xla:0", "device=xla:0 is not available"),
+        ("translate", "model=/nowhere", "/nowhere"),
+        ("translate", "file=/nowhere.en", "/nowhere.en"),
+        ("translate", "file=a.de", "the input a.de would be overwritten"),
+        ("translate", "file=latin1.en", r"latin1\.en: line 2, byte 3"),
+        ("translate", "file=bad.jsonl", r"bad\.jsonl: line 2: source: Field required"),
+        ("translate", "out=/tmp", "is a folder"),
+        ("translate", "out=/etc/passwd/a.de", "cannot be written"),
+        ("translate", "mbr=chrf", "decoding.num_best=8"),
+        ("translate", "column=0", "column=0: Input should be greater than or equal to 1"),
+        ("translate", "column=2", "column=2 needs columns; add format=tsv"),
+        ("translate", "alignment_layer=1", "alignment_layer=1 has no effect without alignment="),
+        ("translate", "file=- out=- alignment=true", "alignment=true needs a file beside"),
+        ("backtranslate", "file=a.de", "are de-de by their names, but the model translates en-de"),
+        ("backtranslate", "file=none.en", "none.en: no such file"),
+        ("backtranslate", "file=", "file= is missing"),
+        ("score", "decoding.patience=1", "decoding.patience has no effect on scores"),
+        ("score", "out=.", "is a folder"),
+        ("score", "out=", r"a\.de\.scores\.tsv already exists"),
+        ("score", "target=a.fr", "a.en and a.fr are en-fr by their names, but the model"),
+        ("score", "target=long.de", r"a\.en has 1 lines and .*long\.de has 2;"),
+        ("export", "out=.", "exists and is not an earlier export"),
+        ("export", "format=huggingface", "format=huggingface: Input should be 'ctranslate2'"),
+    ],
+)
+def test_an_invalid_argument_is_reported(
+    run: Run, tmp_path: Path, command: str, argument: str, message: str
+) -> None:
+    for name in ("a.en", "a.de", "a.fr", "a.de.scores.tsv"):
+        Path(name).write_text("x\n")
+    Path("long.de").write_text("x\ny\n")
+    Path("latin1.en").write_bytes(b"fine\nna\xefve\n")
+    Path("bad.jsonl").write_text('{"source": "Kalo."}\n{"text": "Kalo."}\n')
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    with pytest.raises(UserError, match=message):
+        run(command, *GIVEN[command], *argument.split())
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_sources_are_tagged_and_empty_lines_left_out(
+    trained_model: TrainedModel, capsys: pytest.CaptureFixture[str], run: Run
+) -> None:
+    # The model translates en into de, so it makes sources of a corpus de-en.
+    Path("mono.en").write_text("Kalo mine.\n\nZuve ra!\n")
+    run("backtranslate", "file=mono.en")
+    folder = Path("mono.en.back")
+    assert (folder / "train.en").read_text() == "Kalo mine.\nZuve ra!\n"
+    translator = Translator(trained_model, trained_model.config.decoding)
+    found = [best[0].text for best in translator.translate(["Kalo mine.", "Zuve ra!"])]
+    expected = "".join(f"<BT> {text.strip()}\n" for text in found)
+    assert (folder / "train.de").read_text() == expected
+    assert sorted(path.name for path in folder.iterdir()) == ["train.de", "train.en"]
+    assert "2 pairs; 1 lines without one" in capsys.readouterr().err
+    run("backtranslate", "file=mono.en", "out=out", "tag=")
+    assert Path("out/train.de").read_text() == expected.replace("<BT> ", "")
+
+
+def test_an_export_works_without_this_program(tmp_path: Path, run: Run) -> None:
+    out = tmp_path / "out"
+    for _ in range(2):  # an earlier export is replaced
+        run("export", f"model={DIGITS}", f"out={out}")
+    pieces = sentencepiece.SentencePieceProcessor(model_file=str(out / "tokenizer.model"))
+    translator = ctranslate2.Translator(str(out))
+    [result] = translator.translate_batch(pieces.encode(["3 1 4 5"], out_type=str))
+    assert pieces.decode(result.hypotheses[0]) == "5 4 1 3"
+    readme = (out / "README.md").read_text(encoding="utf-8")
+    code = [line[4:] for line in readme.splitlines() if line.startswith("    ")]
+    compile("\n".join(code), "README.md", "exec")
+
+
+def test_scores_of_translations_equal_those_of_search() -> None:
+    model = load_trained_model(DIGITS)
+    texts = [source for source, _ in reversed_digits(20, 1)]
+    config = model.config.decoding
+    found = [best[0] for best in Translator(model, config).translate(texts)]
+    pairs = [(text, each.text) for text, each in zip(texts, found, strict=True)]
+    for each, translation in zip(score_pairs(model, pairs, config), found, strict=True):
+        assert each is not None
+        [hypothesis] = translation.hypotheses
+        assert each.log_prob == pytest.approx(hypothesis.log_prob, abs=1e-4)
+        assert each.score == pytest.approx(hypothesis.score, abs=1e-4)
+
+
+def test_one_line_per_pair_and_a_summary(capsys: pytest.CaptureFixture[str], run: Run) -> None:
+    Path("a.en").write_text("Kalo mine.\n\n" + "ka " * 40 + "\n")
+    Path("a.de").write_text("Zuve\nra\nso\n")
+    given = ["score", "source=a.en", "target=a.de"]
+    run(*given)
+    run(*given, "format=jsonl")
+    lines = Path("a.de.scores.tsv").read_text().split("\n")
+    records = list(map(json.loads, Path("a.de.scores.jsonl").read_text().splitlines()))
+    assert lines[2:] == ["\t\t\t", ""]
+    assert records[2]["score"] is None
+    for line, record in zip(lines, records[:2], strict=False):
+        log_prob, tokens, perplexity, normalised = map(float, line.split("\t"))
+        assert log_prob == pytest.approx(record["log_prob"], abs=1e-5)
+        assert tokens == len(record["token_log_probs"])
+        assert perplexity == pytest.approx(record["perplexity"], rel=1e-5)
+        assert normalised == pytest.approx(record["score"], abs=1e-5)
+    printed = capsys.readouterr().err
+    assert "2 pairs, " in printed
+    assert "1 pairs too long for the model" in printed
