@@ -135,7 +135,7 @@ POINTS: dict[str, Point] = {
     "between flush and rename": _at(os, "replace", _renamed_to("update_")),
     "after the rename": _at(os, "replace", _renamed_to("update_"), is_after=True),
     "mid-validation": _at(validation, "bleu_score"),
-    "after validation, before its state is saved": _at(Trainer, "_validated", is_after=True),
+    "after validation, before its state is saved": _at(CheckpointStore, "update_state"),
     "counters, before the rename": _at(os, "replace", _renamed_to("manifest.json")),
     "while old checkpoints are pruned": _half_pruned,
     "while weights are averaged": _at(CheckpointStore, "average"),

@@ -51,7 +51,7 @@ def measure(config: Config, corpus: Path, process: Process) -> dict[str, Any]:
         trainer._updater.step(made, trainer.state.update + 1)
         found["losses"].append(float(process.all_reduce(made.loss)) / work.num_target_tokens)
         found["norms"].append(float(made.norm))
-        found["micro_batches"].append(work.num_micro_batches)
+        found["micro_batches"].append(len(work.shapes))
         found["shares"].append(len(work.micro_batches))
         if "gradient" not in found:
             named = model.named_parameters()

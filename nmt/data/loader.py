@@ -40,8 +40,9 @@ class UpdateWork:
     Attributes:
         epoch: index of the epoch.
         update_in_epoch: index of the update in its epoch.
-        num_target_tokens: target tokens of the update on all ranks.
-        num_micro_batches: micro-batches of the update on all ranks.
+        num_source_tokens: source tokens of the update on all ranks, without padding.
+        num_target_tokens: target tokens of the update on all ranks, without padding.
+        shapes: (B, S, T) of each micro-batch of the update on all ranks.
         num_rounds: largest number of micro-batches of a rank.
         micro_batches: the micro-batches of this rank; may be empty.
         next_position: position after this update.
@@ -49,8 +50,9 @@ class UpdateWork:
 
     epoch: int
     update_in_epoch: int
+    num_source_tokens: int
     num_target_tokens: int
-    num_micro_batches: int
+    shapes: list[tuple[int, int, int]]
     num_rounds: int
     micro_batches: list[MicroBatch]
     next_position: Position
@@ -106,16 +108,13 @@ class UpdateLoader:
         return UpdateWork(
             epoch,
             index,
+            int(plan.source_lengths[plan.update(index)].sum()),
             plan.num_target_tokens(index),
-            len(parts),
+            [plan.shape(part) for part in parts],
             max(map(len, shares)),
             [MicroBatch(number, self._collate(parts[number])) for number in shares[self._rank]],
             Position(epoch + 1, 0) if is_last else Position(epoch, index + 1),
         )
-
-    def micro_batches(self, position: Position) -> list[np.ndarray]:
-        """Return the pairs of each micro-batch of an update, on all ranks."""
-        return self.plan(position.epoch).micro_batches(position.update_in_epoch)
 
     def ids(self, pairs: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
         """Return the source and target ids of pairs."""

@@ -209,7 +209,7 @@ def rotate(heads: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
 
 
 def smoothed_cross_entropy(
-    hidden: Tensor, weight: Tensor, tokens: Tensor, eps: float, needs_gradients: bool
+    hidden: Tensor, weight: Tensor, tokens: Tensor, eps: float
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Compute the loss of `nmt.training.loss.smoothed_cross_entropy` and its gradients.
 
@@ -217,7 +217,7 @@ def smoothed_cross_entropy(
     mean is the product of h with the mean row of W.
 
     Returns:
-        The sum over tokens and, if needed, its gradients for `hidden` and `weight`.
+        The sum over tokens, and its gradients for `hidden` and `weight`.
     """
     mean_row = weight.mean(dim=0)  # (D,)
     grad_hidden, grad_weight = torch.empty_like(hidden), torch.zeros_like(weight)
@@ -241,18 +241,16 @@ def smoothed_cross_entropy(
         powers = logits.sub_(largest).exp_()
         total = powers.sum(dim=1, keepdim=True)
         loss += ((largest + total.log())[:n] - (1.0 - eps) * correct_logits).sum()
-        if needs_gradients:
-            powers.scatter_add_(1, correct, (eps - 1.0) * total[:n])
-            powers[n:] = 0.0
-            if by_onednn:
-                grad_hidden[chunk] = onednn_product(powers, weight.t())[:n] / total[:n]
-                grad_weight += onednn_product(powers.t(), (rows / total).t())
-            else:
-                grad_hidden[chunk] = powers @ weight / total
-                grad_weight.addmm_(powers.t(), rows / total)
-    if needs_gradients:
-        grad_hidden -= eps * mean_row
-        grad_weight -= eps / len(weight) * hidden.sum(dim=0)
+        powers.scatter_add_(1, correct, (eps - 1.0) * total[:n])
+        powers[n:] = 0.0
+        if by_onednn:
+            grad_hidden[chunk] = onednn_product(powers, weight.t())[:n] / total[:n]
+            grad_weight += onednn_product(powers.t(), (rows / total).t())
+        else:
+            grad_hidden[chunk] = powers @ weight / total
+            grad_weight.addmm_(powers.t(), rows / total)
+    grad_hidden -= eps * mean_row
+    grad_weight -= eps / len(weight) * hidden.sum(dim=0)
     return loss, grad_hidden, grad_weight
 
 

@@ -54,39 +54,29 @@ def smoothed_cross_entropy(hidden: Tensor, weight: Tensor, tokens: Tensor, eps: 
     Returns:
         A scalar, in nats.
     """
-    # Inside `forward` gradients are always disabled.
-    needs_gradients = torch.is_grad_enabled() and (hidden.requires_grad or weight.requires_grad)
-    loss: Tensor = _SmoothedCrossEntropy.apply(hidden, weight, tokens, eps, needs_gradients)  # type: ignore[no-untyped-call]
+    loss: Tensor = _SmoothedCrossEntropy.apply(hidden, weight, tokens, eps)  # type: ignore[no-untyped-call]
     return loss
 
 
 class _SmoothedCrossEntropy(torch.autograd.Function):
     @staticmethod
-    def forward(
-        context: Any,
-        hidden: Tensor,
-        weight: Tensor,
-        tokens: Tensor,
-        eps: float,
-        needs_gradients: bool,
-    ) -> Tensor:
+    def forward(context: Any, hidden: Tensor, weight: Tensor, tokens: Tensor, eps: float) -> Tensor:
         compute = cpu.smoothed_cross_entropy if cpu.use_cpu_operators(hidden) else _in_chunks
-        loss, *gradients = compute(hidden, weight, tokens, eps, needs_gradients)
-        if needs_gradients:
-            context.save_for_backward(*gradients)
+        loss, *gradients = compute(hidden, weight, tokens, eps)
+        context.save_for_backward(*gradients)
         return loss
 
     @staticmethod
     @once_differentiable
     def backward(context: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         grad_hidden, grad_weight = context.saved_tensors
-        return grad_hidden * gradients[0], grad_weight * gradients[0], None, None, None
+        return grad_hidden * gradients[0], grad_weight * gradients[0], None, None
 
 
 def _in_chunks(
-    hidden: Tensor, weight: Tensor, tokens: Tensor, eps: float, needs_gradients: bool
+    hidden: Tensor, weight: Tensor, tokens: Tensor, eps: float
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Compute the loss and, if needed, its gradients for `hidden` and `weight`."""
+    """Compute the loss and its gradients for `hidden` and `weight`."""
     device = hidden.device
     dtype = torch.promote_types(hidden.dtype, torch.float32)
     loss = torch.zeros((), dtype=dtype, device=device)
@@ -95,27 +85,14 @@ def _in_chunks(
     if torch.is_autocast_enabled(device.type):
         # Autocast would keep its own copy of each weight that is not a parameter.
         weight = weight.to(torch.get_autocast_dtype(device.type))
-    weight.requires_grad_(needs_gradients)
+    weight.requires_grad_()
     for first in range(0, len(tokens), _TOKENS_PER_CHUNK):
         chunk = slice(first, first + _TOKENS_PER_CHUNK)
-        rows = hidden[chunk].requires_grad_(needs_gradients)
-        with torch.set_grad_enabled(needs_gradients):
+        rows = hidden[chunk].requires_grad_()
+        with torch.enable_grad():
             logits = F.linear(rows, weight).to(dtype)  # (n, V)
             of_chunk = F.cross_entropy(logits, tokens[chunk], reduction="sum", label_smoothing=eps)
-        if needs_gradients:
-            grad_hidden[chunk], grad = torch.autograd.grad(of_chunk, (rows, weight))
-            grad_weight += grad
+        grad_hidden[chunk], grad = torch.autograd.grad(of_chunk, (rows, weight))
+        grad_weight += grad
         loss += of_chunk.detach()
     return loss, grad_hidden, grad_weight
-
-
-@torch.inference_mode()
-def mean_token_loss(transformer: Transformer, batches: list[Batch]) -> float:
-    """Cross-entropy in nats per target token, without dropout and label smoothing."""
-    was_training = transformer.training
-    transformer.eval()
-    objective = SummedLoss(transformer, label_smoothing=0.0)
-    device = transformer.output_weight.device
-    total = sum(float(objective(batch.to(device))) for batch in batches)
-    transformer.train(was_training)
-    return total / sum(batch.num_target_tokens for batch in batches)

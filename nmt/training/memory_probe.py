@@ -26,7 +26,7 @@ from nmt.tokenizer import Tokenizer
 from nmt.training import distributed
 from nmt.training.distributed import Process
 from nmt.training.memory import available_memory, limit_memory, peak_memory
-from nmt.training.metrics import GradientMonitor
+from nmt.training.metrics import MetricSums
 from nmt.training.optimizer import build_optimizer
 from nmt.training.updater import Updater, is_out_of_memory
 
@@ -181,8 +181,7 @@ def _make_updates(
     cpu.select_library(measure_library(config.model.width, config.model.feed_forward_width))
     transformer = Transformer(config.model, *vocabulary_sizes).to(device).train()
     optimizer = build_optimizer(transformer, config.optimizer)
-    monitor = GradientMonitor(config.training.max_gradient_spike, 0.0, 0, device)
-    updater = Updater(config, transformer, optimizer, monitor, Process(0, 1, device))
+    updater = Updater(config, transformer, optimizer, Process(0, 1, device), MetricSums())
 
     def now() -> float:
         if device.type == "cuda":
@@ -194,7 +193,9 @@ def _make_updates(
         batches = [_random_batch(shape, vocabulary_sizes) for shape in shapes]
         micro_batches = [MicroBatch(index, batch) for index, batch in enumerate(batches)]
         tokens = sum(batch.num_target_tokens for batch in batches)
-        work = UpdateWork(0, number, tokens, len(batches), len(batches), micro_batches, Position())
+        work = UpdateWork(
+            0, number, 0, tokens, list(shapes), len(batches), micro_batches, Position()
+        )
         start = now()
         gradient = updater.gradient(work, lambda: None)
         middle = now()

@@ -6,8 +6,7 @@ import time
 from dataclasses import replace
 
 from nmt.base.errors import UserError
-from nmt.base.layout import CHECKPOINTS_FOLDER
-from nmt.base.system import num_cores
+from nmt.base.layout import CHECKPOINTS_FOLDER, SKIPPED_UPDATES_FILE
 from nmt.config import Config
 from nmt.data.batching import trainable_pairs
 from nmt.data.corpus import PreparedCorpus
@@ -18,10 +17,11 @@ from nmt.training.checkpoint import CheckpointStore
 from nmt.training.distributed import Process, lost_connection
 from nmt.training.fresh_model import new_model
 from nmt.training.memory import release_freed_memory
-from nmt.training.metrics import GradientMonitor, MetricSums, RunningMetrics, SkippedUpdates
+from nmt.training.metrics import MetricSums, RunningMetrics, record_skipped
 from nmt.training.optimizer import build_optimizer
 from nmt.training.run_log import RunLog
 from nmt.training.signals import Interruption
+from nmt.training.trackers import drop_later_records
 from nmt.training.training_state import MicroBatchSize, TrainingState
 from nmt.training.updater import Gradient, OutOfMemory, Updater
 from nmt.training.validation import Validator
@@ -44,14 +44,12 @@ class Trainer:
         self.run_id = run_id
         self.model = new_model(config, corpus, process.device)
         self.train_pairs = corpus.train()
-        tokenizers = self.model.source_tokenizer, self.model.target_tokenizer
-        source_ids, target_ids = map(special_ids, tokenizers)
         self.loader = UpdateLoader(
             self.train_pairs,
             config.batching,
             config.training.seed,
-            source_ids,
-            target_ids,
+            special_ids(self.model.source_tokenizer),
+            special_ids(self.model.target_tokenizer),
             process.rank,
             process.world_size,
         )
@@ -66,19 +64,15 @@ class Trainer:
         self.micro_batch_size = process.broadcast(MicroBatchSize.read(config.run_folder, asked))
         self.loader.max_micro_batch_tokens = self.micro_batch_size.used
         sums = self.state.metrics
-        monitor = GradientMonitor(
-            config.training.max_gradient_spike, sums.mean_norm, sums.num_norms, process.device
-        )
-        self._updater = Updater(config, self.model.transformer, self.optimizer, monitor, process)
-        self._metrics = RunningMetrics(sums, monitor, process)
+        self._updater = Updater(config, self.model.transformer, self.optimizer, process, sums)
+        self._metrics = RunningMetrics(sums, self._updater.monitor, process)
         self.validator = Validator(corpus, self.model, config.decoding)
         self._saved_update = self.state.update
-        self._start = time.monotonic()  # of training, less the time of earlier starts
-        # Only the main process has these.
+        self._skipped_file = config.run_folder / SKIPPED_UPDATES_FILE
+        # `run` replaces these; only the main process has a log.
+        self._interruption = Interruption()
         self._log: RunLog | None = None
-        self._skipped: SkippedUpdates | None = None
         if process.is_main_process:
-            self._skipped = SkippedUpdates(config, self.loader, tokenizers, self.state.update)
             self._report_size()
 
     def run(self) -> TrainingState:
@@ -90,18 +84,23 @@ class Trainer:
         """
         with contextlib.ExitStack() as stack:
             if self.process.is_main_process:
+                drop_later_records(self._skipped_file, self.state.update)
                 log = RunLog(self.config, self.run_id, self.state)
                 self._log = stack.enter_context(contextlib.closing(log))
-            interruption = stack.enter_context(Interruption.watched())
+            self._interruption = stack.enter_context(Interruption.watched())
             try:
-                self._loop(interruption)
-                self._exit_if_signalled(interruption)  # while the last state was written
+                self._loop()
+                self._exit_if_signalled()  # while the last state was written
             except Interruption:
-                self._save_before_exit()
+                if self.state.update > self._saved_update:
+                    self._save()
+                if self._log is not None and self._saved_update:
+                    saved = f"{self._saved_update:,}"
+                    logger.info("saved at update %s; the same command continues", saved)
                 raise
             except Exception as error:
-                if interruption.signal_number and lost_connection(error):
-                    interruption.exit()  # the launcher ends all ranks
+                if self._interruption.signal_number and lost_connection(error):
+                    self._interruption.exit()  # the launcher ends all ranks
                 raise
         return self.state
 
@@ -111,36 +110,32 @@ class Trainer:
         self._updater.step(gradient, self.state.update + 1)
         return gradient
 
-    def _loop(self, interruption: Interruption) -> None:
+    def _loop(self) -> None:
         training = self.config.training
         self.model.transformer.train()
         self._start = time.monotonic() - self.state.seconds
         if self.state.validation_due:
-            self._validate(interruption)
+            self._validate()
         self._metrics.start_clock()
-        works = self.loader.updates(self.state.position)
         is_done = self._is_done()
         while not is_done:
-            work = next(works)
+            work = self.loader.work(self.state.position)
             try:
-                gradient = self._updater.gradient(
-                    work, lambda: self._exit_if_signalled(interruption)
-                )
+                gradient = self._updater.gradient(work, self._exit_if_signalled)
             except OutOfMemory as error:
                 self._halve_micro_batches(error)
-                works = self.loader.updates(self.state.position)
                 continue
             self._step(work, gradient)
             if self.state.update % training.log_every == 0:
                 sums = self._read_metrics()
                 if self._log is not None:
                     self._log.updates(self.state, work.epoch, sums)
-                self._metrics.restart()
+                self._metrics.sums = sums.restarted()
             is_done = self._is_done()
             if self.state.update % training.validate_every == 0 or is_done:
                 self.state = replace(self.state, validation_due=True)
                 self._save()
-                self._validate(interruption)
+                self._validate()
                 self._metrics.start_clock()
                 is_done = self._is_done()
 
@@ -150,7 +145,7 @@ class Trainer:
         is_skipped = self._updater.step(gradient, update)
         self._metrics.add(update, work, gradient.loss, gradient.norm, is_skipped)
         self.state = replace(
-            self._with_time(self.state),
+            self._with_time(),
             update=update,
             position=work.next_position,
             target_tokens=self.state.target_tokens + work.num_target_tokens,
@@ -175,57 +170,64 @@ class Trainer:
         if self.process.world_size > 1:
             raise MemoryLimitError(f"{message}; all processes restart from the last checkpoint")
         logger.warning(message)
-        # The micro-batches of skipped updates are looked up before the size changes.
-        self._read_metrics()
         self.loader.max_micro_batch_tokens = self.micro_batch_size.used
 
-    def _exit_if_signalled(self, interruption: Interruption) -> None:
+    def _exit_if_signalled(self) -> None:
         """Exit on all ranks in the same round if any rank has received a signal."""
-        if self.process.any(bool(interruption.signal_number)):
-            interruption.exit()
+        if self.process.any(bool(self._interruption.signal_number)):
+            self._interruption.exit()
 
-    def _validate(self, interruption: Interruption) -> None:
-        """Validate in the main process; all ranks get the new state."""
-        state = None
+    def _validate(self) -> None:
+        """Validate in the main process; all ranks get the result."""
+        result = None
         if self._log is not None:
             # After a signal the validation remains due, as the checkpoint records.
-            with contextlib.suppress(Interruption), interruption.immediately():
-                state = self._validated(self._log)
-        received, state = self.process.broadcast((interruption.signal_number, state))
-        if state is None:
-            interruption.signal_number = interruption.signal_number or received
-            interruption.exit()
-        self.state = state
-        if self.process.is_main_process:
+            with (
+                contextlib.suppress(Interruption),
+                self._interruption.immediately(),
+                self._log.validating(len(self.validator.sources)) as advance,
+            ):
+                result = self.validator.validate(advance)
+        number, result = self.process.broadcast((self._interruption.signal_number, result))
+        if result is None:
+            raise Interruption(number)
+        rank = list(result.rank(self.config.training.validation_metric))
+        is_best = not self.state.best_rank or rank > self.state.best_rank
+        state = replace(self._with_time(), validation_due=False)
+        if is_best:
+            state = replace(state, best_rank=rank, best_update=state.update)
+        without_best = 0 if is_best else state.validations_without_best + 1
+        self.state = replace(state, validations_without_best=without_best)
+        if self._log is not None:
+            self._log.validation(state.update, result, is_best)
             self.store.update_state(self.state)
         release_freed_memory()
 
-    def _validated(self, log: RunLog) -> TrainingState:
-        """Validate and return the state after that."""
-        with log.validating(len(self.validator.sources)) as advance:
-            result = self.validator.validate(advance)
-        state = self._with_time(self.state)
-        rank = list(result.rank(self.config.training.validation_metric))
-        is_best = not state.best_rank or rank > state.best_rank
-        log.validation(state.update, result, is_best)
-        state = replace(state, validation_due=False)
-        if is_best:
-            return replace(
-                state, best_rank=rank, best_update=state.update, validations_without_best=0
-            )
-        return replace(state, validations_without_best=state.validations_without_best + 1)
-
-    def _with_time(self, state: TrainingState) -> TrainingState:
+    def _with_time(self) -> TrainingState:
         """The state with the current times."""
         seconds = time.monotonic() - self._start
-        more = max(0.0, seconds - state.seconds) * self.process.world_size
-        return replace(state, seconds=seconds, device_seconds=state.device_seconds + more)
+        device_seconds = (seconds - self.state.seconds) * self.process.world_size
+        device_seconds += self.state.device_seconds
+        return replace(self.state, seconds=seconds, device_seconds=device_seconds)
 
     def _read_metrics(self) -> MetricSums:
-        """Read the sums of all ranks, and report the updates skipped since the last call."""
+        """Read the sums of all ranks, and report the updates skipped since the last call.
+
+        Raises:
+            UserError: too many updates in a row were skipped.
+        """
         sums, skipped = self._metrics.read()
-        if self._skipped is not None:
-            self._skipped.report(skipped, sums.skipped_in_a_row)
+        if self.process.is_main_process:
+            for item in skipped:
+                record_skipped(item, self._skipped_file, self.loader, self.model)
+        if 0 < self.config.training.max_skipped_in_a_row <= sums.skipped_in_a_row:
+            raise UserError(
+                f"training has diverged: {sums.skipped_in_a_row} updates in a row were skipped, up"
+                f" to update {self.state.update:,}; their sentences are in {self._skipped_file}."
+                " Lower schedule.peak_learning_rate or raise schedule.warmup_updates and continue"
+                " with run.accept_changes=schedule.peak_learning_rate; clean the corpus if the"
+                " sentences look wrong; raise training.max_gradient_spike if the norms look normal"
+            )
         return sums
 
     def _save(self) -> None:
@@ -236,12 +238,6 @@ class Trainer:
             self.store.save(self.model.transformer, self.optimizer, self.state)
         self.process.barrier()
         self._saved_update = self.state.update
-
-    def _save_before_exit(self) -> None:
-        if self.state.update > self._saved_update:
-            self._save()
-        if self._log is not None and self._saved_update:
-            logger.info("saved at update %s; the same command continues", f"{self._saved_update:,}")
 
     def _restore(self) -> TrainingState:
         """Load the newest intact checkpoint, if there is one."""
@@ -263,20 +259,17 @@ class Trainer:
             return True
         if 0 < training.patience <= state.validations_without_best:
             return True
-        is_late = 0 < training.max_minutes * 60 <= state.seconds
-        return training.max_minutes > 0 and self.process.any(
-            self.process.is_main_process and is_late
-        )
+        is_late = self.process.is_main_process and state.seconds >= training.max_minutes * 60
+        return training.max_minutes > 0 and self.process.any(is_late)
 
     def _report_size(self) -> None:
         pairs = self.train_pairs
-        lengths = pairs.source_lengths, pairs.target_lengths
-        kept = len(trainable_pairs(*lengths, self.config.batching))
-        if kept < len(pairs):
+        kept = trainable_pairs(pairs.source_lengths, pairs.target_lengths, self.config.batching)
+        if len(kept) < len(pairs):
             logger.info(
                 "%s of %s pairs are longer than batching.max_source_length or max_target_length"
                 " and are left out",
-                f"{len(pairs) - kept:,}",
+                f"{len(pairs) - len(kept):,}",
                 f"{len(pairs):,}",
             )
         logger.info(
@@ -286,9 +279,3 @@ class Trainer:
             self.process.device.type,
             self._updater.precision.name,
         )
-        if self.process.world_size > 1 and self.process.device.type == "cpu":
-            logger.warning(
-                "no GPU is available: %d processes share %d CPU cores",
-                self.process.world_size,
-                num_cores(),
-            )

@@ -18,7 +18,7 @@ from nmt.data.loader import UpdateWork
 from nmt.model.transformer import Transformer
 from nmt.training.distributed import Process
 from nmt.training.loss import SummedLoss
-from nmt.training.metrics import GradientMonitor
+from nmt.training.metrics import GradientMonitor, MetricSums
 from nmt.training.schedule import learning_rate
 
 
@@ -33,32 +33,44 @@ class Gradient:
 
 
 class OutOfMemory(Exception):  # noqa: N818 - training continues after it
-    """A micro-batch of so many pairs did not fit into memory.
+    """A micro-batch of `rows` pairs did not fit into memory.
 
     It keeps no traceback of the original error, whose frames would keep the tensors alive.
     """
 
-    def __init__(self, rows: int, message: str) -> None:
-        super().__init__(message)
-        self.rows = rows
+    def __init__(self, batch: Batch, error: BaseException) -> None:
+        self.rows, source_length = batch.source.shape
+        pairs = "1 pair" if self.rows == 1 else f"{self.rows} pairs"
+        super().__init__(
+            f"out of memory in a micro-batch of {pairs}, {source_length} source and"
+            f" {batch.target_input.size(1)} target tokens long: {first_line(error)}"
+        )
 
 
 class Updater:
-    """Computes gradients and takes optimizer steps; `monitor` decides which ones are skipped."""
+    """Computes gradients and takes optimizer steps.
+
+    Args:
+        config: the experiment.
+        transformer: the model.
+        optimizer: the optimizer of its parameters.
+        process: this process.
+        sums: the metrics so far, with the initial state of the `GradientMonitor`.
+    """
 
     def __init__(
         self,
         config: Config,
         transformer: Transformer,
         optimizer: torch.optim.Optimizer,
-        monitor: GradientMonitor,
         process: Process,
+        sums: MetricSums,
     ) -> None:
         self._config = config
         self._transformer = transformer
         self._optimizer = optimizer
-        self._monitor = monitor
         self._process = process
+        self.monitor = GradientMonitor(config.training.max_gradient_spike, sums, process.device)
         if config.training.compile:
             transformer.compile_layers()
         self._objective: nn.Module = SummedLoss(transformer, config.training.label_smoothing)
@@ -83,11 +95,14 @@ class Updater:
         losses: list[Tensor] = []
         failure: OutOfMemory | None = None
         batches = self._batches(work)
-        if isinstance(self._objective, DistributedDataParallel):
+        ddp = self._objective if isinstance(self._objective, DistributedDataParallel) else None
+        if ddp is not None:
             # Otherwise the second forward pass calls this collective, and ranks begin that in
             # different rounds: they would wait for each other forever.
-            self._objective.reducer._rebuild_buckets()
-        with self._autocast():  # around all of them: weights are cast once per update
+            ddp.reducer._rebuild_buckets()
+        device, is_narrow = self._process.device.type, self.precision is Precision.bfloat16
+        # Around all micro-batches, so that weights are cast once per update.
+        with torch.autocast(device, torch.bfloat16, enabled=is_narrow):
             for rounds_left in range(work.num_rounds, 0, -1):
                 before_round()
                 # Ranks with fewer micro-batches start later, since gradients are summed over ranks
@@ -96,12 +111,13 @@ class Updater:
                     continue
                 batch, weight = next(batches)
                 try:
-                    with self._gradients_summed(rounds_left == 1):
-                        loss = self._forward_backward(batch, weight)
-                except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
-                    failure = _out_of_memory(batch, error)
+                    with ddp.no_sync() if ddp and rounds_left > 1 else contextlib.nullcontext():
+                        losses.append(self._forward_backward(batch, weight))
+                except (MemoryError, RuntimeError) as error:
+                    if not is_out_of_memory(error):
+                        raise
+                    failure = OutOfMemory(batch, error)
                     break
-                losses.append(loss if weight else torch.zeros_like(loss))
         if failure is not None:
             self._optimizer.zero_grad(set_to_none=True)
             gc.collect()
@@ -124,7 +140,7 @@ class Updater:
             group["lr"] = rate
         # torch's fused optimizers look for this attribute, through which its gradient scaler lets
         # them skip a step without synchronising the device.
-        is_skipped = self._monitor.should_skip(gradient.norm)
+        is_skipped = self.monitor.should_skip(gradient.norm)
         self._optimizer.found_inf = is_skipped.float()  # type: ignore[attr-defined]
         self._optimizer.step()
         return is_skipped
@@ -147,12 +163,6 @@ class Updater:
             is_token = torch.ones_like(ids, dtype=torch.bool)
             yield Batch(ids, is_token, ids, ids, is_token, 1), 0.0
 
-    def _gradients_summed(self, is_last: bool) -> contextlib.AbstractContextManager[object]:
-        """Sum gradients over ranks during the backward pass only in the last round."""
-        if isinstance(self._objective, DistributedDataParallel) and not is_last:
-            return self._objective.no_sync()
-        return contextlib.nullcontext()
-
     def _forward_backward(self, batch: Batch, weight: float) -> Tensor:
         """The summed loss of a micro-batch; adds its gradient to that of the update."""
         # Everything that must be freed after a failure is local to this function.
@@ -160,12 +170,7 @@ class Updater:
         # The backward pass uses the precision of the forward pass, without autocast.
         with torch.autocast(self._process.device.type, enabled=False):
             (loss * weight).backward()  # type: ignore[no-untyped-call]
-        return loss.detach()
-
-    def _autocast(self) -> contextlib.AbstractContextManager[object]:
-        return torch.autocast(
-            self._process.device.type, torch.bfloat16, enabled=self.precision is Precision.bfloat16
-        )
+        return loss.detach() if weight else torch.zeros_like(loss)
 
 
 # Messages of allocators. oneDNN only names what it could not create, and NVIDIA's libraries give a
@@ -178,22 +183,7 @@ _MEMORY_WORDS = (
 
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether an error means that memory is exhausted, on any device."""
-    if isinstance(error, OutOfMemory | torch.OutOfMemoryError | MemoryError):
-        return True
-    return any(words in str(error) for words in _MEMORY_WORDS)
-
-
-def _out_of_memory(batch: Batch, error: BaseException) -> OutOfMemory:
-    """Describe an error that means that memory is exhausted; raise any other one."""
-    if not is_out_of_memory(error):
-        raise error
-    rows, source_length = batch.source.shape
-    pairs = "1 pair" if rows == 1 else f"{rows} pairs"
-    return OutOfMemory(
-        rows,
-        f"out of memory in a micro-batch of {pairs}, {source_length} source and"
-        f" {batch.target_input.size(1)} target tokens long: {first_line(error)}",
-    )
+    return isinstance(error, MemoryError) or any(words in str(error) for words in _MEMORY_WORDS)
 
 
 def _seed_generators(*position: int) -> None:

@@ -3,20 +3,16 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-
-import torch
+from itertools import chain
 
 from nmt.base.errors import UserError, first_line
 from nmt.config import DecodingConfig, ValidationMetric
-from nmt.data.batch import Batch, collate
 from nmt.data.corpus import PreparedCorpus
 from nmt.metrics.scores import bleu_score
-from nmt.trained_model import TrainedModel, special_ids
-from nmt.training.loss import mean_token_loss
+from nmt.trained_model import TrainedModel
 from nmt.training.updater import is_out_of_memory
+from nmt.translation.forced import ForcedDecoder
 from nmt.translation.translator import Translator
-
-_PAIRS_PER_BATCH = 64
 
 
 @dataclass(frozen=True)
@@ -53,10 +49,13 @@ class Validator:
     def __init__(
         self, corpus: PreparedCorpus, model: TrainedModel, decoding: DecodingConfig
     ) -> None:
-        self._model = model
         self._translator = Translator(model, decoding)
+        self._forced_decoder = ForcedDecoder(model)
         self.sources, self.references = valid_text(corpus)
-        self._batches = self._make_batches()
+        longest = model.config.model.max_length - 1  # longer sentences are cut
+        sources = [ids[:longest] for ids in model.source_tokenizer.encode(self.sources)]
+        targets = [ids[:longest] for ids in model.target_tokenizer.encode(self.references)]
+        self._pairs = list(zip(sources, targets, strict=True))
 
     def validate(self, progress: Callable[[int], None] | None = None) -> ValidationResult:
         """Compute loss and BLEU with the current weights.
@@ -65,9 +64,9 @@ class Validator:
             progress: called with the number of sentences that were just translated.
         """
         try:
-            loss = mean_token_loss(self._model.transformer, self._batches)
+            log_probs = list(chain(*self._forced_decoder.token_log_probs(self._pairs)))
             translations = self._translator.translate(self.sources, progress)
-        except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
+        except (MemoryError, RuntimeError) as error:
             if not is_out_of_memory(error):
                 raise
             raise UserError(
@@ -75,21 +74,5 @@ class Validator:
                 " on a CPU, set decoding.num_workers=1; neither changes a translation"
             ) from None
         hypotheses = [best[0].text for best in translations]
+        loss = -math.fsum(log_probs) / len(log_probs)
         return ValidationResult(loss, bleu_score(hypotheses, self.references).score)
-
-    def _make_batches(self) -> list[Batch]:
-        # Teacher forcing is limited to the model's positions: longer sentences are cut.
-        longest = self._model.config.model.max_length - 1
-        tokenizers = self._model.source_tokenizer, self._model.target_tokenizer
-        source_ids, target_ids = map(special_ids, tokenizers)
-        sources, targets = (
-            [ids[:longest] for ids in tokenizer.encode(texts)]
-            for tokenizer, texts in zip(tokenizers, (self.sources, self.references), strict=True)
-        )
-        pairs = sorted(
-            zip(sources, targets, strict=True), key=lambda pair: (len(pair[1]), len(pair[0]))
-        )
-        return [
-            collate(pairs[start : start + _PAIRS_PER_BATCH], source_ids, target_ids)
-            for start in range(0, len(pairs), _PAIRS_PER_BATCH)
-        ]

@@ -59,7 +59,7 @@ def test_updates_match_the_plan(corpus: ParallelCorpus) -> None:
         assert work.num_target_tokens == plan.num_target_tokens(index)
         total = sum(part.batch.num_target_tokens for part in work.micro_batches)
         assert total == work.num_target_tokens
-        assert work.num_micro_batches == len(work.micro_batches)
+        assert len(work.shapes) == len(work.micro_batches)
     assert made[-2].next_position == Position(1, 0)
     assert (made[-1].epoch, made[-1].update_in_epoch) == (1, 0)
     assert sorted(i for work in made[:-1] for i in pairs_of(work)) == list(range(120))
@@ -86,6 +86,6 @@ def test_ranks_share_the_micro_batches_of_an_update(
         num_rounds = max(len(share[update].micro_batches) for share in shares)
         for share in shares:
             assert share[update].num_target_tokens == whole.num_target_tokens
-            assert share[update].num_micro_batches == whole.num_micro_batches
+            assert len(share[update].shapes) == len(whole.shapes)
             assert share[update].num_rounds == num_rounds
             assert share[update].next_position == whole.next_position

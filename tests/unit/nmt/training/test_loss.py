@@ -8,12 +8,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from nmt.data.batch import Batch, SpecialIds, collate
-from nmt.training.loss import (
-    _TOKENS_PER_CHUNK,
-    SummedLoss,
-    mean_token_loss,
-    smoothed_cross_entropy,
-)
+from nmt.training.loss import _TOKENS_PER_CHUNK, SummedLoss, smoothed_cross_entropy
 from tests.support import assert_same_on_two_threads, tiny_model_config, tiny_transformer
 
 pytestmark = pytest.mark.usefixtures("cpu_library")
@@ -116,22 +111,11 @@ def test_the_objective_is_the_loss_of_the_logits() -> None:
     torch.testing.assert_close(module(batch), expected)
 
 
-def test_the_validation_loss_has_neither_smoothing_nor_dropout() -> None:
-    model = tiny_transformer(tiny_model_config(dropout=0.5), VOCABULARY).train()
-    batches = [batch_of(PAIRS[:3]), batch_of(PAIRS[3:])]
-    found = mean_token_loss(model, batches)
-    assert model.training
-    model.eval()
-    expected = sum(float(SummedLoss(model, 0.0)(batch).detach()) for batch in batches)
-    assert found == pytest.approx(expected / (3 + 5 + 2 + 1))
-
-
 def test_the_loss_of_uniform_predictions_is_the_logarithm_of_the_vocabulary_size() -> None:
     module = objective()
     with torch.no_grad():
         module.transformer.output_weight.zero_()
     logarithm = math.log(VOCABULARY)
-    assert mean_token_loss(module.transformer, [batch_of(PAIRS)]) == pytest.approx(logarithm)
     assert float(module(batch_of(PAIRS)).detach()) == pytest.approx(11 * logarithm)
 
 
