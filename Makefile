@@ -1,4 +1,4 @@
-# Short forms of the commands; each of them is `python -m nmt.cli.<command> key=value …`.
+# Short forms of the commands `python -m nmt.cli.<command> key=value …`, for example
 #   make train EXPERIMENT=wmt14_en_de_base GPUS=8 ARGS="training.max_updates=50000"
 
 SHELL := /bin/bash
@@ -9,8 +9,8 @@ BENCH ?= training decoding data
 BIN := $(VENV)/bin
 RUN := $(BIN)/python -m nmt.cli
 
-# Values reach the shell through the environment, quoted: make must not expand them, because a file
-# may be called $(shell rm).en. ARGS alone is inserted as it is, for the shell to split into words.
+# Values are passed to the shell through the environment and quoted. make must not expand them,
+# because a file may be called $(shell rm).en. Only ARGS is not quoted: the shell splits it into words.
 VARIABLES := EXPERIMENT GPUS DRY_RUN DATA FILE TEXT MODEL OUT TEST BASELINE FORMAT SOURCE TARGET SWEEP RESULT KILLS SIGNALS TROUBLES ARGS
 $(foreach name,$(VARIABLES),$(eval override $(name) := $$(value $(name))))
 ifeq ($(EXPERIMENT),)
@@ -18,7 +18,7 @@ override EXPERIMENT := $(if $(DATA),own_text,phrasebook_en_de)
 endif
 export $(VARIABLES)
 
-# Refuse variables that would have no effect.
+# Reject variables that would have no effect.
 KNOWN := $(VARIABLES) BENCH PYTHON VENV
 UNKNOWN := $(filter-out $(KNOWN) MAKE%,$(foreach name,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $(name)))),$(name))))
 ifneq ($(UNKNOWN),)
@@ -50,7 +50,7 @@ $(VENV)/.installed-dev: $(VENV)/.installed requirements-dev.txt
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
 	@touch $@
 
-# Arguments of the commands; ${NAME:+…} is empty if the variable is.
+# Arguments of the commands. ${NAME:+…} is empty if the variable NAME is empty.
 experiment = "experiment=$$EXPERIMENT" $${DATA:+"corpus.path='$${DATA//\'/\\\'}'"}
 gpus = $${GPUS:+"training.num_processes=$$GPUS"}
 dry_run = $(if $(filter-out 0 false no,$(DRY_RUN)),run.dry_run=true)
@@ -79,7 +79,7 @@ sweep: install  ## Train a grid of runs, and rank them                 SWEEP= EX
 	@test -n "$$SWEEP" || { echo "error: SWEEP= is missing: name a file of conf/sweep, for example SWEEP=peak_lr" >&2; exit 2; }
 	@$(RUN).train --multirun $(experiment) "sweep=$$SWEEP" "run.name=$${SWEEP}_$$EXPERIMENT" $(ARGS)
 
-reproduce: install  ## Train the seeds of a published score, and judge it  RESULT= DATA= GPUS= ARGS=
+reproduce: install  ## Train the seeds of a known score, and compare it    RESULT= DATA= GPUS= ARGS=
 	@$(RUN).reproduce "result=$$RESULT" $${DATA:+"data=$$DATA"} $(gpus) $(ARGS)
 
 report: install  ## Write the report of a completed run again           MODEL=
@@ -88,19 +88,19 @@ report: install  ## Write the report of a completed run again           MODEL=
 export: install  ## Convert a model for another program                 MODEL= FORMAT=ctranslate2 OUT=
 	@$(RUN).export $${FORMAT:+"format=$$FORMAT"} $(model) $(ARGS)
 
-bench: $(VENV)/.installed-dev  ## Measure speed beside other programs             BENCH="training decoding data" ARGS=
-# One that cannot run, such as decoding without a model, does not stop the others.
+bench: $(VENV)/.installed-dev  ## Measure speed beside other programs              BENCH="training decoding data" ARGS=
+# If a benchmark cannot run, such as decoding without a model, the others still do.
 	@status=0; for name in $(BENCH); do $(BIN)/python -m benchmarks.$$name $(ARGS) || status=$$?; done; exit $$status
 
-soak: $(VENV)/.installed-dev  ## Kill trainings, resume them, compare            KILLS= SIGNALS= TROUBLES= ARGS=
-# Passive waiting, so that other processes of the machine cost minutes, not hours.
+soak: $(VENV)/.installed-dev  ## Kill trainings, resume them, compare             KILLS= SIGNALS= TROUBLES= ARGS=
+# Threads wait passively, so that other processes on the machine cost minutes and not hours.
 	@OMP_WAIT_POLICY=passive $(BIN)/python -m benchmarks.soak $${KILLS:+"kills=$$KILLS"} $${SIGNALS:+"signals=$$SIGNALS"} $${TROUBLES:+"troubles=$$TROUBLES"} $(ARGS)
 
-golden: $(VENV)/.installed-dev  ## Write the golden losses again
+golden: $(VENV)/.installed-dev  ## Replace the golden losses by those of the present code
 	@$(BIN)/python -m tests.golden.refresh
 
-test: $(VENV)/.installed-dev  ## Run all tests                                   ARGS=
-# On all cores, file by file, long ones first: some tests wait for most of their time.
+test: $(VENV)/.installed-dev  ## Run all tests                                    ARGS=
+# On all cores, file by file, the longest first, because some tests wait most of the time.
 	@$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder $(ARGS)
 
 check: $(VENV)/.installed-dev  ## Run ruff, mypy and the check of the package layers
