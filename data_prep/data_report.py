@@ -13,9 +13,9 @@ from markupsafe import Markup
 
 from data_prep.build_shards import SideFigures
 from data_prep.train_cleaner import CleaningSummary
-from nmt.base.files import atomic_writer
-from nmt.base.html_page import COLOURS, draw_svg, render
+from nmt.base.files import write_texts
 from nmt.config import CorpusConfig, CorpusSource, TokenizerConfig, to_yaml
+from nmt.pages.html_page import COLOURS, draw_svg, render
 from nmt.tokenizer import Tokenizer
 
 _TEMPLATE = Path(__file__).with_name("templates") / "corpus.html.jinja"
@@ -100,8 +100,7 @@ def write_report(
         ],
         "yaml": to_yaml(corpus) + to_yaml(tokenizer),
     }
-    with atomic_writer(path) as out:
-        out.write(render(_TEMPLATE, context))
+    write_texts({path: render(_TEMPLATE, context)})
 
 
 def draw_histogram(label: str, sides: Sequence[Mapping[int, int]]) -> Markup:

@@ -19,7 +19,7 @@ from pathlib import Path
 from data_prep.clean import WHITE_SPACE
 from data_prep.progress import Reporter
 from nmt.base.errors import UserError
-from nmt.base.files import atomic_path, iterate_lines, scratch_folder
+from nmt.base.files import atomic_path, iterate_lines, temporary_path
 from nmt.config import TokenizerConfig
 
 TOKENIZER_VERSION = 1
@@ -72,7 +72,8 @@ def train_tokenizer(
         UserError: the text does not allow a vocabulary of this size.
     """
     size = min(config.sample_sentences or num_lines, num_lines)
-    with scratch_folder(output) as folder:
+    with temporary_path(output) as folder:
+        folder.mkdir()
         with (folder / _SAMPLE_FILE).open("w", encoding="utf-8", newline="\n") as out:
             out.writelines(f"{line}\n" for line in sample_lines(paths, num_lines, size))
         rules = "".join(f"{rule}\n" for rule in normalisation_rules())

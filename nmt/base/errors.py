@@ -1,7 +1,6 @@
 """Errors that the user can fix."""
 
 import errno
-import logging
 import math
 import os
 import re
@@ -84,14 +83,6 @@ def printable(text: str) -> str:
         c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode("ascii")
         for c in text
     )
-
-
-class PrintableFormatter(logging.Formatter):
-    """Format log messages with their control characters escaped."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        """Format a record."""
-        return printable(super().format(record))
 
 
 def one_line(message: object) -> str:

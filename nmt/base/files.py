@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -116,7 +116,7 @@ def writing(path: Path, needed: int | None = None) -> Iterator[None]:
     try:
         yield
     except DiskError as error:
-        if not any(map(error.path.is_relative_to, (path, temporary_name(path)))):
+        if not any(map(error.path.is_relative_to, (path, _temporary_name(path)))):
             raise
         raise DiskError(path, error.number, needed or error.needed) from error
     except UserError:
@@ -145,15 +145,15 @@ def remove(path: Path) -> None:
             path.unlink()
 
 
-def temporary_name(path: Path, ending: str = "tmp") -> Path:
+def _temporary_name(path: Path, ending: str = "tmp") -> Path:
     """Return the name under which this process writes `path` ("tmp") or keeps its old folder."""
     return path.with_name(f".{path.name}.{os.getpid()}.{ending}")
 
 
-def remove_leftovers(path: Path) -> None:
+def _remove_leftovers(path: Path) -> None:
     """Remove what this process, or one that has died, left beside `path`. Does not raise.
 
-    An old folder is restored if `path` does not exist. Other machines' processes are not detected.
+    An old folder is restored if `path` does not exist. Processes on other machines are not seen.
     """
     leftover = re.compile(rf"\.{re.escape(path.name)}\.(\d{{1,9}})\.(tmp|old)")
     with suppress(OSError):
@@ -192,61 +192,44 @@ def check_writable(path: Path) -> None:
 
 
 @contextmanager
-def _temporary(path: Path, needed: int | None) -> Iterator[Path]:
-    """Yield an unused path beside `path`; what is there afterwards is removed."""
+def temporary_path(path: Path, needed: int | None = None) -> Iterator[Path]:
+    """Yield an unused path beside `path`, for a file or a folder that is removed afterwards.
+
+    If this process is killed, the next one that writes `path` removes it.
+    """
     with writing(path, needed):
         path.parent.mkdir(parents=True, exist_ok=True)
-        remove_leftovers(path)
+        _remove_leftovers(path)
         try:
-            yield temporary_name(path)
+            yield _temporary_name(path)
         finally:
-            remove_leftovers(path)
+            _remove_leftovers(path)
 
 
 @contextmanager
 def atomic_path(path: Path, needed: int | None = None) -> Iterator[Path]:
-    """Yield a temporary path; afterwards flush the file to disk and rename it to `path`.
+    """Yield a temporary path for a file or a folder that then replaces `path`.
 
-    If the block raises, the temporary file is removed and `path` is unchanged.
+    It is flushed to disk and renamed. If the block raises, it is removed and `path` is unchanged.
     """
     path = written_to(path)
-    with _temporary(path, needed) as temporary:
+    with temporary_path(path, needed) as temporary:
         yield temporary
-        flush(temporary)
+        for written in (*temporary.rglob("*"), temporary):
+            flush(written)
+        if temporary.is_dir() and os.path.lexists(path):
+            # If the process dies before the next rename, the next one restores the old folder.
+            os.replace(path, _temporary_name(path, "old"))
         os.replace(temporary, path)
         flush(path.parent)
-
-
-@contextmanager
-def atomic_writer(path: Path, needed: int | None = None) -> Iterator[IO[str]]:
-    """Open a text stream (UTF-8) whose contents replace `path`; see `atomic_path`."""
-    with (
-        atomic_path(path, needed) as temporary,
-        temporary.open("w", encoding="utf-8", newline="\n") as out,
-    ):
-        yield out
-
-
-@contextmanager
-def scratch_folder(path: Path, needed: int | None = None) -> Iterator[Path]:
-    """Yield an empty folder beside `path`, which is removed afterwards; see `atomic_path`."""
-    with _temporary(path, needed) as temporary:
-        temporary.mkdir()
-        yield temporary
 
 
 @contextmanager
 def atomic_folder(path: Path, needed: int | None = None) -> Iterator[Path]:
-    """Yield an empty folder; afterwards flush its files and rename it to `path`."""
-    with scratch_folder(path, needed) as temporary:
+    """Yield an empty folder that then replaces `path`; see `atomic_path`."""
+    with atomic_path(path, needed) as temporary:
+        temporary.mkdir()
         yield temporary
-        for child in (*temporary.rglob("*"), temporary):
-            flush(child)
-        if os.path.lexists(path):
-            # If the process dies before the next rename, `remove_leftovers` restores the folder.
-            os.replace(path, temporary_name(path, "old"))
-        os.replace(temporary, path)
-        flush(path.parent)
 
 
 def write_texts(texts: Mapping[Path, str]) -> None:

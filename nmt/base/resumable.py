@@ -5,7 +5,6 @@ valid, of how many input lines, and with which settings they were computed. Comp
 renamed to `NAME`.
 """
 
-import fcntl
 import hashlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,14 +15,14 @@ from pathlib import Path
 from typing import IO, Any
 
 from nmt.base.errors import UserError
-from nmt.base.files import flush, read_record, remove, write_json, writing, written_to
+from nmt.base.files import exclusive, flush, read_record, remove, write_json, writing, written_to
 
 _FIX = "give resume=false to start again"
 
 
 @dataclass(frozen=True)
 class _State:
-    """Contents of `NAME.part.json`."""
+    """Contents of `NAME.part.json`: what is complete."""
 
     lines: int
     sha256: str
@@ -39,13 +38,14 @@ class ResumableOutputs:
         num_lines: input lines whose results are stored.
     """
 
-    def __init__(self, paths: list[Path], made_with: Mapping[str, Any]) -> None:
-        self.paths = paths
+    def __init__(self, paths: Sequence[Path], made_with: Mapping[str, Any]) -> None:
+        self.paths = [written_to(path) for path in paths]
         self.num_lines = 0
-        self._state_path = paths[0].with_name(f"{paths[0].name}.part.json")
-        self._state = _State(0, "", [0] * len(paths), dict(made_with))
+        self._parts = [path.with_name(f"{path.name}.part") for path in self.paths]
+        self._state_path = self._parts[0].with_name(f"{self._parts[0].name}.json")
         self._streams: list[IO[bytes]] = []
-        self._digest = hashlib.sha256()
+        self._digest = hashlib.sha256()  # of the input lines
+        self._state = _State(0, self._digest.hexdigest(), [0] * len(paths), dict(made_with))
 
     @classmethod
     @contextmanager
@@ -64,7 +64,7 @@ class ResumableOutputs:
             resume: whether to continue partial outputs instead of discarding them.
             overwrite: whether complete files may be replaced.
         """
-        outputs = cls([written_to(path) for path in paths], made_with)
+        outputs = cls(paths, made_with)
         is_resumed = resume and outputs._state_path.exists()
         existing = [path for path in outputs.paths if path.exists()]
         if existing and not (overwrite or is_resumed):
@@ -72,10 +72,8 @@ class ResumableOutputs:
         if is_resumed:
             outputs._load_state()
         with ExitStack() as stack:
-            for path, size in zip(outputs.paths, outputs._state.bytes, strict=True):
-                with writing(path):
-                    path.parent.mkdir(parents=True, exist_ok=True)
-                    outputs._streams.append(stack.enter_context(_open_part(_part(path), size)))
+            for part, size in zip(outputs._parts, outputs._state.bytes, strict=True):
+                outputs._streams.append(stack.enter_context(_open_part(part, size)))
             if not is_resumed:
                 remove(outputs._state_path)
             try:
@@ -91,14 +89,15 @@ class ResumableOutputs:
             for key in sorted(stored.keys() | given.keys())
             if stored.get(key) != given.get(key)
         ]
-        if differing or len(state.bytes) != len(self.paths):
-            made_with = ", ".join(differing) or f"{len(state.bytes)} output files"
-            raise UserError(f"{_part(self.paths[0])}: was made with {made_with}; {_FIX}")
+        if len(state.bytes) != len(self.paths):
+            differing.append(f"{len(state.bytes)} output files")
+        if differing:
+            raise UserError(f"{self._parts[0]}: was made with {', '.join(differing)}; {_FIX}")
         self._state = state
         # A process that died while it renamed its complete files left some of them renamed.
-        for path, size in zip(self.paths, state.bytes, strict=True):
-            if not _part(path).exists() and path.exists() and path.stat().st_size == size:
-                os.replace(path, _part(path))
+        for path, part, size in zip(self.paths, self._parts, state.bytes, strict=True):
+            if not part.exists() and path.exists() and path.stat().st_size == size:
+                os.replace(path, part)
 
     def _remove_incomplete(self) -> None:
         """Remove what was written after the last complete chunk, or everything if there is none."""
@@ -106,7 +105,7 @@ class ResumableOutputs:
             for stream, size in zip(self._streams, self._state.bytes, strict=True):
                 stream.truncate(size)
         else:
-            for path in (*map(_part, self.paths), self._state_path):
+            for path in (*self._parts, self._state_path):
                 remove(path)
 
     def skip_done(self, lines: Iterator[bytes], name: str) -> int:
@@ -114,13 +113,11 @@ class ResumableOutputs:
         num_bytes = 0
         for line in islice(lines, self._state.lines):
             self._digest.update(line)
-            self.num_lines += 1
             num_bytes += len(line)
-        if self.num_lines < self._state.lines or (
-            self.num_lines and self._digest.hexdigest() != self._state.sha256
-        ):
+        self.num_lines = self._state.lines
+        if self._digest.hexdigest() != self._state.sha256:
             raise UserError(
-                f"{_part(self.paths[0])}: was made from other lines than the first"
+                f"{self._parts[0]}: was made from other lines than the first"
                 f" {self._state.lines:,} of {name}; {_FIX}"
             )
         return num_bytes
@@ -146,31 +143,27 @@ class ResumableOutputs:
 
     def complete(self) -> None:
         """Rename the complete files."""
-        for path in self.paths:
+        for part, path in zip(self._parts, self.paths, strict=True):
             with writing(path):
-                os.replace(_part(path), path)
+                os.replace(part, path)
                 flush(path.parent)
         self._state = replace(self._state, lines=0)
 
 
-def _part(path: Path) -> Path:
-    return path.with_name(f"{path.name}.part")
-
-
 @contextmanager
-def _open_part(path: Path, size: int) -> Iterator[IO[bytes]]:
+def _open_part(part: Path, size: int) -> Iterator[IO[bytes]]:
     """Open a file for this process alone, truncated to the end of its last complete chunk."""
+
+    def refuse() -> None:
+        raise UserError(
+            f"{part}: is being written by another process; wait for it, or choose another file"
+            " with out="
+        )
+
     # Without a buffer: after a failed write, closing the file would write the same bytes again.
-    with os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o666), "r+b", buffering=0) as stream:
-        try:
-            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)  # released if the process dies
-        except BlockingIOError:
-            raise UserError(
-                f"{path}: is being written by another process; wait for it, or choose another file"
-                " with out="
-            ) from None
+    with exclusive(part, refuse), part.open("r+b", buffering=0) as stream:
         if os.fstat(stream.fileno()).st_size < size:
-            raise UserError(f"{path}: is shorter than it was when the last chunk was added; {_FIX}")
+            raise UserError(f"{part}: is shorter than it was when the last chunk was added; {_FIX}")
         stream.truncate(size)
         stream.seek(size)
         yield stream

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import IO
 
 from nmt.base.errors import UserError
-from nmt.base.files import atomic_writer, check_writable, writing
+from nmt.base.files import atomic_path, check_writable, writing
 from nmt.runs.log import converted_errors, print_error
 from nmt.training.signals import Interruption
 
@@ -70,7 +70,10 @@ def output_path(out: str, default: Path | None, *inputs: Path) -> Path | None:
 def open_output(path: Path | None) -> Iterator[IO[str]]:
     """Open a file that appears when it is complete, or stdout for None."""
     if path is not None:
-        with atomic_writer(path) as out:
+        with (
+            atomic_path(path) as temporary,
+            temporary.open("w", encoding="utf-8", newline="\n") as out,
+        ):
             yield out
     elif sys.stdout is None:
         raise UserError("there is no stdout to write to; name a file with out=")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
-from nmt.base.html_page import COLOURS, draw_svg
+from nmt.pages.html_page import COLOURS, draw_svg
 
 _SIZE = (4.4, 2.5)
 

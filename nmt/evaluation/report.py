@@ -14,8 +14,7 @@ from typing import Any
 
 from nmt.base import layout
 from nmt.base.errors import UserError, one_line
-from nmt.base.files import atomic_writer, read_record
-from nmt.base.html_page import render
+from nmt.base.files import read_record, write_texts
 from nmt.config import Config, differing_values, flattened, load_config, to_plain
 from nmt.data.corpus import PreparedCorpus
 from nmt.evaluation.attention import AttentionMap, attention_map, short_sentences
@@ -26,6 +25,7 @@ from nmt.evaluation.systems import NO_BASELINE, find_baseline, system_name
 from nmt.evaluation.tables import describe_leakage
 from nmt.metrics.scores import METRIC_NAMES, column_title, format_score
 from nmt.metrics.significance import format_difference, format_p
+from nmt.pages.html_page import render
 from nmt.trained_model import TrainedModel
 
 _TEMPLATE = Path(__file__).with_name("templates") / "run.html.jinja"
@@ -105,8 +105,7 @@ def write_report(
         indices = short_sentences(model, texts.sources, texts.hypotheses, _NUM_ATTENTION_MAPS)
         attention = [attention_map(model, texts.sources[i], texts.hypotheses[i]) for i in indices]
     path = run / layout.REPORT_FILE
-    with atomic_writer(path) as out:
-        out.write(report_page(data, attention))
+    write_texts({path: report_page(data, attention)})
     return path
 
 

@@ -14,9 +14,9 @@ from typing import Any
 from nmt.base import layout
 from nmt.base.errors import UserError
 from nmt.base.files import read_record
-from nmt.base.records import ValidatedRun
 from nmt.config import FREE_KEYS, differing_values, load_values
 from nmt.data.corpus import PreparedCorpus
+from nmt.evaluation.records import ValidatedRun
 
 NO_BASELINE = "there is no earlier run to compare with (other seeds are not considered)"
 

@@ -14,7 +14,6 @@ import torch
 from nmt.base import layout
 from nmt.base.errors import UserError
 from nmt.base.files import read_record, write_json
-from nmt.base.records import Environment, RunResult
 from nmt.base.system import commit, processor_name, versions
 from nmt.config import (
     FREE_KEYS,
@@ -28,6 +27,7 @@ from nmt.config import (
 )
 from nmt.data.corpus import PreparedCorpus
 from nmt.evaluation.evaluate import Evaluation, evaluate_run
+from nmt.evaluation.records import Environment, RunResult
 from nmt.evaluation.report import write_report
 from nmt.model import cpu
 from nmt.model.cost import training_flops

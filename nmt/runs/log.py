@@ -10,7 +10,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from nmt.base.errors import DiskError, PrintableFormatter, disk_errno, printable
+from nmt.base.errors import DiskError, disk_errno, printable
 from nmt.base.files import writing
 from nmt.training.signals import Interruption
 
@@ -49,6 +49,14 @@ def converted_errors() -> Iterator[None]:
             raise DiskError(Path(os.fsdecode(error.filename)), number) from error
 
 
+class _PrintableFormatter(logging.Formatter):
+    """Format log messages with their control characters escaped."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Format a record."""
+        return printable(super().format(record))
+
+
 class _Screen(logging.StreamHandler):
     """Writes to the current `sys.stderr`, because progress bars replace it."""
 
@@ -82,12 +90,12 @@ class _LogFile(logging.FileHandler):
 def set_up_logging(log_file: Path | None = None) -> None:
     """Send messages to stderr, and with the time to `log_file`."""
     handlers: list[logging.Handler] = [_Screen()]
-    handlers[0].setFormatter(PrintableFormatter("%(message)s"))
+    handlers[0].setFormatter(_PrintableFormatter("%(message)s"))
     if log_file is not None:
         with writing(log_file):
             log_file.parent.mkdir(parents=True, exist_ok=True)
             handlers.append(_LogFile(log_file, encoding="utf-8"))
-        handlers[1].setFormatter(PrintableFormatter("%(asctime)s %(message)s"))
+        handlers[1].setFormatter(_PrintableFormatter("%(asctime)s %(message)s"))
     logger = logging.getLogger("nmt")
     for handler in logger.handlers:
         handler.close()

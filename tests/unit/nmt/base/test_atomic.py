@@ -12,10 +12,7 @@ from nmt.base.errors import DiskError, UserError
 from nmt.base.files import (
     atomic_folder,
     atomic_path,
-    atomic_writer,
     read_lines,
-    remove_leftovers,
-    temporary_name,
     write_lines,
 )
 from tests.support import dead_process
@@ -26,9 +23,8 @@ def names(folder: Path) -> list[str]:
 
 
 def write_file(path: Path, text: str, error: BaseException | None = None) -> None:
-    with atomic_writer(path) as out:
-        out.write(text)
-        out.flush()
+    with atomic_path(path) as temporary:
+        temporary.write_text(text)
         if error:
             raise error
 
@@ -144,5 +140,4 @@ def test_removal_does_not_hide_an_error(tmp_path: Path, monkeypatch: pytest.Monk
 
     with pytest.raises(DiskError, match="no space left on device"):
         fail()
-    remove_leftovers(tmp_path / "no such folder" / "text")
-    assert temporary_name(tmp_path / "text").exists()
+    assert names(tmp_path) == [f".text.{os.getpid()}.tmp"]

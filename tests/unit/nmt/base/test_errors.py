@@ -1,8 +1,6 @@
-import logging
-
 import pytest
 
-from nmt.base.errors import PrintableFormatter, UserError, first_line, one_line
+from nmt.base.errors import UserError, first_line, one_line
 
 
 def test_one_line_is_printable_and_keeps_both_ends_of_a_long_message() -> None:
@@ -10,12 +8,10 @@ def test_one_line_is_printable_and_keeps_both_ends_of_a_long_message() -> None:
     assert one_line("a" * 5_000 + "b") == f"{'a' * 500} … {'a' * 499}b"
 
 
-def test_messages_and_log_lines_escape_control_characters() -> None:
+def test_messages_escape_control_characters() -> None:
     text = "a\x1b[2J\u202e\nb\tc"
     expected = "a\\x1b[2J\\u202e\nb\tc"
     assert str(UserError(text)) == expected
-    record = logging.LogRecord("nmt", logging.INFO, "", 1, "%s", (text,), None)
-    assert PrintableFormatter("%(message)s").format(record) == expected
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ A page is a single file: it contains its style, runs no script and loads nothing
 escaped, and control characters are replaced.
 """
 
-import hashlib
 import io
 import re
 import unicodedata
@@ -68,28 +67,24 @@ def draw_svg(draw: Callable[[Any], None], label: str, size: tuple[float, float])
     import matplotlib as mpl  # noqa: PLC0415
     from matplotlib.figure import Figure  # noqa: PLC0415
 
-    prefix = f"c{hashlib.sha256(label.encode()).hexdigest()[:8]}-"
     out = io.StringIO()
     style = _TEMPLATES / "chart.mplstyle"
-    with mpl.rc_context({"svg.hashsalt": prefix}, style), warnings.catch_warnings():
+    without_metadata = dict.fromkeys(("Creator", "Date", "Format", "Type"))
+    # Identifiers are hashes of content and salt, so that those of two charts of a page differ.
+    with mpl.rc_context({"svg.hashsalt": label}, style), warnings.catch_warnings():
         # Browsers have glyphs that matplotlib's font, used for the layout only, lacks.
         warnings.filterwarnings("ignore", message="Glyph .* missing")
         figure = Figure(figsize=size, layout="constrained")
         draw(figure.subplots())
-        figure.savefig(out, format="svg", metadata={"Date": None})
-    svg = out.getvalue()
-    view_box = re.search(r'viewBox="[^"]+"', svg)
-    assert view_box is not None
-    body = svg[svg.index("</metadata>") + len("</metadata>") :]
-    body = re.sub(r"<defs>\s*<style.*?</style>\s*</defs>", "", body, flags=re.DOTALL)
-    # A page may have several charts, so the identifiers that are used get a prefix.
-    body = re.sub(r'<g id="[^"]*"', "<g", body)
-    body = re.sub(r'(id="|href="#|url\(#)', rf"\g<1>{prefix}", body)
+        figure.savefig(out, format="svg", metadata=without_metadata)
+    _, _, body = out.getvalue().partition("</defs>")  # leaves out matplotlib's style
+    body = re.sub(r'<g id="[^"]*"', "<g", body)  # the same in all charts
     body = re.sub(r"font-family: [^;]*; |\n *", " ", body)
     for name, colour in COLOURS.items():
         body = body.replace(colour, f"var(--{name})")
-    start = Markup('<svg {} role="img" aria-label="{}">').format(Markup(view_box[0]), label)
-    return start + Markup(body)
+    start = '<svg viewBox="0 0 {} {}" role="img" aria-label="{}">'
+    points = (72 * length for length in size)
+    return Markup(start).format(*points, label) + Markup(body)
 
 
 def _without_control_characters(value: object) -> object:

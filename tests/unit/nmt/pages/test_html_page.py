@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 from jinja2 import UndefinedError
 
-from nmt.base.html_page import COLOURS, draw_svg, format_number, render
+from nmt.pages.html_page import COLOURS, draw_svg, format_number, render
 from tests.html_check import check_page
 
 BODY = """{% extends "page.html.jinja" %}{% import "macros.html.jinja" as m %}

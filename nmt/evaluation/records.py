@@ -28,7 +28,6 @@ class ScoreRecord(TypedDict):
 
     score: float
     signature: str
-    ci95: NotRequired[float | None]
 
 
 @with_config(_OTHER_KEYS)
@@ -36,10 +35,6 @@ class TestSetRecord(TypedDict):
     """`scores.json`: the scores of a test set."""
 
     bleu: ScoreRecord
-    chrf: NotRequired[ScoreRecord]
-    ter: NotRequired[ScoreRecord]
-    paper_bleu: NotRequired[ScoreRecord]
-    lowercase_bleu: NotRequired[ScoreRecord]
     sentences: int
 
 
