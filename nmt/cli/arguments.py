@@ -5,7 +5,6 @@ the module and of each field. The keys of a `group` are given as `decoding.beam_
 text: their owner combines them with other settings.
 """
 
-import dataclasses
 import sys
 import textwrap
 from collections.abc import Sequence
@@ -13,9 +12,12 @@ from enum import Enum
 from types import UnionType
 from typing import Any, TypeVar, get_args
 
+from pydantic import Field
+from pydantic.fields import FieldInfo
+
 from nmt.base.errors import UserError
 from nmt.cli.common import open_output
-from nmt.config import default_of, from_mapping, leaf_docs, leaf_fields, unknown_key
+from nmt.config import extra, from_mapping, leaf_fields, unknown_key
 
 Arguments = TypeVar("Arguments")
 
@@ -24,7 +26,8 @@ HELP_FLAGS = {"-h", "--help"}
 
 def group(kind: type[Any]) -> Any:
     """Declare arguments `<group>.<key>=VALUE` for the keys of a configuration dataclass."""
-    return dataclasses.field(default_factory=dict, metadata={"group": kind})
+    extras: dict[str, Any] = {"group": kind}
+    return Field(default_factory=dict, json_schema_extra=extras)
 
 
 def parse_arguments(kind: type[Arguments], arguments: Sequence[str] | None = None) -> Arguments:
@@ -37,8 +40,8 @@ def parse_arguments(kind: type[Arguments], arguments: Sequence[str] | None = Non
     if HELP_FLAGS & set(given):
         print_help(help_lines(kind))
         raise SystemExit(0)
-    fields: Any = dataclasses.fields(kind)  # type: ignore[arg-type]
-    known = [key for field in fields for key in _keys(field)]
+    fields = leaf_fields(kind)
+    known = [key for name, field in fields.items() for key in _keys(name, field)]
     values: dict[str, Any] = {}
     for argument in given:
         key, value = split_argument(argument)
@@ -49,9 +52,9 @@ def parse_arguments(kind: type[Arguments], arguments: Sequence[str] | None = Non
             values.setdefault(name, {})[inner] = value
         else:
             values[name] = value
-    for field in fields:
-        if default_of(field) is dataclasses.MISSING and not values.get(field.name):
-            raise UserError(f"{field.name}= is missing; --help explains it")
+    for name, field in fields.items():
+        if field.is_required() and not values.get(name):
+            raise UserError(f"{name}= is missing; --help explains it")
     parsed: Arguments = from_mapping(kind, values, "arguments")
     return parsed
 
@@ -64,24 +67,23 @@ def split_argument(argument: str) -> tuple[str, str]:
     return key, value
 
 
-def _keys(field: dataclasses.Field[Any]) -> list[str]:
-    inner = field.metadata.get("group")
-    return list(leaf_fields(inner, f"{field.name}.")) if inner else [field.name]
+def _keys(name: str, field: FieldInfo) -> list[str]:
+    inner = extra(field, "group")
+    return list(leaf_fields(inner, f"{name}.")) if inner else [name]
 
 
 def help_lines(kind: type[Any]) -> list[str]:
     """Return the lines of `--help`: the docstrings of the module and of the fields."""
-    docs = leaf_docs(kind)
     lines = [(sys.modules[kind.__module__].__doc__ or "").strip(), ""]
-    for field in dataclasses.fields(kind):
-        name, doc, default = field.name, docs[field.name], default_of(field)
-        if "group" in field.metadata:
-            keys = ", ".join(key.partition(".")[2] for key in _keys(field))
+    for name, field in leaf_fields(kind).items():
+        doc = field.description or ""
+        if extra(field, "group"):
+            keys = ", ".join(key.partition(".")[2] for key in _keys(name, field))
             lines += help_entry(f"{name}.KEY", "VALUE", f"{doc} Keys: {keys}.")
             continue
-        if default not in ("", None, dataclasses.MISSING):
-            doc += f" Default: {plain_text(default)}."
-        lines += help_entry(name, _placeholder(field.type), doc)
+        if not field.is_required() and field.default not in ("", None):
+            doc += f" Default: {plain_text(field.default)}."
+        lines += help_entry(name, _placeholder(field.annotation), doc)
     return lines
 
 

@@ -22,7 +22,7 @@ from omegaconf.errors import OmegaConfBaseException
 from nmt.base.errors import UserError, first_line
 from nmt.cli.arguments import HELP_FLAGS, help_entry, plain_text, print_help, split_argument
 from nmt.cli.common import run_command
-from nmt.config import Config, from_mapping, leaf_docs, to_plain, unknown_key
+from nmt.config import Config, from_mapping, leaf_fields, to_plain, unknown_key
 from nmt.runs.log import converted_errors, print_error
 
 CONFIG_FOLDER = Path(__file__).resolve().parents[2] / "conf"
@@ -60,7 +60,7 @@ def presets() -> dict[str, list[str]]:
 
 def check_overrides(arguments: Sequence[str]) -> None:
     """Raise a UserError if an argument is not `key=value`, or its key or preset is unknown."""
-    known, groups = list(leaf_docs(Config)), presets()
+    known, groups = list(leaf_fields(Config)), presets()
     for argument in (each.lstrip("+~") for each in arguments):
         if argument in _HYDRA_ARGUMENTS or argument.startswith(("hydra.", "hydra/")):
             continue
@@ -90,8 +90,9 @@ def _help_lines(doc: str, composed: DictConfig, groups: Sequence[str]) -> list[s
         if not groups or field.name in groups:
             kind: Any = field.type
             lines += ["", f"{field.name}: {str(kind.__doc__).splitlines()[0]}"]
-            for key, key_doc in leaf_docs(kind, f"{field.name}.").items():
-                lines += help_entry(key, plain_text(OmegaConf.select(composed, key)), key_doc)
+            for key, leaf in leaf_fields(kind, f"{field.name}.").items():
+                value = plain_text(OmegaConf.select(composed, key))
+                lines += help_entry(key, value, leaf.description or "")
     return lines
 
 

@@ -3,7 +3,7 @@
 from enum import StrEnum
 from typing import Any
 
-from nmt.config.fields import MAX_SEED, MAX_TOKENS, checked_dataclass, leaf_fields, option, require
+from nmt.config.fields import MAX_SEED, MAX_TOKENS, checked_dataclass, free_keys, option, require
 from nmt.config.files import to_plain
 
 SearchMethod = StrEnum("SearchMethod", "beam sampling")
@@ -67,9 +67,7 @@ class DecodingConfig:
         )
 
 
-ARRANGING_KEYS = frozenset(
-    key for key, field in leaf_fields(DecodingConfig).items() if field.metadata.get("free")
-)
+ARRANGING_KEYS = frozenset(free_keys(DecodingConfig))
 """Keys of `decoding` that in float32 never change a translation."""
 
 

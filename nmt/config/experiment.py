@@ -7,7 +7,7 @@ from nmt.base.layout import CORPORA_FOLDER, RUNS_FOLDER
 from nmt.config.batching import BatchingConfig
 from nmt.config.corpus import CorpusConfig
 from nmt.config.decoding import DecodingConfig
-from nmt.config.fields import FolderName, checked_dataclass, leaf_fields, option, require
+from nmt.config.fields import FolderName, checked_dataclass, free_keys, option, require
 from nmt.config.model import ModelConfig, TiedEmbeddings
 from nmt.config.optimizer import OptimizerConfig, ScheduleConfig, ScheduleName
 from nmt.config.tokenizer import TokenizerConfig
@@ -81,7 +81,7 @@ class Config:
         return Path(self.run.outputs) / CORPORA_FOLDER
 
 
-FREE_KEYS = tuple(key for key, field in leaf_fields(Config).items() if field.metadata.get("free"))
+FREE_KEYS = free_keys(Config)
 """Keys that change where and how fast a run works, but not its result: at most rounding, because
 the number of processes and threads changes the order of summation. A corpus is compared by its
 fingerprint, not by its path."""

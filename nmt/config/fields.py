@@ -3,11 +3,12 @@
 A configuration group is a `checked_dataclass`. The docstring below a field documents it.
 """
 
-import dataclasses
+from dataclasses import is_dataclass
 from typing import Annotated, Any, dataclass_transform
 
 import pydantic.dataclasses
-from pydantic import AfterValidator, ConfigDict
+from pydantic import AfterValidator, ConfigDict, Field
+from pydantic.fields import FieldInfo
 
 from nmt.base.errors import UserError
 from nmt.base.files import is_plain_name
@@ -26,56 +27,48 @@ def checked_dataclass(kind: type[Any]) -> Any:
     return pydantic.dataclasses.dataclass(kind, frozen=True, kw_only=True, config=_CHECKS)
 
 
-def option(default: Any, **metadata: Any) -> Any:
-    """Declare a field with metadata.
+def option(
+    default: Any, *, used_with: tuple[Any, ...] = (), free: bool = False, **bounds: Any
+) -> Any:
+    """Declare a field of a `checked_dataclass`.
 
     Args:
-        default: the default value; a dictionary is copied for each instance.
-        metadata: bounds, as the arguments `ge`, `gt`, `le` and `lt` of `pydantic.Field`;
-            `used_with=(field, *values)`, the values of another field with which this one has an
-            effect; `free=True` if the field changes where and how fast a run works, but not its
-            result.
+        default: the default value.
+        used_with: another field, and those of its values with which this field has an effect.
+        free: whether the field changes where and how fast a run works, but not its result.
+        bounds: the arguments `ge`, `gt`, `le` and `lt` of `pydantic.Field`.
     """
-    if isinstance(default, dict):
-        return dataclasses.field(default_factory=default.copy, metadata=metadata)
-    return dataclasses.field(default=default, metadata=metadata)
+    extras: dict[str, Any] = {"used_with": used_with, "free": free}
+    return Field(default, json_schema_extra=extras, **bounds)
 
 
-def default_of(field: dataclasses.Field[Any]) -> Any:
-    """Return the default value of a dataclass field, or `dataclasses.MISSING`."""
-    factory = field.default_factory
-    return field.default if factory is dataclasses.MISSING else factory()
+def extra(field: FieldInfo, name: str) -> Any:
+    """Return what a field was declared with besides default and bounds, or None."""
+    return field.json_schema_extra.get(name) if isinstance(field.json_schema_extra, dict) else None
 
 
-def leaf_fields(kind: Any, prefix: str = "") -> dict[str, dataclasses.Field[Any]]:
-    """Return the fields of a dataclass by their dotted keys, groups expanded."""
-    leaves: dict[str, dataclasses.Field[Any]] = {}
-    for field in dataclasses.fields(kind):
-        key = prefix + field.name
-        is_group = dataclasses.is_dataclass(field.type)
-        leaves.update(leaf_fields(field.type, f"{key}.") if is_group else {key: field})
+def leaf_fields(kind: Any, prefix: str = "") -> dict[str, FieldInfo]:
+    """Return the fields of a checked dataclass by their dotted keys, groups expanded."""
+    leaves: dict[str, FieldInfo] = {}
+    for name, field in kind.__pydantic_fields__.items():
+        inner, key = field.annotation, prefix + name
+        leaves.update(leaf_fields(inner, f"{key}.") if is_dataclass(inner) else {key: field})
     return leaves
 
 
-def leaf_docs(kind: Any, prefix: str = "") -> dict[str, str]:
-    """Return the documentation of the fields of a dataclass by their dotted keys."""
-    docs: dict[str, str] = {}
-    for name, field in kind.__pydantic_fields__.items():
-        is_group = dataclasses.is_dataclass(field.annotation)
-        doc = " ".join((field.description or "").split())
-        key = prefix + name
-        docs.update(leaf_docs(field.annotation, f"{key}.") if is_group else {key: doc})
-    return docs
+def free_keys(kind: Any) -> tuple[str, ...]:
+    """Return the dotted keys of the fields that are `free`; see `option`."""
+    return tuple(key for key, field in leaf_fields(kind).items() if extra(field, "free"))
 
 
 def check_effects(config: Any, prefix: str = "") -> None:
     """Raise a UserError if a value differs from its default but has no effect (`used_with`)."""
-    for field in dataclasses.fields(config):
-        value, key = getattr(config, field.name), prefix + field.name
-        if dataclasses.is_dataclass(value):
+    for name, field in config.__pydantic_fields__.items():
+        value, key = getattr(config, name), prefix + name
+        if is_dataclass(value):
             check_effects(value, f"{key}.")
-        elif "used_with" in field.metadata and value != default_of(field):
-            other, *wanted = field.metadata["used_with"]
+        elif (used_with := extra(field, "used_with")) and value != field.default:
+            other, *wanted = used_with
             require(
                 getattr(config, other) in wanted,
                 f"{key}={value} has no effect without {prefix}{other}={' or '.join(wanted)}: set"

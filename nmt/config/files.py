@@ -1,6 +1,7 @@
 """Conversion of configuration dataclasses from and to plain values and YAML files."""
 
 import difflib
+from collections import Counter
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from pydantic_core import to_jsonable_python
 
 from nmt.base.errors import UserError
 from nmt.base.files import check_readable, write_texts
-from nmt.config.fields import check_effects, leaf_docs
+from nmt.config.fields import check_effects, leaf_fields
 
 _MAX_BYTES = 64 * 1024
 _MAX_DEPTH = 16  # PyYAML takes minutes to parse some thousand levels
@@ -39,7 +40,7 @@ def from_mapping(kind: type[Any], values: Any, origin: str, prefix: str = "") ->
         key = prefix + ".".join(map(str, problem["loc"]))
         reason = f"{key}={problem['input']}: {problem['msg'].removeprefix('Value error, ')}"
         if problem["type"] == "unexpected_keyword_argument":
-            reason = f"{key} is not a key; {unknown_key(key, leaf_docs(kind, prefix))}"
+            reason = f"{key} is not a key; {unknown_key(key, leaf_fields(kind, prefix))}"
         raise UserError(f"{origin}: {reason}") from None
     except UserError as error:
         raise UserError(f"{origin}: {error}") from None
@@ -49,15 +50,15 @@ def from_mapping(kind: type[Any], values: Any, origin: str, prefix: str = "") ->
 def unknown_key(key: str, known: Collection[str]) -> str:
     """Describe the fix for an unknown key: the nearest known keys, or all keys of its group."""
     group, _, name = key.rpartition(".")
-    names = {other.rpartition(".")[2]: other for other in known}
+    names = {other: other.rpartition(".")[2] for other in known}
+    nearest = difflib.get_close_matches(name, names.values(), 1, 0.8)
+    near = [other for other in known if names[other] in nearest]
     level = [other for other in known if other.count(".") == key.count(".")]
+    near = near or difflib.get_close_matches(key, level, 1, 0.75)
     if any(other.startswith(f"{key}.") for other in known):
         group = key
-    elif near := (
-        [other for other in known if other.rpartition(".")[2] == name]
-        or difflib.get_close_matches(key, level, 1, 0.75)
-        or [names[other] for other in difflib.get_close_matches(name, names, 1, 0.8)]
-    ):
+    elif near:
+        near = [other for other in near if other.startswith(f"{group}.")] or near
         return f"did you mean {' or '.join(near)}?"
     if siblings := [other for other in known if group and other.startswith(f"{group}.")]:
         return f"the keys of {group} are {', '.join(other[len(group) + 1 :] for other in siblings)}"
@@ -82,13 +83,27 @@ def save_config(config: Any, path: Path) -> None:
 
 
 class _PlainLoader(yaml.SafeLoader):  # type: ignore[misc]
-    """A loader of plain values that rejects repeated keys."""
+    """A loader that rejects repeated keys, and what would take too much time or memory."""
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        """Check the next value before it is read."""
+        event = self.peek_event()
+        length = len(getattr(event, "value", ""))
+        problems = {
+            "is nested too deeply": len(self.states) > _MAX_DEPTH,  # one for each open collection
+            "has an anchor or an alias, & or *": getattr(event, "anchor", None),
+            f"has a value of more than {_MAX_CHARACTERS:,} characters": length > _MAX_CHARACTERS,
+        }
+        for problem in filter(problems.get, problems):
+            line = event.start_mark.line + 1
+            raise UserError(f"{self.name}: line {line} {problem}; only plain values are allowed")
+        return super().compose_node(parent, index)
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        names = [str(key.value) for key, _ in node.value]
-        for name in names:
-            if names.count(name) > 1:
-                raise yaml.constructor.ConstructorError(None, None, f"duplicate key {name}")
+        """Build a dictionary, unless a key is repeated."""
+        for name, count in Counter(str(key.value) for key, _ in node.value).items():
+            if count > 1:
+                raise UserError(f"{self.name}: duplicate key {name}; remove one of them")
         return super().construct_mapping(node, deep)
 
 
@@ -102,32 +117,14 @@ def load_values(path: Path) -> dict[str, Any]:
     if path.stat().st_size > _MAX_BYTES:
         raise UserError(f"{path}: is larger than {_MAX_BYTES // 1024} KiB; no configuration is")
     try:
-        text = path.read_text(encoding="utf-8")
-        _check_events(text, path)
-        values = _PlainLoader(text).get_single_data()
+        with path.open(encoding="utf-8") as stream:
+            values = _PlainLoader(stream).get_single_data()
     # PyYAML passes on ValueError and OverflowError for invalid characters and version numbers.
     except (yaml.YAMLError, ValueError, OverflowError) as error:
         raise UserError(f"{path}: is not valid YAML: {error}") from None
     if not isinstance(values, dict):
         raise UserError(f"{path}: has no keys, so it is not a configuration")
     return values
-
-
-def _check_events(text: str, path: Path) -> None:
-    """Reject what would take too much time or memory, before any object is constructed."""
-    depth = 0
-    for event in yaml.parse(text, yaml.SafeLoader):
-        depth += isinstance(event, yaml.CollectionStartEvent)
-        depth -= isinstance(event, yaml.CollectionEndEvent)
-        length = len(getattr(event, "value", ""))
-        problems = {
-            "is nested too deeply": depth > _MAX_DEPTH,
-            "has an anchor or an alias, & or *": getattr(event, "anchor", None),
-            f"has a value of more than {_MAX_CHARACTERS:,} characters": length > _MAX_CHARACTERS,
-        }
-        for problem in filter(problems.get, problems):
-            line = event.start_mark.line + 1
-            raise UserError(f"{path}: line {line} {problem}; only plain values are allowed")
 
 
 def load_config(kind: type[Any], path: Path) -> Any:
@@ -148,9 +145,7 @@ def differing_values(
 def flattened(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """Return nested mappings as one mapping with dotted keys."""
     flat: dict[str, Any] = {}
-    for key, value in values.items():
-        if isinstance(value, Mapping):
-            flat.update(flattened(value, f"{prefix}{key}."))
-        else:
-            flat[prefix + key] = value
+    for name, value in values.items():
+        key = f"{prefix}{name}"
+        flat.update(flattened(value, f"{key}.") if isinstance(value, Mapping) else {key: value})
     return flat

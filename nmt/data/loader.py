@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
+from pydantic import NonNegativeInt
 
 from nmt.config import BatchingConfig
-from nmt.config.fields import option
 from nmt.data.batch import Batch, SpecialIds, collate
 from nmt.data.batching import EpochPlan, plan_epoch
 from nmt.data.corpus import ParallelCorpus
@@ -16,8 +16,8 @@ from nmt.data.corpus import ParallelCorpus
 class Position:
     """Position in the training data: the next update."""
 
-    epoch: int = option(0, ge=0)
-    update_in_epoch: int = option(0, ge=0)
+    epoch: NonNegativeInt = 0
+    update_in_epoch: NonNegativeInt = 0
 
 
 @dataclass(frozen=True)
