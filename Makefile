@@ -88,18 +88,18 @@ report: install  ## Write the report of a completed run again           MODEL=
 export: install  ## Convert a model for another program                 MODEL= FORMAT=ctranslate2 OUT=
 	@$(RUN).export $${FORMAT:+"format=$$FORMAT"} $(model) $(ARGS)
 
-bench: $(VENV)/.installed-dev  ## Measure speed beside other programs              BENCH="training decoding data" ARGS=
+bench: $(VENV)/.installed-dev  ## Measure speed beside other programs                 BENCH="training decoding data" ARGS=
 # If a benchmark cannot run, such as decoding without a model, the others still do.
 	@status=0; for name in $(BENCH); do $(BIN)/python -m benchmarks.$$name $(ARGS) || status=$$?; done; exit $$status
 
-soak: $(VENV)/.installed-dev  ## Kill trainings, resume them, compare             KILLS= SIGNALS= TROUBLES= ARGS=
+soak: $(VENV)/.installed-dev  ## Kill trainings, resume them, compare                KILLS= SIGNALS= TROUBLES= ARGS=
 # Threads wait passively, so that other processes on the machine cost minutes and not hours.
 	@OMP_WAIT_POLICY=passive $(BIN)/python -m benchmarks.soak $${KILLS:+"kills=$$KILLS"} $${SIGNALS:+"signals=$$SIGNALS"} $${TROUBLES:+"troubles=$$TROUBLES"} $(ARGS)
 
 golden: $(VENV)/.installed-dev  ## Replace the golden losses by those of the present code
 	@$(BIN)/python -m tests.golden.refresh
 
-test: $(VENV)/.installed-dev  ## Run all tests                                    ARGS=
+test: $(VENV)/.installed-dev  ## Run all tests                                       ARGS=
 # On all cores, file by file, the longest first, because some tests wait most of the time.
 	@$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder $(ARGS)
 
