@@ -50,8 +50,13 @@ class Muon(torch.optim.AdamW):
         group = self.param_groups[0]
         by_shape: dict[torch.Size, list[Tensor]] = {}
         for parameter in group["params"]:
-            if parameter.grad is not None:
-                by_shape.setdefault(parameter.shape, []).append(parameter)
+            if parameter.grad is None:
+                continue
+            if not self.state[parameter]:
+                # AdamW loads no state without a step.
+                step, momentum = torch.zeros((), dtype=torch.float32), torch.zeros_like(parameter)
+                self.state[parameter] = {"step": step, "momentum": momentum}
+            by_shape.setdefault(parameter.shape, []).append(parameter)
         for shape, parameters in by_shape.items():
             count = max(1, _MAX_ELEMENTS[parameters[0].device.type] // shape.numel())
             for first in range(0, len(parameters), count):
@@ -63,7 +68,7 @@ class Muon(torch.optim.AdamW):
     ) -> None:
         """Update matrices of one shape in one batch: a single small product cannot fill a GPU."""
         gradients = torch.stack([parameter.grad for parameter in parameters])  # type: ignore[misc]
-        old = torch.stack([self._momentum(parameter) for parameter in parameters])
+        old = torch.stack([self.state[parameter]["momentum"] for parameter in parameters])
         new = old.lerp(gradients, 1 - group["momentum"])
         rows, columns = parameters[0].shape
         dtype = torch.float32 if gradients.device.type == "cpu" else torch.bfloat16
@@ -80,14 +85,6 @@ class Muon(torch.optim.AdamW):
             parameter.mul_(decay).sub_(step)
             self.state[parameter]["momentum"].copy_(momentum)
             parameter.grad = None  # AdamW ignores parameters without a gradient
-
-    def _momentum(self, parameter: Tensor) -> Tensor:
-        state = self.state[parameter]
-        if not state:
-            state["step"] = torch.zeros((), dtype=torch.float32)  # AdamW loads no state without it
-            state["momentum"] = torch.zeros_like(parameter)
-        momentum: Tensor = state["momentum"]
-        return momentum
 
 
 def orthogonal(matrices: Tensor, dtype: torch.dtype) -> Tensor:

@@ -161,8 +161,8 @@ class Trainer:
                 " batching.max_target_length, or train a smaller model"
             )
         largest, update = self.loader.padded_tokens(self.state.position), self.state.update + 1
-        self.micro_batch_size = self.micro_batch_size.halved(largest, update)
-        self.micro_batch_size.write(self.config.run_folder)
+        folder = self.config.run_folder
+        self.micro_batch_size = self.micro_batch_size.halved(largest, update, folder)
         message = (
             f"update {update:,}: {error}; from here on micro-batches are halved, to at most"
             f" {self.micro_batch_size.used:,} padded tokens, and the run is no longer bit-exact"

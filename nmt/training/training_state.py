@@ -2,24 +2,28 @@
 
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import Annotated
+
+from pydantic import ConfigDict, Field, FiniteFloat, NonNegativeInt
 
 from nmt.base.files import read_record, write_json
-from nmt.config.fields import checked_dataclass, option
 from nmt.data.loader import Position
 from nmt.training.metrics import MetricSums
 
 MICRO_BATCH_SIZE_FILE = "micro_batch_size.json"
 
 
-@checked_dataclass
+@dataclass(frozen=True)
 class TrainingState:
     """Everything but weights and optimizer that a restart needs."""
 
-    update: int = option(0, ge=0)  # updates so far, including skipped ones
+    __pydantic_config__ = ConfigDict(extra="forbid")
+
+    update: NonNegativeInt = 0  # updates so far, including skipped ones
     position: Position = field(default_factory=Position)  # of the next update in the data
-    seconds: float = option(0.0, ge=0)  # of training and validation, over all restarts
+    seconds: Annotated[FiniteFloat, Field(ge=0)] = 0.0  # of training and validation
     device_seconds: float = 0.0  # the same, summed over ranks
-    target_tokens: int = option(0, ge=0)
+    target_tokens: NonNegativeInt = 0
     best_rank: list[float] = field(default_factory=list)  # `ValidationResult.rank`; empty at first
     best_update: int = 0
     validations_without_best: int = 0
@@ -49,12 +53,10 @@ class MicroBatchSize:
                 return stored
         return cls(asked=asked, used=asked)
 
-    def halved(self, largest: int, update: int) -> "MicroBatchSize":
-        """Halve the size, or that of the largest micro-batch of the update if it is smaller."""
+    def halved(self, largest: int, update: int, run_folder: Path) -> "MicroBatchSize":
+        """Halve the size, or that of the largest micro-batch if it is smaller, and write it."""
         used = min(largest, self.used) // 2
         first_update = self.first_update or update
-        return replace(self, times=self.times + 1, used=used, first_update=first_update)
-
-    def write(self, run_folder: Path) -> None:
-        """Write the file."""
-        write_json(run_folder / MICRO_BATCH_SIZE_FILE, asdict(self))
+        size = replace(self, times=self.times + 1, used=used, first_update=first_update)
+        write_json(run_folder / MICRO_BATCH_SIZE_FILE, asdict(size))
+        return size

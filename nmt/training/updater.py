@@ -26,10 +26,8 @@ from nmt.training.schedule import learning_rate
 class Gradient:
     """The result of the backward passes of an update; the tensors are on the device."""
 
-    loss: Tensor
-    """Loss of this rank, summed over its target tokens."""
-    norm: Tensor
-    """Norm of the gradient of all ranks, before clipping."""
+    loss: Tensor  # of this rank, summed over its target tokens
+    norm: Tensor  # of the gradient of all ranks, before clipping
 
 
 class OutOfMemory(Exception):  # noqa: N818 - training continues after it
@@ -48,15 +46,7 @@ class OutOfMemory(Exception):  # noqa: N818 - training continues after it
 
 
 class Updater:
-    """Computes gradients and takes optimizer steps.
-
-    Args:
-        config: the experiment.
-        transformer: the model.
-        optimizer: the optimizer of its parameters.
-        process: this process.
-        sums: the metrics so far, with the initial state of the `GradientMonitor`.
-    """
+    """Computes gradients and takes optimizer steps; `sums` initialise its `GradientMonitor`."""
 
     def __init__(
         self,
@@ -148,15 +138,16 @@ class Updater:
     def _batches(self, work: UpdateWork) -> Iterator[tuple[Batch, float]]:
         """The micro-batches of this rank and the weights of their losses.
 
-        Torch's generators are seeded before each. A rank without any computes one made-up pair with
-        weight zero, because all ranks have to take part in summing gradients.
+        Torch is seeded before each by its position, so that neither restarts nor ranks change
+        dropout. A rank without any computes one made-up pair with weight zero, because all ranks
+        have to take part in summing gradients.
         """
         # DistributedDataParallel averages gradients over ranks; the loss is a sum over ranks.
         weight = self._process.world_size / work.num_target_tokens
         for micro_batch in work.micro_batches:
-            _seed_generators(
-                self._config.training.seed, work.epoch, work.update_in_epoch, micro_batch.number
-            )
+            seed, number = self._config.training.seed, micro_batch.number
+            sequence = np.random.SeedSequence((seed, work.epoch, work.update_in_epoch, number))
+            torch.manual_seed(int(sequence.generate_state(1, np.uint64)[0] >> 1))
             yield micro_batch.batch, weight
         if not work.micro_batches:
             ids = torch.zeros(1, 1, dtype=torch.int64)
@@ -184,12 +175,6 @@ _MEMORY_WORDS = (
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether an error means that memory is exhausted, on any device."""
     return isinstance(error, MemoryError) or any(words in str(error) for words in _MEMORY_WORDS)
-
-
-def _seed_generators(*position: int) -> None:
-    """Seed torch by a position in training, so that restarts and ranks do not change dropout."""
-    sequence = np.random.SeedSequence(position)
-    torch.manual_seed(int(sequence.generate_state(1, np.uint64)[0] >> 1))
 
 
 def precision_on(device: torch.device, requested: Precision) -> Precision:

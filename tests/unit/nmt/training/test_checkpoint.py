@@ -78,14 +78,12 @@ def load(store: CheckpointStore, update: int) -> TrainingState:
 
 @pytest.mark.parametrize("config", [ADAM, OptimizerConfig(name=OptimizerName.muon)])
 def test_a_checkpoint_restores_weights_optimizer_and_state(
-    tmp_path: Path, config: OptimizerConfig
+    store: CheckpointStore, config: OptimizerConfig
 ) -> None:
     transformer, optimizer = trained(config=config)
-    path = CheckpointStore(tmp_path, 5, 3).save(transformer, optimizer, STATE)
-    assert path.name == "update_0000010"
+    assert store.save(transformer, optimizer, STATE).name == "update_0000010"
     other = model(seed=1)
     fresh = build_optimizer(other, config)
-    store = CheckpointStore(tmp_path, 5, 3)
     assert store.load(store.newest(), other, fresh) == STATE
     for ours, theirs in zip(transformer.parameters(), other.parameters(), strict=True):
         assert torch.equal(ours, theirs)
@@ -94,18 +92,18 @@ def test_a_checkpoint_restores_weights_optimizer_and_state(
             assert torch.equal(value, fresh.state[theirs][name])
 
 
-@pytest.mark.parametrize("name", [OptimizerName.adamw, OptimizerName.muon])
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [(OptimizerName.adamw, {}), (OptimizerName.muon, {"momentum": 0.7})],
+)
 def test_other_settings_of_the_optimizer_replace_the_saved_ones(
-    tmp_path: Path, name: OptimizerName
+    store: CheckpointStore, name: OptimizerName, changes: dict[str, float]
 ) -> None:
     config = OptimizerConfig(name=name, weight_decay=0.01)
     transformer, optimizer = trained(config=config)
-    store = CheckpointStore(tmp_path, 5, 3)
     store.save(transformer, optimizer, STATE)
-    other = replace(config, beta1=0.5, beta2=0.6, epsilon=1e-3, weight_decay=0.2)
-    if name is OptimizerName.muon:
-        other = replace(other, momentum=0.7)
-    fresh = build_optimizer(transformer, other)
+    changes = {"beta1": 0.5, "beta2": 0.6, "epsilon": 1e-3, "weight_decay": 0.2, **changes}
+    fresh = build_optimizer(transformer, replace(config, **changes))  # type: ignore[arg-type]
     expected = [{**group, "params": None} for group in fresh.param_groups]
     store.load(STATE.update, transformer, fresh)
     assert [{**group, "params": None} for group in fresh.param_groups] == expected
@@ -137,17 +135,16 @@ def test_an_interruption_changes_neither_what_is_kept_nor_what_is_averaged(
     assert store.updates() == store.last_updates(3) == [5, 10, 15]
 
 
-def test_the_average_is_the_mean(tmp_path: Path) -> None:
-    store = CheckpointStore(tmp_path, 1, 5)
+def test_the_average_is_the_mean(store: CheckpointStore) -> None:
     transformer, optimizer = trained()
-    for update, value in ((1, 0.5), (2, 1.5), (3, 4.0)):
+    for update, value in ((5, 0.5), (10, 1.5), (15, 4.0)):
         with torch.no_grad():
             for parameter in transformer.parameters():
                 parameter.fill_(value)
         store.save(transformer, optimizer, replace(STATE, update=update))
-    assert all(bool((tensor == 2.0).all()) for tensor in store.average([1, 2, 3]).values())
-    assert all(bool((tensor == 1.5).all()) for tensor in store.average([2]).values())
-    assert store.average([1])["output_weight"].dtype == torch.float32
+    assert all(bool((tensor == 2.0).all()) for tensor in store.average([5, 10, 15]).values())
+    assert all(bool((tensor == 1.5).all()) for tensor in store.average([10]).values())
+    assert store.average([5])["output_weight"].dtype == torch.float32
 
 
 @pytest.mark.parametrize("name", ["weights.safetensors", "training_state.pt", "manifest.json"])
@@ -200,18 +197,16 @@ def test_without_an_intact_checkpoint_training_starts_again(
 
 
 def test_damaged_checkpoints_are_renamed_and_the_others_are_found(
-    tmp_path: Path, log: pytest.LogCaptureFixture
+    store: CheckpointStore, log: pytest.LogCaptureFixture
 ) -> None:
-    store = CheckpointStore(tmp_path, 1, 5)
-    save(store, 1, 2, 3)
-    (store.path(2) / "weights.safetensors").write_bytes(b"")
-    assert list(store.intact()) == [3, 1]
-    assert store.updates() == store.last_updates(5) == [1, 3]
-    assert "update_0000002" in log.messages[0]
+    save(store, 5, 10, 15)
+    (store.path(10) / "weights.safetensors").write_bytes(b"")
+    assert list(store.intact()) == [15, 5]
+    assert store.updates() == store.last_updates(5) == [5, 15]
+    assert "update_0000010" in log.messages[0]
 
 
-def test_counters_can_change_without_the_weights(tmp_path: Path) -> None:
-    store = CheckpointStore(tmp_path, 5, 1)
+def test_counters_can_change_without_the_weights(store: CheckpointStore) -> None:
     save(store, 10)
     before = (store.path(10) / "weights.safetensors").stat().st_mtime_ns
     store.update_state(replace(STATE, validation_due=False, best_update=10))
@@ -233,9 +228,8 @@ def test_another_format_version_is_reported_and_not_renamed(store: CheckpointSto
 
 
 def test_a_failed_save_leaves_the_checkpoints_as_they_were(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    store: CheckpointStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = CheckpointStore(tmp_path, 5, 1)
     save(store, 5)
 
     def fail(*_: object) -> None:
@@ -244,19 +238,17 @@ def test_a_failed_save_leaves_the_checkpoints_as_they_were(
     monkeypatch.setattr(torch, "save", fail)
     with pytest.raises(OSError, match="disk full"):
         save(store, 10)
-    assert [path.name for path in tmp_path.iterdir()] == ["update_0000005"]
+    assert [path.name for path in store.folder.iterdir()] == ["update_0000005"]
 
 
-def test_a_checkpoint_of_another_model_is_refused(tmp_path: Path) -> None:
-    store = CheckpointStore(tmp_path, 5, 1)
+def test_a_checkpoint_of_another_model_is_refused(store: CheckpointStore) -> None:
     save(store, 5)
     other = tiny_transformer(tiny_model_config(num_encoder_layers=2), dtype=torch.float32)
     with pytest.raises(UserError, match=r"weights\.safetensors: .*another model"):
         store.load(5, other, build_optimizer(other, ADAM))
 
 
-def test_links_and_other_names_are_not_checkpoints(tmp_path: Path) -> None:
-    store = CheckpointStore(tmp_path / "checkpoints", 5, 1)
+def test_links_and_other_names_are_not_checkpoints(store: CheckpointStore, tmp_path: Path) -> None:
     save(store, 5)
     for name in ("update_0000005.bak", "update_7", "update_00000010", "update_\u0664"):
         (store.folder / name).mkdir()
