@@ -25,7 +25,7 @@ from nmt.search.live import Candidates, NextTokens
 from nmt.search.request import Request, TargetIds
 from nmt.search.search import beam_search
 from nmt.trained_model import TrainedModel, load_trained_model
-from nmt.translation.engine import banned_ids, longest_translation
+from nmt.translation.engine import banned_ids
 from nmt.translation.torch_engine import TorchEngine
 
 # Two candidates closer than this, in nats, are a tie.
@@ -67,7 +67,7 @@ def _smallest_distance(model: TrainedModel, config: DecodingConfig, source: list
         return candidates
 
     ids = TargetIds(target.bos_id, target.eos_id, banned_ids(target))
-    longest = longest_translation(config, model.config.model.max_length, len(source) + 1)
+    longest = TorchEngine(model, config).longest_translation(len(source) + 1, Request())
     with torch.inference_mode():
         encoded = torch.tensor([[*source, model.source_tokenizer.eos_id]])
         mask = torch.ones_like(encoded, dtype=torch.bool)

@@ -41,7 +41,7 @@ class Tokenizer:
         try:
             self._processor.Load(str(path))
             self.vocabulary_size: int = self._processor.GetPieceSize()
-            self.pieces(range(self.vocabulary_size))
+            self.all_pieces()
         # UnicodeDecodeError: a piece, or an error message about it, is not UTF-8.
         except (RuntimeError, OSError, UnicodeDecodeError) as error:
             raise UserError(f"{path}: is not a sentencepiece model: {error}") from None
@@ -69,6 +69,10 @@ class Tokenizer:
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """Return the piece of each id."""
         return [self._processor.IdToPiece(int(i)) for i in ids]
+
+    def all_pieces(self) -> list[str]:
+        """Return all pieces in the order of their ids; they differ from each other."""
+        return self.pieces(range(self.vocabulary_size))
 
     def ordinary_pieces(self) -> Iterator[tuple[int, str, float]]:
         """Yield the id, text and score of each piece that is neither special nor a byte.

@@ -26,7 +26,7 @@ from nmt.model.attention import MultiHeadAttention
 from nmt.search.hypothesis import penalty_exponent
 from nmt.tokenizer import Tokenizer
 from nmt.trained_model import TrainedModel
-from nmt.translation.ctranslate2_engine import all_pieces, open_translator
+from nmt.translation.ctranslate2_engine import open_translator
 from nmt.translation.forced import ForcedDecoder
 
 # Float32 arithmetic in another order differs by 1e-5 nats per token; a missing factor or offset by
@@ -109,8 +109,8 @@ def _largest_difference(model: TrainedModel, folder: Path) -> float:
     )
     ours = ForcedDecoder(model).token_log_probs(list(zip(sources, targets, strict=True)))
     source_pieces, target_pieces = (
-        [[pieces[i] for i in ids] for ids in side]
-        for pieces, side in zip(map(all_pieces, tokenizers), (sources, targets), strict=True)
+        list(map(tokenizer.pieces, side))
+        for tokenizer, side in zip(tokenizers, (sources, targets), strict=True)
     )
     translator = open_translator(
         folder, compute_type="float32", intra_threads=torch.get_num_threads()
@@ -168,8 +168,8 @@ def _specification(model: TrainedModel) -> TransformerSpec:
         _fill_norm(encoder.layer_norm, transformer.encoder_norm)
         _fill_norm(decoder.layer_norm, transformer.decoder_norm)
     spec = TransformerSpec(encoder, decoder)
-    spec.register_source_vocabulary(all_pieces(model.source_tokenizer))
-    spec.register_target_vocabulary(all_pieces(model.target_tokenizer))
+    spec.register_source_vocabulary(model.source_tokenizer.all_pieces())
+    spec.register_target_vocabulary(model.target_tokenizer.all_pieces())
     _set_special_tokens(spec.config, model)
     return spec
 

@@ -1,6 +1,7 @@
 """Engine that searches with CTranslate2, a C++ library, and the weights of a trained model."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,9 @@ import torch
 from nmt.base.errors import UserError
 from nmt.config import ARRANGING_KEYS, DecodingConfig, to_plain
 from nmt.search.hypothesis import Hypothesis, NBest, length_penalty, penalty_exponent
-from nmt.search.request import Request
-from nmt.tokenizer import Tokenizer
+from nmt.search.request import Ids, Request
 from nmt.trained_model import TrainedModel
-from nmt.translation.engine import banned_ids, length_batches, longest_translation
+from nmt.translation.engine import Engine, Found, banned_ids
 
 _SUPPORTED_KEYS = {
     *("beam_size", "length_penalty", "length_penalty_kind", "num_best"),
@@ -23,7 +23,7 @@ _SUPPORTED_KEYS = {
 }
 
 
-class CTranslate2Engine:
+class CTranslate2Engine(Engine):
     """Searches with CTranslate2, on as many threads as torch has.
 
     CTranslate2 stops a sentence when K hypotheses have finished; `beam_search` continues while a
@@ -43,17 +43,15 @@ class CTranslate2Engine:
         self, model: TrainedModel, config: DecodingConfig, folder: Path, compute_type: str
     ) -> None:
         _check_supported(config)
+        super().__init__(config, model)
         device = model.device.type
-        # Workers with one thread each do not wait for each other after every small product.
-        self._num_workers = 1
-        if device == "cpu":
-            self._num_workers = config.num_workers or torch.get_num_threads()
         try:
             self._translator = open_translator(
                 folder,
                 device=device,
                 device_index=model.device.index or 0,
                 compute_type=compute_type,
+                # Workers with one thread each do not wait for each other after every small product.
                 inter_threads=self._num_workers,
                 intra_threads=1,
             )
@@ -62,60 +60,47 @@ class CTranslate2Engine:
                 f"compute_type={compute_type}, device={device}: {error}; use compute_type=float32"
                 " and device=cpu"
             ) from None
-        self._config = config
         self._target = model.target_tokenizer
-        self.longest_target = model.config.model.max_length
-        self.longest_source = min(model.config.max_source_length, self.longest_target)
-        self._source_pieces = all_pieces(model.source_tokenizer)
-        self._target_pieces = all_pieces(self._target)
+        self._source_pieces = model.source_tokenizer.all_pieces()
+        self._target_pieces = self._target.all_pieces()
         self._target_ids = {piece: index for index, piece in enumerate(self._target_pieces)}
 
-    def reason_to_reject(self, request: Request) -> str:
-        """Return why a request cannot be fulfilled; see `Engine`."""
-        if not request.num_tokens and not request.banned:
-            return ""
-        return "engine=ctranslate2 supports no prefix, required or banned; use engine=torch"
+    def check(self, request: Request) -> None:
+        """Raise UserError if a request has constraints."""
+        if request.num_tokens or request.banned:
+            raise UserError(
+                "engine=ctranslate2 supports no prefix, required or banned; use engine=torch"
+            )
 
-    def search(
-        self,
-        sources: Sequence[Sequence[int]],
-        progress: Callable[[int], None] | None = None,
-        requests: Sequence[Request] | None = None,
-    ) -> list[list[Hypothesis]]:
-        """Search translations; see `Engine`."""
-        del requests  # `reason_to_reject` allows only empty ones
-        lengths = [len(ids) + 1 for ids in sources]  # with EOS
-        limits = [longest_translation(self._config, self.longest_target, n) for n in lengths]
-        pieces = [[self._source_pieces[i] for i in ids] for ids in sources]
-        results: list[Any] = [None] * len(sources)
-        # CTranslate2 has one limit per batch. Translations that reach their own lower limit are
-        # searched again, together with others of that limit.
-        again: dict[int, list[int]] = {}
+    def _search_batches(self, requests: Sequence[Request]) -> Found:
+        # CTranslate2 has one limit per batch, here the highest of its sentences. Translations that
+        # reach a lower limit of their own are searched again, with others of that limit.
+        again: dict[int, list[int]] = defaultdict(list)
+
+        def search(batches: list[list[int]]) -> Found:
+            sources = [[requests[index].source for index in batch] for batch in batches]
+            limits = [requests[batch[0]].max_length for batch in batches]
+            # If this loop is interrupted, `map` cancels the batches that have not begun.
+            found = pool.map(self._translate, sources, limits)
+            for batch, limit, results in zip(batches, limits, found, strict=True):
+                complete = {}
+                for index, result in zip(batch, results, strict=True):
+                    own_limit = requests[index].max_length
+                    if own_limit < limit and own_limit <= max(map(len, result.hypotheses)):
+                        again[own_limit].append(index)
+                    else:
+                        complete[index] = self._rank(result)
+                yield list(complete), list(complete.values())
+
         with ThreadPoolExecutor(self._num_workers) as pool:
+            yield from search(self._batches(requests))
+            yield from search(list(again.values()))
 
-            def translate(batches: list[list[int]]) -> Iterator[tuple[list[int], list[Any]]]:
-                texts = [[pieces[index] for index in batch] for batch in batches]
-                highest = [limits[batch[0]] for batch in batches]
-                # If this loop is interrupted, `map` cancels the batches that have not begun.
-                yield from zip(batches, pool.map(self._translate, texts, highest), strict=True)
-
-            for batch, found in translate(length_batches(lengths, self._config)):
-                for index, result in zip(batch, found, strict=True):
-                    results[index], limit = result, limits[index]
-                    if limit < limits[batch[0]] and limit <= max(map(len, result.hypotheses)):
-                        again.setdefault(limit, []).append(index)
-                if progress:
-                    progress(len(batch))
-            for batch, found in translate(list(again.values())):
-                for index, result in zip(batch, found, strict=True):
-                    results[index] = result
-        return list(map(self._rank, results))
-
-    def _translate(self, sources: list[list[str]], limit: int) -> list[Any]:
+    def _translate(self, sources: list[Ids], limit: int) -> list[Any]:
         config = self._config
         exponent = penalty_exponent(config)
         results: list[Any] = self._translator.translate_batch(
-            sources,
+            [[self._source_pieces[i] for i in ids] for ids in sources],
             max_batch_size=config.batch_size,
             beam_size=config.beam_size,
             # Without a penalty CTranslate2 stops when the best hypotheses have finished.
@@ -166,8 +151,3 @@ def open_translator(folder: Path, **options: Any) -> ctranslate2.Translator:
     # CTranslate2 changes the number of OpenMP threads, which torch uses too.
     torch.set_num_threads(num_threads)
     return translator
-
-
-def all_pieces(tokenizer: Tokenizer) -> list[str]:
-    """Return every piece in the order of the ids; all of them are different."""
-    return tokenizer.pieces(range(tokenizer.vocabulary_size))

@@ -1,25 +1,70 @@
-"""Interface of the engines that search translations, and limits that they share."""
+"""Base class of the engines that search translations."""
 
-from collections.abc import Callable, Sequence
-from typing import Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from itertools import islice
 
+import torch
+
+from nmt.base.errors import UserError
 from nmt.config import DecodingConfig
 from nmt.search.hypothesis import Hypothesis
 from nmt.search.request import Request
 from nmt.tokenizer import Tokenizer
+from nmt.trained_model import TrainedModel
+
+Found = Iterator[tuple[list[int], list[list[Hypothesis]]]]
+"""Indices of some requests, and the hypotheses of each."""
 
 # Largest number of hypotheses decoded together: with 32,000 pieces their logits take 2 GB.
 _MAX_ROWS = 16_384
 
 
-class Engine(Protocol):
-    """Searches translations of source ids with one model and one search configuration."""
+class Engine(ABC):
+    """Searches translations of source ids.
 
-    longest_source: int  # ids of a source, EOS included
-    longest_target: int  # ids of a translation, EOS included
+    Args:
+        config: search options.
+        models: one model, or several that are searched together.
 
-    def reason_to_reject(self, request: Request) -> str:
-        """Return why a request cannot be fulfilled, or an empty string."""
+    Attributes:
+        longest_source: ids of a source, EOS included.
+        longest_target: ids of a translation, EOS included.
+    """
+
+    def __init__(self, config: DecodingConfig, *models: TrainedModel) -> None:
+        self._config = config
+        self._model = models[0]
+        self.longest_target = min(model.config.model.max_length for model in models)
+        longest = min(model.config.max_source_length for model in models)
+        self.longest_source = min(longest, self.longest_target)
+
+    @property
+    def _num_workers(self) -> int:
+        """Number of batches searched at the same time."""
+        if self._model.device.type != "cpu":
+            return 1
+        return self._config.num_workers or torch.get_num_threads()
+
+    def check(self, request: Request) -> None:
+        """Raise UserError if a request cannot be fulfilled."""
+        longest = self.longest_target - 1
+        if request.num_tokens > longest:
+            raise UserError(
+                f"prefix and required phrases have {request.num_tokens} tokens, and the model's"
+                f" longest translation has {longest}; shorten them"
+            )
+
+    def longest_translation(self, source_length: int, request: Request) -> int:
+        """Return the longest translation of a source in tokens; both lengths include EOS.
+
+        There is space for the constraints of the request and one more token.
+        """
+        config = self._config
+        longest = int(config.max_length_ratio * source_length) + config.max_length_offset
+        longest = min(longest, config.max_length or longest)
+        return min(max(longest, request.num_tokens + 1), self.longest_target)
 
     def search(
         self,
@@ -27,46 +72,51 @@ class Engine(Protocol):
         progress: Callable[[int], None] | None = None,
         requests: Sequence[Request] | None = None,
     ) -> list[list[Hypothesis]]:
-        """Search translations; the engine chooses the batches.
+        """Search translations; their order and the batch size do not change a translation.
 
         Args:
             sources: ids of each source without EOS, none of them empty or too long.
             progress: called with the number of sources just completed.
-            requests: constraints on each translation, none of them rejected; None for none.
+            requests: checked constraints on each translation; None for no constraints.
 
         Returns:
             For each source one to num_best hypotheses, best first; those of beam search have
             different texts.
         """
+        requests = [
+            replace(request, source=ids, max_length=self.longest_translation(len(ids) + 1, request))
+            for ids, request in zip(sources, requests or [Request()] * len(sources), strict=True)
+        ]
+        found: list[list[Hypothesis]] = [[] for _ in sources]
+        for batch, hypotheses in self._search_batches(requests):
+            for index, best in zip(batch, hypotheses, strict=True):
+                found[index] = best
+            if progress:
+                progress(len(batch))
+        return found
+
+    @abstractmethod
+    def _search_batches(self, requests: Sequence[Request]) -> Found:
+        """Search each request once, in batches that the engine chooses."""
+
+    def _batches(self, requests: Sequence[Request]) -> list[list[int]]:
+        """Group the indices of requests with sources of similar length."""
+
+        def size(length: int) -> int:
+            config = self._config
+            size = min(config.batch_size, config.batch_tokens // length)
+            return max(1, min(size, _MAX_ROWS // config.beam_size))
+
+        return length_batches([len(request.source) + 1 for request in requests], size)
 
 
-def longest_translation(
-    config: DecodingConfig, max_length: int, source_length: int, request: Request | None = None
-) -> int:
-    """Return the longest translation of a source in tokens; all lengths include EOS.
-
-    There is space for the constraints of the request and one more token.
-    """
-    longest = int(config.max_length_ratio * source_length) + config.max_length_offset
-    longest = min(longest, config.max_length or longest)
-    constrained = request.num_tokens if request else 0
-    return max(1, min(max(longest, constrained + 1), max_length))
-
-
-def length_batches(lengths: list[int], config: DecodingConfig) -> list[list[int]]:
-    """Group the indices of sources of similar length.
+def length_batches(lengths: Sequence[int], size: Callable[[int], int]) -> list[list[int]]:
+    """Group indices of similar length; `size` gives the size of a batch for its longest length.
 
     The longest come first, so that a batch that does not fit into memory fails at once.
     """
-    order = sorted(range(len(lengths)), key=lambda index: -lengths[index])
-    batches = []
-    start = 0
-    while start < len(order):
-        size = min(config.batch_size, config.batch_tokens // lengths[order[start]])
-        size = max(1, min(size, _MAX_ROWS // config.beam_size))
-        batches.append(order[start : start + size])
-        start += size
-    return batches
+    order = iter(sorted(range(len(lengths)), key=lambda index: -lengths[index]))
+    return [[first, *islice(order, size(lengths[first]) - 1)] for first in order]
 
 
 def banned_ids(target: Tokenizer) -> tuple[int, ...]:

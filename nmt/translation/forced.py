@@ -10,6 +10,7 @@ from nmt.config import DecodingConfig
 from nmt.data.batch import Batch, collate
 from nmt.search.hypothesis import length_penalty
 from nmt.trained_model import TrainedModel, special_ids
+from nmt.translation.engine import length_batches
 
 Pair = tuple[Sequence[int], Sequence[int]]
 """Ids of a source and of a translation, without BOS and EOS."""
@@ -82,16 +83,13 @@ class ForcedDecoder:
         model = self._model
         ids = special_ids(model.source_tokenizer), special_ids(model.target_tokenizer)
         lengths = [max(len(source), len(target)) + 1 for source, target in pairs]
-        order = sorted(range(len(pairs)), key=lambda index: -lengths[index])
         was_training = model.transformer.training
         model.transformer.eval()
-        start = 0
-        while start < len(order):
-            size = min(self._batch_size, max(1, _MAX_WEIGHTS // lengths[order[start]] ** 2))
-            indices = order[start : start + size]
+        for indices in length_batches(
+            lengths, lambda length: min(self._batch_size, max(1, _MAX_WEIGHTS // length**2))
+        ):
             batch = collate([pairs[index] for index in indices], *ids)
             yield indices, batch.to(model.device)
-            start += size
         model.transformer.train(was_training)
 
 

@@ -14,8 +14,7 @@ from typing_extensions import TypedDict
 from nmt.base.errors import UserError, one_line
 from nmt.search.hypothesis import Hypothesis
 from nmt.tokenizer import Tokenizer
-from nmt.translation.constraints import Constraints
-from nmt.translation.translator import Translation
+from nmt.translation.translator import Constraints, Translation
 
 END = "</s>"
 """EOS in lists of pieces."""

@@ -5,11 +5,10 @@ from dataclasses import dataclass, replace
 
 from nmt.base.errors import UserError
 from nmt.translation.alignment import Aligner, pharaoh
-from nmt.translation.constraints import Constraints
 from nmt.translation.documents import Document
 from nmt.translation.formats import Answer, Item
 from nmt.translation.protection import ProtectingTranslator
-from nmt.translation.translator import Translation, Translator
+from nmt.translation.translator import Constraints, Translation, Translator
 
 Progress = Callable[[float], None]
 

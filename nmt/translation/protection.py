@@ -10,8 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from nmt.translation.alignment import Aligner, Links
-from nmt.translation.constraints import Constraints
-from nmt.translation.translator import Translation, Translator
+from nmt.translation.translator import Constraints, Translation, Translator
 
 _SPAN = re.compile(
     r"""

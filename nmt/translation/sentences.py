@@ -1,15 +1,19 @@
-"""Sentence segmentation by rules, for running text in English, German and French.
+"""Splitting of text into sentences, and of over-long text into segments, by rules.
 
-Other languages use the rules that all three share. Whether a full stop ends a sentence depends on
-the word before it, which may be an abbreviation, an initial or an ordinal, and the word after it.
+The rules are for running text in English, German and French; other languages use those that all
+three share. Whether a full stop ends a sentence depends on the word before it, which may be an
+abbreviation, an initial or an ordinal, and the word after it.
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 import yaml
+
+from nmt.tokenizer import Tokenizer
 
 _CLOSING = "\"'”“’»›)\\]"
 
@@ -26,31 +30,22 @@ _ROMAN = re.compile(r"[IVXLC]+")
 _WITH_ORDINALS = {"de"}
 
 
-@dataclass(frozen=True)
-class _Rules:
-    """Rules of one language; `sentence_ends.yaml` describes the words."""
-
-    never: frozenset[str] = frozenset()
-    seldom: frozenset[str] = frozenset()
-    starters: frozenset[str] = frozenset()
-    has_ordinals: bool = False
-
-
 @cache
-def _rules(language: str) -> _Rules:
+def _words(language: str) -> dict[str, frozenset[str]]:
+    """Return the words of the rules of a language by their kind; see `sentence_ends.yaml`."""
     path = Path(__file__).with_name("sentence_ends.yaml")
     words = yaml.safe_load(path.read_text(encoding="utf-8")).get(language, {})
-    sets = {key: frozenset(text.split()) for key, text in words.items()}
-    return _Rules(**sets, has_ordinals=language in _WITH_ORDINALS)
+    return {
+        kind: frozenset(words.get(kind, "").split()) for kind in ("never", "seldom", "starters")
+    }
 
 
 def sentence_spans(text: str, language: str) -> list[tuple[int, int]]:
     """Return begin and end of each sentence of a paragraph, without the white space around it."""
-    rules = _rules(language)
     spans: list[tuple[int, int]] = []
     begin = len(text) - len(text.lstrip())
     for match in _END.finditer(text):
-        if match.start() >= begin and _is_end(text, begin, match, rules):
+        if match.start() >= begin and _is_end(text, begin, match, language):
             spans.append((begin, match.end()))
             word = _NOT_BLANK.search(text, match.end())
             begin = word.start() if word else len(text)
@@ -60,29 +55,82 @@ def sentence_spans(text: str, language: str) -> list[tuple[int, int]]:
     return spans
 
 
-def _is_end(text: str, begin: int, match: re.Match[str], rules: _Rules) -> bool:
+def _is_end(text: str, begin: int, match: re.Match[str], language: str) -> bool:
     """Return whether punctuation ends the sentence that starts at `begin`."""
     after = _NEXT_WORD.match(text, match.end())
     if after is None or after[1][0].islower():
         return False  # punctuation alone is not a sentence
     if match[1] != ".":
         return True
+    words = _words(language)
+    is_starter_next = after[1].lower() in words["starters"]
     found = _LAST_WORD.search(text, begin, match.start())
     word = found[0] if found else ""
-    is_first = match.start() - len(word) == begin
-    return _ends_after(word, is_first, after[1].lower() in rules.starters, rules)
-
-
-def _ends_after(word: str, is_first: bool, is_starter_next: bool, rules: _Rules) -> bool:
-    """Return whether a full stop after a word ends the sentence, if a capitalised word follows."""
-    lower = word.lower()
-    if lower in rules.never:
-        return False
     is_initial = len(word) == 1 or _ROMAN.fullmatch(word) is not None
+    is_first = match.start() - len(word) == begin
+    if word.lower() in words["never"]:
+        return False
     if is_first and (word.isdigit() or is_initial):
         return False  # number of a list item
     if word.isdigit():
-        return is_starter_next or not rules.has_ordinals or len(word) > 3
+        return is_starter_next or language not in _WITH_ORDINALS or len(word) > 3
     # J. R. R. Tolkien, Karl V., the U.S. capital
-    is_ambiguous = (is_initial and word.isupper()) or lower in rules.seldom
+    is_ambiguous = (is_initial and word.isupper()) or word.lower() in words["seldom"]
     return is_starter_next or not (is_ambiguous or _DOTTED.fullmatch(word))
+
+
+@dataclass(frozen=True)
+class Segmenter:
+    """Splits texts of the source language into segments of at most `max_ids` without EOS."""
+
+    tokenizer: Tokenizer
+    language: str
+    max_ids: int
+
+    def segments(self, texts: Sequence[str]) -> list[list[list[int]]]:
+        """Return the ids of the segments of each text: one, or several of an over-long text.
+
+        A blank text has no segment.
+        """
+        segments = []
+        for text, ids in zip(texts, self.tokenizer.encode(texts), strict=True):
+            is_short = len(ids) <= self.max_ids
+            parts = [ids] if is_short else self.tokenizer.encode(self._split(text))
+            segments.append([part for part in parts if part and text.strip()])
+        return segments
+
+    def _split(self, text: str) -> list[str]:
+        """Split an over-long text after sentences, and sentences that do not fit between words.
+
+        Sentences are not joined up to the limit: a model trained on single sentences translates the
+        first of several and drops the others.
+        """
+        parts: list[str] = []
+        for begin, end in sentence_spans(text, self.language):
+            sentence = text[begin:end]
+            parts += [sentence] if self._fits(sentence) else self._join(sentence.split())
+        return [half for part in parts for half in self._halves(part)]
+
+    def _join(self, words: list[str]) -> list[str]:
+        """Join neighbouring words as long as they fit together."""
+        lengths = [len(ids) for ids in self.tokenizer.encode(words)]
+        joined: list[str] = []
+        available = 0
+        for word, length in zip(words, lengths, strict=True):
+            if joined and length <= available:
+                joined[-1] += f" {word}"
+                available -= length
+            else:
+                joined.append(word)
+                available = self.max_ids - length
+        return joined
+
+    def _fits(self, text: str) -> bool:
+        return len(self.tokenizer.encode([text])[0]) <= self.max_ids
+
+    def _halves(self, text: str) -> list[str]:
+        """Halve a text until its parts fit; a single character cannot be split."""
+        if len(text) <= 1 or self._fits(text):
+            return [text]
+        middle = len(text) // 2
+        return self._halves(text[:middle]) + self._halves(text[middle:])

@@ -2,9 +2,9 @@
 
 import math
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -19,7 +19,7 @@ from nmt.search.hypothesis import Hypothesis
 from nmt.search.request import Request, TargetIds
 from nmt.search.search import beam_search
 from nmt.trained_model import TrainedModel
-from nmt.translation.engine import banned_ids, length_batches, longest_translation
+from nmt.translation.engine import Engine, Found, banned_ids
 
 
 @dataclass
@@ -57,24 +57,7 @@ class Ensemble:
         return log_probs.logsumexp(dim=0) - math.log(len(logits)), state
 
 
-def check_same_vocabulary(first: TrainedModel, others: Sequence[TrainedModel]) -> None:
-    """Raise UserError unless the models have the same direction and vocabularies."""
-    expected = _languages_and_pieces(first)
-    for number, other in enumerate(others, start=2):
-        if _languages_and_pieces(other) != expected:
-            raise UserError(
-                f"model {number} of the ensemble has another direction or vocabulary than the"
-                " first; use models of the same corpus"
-            )
-
-
-def _languages_and_pieces(model: TrainedModel) -> list[list[str]]:
-    tokenizers = (model.source_tokenizer, model.target_tokenizer)
-    pieces = [one.pieces(range(one.vocabulary_size)) for one in tokenizers]
-    return [[model.config.source_language, model.config.target_language], *pieces]
-
-
-class TorchEngine:
+class TorchEngine(Engine):
     """Searches with trained models on the device of their weights.
 
     Args:
@@ -89,62 +72,34 @@ class TorchEngine:
     def __init__(
         self, model: TrainedModel, config: DecodingConfig, others: Sequence[TrainedModel] = ()
     ) -> None:
-        check_same_vocabulary(model, others)
-        self._model = model
-        self._config = config
-        members = (model, *others)
-        self._weights = [
-            DecodingWeights(member.transformer, config.precision) for member in members
-        ]
-        self.longest_target = min(member.config.model.max_length for member in members)
-        longest = min(member.config.max_source_length for member in members)
-        self.longest_source = min(longest, self.longest_target)
+        models = (model, *others)
+        super().__init__(config, *models)
+        expected, *found = map(_languages_and_pieces, models)
+        for number, other in enumerate(found, start=2):
+            if other != expected:
+                raise UserError(
+                    f"model {number} of the ensemble has another direction or vocabulary than the"
+                    " first; use models of the same corpus"
+                )
+        self._weights = [DecodingWeights(one.transformer, config.precision) for one in models]
         target = model.target_tokenizer
         self._ids = TargetIds(target.bos_id, target.eos_id, banned_ids(target))
 
-    def reason_to_reject(self, request: Request) -> str:
-        """Return why a request cannot be fulfilled; see `Engine`."""
+    def check(self, request: Request) -> None:
+        """Raise UserError if a request cannot be fulfilled."""
+        super().check(request)
         if request.required and self._config.method is not SearchMethod.beam:
-            return "required phrases need beam search; use decoding.method=beam"
-        return ""
+            raise UserError("required phrases need beam search; use decoding.method=beam")
 
-    def search(
-        self,
-        sources: Sequence[Sequence[int]],
-        progress: Callable[[int], None] | None = None,
-        requests: Sequence[Request] | None = None,
-    ) -> list[list[Hypothesis]]:
-        """Search translations; see `Engine`. Order and batch size do not change a translation."""
-
-        def completed(ids: Sequence[int], request: Request) -> Request:
-            longest = longest_translation(self._config, self.longest_target, len(ids) + 1, request)
-            return replace(request, max_length=longest, source=ids)
-
-        requests = list(map(completed, sources, requests or [Request()] * len(sources)))
-        ensemble = Ensemble([weights.now() for weights in self._weights])
-        found: list[list[Hypothesis]] = [[] for _ in sources]
-        for batch, hypotheses in self._search_batches(ensemble, requests):
-            for index, best in zip(batch, hypotheses, strict=True):
-                found[index] = best
-            if progress:
-                progress(len(batch))
-        return found
-
-    def _search_batches(
-        self, ensemble: Ensemble, requests: Sequence[Request]
-    ) -> Iterator[tuple[list[int], list[list[Hypothesis]]]]:
+    def _search_batches(self, requests: Sequence[Request]) -> Found:
         """Search batches of sentences on one or more threads.
 
         One batch per core is faster than one batch at a time on all cores, because small matrices
         do not occupy several cores.
-
-        Yields:
-            Indices of a batch of sentences, and the hypotheses of each.
         """
-        batches = length_batches([len(request.source) + 1 for request in requests], self._config)
-        num_workers = 1
-        if self._model.device.type == "cpu":
-            num_workers = min(self._config.num_workers or torch.get_num_threads(), len(batches))
+        ensemble = Ensemble([weights.now() for weights in self._weights])
+        batches = self._batches(requests)
+        num_workers = min(self._num_workers, len(batches))
         is_cancelled = threading.Event()
 
         def search(batch: list[int]) -> list[list[Hypothesis]]:
@@ -186,3 +141,8 @@ class TorchEngine:
         return beam_search(
             step, state, self._config, self._ids, requests, device, text_of if is_n_best else None
         )
+
+
+def _languages_and_pieces(model: TrainedModel) -> list[object]:
+    config, tokenizers = model.config, (model.source_tokenizer, model.target_tokenizer)
+    return [config.source_language, config.target_language, *(t.all_pieces() for t in tokenizers)]

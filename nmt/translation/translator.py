@@ -1,18 +1,33 @@
 """Translation of texts: the one decoding path of validation, `translate` and `evaluate`."""
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 
+from nmt.base.errors import UserError
 from nmt.config import DecodingConfig
 from nmt.search.hypothesis import Hypothesis
 from nmt.search.request import Request
 from nmt.search.required import missing
 from nmt.trained_model import TrainedModel
-from nmt.translation.constraints import Constraints, to_request
 from nmt.translation.engine import Engine
-from nmt.translation.segments import Segment, Segmenter
+from nmt.translation.sentences import Segmenter
 from nmt.translation.torch_engine import TorchEngine
+
+
+@dataclass(frozen=True)
+class Constraints:
+    """Constraints on the translation of one text; none by default.
+
+    Attributes:
+        prefix: text that the translation begins with.
+        required: phrases that must occur in it, in this spelling.
+        banned: phrases that must not occur in it, in this spelling.
+    """
+
+    prefix: str = ""
+    required: Sequence[str] = ()
+    banned: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -47,8 +62,8 @@ class Translator:
         warn: Callable[[str], None] | None = None,
         engine: Engine | None = None,
     ) -> None:
-        self._model = model
         self.config = config or model.config.decoding
+        self._target = model.target_tokenizer
         self._warn = warn or (lambda _: None)
         self._engine = engine or TorchEngine(model, self.config)
         language = model.config.source_language
@@ -79,54 +94,66 @@ class Translator:
         lines = lines or range(1, len(texts) + 1)
         constraints = constraints or [Constraints()] * len(texts)
         segments = self._segmenter.segments(texts)
-        num_segments = Counter(segment.text_index for segment in segments)
-        for index, number in num_segments.items():
-            if number > 1:
-                is_constrained = constraints[index].prefix or constraints[index].required
+        requests = [Request()] * len(texts)
+        for index, (some, wanted) in enumerate(zip(segments, constraints, strict=True)):
+            is_split = len(some) > 1
+            if is_split:
+                is_ignored = wanted.prefix or wanted.required
                 self._warn(
                     f"line {lines[index]}: more than the model's limit of"
-                    f" {self._segmenter.max_ids} tokens; translated in {number} segments"
-                    + (", without its prefix and required phrases" if is_constrained else "")
+                    f" {self._segmenter.max_ids} tokens; translated in {len(some)} segments"
+                    + (", without its prefix and required phrases" if is_ignored else "")
                 )
-        requests = None
-        if any(each != Constraints() for each in constraints):
-            requests = [
-                self._request(constraints[index], is_whole=num_segments[index] == 1)
-                for index in (segment.text_index for segment in segments)
-            ]
-        found = self._engine.search([segment.ids for segment in segments], progress, requests)
-        for segment, request, hypotheses in zip(segments, requests or (), found, strict=False):
-            if lacking := missing(hypotheses[0].ids, request.required):
-                phrases = ", ".join(self._model.target_tokenizer.decode(lacking))
-                line = lines[segment.text_index]
-                self._warn(f"line {line}: required phrases not in the translation: {phrases}")
-        return self._assemble(len(texts), segments, found)
+            if some and wanted != Constraints():
+                applied = Constraints(banned=wanted.banned) if is_split else wanted
+                requests[index] = self.check(applied)
+        found = self._engine.search(
+            [ids for some in segments for ids in some],
+            progress,
+            [request for request, some in zip(requests, segments, strict=True) for _ in some],
+        )
+        by_segment = zip(found, self._decoded(found), strict=True)
+        translations = []
+        for line, request, some in zip(lines, requests, segments, strict=True):
+            parts = [next(by_segment) for _ in some]
+            for hypotheses, _ in parts:
+                if lacking := missing(hypotheses[0].ids, request.required):
+                    phrases = ", ".join(self._target.decode(lacking))
+                    self._warn(f"line {line}: required phrases not in the translation: {phrases}")
+            # Segments are joined rank by rank.
+            ranks = zip(*(decoded for _, decoded in parts), strict=False)
+            joined = [reduce(_joined, rank) for rank in ranks]
+            translations.append(joined or [Translation("", 0.0, [])])
+        return translations
 
-    def check(self, constraints: Constraints) -> None:
-        """Raise UserError if constraints cannot be fulfilled."""
-        self._request(constraints)
+    def check(self, constraints: Constraints) -> Request:
+        """Convert constraints to ids; UserError if they cannot be fulfilled."""
+        [prefix] = self._target.encode([constraints.prefix])
+        banned = [ids for ids in self._target.encode(constraints.banned) if ids]
+        phrases = list(dict.fromkeys(constraints.required))
+        required = self._target.encode(phrases)
+        for phrase, ids in zip(phrases, required, strict=True):
+            if self._target.unknown_id in ids:
+                raise UserError(
+                    f'required phrase "{phrase}" has characters that are not in the vocabulary of'
+                    " the model; remove it"
+                )
+            if len(missing(ids, banned)) < len(banned):
+                raise UserError(
+                    f'required phrase "{phrase}" contains a banned phrase; remove one of them'
+                )
+        request = Request(prefix, [ids for ids in required if ids], banned)
+        self._engine.check(request)
+        return request
 
-    def _request(self, constraints: Constraints, is_whole: bool = True) -> Request:
-        if not is_whole:
-            constraints = Constraints(banned=constraints.banned)
-        return to_request(constraints, self._model.target_tokenizer, self._engine)
-
-    def _assemble(
-        self, num_texts: int, segments: list[Segment], found: list[list[Hypothesis]]
-    ) -> list[list[Translation]]:
-        """Detokenise hypotheses and join those of the segments of a text, rank by rank."""
-        translations: list[list[Translation]] = [[] for _ in range(num_texts)]
+    def _decoded(self, found: list[list[Hypothesis]]) -> list[list[Translation]]:
         # One call, because each takes a millisecond to start its threads.
-        all_ids = [one.ids for hypotheses in found for one in hypotheses]
-        texts = iter(self._model.target_tokenizer.decode(all_ids))
-        for segment, hypotheses in zip(segments, found, strict=True):
-            # Byte pieces can spell a line end, which would add a line to the output.
-            new = [
-                Translation(next(texts).replace("\n", " "), one.score, [one]) for one in hypotheses
-            ]
-            previous = translations[segment.text_index]
-            translations[segment.text_index] = list(map(_joined, previous, new)) or new
-        return [best or [Translation("", 0.0, [])] for best in translations]
+        texts = iter(self._target.decode([one.ids for best in found for one in best]))
+        # Byte pieces can spell a line end, which would add a line to the output.
+        return [
+            [Translation(next(texts).replace("\n", " "), one.score, [one]) for one in best]
+            for best in found
+        ]
 
 
 def _joined(first: Translation, second: Translation) -> Translation:

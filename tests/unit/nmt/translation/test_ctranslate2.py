@@ -1,7 +1,7 @@
 """CTranslate2 computes the same scores and, with the same search, the same translations."""
 
 import tempfile
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from nmt.config import (
     NormPlacement,
     Positions,
     TiedEmbeddings,
+    checked_dataclass,
 )
 from nmt.exchange import ctranslate2 as exchange
 from nmt.exchange.ctranslate2 import convert
@@ -201,7 +202,7 @@ def test_torch_keeps_its_number_of_threads(digits: TrainedModel) -> None:
         torch.set_num_threads(before)
 
 
-@dataclass(frozen=True)
+@checked_dataclass
 class NewConfig(DecodingConfig):
     """Search options with a key that the engine does not know."""
 
@@ -234,6 +235,7 @@ def test_options_have_the_same_meaning(digits: TrainedModel, decoding: dict[str,
 
 def test_constraints_are_rejected(digits: TrainedModel) -> None:
     _, theirs = engines(digits)
-    assert not theirs.reason_to_reject(Request())
+    theirs.check(Request())
     for request in (Request([7]), Request(required=[[7]]), Request(banned=[[7]])):
-        assert "use engine=torch" in theirs.reason_to_reject(request)
+        with pytest.raises(UserError, match="use engine=torch"):
+            theirs.check(request)

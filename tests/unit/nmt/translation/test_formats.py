@@ -6,9 +6,8 @@ import pytest
 from nmt.base.errors import UserError
 from nmt.search.hypothesis import Hypothesis
 from nmt.tokenizer import Tokenizer
-from nmt.translation.constraints import Constraints
 from nmt.translation.formats import Answer, Format, Item, LineReader, LineWriter, choose_formats
-from nmt.translation.translator import Translation
+from nmt.translation.translator import Constraints, Translation
 
 
 def translation(text: str, *ids: int, is_finished: bool = True) -> Translation:

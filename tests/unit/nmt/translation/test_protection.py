@@ -5,7 +5,6 @@ import pytest
 
 from nmt.trained_model import TrainedModel
 from nmt.translation.alignment import Aligner, Links
-from nmt.translation.constraints import Constraints
 from nmt.translation.formats import Item
 from nmt.translation.pipeline import Pipeline
 from nmt.translation.protection import (
@@ -14,7 +13,7 @@ from nmt.translation.protection import (
     insert_marks,
     protected_spans,
 )
-from nmt.translation.translator import Translation
+from nmt.translation.translator import Constraints, Translation
 
 
 class FakeTranslator:

@@ -12,9 +12,8 @@ from nmt.search.hypothesis import Hypothesis
 from nmt.search.request import Request
 from nmt.tokenizer import Tokenizer
 from nmt.trained_model import TrainedModel
-from nmt.translation.constraints import Constraints
 from nmt.translation.torch_engine import TorchEngine
-from nmt.translation.translator import Translation, Translator
+from nmt.translation.translator import Constraints, Translation, Translator
 from tests.support import made_up_sentences, tiny_trained_model, train_tokenizer
 
 DECODING = DecodingConfig(beam_size=3, max_length_ratio=1.0, max_length_offset=4, batch_size=4)
@@ -287,8 +286,8 @@ class _RecordingEngine:
         self.longest_source = longest_source
         self.sources: list[list[int]] = []
 
-    def reason_to_reject(self, request: Request) -> str:
-        return ""
+    def check(self, request: Request) -> None:
+        pass
 
     def search(
         self,
