@@ -38,7 +38,7 @@ def parse_arguments(kind: type[Arguments], arguments: Sequence[str] | None = Non
     """
     given = sys.argv[1:] if arguments is None else arguments
     if HELP_FLAGS & set(given):
-        print_help(help_lines(kind))
+        print_help(kind.__module__, help_lines(kind))
         raise SystemExit(0)
     fields = leaf_fields(kind)
     known = [key for name, field in fields.items() for key in _keys(name, field)]
@@ -73,8 +73,8 @@ def _keys(name: str, field: FieldInfo) -> list[str]:
 
 
 def help_lines(kind: type[Any]) -> list[str]:
-    """Return the lines of `--help`: the docstrings of the module and of the fields."""
-    lines = [(sys.modules[kind.__module__].__doc__ or "").strip(), ""]
+    """Return the lines of `--help` for the fields of a dataclass of arguments."""
+    lines = []
     for name, field in leaf_fields(kind).items():
         doc = field.description or ""
         if extra(field, "group"):
@@ -105,7 +105,7 @@ def help_entry(key: str, value: str, doc: str) -> list[str]:
     return [f"  {key}={value}", textwrap.indent(textwrap.fill(doc, 92), " " * 6)]
 
 
-def print_help(lines: Sequence[str]) -> None:
-    """Print the lines of `--help` on stdout."""
+def print_help(module: str, lines: Sequence[str]) -> None:
+    """Print `--help` on stdout: the docstring of a command's module, and lines on its arguments."""
     with open_output(None) as out:
-        print("\n".join(lines), file=out)
+        print(str(sys.modules[module].__doc__).strip(), "", *lines, sep="\n", file=out)

@@ -29,7 +29,7 @@ CONFIG_FOLDER = Path(__file__).resolve().parents[2] / "conf"
 
 _MAX_FOLDER_NAME = 120
 _HYDRA_ARGUMENTS = ("--multirun", "-m", "--cfg", "job", "--resolve")
-# Environment variable with the command line, for jobs of a scheduler, which have another one.
+# Environment variable that passes the user's command line to the jobs of a scheduler.
 _COMMAND_LINE = "NMT_COMMAND_LINE"
 
 
@@ -81,9 +81,9 @@ def _check_presets(group: str, value: str, names: list[str]) -> None:
             raise UserError(f"{group}={name} is not a preset; {fix}")
 
 
-def _help_lines(doc: str, composed: DictConfig, groups: Sequence[str]) -> list[str]:
+def _help_lines(composed: DictConfig, groups: Sequence[str]) -> list[str]:
     """Return the lines of `--help`: presets, and keys with their values and documentation."""
-    lines = [doc.strip(), "", "Presets:"]
+    lines = ["Presets:"]
     for group, names in presets().items():
         lines += help_entry(group, "NAME", ", ".join(names))
     for field in fields(Config):
@@ -154,8 +154,7 @@ def run_composed(command: Callable[[Config], float | None], groups: Sequence[str
         with _hydra_errors():
             if HELP_FLAGS & set(arguments):
                 composed = _composed([one for one in arguments if one not in HELP_FLAGS])
-                doc = str(sys.modules[command.__module__].__doc__)
-                print_help(_help_lines(doc, composed, groups))
+                print_help(command.__module__, _help_lines(composed, groups))
             else:
                 check_overrides(arguments)
                 main()

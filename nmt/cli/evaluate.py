@@ -18,14 +18,7 @@ from nmt.config import checked_dataclass
 from nmt.data.corpus import PreparedCorpus
 from nmt.evaluation import evaluate, tables
 from nmt.evaluation.evaluate import Evaluation, TestSet
-from nmt.evaluation.systems import (
-    NO_BASELINE,
-    Baseline,
-    System,
-    choose_baseline,
-    find_model,
-    open_systems,
-)
+from nmt.evaluation.systems import NO_BASELINE, Baseline, System, choose_baseline, open_systems
 from nmt.runs.log import console, print_line, print_written
 
 
@@ -55,7 +48,7 @@ class Arguments(TranslatorArguments):
 def main() -> None:
     """Run the command."""
     arguments = parse_arguments(Arguments)
-    systems = open_systems(parse_folders(arguments.model) or [find_model()])
+    systems = open_systems(parse_folders(arguments.model))
     corpus = PreparedCorpus(Path(arguments.corpus)) if arguments.corpus else systems[0].corpus
     test_set = _test_set(arguments, systems[0], corpus)
     outs = {

@@ -16,7 +16,7 @@ from nmt.cli.common import run_command
 from nmt.cli.models import open_model
 from nmt.config import checked_dataclass
 from nmt.evaluation.report import write_report
-from nmt.evaluation.systems import find_model, open_system, outputs_of
+from nmt.evaluation.systems import find_model, open_system
 from nmt.runs.experiment import is_complete, read_result
 from nmt.runs.log import print_line, print_written
 
@@ -38,8 +38,7 @@ def main() -> None:
     if not is_complete(system.run):
         raise UserError(f"{system.run} is not complete; the command that started it continues it")
     corpus, model = system.corpus, open_model(system.model, "cpu")
-    result, outputs = read_result(system.run), outputs_of(system.run)
-    path = write_report(system.run, result, model, corpus, outputs)
+    path = write_report(system.run, read_result(system.run), model, corpus)
     if corpus and (corpus.folder / REPORT_FILE).is_file():
         print_line(f"report of the corpus: {os.path.relpath(corpus.folder / REPORT_FILE)}")
     print_written([Path(os.path.relpath(path))])

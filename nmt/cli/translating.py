@@ -49,7 +49,7 @@ def translate_to_files(
         try:
             with progress_bar("translating", total, done) as advance:
                 for chunk, texts in translator.translate(chunks_of(lines), done + 1, advance):
-                    # A translation is about as long as its source.
+                    # Expect a translation to be about as long as its source.
                     outputs.add(chunk, texts, None if size is None else max(0, size - read))
                     read += sum(map(len, chunk))
         except BaseException:

@@ -59,7 +59,7 @@ def line_chart(
             style = {"color": COLOURS[one.colour], "zorder": 2 - (one.colour == "baseline") / 2}
             dashes = "--" if one.colour == "baseline" else "-"
             axes.plot(x, y, dashes, linewidth=1.3, **style)
-            # A point between two gaps has no line.
+            # Draw a dot for a point between two gaps, which no line reaches.
             gaps = np.concatenate([[True], ~np.isfinite(y), [True]])
             single = gaps[:-2] & gaps[2:]
             axes.plot(x[single], y[single], ".", markersize=4, **style)

@@ -1,6 +1,6 @@
 """Translation and scoring of test sets, with comparison to a baseline."""
 
-from collections.abc import Callable
+import logging
 from dataclasses import asdict, dataclass, replace
 from itertools import count, takewhile
 from pathlib import Path
@@ -9,7 +9,7 @@ from typing import Any
 from nmt.base import layout
 from nmt.base.errors import UserError
 from nmt.base.files import check_aligned, read_lines, remove, to_json, to_lines, write_texts
-from nmt.config import Config, DecodingConfig, to_plain
+from nmt.config import DecodingConfig, to_plain
 from nmt.data.corpus import PreparedCorpus, more_reference_paths
 from nmt.evaluation.systems import NO_BASELINE, Baseline, System, find_baseline, system_name
 from nmt.metrics.comet import CometError, comet_score
@@ -19,6 +19,8 @@ from nmt.metrics.scores import Scores, all_scores
 from nmt.metrics.significance import Comparison, compare
 from nmt.training.progress import progress_bar
 from nmt.translation.translator import Translator
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -155,29 +157,24 @@ def compared(evaluation: Evaluation, baseline: Baseline, hypotheses: list[str]) 
     return replace(evaluation, comparison=comparison)
 
 
-def evaluate_run(
-    translator: Translator, corpus: PreparedCorpus, config: Config, log: Callable[[str], None]
-) -> list[Evaluation]:
+def evaluate_run(translator: Translator, corpus: PreparedCorpus, run: Path) -> list[Evaluation]:
     """Score a run on every test set of its corpus and write the results to the run folder.
 
     The baseline is chosen by `find_baseline`; its translations are read from its run folder.
     """
-    run = config.run_folder
-    baseline = find_baseline(run, corpus, Path(config.run.outputs))
+    baseline = find_baseline(run, corpus)
     evaluations = []
     for split in corpus.test_splits:
-        log(f"translating test set {split}")
+        logger.info("translating test set %s", split)
         test_set = corpus_test_set(corpus, split)
         evaluation = evaluate(translator, test_set, system_name(run.absolute()))
-        evaluation = _compare_with_run(evaluation, baseline, log)
+        evaluation = _compare_with_run(evaluation, baseline)
         write_evaluation(evaluation, run / layout.EVALUATION_FOLDER / split)
         evaluations.append(evaluation)
     return evaluations
 
 
-def _compare_with_run(
-    evaluation: Evaluation, baseline: Baseline | None, log: Callable[[str], None]
-) -> Evaluation:
+def _compare_with_run(evaluation: Evaluation, baseline: Baseline | None) -> Evaluation:
     """Compare with the stored translations of a baseline, if there are any."""
     if baseline is None:
         return replace(evaluation, not_compared=NO_BASELINE)
@@ -186,7 +183,7 @@ def _compare_with_run(
     if stored is None:
         reason = f"{name} has no translations of this test set; `make evaluate` creates them"
         return replace(evaluation, not_compared=reason)
-    log(f"comparing with {name}")
+    logger.info("comparing with %s", name)
     return compared(evaluation, baseline, stored)
 
 

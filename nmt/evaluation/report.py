@@ -32,7 +32,7 @@ _TEMPLATE = Path(__file__).with_name("templates") / "run.html.jinja"
 
 _NUM_ATTENTION_MAPS = 3
 
-# Keys of the location of a run, which is not a difference between two runs.
+# Keys that say where a run is stored; the report does not list them as differences.
 _LOCATION_KEYS = ("run.", "run_id", "corpus.path")
 
 # Title, unit, keys of `metrics.jsonl`, and whether the axis may be logarithmic.
@@ -88,7 +88,6 @@ def write_report(
     result: Mapping[str, Any],
     model: TrainedModel,
     corpus: PreparedCorpus | None,
-    outputs: Path,
 ) -> Path:
     """Write the report of a run to its folder, and return its path.
 
@@ -97,9 +96,8 @@ def write_report(
         result: contents of `result.json`.
         model: the trained model, for the attention maps.
         corpus: the corpus that it was trained on; None if it no longer exists.
-        outputs: the output folder, for the choice of the baseline.
     """
-    data = _read_run(run, result, corpus, outputs)
+    data = _read_run(run, result, corpus)
     attention = []
     for texts, _ in data.test_sets[:1]:
         indices = short_sentences(model, texts.sources, texts.hypotheses, _NUM_ATTENTION_MAPS)
@@ -152,10 +150,8 @@ def read_records(path: Path) -> list[dict[str, Any]]:
     return records
 
 
-def _read_run(
-    run: Path, result: Mapping[str, Any], corpus: PreparedCorpus | None, outputs: Path
-) -> RunData:
-    found = find_baseline(run, corpus, outputs) if corpus else None
+def _read_run(run: Path, result: Mapping[str, Any], corpus: PreparedCorpus | None) -> RunData:
+    found = find_baseline(run, corpus) if corpus else None
     system, baseline = found.system if found else None, None
     why = NO_BASELINE if corpus else "the corpus of the run no longer exists"
     if found is not None and found.system.run is not None:

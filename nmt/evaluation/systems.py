@@ -6,7 +6,7 @@ baselines, because their difference is chance.
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -89,9 +89,13 @@ def open_system(folder: Path) -> System:
     )
 
 
-def open_systems(folders: Iterable[Path]) -> list[System]:
-    """Open folders of systems to compare; UserError if two of them have the same name."""
-    systems = [open_system(folder) for folder in folders]
+def open_systems(folders: Sequence[Path]) -> list[System]:
+    """Open folders of systems to compare, or the last completed run if none is given.
+
+    Raises:
+        UserError: a folder has no model, or two systems have the same name.
+    """
+    systems = [open_system(folder) for folder in folders or [find_model()]]
     names = [system.name for system in systems]
     for name in names:
         if names.count(name) > 1:
@@ -119,9 +123,7 @@ def choose_baseline(
         return Baseline(system, "as it was named")
     if len(systems) > 1:
         return Baseline(first, "the first that was named")
-    if first.run is None or corpus is None:
-        return None
-    return find_baseline(first.run, corpus, outputs_of(first.run))
+    return find_baseline(first.run, corpus) if first.run and corpus else None
 
 
 def system_name(folder: Path) -> str:
@@ -130,13 +132,13 @@ def system_name(folder: Path) -> str:
     return f"{folder.parent.name}/{folder.name}" if in_sweep else folder.name
 
 
-def find_baseline(run: Path, corpus: PreparedCorpus, outputs: Path) -> Baseline | None:
+def find_baseline(run: Path, corpus: PreparedCorpus) -> Baseline | None:
     """Find the earlier completed run on the same corpus with the best validation score, if any.
 
     The corpus is the same if its name, its direction and its validation text are; the subwords and
     the cleaning may differ. If `run` is complete, later runs are not considered.
     """
-    run = run.resolve()
+    outputs, run = outputs_of(run), run.resolve()
     own_result = run / layout.RESULT_FILE
     deadline = own_result.stat().st_mtime if own_result.is_file() else math.inf
     # The folder's name is the corpus's name, a hyphen and the fingerprint.
@@ -169,8 +171,8 @@ def corpus_name(run: Path) -> str:
 
 def outputs_of(run: Path) -> Path:
     """Return the output folder that contains a run folder."""
-    run = run.resolve()
-    return run.parents[2] if run.parents[1].name == layout.SWEEPS_FOLDER else run.parents[1]
+    folder = run.absolute().parent.parent
+    return folder.parent if folder.name == layout.SWEEPS_FOLDER else folder
 
 
 def _results(outputs: Path) -> list[Path]:

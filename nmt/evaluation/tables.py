@@ -130,7 +130,7 @@ def as_text(value: str) -> Text:
 def note_lines(evaluations: Sequence[Evaluation]) -> list[str]:
     """Write the lines below the tables: baseline, warnings, search, signatures; each once."""
     leakages = [evaluation.test_set.leakage for evaluation in evaluations]
-    # Models trained on different text have seen different parts of the test set.
+    # With several systems, name the one that a line on training text is about.
     has_texts = _has_systems(evaluations) and any(one != leakages[0] for one in leakages)
     lines = []
     for evaluation in evaluations:

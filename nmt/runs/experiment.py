@@ -178,7 +178,7 @@ def run_experiment(config: Config, corpus_folder: Path) -> list[Evaluation] | No
         # All ranks have agreed to end; rank 0 keeps the store open until the last one has left.
         distributed.leave()
         raise
-    # Not after an error: other ranks may wait in a collective, and leaving would wait for them.
+    # Do not leave after an error: that would wait for ranks that are still in a collective.
     evaluations = _finish(config, corpus, trainer) if process.is_main_process else None
     process.barrier()
     distributed.leave()
@@ -189,7 +189,7 @@ def _finish(config: Config, corpus: PreparedCorpus, trainer: Trainer) -> list[Ev
     chosen, result = _choose_weights(config.training.validation_metric, trainer)
     logger.info("chosen on validation: %s", chosen)
     translator = Translator(trainer.model, config.decoding, logger.warning)
-    evaluations = evaluate_run(translator, corpus, config, logger.info)
+    evaluations = evaluate_run(translator, corpus, config.run_folder)
     state = trainer.state
     vocabulary_size = trainer.model.target_tokenizer.vocabulary_size
     flops = training_flops(config.model, vocabulary_size, state.metrics.processed)
@@ -215,8 +215,7 @@ def _finish(config: Config, corpus: PreparedCorpus, trainer: Trainer) -> list[Ev
     }
     if trainer.micro_batch_size.times:
         complete["halved_micro_batches"] = asdict(trainer.micro_batch_size)
-    outputs = Path(config.run.outputs)
-    write_report(config.run_folder, complete, trainer.model, corpus, outputs)
+    write_report(config.run_folder, complete, trainer.model, corpus)
     write_json(config.run_folder / layout.RESULT_FILE, complete)
     return evaluations
 

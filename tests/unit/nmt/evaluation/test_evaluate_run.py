@@ -27,7 +27,7 @@ def complete(outputs: Path, corpus: PreparedCorpus, name: str, bleu: float) -> l
     save_config(config, run / "config.yaml")
     write_json(run / "environment.json", {"corpus": corpus.folder.name})
     translator = Translator(model, model.config.decoding)
-    evaluations = evaluate_run(translator, corpus, config, lambda text: None)
+    evaluations = evaluate_run(translator, corpus, run)
     save_trained_model(model, run / "model", {})
     write_json(run / "result.json", {"valid": {"bleu": bleu, "loss": 1.0}})
     return evaluations

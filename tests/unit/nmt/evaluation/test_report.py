@@ -221,9 +221,8 @@ def write(run: Path, trained_model: TrainedModel) -> Callable[..., str]:
     """Write the report of `run`; returns its text."""
 
     def write(has_corpus: bool = True) -> str:
-        outputs = run.parents[1]
-        corpus = PreparedCorpus(outputs / "corpora" / "toy-1") if has_corpus else None
-        path = write_report(run, RESULT, trained_model, corpus, outputs)
+        corpus = PreparedCorpus(run.parents[1] / "corpora" / "toy-1") if has_corpus else None
+        path = write_report(run, RESULT, trained_model, corpus)
         assert path == run / "report.html"
         return check_page(path.read_text(encoding="utf-8"))
 

@@ -46,7 +46,7 @@ def outputs(tmp_path: Path) -> Path:
 
 def baseline_of(run: Path, corpus: PreparedCorpus) -> tuple[str, str] | None:
     """Return name and reason of the baseline of a run."""
-    found = find_baseline(run, corpus, run.parents[1])
+    found = find_baseline(run, corpus)
     return (found.system.name, found.why) if found else None
 
 
