@@ -154,9 +154,8 @@ def reproduce(result: Result, config: Config, is_judged: bool) -> tuple[bool, st
     spread = summary.test_sets[result.test_set][result.metric]
     steps = {"prepared": str(folder)}
     for (seed, run), score in zip(summary.runs.items(), spread.values, strict=True):
-        minutes = f"{run['training_seconds'] / 60:.1f} minutes"
-        outcome = f"{format_score(result.metric, score)}: {minutes}, commit {run['commit']}"
-        steps[f"seed {seed}"] = outcome
+        shown, minutes = format_score(result.metric, score), run["training_seconds"] / 60
+        steps[f"seed {seed}"] = f"{shown}: {minutes:.1f} minutes, commit {run['commit']}"
     interval = f"95 % interval {spread.format_interval(result.metric)}"
     steps["scored"] = f"{METRIC_NAMES[result.metric]} {spread.format(result.metric)}; {interval}"
     for step, outcome in steps.items():

@@ -84,6 +84,9 @@ def test_several_models_are_in_one_table(run: Run) -> None:
         assert [name for name in rows if name in ("poor", "good", "new")] == names
     assert "baseline" not in scores(Path("both/poor"))
     assert scores(Path("both/new"))["baseline"]["system"] == "poor"
+    shutil.copytree("outputs/runs/new", "elsewhere/new")
+    with pytest.raises(UserError, match="two models have the name new"):
+        run("model=outputs/runs/new elsewhere/new")
 
 
 @pytest.mark.parametrize(
@@ -159,12 +162,6 @@ def test_leakage_is_that_of_each_models_training_text(outputs: Path, run: Run) -
     assert "test: the training text of poor contains 5 of the source sentences (5 incl" in printed
     assert "test: the training text of good contains 0 of the source sentences" in printed
     assert "training text of new" not in printed
-
-
-def test_models_with_the_same_name_are_rejected(run: Run) -> None:
-    shutil.copytree("outputs/runs/new", "elsewhere/new")
-    with pytest.raises(UserError, match="two models have the name new"):
-        run("model=outputs/runs/new elsewhere/new")
 
 
 def test_different_numbers_of_lines_are_reported(outputs: Path, run: Run) -> None:

@@ -1,5 +1,6 @@
 import io
 import json
+import re
 import shutil
 import sys
 from collections.abc import Callable
@@ -24,6 +25,13 @@ def translate(run: Run) -> Run:
 
 
 @pytest.fixture
+def translator(model_folder: Path) -> Translator:
+    """Translates as the command does, without files."""
+    model = load_trained_model(model_folder)
+    return Translator(model, model.config.decoding)
+
+
+@pytest.fixture
 def give_stdin(monkeypatch: pytest.MonkeyPatch) -> Callable[[bytes], None]:
     def give(data: bytes) -> None:
         stream = io.BufferedReader(io.BytesIO(data))  # type: ignore[arg-type]
@@ -33,7 +41,7 @@ def give_stdin(monkeypatch: pytest.MonkeyPatch) -> Callable[[bytes], None]:
 
 
 def test_a_file_a_stream_and_the_translator_give_the_same_lines(
-    model_folder: Path,
+    translator: Translator,
     give_stdin: Callable[[bytes], None],
     capsys: pytest.CaptureFixture[str],
     translate: Run,
@@ -43,9 +51,8 @@ def test_a_file_a_stream_and_the_translator_give_the_same_lines(
     translate("file=news.en")
     printed = capsys.readouterr()
     assert printed.out == ""
-    assert printed.err.startswith(f"model: {model_folder} (en-de)\n")
-    model = load_trained_model(model_folder)
-    found = Translator(model, model.config.decoding).translate(texts)
+    assert re.match(r"model: /.*/model \(en-de\)\n", printed.err)
+    found = translator.translate(texts)
     lines = Path("news.de").read_bytes()
     assert lines.decode() == "".join(f"{best[0].text}\n" for best in found)
     assert lines.split(b"\n")[1:3] == [b"", b""]
@@ -88,13 +95,12 @@ def test_json_lines_have_all_details_and_keep_other_keys(translate: Run) -> None
 
 
 def test_one_column_is_translated_and_the_others_are_kept(
-    model_folder: Path, translate: Run
+    translator: Translator, translate: Run
 ) -> None:
     Path("a.tsv").write_text("1\tKalo mine.\tx\n2\t\t\n")
     translate("file=a.tsv", "column=2")
     first, second = Path("a.de.tsv").read_text().splitlines()
-    model = load_trained_model(model_folder)
-    [[best]] = Translator(model, model.config.decoding).translate(["Kalo mine."])
+    [[best]] = translator.translate(["Kalo mine."])
     assert first == f"1\t{best.text}\tx"
     assert second == "2\t\t"
 
@@ -244,12 +250,12 @@ def test_constraints_in_json_lines_and_ensembles(
         translate(*command, "document=true", "resume=false")
 
 
-def test_documents_are_translated_sentence_by_sentence(model_folder: Path, translate: Run) -> None:
+def test_documents_are_translated_sentence_by_sentence(
+    translator: Translator, translate: Run
+) -> None:
     Path("a.en").write_text("Kalo mine. Zuve ra!\n\n  So ka.\n")
     command = ["file=a.en", "document=true"]
     translate(*command, "alignment=true")
-    model = load_trained_model(model_folder)
-    translator = Translator(model, model.config.decoding)
     first, second, third = (
         best[0].text for best in translator.translate(["Kalo mine.", "Zuve ra!", "So ka."])
     )

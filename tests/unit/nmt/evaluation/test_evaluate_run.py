@@ -3,8 +3,6 @@
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
 from nmt.base.files import read_json, read_lines, write_json
 from nmt.config import CorpusConfig, save_config
 from nmt.data.corpus import PreparedCorpus
@@ -33,13 +31,9 @@ def complete(outputs: Path, corpus: PreparedCorpus, name: str, bleu: float) -> l
     return evaluations
 
 
-@pytest.fixture
-def corpus(tmp_path: Path, tokenizer_path: Path) -> PreparedCorpus:
+def test_run_is_compared_with_the_best_earlier_run(tmp_path: Path, tokenizer_path: Path) -> None:
     splits = {"train": PAIRS, "valid": PAIRS[:2], "test": PAIRS}
-    return PreparedCorpus(write_corpus(tmp_path / "corpora" / "toy-1", tokenizer_path, splits))
-
-
-def test_run_is_compared_with_the_best_earlier_run(tmp_path: Path, corpus: PreparedCorpus) -> None:
+    corpus = PreparedCorpus(write_corpus(tmp_path / "corpora" / "toy-1", tokenizer_path, splits))
     first = complete(tmp_path, corpus, "one", 20)
     assert [e.test_set.name for e in first] == ["test"]
     assert {e.not_compared for e in first} == {NO_BASELINE}
@@ -51,12 +45,9 @@ def test_run_is_compared_with_the_best_earlier_run(tmp_path: Path, corpus: Prepa
     assert table == third[0].to_json()
     assert table["baseline"]["bleu"]["baseline"] == first[0].scores.bleu.score
     assert read_lines(folder / "hypotheses.txt") == third[0].hypotheses
-
-
-def test_baseline_without_translations_is_reported(tmp_path: Path, corpus: PreparedCorpus) -> None:
-    complete(tmp_path, corpus, "one", 20)
-    (tmp_path / "runs" / "one" / "evaluation" / "test" / "hypotheses.txt").unlink()
-    (found,) = complete(tmp_path, corpus, "two", 10)
+    # A baseline without translations is reported.
+    (folder / "hypotheses.txt").unlink()
+    (found,) = complete(tmp_path, corpus, "last", 10)
     assert found.comparison is None
-    assert found.not_compared.startswith("one has no translations of this test set")
+    assert found.not_compared.startswith("three has no translations of this test set")
     assert "baseline" not in found.to_json()

@@ -166,23 +166,17 @@ def test_incomplete_last_record_is_ignored(tmp_path: Path) -> None:
         read_records(path)
 
 
-def test_attention_of_a_short_sentence(trained_model: TrainedModel) -> None:
-    (source, translation) = made_up_sentences(2)
-    found = attention_map(trained_model, source, translation)
+def test_attention_map_of_a_sentence(config: Config, trained_model: TrainedModel) -> None:
+    found = attention_map(trained_model, *made_up_sentences(2))
     assert found.source[-1] == found.target[-1] == "</s>"
     heads = torch.tensor(found.heads)
     assert heads.shape == (2, len(found.target), len(found.source))
     torch.testing.assert_close(heads.sum(-1), torch.ones(heads.shape[:2]))
     assert found.mean[0] == pytest.approx(heads[:, 0].mean(0).tolist())
     assert not trained_model.transformer.training
-
-
-def test_attention_map_on_the_page(config: Config, trained_model: TrainedModel) -> None:
-    found = attention_map(trained_model, *made_up_sentences(2))
     page = report_page(run_data(config), [found])
     assert "head 2" in check_page(page)
-    cells = len(found.source) * len(found.target)
-    assert page.count('<td style="--w: ') == 3 * cells
+    assert page.count('<td style="--w: ') == 3 * len(found.source) * len(found.target)
 
 
 def test_only_short_sentences_have_attention_maps(trained_model: TrainedModel) -> None:

@@ -40,7 +40,10 @@ def accepting(config: Config, keys: str, **training: Any) -> Config:
     )
 
 
-def test_the_same_run_is_opened_again(config: Config, corpus: Path) -> None:
+def test_the_same_run_is_opened_again(config: Config, corpus: Path, tmp_path: Path) -> None:
+    new = tiny_config(tmp_path / "new")  # nothing to check, and nothing is written
+    assert check_configuration(new) == (new, [])
+    assert not (tmp_path / "new").exists()
     before = read_json(config.run_folder / "environment.json")
     open_run(config, corpus)
     assert stored(config) == config
@@ -55,12 +58,6 @@ def test_keys_that_do_not_change_the_result_may_change(config: Config, corpus: P
     open_run(replace(config, decoding=replace(config.decoding, **decoding)), corpus)
     moved = replace(config, corpus=replace(config.corpus, more_path="elsewhere"))
     open_run(accepting(moved, "corpus.more_path"), corpus)
-
-
-def test_a_new_run_has_nothing_to_check(tmp_path: Path) -> None:
-    config = tiny_config(tmp_path / "new")
-    assert check_configuration(config) == (config, [])
-    assert not (tmp_path / "new").exists()
 
 
 def test_another_value_is_refused_with_the_key_that_accepts_it(config: Config) -> None:
@@ -130,9 +127,7 @@ def test_every_start_of_a_run_uses_the_library_that_the_run_stored(
     open_run(config, digit_corpus)
     path = config.run_folder / "environment.json"
     assert read_json(path)["cpu_library"] == "torch"  # the tests set the environment variable
-
-    trainer = Mock(side_effect=InterruptedError)
-    monkeypatch.setattr(experiment, "Trainer", trainer)
+    monkeypatch.setattr(experiment, "Trainer", Mock(side_effect=InterruptedError))
     for library in ("onednn", "torch"):
         write_json(path, {**read_json(path), "cpu_library": library})
         with pytest.raises(InterruptedError):
