@@ -47,7 +47,7 @@ from nmt.config import (
     TokenizerConfig,
     TrainingConfig,
 )
-from nmt.runs.experiment import is_complete, read_result
+from nmt.evaluation.records import is_complete, read_result
 
 _KILLS_A_RUN = 6
 

@@ -15,9 +15,9 @@ from nmt.cli.arguments import parse_arguments
 from nmt.cli.common import run_command
 from nmt.cli.models import open_model
 from nmt.config import checked_dataclass
+from nmt.evaluation.records import is_complete, read_result
 from nmt.evaluation.report import write_report
 from nmt.evaluation.systems import find_model, open_system
-from nmt.runs.experiment import is_complete, read_result
 from nmt.runs.log import print_line, print_written
 
 

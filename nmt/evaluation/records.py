@@ -1,9 +1,13 @@
-"""Types of the JSON files of a run folder, for `nmt.base.files.read_record`."""
+"""The JSON files of a run folder: types of their values, and reading."""
 
-from typing import Literal, NotRequired
+from pathlib import Path
+from typing import Any, Literal, NotRequired
 
 from pydantic import ConfigDict, with_config
 from typing_extensions import TypedDict
+
+from nmt.base import layout
+from nmt.base.files import read_record
 
 _OTHER_KEYS = ConfigDict(extra="allow")
 
@@ -69,3 +73,18 @@ class RunResult(ValidatedRun):
     training_seconds: float
     test_sets: dict[str, TestSetRecord]
     cost: NotRequired[CostRecord]
+
+
+def is_complete(run_folder: Path) -> bool:
+    """Return whether the run has ended and its model folder is written."""
+    return (run_folder / layout.RESULT_FILE).is_file()
+
+
+def read_result(run_folder: Path) -> dict[str, Any]:
+    """Read `result.json` of a completed run."""
+    return dict(read_record(run_folder / layout.RESULT_FILE, RunResult))
+
+
+def read_environment(run_folder: Path) -> Environment:
+    """Read `environment.json` of a run."""
+    return read_record(run_folder / layout.ENVIRONMENT_FILE, Environment, "choose another run.name")

@@ -13,7 +13,7 @@ import torch
 
 from nmt.base import layout
 from nmt.base.errors import UserError
-from nmt.base.files import read_record, write_json
+from nmt.base.files import write_json
 from nmt.base.system import commit, processor_name, versions
 from nmt.config import (
     FREE_KEYS,
@@ -27,7 +27,7 @@ from nmt.config import (
 )
 from nmt.data.corpus import PreparedCorpus
 from nmt.evaluation.evaluate import Evaluation, evaluate_run
-from nmt.evaluation.records import Environment, RunResult
+from nmt.evaluation.records import is_complete, read_environment
 from nmt.evaluation.report import write_report
 from nmt.model import cpu
 from nmt.model.cost import training_flops
@@ -52,21 +52,6 @@ _FIXED_KEYS = (
     *("batching.target_tokens_per_update", "batching.max_source_length"),
     "batching.max_target_length",
 )
-
-
-def is_complete(run_folder: Path) -> bool:
-    """Return whether the run has ended and its model folder is written."""
-    return (run_folder / layout.RESULT_FILE).is_file()
-
-
-def read_result(run_folder: Path) -> dict[str, Any]:
-    """Read `result.json` of a completed run."""
-    return dict(read_record(run_folder / layout.RESULT_FILE, RunResult))
-
-
-def read_environment(run_folder: Path) -> Environment:
-    """Read `environment.json` of a run."""
-    return read_record(run_folder / layout.ENVIRONMENT_FILE, Environment, "choose another run.name")
 
 
 def environment(corpus_folder: Path, config: Config) -> dict[str, Any]:

@@ -9,8 +9,8 @@ from nmt.base.errors import UserError
 from nmt.base.files import check_writable, write_json
 from nmt.base.layout import SEEDS_FOLDER
 from nmt.config import Config
+from nmt.evaluation.records import read_environment, read_result
 from nmt.evaluation.spread import SeedsSummary, summarise
-from nmt.runs.experiment import read_environment, read_result
 from nmt.runs.log import print_line
 from nmt.runs.train import train
 from nmt.training import distributed

@@ -10,8 +10,8 @@ from omegaconf import DictConfig
 
 from nmt.base.errors import UserError
 from nmt.base.files import write_lines
+from nmt.evaluation.records import is_complete, read_result
 from nmt.evaluation.tables import as_text, new_table
-from nmt.runs.experiment import is_complete, read_result
 from nmt.runs.log import console, print_error, print_written
 
 _COLUMNS = ("combination", "valid_bleu", "valid_loss", "test_bleu", "updates")

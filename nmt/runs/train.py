@@ -14,6 +14,7 @@ from nmt.base.errors import UserError
 from nmt.base.files import exclusive
 from nmt.config import Config, CorpusSource, ValidationMetric
 from nmt.evaluation import tables
+from nmt.evaluation.records import is_complete, read_result
 from nmt.runs import experiment
 from nmt.runs.log import (
     console,
@@ -65,7 +66,7 @@ def _start(config: Config, corpus_folder: Path) -> bool:
     """Train in this process, or in several that it starts; False if the run was complete."""
     set_up_logging(config.run_folder / layout.LOG_FILE)
     config = experiment.open_run(config, corpus_folder)
-    if experiment.is_complete(config.run_folder):
+    if is_complete(config.run_folder):
         return False
     if config.training.num_processes == 1:
         _run(config, corpus_folder)
@@ -86,7 +87,7 @@ def _worker(config: Config, corpus_folder: Path) -> bool:
             process = distributed.join(config.training)
             if is_main:
                 config = experiment.open_run(config, corpus_folder)
-            if process.broadcast(is_main and experiment.is_complete(config.run_folder)):
+            if process.broadcast(is_main and is_complete(config.run_folder)):
                 distributed.leave()
                 return False
             _run(config, corpus_folder)
@@ -116,7 +117,7 @@ def _run(config: Config, corpus_folder: Path) -> None:
 
 def _report_result(config: Config) -> float:
     """Log cost and score of a completed run; returns its validation metric."""
-    result = experiment.read_result(config.run_folder)
+    result = read_result(config.run_folder)
     logger.info(
         "cost: %.3g floating-point operations, %.2f device hours, %d target tokens",
         *(result["cost"][key] for key in ("training_flops", "device_hours", "target_tokens")),

@@ -13,7 +13,8 @@ from nmt.config import (
     ScheduleName,
     ValidationMetric,
 )
-from nmt.runs.experiment import is_complete, open_run, run_experiment
+from nmt.evaluation.records import is_complete
+from nmt.runs.experiment import open_run, run_experiment
 from nmt.trained_model import load_trained_model
 from nmt.translation.translator import Translator
 from tests.support import (

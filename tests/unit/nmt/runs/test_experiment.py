@@ -8,9 +8,10 @@ import pytest
 from nmt.base.errors import UserError
 from nmt.base.files import read_json, write_json
 from nmt.config import ARRANGING_KEYS, Config, load_config
+from nmt.evaluation.records import is_complete
 from nmt.model import cpu
 from nmt.runs import experiment
-from nmt.runs.experiment import check_configuration, is_complete, open_run
+from nmt.runs.experiment import check_configuration, open_run
 from tests.support import tiny_config
 
 
