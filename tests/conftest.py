@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from hypothesis import HealthCheck, settings
 
 from nmt.config import Config, OptimizerConfig, OptimizerName
 from nmt.model import cpu
@@ -29,6 +30,9 @@ from tests.support import (
 os.environ["NMT_CPU_LIBRARY"] = cpu.override = "torch"
 # The tensors are tiny: more threads would only wait for each other.
 torch.set_num_threads(1)
+# A test must not fail because the machine is busy.
+settings.register_profile("tests", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("tests")
 
 
 @pytest.fixture(autouse=True)

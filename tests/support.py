@@ -29,8 +29,12 @@ from nmt.data.corpus import shard_name, write_shard
 from nmt.model.transformer import Transformer
 from nmt.tokenizer import JOINT_FILE, Tokenizer
 from nmt.trained_model import TrainedModel, TrainedModelConfig
+from nmt.training.distributed import Process
 
 Pairs = Sequence[tuple[str, str]]
+
+ALONE = Process(0, 1, torch.device("cpu"))
+"""The only process of a training."""
 
 _SYLLABLES = ["ka", "lo", "mi", "ne", "pu", "ra", "so", "ti", "ve", "zu", "wä", "hö"]
 

@@ -24,13 +24,10 @@ from nmt.data.batch import SpecialIds
 from nmt.data.corpus import PreparedCorpus
 from nmt.data.loader import Position, UpdateLoader
 from nmt.runs.experiment import open_run
-from nmt.training.distributed import Process
 from nmt.training.signals import Interruption
 from nmt.training.trainer import Trainer
 from tests.runs import assert_same, killed_after, last_state, metrics, resumed_config, run
-from tests.support import made_up_sentences, tiny_config
-
-ALONE = Process(0, 1, torch.device("cpu"))
+from tests.support import ALONE, made_up_sentences, tiny_config
 
 
 @pytest.mark.parametrize("has_intact_one", [False, True])
@@ -135,7 +132,7 @@ def test_processes_that_prepare_one_corpus_do_not_race(tmp_path: Path) -> None:
     lines = made_up_sentences(200)
     for name in ("train.en", "train.de", "valid.en", "valid.de"):
         write_lines(tmp_path / "text" / name, [f"{line} {name[-2:]}" for line in lines])
-    context = multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("fork")
     processes = [context.Process(target=_prepare, args=(tmp_path,)) for _ in range(3)]
     for process in processes:
         process.start()

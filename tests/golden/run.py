@@ -5,8 +5,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from nmt.config import (
     Activation,
     Config,
@@ -17,9 +15,9 @@ from nmt.config import (
     TiedEmbeddings,
 )
 from nmt.data.corpus import PreparedCorpus
-from nmt.training.distributed import Process
 from nmt.training.trainer import Trainer
 from tests.support import (
+    ALONE,
     reversed_digits,
     tiny_config,
     tiny_model_config,
@@ -68,7 +66,7 @@ def golden_losses(name: str, folder: Path) -> dict[str, list[float]]:
     corpus = write_corpus(folder / "corpus", tokenizer, splits)
     config = golden_config(name, folder)
     config.run_folder.mkdir(parents=True)
-    Trainer(config, PreparedCorpus(corpus), Process(0, 1, torch.device("cpu"))).run()
+    Trainer(config, PreparedCorpus(corpus), ALONE).run()
     text = (config.run_folder / "metrics.jsonl").read_text(encoding="utf-8")
     records = [json.loads(line) for line in text.splitlines()]
     return {key: [record[key] for record in records if key in record] for key in KEYS}

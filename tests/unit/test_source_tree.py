@@ -59,29 +59,28 @@ def forbidden_calls(source: str) -> list[str]:
     tree = ast.parse(source)
     imported, modules = imports(tree)
     found = [f"import {name}" for name in modules if name.split(".")[0] in FORBIDDEN_MODULES]
-    safe_loads = {
-        id(node.func)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Call)
-        and any(
-            argument.arg == "weights_only"
-            and isinstance(argument.value, ast.Constant)
-            and argument.value.value is True
-            for argument in node.keywords
-        )
-    }
-    for node in ast.walk(tree):
+    safe_loads = set()
+    for node in ast.walk(tree):  # a call comes before the name of its function
+        if isinstance(node, ast.Call):
+            constants = {
+                argument.arg: argument.value.value
+                for argument in node.keywords
+                if isinstance(argument.value, ast.Constant)
+            }
+            found += [
+                f"line {node.lineno}: {argument}={value}"
+                for argument, value in FORBIDDEN_ARGUMENTS.items()
+                if constants.get(argument) is value
+            ]
+            if constants.get("weights_only") is True:
+                safe_loads.add(node.func)
         name = whole_name(node, imported)
         if (
             name in FORBIDDEN_NAMES
             or ("." in name and name.rpartition(".")[2] in FORBIDDEN_LAST_PARTS)
-            or (name in {"torch.load", "torch.serialization.load"} and id(node) not in safe_loads)
+            or (name in {"torch.load", "torch.serialization.load"} and node not in safe_loads)
         ):
             found.append(f"line {node.lineno}: {name}")  # type: ignore[attr-defined]
-        if isinstance(node, ast.keyword) and isinstance(node.value, ast.Constant):
-            for argument, value in FORBIDDEN_ARGUMENTS.items():
-                if node.arg == argument and node.value.value is value:
-                    found.append(f"line {node.lineno}: {argument}={value}")
     return found
 
 
@@ -96,9 +95,18 @@ def test_no_module_can_execute_the_contents_of_a_file() -> None:
     assert found == []
 
 
+HARMLESS = [
+    "import torch\ntorch.load(path, map_location='cpu', weights_only=True)",
+    "import yaml\nyaml.safe_load(text)",
+    "model.eval()",
+    "import re\nre.compile(text)",
+]
+
+
 @pytest.mark.parametrize(
     "source",
     [
+        *HARMLESS,
         "import pickle",
         "from pickle import loads",
         "import torch\ntorch.load(path)",
@@ -120,21 +128,8 @@ def test_no_module_can_execute_the_contents_of_a_file() -> None:
         "import numpy as np\nnp.load(path, allow_pickle=True)",
     ],
 )
-def test_forbidden_calls_are_found(source: str) -> None:
-    assert forbidden_calls(source)
-
-
-@pytest.mark.parametrize(
-    "source",
-    [
-        "import torch\ntorch.load(path, map_location='cpu', weights_only=True)",
-        "import yaml\nyaml.safe_load(text)",
-        "model.eval()",
-        "import re\nre.compile(text)",
-    ],
-)
-def test_harmless_calls_are_allowed(source: str) -> None:
-    assert forbidden_calls(source) == []
+def test_only_forbidden_calls_are_found(source: str) -> None:
+    assert bool(forbidden_calls(source)) == (source not in HARMLESS)
 
 
 def test_files_are_short() -> None:
