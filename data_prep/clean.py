@@ -30,11 +30,11 @@ CLEANING_VERSION = 1
 WHITE_SPACE = re.compile(r"[\s\x00-\x1f\x7f-\x9f]+")
 
 RATIO_EXEMPT_CHARACTERS = 20
-"""The ratio rule does not apply to pairs whose longer side is shorter: "No." and "Aber nein!" is a
-correct pair."""
+"""The ratio rule does not apply if both sides are shorter: "No." and "Aber nein!" is a correct
+pair."""
 
 COPY_MIN_WORDS = 3
-"""Shorter copies are often correct: names, numbers, "OK"."""
+"""The copy rule does not apply to shorter texts, such as names, numbers and "OK"."""
 
 
 class Rule(Enum):
@@ -68,7 +68,7 @@ class Rejection:
 
 
 def normalise(text: str) -> str:
-    """Normalise a text; see the documentation of the module."""
+    """Normalise white space and characters, as described at the top of this module."""
     if not text.isascii():
         text = text.replace("\ufeff", "").replace("\u2581", "_")
         text = WHITE_SPACE.sub(" ", text).strip(" ")

@@ -143,7 +143,7 @@ def _write_train(
     with reporter.stage("Cleaning", total) as advance:
         for pairs, copies in streams:
             for chunk in _chunks(pairs):
-                # The duplicate rule does not apply to these copies.
+                # Copies are made after cleaning, so the duplicate rule does not drop them.
                 kept = cleaner.clean(chunk) * copies
                 train_bytes = None if total is None else cleaner.estimate_bytes(total)
                 with writing(text.folder, train_bytes and train_bytes * 11 // 10 + _OTHER_BYTES):
@@ -152,11 +152,11 @@ def _write_train(
     summary = cleaner.summary()
     summary.parts = writer.parts
     if not summary.num_kept:
-        raise UserError(_explain_nothing_left(config, summary))
+        raise UserError(_explain_empty_result(config, summary))
     return summary
 
 
-def _explain_nothing_left(config: CorpusConfig, summary: CleaningSummary) -> str:
+def _explain_empty_result(config: CorpusConfig, summary: CleaningSummary) -> str:
     if not summary.num_read:
         return f"corpus.name={config.name} has no training pairs: the corpus is empty"
     counts = ", ".join(f"{rule} {count}" for rule, count in summary.dropped.items() if count)

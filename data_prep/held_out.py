@@ -22,23 +22,23 @@ MAX_SHARE = 0.05
 class HeldOutSource(Source):
     """Another source, with `valid` held out, and `test` unless the source has a test set.
 
-    A held-out split has up to 2,000 pairs, and up to 5 % of those that pass the cleaning rules. A
-    hash of the source sentence alone decides: the order of the pairs does not matter, a held-out
-    sentence is not in the training text with another translation either, and a few more pairs
-    change little. Repeated pairs are held out once.
+    A held-out split has up to 2,000 pairs, and up to 5 % of those that pass the cleaning rules.
+    They are selected by a hash of the source sentence. The order of the pairs does not matter, all
+    translations of a sentence are in the same split, and adding a few pairs changes little.
+    Repeated pairs are held out once.
 
     Args:
         source: the training pairs, and test sets if there are any.
         cleaning: rules that held-out pairs must pass.
-        say: receives a message about the sizes.
+        report: receives a message about the sizes.
     """
 
     def __init__(
-        self, source: Source, cleaning: CleaningConfig, say: Callable[[str], None]
+        self, source: Source, cleaning: CleaningConfig, report: Callable[[str], None]
     ) -> None:
         self._source = source
         self._cleaning = cleaning
-        self._say = say
+        self._report = report
         tests = [split for split in source.splits() if split != TRAIN]
         self._names = [VALID] if tests else [VALID, TEST]
         self._splits = [TRAIN, VALID, *(tests or [TEST])]
@@ -48,11 +48,11 @@ class HeldOutSource(Source):
         return self._splits
 
     def identity(self) -> dict[str, Any]:
-        """That of the source, and what is held out."""
+        """Identity of the source, and names of the held-out splits."""
         return self._source.identity() | {"held_out": [*self._names, HELD_OUT_VERSION]}
 
     def num_pairs(self, split: str) -> int | None:
-        """Number of pairs, after holding out."""
+        """Number of pairs of a split."""
         if split in self._names:
             return len(self._held_out[split])
         total = self._source.num_pairs(split)
@@ -68,11 +68,11 @@ class HeldOutSource(Source):
         return (pair for pair in pairs if _digest(pair) not in self._split_of)
 
     def more_references(self, split: str) -> list[list[str]]:
-        """Those of the source."""
+        """References of the source."""
         return [] if split in self._names else self._source.more_references(split)
 
     def annotations(self, split: str) -> list[Annotation] | None:
-        """Those of the source."""
+        """Annotations of the source."""
         return None if split in self._names else self._source.annotations(split)
 
     @cached_property
@@ -91,7 +91,7 @@ class HeldOutSource(Source):
                 if isinstance(cleaned, Pair):
                     found[name][cleaned] = None
         sizes = " and ".join(f"{len(pairs):,} as {name}" for name, pairs in found.items())
-        self._say(f"pairs held out from the training text: {sizes}")
+        self._report(f"pairs held out from the training text: {sizes}")
         return {name: list(pairs) for name, pairs in found.items()}
 
     @cached_property

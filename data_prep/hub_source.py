@@ -23,10 +23,12 @@ class HubSource(Source):
     files are streamed.
     """
 
-    def __init__(self, config: CorpusConfig, facts: FactsCache, say: Callable[[str], None]) -> None:
+    def __init__(
+        self, config: CorpusConfig, facts: FactsCache, report: Callable[[str], None]
+    ) -> None:
         self._config = config
         self._facts = facts
-        self._say = say
+        self._report = report
         self._loaded: dict[str, Any] = {}
         for split in (TRAIN, VALID):
             if split not in config.hub_splits:
@@ -48,17 +50,17 @@ class HubSource(Source):
             self._files = {split: self._local_files(split) for split in self.splits()}
 
     def _local_files(self, split: str) -> list[Path]:
-        """The files of a split in order; their layout is that of the hub."""
+        """The files of a split in order, found by the names that the hub uses."""
         folder, name = Path(self._config.path), self._config.hub_splits[split]
         if not folder.is_dir():
             raise UserError(f"corpus.path={folder} is not a folder; name one with parquet files")
-        for place in (folder / self._config.hub_subset, folder / "data", folder):
+        for parent in (folder / self._config.hub_subset, folder / "data", folder):
             for pattern in (f"{name}-*.parquet", f"{name}.parquet", f"{name}/*.parquet"):
-                if files := sorted(place.glob(pattern)):
+                if files := sorted(parent.glob(pattern)):
                     return files
         raise UserError(
-            f"corpus.path={folder} holds no {name}-*.parquet and no {name}.parquet, which"
-            f" corpus.hub_splits.{split}={name}  names; text files are read with corpus=folder"
+            f"corpus.path={folder} contains no {name}-*.parquet and no {name}.parquet, which"
+            f" corpus.hub_splits.{split}={name} names; text files are read with corpus=folder"
         )
 
     def splits(self) -> list[str]:
@@ -104,7 +106,7 @@ class HubSource(Source):
         logging.getLogger("huggingface_hub").setLevel(logging.ERROR)
         datasets.logging.set_verbosity_error()
         if not config.path:
-            self._say(f"loading {split} of {self._place()} from the hub or its cache")
+            self._report(f"loading {split} of {self._data_set()} from the hub or its cache")
         try:
             if config.path:
                 files = {split: [str(path) for path in self._files[split]]}
@@ -120,7 +122,7 @@ class HubSource(Source):
         except Exception as error:  # network, hub, cache and format raise different types
             raise self._failure(error) from error
 
-    def _place(self) -> str:
+    def _data_set(self) -> str:
         return "/".join(filter(None, (self._config.hub_dataset, self._config.hub_subset)))
 
     def _failure(self, error: Exception) -> UserError:
@@ -132,11 +134,11 @@ class HubSource(Source):
         number = disk_errno(error)
         if number not in (None, errno.ENOENT):
             return UserError(
-                f"corpus.hub_dataset={self._place()} cannot be written to the hub's cache"
+                f"corpus.hub_dataset={self._data_set()} cannot be written to the hub's cache"
                 f" ({os.strerror(number)}); free space there, or set HF_HOME to another folder"
             )
         return UserError(
-            f"corpus.hub_dataset={self._place()} cannot be loaded from the hub ({reason}); check"
+            f"corpus.hub_dataset={self._data_set()} cannot be loaded from the hub ({reason}); check"
             " the network and the name, or set corpus.path to a folder with its parquet files"
         )
 

@@ -43,7 +43,7 @@ _WORD = re.compile(r"[^\W\d_]+")
 
 
 def words_of(text: str) -> list[str]:
-    """The words of a text, in lower case: sequences of letters."""
+    """The words of a text (sequences of letters), in lower case."""
     return _WORD.findall(text.lower())
 
 
@@ -67,21 +67,21 @@ class _NGrams:
             [generator.getrandbits(64) | 1 for _ in range(NGRAM_WORDS)], dtype=np.uint64
         )
         self._ngrams_of = [self._hashes([words]) for words in lines]
-        self._known = np.unique(np.concatenate([np.zeros(0, np.uint64), *self._ngrams_of]))
-        self._is_found = np.zeros(len(self._known), dtype=bool)
+        self._distinct = np.unique(np.concatenate([np.zeros(0, np.uint64), *self._ngrams_of]))
+        self._is_found = np.zeros(len(self._distinct), dtype=bool)
 
     def read(self, lines: Iterable[str]) -> None:
         """Mark the n-grams that training lines contain."""
         ngrams = self._hashes([words_of(line) for line in lines])
-        if not len(ngrams) or not len(self._known):
+        if not len(ngrams) or not len(self._distinct):
             return
-        indices = np.searchsorted(self._known, ngrams).clip(max=len(self._known) - 1)
-        self._is_found[indices[self._known[indices] == ngrams]] = True
+        indices = np.searchsorted(self._distinct, ngrams).clip(max=len(self._distinct) - 1)
+        self._is_found[indices[self._distinct[indices] == ngrams]] = True
 
     def near(self) -> list[bool]:
         """Whether enough n-grams of each sentence were found."""
         shares = (
-            self._is_found[np.searchsorted(self._known, ngrams)].mean() if len(ngrams) else 0.0
+            self._is_found[np.searchsorted(self._distinct, ngrams)].mean() if len(ngrams) else 0.0
             for ngrams in self._ngrams_of
         )
         return [bool(share >= NEAR_SHARE) for share in shares]
@@ -96,7 +96,7 @@ class _NGrams:
         for words in lines:
             numbers += [get(word, 0) for word in words]
             if 0 < len(words) < NGRAM_WORDS:
-                # A short line equals another whole line, not a part of a longer one.
+                # A short line has to equal a whole line, not a part of a longer one.
                 numbers += [_PADDING] * (NGRAM_WORDS - len(words))
             numbers.append(0)  # an n-gram does not continue in the next line
         row = np.array(numbers, dtype=np.uint64)
@@ -203,8 +203,8 @@ def leakage_of(text: CleanedText, reporter: Reporter) -> dict[str, dict[str, Any
         )
         for split in sorted(summary.num_pairs.keys() - {TRAIN})
     }
-    what = "Looking for test sentences in the training text"
-    with reporter.stage(what, sum(summary.parts)) as advance:
+    description = "Looking for test sentences in the training text"
+    with reporter.stage(description, sum(summary.parts)) as advance:
         counts = count_leakage(tests, _chunks(text, len(summary.parts)), advance)
     write_json(path, {"version": LEAKAGE_VERSION, "splits": counts})
     return counts

@@ -16,7 +16,7 @@ from nmt.data.corpus import more_reference_paths
 
 
 class AlignedFiles:
-    """Two files of which line n of the one is the translation of line n of the other.
+    """Two files of aligned lines: line n of the second is the translation of line n of the first.
 
     Args:
         paths: files of the source and the target language.
@@ -81,7 +81,7 @@ class FolderSource(Source):
         self._train = TRAIN
         if TRAIN not in names[0] | names[1] and len(complete) == 1:
             (self._train,) = complete
-        # A split of which one language is missing is an error for `train` and `valid`.
+        # `train` and `valid` with one language only are errors; other such files are ignored.
         has_valid = VALID in names[0] | names[1] and self._train != VALID
         tests = sorted(complete - {self._train, VALID})
         for name in tests:
@@ -133,7 +133,7 @@ class FolderSource(Source):
         return {"source": "folder", "files": files}
 
     def num_pairs(self, split: str) -> int:
-        """Number of lines of either file."""
+        """Number of lines of each file."""
         return self._files[split].num_pairs
 
     def pairs(self, split: str) -> Iterator[Pair]:

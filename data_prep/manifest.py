@@ -1,10 +1,10 @@
-"""Fingerprints of the inputs of a stage, by which unchanged stages are skipped.
+"""Fingerprints of the inputs of each stage; stages whose inputs are unchanged are skipped.
 
 Two results are stored, each as a folder that is complete or absent:
 
 - `corpora/.cleaned/<fingerprint>/` is the cleaned text. Its fingerprint covers the contents of the
-  source, the direction and the cleaning rules, but not the tokenizer, so that a sweep over
-  vocabularies cleans once. It may be deleted at any time.
+  source, the direction and the cleaning rules, but not the tokenizer: corpora with different
+  vocabularies share it. It may be deleted at any time.
 - `corpora/<name>-<fingerprint>/` is the corpus. Its fingerprint covers that of the cleaned text and
   the configuration of the tokenizer.
 
@@ -30,8 +30,8 @@ FINGERPRINT_LENGTH = 12
 """Hexadecimal digits of a fingerprint, 48 bits."""
 
 _SETTLED_SECONDS = 2.0
-"""Hashes of files that changed less than this before are not cached: another change within the
-resolution of the time stamp would not be noticed."""
+"""Hashes of files that changed more recently are not cached: a second change within the resolution
+of the time stamp would not be noticed."""
 
 
 def fingerprint(value: Any) -> str:

@@ -16,9 +16,9 @@ from nmt.config import CorpusConfig
 class PhrasebookSource(Source):
     """Generated everyday sentences, fixed by a seed; see `data_prep.phrasebook`."""
 
-    def __init__(self, config: CorpusConfig, say: Callable[[str], None]) -> None:
+    def __init__(self, config: CorpusConfig, report: Callable[[str], None]) -> None:
         self._config = config
-        self._say = say
+        self._report = report
         if {config.source_language, config.target_language} not in ({"en", "de"}, {"en", "fr"}):
             raise UserError(
                 f"corpus.direction={config.direction}: the phrasebook has en-de, de-en, en-fr and"
@@ -47,7 +47,7 @@ class PhrasebookSource(Source):
         from data_prep.phrasebook.generate import generate  # noqa: PLC0415
 
         config = self._config
-        self._say(f"generating {config.num_train:,} training pairs of the phrasebook")
+        self._report(f"generating {config.num_train:,} training pairs of the phrasebook")
         languages = (config.source_language, config.target_language)
         return dict(
             generate(languages, config.num_train, config.num_valid, config.num_test, config.seed)

@@ -71,14 +71,14 @@ def prepare(
     job = _Job(corpus, tokenizer, corpora_folder, reporter)
     folder = job.folder
     if _is_complete(folder, reporter):
-        reporter.say(f"{folder}: already prepared")
+        reporter.print(f"{folder}: already prepared")
         return folder
     with _lock(corpora_folder / f".{folder.name}.lock", folder, reporter):
-        if not _is_complete(folder, reporter):  # another process may have prepared it meanwhile
+        if not _is_complete(folder, reporter):  # another process may have just prepared it
             text = _clean(job)
             with atomic_folder(folder, _estimate_bytes(text, tokenizer)) as temporary:
                 _build(job, text, temporary, num_processes)
-            reporter.say(f"{folder}: prepared; {folder / REPORT_FILE} describes its contents")
+            reporter.print(f"{folder}: prepared; {folder / REPORT_FILE} describes its contents")
     return folder
 
 
@@ -91,13 +91,13 @@ def find_prepared(
     return folder if _is_complete(folder, reporter) else None
 
 
-def open_source(config: CorpusConfig, cache: Path, say: Callable[[str], None]) -> Source:
+def open_source(config: CorpusConfig, cache: Path, report: Callable[[str], None]) -> Source:
     """Open the source that `corpus.source` names.
 
     Args:
         config: the corpus.
         cache: folder for downloads and for the cache of file hashes.
-        say: receives messages about slow steps.
+        report: receives messages about slow steps.
 
     Raises:
         UserError: the source lacks a split, or its files do not match or cannot be read.
@@ -109,17 +109,17 @@ def open_source(config: CorpusConfig, cache: Path, say: Callable[[str], None]) -
             source = TableSource(path, facts) if path.is_file() else FolderSource(config, facts)
             if VALID in source.splits():
                 return source
-            return HeldOutSource(source, config.cleaning, say)
+            return HeldOutSource(source, config.cleaning, report)
         case CorpusSource.hub:
-            return HubSource(config, facts, say)
+            return HubSource(config, facts, report)
         case CorpusSource.bible:
-            return BibleSource(config, cache / ".downloads", say)
+            return BibleSource(config, cache / ".downloads", report)
         case CorpusSource.phrasebook:
-            return PhrasebookSource(config, say)
+            return PhrasebookSource(config, report)
 
 
 class _Job:
-    """What a corpus is prepared from, and where."""
+    """The inputs of a preparation: configuration, source, fingerprints and folders."""
 
     def __init__(
         self,
@@ -129,7 +129,7 @@ class _Job:
         reporter: Reporter,
     ) -> None:
         self.corpus, self.tokenizer, self.reporter = corpus, tokenizer, reporter
-        self.source = open_source(corpus, corpora_folder, reporter.say)
+        self.source = open_source(corpus, corpora_folder, reporter.print)
         self.more = open_more_pairs(corpus, FactsCache(corpora_folder / FACTS_FILE))
         cleaned = fingerprint(
             {
@@ -153,7 +153,7 @@ class _Job:
 
 def _lock(path: Path, folder: Path, reporter: Reporter) -> AbstractContextManager[None]:
     return exclusive(
-        path, lambda: reporter.say(f"{folder}: another process is preparing it; waiting")
+        path, lambda: reporter.print(f"{folder}: another process is preparing it; waiting")
     )
 
 
@@ -175,24 +175,24 @@ def _is_complete(folder: Path, reporter: Reporter) -> bool:
         return False
     missing = missing_output(folder / MANIFEST_FILE)
     if missing:
-        reporter.say(f"{folder / missing}: missing or damaged; preparing the corpus again")
+        reporter.print(f"{folder / missing}: missing or damaged; preparing the corpus again")
     return not missing
 
 
 def _clean(job: _Job) -> CleanedText:
-    """Clean the text, unless the cache has it."""
+    """Clean the text, unless it is in the cache."""
     folder = job.cleaned_folder
     text = CleanedText(folder, (job.corpus.source_language, job.corpus.target_language))
     # Corpora that differ only in the tokenizer share the cleaned text.
     with _lock(folder.with_suffix(".lock"), folder, job.reporter):
         if text.is_complete():
-            job.reporter.say(f"{folder}: already cleaned")
+            job.reporter.print(f"{folder}: already cleaned")
             return text
         with atomic_folder(folder) as temporary:
             summary = write_cleaned_text(
                 job.source, job.corpus, temporary, job.reporter, more=job.more
             )
-        job.reporter.say(_describe(summary))
+        job.reporter.print(_describe(summary))
     return text
 
 
@@ -204,9 +204,9 @@ def _describe(summary: CleaningSummary) -> str:
 
 
 def _build(job: _Job, text: CleanedText, folder: Path, num_processes: int) -> None:
-    """Write all files of a corpus; the manifest, which lists the others, is the last."""
+    """Write all files of a corpus; the manifest is the last, because it lists the others."""
     summary, tokenizer, reporter = text.summary(), job.tokenizer, job.reporter
-    # The error of `copytree` hides that of the disk.
+    # Not `copytree`, whose error does not contain the error of the disk.
     (folder / "text").mkdir()
     for path in text.text_folder().iterdir():
         shutil.copyfile(path, folder / "text" / path.name)

@@ -21,8 +21,8 @@ class Reporter:
     def __init__(self, quiet: bool = False) -> None:
         self._console = Console(stderr=True, quiet=quiet, highlight=False)
 
-    def say(self, text: str) -> None:
-        """Print a line without interpreting markup."""
+    def print(self, text: str) -> None:
+        """Print a message on a line of its own; square brackets are not markup."""
         self._console.print(text, markup=False, soft_wrap=True)
 
     @contextmanager
@@ -33,6 +33,6 @@ class Reporter:
         with Progress(*columns, console=self._console) as progress:
             task = progress.add_task(description, total=total)
             yield partial(progress.advance, task)
-            # A bar without a total would look unfinished.
+            # Without a total, the bar would never look complete.
             completed = total or progress.tasks[task].completed or 1
             progress.update(task, total=completed, completed=completed)

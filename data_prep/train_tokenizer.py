@@ -1,8 +1,7 @@
 """Learn subwords with sentencepiece from a sample of the cleaned text.
 
 A table in the model file normalises text like `data_prep.clean` (white space, composed characters),
-so that a trained model reads raw text as in training. For normalised text, decoding restores what
-was encoded.
+so that a trained model reads raw text as in training. Decoding restores normalised text exactly.
 
 sentencepiece runs in a separate process, because its C++ code cannot be interrupted from Python and
 writes to stderr.
@@ -28,14 +27,13 @@ TOKENIZER_VERSION = 1
 UNKNOWN_ID, BOS_ID, EOS_ID, PAD_ID = 0, 1, 2, 3
 
 NUM_THREADS = 4
-"""Fixed, because rounding depends on the number of threads and may change the last pieces of a
-unigram vocabulary."""
+"""Fixed, because rounding depends on it and may change the last pieces of a unigram vocabulary."""
 
 MAX_SENTENCE_BYTES = 1 << 16
 """sentencepiece ignores longer sentences; the default cleaning rules drop them."""
 
 _LAST_COMPOSED = 0x2FFFF
-"""The last code point of a composed character or white space in Unicode."""
+"""The last code point that may be a composed character or white space."""
 
 _SAMPLE_FILE = "sample.txt"
 _RULES_FILE = "normalisation.tsv"
@@ -98,22 +96,20 @@ def sample_lines(paths: Sequence[Path], num_lines: int, size: int) -> Iterator[s
 def normalisation_rules() -> Iterator[str]:
     """`clean.normalise` as a table of sentencepiece: hexadecimal code points, a tab, code points.
 
-    Hangul syllables, which Unicode composes by a formula, are not included: they would make the
-    table five times as long.
+    Hangul syllables, which Unicode composes by a formula and not by a table, are not included: they
+    would make the table five times as long.
     """
     yield from ("FEFF\t", "2581\t5F")
     rules = set()
-    for code in range(1, _LAST_COMPOSED + 1):
-        character = chr(code)
-        if 0xD800 <= code <= 0xDFFF or 0xAC00 <= code <= 0xD7A3:
-            continue
+    for character in map(chr, range(1, _LAST_COMPOSED + 1)):
         if WHITE_SPACE.fullmatch(character):
-            if character != " ":
-                rules.add((character, " "))
-            continue
-        composed = unicodedata.normalize("NFC", character)
-        decomposed = unicodedata.normalize("NFD", character)
-        rules.update((form, composed) for form in (character, decomposed) if form != composed)
+            rules.add((character, " "))
+        # Compatibility characters such as ½, whose decomposition begins with "<", stay as they are.
+        elif unicodedata.decomposition(character)[:1] not in ("", "<"):
+            composed = unicodedata.normalize("NFC", character)
+            decomposed = unicodedata.normalize("NFD", character)
+            rules.update((form, composed) for form in (character, decomposed) if form != composed)
+    rules.discard((" ", " "))
     for form, composed in sorted(rules):
         yield f"{_code_points(form)}\t{_code_points(composed)}"
 

@@ -1,4 +1,5 @@
 import random
+import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -48,26 +49,27 @@ class Toy:
         return prepare(config, tokenizer or self.tokenizer, self.outputs, Reporter(quiet=True))
 
 
-@pytest.fixture
-def text_folder(tmp_path: Path) -> Path:
+def write_toy(folder: Path) -> Toy:
     """A small aligned corpus: 200 training pairs, 5 for validation, one test set of 4."""
-    folder = tmp_path / "raw"
-    folder.mkdir()
     for split, count in (("train", 200), ("valid", 5), ("test", 4)):
-        write_pairs(folder, split, sentences("en", count, count), sentences("de", count, count))
-    return folder
+        lines = sentences("en", count, count), sentences("de", count, count)
+        write_pairs(folder / "raw", split, *lines)
+    config = CorpusConfig(name="toy", source=CorpusSource.folder, path=str(folder / "raw"))
+    return Toy(config, TokenizerConfig(vocabulary_size=330), folder / "outputs/corpora")
 
 
 @pytest.fixture
-def folder_config(text_folder: Path) -> CorpusConfig:
-    return CorpusConfig(name="toy", source=CorpusSource.folder, path=str(text_folder))
+def toy(tmp_path: Path) -> Toy:
+    return write_toy(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def prepared_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_toy(tmp_path_factory.mktemp("toy")).prepare()
 
 
 @pytest.fixture
-def toy(folder_config: CorpusConfig, tmp_path: Path) -> Toy:
-    return Toy(folder_config, TokenizerConfig(vocabulary_size=330), tmp_path / "outputs/corpora")
-
-
-@pytest.fixture
-def quiet() -> Reporter:
-    return Reporter(quiet=True)
+def prepared(toy: Toy, prepared_once: Path) -> Path:
+    """The folder of the prepared toy corpus: a copy, because preparing takes a second."""
+    shutil.copytree(prepared_once.parent, toy.outputs)
+    return toy.outputs / prepared_once.name

@@ -26,9 +26,9 @@ def table(tmp_path: Path) -> Path:
     return path
 
 
-def opened(path: Path, said: list[str] | None = None) -> Source:
+def opened(path: Path, messages: list[str] | None = None) -> Source:
     config = CorpusConfig(name="own", source=CorpusSource.folder, path=str(path))
-    return open_source(config, path.parent / "cache", [].append if said is None else said.append)
+    return open_source(config, path.parent / "cache", ([] if messages is None else messages).append)
 
 
 def contents(source: Source) -> dict[str, list[Pair]]:
@@ -36,15 +36,15 @@ def contents(source: Source) -> dict[str, list[Pair]]:
 
 
 def test_a_table_is_split_into_disjoint_sets_that_cover_it(table: Path) -> None:
-    said: list[str] = []
-    source = opened(table, said)
+    messages: list[str] = []
+    source = opened(table, messages)
     splits = contents(source)
     assert list(splits) == ["train", "valid", "test"]
     assert [len(pairs) for pairs in splits.values()] == [180, 10, 10]
     together = [pair for pairs in splits.values() for pair in pairs]
     assert sorted(together) == sorted(made_up_pairs(200))
     assert [source.num_pairs(split) for split in ("valid", "test")] == [10, 10]
-    assert said == ["pairs held out from the training text: 10 as valid and 10 as test"]
+    assert messages == ["pairs held out from the training text: 10 as valid and 10 as test"]
 
 
 def test_a_pair_is_in_the_same_split_whatever_the_order(table: Path) -> None:
@@ -100,10 +100,10 @@ def test_a_folder_with_one_split_is_training_text(tmp_path: Path, name: str, tab
     assert contents(opened(folder)) == contents(opened(table))
 
 
-def test_a_folder_with_a_test_set_keeps_it(text_folder: Path) -> None:
+def test_a_folder_with_a_test_set_keeps_it(toy: Toy) -> None:
     for language in ("en", "de"):
-        (text_folder / f"valid.{language}").unlink()
-    source = opened(text_folder)
+        (toy.raw / f"valid.{language}").unlink()
+    source = opened(toy.raw)
     assert isinstance(source, HeldOutSource)
     assert source.splits() == ["train", "valid", "test"]
     assert source.num_pairs("test") == len(list(source.pairs("test"))) == 4

@@ -61,38 +61,37 @@ def test_additional_references_are_copied(toy: Toy) -> None:
     assert len(prepared.reference_paths("valid")) == 1
 
 
-def test_only_changed_stages_run(toy: Toy, stages: list[str]) -> None:
-    first = toy.prepare()
-    assert toy.prepare() == first
-    assert stages == ALL_STAGES
-    stages.clear()
+def test_only_changed_stages_run(toy: Toy, prepared: Path, stages: list[str]) -> None:
+    assert toy.prepare() == prepared
+    assert stages == []
     other = toy.prepare(replace(toy.tokenizer, vocabulary_size=331))
-    assert other != first
+    assert other != prepared
     assert stages == ALL_STAGES[1:]
     stages.clear()
-    assert toy.prepare(cleaning=CleaningConfig(max_words=5)) not in (first, other)
+    assert toy.prepare(cleaning=CleaningConfig(max_words=5)) not in (prepared, other)
     assert stages == ALL_STAGES
 
 
-def test_a_damaged_corpus_is_prepared_again(toy: Toy) -> None:
-    folder = toy.prepare()
-    shard = folder / "train-00000.arrow"
+def test_what_is_left_of_a_damaged_corpus_is_replaced(toy: Toy, prepared: Path) -> None:
+    leftover = toy.outputs / f".{prepared.name}.{dead_process()}.tmp"
+    leftover.mkdir()
+    shard = prepared / "train-00000.arrow"
     contents = shard.read_bytes()
     shard.write_bytes(contents[:100])
-    assert toy.prepare() == folder
+    assert toy.prepare() == prepared
     assert shard.read_bytes() == contents
+    assert not leftover.exists()  # of a killed process
 
 
-@pytest.mark.parametrize("text", ["null", '{"version": [], "outputs": 1, "words": 2}'])
 @pytest.mark.parametrize("name", ["manifest.json", "cleaning.json", "leakage.json"])
-def test_a_json_file_of_the_wrong_shape_is_named(toy: Toy, name: str, text: str) -> None:
-    toy.prepare()
+def test_a_json_file_of_the_wrong_shape_is_named(toy: Toy, prepared: Path, name: str) -> None:
     [path] = toy.outputs.rglob(name)
-    path.write_text(text)
     other = replace(toy.tokenizer, vocabulary_size=331)
     tokenizer = toy.tokenizer if name == "manifest.json" else other
-    with pytest.raises(UserError, match=rf"{path}: .*; remove the file and run the command again"):
-        toy.prepare(tokenizer)
+    for text in ("null", '{"version": [], "outputs": 1, "words": 2}'):
+        path.write_text(text)
+        with pytest.raises(UserError, match=rf"{path}: .*; remove the file and run the comm"):
+            toy.prepare(tokenizer)
     path.unlink()
     toy.prepare(tokenizer)
 
@@ -108,8 +107,9 @@ def test_separate_vocabularies(toy: Toy) -> None:
     assert "one vocabulary for each language" in (folder / "report.html").read_text()
 
 
-@pytest.mark.parametrize("failing", ["write_cleaned_text", "build_shards"])
-@pytest.mark.parametrize("error", [KeyboardInterrupt, UserError])
+@pytest.mark.parametrize(
+    ("failing", "error"), [("write_cleaned_text", KeyboardInterrupt), ("build_shards", UserError)]
+)
 def test_an_interruption_leaves_no_partial_files(
     toy: Toy, monkeypatch: pytest.MonkeyPatch, failing: str, error: type[BaseException]
 ) -> None:
@@ -129,34 +129,23 @@ def test_an_interruption_leaves_no_partial_files(
     assert len(PreparedCorpus(toy.prepare()).train())
 
 
-def test_files_of_a_killed_process_are_removed(toy: Toy) -> None:
-    folder = toy.prepare()
-    leftover = toy.outputs / f".{folder.name}.{dead_process()}.tmp"
-    leftover.mkdir()
-    (folder / "manifest.json").unlink()
-    toy.prepare()
-    assert not leftover.exists()
-
-
-def test_a_second_process_waits_for_the_first(toy: Toy, stages: list[str]) -> None:
-    folder = toy.prepare()
-    manifest = (folder / "manifest.json").read_bytes()
-    (folder / "manifest.json").unlink()
-    stages.clear()
-    waiting, said, results = threading.Event(), [], []
-    reporter = SimpleNamespace(say=lambda text: (said.append(text), waiting.set()))
+def test_a_second_process_waits_for_the_first(toy: Toy, prepared: Path, stages: list[str]) -> None:
+    manifest = (prepared / "manifest.json").read_bytes()
+    (prepared / "manifest.json").unlink()
+    waiting, messages, results = threading.Event(), [], []
+    reporter = SimpleNamespace(print=lambda text: (messages.append(text), waiting.set()))
 
     def second() -> None:
         results.append(prepare(toy.config, toy.tokenizer, toy.outputs, reporter))
 
     thread = threading.Thread(target=second)
-    with exclusive(toy.outputs / f".{folder.name}.lock", lambda: None):
+    with exclusive(toy.outputs / f".{prepared.name}.lock", lambda: None):
         thread.start()
         assert waiting.wait(timeout=10)
-        (folder / "manifest.json").write_bytes(manifest)
+        (prepared / "manifest.json").write_bytes(manifest)
     thread.join(timeout=10)
-    assert results == [folder]
-    assert said[0] == f"{folder}: another process is preparing it; waiting"
+    assert results == [prepared]
+    assert messages[0] == f"{prepared}: another process is preparing it; waiting"
     assert stages == []
 
 
