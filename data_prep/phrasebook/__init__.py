@@ -1,1 +1,1 @@
-"""A synchronous grammar of everyday English with German and French."""
+"""A generated corpus of everyday sentences, in English with German or French."""

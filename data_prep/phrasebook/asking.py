@@ -1,6 +1,4 @@
-"""Composes questions and orders."""
-
-from __future__ import annotations
+"""Compose questions and imperatives."""
 
 import dataclasses
 
@@ -28,11 +26,11 @@ CERTAIN = (Determiner.DEFINITE, Determiner.THIS, Determiner.POSSESSIVE)
 """Determiners of things that both speakers know."""
 
 
-class Asker(Composer):
-    """Composes what wants an answer, or an act."""
+class QuestionComposer(Composer):
+    """Composes questions and imperatives."""
 
     def polar_question(self) -> Sentence:
-        """Does she …?"""
+        """Compose a yes/no question: *does she …?*"""
         while True:
             clause = self.action_clause()
             odd = clause.polarity in (Polarity.NEVER, Polarity.NO_LONGER, Polarity.NOT)
@@ -40,7 +38,7 @@ class Asker(Composer):
                 return Sentence(clause, Mood.QUESTION)
 
     def word_question(self) -> Sentence:
-        """Who, what, where, when, why, how."""
+        """Compose a question with a question word: who, what, where, when, why, how."""
         asked = self.pick(
             (Asked.WHERE, Asked.WHEN, Asked.WHY, Asked.HOW, Asked.WHO, Asked.WHAT, Asked.WHOM)
         )
@@ -55,7 +53,7 @@ class Asker(Composer):
                 return question
 
     def _ask(self, clause: Clause, asked: Asked) -> Sentence | None:
-        """Turn a statement into a question, if it has the constituent to ask for."""
+        """Turn a statement into a question; None if it lacks the constituent that is asked for."""
         action = clause.predicate
         assert isinstance(action, Action)
         action = dataclasses.replace(action, manner=None)
@@ -82,7 +80,7 @@ class Asker(Composer):
         return Sentence(clause, Mood.QUESTION, asked) if suits[asked] else None
 
     def _ask_object(self, clause: Clause, action: Action, asked: Asked) -> Sentence | None:
-        """Whom, what, which or how many."""
+        """Ask for the object: whom, what, which or how many."""
         accusative = action.verb.german.government == "acc"
         direct = action.verb.french.government == "direct"
         if not (accusative and direct) or action.verb.english.complement:
@@ -105,7 +103,7 @@ class Asker(Composer):
         return Sentence(dataclasses.replace(clause, predicate=predicate), Mood.QUESTION, Asked.WHAT)
 
     def imperative(self) -> Sentence:
-        """An order or a request to one friend."""
+        """Compose an order or a request to one friend."""
         while True:
             verb = self.pick(self.lexicon.verbs)
             human = verb.subject_classes & {"person", "adult"}

@@ -1,6 +1,4 @@
-"""Which words a sentence puts together: what can be held out."""
-
-from __future__ import annotations
+"""Combinations of two words in a sentence, some of which are held out from training."""
 
 from collections.abc import Iterator
 
@@ -21,7 +19,7 @@ Combination = tuple[str, str, str]
 
 
 def combinations(sentence: Sentence) -> Iterator[Combination]:
-    """Every adjective with its noun, and every verb with its object."""
+    """Yield every adjective with its noun, and every verb with its object."""
     yield from _clause(sentence.clause)
     for joined in (sentence.subordinate, sentence.coordinate):
         if joined is not None:

@@ -1,6 +1,4 @@
-"""Composes whole sentences: statements, questions, orders and joined clauses."""
-
-from __future__ import annotations
+"""Compose statements: a subject and a predicate, with circumstances."""
 
 import dataclasses
 
@@ -27,7 +25,7 @@ from data_prep.phrasebook.meaning import (
     Whereabouts,
     agreement,
 )
-from data_prep.phrasebook.sampling import HUMAN, SPEAKERS, Chooser
+from data_prep.phrasebook.sampling import HUMAN, SPEAKERS, Sampler
 from data_prep.phrasebook.sense import (
     ANYWHERE,
     COMPANIONABLE,
@@ -40,9 +38,9 @@ from data_prep.phrasebook.sense import (
 )
 
 HASTY = frozenset({"immediately", "soon", "afterwards", "now"})
-"""When it happens, but not when it does not."""
+"""Adverbs of time that occur in affirmative clauses only."""
 EVENTFUL = frozenset({"suddenly", "finally"})
-"""A statement about an event."""
+"""Sentence adverbs that occur in statements about past events only."""
 QUANTIFIED = (
     Determiner.ALL,
     Determiner.EVERY,
@@ -53,11 +51,11 @@ QUANTIFIED = (
 )
 
 
-class Composer(Chooser):
-    """Composes sentences from what a ``Chooser`` chooses."""
+class Composer(Sampler):
+    """Composes statements from sampled words."""
 
     def verb(self, *frames: str) -> Verb:
-        """A verb of one of the frames."""
+        """Sample a verb with one of the frames."""
         return self.pick([verb for verb in self.lexicon.verbs if verb.frame in frames])
 
     def action_clause(
@@ -190,7 +188,7 @@ class Composer(Chooser):
         return present and not once and clause.polarity is Polarity.POSITIVE
 
     def statement(self) -> Sentence:
-        """A statement; it may begin with the time or the place."""
+        """Compose a statement; it may begin with the time or the place."""
         clause = self.action_clause()
         front = Front.SUBJECT
         if clause.time is not None and self.chance(0.35):
@@ -206,13 +204,13 @@ class Composer(Chooser):
         return Sentence(clause, front=front, opening=opening)
 
     def owned(self) -> Thing:
-        """A thing or person with a possessive of the speaker."""
+        """Sample a noun with a possessive: *my*, *your*, *our*."""
         noun = self.pick(self.nouns(frozenset({"portable", "family", "pet"})))
         owner = self.pick((Pronoun(1, False), Pronoun(2, False), Pronoun(1, True)))
         return Thing(noun, Determiner.POSSESSIVE, owner=owner)
 
     def quality(self) -> Sentence:
-        """A clause with a predicative adjective, possibly a comparative."""
+        """Compose a statement with a predicative adjective, possibly a comparison."""
         adjective = self.pick([a for a in self.lexicon.adjectives if a.use != "attributive"])
         nouns = self.nouns(adjective.classes)
         noun = self.pick(nouns)
@@ -260,7 +258,7 @@ class Composer(Chooser):
         return Quality(adjective, degree, than=than)
 
     def being(self) -> Sentence:
-        """A clause about a location, a profession or existence."""
+        """Compose a statement about a location, a profession or existence."""
         tense = self.weighted({Tense.PRESENT: 6, Tense.PAST: 4})
         roll = self.rng.random()
         if roll < 0.45:
@@ -323,7 +321,10 @@ def past_is_clear(verb: Verb, subject: Entity) -> bool:
 
 
 def safe_polarity(subject: Entity, polarity: Polarity) -> Polarity:
-    """No negation with a quantified subject: *all the men don't sleep* is ambiguous."""
+    """Return the polarity; POSITIVE for a quantified subject, with which negation is ambiguous.
+
+    An example is *all the men don't sleep*.
+    """
     quantified = isinstance(subject, Thing) and subject.determiner in QUANTIFIED
     if quantified or isinstance(subject, Indefinite):
         weather = subject is Indefinite.IT and polarity is Polarity.NOT

@@ -1,6 +1,4 @@
-"""Realise a meaning as an English sentence."""
-
-from __future__ import annotations
+"""Express a meaning as an English sentence."""
 
 from data_prep.phrasebook.english_phrases import (
     article,
@@ -16,7 +14,6 @@ from data_prep.phrasebook.meaning import (
     Asked,
     Clause,
     Degree,
-    Determiner,
     Entity,
     Existence,
     Front,
@@ -35,6 +32,7 @@ from data_prep.phrasebook.meaning import (
     Tense,
     Thing,
     agreement,
+    is_asked,
 )
 from data_prep.phrasebook.text import Notes, sentence_text
 from data_prep.phrasebook.words import split_words
@@ -43,10 +41,7 @@ LATE_FREQUENCY = frozenset({"again", "daily", "regularly"})
 """Single words that are placed at the end."""
 
 PARTICLES = frozenset(split_words("up off out away back down over"))
-"""What follows a pronoun: *turn it off*. A preposition never does: *look for it*."""
-
-
-ASKING = (Determiner.WHICH, Determiner.HOW_MANY)
+"""Particles follow a pronoun, as in *turn it off*; prepositions precede it, as in *look for it*."""
 
 LINKS = {
     Link.BECAUSE: "because",
@@ -84,7 +79,7 @@ BE = EnglishVerb("be", "is", "was", "been", "being", "")
 
 
 def realise(sentence: Sentence) -> Realisation:
-    """Realise ``sentence`` in English."""
+    """Express a sentence in English."""
     notes = Notes()
     return Realisation(sentence_text(_sentence(sentence, notes), sentence.mood), notes.shown())
 
@@ -145,8 +140,8 @@ def _question(clause: Clause, asked: Asked, notes: Notes) -> list[str]:
         finite = _negated(finite)
     opening = [] if asked is Asked.WHETHER else [ASKED[asked]]
     action = clause.predicate
-    if isinstance(action, Action) and isinstance(action.direct, Thing):
-        opening = noun_phrase(action.direct, notes) if is_asked(action.direct) else opening
+    if isinstance(action, Action) and is_asked(action.direct):
+        opening = noun_phrase(action.direct, notes)
     subject = _subject_words(clause, notes)
     middle = _mid_adverbs(clause)
     return [*opening, finite, *subject, *middle, *rest, *_tail(clause, notes)]
@@ -231,7 +226,7 @@ def _be(clause: Clause) -> str:
 
 
 def verb_group(clause: Clause, notes: Notes) -> tuple[str, list[str], bool]:
-    """The verb of a clause.
+    """Return the verb of a clause.
 
     Returns:
         The finite verb, the words that follow it, and whether it needs *do* for a negation
@@ -276,7 +271,7 @@ def _modal_group(
 
 
 def _tail(clause: Clause, notes: Notes, time: bool = True, place: bool = True) -> list[str]:
-    """Everything after the verb."""
+    """Return the words after the verb."""
     words: list[str] = []
     predicate = clause.predicate
     if isinstance(predicate, Action):
@@ -309,7 +304,7 @@ def _tail(clause: Clause, notes: Notes, time: bool = True, place: bool = True) -
 def _objects(action: Action, clause: Clause, notes: Notes) -> list[str]:
     verb, negated = action.verb.english, _negates(clause)
     direct = [] if action.direct is None else _with_relative(action.direct, notes, negated=negated)
-    if action.direct is not None and is_asked(action.direct):
+    if is_asked(action.direct):
         direct = []
     if action.verb.frame == "ditransitive":
         recipient = [] if action.recipient is None else entity_words(action.recipient, notes)
@@ -325,13 +320,8 @@ def _objects(action: Action, clause: Clause, notes: Notes) -> list[str]:
     return [verb.complement, *direct]
 
 
-def is_asked(entity: Entity) -> bool:
-    """Whether it is the questioned constituent: *which book*, *how many books*."""
-    return isinstance(entity, Thing) and entity.determiner in ASKING
-
-
 def is_particle(action: Action) -> bool:
-    """Whether the verb's complement is a particle (*turn on*), not a preposition."""
+    """Return whether the complement of the verb is a particle (*turn on*), not a preposition."""
     complement = action.verb.english.complement
     if complement in ("on", "in"):
         return action.verb.frame == "transitive"

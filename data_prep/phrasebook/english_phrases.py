@@ -1,7 +1,5 @@
 """English noun phrases, places and times."""
 
-from __future__ import annotations
-
 from data_prep.phrasebook import times
 from data_prep.phrasebook.meaning import (
     Anaphor,
@@ -142,7 +140,7 @@ def location_words(location: Location) -> list[str]:
 
 
 def time_words(time: Time) -> list[str]:
-    """When it happens."""
+    """The words of a time expression."""
     if time.adverb is not None:
         return [time.adverb.english]
     return [times.english(time)]

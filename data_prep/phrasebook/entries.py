@@ -1,6 +1,4 @@
-"""The words themselves: one entry for each concept, with its forms in three languages."""
-
-from __future__ import annotations
+"""Entries of the lexicon: one for each concept, with its forms in three languages."""
 
 from dataclasses import dataclass
 
@@ -49,12 +47,12 @@ class Noun:
         return self.english.singular
 
     def fits(self, classes: frozenset[str]) -> bool:
-        """Whether it belongs to one of ``classes``."""
+        """Whether the noun belongs to one of ``classes``."""
         return not self.classes.isdisjoint(classes)
 
     @property
     def mass(self) -> bool:
-        """Whether it is a substance that cannot be counted."""
+        """Whether the noun is a mass noun, such as *coffee*."""
         return "mass" in self.classes
 
 
@@ -155,7 +153,7 @@ class FrenchAdjective:
 
 @dataclass(frozen=True, eq=False)
 class Adjective:
-    """One quality with its adjective in each language, and what may have it."""
+    """One concept with its adjective in each language, and the classes of nouns that it fits."""
 
     english: EnglishAdjective
     german: GermanAdjective
@@ -194,7 +192,7 @@ class Place:
 
 @dataclass(frozen=True, eq=False)
 class Name:
-    """A first name that is good in all three languages."""
+    """A first name that is used in all three languages."""
 
     text: str
     gender: str
@@ -202,7 +200,7 @@ class Name:
 
 @dataclass(frozen=True, eq=False)
 class RiddleFrame:
-    """A verb with adjectives that can only mean its subject, or only its object."""
+    """A verb with adjectives that can only describe its subject, or only its object."""
 
     verb: Verb
     subject_classes: frozenset[str]
@@ -213,7 +211,7 @@ class RiddleFrame:
 
 @dataclass(frozen=True, eq=False)
 class Lexicon:
-    """All the tables."""
+    """All words, by table."""
 
     nouns: tuple[Noun, ...]
     verbs: tuple[Verb, ...]
@@ -222,20 +220,3 @@ class Lexicon:
     places: tuple[Place, ...]
     names: tuple[Name, ...]
     riddles: tuple[RiddleFrame, ...]
-
-    def count_content_words(self, language: str) -> int:
-        """Counts the distinct nouns, verbs, adjectives and adverbs of ``language``."""
-        forms: set[tuple[str, ...]] = set()
-        for noun in self.nouns:
-            word = {"en": noun.key, "de": noun.german.nominative, "fr": noun.french.singular}
-            forms.add(("noun", word[language]))
-        for verb in self.verbs:
-            word = {"en": verb.key, "de": verb.german.infinitive, "fr": verb.french.infinitive}
-            forms.add(("verb", word[language]))
-        for adjective in self.adjectives:
-            word = {"en": adjective.key, "de": adjective.german.positive}
-            forms.add(("adjective", word.get(language, adjective.french.masculine)))
-        for adverb in self.adverbs:
-            word = {"en": adverb.english, "de": adverb.german, "fr": adverb.french}
-            forms.add(("adverb", word[language]))
-        return len(forms)

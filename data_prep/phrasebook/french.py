@@ -1,11 +1,10 @@
-"""Realise a meaning as a French sentence.
+"""Express a meaning as a French sentence.
 
-A clause is: subject, ne, clitics, finite verb, pas, short adverbs, participle or infinitive,
-direct object, indirect object, manner, location, time. Clitics precede the verb whose objects they
-are: the infinitive of a modal verb. In an imperative they follow it after a hyphen.
+The order of a clause is: subject, ne, clitics, finite verb, pas, short adverbs, participle or
+infinitive, direct object, indirect object, manner, location, time. Clitics precede the verb whose
+objects they are, such as the infinitive after a modal verb; in an imperative they follow it after a
+hyphen.
 """
-
-from __future__ import annotations
 
 import re
 
@@ -29,7 +28,6 @@ from data_prep.phrasebook.meaning import (
     Asked,
     Clause,
     Degree,
-    Determiner,
     Entity,
     Existence,
     Front,
@@ -47,6 +45,7 @@ from data_prep.phrasebook.meaning import (
     Tense,
     Thing,
     agreement,
+    is_asked,
 )
 from data_prep.phrasebook.text import Notes, sentence_text
 
@@ -78,11 +77,10 @@ NEGATIONS = {
 ELIDED = re.compile(r"(?:[jmtsldn]|qu)'", re.IGNORECASE)
 LONG_WORDS = frozenset({"d'habitude"})
 """Single words that are placed at the end."""
-ASKING = (Determiner.WHICH, Determiner.HOW_MANY)
 
 
 def realise(sentence: Sentence) -> Realisation:
-    """Realise ``sentence`` in French."""
+    """Express a sentence in French."""
     notes = Notes()
     words = forms.elide(_sentence(sentence, notes))
     if any(ELIDED.match(word) for word in words):
@@ -147,8 +145,7 @@ def _question(clause: Clause, asked: Asked, notes: Notes) -> list[str]:
         return ["est-ce que", *clause_words(clause, notes)]
     action = clause.predicate
     if isinstance(action, Action) and isinstance(action.direct, Thing):
-        asks = action.direct.determiner in ASKING
-        opening = noun_head(action.direct, notes) if asks else [ASKED[asked]]
+        opening = noun_head(action.direct, notes) if is_asked(action.direct) else [ASKED[asked]]
         return [*opening, "est-ce que", *clause_words(clause, notes)]
     if asked in (Asked.WHERE, Asked.HOW) and not isinstance(action, Action):
         # A short verb is inverted with its subject: "Où est ma clé ?"
@@ -173,7 +170,7 @@ def _imperative(clause: Clause, notes: Notes) -> list[str]:
 
 
 def subordinate_words(subordinate: Subordinate, notes: Notes) -> list[str]:
-    """A subordinate clause with its conjunction; *bien que* wants the subjunctive."""
+    """A subordinate clause with its conjunction; *bien que* takes the subjunctive."""
     link, clause = LINKS[subordinate.link], subordinate.clause
     concessive = subordinate.link is Link.ALTHOUGH
     if concessive:
@@ -195,7 +192,7 @@ def relative_words(thing: Thing, notes: Notes) -> list[str]:
 
 
 def time_words(clause: Clause) -> list[str]:
-    """When it happens."""
+    """The words of the time expression, if there is one."""
     if clause.time is None:
         return []
     return [clause.time.adverb.french if clause.time.adverb else times.french(clause.time)]
@@ -214,7 +211,7 @@ def _subject(clause: Clause, notes: Notes) -> list[str]:
 
 
 def _verbs(clause: Clause, notes: Notes, adverb: str, subjunctive: bool) -> list[str]:
-    """ne, clitics, the verbs, pas and the short adverbs, in order."""
+    """Return ne, clitics, verbs, pas and short adverbs, in order."""
     verbs = verb_core(clause, notes, subjunctive)
     clitics = _clitics(clause, notes)
     if isinstance(clause.predicate, Existence):
@@ -250,7 +247,7 @@ def _nothing(clause: Clause) -> bool:
 
 
 def _clitics(clause: Clause, notes: Notes) -> list[str]:
-    """Reflexive and object pronouns: me te se nous, then le la les, then lui leur."""
+    """Return reflexive and object pronouns: me te se nous, then le la les, then lui leur."""
     action = clause.predicate
     if not isinstance(action, Action):
         return []
@@ -278,20 +275,20 @@ def _clitics(clause: Clause, notes: Notes) -> list[str]:
 
 
 def _takes_dative_clitic(action: Action) -> bool:
-    """Whether *à somebody* becomes *lui*; reflexive verbs say *à lui*."""
+    """Return whether *à* with a person becomes *lui*; with reflexive verbs it is *à lui*."""
     verb = action.verb.french
     return verb.government == "à" and not verb.reflexive
 
 
 def _is_short(adverb: Adverb) -> bool:
-    """Whether it is placed next to the verb: *souvent*, *lentement*, but not *à la hâte*."""
+    """Return whether an adverb is next to the verb: *souvent*, but not *à la hâte*."""
     return " " not in adverb.french and adverb.french not in LONG_WORDS
 
 
 def _tail(
     clause: Clause, notes: Notes, skip_time: bool = False, skip_place: bool = False
 ) -> list[str]:
-    """Everything after the verbs."""
+    """Return the words after the verbs."""
     predicate = clause.predicate
     words: list[str] = []
     late: list[str] = []
@@ -329,8 +326,7 @@ def _objects(action: Action, clause: Clause, notes: Notes) -> list[str]:
     verb, direct, recipient = action.verb.french, action.direct, action.recipient
     negated = clause.polarity is not Polarity.POSITIVE
     head, _, tail = verb.government.partition("+")
-    asked = isinstance(direct, Thing) and direct.determiner in ASKING
-    if direct is not None and not asked and not isinstance(direct, Gap):
+    if direct is not None and not is_asked(direct) and not isinstance(direct, Gap):
         if head == "direct":
             if not is_clitic(direct) and not _nothing(clause):
                 words += entity_words(direct, notes, negated)

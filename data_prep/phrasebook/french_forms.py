@@ -1,7 +1,5 @@
 """French inflection: verbs, articles, adjectives, pronouns, and elision."""
 
-from __future__ import annotations
-
 from data_prep.phrasebook.entries import Adjective, FrenchVerb, Noun
 from data_prep.phrasebook.meaning import Indefinite, Modal, Pronoun
 
@@ -11,7 +9,7 @@ ASPIRATED_WORDS = frozenset(
 )
 ASPIRATED_WORDS |= frozenset({"hideux", "hideuse", "handicapé", "handicapée", "hors", "hâte"})
 ASPIRATION = "\u0001"
-"""Set before a noun whose h forbids elision; taken away when the sentence is written."""
+"""Precedes a noun with an aspirated h, before which nothing is elided; removed by `elide`."""
 ELIDING = frozenset({"je", "me", "te", "se", "le", "la", "de", "ne", "que"})
 
 AVOIR = FrenchVerb(
@@ -92,7 +90,7 @@ INDEFINITES = {
 
 
 def begins_with_vowel(word: str) -> bool:
-    """Whether the preceding word is elided: before vowels and mute h."""
+    """Return whether the preceding word is elided: before vowels and mute h."""
     first = word.split(" ", maxsplit=1)[0]
     return first[:1].lower() in VOWELS and first not in ASPIRATED_WORDS
 
@@ -140,7 +138,7 @@ def imperative(verb: FrenchVerb) -> str:
 
 
 def participle(verb: FrenchVerb, gender: str, plural: bool) -> str:
-    """The past participle in agreement."""
+    """The past participle, with the ending of a gender and number."""
     form = verb.participle
     if gender == "f":
         form = {"dû": "due"}.get(form, form + "e")
@@ -150,7 +148,7 @@ def participle(verb: FrenchVerb, gender: str, plural: bool) -> str:
 
 
 def adjective(word: Adjective, gender: str, plural: bool, next_word: str = "") -> str:
-    """An adjective in agreement; before a vowel *beau* is *bel*."""
+    """The form of an adjective for a gender and number; *bel* before a vowel."""
     french = word.french
     if gender == "f":
         return french.feminine_plural if plural else french.feminine
@@ -181,7 +179,7 @@ def possessive(owner: Pronoun, gender: str, plural: bool, next_word: str) -> str
 
 
 def elide(words: list[str]) -> list[str]:
-    """Elides je, le, de, que … before a vowel: *l'eau*, *qu'il*, *s'il*."""
+    """Elide je, le, de, que … before a vowel: *l'eau*, *qu'il*, *s'il*."""
     flat = " ".join(word for word in words if word).split(" ")
     result: list[str] = []
     for position, word in enumerate(flat):
@@ -205,7 +203,7 @@ def elide(words: list[str]) -> list[str]:
 
 
 def contract(preposition: str, words: list[str]) -> list[str]:
-    """à le → au, à les → aux, de le → du, de les → des; ``words`` begins with an article."""
+    """Contract a preposition and an article: à le → au, à les → aux, de le → du, de les → des."""
     forms = {
         ("à", "le"): "au",
         ("à", "les"): "aux",

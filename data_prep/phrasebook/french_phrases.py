@@ -1,7 +1,5 @@
 """French noun phrases, prepositional phrases and relative pronouns."""
 
-from __future__ import annotations
-
 from data_prep.phrasebook import french_forms as forms
 from data_prep.phrasebook import times
 from data_prep.phrasebook.meaning import (
@@ -48,7 +46,7 @@ QUEL = {
 
 
 def features(entity: Entity) -> tuple[str, bool]:
-    """The gender (m, f) and the number (plural or not) that others agree with."""
+    """The gender (m, f) and number (plural or not) that adjectives and pronouns agree with."""
     if isinstance(entity, Thing):
         return entity.noun.french.gender, entity.plural
     if isinstance(entity, (Anaphor, Gap)) and entity.thing is not None:
@@ -61,12 +59,12 @@ def features(entity: Entity) -> tuple[str, bool]:
 
 
 def is_clitic(entity: Entity | None) -> bool:
-    """Whether it precedes the verb as an object."""
+    """Whether an object is a pronoun, which precedes the verb."""
     return isinstance(entity, (Pronoun, Anaphor))
 
 
 def entity_words(entity: Entity, notes: Notes, negated: bool = False) -> list[str]:
-    """The words for a person or thing that is no clitic, without its relative clause."""
+    """The words for a person or thing, without a relative clause; pronouns are stressed (*moi*)."""
     if isinstance(entity, Thing):
         return noun_head(entity, notes, negated)
     if isinstance(entity, Proper):
@@ -90,7 +88,7 @@ def subject_word(entity: Entity) -> str:
 
 
 def noun_head(thing: Thing, notes: Notes, negated: bool = False) -> list[str]:
-    """A noun with its determiner and its adjectives on the right sides."""
+    """A noun with its determiner, and with adjectives before and after it."""
     gender, plural = features(thing)
     word = forms.noun(thing.noun, plural)
     before: list[str] = []
@@ -148,11 +146,11 @@ def _determiner(
 
 
 def prepositional(preposition: str, entity: Entity, notes: Notes) -> list[str]:
-    """A preposition with what it governs, contracted where French does."""
+    """A preposition and its noun phrase, contracted with a definite article."""
     words = entity_words(entity, notes)
     bare = isinstance(entity, Thing) and entity.determiner is Determiner.BARE
     if preposition == "de" and bare:
-        # "De" swallows the partitive: "rêver de voyages".
+        # "De" replaces the partitive article: "rêver de voyages".
         two = words[0] == "de" and words[1] in ("la", "le")
         return ["de", *words[2 if two else 1 :]]
     definite = isinstance(entity, Thing) and entity.determiner is Determiner.DEFINITE

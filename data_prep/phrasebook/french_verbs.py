@@ -1,7 +1,5 @@
 """The verbs of a French clause: tense, auxiliary and the agreement of the participle."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from data_prep.phrasebook import french_forms as forms
@@ -10,22 +8,19 @@ from data_prep.phrasebook.french_phrases import features, is_clitic
 from data_prep.phrasebook.meaning import (
     Action,
     Clause,
-    Determiner,
     Existence,
     Gap,
     Modal,
     Tense,
-    Thing,
     agreement,
+    is_asked,
 )
 from data_prep.phrasebook.text import Notes
-
-ASKING = (Determiner.WHICH, Determiner.HOW_MANY)
 
 
 @dataclass
 class Core:
-    """The verbs of a clause: one that is finite, and what follows it."""
+    """The verbs of a clause: the finite verb, and participle or infinitive."""
 
     finite: str
     rest: list[str]
@@ -88,15 +83,13 @@ def _modal(clause: Clause, modal: Modal, index: int, past: bool, notes: Notes) -
 
 
 def participle(clause: Clause) -> str:
-    """The participle, in agreement with the subject (être) or a direct object before it."""
+    """The participle, which agrees with the subject (être) or with a direct object before it."""
     verb = _verb(clause)
     action = clause.predicate
     assert isinstance(action, Action)
     direct = action.direct
     governs_direct = verb.government.startswith("direct")
-    ahead = is_clitic(direct) or isinstance(direct, Gap)
-    if isinstance(direct, Thing) and direct.determiner in ASKING:
-        ahead = True
+    ahead = is_clitic(direct) or isinstance(direct, Gap) or is_asked(direct)
     if governs_direct and direct is not None:
         if ahead:
             return forms.participle(verb, *features(direct))

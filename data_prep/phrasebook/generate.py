@@ -1,7 +1,5 @@
 """Generate the phrasebook corpus; a seed determines the pairs of every split."""
 
-from __future__ import annotations
-
 import random
 import re
 from collections.abc import Iterator
@@ -10,36 +8,36 @@ from dataclasses import dataclass
 from data_prep.phrasebook import english, french, german, riddles
 from data_prep.phrasebook.combinations import combinations
 from data_prep.phrasebook.entries import Lexicon
-from data_prep.phrasebook.joining import Joiner
+from data_prep.phrasebook.joining import SentenceComposer
 from data_prep.phrasebook.lexicon import load_lexicon
 from data_prep.phrasebook.meaning import Realisation, Sentence
 from data_prep.phrasebook.phenomena import meaning_phenomena
 
 REALISERS = {"en": english.realise, "de": german.realise, "fr": french.realise}
 DIRECTIONS = (("en", "de"), ("de", "en"), ("en", "fr"), ("fr", "en"))
-HELD_SHARE = 0.05
-"""Share of the combinations of known words that are held out."""
+HELD_OUT_SHARE = 0.05
+"""Share of the combinations of two words that are held out."""
 RIDDLE_SHARE = 0.09
 """Share of riddles among the ordinary pairs."""
 MIN_WORDS, MAX_WORDS = 3, 18
-PATIENCE = 8
-"""Attempts per pair before words unseen in training are allowed, in very small corpora."""
+ATTEMPTS_PER_PAIR = 8
+"""After these attempts, very small corpora may have test sentences with words new in them."""
 
 
 @dataclass(frozen=True)
 class PhrasebookPair:
-    """A sentence in two languages, and the grammar that it shows."""
+    """A sentence in two languages, and the phenomena that it shows."""
 
     texts: dict[str, str]
     """The sentence by language."""
     phenomena: tuple[str, ...]
-    """Names of the grammar that either side shows."""
+    """Names of the phenomena that either side shows."""
     must_contain: dict[str, tuple[str, ...]]
-    """By language: words that a right translation has, at word boundaries, case-sensitive."""
+    """By language: words of every correct translation, at word boundaries, case-sensitive."""
     must_not_contain: dict[str, tuple[str, ...]]
-    """By language: words that only a wrong translation has."""
+    """By language: words that only wrong translations have."""
     group: str
-    """The minimal pair it belongs to, or the empty string."""
+    """Id that the sentences of a minimal pair share, or the empty string."""
 
 
 def generate(
@@ -67,152 +65,152 @@ def generate(
         raise ValueError(f"languages={'-'.join(languages)}: the phrasebook offers {offered}")
     if min(num_train, num_valid, num_test) < 0:
         raise ValueError(f"{num_train=}, {num_valid=}, {num_test=}: none may be negative")
-    drawing = _Drawing(load_lexicon(), languages, seed)
-    return drawing.splits(num_train, num_valid, num_test)
+    generator = _Generator(load_lexicon(), languages, seed)
+    return generator.splits(num_train, num_valid, num_test)
 
 
-class _Drawing:
-    """The state of generation: earlier sentences, and the words of the training split."""
+class _Generator:
+    """Generates the splits; keeps all earlier sentences and the words of the training split."""
 
     def __init__(self, lexicon: Lexicon, languages: tuple[str, str], seed: int) -> None:
         self.languages, self.seed = languages, seed
         self.foreign = languages[1] if languages[0] == "en" else languages[0]
         self.rng = random.Random(f"{self.foreign} {seed}")
-        self.joiner = Joiner(lexicon, self.foreign, self.rng)
-        self.riddle_maker = riddles.RiddleMaker(lexicon, self.foreign, seed, HELD_SHARE)
-        self.said: set[str] = set()
-        self.known: set[str] = set()
-        self.held: list[PhrasebookPair] = []
-        self.held_wanted = 0
+        self.composer = SentenceComposer(lexicon, self.foreign, self.rng)
+        self.riddle_sampler = riddles.RiddleSampler(lexicon, self.foreign, seed, HELD_OUT_SHARE)
+        self.used_texts: set[str] = set()
+        self.training_words: set[str] = set()
+        self.held_out: list[PhrasebookPair] = []
+        self.max_held_out = 0
         self.kinds = {
-            self.joiner.statement: 30.0,
-            self.joiner.polar_question: 7.0,
-            self.joiner.word_question: 6.0,
-            self.joiner.imperative: 5.0,
-            self.joiner.quality: 9.0,
-            self.joiner.being: 7.0,
-            self.joiner.reason: 9.0,
-            self.joiner.condition: 6.0,
-            self.joiner.report: 6.0,
-            self.joiner.relative: 6.0,
-            self.joiner.coordination: 3.0,
+            self.composer.statement: 30.0,
+            self.composer.polar_question: 7.0,
+            self.composer.word_question: 6.0,
+            self.composer.imperative: 5.0,
+            self.composer.quality: 9.0,
+            self.composer.being: 7.0,
+            self.composer.reason: 9.0,
+            self.composer.condition: 6.0,
+            self.composer.report: 6.0,
+            self.composer.relative: 6.0,
+            self.composer.coordination: 3.0,
         }
 
     def splits(
         self, num_train: int, num_valid: int, num_test: int
     ) -> dict[str, list[PhrasebookPair]]:
         """Generate the splits in an order that keeps them disjoint."""
-        num_held = max(1, num_test // 4) if num_test else 0
+        num_held_out = max(1, num_test // 4) if num_test else 0
         num_riddles = max(1, num_test // 10) if num_test else 0
-        # More than are wanted: some will hold words that training never shows.
-        self.held_wanted = num_held + num_held // 2 + 4
+        # More than are needed: some will contain words that are not in the training split.
+        self.max_held_out = num_held_out + num_held_out // 2 + 4
         stream = self._stream()
         train = [next(stream) for _ in range(num_train)]
         for pair in train:
-            self.known.update(_words(pair))
-        valid = list(self._known_only(stream, num_valid))
-        test = list(self._known_only(stream, num_test))
-        held = list(self._known_only(self._held(stream), num_held))
-        riddle = self._riddle_split(num_riddles)
-        return {"train": train, "valid": valid, "test": test, "held_out": held, "riddle": riddle}
+            self.training_words.update(_words(pair))
+        return {
+            "train": train,
+            "valid": self._with_training_words(stream, num_valid),
+            "test": self._with_training_words(stream, num_test),
+            "held_out": self._with_training_words(self._held_out(stream), num_held_out),
+            "riddle": self._riddle_split(num_riddles),
+        }
 
-    def _known_only(self, pairs: Iterator[PhrasebookPair], number: int) -> Iterator[PhrasebookPair]:
-        """The first ``number`` pairs whose words all occur in training."""
-        patience = PATIENCE * number
-        while number > 0:
+    def _with_training_words(
+        self, pairs: Iterator[PhrasebookPair], number: int
+    ) -> list[PhrasebookPair]:
+        """Return the first ``number`` pairs whose words all occur in training."""
+        found: list[PhrasebookPair] = []
+        attempts = ATTEMPTS_PER_PAIR * number
+        while len(found) < number:
             pair = next(pairs)
-            patience -= 1
-            if patience < 0 or self.known.issuperset(_words(pair)):
-                number -= 1
-                yield pair
+            attempts -= 1
+            if attempts < 0 or self.training_words.issuperset(_words(pair)):
+                found.append(pair)
+        return found
 
-    def _held(self, stream: Iterator[PhrasebookPair]) -> Iterator[PhrasebookPair]:
-        """Pairs with a combination that is held out, drawing on when they run short."""
-        self.held_wanted = 1 << 60
+    def _held_out(self, stream: Iterator[PhrasebookPair]) -> Iterator[PhrasebookPair]:
+        """Yield pairs with a held-out combination; generate more when none are left."""
+        self.max_held_out = 1 << 60
         while True:
-            while not self.held:
+            while not self.held_out:
                 next(stream)
-            yield self.held.pop(0)
+            yield self.held_out.pop(0)
 
     def _stream(self) -> Iterator[PhrasebookPair]:
-        """Ordinary pairs, each sentence once; held-out ones are set aside on the way."""
+        """Yield ordinary pairs, each sentence once; store pairs with a held-out combination."""
         while True:
             is_riddle = self.rng.random() < RIDDLE_SHARE
-            meaning, markers = self._riddle() if is_riddle else (self._sentence(), None)
-            held = any(
-                riddles.is_held(combination, self.seed, HELD_SHARE)
+            meaning = self._riddle() if is_riddle else self.composer.weighted(self.kinds)()
+            is_held_out = any(
+                riddles.is_held_out(combination, self.seed, HELD_OUT_SHARE)
                 for combination in combinations(meaning)
             )
-            if held and (is_riddle or len(self.held) >= self.held_wanted):
+            if is_held_out and (is_riddle or len(self.held_out) >= self.max_held_out):
                 continue
-            pair = self._pair(meaning, markers)
+            pair = self._pair(meaning, is_riddle)
             if pair is None:
                 continue
-            if held:
-                self.held.append(pair)
+            if is_held_out:
+                self.held_out.append(pair)
             else:
                 yield pair
 
-    def _sentence(self) -> Sentence:
-        return self.joiner.weighted(self.kinds)()
-
-    def _riddle(self) -> tuple[Sentence, riddles.Telling]:
+    def _riddle(self) -> Sentence:
         riddle = None
         while riddle is None:
-            riddle = self.riddle_maker.draw(self.rng)
-        telling = self.riddle_maker.tell(riddle, self.rng, self.rng.random() < 0.5)
-        return riddles.sentence(riddle, telling), telling
+            riddle = self.riddle_sampler.sample(self.rng)
+        wording = self.riddle_sampler.sample_wording(riddle, self.rng, self.rng.random() < 0.5)
+        return riddles.sentence(riddle, wording)
 
-    def _pair(
-        self, meaning: Sentence, telling: riddles.Telling | None, group: str = ""
-    ) -> PhrasebookPair | None:
-        """Realise a meaning in both languages; None if either sentence exists already."""
-        spoken = {language: REALISERS[language](meaning) for language in self.languages}
-        texts = {language: realisation.text for language, realisation in spoken.items()}
-        if not self.said.isdisjoint(texts.values()):
+    def _pair(self, meaning: Sentence, is_riddle: bool, group: str = "") -> PhrasebookPair | None:
+        """Express a meaning in both languages; None if a sentence exists or its length is wrong."""
+        realisations = {language: REALISERS[language](meaning) for language in self.languages}
+        texts = {language: found.text for language, found in realisations.items()}
+        if not self.used_texts.isdisjoint(texts.values()):
             return None
         lengths = [text.count(" ") + 1 for text in texts.values()]
         if min(lengths) < MIN_WORDS or max(lengths) > MAX_WORDS:
             return None
-        self.said.update(texts.values())
+        self.used_texts.update(texts.values())
         phenomena = dict.fromkeys(meaning_phenomena(meaning))
-        phenomena |= dict.fromkeys(name for said in spoken.values() for name, _ in said.shown)
-        wrong: dict[str, tuple[str, ...]] = {}
-        if telling is not None:
+        for found in realisations.values():
+            phenomena |= dict.fromkeys(name for name, _ in found.shown)
+        must_not_contain: dict[str, tuple[str, ...]] = {}
+        if is_riddle:
             phenomena["riddle"] = None
-            wrong = {self.foreign: _wrong_pronouns(self.foreign, texts[self.foreign])}
-        must = {language: _markers(realisation) for language, realisation in spoken.items()}
-        return PhrasebookPair(texts, tuple(phenomena), must, wrong, group)
+            must_not_contain[self.foreign] = _wrong_pronouns(self.foreign, texts[self.foreign])
+        must_contain = {language: _markers(found) for language, found in realisations.items()}
+        return PhrasebookPair(texts, tuple(phenomena), must_contain, must_not_contain, group)
 
     def _riddle_split(self, number: int) -> list[PhrasebookPair]:
-        """Minimal pairs over nouns that no riddle of the training has put together."""
+        """Return minimal pairs with nouns that no riddle of the training split combines."""
         split: list[PhrasebookPair] = []
-        patience = PATIENCE * number
+        attempts = ATTEMPTS_PER_PAIR * number
         while len(split) < 2 * number:
-            patience -= 1
-            riddle = self.riddle_maker.draw(self.rng, held=True)
+            attempts -= 1
+            riddle = self.riddle_sampler.sample(self.rng, held_out=True)
             if riddle is None:
                 continue
             pairs = self._minimal_pair(riddle, f"riddle-{len(split) // 2:04d}")
             if len(pairs) < 2:
                 continue
-            unknown = not all(self.known.issuperset(_words(pair)) for pair in pairs)
-            if unknown and patience >= 0:
-                self.said.difference_update(t for pair in pairs for t in pair.texts.values())
+            has_new_words = not all(
+                self.training_words.issuperset(words) for words in map(_words, pairs)
+            )
+            if has_new_words and attempts >= 0:
+                self.used_texts.difference_update(t for pair in pairs for t in pair.texts.values())
                 continue
             split += pairs
         return split
 
     def _minimal_pair(self, riddle: riddles.Riddle, group: str) -> list[PhrasebookPair]:
-        first = self.riddle_maker.tell(riddle, self.rng, means_subject=True)
-        other = self.riddle_maker.tell(riddle, self.rng, means_subject=False)
-        second = riddles.Telling(first.modal, first.tense, other.adjective, False)
-        pairs = []
-        for telling in (first, second):
-            pair = self._pair(riddles.sentence(riddle, telling), telling, group)
-            if pair is not None:
-                pairs.append(pair)
-        return pairs
+        first = self.riddle_sampler.sample_wording(riddle, self.rng, means_subject=True)
+        other = self.riddle_sampler.sample_wording(riddle, self.rng, means_subject=False)
+        second = riddles.Wording(first.modal, first.tense, other.adjective, False)
+        meanings = (riddles.sentence(riddle, wording) for wording in (first, second))
+        pairs = (self._pair(meaning, is_riddle=True, group=group) for meaning in meanings)
+        return [pair for pair in pairs if pair is not None]
 
 
 def _words(pair: PhrasebookPair) -> set[str]:
@@ -230,8 +228,8 @@ def _wrong_pronouns(language: str, text: str) -> tuple[str, ...]:
 
 
 def has_words(text: str, words: str) -> bool:
-    """Whether ``text`` contains ``words`` at word boundaries."""
-    # Not a regular expression: compiling one for each phrase took a third of the generation.
+    """Return whether ``text`` contains ``words`` at word boundaries."""
+    # Not a regular expression: compiling one for each phrase would take a third of the time.
     start = text.find(words)
     while start >= 0:
         neighbours = text[:start][-1:] + text[start + len(words) :][:1]
@@ -242,7 +240,7 @@ def has_words(text: str, words: str) -> bool:
 
 
 def _markers(realisation: Realisation) -> tuple[str, ...]:
-    """The shown words as in the sentence, whose first letter is a capital."""
+    """Return the words of the shown phenomena, capitalised where the sentence has them so."""
     markers: dict[str, None] = {}
     for _, words in realisation.shown:
         for form in (words, words[:1].upper() + words[1:]):

@@ -1,12 +1,10 @@
-"""Realise a meaning as a German sentence.
+"""Express a meaning as a German sentence.
 
 A clause has two brackets. The left one is the finite verb, or the conjunction of a verb-final
 clause; the right one contains prefix, participle and infinitive. Between them is the middle field,
 in this order: pronouns, time, dative, accusative, negation, manner, location, and last the
 constituent that is closest to the verb.
 """
-
-from __future__ import annotations
 
 from data_prep.phrasebook import german_forms as forms
 from data_prep.phrasebook import times
@@ -41,6 +39,7 @@ from data_prep.phrasebook.meaning import (
     Tense,
     Thing,
     agreement,
+    is_asked,
 )
 from data_prep.phrasebook.text import Notes, sentence_text
 
@@ -71,11 +70,10 @@ NEGATIONS = {
     Polarity.NO_LONGER: "nicht mehr",
 }
 EMPTY = (Determiner.INDEFINITE, Determiner.BARE)
-ASKING = (Determiner.WHICH, Determiner.HOW_MANY)
 
 
 def realise(sentence: Sentence) -> Realisation:
-    """Realise ``sentence`` in German."""
+    """Express a sentence in German."""
     notes = Notes()
     return Realisation(sentence_text(_sentence(sentence, notes), sentence.mood), notes.shown())
 
@@ -130,7 +128,7 @@ def _verb_second(
 
 
 def _finite_first(clause: Clause, parts: Parts, notes: Notes, subject: bool) -> list[str]:
-    """The clause from its finite verb on; ``subject``: whether the subject follows it."""
+    """Return the clause from its finite verb on; ``subject``: the subject follows the verb."""
     words = [parts.finite]
     if subject:
         words += _subject_and_pronouns(clause, parts, notes)
@@ -161,9 +159,8 @@ def _question(clause: Clause, asked: Asked, notes: Notes) -> list[str]:
     action = clause.predicate
     if asked is Asked.WHERE and isinstance(action, Action) and action.verb.frame == "motion":
         opening = ["wohin"]
-    if isinstance(action, Action) and isinstance(action.direct, Thing):
-        asks = action.direct.determiner in ASKING
-        opening = noun_head(action.direct, "acc", notes) if asks else opening
+    if isinstance(action, Action) and is_asked(action.direct):
+        opening = noun_head(action.direct, "acc", notes)
     return [*opening, *_finite_first(clause, parts, notes, subject=True)]
 
 
@@ -212,7 +209,7 @@ def relative_words(thing: Thing, notes: Notes) -> list[str]:
 
 
 def time_words(clause: Clause) -> list[str]:
-    """When it happens."""
+    """The words of the time expression, if there is one."""
     if clause.time is None:
         return []
     return [clause.time.adverb.german if clause.time.adverb else times.german(clause.time)]
@@ -228,9 +225,9 @@ def _subject(clause: Clause, notes: Notes) -> list[str]:
 
 
 def clause_parts(clause: Clause, notes: Notes, front: Front = Front.SUBJECT) -> Parts:
-    """Builds both brackets and the middle field."""
+    """Build both brackets and the middle field."""
     parts = Parts(*verb_group(clause, notes))
-    if not _denies(clause):
+    if not _uses_nicht(clause):
         parts.middle.append(_when(clause, notes, front))
     if clause.frequency is not None:
         parts.middle.append([clause.frequency.german])
@@ -239,15 +236,15 @@ def clause_parts(clause: Clause, notes: Notes, front: Front = Front.SUBJECT) -> 
         place = location_words(clause.place, notes)
     predicate = clause.predicate
     if isinstance(predicate, Action):
-        when = _when(clause, notes, front) if _denies(clause) else []
+        when = _when(clause, notes, front) if _uses_nicht(clause) else []
         _action(clause, predicate, parts, when, place, notes)
     else:
         _state(clause, parts, place, notes)
     return parts
 
 
-def _denies(clause: Clause) -> bool:
-    """Whether *nicht* is used and follows the time: "das Buch heute nicht"."""
+def _uses_nicht(clause: Clause) -> bool:
+    """Return whether *nicht* is used, which follows the time: "das Buch heute nicht"."""
     predicate = clause.predicate
     if clause.polarity is not Polarity.NOT or not isinstance(predicate, Action):
         return False
@@ -263,7 +260,7 @@ def _when(clause: Clause, notes: Notes, front: Front) -> list[str]:
 
 
 def _negation(clause: Clause, empty: bool, notes: Notes) -> list[str]:
-    """The separate negation, unless *kein* or *nichts* expresses it."""
+    """Return the word of negation, unless *kein* or *nichts* expresses it."""
     if clause.polarity is Polarity.POSITIVE:
         return ["schon"] if clause.tense is Tense.PERFECT else []
     if empty and clause.polarity is Polarity.NOT:
@@ -343,8 +340,7 @@ def _action(
 def _direct_object(clause: Clause, action: Action, parts: Parts, notes: Notes) -> list[str]:
     """Add the object to the middle field, or return it if its position is late in it."""
     direct = action.direct
-    asked = isinstance(direct, Thing) and direct.determiner in ASKING
-    if direct is None or asked or isinstance(direct, Gap):
+    if direct is None or is_asked(direct) or isinstance(direct, Gap):
         return []
     negated = clause.polarity is Polarity.NOT
     case, preposition = _cases(action.verb.german.government)
@@ -364,14 +360,13 @@ def _direct_object(clause: Clause, action: Action, parts: Parts, notes: Notes) -
 
 
 def _add_relative(direct: Entity | None, parts: Parts, notes: Notes) -> None:
-    """Puts the relative clause of the object behind the right bracket."""
+    """Put the relative clause of the object after the right bracket."""
     if isinstance(direct, Thing) and direct.relative is not None:
-        words = relative_words(direct, notes)
-        parts.trailing += words
+        parts.trailing += relative_words(direct, notes)
 
 
 def _is_empty(action: Action) -> bool:
-    """Whether *kein* or *nichts* negates the object; behind a preposition *nicht* does."""
+    """Return whether *kein* or *nichts* negates the object; after a preposition, *nicht* does."""
     direct = action.direct
     _, preposition = _cases(action.verb.german.government)
     if preposition:
@@ -382,7 +377,7 @@ def _is_empty(action: Action) -> bool:
 
 
 def _cases(government: str) -> tuple[str, str]:
-    """Splits a government: the case of the one object, and its preposition if it has one."""
+    """Split the government of a verb into the case of its object and a preposition, or ""."""
     head, _, tail = government.partition("+")
     if tail and head not in forms.CASES:
         return tail, head

@@ -1,7 +1,5 @@
 """German inflection: articles, adjectives, nouns, pronouns and finite verbs."""
 
-from __future__ import annotations
-
 from data_prep.phrasebook.entries import Adjective, GermanVerb, Noun
 from data_prep.phrasebook.meaning import Determiner, Indefinite, Modal, Pronoun
 
@@ -141,7 +139,7 @@ def possessive_stem(owner: Pronoun) -> str:
 
 
 def noun_form(noun: Noun, case: str, plural: bool) -> str:
-    """A noun in a case and number; the dative plural takes its -n."""
+    """A noun in a case and number; *-n* is added in the dative plural."""
     german = noun.german
     if plural:
         form = german.plural
@@ -178,7 +176,7 @@ def determiner(kind: Determiner, case: str, gender: str, negated: bool = False) 
 
 
 def declension(kind: Determiner, negated: bool = False) -> dict[str, dict[str, str]]:
-    """Which set of adjective endings follows a determiner."""
+    """The adjective endings (by case and gender) after a determiner."""
     if kind in (Determiner.INDEFINITE, Determiner.POSSESSIVE):
         return MIXED
     if negated and kind is Determiner.BARE:
@@ -205,7 +203,7 @@ def possessive(owner: Pronoun, case: str, gender: str) -> str:
 
 
 def contract(preposition: str, words: list[str]) -> list[str]:
-    """Joins a preposition and a definite article where German does."""
+    """Contract a preposition and a definite article: in dem → im."""
     if words and (preposition, words[0]) in CONTRACTIONS:
         return [CONTRACTIONS[preposition, words[0]], *words[1:]]
     return [preposition, *words]

@@ -1,7 +1,5 @@
 """German noun phrases, prepositional phrases and relative pronouns."""
 
-from __future__ import annotations
-
 from data_prep.phrasebook import german_forms as forms
 from data_prep.phrasebook import times
 from data_prep.phrasebook.entries import GermanVerb
@@ -21,7 +19,7 @@ from data_prep.phrasebook.text import Notes
 
 
 def is_pronoun(entity: Entity) -> bool:
-    """Whether it is short enough to follow the verb directly."""
+    """Whether an entity is a pronoun, which follows the verb directly."""
     return isinstance(entity, (Pronoun, Anaphor)) or entity is Indefinite.IT
 
 
@@ -90,7 +88,7 @@ def _determiner(thing: Thing, case: str, gender: str, negated: bool) -> list[str
 
 
 def prepositional(preposition: str, case: str, entity: Entity, notes: Notes) -> list[str]:
-    """A preposition with what it governs, contracted where German does."""
+    """A preposition and its noun phrase, contracted with a definite article."""
     words = entity_words(entity, case, notes)
     definite = isinstance(entity, Thing) and entity.determiner is Determiner.DEFINITE
     if definite and not isinstance(entity.possessor if isinstance(entity, Thing) else None, Proper):

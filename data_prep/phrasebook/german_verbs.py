@@ -1,6 +1,4 @@
-"""The verbs of a German clause, and the pieces that a clause is put together from."""
-
-from __future__ import annotations
+"""The verbs of a German clause, and its parts before they are put in order."""
 
 from dataclasses import dataclass, field
 
@@ -12,7 +10,7 @@ from data_prep.phrasebook.text import Notes
 
 @dataclass
 class Parts:
-    """The pieces of a clause before they are put in order."""
+    """The parts of a clause before they are put in order."""
 
     finite: str
     prefix: str
@@ -34,7 +32,7 @@ def _verb(clause: Clause) -> GermanVerb:
 
 
 def verb_group(clause: Clause, notes: Notes) -> tuple[str, str, list[str]]:
-    """The finite verb, the separable prefix without it, and the right bracket."""
+    """Return the finite verb, its separable prefix, and the right bracket."""
     verb = _verb(clause)
     person, plural = agreement(clause.subject)
     if isinstance(clause.predicate, Existence):

@@ -1,10 +1,8 @@
-"""Composes sentences of two clauses: reasons, conditions, reports, relative clauses."""
-
-from __future__ import annotations
+"""Compose sentences of two clauses: reasons, conditions, reports, relative clauses."""
 
 import dataclasses
 
-from data_prep.phrasebook.asking import Asker
+from data_prep.phrasebook.asking import QuestionComposer
 from data_prep.phrasebook.composing import past_is_clear
 from data_prep.phrasebook.meaning import (
     Action,
@@ -47,11 +45,11 @@ from data_prep.phrasebook.sense import (
 POINTED = (Determiner.DEFINITE, Determiner.THIS, Determiner.POSSESSIVE)
 
 
-class Joiner(Asker):
-    """Composes sentences of two clauses."""
+class SentenceComposer(QuestionComposer):
+    """Composes sentences of all kinds, also of two clauses."""
 
     def _pronoun_for(self, subject: Entity) -> Entity | None:
-        """How the second clause takes up the subject of the first."""
+        """Return the pronoun by which the second clause refers to the subject of the first."""
         if isinstance(subject, Pronoun):
             return subject
         if isinstance(subject, Proper):
@@ -88,7 +86,7 @@ class Joiner(Asker):
                 return dataclasses.replace(clause, time=None, frequency=None)
 
     def reason(self) -> Sentence:
-        """Because and although, with the subject's mood or the quality of the object."""
+        """Compose *because* or *although* with a mood of the subject or a quality of the object."""
         link = Link.BECAUSE if self.chance(0.6) else Link.ALTHOUGH
         if self.chance(0.45):
             return self._object_reason(link)
@@ -96,14 +94,14 @@ class Joiner(Asker):
         main = self._main(subject, Tense.PRESENT, Tense.PAST)
         while not _is_act(main):
             main = self._main(subject, Tense.PRESENT, Tense.PAST)
-        # One does not because one is tired; one does because one is curious.
+        # Good moods are reasons to act, bad moods are reasons not to; *although* inverts this.
         natural = (main.polarity is Polarity.POSITIVE) == (link is Link.BECAUSE)
         moods = GOOD_MOODS if natural else BAD_MOODS
         again = self._pronoun_for(subject)
         assert again is not None
         front = Front.SUBORDINATE if self.chance(0.25) else Front.SUBJECT
         if front is Front.SUBORDINATE:
-            # The name comes first, the pronoun second.
+            # The first clause has the name, the second one the pronoun.
             reason = self._mood(subject, main.tense, moods, sure=True)
             main = dataclasses.replace(main, subject=again)
         else:
@@ -138,7 +136,7 @@ class Joiner(Asker):
             return Sentence(clause, subordinate=Subordinate(link, reason))
 
     def condition(self) -> Sentence:
-        """If it rains …; when she was in the garden …; while I am at school …"""
+        """Compose *if it rains …*, *when she was in the garden …* or *while I am at school …*."""
         link = self.pick((Link.IF, Link.WHEN, Link.WHILE))
         subject = self._speaker()
         again = self._pronoun_for(subject)
@@ -180,7 +178,7 @@ class Joiner(Asker):
         return Sentence(main, front=front, subordinate=Subordinate(link, first))
 
     def report(self) -> Sentence:
-        """I know that …; I don't know whether …"""
+        """Compose *I know that …* or *I don't know whether …*."""
         verbs = [verb for verb in self.lexicon.verbs if verb.frame == "clause"]
         verb = self.pick(verbs)
         if self.chance(0.2):
@@ -196,7 +194,7 @@ class Joiner(Asker):
         return Sentence(Clause(subject, action, Tense.PRESENT, polarity))
 
     def relative(self) -> Sentence:
-        """A statement about a person or thing with a relative clause."""
+        """Compose a statement with a relative clause."""
         while True:
             clause = self.action_clause()
             action = clause.predicate
@@ -245,7 +243,7 @@ class Joiner(Asker):
         return None
 
     def coordination(self) -> Sentence:
-        """Two statements joined by and or but."""
+        """Compose two statements joined by *and* or *but*."""
         subject = self._speaker()
         other = self._another(subject)
         tense = self.pick((Tense.PRESENT, Tense.PAST, Tense.FUTURE))
@@ -255,7 +253,7 @@ class Joiner(Asker):
 
 
 def _is_act(clause: Clause) -> bool:
-    """Whether it is done on purpose."""
+    """Return whether the action of a clause is done on purpose."""
     action = clause.predicate
     assert isinstance(action, Action)
     willed = action.verb.aspect == "action" and action.verb.key not in UNWILLED

@@ -4,8 +4,6 @@ Tables are tab-separated text and can be extended line by line. An error in a ta
 its file, line and column and how to correct it.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 from pathlib import Path
@@ -136,7 +134,7 @@ def _verb(row: Row) -> Verb:
     )
     subjects = frozenset(row.many("subject_classes"))
     if not subjects:
-        raise row.error("subject_classes", "say who can do this, for example person|animal")
+        raise row.error("subject_classes", "name who can do this, for example person|animal")
     return Verb(
         english,
         _german_verb(row),

@@ -1,31 +1,32 @@
 """Meanings of sentences, independent of a language.
 
-A ``Sentence`` is a tree of clauses, things and circumstances. It contains lexicon entries
-and grammatical meaning (participants, tense, polarity), but no word order, inflection or spelling,
-which are in ``english``, ``german`` and ``french``.
+A ``Sentence`` is a tree of clauses, noun phrases and circumstances. It contains lexicon entries and
+grammatical categories (tense, polarity, number). Word order, inflection and spelling are in
+``english``, ``german`` and ``french``.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum, auto
+from typing import TypeGuard
 
 from data_prep.phrasebook.entries import Adjective, Adverb, Name, Noun, Place, Verb
 
 
 class Tense(Enum):
-    """When, and how it is looked at."""
+    """Tense and aspect."""
 
     PRESENT = auto()
     PROGRESSIVE = auto()
     PAST = auto()
     PERFECT = auto()
-    """Completed, with *already*; without it only with a polarity such as NOT_YET."""
+    """With *already*, or negated with *not yet* or *never*."""
     FUTURE = auto()
 
 
 class Polarity(Enum):
-    """Whether it is so."""
+    """Affirmation or negation."""
 
     POSITIVE = auto()
     NOT = auto()
@@ -35,7 +36,7 @@ class Polarity(Enum):
 
 
 class Modal(Enum):
-    """Ability, duty, wish and permission."""
+    """Modal verbs: ability, obligation, wish and permission."""
 
     CAN = auto()
     MUST = auto()
@@ -46,7 +47,7 @@ class Modal(Enum):
 
 
 class Determiner(Enum):
-    """How a thing is picked out."""
+    """Determiners of a noun."""
 
     DEFINITE = auto()
     INDEFINITE = auto()
@@ -74,13 +75,13 @@ class Pronoun:
 
 @dataclass(frozen=True)
 class Proper:
-    """A person called by name."""
+    """A person, referred to by name."""
 
     name: Name
 
 
 class Indefinite(Enum):
-    """Indefinite persons and things."""
+    """Indefinite pronouns."""
 
     NOBODY = auto()
     SOMEBODY = auto()
@@ -89,12 +90,12 @@ class Indefinite(Enum):
     NOTHING = auto()
     EVERYTHING = auto()
     IT = auto()
-    """The weather's empty subject."""
+    """The subject of *it rains*."""
 
 
 @dataclass(frozen=True)
 class Attribute:
-    """An adjective before or after its noun, perhaps with a degree (*very*)."""
+    """An attributive adjective, with an adverb of degree (*very*) or without."""
 
     adjective: Adjective
     degree: Adverb | None = None
@@ -102,7 +103,7 @@ class Attribute:
 
 @dataclass(frozen=True)
 class Thing:
-    """A noun with all that belongs to it."""
+    """A noun phrase."""
 
     noun: Noun
     determiner: Determiner = Determiner.DEFINITE
@@ -111,19 +112,19 @@ class Thing:
     owner: Pronoun | None = None
     number: int = 0
     possessor: Thing | Proper | None = None
-    """Whose it is: *the dog of the neighbour*."""
+    """The owner, as in *the dog of the neighbour*."""
     relative: Relative | None = None
 
 
 @dataclass(frozen=True)
 class Anaphor:
-    """*it* or *them*: takes number from the thing meant, and gender from its noun."""
+    """*it* or *them*: the pronoun agrees with the noun that it refers to."""
 
     thing: Thing
 
 
 class Role(Enum):
-    """What the relative pronoun, or the question word, is in its own clause."""
+    """The function of a relative pronoun in its clause."""
 
     SUBJECT = auto()
     DIRECT = auto()
@@ -132,7 +133,7 @@ class Role(Enum):
 
 @dataclass(frozen=True)
 class Gap:
-    """The position in a relative clause or a question from which a word was moved."""
+    """The constituent of a relative clause or question that the pronoun at its front replaces."""
 
     thing: Thing | None = None
     """The antecedent, without its own relative clause; None in a question."""
@@ -162,7 +163,7 @@ class Unit(Enum):
 
 
 class TimeKind(Enum):
-    """Ways to say when, besides adverbs. ``first`` and ``second`` are explained by the value."""
+    """Kinds of time expressions; the values explain ``first`` and ``second`` of a ``Time``."""
 
     CLOCK = "at an hour (first), plus quarters (second, 0 to 3)"
     WEEKDAY = "on a weekday (first, Monday is 0)"
@@ -182,7 +183,7 @@ class TimeKind(Enum):
 
 @dataclass(frozen=True)
 class Time:
-    """When it happens: an adverb, or a phrase built by the language."""
+    """A time expression: an adverb, or a kind with one or two numbers."""
 
     kind: TimeKind | None = None
     first: int = 0
@@ -192,7 +193,7 @@ class Time:
 
 @dataclass(frozen=True)
 class Location:
-    """At a place (``direction`` False) or to it; an adverb such as *here* needs no place."""
+    """A location, or a destination (``direction``): a place, or an adverb such as *here*."""
 
     place: Place | None = None
     direction: bool = False
@@ -202,11 +203,11 @@ class Location:
 
 @dataclass(frozen=True)
 class Action:
-    """A verb with its objects."""
+    """A verb with its objects and its manner."""
 
     verb: Verb
     direct: Entity | None = None
-    """The one object, however each language governs it; of a ditransitive verb, the thing."""
+    """The object, in whatever case a language puts it; of a ditransitive verb, the thing given."""
     recipient: Entity | None = None
     manner: Adverb | None = None
     goal: Location | None = None
@@ -215,7 +216,7 @@ class Action:
 
 
 class Degree(Enum):
-    """How much of a quality."""
+    """Degrees of an adjective."""
 
     PLAIN = auto()
     TOO = auto()
@@ -225,7 +226,7 @@ class Degree(Enum):
 
 @dataclass(frozen=True)
 class Quality:
-    """To have a property, possibly in comparison."""
+    """A predicative adjective, possibly in a comparison."""
 
     adjective: Adjective
     degree: Degree = Degree.PLAIN
@@ -235,19 +236,19 @@ class Quality:
 
 @dataclass(frozen=True)
 class Identity:
-    """To have a profession."""
+    """A profession as the predicate: *she is a doctor*."""
 
     noun: Noun
 
 
 @dataclass(frozen=True)
 class Whereabouts:
-    """To be somewhere; the location belongs to the clause."""
+    """Being at the location of the clause: *she is in the kitchen*."""
 
 
 @dataclass(frozen=True)
 class Existence:
-    """There is something."""
+    """*There is* with a noun phrase."""
 
     thing: Thing
 
@@ -270,7 +271,7 @@ class Clause:
 
 
 class Link(Enum):
-    """What joins two clauses."""
+    """Conjunctions."""
 
     BECAUSE = auto()
     ALTHOUGH = auto()
@@ -278,7 +279,7 @@ class Link(Enum):
     WHETHER = auto()
     IF = auto()
     WHEN = auto()
-    """Once, in the past: als, quand."""
+    """Of a single event in the past: als, quand."""
     WHILE = auto()
     AND = auto()
     BUT = auto()
@@ -286,14 +287,14 @@ class Link(Enum):
 
 @dataclass(frozen=True)
 class Subordinate:
-    """A clause that depends on another one."""
+    """A clause with the conjunction that joins it to another one."""
 
     link: Link
     clause: Clause
 
 
 class Mood(Enum):
-    """What the speaker does."""
+    """Kinds of sentences."""
 
     STATEMENT = auto()
     QUESTION = auto()
@@ -301,7 +302,7 @@ class Mood(Enum):
 
 
 class Asked(Enum):
-    """The questioned constituent."""
+    """What a question asks for; WHETHER is a yes/no question."""
 
     WHETHER = auto()
     WHERE = auto()
@@ -314,7 +315,7 @@ class Asked(Enum):
 
 
 class Front(Enum):
-    """What a statement begins with."""
+    """The first constituent of a statement."""
 
     SUBJECT = auto()
     TIME = auto()
@@ -324,7 +325,7 @@ class Front(Enum):
 
 @dataclass(frozen=True)
 class Sentence:
-    """A main clause, and what is joined to it."""
+    """A main clause, and clauses joined to it."""
 
     clause: Clause
     mood: Mood = Mood.STATEMENT
@@ -334,7 +335,7 @@ class Sentence:
     coordinate: Subordinate | None = None
     please: bool = False
     opening: Adverb | None = None
-    """What the speaker thinks of it: *unfortunately*."""
+    """A sentence adverb, such as *unfortunately*."""
 
 
 def agreement(subject: Entity) -> tuple[int, bool]:
@@ -348,9 +349,15 @@ def agreement(subject: Entity) -> tuple[int, bool]:
     return 3, False
 
 
+def is_asked(entity: Entity | None) -> TypeGuard[Thing]:
+    """Whether a question asks for this noun phrase: *which book*, *how many books*."""
+    asking = (Determiner.WHICH, Determiner.HOW_MANY)
+    return isinstance(entity, Thing) and entity.determiner in asking
+
+
 @dataclass(frozen=True)
 class Realisation:
-    """A sentence in one language, and the grammar that it shows.
+    """A sentence in one language, and the phenomena that it shows.
 
     ``shown`` pairs a phenomenon with words of every correct translation into this language, or
     with the empty string if no words are required.

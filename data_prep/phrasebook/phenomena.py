@@ -1,7 +1,5 @@
 """Phenomena of a meaning that do not depend on the language."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from data_prep.phrasebook.meaning import (
@@ -18,6 +16,7 @@ from data_prep.phrasebook.meaning import (
     Sentence,
     Thing,
     TimeKind,
+    is_asked,
 )
 
 NUMBERED = frozenset(
@@ -30,12 +29,12 @@ DESCRIPTIONS = {
     "clock_time": "at half past seven, um halb acht, à sept heures et demie",
     "comparison": "bigger than, as big as",
     "coordination": "two main clauses joined by and or but",
-    "dative": "somebody to whom it is done",
+    "dative": "the person who receives something",
     "elision": "French l', d', j', n', qu', s'",
     "existence": "there is, es gibt, il y a",
     "fronting": "a statement that begins with its time or place",
     "future": "will, werden, the simple future",
-    "genitive": "whose it is",
+    "genitive": "an owner",
     "if_clause": "if, wenn, si",
     "imperative": "an order to one friend",
     "imperfect": "the French imparfait of states",
@@ -43,7 +42,7 @@ DESCRIPTIONS = {
     "modal": "can, must, want to, should, be allowed to, would like to",
     "negation": "nicht, kein, nie; ne … pas, jamais, plus, rien",
     "number": "a number in words or figures",
-    "object_pronoun": "a pronoun as the object, in its place and case",
+    "object_pronoun": "a pronoun as the object, with its position and case",
     "participle_agreement": "a French participle that agrees",
     "past": "the English simple past",
     "perfect": "a participle with haben or sein, avoir or être",
@@ -67,15 +66,15 @@ DESCRIPTIONS = {
     "while_clause": "while, während, pendant que",
     "word_question": "who, what, where, when, why, how",
 }
-"""All names in the ``phenomena`` of pairs, with their explanation."""
+"""Names of phenomena, with explanations."""
 
 
 def meaning_phenomena(sentence: Sentence) -> Iterator[str]:
-    """The names of the phenomena of a meaning, some perhaps twice."""
+    """Yield the names of the phenomena of a meaning, some of them twice."""
     if sentence.mood is Mood.IMPERATIVE:
         yield "imperative"
     elif sentence.mood is Mood.QUESTION:
-        asks_thing = any(_asks(entity) for entity in _entities(sentence.clause))
+        asks_thing = any(map(is_asked, _entities(sentence.clause)))
         wordless = sentence.asked is Asked.WHETHER and not asks_thing
         yield "question" if wordless else "word_question"
     if sentence.front in (Front.TIME, Front.PLACE, Front.SUBORDINATE):
@@ -111,11 +110,6 @@ def _entities(clause: Clause) -> Iterator[Entity]:
     elif isinstance(predicate, Quality):
         candidates.append(predicate.than)
     yield from (entity for entity in candidates if entity is not None)
-
-
-def _asks(entity: Entity) -> bool:
-    asking = (Determiner.WHICH, Determiner.HOW_MANY)
-    return isinstance(entity, Thing) and entity.determiner in asking
 
 
 def _entity(entity: Entity) -> Iterator[str]:

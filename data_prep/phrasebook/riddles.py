@@ -1,10 +1,8 @@
-"""The riddle of the Transformer paper: which noun does *it* refer to?
+"""Riddles about the meaning of *it*, as in the article that announced the Transformer.
 
-"The animal didn't cross the street because it was too tired / too wide." English says *it* for
-both; a language with genders must decide.
+"The animal didn't cross the street because it was too tired / too wide." English has *it* for both
+nouns. In a language with genders, the pronoun shows which noun is meant.
 """
-
-from __future__ import annotations
 
 import random
 import zlib
@@ -30,7 +28,7 @@ from data_prep.phrasebook.meaning import (
 
 @dataclass(frozen=True)
 class Riddle:
-    """One scene: a subject, a verb and an object."""
+    """The first clause of a riddle: a subject, a verb and an object."""
 
     frame: RiddleFrame
     subject: Noun
@@ -38,13 +36,13 @@ class Riddle:
 
     @property
     def combination(self) -> tuple[str, str, str]:
-        """The pair of nouns, which is what is held out."""
+        """The pair of nouns; riddles are held out by it."""
         return ("riddle", self.subject.key, self.object.key)
 
 
 @dataclass(frozen=True)
-class Telling:
-    """The form of a riddle: its tense, and *didn't* or *couldn't*."""
+class Wording:
+    """Tense, modal verb and adjective of a riddle; the adjective shows what *it* refers to."""
 
     modal: Modal | None
     tense: Tense
@@ -57,16 +55,15 @@ def gender(noun: Noun, language: str) -> str:
     return noun.german.gender if language == "de" else noun.french.gender
 
 
-class RiddleMaker:
-    """Samples riddles; some pairs of nouns occur only in the test set."""
+class RiddleSampler:
+    """Samples riddles; some pairs of nouns are held out for the test set."""
 
-    def __init__(self, lexicon: Lexicon, language: str, seed: int, held_share: float) -> None:
-        """Lists all the scenes whose nouns differ in gender, and parts them by ``seed``."""
-        self.seed, self.held_share = seed, held_share
-        self.frames: list[tuple[RiddleFrame, list[Riddle], list[Riddle]]] = []
+    def __init__(self, lexicon: Lexicon, language: str, seed: int, held_out_share: float) -> None:
+        """List all riddles whose nouns differ in gender; ``seed`` determines which are held out."""
+        self._by_frame: list[tuple[list[Riddle], list[Riddle]]] = []
         for frame in lexicon.riddles:
-            free: list[Riddle] = []
-            held: list[Riddle] = []
+            train: list[Riddle] = []
+            test: list[Riddle] = []
             for subject in lexicon.nouns:
                 if not subject.fits(frame.subject_classes):
                     continue
@@ -78,44 +75,40 @@ class RiddleMaker:
                     if gender(subject, language) == gender(thing, language):
                         continue
                     riddle = Riddle(frame, subject, thing)
-                    (held if self.is_held(riddle.combination) else free).append(riddle)
-            if free:
-                self.frames.append((frame, free, held))
+                    is_test = is_held_out(riddle.combination, seed, held_out_share)
+                    (test if is_test else train).append(riddle)
+            if train:
+                self._by_frame.append((train, test))
 
-    def is_held(self, combination: tuple[str, str, str]) -> bool:
-        """Whether a pair of nouns is kept for the test."""
-        return is_held(combination, self.seed, self.held_share)
+    def sample(self, rng: random.Random, held_out: bool = False) -> Riddle | None:
+        """Sample a riddle; None if the sampled verb has none that is held out."""
+        # The square root lets verbs with few riddles occur, but does not repeat them too often.
+        choices = [test if held_out else train for train, test in self._by_frame]
+        [riddles] = rng.choices(choices, [len(choice) ** 0.5 for choice in choices])
+        return rng.choice(riddles) if riddles else None
 
-    def draw(self, rng: random.Random, held: bool = False) -> Riddle | None:
-        """A scene; None if the sampled verb has no held-out one."""
-        # The square root lets small frames occur without repeating them too often.
-        weights = [len(held_out if held else free) ** 0.5 for _, free, held_out in self.frames]
-        _, free, held_scenes = rng.choices(self.frames, weights)[0]
-        scenes = held_scenes if held else free
-        return rng.choice(scenes) if scenes else None
-
-    def tell(self, riddle: Riddle, rng: random.Random, means_subject: bool) -> Telling:
-        """One formulation of a scene."""
+    def sample_wording(self, riddle: Riddle, rng: random.Random, means_subject: bool) -> Wording:
+        """Sample tense, modal verb and adjective of a riddle."""
         frame = riddle.frame
         words = frame.subject_adjectives if means_subject else frame.object_adjectives
         modal, tense = rng.choice(
             ((None, Tense.PAST), (None, Tense.PAST), (Modal.CAN, Tense.PAST), (None, Tense.PRESENT))
         )
-        return Telling(modal, tense, rng.choice(words), means_subject)
+        return Wording(modal, tense, rng.choice(words), means_subject)
 
 
-def sentence(riddle: Riddle, telling: Telling) -> Sentence:
-    """The riddle as a meaning."""
+def sentence(riddle: Riddle, wording: Wording) -> Sentence:
+    """The meaning of a riddle."""
     subject = Thing(riddle.subject, Determiner.DEFINITE)
     thing = Thing(riddle.object, Determiner.DEFINITE)
     action = Action(riddle.frame.verb, thing)
-    main = Clause(subject, action, telling.tense, Polarity.NOT, telling.modal)
-    meant = Anaphor(subject if telling.means_subject else thing)
-    reason = Clause(meant, Quality(telling.adjective, Degree.TOO), telling.tense)
+    main = Clause(subject, action, wording.tense, Polarity.NOT, wording.modal)
+    meant = Anaphor(subject if wording.means_subject else thing)
+    reason = Clause(meant, Quality(wording.adjective, Degree.TOO), wording.tense)
     return Sentence(main, subordinate=Subordinate(Link.BECAUSE, reason))
 
 
-def is_held(combination: tuple[str, str, str], seed: int, share: float) -> bool:
-    """Whether ``seed`` holds a combination out; about ``share`` of all are."""
+def is_held_out(combination: tuple[str, str, str], seed: int, share: float) -> bool:
+    """Return whether a combination is held out; a checksum selects about ``share`` of all."""
     key = "|".join((*combination, str(seed))).encode()
     return zlib.crc32(key) % 10_000 < share * 10_000

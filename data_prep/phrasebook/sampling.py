@@ -1,7 +1,5 @@
 """Sample plausible meanings: arguments of verbs, locations and times that fit."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import random
@@ -36,10 +34,10 @@ POSSESSABLE = frozenset(
     )
 )
 SCENIC = frozenset({"place", "nature", "weather", "sky", "building", "season", "event"})
-"""Properties that are rare for several things at once."""
+"""Classes of nouns that are rarely plural."""
 STRONG = frozenset({"very", "really", "extremely", "incredibly", "particularly"})
 SINGLE = frozenset({"mother", "father", "husband", "wife"})
-"""Of whom one has one."""
+"""Relatives of whom a person has only one."""
 SPEAKERS = (
     Pronoun(1, False),
     Pronoun(2, False),
@@ -62,7 +60,7 @@ NEGATABLE = (
     Determiner.POSSESSIVE,
     Determiner.THIS,
 )
-INVARIABLE_TIMES: dict[Tense, tuple[TimeKind, ...]] = {
+TIME_KINDS: dict[Tense, tuple[TimeKind, ...]] = {
     Tense.PAST: (
         TimeKind.CLOCK,
         TimeKind.CLOCK,
@@ -93,11 +91,11 @@ INVARIABLE_TIMES: dict[Tense, tuple[TimeKind, ...]] = {
 }
 
 
-class Chooser:
-    """Makes random choices from the lexicon; the same seed makes the same choices."""
+class Sampler:
+    """Samples words and phrases from the lexicon; the same seed gives the same samples."""
 
     def __init__(self, lexicon: Lexicon, foreign: str, rng: random.Random) -> None:
-        """Indexes the lexicon for the language (``de`` or ``fr``) beside English."""
+        """Index the lexicon; ``foreign`` is the language beside English, ``de`` or ``fr``."""
         self.lexicon, self.foreign, self.rng = lexicon, foreign, rng
         self.adverbs: dict[str, list[Adverb]] = {}
         for adverb in lexicon.adverbs:
@@ -105,18 +103,18 @@ class Chooser:
 
         indoors = frozenset({"room", "house", "hut", "tent", "garage", "cellar", "office"})
         self.rooms = [place for place in lexicon.places if place.noun.fits(indoors)]
-        """Where things lie about."""
+        """Places where household things may be."""
 
     def chance(self, probability: float) -> bool:
-        """True with this probability."""
+        """Return True with this probability."""
         return self.rng.random() < probability
 
     def pick(self, options: Sequence[T]) -> T:
-        """One of several items, with equal probability."""
+        """Sample an item uniformly."""
         return options[int(self.rng.random() * len(options))]
 
     def weighted(self, options: dict[T, float]) -> T:
-        """One of several, by weight."""
+        """Sample a key, with probability proportional to its value."""
         point = self.rng.random() * sum(options.values())
         for option, weight in options.items():
             point -= weight
@@ -150,7 +148,7 @@ class Chooser:
         }
 
     def adjectives(self, noun: Noun, attributive: bool) -> tuple[Adjective, ...]:
-        """What a noun can be, as *the red car* or as *the car is red*."""
+        """Adjectives of a noun: attributive (*the red car*) or predicative (*the car is red*)."""
         return self._qualities[noun.key, attributive]
 
     @functools.cached_property
@@ -159,7 +157,7 @@ class Chooser:
         return tuple(noun for noun in self.lexicon.nouns if self.adjectives(noun, False))
 
     def attributes(self, noun: Noun, probability: float) -> tuple[Attribute, ...]:
-        """Perhaps an adjective before the noun, perhaps with a degree."""
+        """Sample at most one attributive adjective, with or without an adverb of degree."""
         if not self.chance(probability):
             return ()
         options = self.adjectives(noun, attributive=True)
@@ -170,7 +168,7 @@ class Chooser:
         return (Attribute(adjective, self.emphasis() if graded else None),)
 
     def emphasis(self) -> Adverb:
-        """A strong degree: *very*, but not *a little*."""
+        """Sample an adverb of a high degree: *very*, but not *a little*."""
         return self.pick([adverb for adverb in self.adverbs["degree"] if adverb.english in STRONG])
 
     def thing(
@@ -180,12 +178,12 @@ class Chooser:
         negated: bool = False,
         adjective: float = 0.22,
     ) -> Thing:
-        """A noun phrase.
+        """Sample determiner, number and attributes of a noun.
 
         Args:
             noun: The noun.
             subject: The subject of the clause if this is its object; *his* refers to it.
-            negated: Whether it is negated, where *some* and *many* sound unnatural.
+            negated: Whether to leave out determiners that sound unnatural when negated (*many*).
             adjective: Probability of an adjective.
         """
         scenic = noun.fits(SCENIC)
@@ -232,8 +230,6 @@ class Chooser:
             return subject if self.chance(0.7) else self.pick(owners)
         if isinstance(subject, Proper) and self.chance(0.7):
             return Pronoun(3, False, subject.name.gender)
-        if subject is None:
-            return self.pick(owners)
         return self.pick(owners)
 
     def _possessor(self) -> Thing | Proper:
@@ -242,7 +238,7 @@ class Chooser:
         return Thing(self.pick(self.nouns(frozenset({"profession", "child"}))))
 
     def person(self, classes: frozenset[str] = HUMAN) -> Entity:
-        """A person: a pronoun, a name or a noun of one of ``classes``."""
+        """Sample a pronoun, a name or a noun of one of ``classes``."""
         roll = self.rng.random()
         if classes & HUMAN and roll < 0.42:
             return self.pick(SPEAKERS)
@@ -253,13 +249,13 @@ class Chooser:
         return self.thing(self.pick(self.nouns(classes)))
 
     def subject(self, verb: Verb) -> Entity:
-        """A possible subject of a verb."""
+        """Sample a subject of a verb."""
         if "weather" in verb.subject_classes:
             return Indefinite.IT
         return self.person(verb.subject_classes)
 
     def object(self, verb: Verb, subject: Entity, negated: bool) -> Entity:
-        """A possible object of a verb."""
+        """Sample an object of a verb."""
         classes = verb.object_classes
         pronoun_fits = "person" in classes and verb.german.reflexive == ""
         if pronoun_fits and self.chance(0.3):
@@ -281,7 +277,7 @@ class Chooser:
         return thing
 
     def recipient(self, subject: Entity) -> Entity:
-        """A recipient."""
+        """Sample the recipient of an action."""
         if self.chance(0.45):
             options = [entity for entity in OBJECT_PRONOUNS if not same_person(entity, subject)]
             if self.foreign == "fr":
@@ -296,7 +292,7 @@ class Chooser:
         return Thing(noun, kind, self.chance(0.15), self.attributes(noun, 0.1), owner)
 
     def place(self, direction: bool = False, certain: bool = False) -> Location:
-        """Somewhere; with ``direction``, the way there; ``certain`` bars *everywhere*."""
+        """Sample a location or destination; ``certain`` excludes *everywhere* and *somewhere*."""
         if not direction and self.chance(0.18):
             adverb = self.pick(self.adverbs["place"])
             if not certain or adverb.english not in ("everywhere", "somewhere"):
@@ -305,8 +301,8 @@ class Chooser:
         return Location(place, direction)
 
     def time(self, tense: Tense) -> Time | None:
-        """When; fits the tense."""
-        if tense not in INVARIABLE_TIMES:
+        """Sample a time expression that fits the tense; None if none does."""
+        if tense not in TIME_KINDS:
             return None
         if self.chance(0.4):
             name = {
@@ -315,17 +311,17 @@ class Chooser:
                 Tense.FUTURE: "time_future",
             }[tense]
             return Time(adverb=self.pick(self.adverbs[name]))
-        kind = self.pick(INVARIABLE_TIMES[tense])
+        kind = self.pick(TIME_KINDS[tense])
         return self._time(kind)
 
     def duration(self) -> Time:
-        """For how long."""
+        """Sample a duration."""
         return self._time(TimeKind.DURATION)
 
     def _time(self, kind: TimeKind) -> Time:
         draw = self.rng.randrange
         if kind is TimeKind.CLOCK:
-            # Twelve is left to noon, which French calls midi.
+            # Not twelve, which is midi in French.
             hour = draw(1, 12)
             return Time(kind, hour, draw(4 if hour < 11 else 3))
         if kind is TimeKind.DATE:
@@ -349,7 +345,7 @@ class Chooser:
         return Time(kind, draw(*ranges[kind]))
 
     def tense(self, verb: Verb) -> Tense:
-        """A tense that suits the verb."""
+        """Sample a tense that fits the verb."""
         if verb.aspect == "state" or verb.key in MOMENTARY:
             return self.weighted({Tense.PRESENT: 55, Tense.PAST: 35, Tense.FUTURE: 10})
         return self.weighted(
@@ -363,7 +359,7 @@ class Chooser:
         )
 
     def polarity(self, tense: Tense, state: bool) -> Polarity:
-        """The polarity; some pairs of tense and polarity are ambiguous in translation."""
+        """Sample a polarity whose translation is unambiguous with this tense."""
         weights = {Polarity.POSITIVE: 78.0, Polarity.NOT: 16.0}
         if tense is Tense.PERFECT:
             weights = {Polarity.POSITIVE: 45, Polarity.NEVER: 25, Polarity.NOT_YET: 30}
@@ -373,7 +369,7 @@ class Chooser:
 
 
 def same_person(first: Entity, second: Entity) -> bool:
-    """Whether both are the same grammatical person: *I see me* is no good sentence."""
+    """Return whether both are the same person: *I see me* is not idiomatic."""
     if not (isinstance(first, Pronoun) and isinstance(second, Pronoun)):
         return False
     if first.person == 1 and second.person == 1:

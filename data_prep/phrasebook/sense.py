@@ -1,9 +1,7 @@
-"""What makes sense beyond classes: who does what on purpose, for how long, and why.
+"""Sets of verbs and adjectives that keep sampled sentences plausible.
 
-The words are keys of the tables: English base forms, a verb's complement included.
+The words are keys of the tables: English base forms, verbs with their complement.
 """
-
-from __future__ import annotations
 
 from data_prep.phrasebook.words import split_words
 
@@ -19,12 +17,12 @@ UNWILLED = frozenset(
         "surprise sting"
     )
 ) | _phrases("fall asleep, wake up, worry about, dream of")
-"""Verbs of things that are not done on purpose or on request."""
+"""Verbs of actions that are not done on purpose or on request."""
 
 LASTING = frozenset(split_words("work sleep dance cry laugh run")) | _phrases(
     "swim in, wait for, play with, talk to, look for, listen to"
 )
-"""What can go on for hours."""
+"""Verbs of actions that may last for hours."""
 
 ANYWHERE = (
     LASTING
@@ -33,24 +31,24 @@ ANYWHERE = (
     )
     | _phrases("sit down, see, find, fall asleep, wake up, quarrel with, dream of, lie down")
 ) - {"swim in"}
-"""Verbs of things that can be done anywhere."""
+"""Verbs of actions that may happen at any location."""
 
 SOMEWHERE = frozenset({"live", "stay"})
 """Verbs that need a location."""
 
 UNSPECIFIED = frozenset(split_words("see hear find eat drink forget buy lose say"))
-"""What can be done to *something*, and not to *anything*."""
+"""Verbs that may have *something* and *not … anything* as objects."""
 
 IN_NUMBERS = frozenset({"collect"})
-"""What is done to several things."""
+"""Verbs with plural objects."""
 
 MOMENTARY = frozenset(split_words("see hear forget find lose meet miss notice break"))
-"""What one is hardly in the middle of doing."""
+"""Verbs of momentary actions, which have no progressive."""
 
 ONCE = frozenset(
     split_words("die marry plant build destroy discover disappear grow sink wilt begin arrest")
 )
-"""What does not happen often to the same."""
+"""Verbs of events that seldom happen twice to the same person or thing."""
 
 UNGRADED = frozenset(
     split_words(
@@ -60,7 +58,7 @@ UNGRADED = frozenset(
         "traditional injured"
     )
 )
-"""Qualities without a more or less."""
+"""Adjectives without comparison and degree."""
 
 BAD_MOODS = frozenset(
     split_words("tired sick hungry thirsty nervous sad angry scared injured weak lonely")
@@ -69,7 +67,7 @@ GOOD_MOODS = frozenset(
     split_words("happy curious satisfied hardworking generous brave polite patient friendly")
 )
 MOODS = BAD_MOODS | GOOD_MOODS
-"""Possible states of a person during an event."""
+"""States of a person that are reasons to do or not to do something."""
 
 APPEALING = frozenset(
     split_words(
@@ -78,7 +76,7 @@ APPEALING = frozenset(
         "soft warm light easy clean"
     )
 )
-"""Why one does something with a thing."""
+"""Qualities of a thing that are reasons to do something with it."""
 
 DAUNTING = frozenset(
     split_words(
@@ -86,7 +84,7 @@ DAUNTING = frozenset(
         "useless bitter salty sour terrible steep high noisy slippery wet dusty crowded"
     )
 )
-"""Why one does not."""
+"""Qualities of a thing that are reasons not to do something with it."""
 
 CHOSEN = frozenset(
     split_words(
@@ -100,4 +98,4 @@ REQUESTED = frozenset(split_words("buy eat drink bring cook order give sing writ
 """Verbs of requests for an indefinite thing."""
 
 COMPANIONABLE = frozenset(split_words("dance work go come return"))
-"""Verbs of actions together with a person."""
+"""Verbs of actions that two persons do together."""

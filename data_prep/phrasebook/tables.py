@@ -1,7 +1,5 @@
 """Read tab-separated tables, with error messages that name the cell and the correction."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,14 +9,14 @@ class LexiconError(ValueError):
 
 
 class Row:
-    """One line of a table; every accessor names file, line and column when it must complain."""
+    """One line of a table; errors in its cells name file, line and column."""
 
     def __init__(self, path: Path, line: int, cells: dict[str, str]) -> None:
         """Store the cells with their position, for messages."""
         self.path, self.line, self.cells = path, line, cells
 
     def error(self, column: str, advice: str) -> LexiconError:
-        """The complaint about one cell."""
+        """An error in a cell, with advice on how to correct it."""
         value = self.cells.get(column, "")
         return LexiconError(
             f"{self.path.name}, line {self.line}, column {column}: {value!r}: {advice}"
@@ -49,10 +47,10 @@ class Row:
 
 
 def read_table(path: Path, columns: str) -> Iterator[Row]:
-    """Reads one tab-separated table.
+    """Read one tab-separated table.
 
     Args:
-        path: The file; its first line that is no comment names the columns.
+        path: The file; its first line that is not a comment names the columns.
         columns: The names that the table must have, separated by spaces.
 
     Yields:
@@ -83,11 +81,11 @@ def read_table(path: Path, columns: str) -> Iterator[Row]:
 
 
 def check_unique(path: Path, columns: str, keys: tuple[str, ...]) -> None:
-    """Checks that no two rows agree in all of ``keys``: one word has one translation."""
+    """Check that no two rows agree in all of ``keys``: a word has one translation."""
     seen: dict[tuple[str, ...], int] = {}
     for row in read_table(path, columns):
         key = tuple(row.word(column) for column in keys)
         if key in seen:
-            advice = f"stands in line {seen[key]} already; one word, one translation"
+            advice = f"line {seen[key]} has this word already; a word may occur only once"
             raise row.error(keys[0], advice)
         seen[key] = row.line

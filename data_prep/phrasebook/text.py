@@ -1,6 +1,4 @@
-"""From words to a sentence: spaces, commas, the capital and the final stop."""
-
-from __future__ import annotations
+"""Write words as a sentence: spaces, commas, the capital letter and the final mark."""
 
 from data_prep.phrasebook.meaning import Mood
 
@@ -8,18 +6,17 @@ STOPS = {Mood.STATEMENT: ".", Mood.QUESTION: "?", Mood.IMPERATIVE: "!"}
 
 
 class Notes:
-    """Collects the grammar that a sentence shows while a language builds it."""
+    """Records the phenomena of a sentence while it is built."""
 
     def __init__(self) -> None:
-        """Start without shown phenomena."""
         self._shown: dict[tuple[str, str], None] = {}
 
     def add(self, phenomenon: str, words: str = "") -> None:
-        """Notes a phenomenon, and words that show it."""
+        """Record a phenomenon, and words that show it."""
         self._shown[phenomenon, words] = None
 
     def shown(self) -> tuple[tuple[str, str], ...]:
-        """What was noted, in order, each once."""
+        """The recorded phenomena, in order, each once."""
         return tuple(self._shown)
 
 
@@ -34,7 +31,7 @@ def join(words: list[str]) -> str:
 
 
 def sentence_text(words: list[str], mood: Mood, space_before_mark: bool = False) -> str:
-    """Writes a sentence.
+    """Write a sentence.
 
     Args:
         words: Words and commas in order.

@@ -1,6 +1,4 @@
-"""Clock times, days, dates and spans of time in the three languages."""
-
-from __future__ import annotations
+"""Clock times, days, dates and durations in the three languages."""
 
 from collections.abc import Callable
 
@@ -63,8 +61,6 @@ FRENCH_UNITS = (
     ("mois", "mois", "m"),
     ("an", "ans", "m"),
 )
-NIGHT = 4
-"""Times of day that have no contracted article in French and English."""
 
 
 def english_number(number: int) -> str:
@@ -113,7 +109,7 @@ def _german_ordinal(day: int) -> str:
 
 
 def english(time: Time) -> str:
-    """The phrase in English."""
+    """A time expression in English."""
     assert time.kind is not None
     unit = ENGLISH_UNITS
     first, second = time.first, time.second
@@ -137,7 +133,7 @@ def english(time: Time) -> str:
 
 
 def german(time: Time) -> str:
-    """The phrase in German."""
+    """A time expression in German."""
     assert time.kind is not None
     first, second = time.first, time.second
     forms: dict[TimeKind, Callable[[], str]] = {
@@ -160,7 +156,7 @@ def german(time: Time) -> str:
 
 
 def french(time: Time) -> str:
-    """The phrase in French."""
+    """A time expression in French."""
     assert time.kind is not None
     first, second = time.first, time.second
     forms: dict[TimeKind, Callable[[], str]] = {
@@ -209,7 +205,6 @@ def _german_clock(hour: int, quarters: int) -> str:
 
 def _french_clock(hour: int, quarters: int) -> str:
     def hours(number: int) -> str:
-        # Twelve o'clock stays a number here: noon has a word of its own.
         return "une heure" if number == 1 else f"{FRENCH_NUMBERS[number]} heures"
 
     return (

@@ -1,7 +1,5 @@
 """Short word lists."""
 
-from __future__ import annotations
-
 
 def split_words(text: str) -> tuple[str, ...]:
     """The words of a short list that is written as one string."""
