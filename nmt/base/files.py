@@ -111,7 +111,7 @@ def read_record(
 def writing(path: Path, needed: int | None = None) -> Iterator[None]:
     """Raise DiskError if the block, which writes `path`, fails to write to the disk.
 
-    A DiskError that names a part of `path` is replaced; other errors pass unchanged.
+    It also replaces the DiskError of a file inside `path`. Other errors pass unchanged.
     """
     try:
         yield
@@ -177,7 +177,7 @@ def _is_other_process(number: int) -> bool:
 
 
 def written_to(path: Path) -> Path:
-    """Return the target of a link, or `path`; refuse devices, which a rename would replace."""
+    """Return the target of a link, or `path`; UserError for a device, which a rename replaces."""
     if os.path.exists(path) and not path.is_file() and not path.is_dir():
         raise UserError(f"{path}: is a device or a pipe; name a file, or - for stdout")
     return Path(os.path.realpath(path)) if path.is_symlink() else path

@@ -1,6 +1,7 @@
 """Commands on full and read-only disks: one clear error line, and no data is lost."""
 
 import io
+import logging
 import random
 import re
 import resource
@@ -11,13 +12,20 @@ from contextlib import redirect_stderr
 from pathlib import Path
 
 import pytest
+from omegaconf import OmegaConf
 
+import data_prep.prepare
+from data_prep.progress import Reporter
 from nmt.base.errors import DiskError
 from nmt.base.files import write_lines
+from nmt.cli import evaluate, prepare, translate
+from nmt.cli.common import run_command
+from nmt.cli.compose import run_composed
+from nmt.config import CorpusConfig, CorpusSource, TokenizerConfig
+from nmt.runs import sweep
+from nmt.runs.log import set_up_logging
 from tests.namespaces import ROOT
 from tests.small_disk import fill, in_a_process, needs_mounts, remount, small_disk, tree, used_bytes
-
-# The functions run in their own processes, and import slow modules such as torch there.
 
 MODEL = ROOT / "tests" / "models" / "digits_v1"
 
@@ -39,14 +47,10 @@ def raw(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def disk_error_of(raw: Path, corpora: Path) -> DiskError | None:
     """Prepare a corpus; return the disk error, if there is one."""
-    from data_prep.prepare import prepare  # noqa: PLC0415
-    from data_prep.progress import Reporter  # noqa: PLC0415
-    from nmt.config import CorpusConfig, CorpusSource, TokenizerConfig  # noqa: PLC0415
-
     corpus = CorpusConfig(name="toy", source=CorpusSource.folder, path=str(raw))
     tokenizer = TokenizerConfig(vocabulary_size=330)
     try:
-        prepare(corpus, tokenizer, corpora, Reporter(quiet=True), num_processes=1)
+        data_prep.prepare.prepare(corpus, tokenizer, corpora, Reporter(quiet=True), num_processes=1)
     except DiskError as error:
         return error
     return None
@@ -147,9 +151,6 @@ def error_line(run: Callable[[], None], *arguments: str) -> str:
 
 
 def check_translating(work: str) -> None:
-    from nmt.cli import translate  # noqa: PLC0415
-    from nmt.cli.common import run_command  # noqa: PLC0415
-
     disk, text, given = Path(work, "disk"), Path(work, "a.en"), f"file={Path(work, 'a.en')}"
     write_lines(text, ["1 2 3"] * 3000)
     command = [given, f"model={MODEL}", f"out={disk / 'a.de'}", "decoding.beam_size=1"]
@@ -178,9 +179,6 @@ def check_translating(work: str) -> None:
 
 
 def check_evaluating(work: str) -> None:
-    from nmt.cli import evaluate  # noqa: PLC0415
-    from nmt.cli.common import run_command  # noqa: PLC0415
-
     disk, text = Path(work, "disk"), Path(work, "a.en")
     write_lines(text, ["1 2 3"] * 300)
     command = [f"source={text}", f"reference={text}", f"model={MODEL}", f"out={disk / 'scores'}"]
@@ -191,32 +189,7 @@ def check_evaluating(work: str) -> None:
         assert tree(disk) == {"scores/source.txt": b"old\n"}
 
 
-def check_saving_a_model(work: str) -> None:
-    from nmt.trained_model import load_trained_model, save_trained_model  # noqa: PLC0415
-
-    disk, model = Path(work, "disk"), load_trained_model(MODEL)
-    with small_disk(disk, 1_000_000):
-        save_trained_model(model, disk / "model", {})
-        before = tree(disk)
-        remount(disk, f"size={used_bytes(disk) + 50_000}")
-        with pytest.raises(
-            DiskError, match=r"/model: cannot be written: no space.*about [\d,]+ kB"
-        ):
-            save_trained_model(model, disk / "model", {"new": True})
-        assert tree(disk) == before
-        resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, resource.RLIM_INFINITY))
-        with pytest.raises(DiskError, match=r"/model: cannot be written: file too large"):
-            save_trained_model(model, Path(work) / "model", {"new": True})
-        resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)
-        assert not (Path(work) / "model").exists()
-        load_trained_model(disk / "model")
-
-
 def check_the_log(work: str) -> None:
-    import logging  # noqa: PLC0415
-
-    from nmt.runs.log import set_up_logging  # noqa: PLC0415
-
     disk, output = Path(work, "disk"), io.StringIO()
     logger = logging.getLogger("nmt.test")
     with small_disk(disk, 8192), redirect_stderr(output):
@@ -242,12 +215,6 @@ def check_the_log(work: str) -> None:
 
 def check_composed_commands(raw: str, work: str) -> None:
     """Commands that use Hydra, which handles exceptions itself."""
-    from omegaconf import OmegaConf  # noqa: PLC0415
-
-    from nmt.cli import prepare  # noqa: PLC0415
-    from nmt.cli.compose import run_composed  # noqa: PLC0415
-    from nmt.runs import sweep  # noqa: PLC0415
-
     disk = Path(work, "disk")
     command = ["corpus=folder", f"corpus.path={raw}", f"run.outputs={disk}"]
     command += ["tokenizer.vocabulary_size=330"]
@@ -270,7 +237,6 @@ def check_commands(raw: str, work: str) -> None:
     """Run all checks in one process, so that torch is imported once."""
     check_translating(work)
     check_evaluating(work)
-    check_saving_a_model(work)
     check_the_log(work)
     check_composed_commands(raw, work)
 

@@ -12,15 +12,13 @@ from typing import Any
 import pytest
 
 from nmt.base.errors import DiskError
+from nmt.training.checkpoint import CheckpointStore
+from tests.runs import assert_same, last_state, metrics, resumed_config, run
 from tests.small_disk import in_a_process, needs_mounts, remount, small_disk, used_bytes
-
-# The functions run in their own processes, and import slow modules such as torch there.
 
 
 def error_of(config: Any, corpus: str) -> DiskError | None:
     """Train; return the disk error, if there is one."""
-    from tests.runs import run  # noqa: PLC0415
-
     try:
         run(config, Path(corpus))
     except DiskError as error:
@@ -30,8 +28,6 @@ def error_of(config: Any, corpus: str) -> DiskError | None:
 
 def outputs_of(config: Any) -> Any:
     """Return all outputs of a complete run, without times."""
-    from tests.runs import last_state, metrics  # noqa: PLC0415
-
     folder = config.run_folder
     names = ("checkpoints/update_0000010/weights.safetensors", "model/weights.safetensors")
     return (
@@ -45,8 +41,6 @@ def outputs_of(config: Any) -> Any:
 
 def check_continued(config: Any, corpus: str, expected: Any) -> None:
     """Check that the same command now completes the run, and has the expected outputs."""
-    from tests.runs import assert_same  # noqa: PLC0415
-
     assert error_of(config, corpus) is None
     for one, other in zip(outputs_of(config), expected, strict=True):
         assert_same(one, other)
@@ -54,8 +48,6 @@ def check_continued(config: Any, corpus: str, expected: Any) -> None:
 
 def complete_run(work: str, corpus: str) -> tuple[Any, Any]:
     """Return a configuration and the outputs of its run on a disk without errors."""
-    from tests.runs import resumed_config  # noqa: PLC0415
-
     config = resumed_config(Path(work) / "whole")
     assert error_of(config, corpus) is None
     return config, outputs_of(config)
@@ -63,8 +55,6 @@ def complete_run(work: str, corpus: str) -> tuple[Any, Any]:
 
 def newest_complete(config: Any) -> int:
     """Verify all checkpoints and return the update of the newest one."""
-    from nmt.training.checkpoint import CheckpointStore  # noqa: PLC0415
-
     store = CheckpointStore(config.run_folder / "checkpoints", 5, 2)
     for update in store.updates():
         store.verify(update)

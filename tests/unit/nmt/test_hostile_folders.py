@@ -43,14 +43,16 @@ def folder(saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
 # Changes of the configuration.
 
 
-def text(content: str | bytes) -> Change:
-    raw = content if isinstance(content, bytes) else content.encode()
-    return lambda folder: (folder / CONFIG).write_bytes(raw)
+def text(content: str) -> Change:
+    return lambda folder: (folder / CONFIG).write_text(content)
 
 
-def more(line: str | bytes) -> Change:
-    raw = line if isinstance(line, bytes) else line.encode()
-    return lambda folder: (folder / CONFIG).write_bytes((folder / CONFIG).read_bytes() + raw)
+def more(line: str, encoding: str = "utf-8") -> Change:
+    def change(folder: Path) -> None:
+        with (folder / CONFIG).open("a", encoding=encoding) as out:
+            out.write(line)
+
+    return change
 
 
 def raw_value(key: str, value: str) -> Change:
@@ -58,29 +60,24 @@ def raw_value(key: str, value: str) -> Change:
 
     def change(folder: Path) -> None:
         lines = (folder / CONFIG).read_text().splitlines()
-        [place] = [n for n, line in enumerate(lines) if line.strip().startswith(f"{key}:")]
-        lines[place] = lines[place].partition(":")[0] + f": {value}"
+        [index] = [n for n, line in enumerate(lines) if line.strip().startswith(f"{key}:")]
+        lines[index] = lines[index].partition(":")[0] + f": {value}"
         (folder / CONFIG).write_text("\n".join(lines) + "\n")
 
     return change
 
 
 def values(**changes: object) -> Change:
+    """Set keys, `group__key` in a group; `...` removes a key."""
+
     def change(folder: Path) -> None:
         stored = yaml.safe_load((folder / CONFIG).read_text())
         for key, value in changes.items():
             group, in_group, leaf = key.partition("__")
-            place, name = (stored[group], leaf) if in_group else (stored, key)
-            place[name] = value
-        (folder / CONFIG).write_text(yaml.safe_dump(stored))
-
-    return change
-
-
-def without(key: str) -> Change:
-    def change(folder: Path) -> None:
-        stored = yaml.safe_load((folder / CONFIG).read_text())
-        del stored[key]
+            mapping, name = (stored[group], leaf) if in_group else (stored, key)
+            mapping[name] = value
+            if value is ...:
+                del mapping[name]
         (folder / CONFIG).write_text(yaml.safe_dump(stored))
 
     return change
@@ -93,15 +90,15 @@ CONFIGS: dict[str, tuple[Change, str]] = {
     "a list": (text("- 1\n- 2\n"), "has no keys"),
     "empty": (text(""), "has no keys"),
     "one word": (text("model"), "has no keys"),
-    "not UTF-8": (more(b"# sch\xf6n\n"), "is not valid YAML"),
+    "not UTF-8": (more("# schön\n", "latin-1"), "is not valid YAML"),
     "not YAML": (more("model: [\n"), "is not valid YAML"),
     "a NUL": (more("\0"), "is not valid YAML"),
     "a character that cannot be": (more('more: "\\Uffffffff"\n'), "is not valid YAML"),
     "a version of YAML that cannot be": (text(f"%YAML {'9' * 5000}.1\n---\n"), "is not valid YAML"),
     "a key twice": (more("source_language: fr\n"), "duplicate key source_language"),
     "two documents": (more("---\nsource_language: fr\n"), "is not valid YAML"),
-    "aliases that grow to 9 ** 29 values": (text(BOMB), "has an anchor"),
-    "an alias of itself": (text("model: &m [*m]"), "has an anchor"),
+    "aliases that grow to 9 ** 29 values": (text(BOMB), "line 1 has an anchor"),
+    "an alias of itself": (text("a:\n- 1\n- &m [*m]"), "line 3 has an anchor"),
     "20,000 lists in each other": (text("a: " + "[" * 20_000), "nested too deeply"),
     "too large": (text("# more\n" * 20_000), "is larger than 64 KiB"),
     "a tag that runs a command": (raw_value("target_language", RUN), "constructor for the tag"),
@@ -124,26 +121,24 @@ CONFIGS: dict[str, tuple[Change, str]] = {
         r"a \\x1b\[2J\\u202eb",
     ),
     "a lone surrogate": (more('"\\ud800": 1\n'), r"\\ud800"),
-    "a key is missing": (without("target_language"), "lacks the key target_language"),
-    "a group is missing": (without("model"), "lacks the key model"),
+    "a key is missing": (values(target_language=...), "lacks the key target_language"),
+    "a group is missing": (values(model=...), "lacks the key model"),
     "a group is no group": (values(model=[1, 2]), "model"),
     "a group is null": (values(decoding=None), "decoding"),
     "a word for a number": (values(model__width="wide"), "wide"),
     "infinity for an integer": (raw_value("width", ".inf"), "width"),
     "a list for a word": (values(source_language=["en"]), "source_language"),
     "width negative": (values(model__width=-16), "model.width=-16: "),
-    "width 0": (values(model__width=0), "model.width=0: "),
     "width huge": (values(model__width=10**9), "model.width=1000000000: "),
     "width of 6,000 digits": (
         raw_value("width", "0x1" + "0" * 5_000),
-        "more than 2,000 characters",
+        r"line \d+ has a value of more than 2,000 characters",
     ),
     "heads huge": (
         values(model__num_heads=10**30, model__key_width=2, model__value_width=2),
         "model.num_heads=1000000000000000000000000000000: ",
     ),
     "values huge": (values(model__key_width=8, model__value_width=65_536), "less than half of"),
-    "inner layers huge": (values(model__feed_forward_width=10**12), "feed_forward_width=1000000"),
     "all sizes at their largest": (
         values(
             model__width=2**16,
@@ -165,19 +160,10 @@ CONFIGS: dict[str, tuple[Change, str]] = {
         ),
         "is too large for a width of 65536",
     ),
-    "layers huge": (values(model__num_decoder_layers=10**7), "model.num_decoder_layers=10000000"),
-    "positions huge": (
-        values(model__max_length=10**12),
-        "model.max_length=1000000000000: ",
-    ),
+    "positions huge": (values(model__max_length=10**12), "model.max_length=1000000000000: "),
     "learned positions are in no weights": (values(model__positions="learned"), "another model"),
     "sources huge": (values(max_source_length=10**12), "max_source_length=1000000000000 is not"),
-    "a beam huge": (values(decoding__beam_size=10**9), "decoding.beam_size=1000000000: "),
-    "a batch huge": (values(decoding__batch_size=10**9), "decoding.batch_size=1000000000: "),
     "a penalty that is no number": (raw_value("length_penalty", ".nan"), "length_penalty=nan"),
-    "a penalty that overflows": (values(decoding__length_penalty=1e6), "length_penalty=1000000.0"),
-    "a length without end": (raw_value("max_length_ratio", ".inf"), "max_length_ratio=inf"),
-    "a rate that is no number": (raw_value("dropout", ".nan"), "model.dropout=nan"),
     "a language up the folders": (
         values(target_language="../../etc/passwd", joint_vocabulary=False),
         "'../../etc/passwd' is not a language code",
@@ -187,9 +173,7 @@ CONFIGS: dict[str, tuple[Change, str]] = {
     "a language with a NUL": (values(source_language="en\0"), "is not a language code"),
     "a language longer than names": (
         values(
-            source_language="e" * 1_500,
-            joint_vocabulary=False,
-            model__tied_embeddings="target",
+            source_language="e" * 1_500, joint_vocabulary=False, model__tied_embeddings="target"
         ),
         "no such file",
     ),
@@ -282,10 +266,7 @@ WEIGHT_FILES: dict[str, tuple[Change, str]] = {
         weights(lambda t: t.update({"output_weight": torch.zeros(400, 17)})),
         r"output_weight has shape \(400, 17\)",
     ),
-    "one is missing": (
-        weights(lambda t: t.pop("output_weight")),
-        "another model: output_weight",
-    ),
+    "one is missing": (weights(lambda t: t.pop("output_weight")), "another model: output_weight"),
     "one too many": (weights(lambda t: t.update(a_more=torch.zeros(2))), "another model: a_more"),
     "a name of line ends and escapes": (
         weights(lambda t: t.update({"a\n\x1b[2Jb": torch.zeros(2)})),
@@ -407,11 +388,3 @@ def test_links_to_and_within_the_folder_are_followed(folder: Path) -> None:
     (folder / WEIGHTS).symlink_to("weights_2.safetensors")
     (folder.parent / "latest").symlink_to("model")
     load_trained_model(folder.parent / "latest")
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read every file")
-@pytest.mark.parametrize("part", [CONFIG, WEIGHTS, TOKENIZER])
-def test_a_file_without_read_permission_is_reported(folder: Path, part: str) -> None:
-    (folder / part).chmod(0)
-    with pytest.raises(UserError, match=f"{folder / part}: cannot be read: permission denied"):
-        load_trained_model(folder)

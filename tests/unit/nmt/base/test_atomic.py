@@ -9,12 +9,7 @@ from pathlib import Path
 import pytest
 
 from nmt.base.errors import DiskError, UserError
-from nmt.base.files import (
-    atomic_folder,
-    atomic_path,
-    read_lines,
-    write_lines,
-)
+from nmt.base.files import atomic_folder, atomic_path, read_lines, write_lines
 from tests.support import dead_process
 
 

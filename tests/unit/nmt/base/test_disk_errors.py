@@ -23,14 +23,7 @@ from nmt.base.files import (
     write_texts,
     writing,
 )
-from tests.small_disk import (
-    in_a_process,
-    needs_mounts,
-    remount,
-    small_disk,
-    tree,
-    used_bytes,
-)
+from tests.small_disk import in_a_process, needs_mounts, remount, small_disk, tree, used_bytes
 
 LARGE_TEXT = "a line of some length\n" * 20_000
 

@@ -177,29 +177,6 @@ def test_folders_and_languages() -> None:
     assert (corpus.source_language, corpus.target_language) == ("de", "fr")
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("a: [", "is not valid YAML"),
-        ("\x00", "is not valid YAML"),
-        ("- 1\n- 2", "has no keys"),
-        ("text", "has no keys"),
-        ("", "has no keys"),
-        ("a: 1\nb:\n  - &x 1\n", "line 3 has an anchor or an alias"),
-        ("a: 1\nb:\n  - " + "x" * 2_001, "line 3 has a value of more than 2,000 characters"),
-        ("a: !!python/object/apply:os.system [ls]", "could not determine a constructor"),
-        ("a: 1\na: 2\n", "duplicate key a"),
-    ],
-    ids=lambda text: text[:20],
-)
-def test_a_damaged_file_is_reported(tmp_path: Path, text: str, message: str) -> None:
-    path = tmp_path / "config.yaml"
-    path.write_text(text, encoding="utf-8")
-    with pytest.raises(UserError, match=message) as error:
-        load_values(path)
-    assert str(error.value).startswith(f"{path}: ")
-
-
 def test_values_of_a_file_are_taken_literally(tmp_path: Path) -> None:
     path = tmp_path / "config.yaml"
     path.write_text("a: '&x *y !!z'\nb: ${oc.env:HOME}\nc: ???  # &x\n", encoding="utf-8")
