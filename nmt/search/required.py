@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
+import torch.nn.functional as F
 
 from nmt.search.candidates import select_beam
 from nmt.search.live import Candidates, NextTokens
@@ -114,14 +115,12 @@ def _pool(
     for row, ids in ids_by_row.items():
         for sequence in missing(ids, required):
             pairs.update({(row, sequence[0]), (row, sequence[_num_begun(sequence, ids)])})
-    ordered = sorted(pairs)
-    rows, tokens = ([pair[side] for pair in ordered] for side in (0, 1))
+    rows, tokens = map(list, zip(*sorted(pairs), strict=True))
     token_log_probs = next_tokens.log_probs[rows, tokens]
-    sums = (next_tokens.live.log_probs[rows] + token_log_probs).tolist()
+    sums = next_tokens.live.log_probs[rows] + token_log_probs
+    values = (sums.tolist(), rows, tokens, token_log_probs.tolist())
     pool = []
-    for log_prob, row, token, token_log_prob in zip(
-        sums, rows, tokens, token_log_probs.tolist(), strict=True
-    ):
+    for log_prob, row, token, token_log_prob in zip(*values, strict=True):
         if log_prob > -torch.inf:
             ids = ids_by_row[row] + [token] * (token != eos_id)
             pool.append(_Candidate(log_prob, row, token, token_log_prob, num_met(ids, required)))
@@ -142,17 +141,8 @@ def _replace(candidates: Candidates, sentence: int, chosen: list[_Candidate], eo
 
 def _widened(candidates: Candidates, width: int) -> Candidates:
     """Return a copy with at least `width` candidates per sentence, the additional ones empty."""
-    missing_columns = max(0, width - candidates.log_probs.size(1))
-
-    def widened(values: torch.Tensor, fill: float) -> torch.Tensor:
-        padding = values.new_full((len(values), missing_columns), fill)
-        return torch.cat((values, padding), dim=1)
-
+    added = max(0, width - candidates.log_probs.size(1))
+    sums, *others = vars(candidates).values()
     return Candidates(
-        widened(candidates.log_probs, -torch.inf),
-        widened(candidates.rows, 0),
-        widened(candidates.tokens, 0),
-        widened(candidates.token_log_probs, 0.0),
-        widened(candidates.is_finished, False),
-        widened(candidates.is_live, False),
+        F.pad(sums, (0, added), value=-torch.inf), *(F.pad(other, (0, added)) for other in others)
     )

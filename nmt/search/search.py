@@ -14,7 +14,7 @@ from torch import Tensor
 
 from nmt.config import DecodingConfig, SearchMethod
 from nmt.search.candidates import select_beam
-from nmt.search.constraints import active_constraints
+from nmt.search.constraints import apply_min_length, apply_requests
 from nmt.search.hypothesis import Hypothesis, NBest, TextOf, best_reachable_penalty, length_penalty
 from nmt.search.live import Candidates, LiveHypotheses, NextTokens
 from nmt.search.request import Request, TargetIds
@@ -92,21 +92,23 @@ def beam_search(
         if too few did within the longest length, live ones as they were cut off.
     """
     select = select or _select_function(config, ids.eos_id, requests)
-    constraints = active_constraints(requests, config.min_length, ids)
+    is_constrained = any(request.required or request.banned for request in requests)
+    longest_prefix = max((len(request.prefix) for request in requests), default=0)
     banned = torch.tensor(list(ids.banned_ids), dtype=torch.long, device=device)
     num_samples = config.beam_size if config.method is SearchMethod.sampling else 1
     live = LiveHypotheses.start(len(requests), num_samples, ids.bos_id, device)
     if num_samples > 1:
         state = state.reorder(live.sentences)
-    results = [NBest(config.num_best, text_of) for _ in requests]
-    sentences = [_Sentence(*parts) for parts in zip(requests, results, strict=True)]
+    searches = [_Sentence(request, NBest(config.num_best, text_of)) for request in requests]
+    sentences = searches
     while sentences:
         logits, state = step(live.tokens[:, -1], state)
         log_probs = _log_softmax(logits.float())  # (N, V)
         log_probs.index_fill_(1, banned, -torch.inf)
         next_tokens = NextTokens(log_probs, live, [one.request for one in sentences])
-        for constrain in constraints:
-            constrain(next_tokens)
+        apply_min_length(next_tokens, config.min_length, ids.eos_id)
+        if is_constrained or live.length < longest_prefix:
+            apply_requests(next_tokens, ids.eos_id)
         candidates = select(next_tokens)
         _collect_finished(sentences, live, candidates, config)
         kept, is_done = _prune(sentences, candidates, live.length + 1, config)
@@ -116,15 +118,15 @@ def beam_search(
         if sentences:
             live = live.extend(candidates, kept)
             state = state.reorder(candidates.rows[kept])
-    return [best.hypotheses for best in results]
+    return [sentence.best.hypotheses for sentence in searches]
 
 
 def _select_function(config: DecodingConfig, eos_id: int, requests: Sequence[Request]) -> Select:
     if config.method is SearchMethod.sampling:
         return partial(select_samples, config=config, eos_id=eos_id)
-    if any(request.required for request in requests):
-        return partial(select_required, beam_size=config.beam_size, eos_id=eos_id)
-    return partial(select_beam, beam_size=config.beam_size, eos_id=eos_id)
+    has_required = any(request.required for request in requests)
+    select = select_required if has_required else select_beam
+    return partial(select, beam_size=config.beam_size, eos_id=eos_id)
 
 
 def _log_softmax(logits: Tensor) -> Tensor:
@@ -169,13 +171,12 @@ def _prune(
     Returns:
         The candidates to keep, (b, C), and the sentences that are done, (b,).
     """
-    bounds = []
-    is_stopped = []
+    bounds, is_stopped = [], []
+    patience = config.patience * config.beam_size
     for sentence in sentences:
         max_length = sentence.request.max_length
         penalty = best_reachable_penalty(length, max_length, config)
         bounds.append(sentence.best.lowest_score * penalty)
-        patience = config.patience * config.beam_size
         is_stopped.append(length >= max_length or 0 < patience <= sentence.num_finished)
     device = candidates.log_probs.device
     bound = torch.tensor(bounds, dtype=torch.float64, device=device)
