@@ -91,10 +91,8 @@ def collate(
     target_ids: SpecialIds,
 ) -> Batch:
     """Make a batch of pairs of (source, target) ids without BOS and EOS."""
-    source, source_mask = pad_ids(
-        [source for source, _ in pairs], source_ids.pad_id, after=source_ids.eos_id
-    )
-    targets = [target for _, target in pairs]
+    sources, targets = [source for source, _ in pairs], [target for _, target in pairs]
+    source, source_mask = pad_ids(sources, source_ids.pad_id, after=source_ids.eos_id)
     target_input, target_mask = pad_ids(targets, target_ids.pad_id, before=target_ids.bos_id)
     target_output, _ = pad_ids(targets, target_ids.pad_id, after=target_ids.eos_id)
     return Batch(

@@ -71,7 +71,7 @@ class EpochPlan:
         starts = self._bucket_starts(index)
         buckets = [self.order[start:end] for start, end in pairwise(starts)]
         parts = [part for bucket in buckets for part in self._halved(bucket)]
-        return sorted(parts, key=self._padded_tokens, reverse=True)
+        return sorted(parts, key=self.padded_tokens, reverse=True)
 
     def shares(self, parts: list[np.ndarray], world_size: int) -> list[list[int]]:
         """Assign micro-batches to ranks, the largest first, each to the rank with the least work.
@@ -115,7 +115,8 @@ class EpochPlan:
         first = index * self.buckets_per_update
         return self.bucket_starts[first : first + self.buckets_per_update + 1]
 
-    def _padded_tokens(self, pairs: np.ndarray) -> int:
+    def padded_tokens(self, pairs: np.ndarray) -> int:
+        """Return the padded tokens of the longer side of a micro-batch of these pairs."""
         rows, source, target = self.shape(pairs)
         return rows * max(source, target)
 
@@ -125,7 +126,7 @@ class EpochPlan:
         return rows * (source + target)
 
     def _halved(self, pairs: np.ndarray) -> list[np.ndarray]:
-        if len(pairs) == 1 or self._padded_tokens(pairs) <= self.max_micro_batch_tokens:
+        if len(pairs) == 1 or self.padded_tokens(pairs) <= self.max_micro_batch_tokens:
             return [pairs]
         middle = len(pairs) // 2
         return self._halved(pairs[:middle]) + self._halved(pairs[middle:])

@@ -112,7 +112,7 @@ class UpdateLoader:
             plan.num_target_tokens(index),
             [plan.shape(part) for part in parts],
             max(map(len, shares)),
-            [MicroBatch(number, self._collate(parts[number])) for number in shares[self._rank]],
+            [self._micro_batch(number, parts[number]) for number in shares[self._rank]],
             Position(epoch + 1, 0) if is_last else Position(epoch, index + 1),
         )
 
@@ -123,9 +123,7 @@ class UpdateLoader:
     def padded_tokens(self, position: Position) -> int:
         """Return the padded tokens of the longer side of the largest micro-batch of an update."""
         plan = self.plan(position.epoch)
-        largest, *_ = plan.micro_batches(position.update_in_epoch)
-        rows, source, target = plan.shape(largest)
-        return rows * max(source, target)
+        return plan.padded_tokens(plan.micro_batches(position.update_in_epoch)[0])
 
     def plan(self, epoch: int) -> EpochPlan:
         """Return the plan of an epoch, with the current `max_micro_batch_tokens`."""
@@ -135,5 +133,5 @@ class UpdateLoader:
             self._planned = epoch, plan_epoch(*lengths, self._config, self._seed, epoch)
         return replace(self._planned[1], max_micro_batch_tokens=self.max_micro_batch_tokens)
 
-    def _collate(self, pairs: np.ndarray) -> Batch:
-        return collate(self.ids(pairs), self._source_ids, self._target_ids)
+    def _micro_batch(self, number: int, pairs: np.ndarray) -> MicroBatch:
+        return MicroBatch(number, collate(self.ids(pairs), self._source_ids, self._target_ids))
