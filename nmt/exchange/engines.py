@@ -2,7 +2,7 @@
 
 import tempfile
 from collections.abc import Sequence
-from enum import Enum
+from enum import StrEnum
 from pathlib import Path
 
 from nmt.base.errors import UserError
@@ -11,12 +11,7 @@ from nmt.trained_model import TrainedModel
 from nmt.translation.engine import Engine
 from nmt.translation.torch_engine import TorchEngine
 
-
-class EngineName(Enum):
-    """The program that searches."""
-
-    torch = "torch"
-    ctranslate2 = "ctranslate2"
+EngineName = StrEnum("EngineName", "torch ctranslate2")
 
 
 def open_engine(
@@ -32,11 +27,11 @@ def open_engine(
         engine: its name.
         compute_type: arithmetic of CTranslate2; empty for float32.
         model: the model.
-        config: the search.
+        config: search options.
         others: further models of an ensemble.
 
     Raises:
-        UserError: the engine lacks the arithmetic, or cannot search with these models.
+        UserError: the engine does not support these arguments.
     """
     if engine is EngineName.torch:
         if compute_type:

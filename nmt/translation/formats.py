@@ -3,7 +3,7 @@
 import json
 import math
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import StrEnum
 from itertools import chain
 from pathlib import Path
 from typing import Any, NotRequired
@@ -22,12 +22,7 @@ END = "</s>"
 _EXAMPLE = 'write one object per line, such as {"source": "A text."}'
 
 
-class Format(Enum):
-    """Format of the lines of a file."""
-
-    text = "text"
-    jsonl = "jsonl"
-    tsv = "tsv"
+Format = StrEnum("Format", "text jsonl tsv")
 
 
 @dataclass(frozen=True)
@@ -94,17 +89,15 @@ class LineReader:
         if self.column > 1 and self.format is not Format.tsv:
             raise UserError(f"column={self.column} needs columns; add format=tsv, or remove it")
 
-    def read(self, line: str, name: str, number: int) -> Item:
-        """Parse a line without its end; UserError, with name and number, if it is invalid."""
-        location = f"{name}: line {number}"
+    def read(self, line: str) -> Item:
+        """Parse a line without its end; UserError if it is invalid."""
         if self.format is Format.text:
             return Item(line)
         if self.format is Format.jsonl:
-            # Some programs write a byte order mark at the start of a file.
-            return _parse_json(line.removeprefix("\ufeff") if number == 1 else line, location)
+            return _parse_json(line)
         columns = line.split("\t")
         if len(columns) < self.column:
-            raise UserError(f"{location}: has no column {self.column}; fix the line or column=")
+            raise UserError(f"has no column {self.column}; fix the line or column=")
         return Item(columns[self.column - 1], columns=columns)
 
 
@@ -120,23 +113,22 @@ class _Record(TypedDict):
 _RECORD = TypeAdapter(_Record)
 
 
-def _parse_json(line: str, location: str) -> Item:
+def _parse_json(line: str) -> Item:
     try:
+        # Some programs write a byte order mark at the start of a file.
+        line = line.removeprefix("\ufeff")
         record = json.loads(line, parse_float=_finite, parse_constant=_finite)
-        values = _RECORD.validate_python(record)
+        values: dict[str, Any] = {**_RECORD.validate_python(record)}
         if "\\u" in line:
             # A surrogate without its pair cannot be written again.
             json.dumps(record, ensure_ascii=False).encode()
     except ValidationError as error:
         problem = error.errors()[0]
         where = ".".join(map(str, problem["loc"])) or "the line"
-        raise UserError(f"{location}: {where}: {problem['msg']}; {_EXAMPLE}") from None
+        raise UserError(f"{where}: {problem['msg']}; {_EXAMPLE}") from None
     except (RecursionError, ValueError) as error:
-        raise UserError(one_line(f"{location}: is not valid JSON: {error}; {_EXAMPLE}")) from None
-    constraints = Constraints(
-        values.get("prefix", ""), values.get("required", ()), values.get("banned", ())
-    )
-    return Item(values["source"], record, constraints=constraints)
+        raise UserError(one_line(f"is not valid JSON: {error}; {_EXAMPLE}")) from None
+    return Item(values.pop("source"), record, constraints=Constraints(**values))
 
 
 def _finite(text: str) -> float:

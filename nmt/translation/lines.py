@@ -42,8 +42,9 @@ class LineTranslator:
             UserError: a line is invalid.
         """
         for number, raw in enumerate(lines, start=first):
-            item = self.reader.read(decode_line(raw, self.name, number), self.name, number)
+            line = decode_line(raw, self.name, number)
             try:
+                item = self.reader.read(line)
                 self.pipeline.check(item.constraints)
             except UserError as error:
                 raise UserError(f"{self.name}: line {number}: {error}") from None

@@ -6,7 +6,7 @@ estimates its expected utility under the model (Eikema and Aziz 2020, section 6,
 
 from collections import Counter
 from collections.abc import Sequence
-from enum import Enum
+from enum import StrEnum
 from typing import Any
 
 import numpy as np
@@ -18,11 +18,8 @@ from nmt.metrics.scores import metrics
 Counts = NDArray[np.int64]
 
 
-class Utility(Enum):
-    """Similarity of two translations: a sentence metric of sacrebleu."""
-
-    chrf = "chrf"
-    bleu = "bleu"
+Utility = StrEnum("Utility", "chrf bleu")
+"""Similarity of two translations: a sentence metric of sacrebleu."""
 
 
 def expected_utilities(candidates: Sequence[str], utility: Utility) -> list[float]:
