@@ -20,22 +20,10 @@ def test_unseen_characters_are_encoded_as_bytes(tokenizer: Tokenizer) -> None:
 
 
 def test_special_ids_are_read_from_the_file(tmp_path: Path, tokenizer: Tokenizer) -> None:
-    assert (tokenizer.unknown_id, tokenizer.bos_id, tokenizer.eos_id, tokenizer.pad_id) == (
-        0,
-        1,
-        2,
-        3,
-    )
-    other = train_tokenizer(
-        tmp_path / "other.model",
-        made_up_sentences(100),
-        120,
-        pad_id=0,
-        eos_id=1,
-        unk_id=2,
-        bos_id=3,
-    )
-    read = Tokenizer(other)
+    ids = tokenizer.unknown_id, tokenizer.bos_id, tokenizer.eos_id, tokenizer.pad_id
+    assert ids == (0, 1, 2, 3)
+    other = {"pad_id": 0, "eos_id": 1, "unk_id": 2, "bos_id": 3}
+    read = Tokenizer(train_tokenizer(tmp_path / "o.model", made_up_sentences(100), 120, **other))
     assert (read.pad_id, read.eos_id, read.unknown_id, read.bos_id) == (0, 1, 2, 3)
 
 

@@ -34,9 +34,6 @@ def test_intervals_are_deterministic(scores: Scores) -> None:
     assert all_scores(HYPOTHESES, REFERENCES, language="de") == scores
     assert scores.bleu.ci95 is not None
     assert scores.bleu.ci95 > 0
-
-
-def test_bleu_without_interval_is_equal(scores: Scores) -> None:
     assert bleu_score(HYPOTHESES, REFERENCES) == replace(scores.bleu, ci95=None)
 
 

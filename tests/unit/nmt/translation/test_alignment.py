@@ -7,7 +7,6 @@ from nmt.tokenizer import Tokenizer
 from nmt.trained_model import TrainedModel, special_ids
 from nmt.translation.alignment import Aligner, pharaoh, sum_by_words
 from nmt.translation.forced import ForcedDecoder
-from nmt.translation.translator import Translator
 
 
 def test_word_index_of_each_piece(tokenizer: Tokenizer) -> None:
@@ -29,19 +28,6 @@ def test_weights_are_summed_over_the_pieces_of_words() -> None:
     # A full stop is ignored unless it is the whole word.
     by_words = sum_by_words(weights, [0, 0, 1], [0, 0, 1], ["▁a", ".", "▁!"], ["▁x", "?", "▁z"])
     torch.testing.assert_close(by_words, torch.tensor([[0.3, 0.4], [0.5, 0.0]]))
-
-
-def test_forced_decoding_has_the_scores_of_search(trained_model: TrainedModel) -> None:
-    texts = ["Kalo mine.", "Zuve ra kalo so!", "Ka."]
-    found = Translator(trained_model, trained_model.config.decoding).translate(texts)
-    hypotheses = [best[0].hypotheses[0] for best in found]
-    sources = trained_model.source_tokenizer.encode(texts)
-    pairs = list(zip(sources, (h.ids for h in hypotheses), strict=True))
-    for size in (1, 64):
-        forced = ForcedDecoder(trained_model, size).token_log_probs(pairs)
-        for ours, hypothesis in zip(forced, hypotheses, strict=True):
-            expected = hypothesis.token_log_probs  # without EOS if the hypothesis was cut off
-            assert ours[: len(expected)] == pytest.approx(expected, abs=1e-4)
 
 
 def test_cross_attention_is_that_of_the_model(trained_model: TrainedModel) -> None:

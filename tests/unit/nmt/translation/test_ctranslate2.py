@@ -169,28 +169,6 @@ def test_limits_hold_and_special_tokens_never_occur(tokenizer_path: Path, batch_
     assert all(len(best[0].ids) <= 1 for best in open_ctranslate2(model, shortest).search(sources))
 
 
-def test_batches_are_as_large_as_configured(
-    digits: TrainedModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    _, engine = engines(digits, batch_size=4, batch_tokens=20)
-    numbers = [" ".join("123456789"[:length]) for length in (1, 1, 1, 1, 1, 3, 3, 9, 9, 9)]
-    sources = digits.source_tokenizer.encode(numbers)
-    batches: list[list[int]] = []
-    translate = engine._translate
-
-    def recording(sources: list[list[str]], limit: int) -> list[Any]:
-        batches.append([len(source) + 1 for source in sources])  # with EOS
-        return translate(sources, limit)
-
-    monkeypatch.setattr(engine, "_translate", recording)
-    found = engine.search(sources)
-    assert all(len(batch) <= 4 and len(batch) * max(batch) <= 20 for batch in batches)
-    assert sum(map(len, batches)) == len(sources)
-    assert max(map(len, batches)) == 4
-    alone = [engine.search([ids])[0] for ids in sources]
-    assert [[h.ids for h in best] for best in found] == [[h.ids for h in best] for best in alone]
-
-
 def test_torch_keeps_its_number_of_threads(digits: TrainedModel) -> None:
     before = torch.get_num_threads()
     torch.set_num_threads(before + 1)

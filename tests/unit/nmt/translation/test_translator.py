@@ -12,6 +12,7 @@ from nmt.search.hypothesis import Hypothesis
 from nmt.search.request import Request
 from nmt.tokenizer import Tokenizer
 from nmt.trained_model import TrainedModel
+from nmt.translation.forced import ForcedDecoder
 from nmt.translation.torch_engine import TorchEngine
 from nmt.translation.translator import Constraints, Translation, Translator
 from tests.support import made_up_sentences, tiny_trained_model, train_tokenizer
@@ -83,22 +84,39 @@ def test_batch_size_does_not_change_scores(trained_model: TrainedModel) -> None:
         assert_equal(found, expected)
 
 
+def token_log_probs(
+    source: list[int], hypothesis: Hypothesis, *models: TrainedModel
+) -> list[float]:
+    """Return the log-probabilities of a hypothesis by the mean of models, decoded at once."""
+    tokenizer = models[0].target_tokenizer
+    full_source = torch.tensor([[*source, tokenizer.eos_id]])
+    target = torch.tensor([[tokenizer.bos_id, *hypothesis.ids]])
+    mask = torch.ones_like(full_source, dtype=torch.bool)
+    probabilities = [
+        transformer.project(transformer(full_source, mask, target)).softmax(-1)[0]
+        for transformer in (model.transformer for model in models)
+    ]
+    mean = torch.stack(probabilities).mean(dim=0).log()
+    # A hypothesis that was cut off has no EOS.
+    tokens = [*hypothesis.ids, tokenizer.eos_id][: len(hypothesis.token_log_probs)]
+    return [float(mean[index, token]) for index, token in enumerate(tokens)]
+
+
 def test_scores_are_those_of_forced_decoding(trained_model: TrainedModel) -> None:
-    texts = made_up_sentences(5, seed=4)
-    tokenizer, model = trained_model.target_tokenizer, trained_model.transformer
-    config = replace(DECODING, num_best=3, batch_size=2)
-    for text, best in zip(texts, Translator(trained_model, config).translate(texts), strict=True):
-        source = torch.tensor(
-            [[*trained_model.source_tokenizer.encode([text])[0], tokenizer.eos_id]]
-        )
-        mask = torch.ones_like(source, dtype=torch.bool)
-        for [hypothesis] in (translation.hypotheses for translation in best):
-            target = torch.tensor([[tokenizer.bos_id, *hypothesis.ids]])
-            log_probs = model.project(model(source, mask, target)).log_softmax(-1)[0]
-            tokens = [*hypothesis.ids, tokenizer.eos_id][: len(hypothesis.token_log_probs)]
-            forced = [float(log_probs[index, token]) for index, token in enumerate(tokens)]
-            assert hypothesis.token_log_probs == pytest.approx(forced, abs=1e-4)
-            assert hypothesis.log_prob == pytest.approx(sum(forced), abs=1e-4)
+    sources = trained_model.source_tokenizer.encode(made_up_sentences(5, seed=4))
+    found = TorchEngine(trained_model, replace(DECODING, num_best=3, batch_size=2)).search(sources)
+    pairs = [(source, one) for source, best in zip(sources, found, strict=True) for one in best]
+    by_batch_size = [
+        ForcedDecoder(trained_model, size).token_log_probs([(s, one.ids) for s, one in pairs])
+        for size in (1, 64)
+    ]
+    for (source, hypothesis), *forced in zip(pairs, *by_batch_size, strict=True):
+        expected = token_log_probs(source, hypothesis, trained_model)
+        assert hypothesis.token_log_probs == pytest.approx(expected, abs=1e-4)
+        assert hypothesis.log_prob == pytest.approx(sum(expected), abs=1e-4)
+        for values in forced:
+            assert len(values) == len(hypothesis.ids) + 1
+            assert values[: len(expected)] == pytest.approx(expected, abs=1e-4)
 
 
 def test_constraints_hold_and_do_not_change_other_sentences(trained_model: TrainedModel) -> None:
@@ -192,6 +210,15 @@ def test_required_phrases_of_a_split_text_are_ignored(trained_model: TrainedMode
     [[found, *_]] = translator.translate([text], constraints=[required])
     assert found.text == plain.text
     assert messages[-1].endswith("segments, without its prefix and required phrases")
+
+
+def test_batches_are_as_large_as_configured(trained_model: TrainedModel) -> None:
+    engine = TorchEngine(trained_model, replace(DECODING, batch_size=4, batch_tokens=20))
+    lengths = [1, 9, 1, 3, 1, 1, 9, 1, 3, 9]
+    batches = engine._batches([Request(source=[5] * length) for length in lengths])
+    assert sorted(index for batch in batches for index in batch) == list(range(10))
+    sizes = [[lengths[index] + 1 for index in batch] for batch in batches]  # with EOS
+    assert sizes == [[10, 10], [10, 4], [4, 2, 2, 2], [2, 2]]
 
 
 def test_workers_do_not_change_the_number_of_threads(trained_model: TrainedModel) -> None:
@@ -354,17 +381,7 @@ def test_ensemble_averages_probabilities(tokenizer_path: Path) -> None:
     found = TorchEngine(first, DECODING, [second]).search(sources)
     one_by_one = TorchEngine(first, replace(DECODING, batch_size=1), [second]).search(sources)
     assert [best[0].ids for best in one_by_one] == [best[0].ids for best in found]
-    tokenizer = first.target_tokenizer
-    source = torch.tensor([[*sources[0], tokenizer.eos_id]])
-    target = torch.tensor([[tokenizer.bos_id, *found[0][0].ids]])
-    mask = torch.ones_like(source, dtype=torch.bool)
-    both = [
-        model.transformer.project(model.transformer(source, mask, target)).softmax(-1)[0]
-        for model in (first, second)
-    ]
-    mean = ((both[0] + both[1]) / 2).log()
-    tokens = [*found[0][0].ids, tokenizer.eos_id][: len(found[0][0].token_log_probs)]
-    expected = [float(mean[index, token]) for index, token in enumerate(tokens)]
+    expected = token_log_probs(sources[0], found[0][0], first, second)
     assert found[0][0].token_log_probs == pytest.approx(expected, abs=1e-4)
 
 
