@@ -1,6 +1,7 @@
 """Benchmarks on tiny models."""
 
 import json
+import multiprocessing
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -104,7 +105,10 @@ def test_figures_are_compared_with_their_limits(figure: Figure, status: str) -> 
     assert figure.to_json()["status"] == status
 
 
-def test_work_in_another_process_reports_its_failure() -> None:
+def test_work_in_another_process_reports_its_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    # A forked process does not have to import torch again.
+    fork = multiprocessing.get_context("fork")
+    monkeypatch.setattr(multiprocessing, "get_context", lambda method: fork)
     assert run_alone(divmod, 7, 2) == (3, 1)
     with pytest.raises(RuntimeError, match="ZeroDivisionError"):
         run_alone(divmod, 1, 0)

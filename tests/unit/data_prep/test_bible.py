@@ -84,35 +84,40 @@ def test_errors_of_the_database_are_corrected(language: str, raw: str, corrected
     assert correct_verse(raw, language) == corrected
 
 
-def test_verses_are_split_at_corresponding_clauses() -> None:
-    assert split_verse(
-        'God saw the light; it was good. "Was it so?" They asked him.',
-        "Gott sah das Licht: es war gut. War es denn so? Sie fragten ihn.",
-    ) == [
-        ("God saw the light;", "Gott sah das Licht:"),
-        ("it was good.", "es war gut."),
-        ('"Was it so?"', "War es denn so?"),
-        ("They asked him.", "Sie fragten ihn."),
-    ]
-
-
-def test_verses_are_split_at_sentences_if_clauses_differ() -> None:
-    assert split_verse("He came; he saw it all. Then he went.", "Er kam und sah alles. Er ging.")[
-        0
-    ] == ("He came; he saw it all.", "Er kam und sah alles.")
+WHOLE = "He came and he saw it all. Then he went."
 
 
 @pytest.mark.parametrize(
-    "target",
+    ("source", "target", "pairs"),
     [
-        "Er kam und sah alles, und ging dann fort.",  # another number of segments
-        "Kam er denn und sah? Dann ging er fort.",  # a question at one index only
-        "Er kam. Danach aber ging er in das weite Land, aus dem er gekommen war.",  # lengths
+        (
+            'God saw the light; it was good. "Was it so?" They asked him.',
+            "Gott sah das Licht: es war gut. War es denn so? Sie fragten ihn.",
+            [
+                ("God saw the light;", "Gott sah das Licht:"),
+                ("it was good.", "es war gut."),
+                ('"Was it so?"', "War es denn so?"),
+                ("They asked him.", "Sie fragten ihn."),
+            ],
+        ),
+        (  # at sentences if clauses differ
+            "He came; he saw it all. Then he went.",
+            "Er kam und sah alles. Er ging.",
+            [
+                ("He came; he saw it all.", "Er kam und sah alles."),
+                ("Then he went.", "Er ging."),
+            ],
+        ),
+        # Not split: another number of segments, a question at one index only, lengths.
+        (WHOLE, "Er kam und sah alles, und ging dann fort.", None),
+        (WHOLE, "Kam er denn und sah? Dann ging er fort.", None),
+        (WHOLE, "Er kam. Danach aber ging er in das weite Land, aus dem er gekommen war.", None),
     ],
 )
-def test_verses_are_not_split_if_the_sides_differ(target: str) -> None:
-    source = "He came and he saw it all. Then he went."
-    assert split_verse(source, target) == [(source, target)]
+def test_verses_are_split_at_corresponding_punctuation(
+    source: str, target: str, pairs: list[tuple[str, str]] | None
+) -> None:
+    assert split_verse(source, target) == (pairs or [(source, target)])
 
 
 def test_a_language_without_a_version_is_refused(tmp_path: Path) -> None:

@@ -1,11 +1,12 @@
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from data_prep.clean import Pair
 from data_prep.held_out import HeldOutSource
-from data_prep.prepare import open_source
+from data_prep.prepare import find_prepared, open_source
 from data_prep.protocol import Source
 from nmt.base.errors import UserError
 from nmt.base.files import write_lines
@@ -113,9 +114,10 @@ def test_a_folder_with_a_test_set_keeps_it(toy: Toy) -> None:
 def test_a_prepared_table_has_all_splits(table: Path, toy: Toy) -> None:
     own = {"name": "own", "path": str(table)}
     folder = toy.prepare(**own)
-    assert toy.prepare(**own) == folder
+    assert find_prepared(replace(toy.config, **own), toy.tokenizer, toy.outputs) == folder
     corpus = PreparedCorpus(folder)
     assert corpus.test_splits == ["test"]
     assert len(corpus.read_text("valid")[0]) == len(corpus.read_text("test")[1]) == 10
     assert len(corpus.train()) == 180
-    assert toy.prepare(**own, direction="de-en") != folder
+    back = replace(toy.config, **own, direction="de-en")
+    assert find_prepared(back, toy.tokenizer, toy.outputs) is None

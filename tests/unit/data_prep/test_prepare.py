@@ -34,6 +34,7 @@ def stages(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_a_corpus_from_end_to_end(toy: Toy, capfd: pytest.CaptureFixture[str]) -> None:
+    write_lines(toy.raw / "test.de.1", ["eins ", "zwei", "drei", "vier\r"])
     folder = prepare(toy.config, toy.tokenizer, toy.outputs)
     assert folder.parent == toy.outputs
     assert folder.name.startswith("toy-")
@@ -46,19 +47,14 @@ def test_a_corpus_from_end_to_end(toy: Toy, capfd: pytest.CaptureFixture[str]) -
     decoded = Tokenizer(prepared.source_tokenizer).decode(pairs.pair(0))
     assert decoded == [toy.lines("train.en")[0], toy.lines("train.de")[0]]
     assert prepared.read_text("test")[1] == toy.lines("test.de")
+    _, additional = prepared.reference_paths("test")
+    assert read_lines(additional) == ["eins", "zwei", "drei", "vier"]
+    assert len(prepared.reference_paths("valid")) == 1
     assert set(manifest["outputs"]) >= {"train-00000.arrow", "tokenizer.model", "report.html"}
     assert str(toy.outputs) not in json.dumps(manifest)
     captured = capfd.readouterr()
     assert captured.out == ""
     assert "training pairs" in captured.err
-
-
-def test_additional_references_are_copied(toy: Toy) -> None:
-    write_lines(toy.raw / "test.de.1", ["eins ", "zwei", "drei", "vier\r"])
-    prepared = PreparedCorpus(toy.prepare())
-    _, more = prepared.reference_paths("test")
-    assert read_lines(more) == ["eins", "zwei", "drei", "vier"]
-    assert len(prepared.reference_paths("valid")) == 1
 
 
 def test_only_changed_stages_run(toy: Toy, prepared: Path, stages: list[str]) -> None:

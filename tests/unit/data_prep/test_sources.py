@@ -166,27 +166,18 @@ def test_hub_plain_columns_and_missing_text(tmp_path: Path) -> None:
         ({"path": "", "hub_dataset": ""}, r"corpus\.hub_dataset is empty"),
         ({"path": "nowhere"}, r"corpus\.path=nowhere is not a folder"),
         ({"hub_splits": SPLITS | {"more": "extra"}}, r"contains no extra-\*\.parquet"),
+        ({"hub_column": "{language}"}, r"reads en from en, but the rows have translation"),
+        (
+            {"hub_column": "translation.{language}_x"},
+            r"en from translation\.en_x, .* have translation\.de, trans",
+        ),
     ],
 )
 def test_hub_configuration_errors(
     hub_config: CorpusConfig, tmp_path: Path, changes: dict, message: str
 ) -> None:
     with pytest.raises(UserError, match=message):
-        opened(replace(hub_config, **changes), tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("column", "message"),
-    [
-        ("{language}", r"reads en from en, but the rows have translation"),
-        ("translation.{language}_x", r"en from translation\.en_x, .* have translation\.de, trans"),
-    ],
-)
-def test_hub_missing_column(
-    hub_config: CorpusConfig, tmp_path: Path, column: str, message: str
-) -> None:
-    with pytest.raises(UserError, match=message):
-        list(opened(replace(hub_config, hub_column=column), tmp_path).pairs("valid"))
+        list(opened(replace(hub_config, **changes), tmp_path).pairs("valid"))
 
 
 def test_hub_damaged_parquet(hub_config: CorpusConfig, tmp_path: Path) -> None:

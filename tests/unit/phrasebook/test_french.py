@@ -1,10 +1,7 @@
 import pytest
 
 from data_prep.phrasebook import meaning as m
-from data_prep.phrasebook import times
-from data_prep.phrasebook.french_forms import (
-    elide,
-)
+from data_prep.phrasebook.french_forms import elide
 from data_prep.phrasebook.french_phrases import noun_head
 from data_prep.phrasebook.text import Notes
 from tests.unit.phrasebook.conftest import Book
@@ -123,20 +120,3 @@ def test_existence_and_comparison(book: Book) -> None:
     quality = m.Quality(book.adjective("big"), m.Degree.MORE_THAN, than=book.the("dog"))
     bigger = m.Clause(book.the("cow"), quality)
     assert book.fr(bigger) == "La vache est plus grande que le chien."
-
-
-@pytest.mark.parametrize(
-    ("time", "expected"),
-    [
-        (m.Time(m.TimeKind.CLOCK, 7, 2), "à sept heures et demie"),
-        (m.Time(m.TimeKind.CLOCK, 1, 0), "à une heure"),
-        (m.Time(m.TimeKind.CLOCK, 7, 3), "à huit heures moins le quart"),
-        (m.Time(m.TimeKind.DATE, 1, 4), "le premier mai"),
-        (m.Time(m.TimeKind.DATE, 21, 4), "le vingt et un mai"),
-        (m.Time(m.TimeKind.AGO, 2, 5), "il y a deux ans"),
-        (m.Time(m.TimeKind.NEXT, 5), "l'année prochaine"),
-        (m.Time(m.TimeKind.SEASON, 0), "au printemps"),
-    ],
-)
-def test_times(time: m.Time, expected: str) -> None:
-    assert times.french(time) == expected

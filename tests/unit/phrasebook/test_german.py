@@ -1,6 +1,6 @@
 import pytest
 
-from data_prep.phrasebook import german, times
+from data_prep.phrasebook import german
 from data_prep.phrasebook import meaning as m
 from data_prep.phrasebook.german_phrases import noun_head
 from data_prep.phrasebook.text import Notes
@@ -134,23 +134,3 @@ def test_it_takes_the_gender_of_what_it_means(book: Book) -> None:
     for noun, pronoun in (("lamp", "sie"), ("table", "er"), ("book", "es")):
         clause = m.Clause(m.Anaphor(book.the(noun)), m.Quality(book.adjective("old")))
         assert german.realise(m.Sentence(clause)).text == f"{pronoun.title()} ist alt."
-
-
-@pytest.mark.parametrize(
-    ("time", "expected"),
-    [
-        (m.Time(m.TimeKind.CLOCK, 7, 0), "um sieben Uhr"),
-        (m.Time(m.TimeKind.CLOCK, 1, 0), "um ein Uhr"),
-        (m.Time(m.TimeKind.CLOCK, 1, 1), "um Viertel nach eins"),
-        (m.Time(m.TimeKind.CLOCK, 7, 3), "um Viertel vor acht"),
-        (m.Time(m.TimeKind.DATE, 3, 4), "am dritten Mai"),
-        (m.Time(m.TimeKind.DATE, 21, 11), "am einundzwanzigsten Dezember"),
-        (m.Time(m.TimeKind.AGO, 2, 5), "vor zwei Jahren"),
-        (m.Time(m.TimeKind.AGO, 1, 3), "vor einer Woche"),
-        (m.Time(m.TimeKind.DURATION, 2, 1), "zwei Stunden lang"),
-        (m.Time(m.TimeKind.LAST, 5), "letztes Jahr"),
-        (m.Time(m.TimeKind.HABIT, 0), "montags"),
-    ],
-)
-def test_times(time: m.Time, expected: str) -> None:
-    assert times.german(time) == expected
