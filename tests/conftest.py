@@ -37,7 +37,7 @@ settings.load_profile("tests")
 
 @pytest.fixture(autouse=True)
 def _one_thread() -> None:
-    """Also where the test before has taken more: by two, equal rows may be rounded differently."""
+    """Use one thread also after a test with two, which may round equal rows differently."""
     torch.set_num_threads(1)
 
 
@@ -50,15 +50,15 @@ def cpu_library(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.fixture(autouse=True)
-def _signals_as_before() -> Iterator[None]:
-    """Commands take signals for themselves and keep them; the next test has not asked for that."""
+def _signals_restored() -> Iterator[None]:
+    """Restore signal handlers, which commands replace."""
     with handlers_restored():
         yield
 
 
 @pytest.fixture(scope="session")
 def tokenizer_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A joint tokenizer of made-up words, unknown characters spelled in bytes."""
+    """A joint tokenizer of made-up words; unknown characters become bytes."""
     path = tmp_path_factory.mktemp("tokenizer") / "tokenizer.model"
     return train_tokenizer(path, made_up_sentences(300), 400, byte_fallback=True)
 
@@ -93,7 +93,7 @@ def digit_corpus(tmp_path_factory: pytest.TempPathFactory, digit_tokenizer_path:
 
 @dataclass(frozen=True)
 class TwoProcesses:
-    """What both processes found, rank 0 first, what they were given, and what became of signals."""
+    """Results by rank, configurations, and signal handlers before and after two processes ran."""
 
     ranks: list[dict[str, Any]]
     configs: dict[str, Config]

@@ -1,6 +1,6 @@
-"""What two processes measure together, and one process alone, to be compared.
+"""Measurements of updates in two processes, to be compared with one process.
 
-A module of its own: the processes are fresh ones, which have to import it.
+This is a module of its own because the new processes import it.
 """
 
 from collections.abc import Mapping

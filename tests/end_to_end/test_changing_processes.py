@@ -1,4 +1,4 @@
-"""One run, continued by other numbers of processes: the same updates, the losses to rounding."""
+"""A run continued by other numbers of processes has the same updates, and losses to rounding."""
 
 import os
 import signal
@@ -35,7 +35,7 @@ def stopped_after(update: int, corpus: Path) -> None:
         step(trainer, *arguments)
         if trainer.state.update == update and trainer.process.is_main_process:
             os.kill(command, signal.SIGTERM)
-            time.sleep(0.3)  # until the launcher has told all of us
+            time.sleep(0.3)  # until the launcher has sent it to all ranks
 
     Trainer._step = stepped  # type: ignore[method-assign]
 

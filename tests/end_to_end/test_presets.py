@@ -86,11 +86,14 @@ def test_a_cluster_submits_each_combination(tmp_path: Path) -> None:
 
 def test_a_job_runs_in_another_process(tmp_path: Path) -> None:
     """By the launcher of SLURM's kind that needs no SLURM: what a job does has to be pickled."""
+    small = (
+        "model=tiny training.num_threads=1 batching.max_source_length=16"
+        " batching.max_target_length=16 batching.target_tokens_per_update=32"
+        " batching.tokens_per_micro_batch=32 tokenizer.vocabulary_size=200"
+    )
     command = [sys.executable, "-m", "nmt.cli.train", "--multirun", "training.seed=1"]
     command += ["hydra/launcher=submitit_local", f"run.outputs={tmp_path}", "run.name=sent"]
-    command += ["run.dry_run=true", "training.num_threads=1", "batching.max_source_length=16"]
-    command += ["batching.max_target_length=16", "batching.target_tokens_per_update=32"]
-    command += ["batching.tokens_per_micro_batch=32", "tokenizer.vocabulary_size=200"]
+    command += ["run.dry_run=true", *small.split()]
     sent = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert sent.returncode == 0, sent.stderr
     (log,) = tmp_path.glob("sweeps/sent/.submitit/*/*_log.err")

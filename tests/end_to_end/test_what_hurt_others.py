@@ -8,21 +8,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 from data_prep.prepare import prepare
 from data_prep.progress import Reporter
 from nmt.base.files import write_lines
 from nmt.config import (
-    BatchingConfig,
     Config,
     CorpusConfig,
     CorpusSource,
     TokenizerConfig,
 )
-from nmt.data.batch import SpecialIds
 from nmt.data.corpus import PreparedCorpus
-from nmt.data.loader import Position, UpdateLoader
+from nmt.data.loader import Position
 from nmt.runs.experiment import open_run
 from nmt.training.signals import Interruption
 from nmt.training.trainer import Trainer
@@ -76,49 +73,6 @@ def test_sigterm_does_not_wait_for_a_long_update(
     with pytest.raises(Interruption):
         trainer.run()
     assert next(calls) == 3  # no third micro-batch
-
-
-def updates_of(
-    corpus: Path, batching: BatchingConfig, position: Position, world_size: int, number: int
-) -> tuple[list[list[tuple[bytes, bytes]]], Position]:
-    """Return the pairs of some updates over all ranks, and the position after them."""
-    pairs = PreparedCorpus(corpus).train()
-    ids = SpecialIds(0, 1, 2)
-    found: list[list[tuple[bytes, bytes]]] = [[] for _ in range(number)]
-    for rank in range(world_size):
-        loader = UpdateLoader(pairs, batching, 1, ids, ids, rank, world_size)
-        for update, work in enumerate(itertools.islice(loader.updates(position), number)):
-            for micro_batch in work.micro_batches:
-                batch = micro_batch.batch
-                for source, target in zip(batch.source, batch.target_output, strict=True):
-                    found[update].append((_bytes(source), _bytes(target)))
-            end = work.next_position
-    return [sorted(update) for update in found], end
-
-
-def _bytes(ids: torch.Tensor) -> bytes:
-    return bytes(ids[ids != 0].tolist())
-
-
-@pytest.mark.parametrize("processes", [[1, 2, 4], [2, 1, 2], [4, 1, 2, 4, 1]])
-def test_a_restart_neither_repeats_nor_skips_data(digit_corpus: Path, processes: list[int]) -> None:
-    """accelerate #2016, fairseq #1226 and #781: also when the number of processes changes."""
-    batching = tiny_config(Path("unused")).batching
-    per_epoch = 0
-    position = Position()
-    while position.epoch == 0:
-        _, position = updates_of(digit_corpus, batching, position, 1, 1)
-        per_epoch += 1
-    # Stops in the middle of an epoch, at its end, and right after it.
-    legs = [per_epoch // 2, per_epoch - per_epoch // 2, 1, per_epoch + 2, 3][: len(processes)]
-    whole, _ = updates_of(digit_corpus, batching, Position(), 1, sum(legs))
-    found, position = [], Position()
-    for world_size, leg in zip(processes, legs, strict=True):
-        updates, position = updates_of(digit_corpus, batching, position, world_size, leg)
-        found += updates
-    assert found == whole
-    first_epoch = sorted(pair for update in found[:per_epoch] for pair in update)
-    assert len(first_epoch) == 300
 
 
 def _prepare(folder: Path) -> None:

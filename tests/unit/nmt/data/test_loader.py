@@ -65,14 +65,19 @@ def test_updates_match_the_plan(corpus: ParallelCorpus) -> None:
     assert sorted(i for work in made[:-1] for i in pairs_of(work)) == list(range(120))
 
 
+@pytest.mark.parametrize("world_size", [1, 2, 4])
 @pytest.mark.parametrize("done", [1, 4, 9, 14])
-def test_a_resumed_loader_continues(corpus: ParallelCorpus, done: int) -> None:
+def test_a_resumed_loader_continues(corpus: ParallelCorpus, done: int, world_size: int) -> None:
+    """Also with another number of ranks (accelerate #2016, fairseq #1226 and #781)."""
     straight = load(corpus, 20)
-    resumed = load(corpus, 20 - done, position=straight[done - 1].next_position)
-    for expected, found in zip(straight[done:], resumed, strict=True):
-        assert found.next_position == expected.next_position
-        assert (found.epoch, found.update_in_epoch) == (expected.epoch, expected.update_in_epoch)
-        assert parts_of(found) == parts_of(expected)
+    position = straight[done - 1].next_position
+    shares = [load(corpus, 20 - done, position, rank, world_size) for rank in range(world_size)]
+    for expected, *found in zip(straight[done:], *shares, strict=True):
+        for share in found:
+            assert share.next_position == expected.next_position
+            assert share.epoch == expected.epoch
+            assert share.update_in_epoch == expected.update_in_epoch
+        assert parts_of(*found) == parts_of(expected)
 
 
 @pytest.mark.parametrize("world_size", [2, 3, 50])
