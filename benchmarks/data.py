@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,7 @@ from benchmarks.setting import (
 )
 from nmt.cli.arguments import parse_arguments
 from nmt.cli.common import run_command
-from nmt.config import BatchingConfig, Config, ModelConfig
+from nmt.config import BatchingConfig, Config, ModelConfig, checked_dataclass
 from nmt.data.batching import EpochPlan, plan_epoch
 from nmt.data.corpus import PreparedCorpus
 from nmt.data.loader import UpdateLoader, UpdateWork
@@ -42,7 +42,7 @@ from nmt.training.trainer import Trainer
 _MOST_PADDING = 2.0
 
 
-@dataclass(frozen=True)
+@checked_dataclass
 class Arguments:
     """`pairs` are planned; memory is measured over twice `updates` after an epoch."""
 

@@ -19,7 +19,7 @@ round.
 
 import statistics
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,7 @@ from nmt.base.errors import UserError
 from nmt.base.files import check_aligned, read_lines
 from nmt.cli.arguments import parse_arguments
 from nmt.cli.common import run_command
-from nmt.config import Activation, Positions, TiedEmbeddings
+from nmt.config import Activation, Positions, TiedEmbeddings, checked_dataclass
 from nmt.evaluation.systems import find_model
 from nmt.exchange.engines import EngineName
 from nmt.metrics.scores import bleu_score
@@ -60,7 +60,7 @@ _FEWEST_SINGLES = 2
 _NAMED = {"length_penalty": "alpha", "longest": "longest", "batch_size": "batch"}
 
 
-@dataclass(frozen=True)
+@checked_dataclass
 class Arguments:
     """The text of the module explains them."""
 

@@ -19,7 +19,7 @@ from nmt.base.errors import UserError
 from nmt.base.files import iterate_lines
 from nmt.cli.arguments import parse_arguments
 from nmt.cli.common import run_command
-from nmt.config import DecodingConfig
+from nmt.config import DecodingConfig, checked_dataclass
 from nmt.search.candidates import select_beam
 from nmt.search.live import Candidates, NextTokens
 from nmt.search.request import Request, TargetIds
@@ -32,7 +32,7 @@ from nmt.translation.torch_engine import TorchEngine
 _TIE = 1e-5
 
 
-@dataclass(frozen=True)
+@checked_dataclass
 class Arguments:
     """The text of the module explains them."""
 

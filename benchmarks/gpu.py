@@ -47,7 +47,7 @@ from nmt.base.layout import CHECKPOINTS_FOLDER, METRICS_FILE, RESULT_FILE
 from nmt.cli.arguments import parse_arguments
 from nmt.cli.common import run_command
 from nmt.cli.compose import compose_config
-from nmt.config import Config, DecodingPrecision
+from nmt.config import Config, DecodingPrecision, checked_dataclass
 from nmt.data.corpus import PreparedCorpus
 from nmt.data.loader import Position, UpdateLoader, UpdateWork
 from nmt.exchange.engines import EngineName
@@ -64,7 +64,7 @@ from nmt.trained_model import (
 _TOLERANCE = 1e-3
 
 
-@dataclass(frozen=True)
+@checked_dataclass
 class Arguments:
     """The text of the module explains them."""
 

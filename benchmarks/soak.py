@@ -46,13 +46,14 @@ from nmt.config import (
     ScheduleConfig,
     TokenizerConfig,
     TrainingConfig,
+    checked_dataclass,
 )
 from nmt.evaluation.records import is_complete, read_result
 
 _KILLS_A_RUN = 6
 
 
-@dataclass(frozen=True)
+@checked_dataclass
 class Arguments:
     """Kills in all, signals per phase, failures of a process in all; `text` is aligned text."""
 

@@ -34,7 +34,7 @@ from benchmarks.setting import (
 )
 from nmt.cli.arguments import parse_arguments
 from nmt.cli.common import run_command
-from nmt.config import Config
+from nmt.config import Config, checked_dataclass
 from nmt.data.loader import Position, UpdateWork
 from nmt.training.memory import peak_memory
 from nmt.training.trainer import Trainer
@@ -42,7 +42,7 @@ from nmt.training.trainer import Trainer
 OURS, PLAIN, PRODUCTS = "ours", "nn.Transformer", "products by torch.mm"
 
 
-@dataclass(frozen=True)
+@checked_dataclass
 class Arguments:
     """`rounds` turns of `updates` updates each; `text` is a folder of aligned text."""
 
