@@ -95,10 +95,11 @@ def _half_a_line(interrupt: Interrupt) -> None:
     original = FileTracker.log
 
     def log(self: FileTracker, update: int, metrics: Any) -> None:
-        size = self._path.stat().st_size
-        self._stream.write(b'{"update": 1')
+        size = self.path.stat().st_size
+        with self.path.open("ab") as out:
+            out.write(b'{"update": 1')
         interrupt()
-        self._stream.truncate(size)
+        os.truncate(self.path, size)
         original(self, update, metrics)
 
     FileTracker.log = log  # type: ignore[method-assign]

@@ -26,16 +26,8 @@ def progress_bars() -> Progress:
 
 
 @contextmanager
-def progress_bar(
-    description: str, total: int | None, completed: int = 0, bars: Progress | None = None
-) -> Iterator[Advance]:
-    """Show a bar inside the block, below others if given; yields a function that advances it."""
-    if bars is None:
-        with progress_bars() as own, progress_bar(description, total, completed, own) as advance:
-            yield advance
-        return
-    bar = bars.add_task(description, total=total, completed=completed)
-    try:
+def progress_bar(description: str, total: int | None, completed: int = 0) -> Iterator[Advance]:
+    """Show a bar inside the block; yields a function that advances it."""
+    with progress_bars() as bars:
+        bar = bars.add_task(description, total=total, completed=completed)
         yield lambda count: bars.advance(bar, count)
-    finally:
-        bars.remove_task(bar)

@@ -2,14 +2,16 @@
 
 import logging
 import math
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 
-from nmt.config import Config
+from nmt.base.layout import METRICS_FILE
+from nmt.config import Config, TrackingBackend
 from nmt.training.metrics import MetricSums
-from nmt.training.progress import FILE_ONLY, Advance, progress_bar, progress_bars
+from nmt.training.progress import FILE_ONLY, Advance, progress_bars
 from nmt.training.schedule import learning_rate
-from nmt.training.trackers import open_trackers
+from nmt.training.trackers import FileTracker, Tracker, WandbTracker
 from nmt.training.training_state import TrainingState
 from nmt.training.validation import ValidationResult
 
@@ -21,14 +23,17 @@ class RunLog:
 
     def __init__(self, config: Config, run_id: str, state: TrainingState) -> None:
         self._config = config
-        self._trackers = open_trackers(config, run_id, state.update, state.validation_due)
+        path = config.run_folder / METRICS_FILE
+        self._trackers: list[Tracker] = [FileTracker(path, state.update, state.validation_due)]
+        if config.tracking.backend is TrackingBackend.wandb:
+            self._trackers.append(WandbTracker(config, run_id))
         self._bars = progress_bars()
         self._bars.start()
         total = config.training.max_updates
         self._bar = self._bars.add_task("training", total=total, completed=state.update)
         if state.update:
             logger.info(
-                "continuing from update %s, epoch %d", f"{state.update:,}", state.position.epoch + 1
+                f"continuing from update {state.update:,}, epoch {state.position.epoch + 1}"
             )
 
     def step(self, update: int) -> None:
@@ -66,37 +71,27 @@ class RunLog:
         )
         self._bars.update(self._bar, description=text)
         logger.info(
-            "update %s of %s  %s  learning rate %.2e  padding %.1f %%  about %s left",
-            f"{update:,}",
-            f"{training.max_updates:,}",
-            text,
-            rate,
-            100 * (1 - real),
-            timedelta(seconds=int(seconds_left)),
+            f"update {update:,} of {training.max_updates:,}  {text}  learning rate {rate:.2e}"
+            f"  padding {100 * (1 - real):.1f} %"
+            f"  about {timedelta(seconds=int(seconds_left))} left",
             extra=FILE_ONLY,
         )
 
-    def validating(self, num_sentences: int) -> AbstractContextManager[Advance]:
+    @contextmanager
+    def validating(self, num_sentences: int) -> Iterator[Advance]:
         """Show the progress of a validation."""
-        return progress_bar("validating", num_sentences, bars=self._bars)
+        bar = self._bars.add_task("validating", total=num_sentences)
+        yield lambda count: self._bars.advance(bar, count)
+        self._bars.remove_task(bar)
 
     def validation(self, update: int, result: ValidationResult, is_best: bool) -> None:
         """Record a validation."""
-        self._track(
-            update,
-            {
-                "valid/loss": result.loss,
-                "valid/perplexity": result.perplexity,
-                "valid/bleu": result.bleu,
-            },
-        )
+        losses = {"valid/loss": result.loss, "valid/perplexity": result.perplexity}
+        self._track(update, {**losses, "valid/bleu": result.bleu})
+        best = "  best so far" if is_best else ""
         logger.info(
-            "update %s  valid loss %.4f  perplexity %.2f  BLEU %.2f%s",
-            f"{update:,}",
-            result.loss,
-            result.perplexity,
-            result.bleu,
-            "  best so far" if is_best else "",
+            f"update {update:,}  valid loss {result.loss:.4f}  perplexity {result.perplexity:.2f}"
+            f"  BLEU {result.bleu:.2f}{best}"
         )
 
     def flush(self) -> None:

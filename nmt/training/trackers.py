@@ -2,16 +2,15 @@
 
 import json
 import logging
-import netrc
 import os
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from nmt.base.errors import UserError, first_line
-from nmt.base.files import atomic_path, writing
-from nmt.base.layout import METRICS_FILE
-from nmt.config import Config, TrackingBackend, to_plain
+from nmt.base.files import atomic_path, flush, writing
+from nmt.config import Config, to_plain
 
 logger = logging.getLogger(__name__)
 
@@ -20,7 +19,20 @@ _SECONDS_TO_START = 6.0
 _SECONDS_TO_FINISH = 3.0
 
 
-class FileTracker:
+class Tracker:
+    """A destination of metrics; methods that a tracker does not need do nothing."""
+
+    def log(self, update: int, metrics: Mapping[str, float]) -> None:
+        """Store or send the metrics of an update."""
+
+    def flush(self) -> None:
+        """Write all records to disk, if this tracker has a file."""
+
+    def close(self) -> None:
+        """End the run."""
+
+
+class FileTracker(Tracker):
     """Appends one JSON object per record to a file.
 
     Args:
@@ -30,30 +42,26 @@ class FileTracker:
     """
 
     def __init__(self, path: Path, last_update: int, validation_due: bool = False) -> None:
-        self._path = path
+        self.path = path
         drop_later_records(path, last_update, validation_due)
-        with writing(path):
-            # Unbuffered: a failed write must not be repeated when the file is closed.
-            self._stream = path.open("ab", buffering=0)
+        self._append("")  # creates the file
 
     def log(self, update: int, metrics: Mapping[str, float]) -> None:
         """Append a record."""
-        with writing(self._path):
-            line = (json.dumps({"update": update, **metrics}) + "\n").encode()
-            while line:
-                line = line[self._stream.write(line) :]
+        self._append(json.dumps({"update": update, **metrics}) + "\n")
 
     def flush(self) -> None:
         """Flush the file to disk."""
-        with writing(self._path):
-            os.fsync(self._stream.fileno())
+        with writing(self.path):
+            flush(self.path)
 
-    def close(self) -> None:
-        """Close the file."""
-        self._stream.close()
+    def _append(self, text: str) -> None:
+        # Opened each time: an open file would repeat a write that has failed when it is closed.
+        with writing(self.path), self.path.open("a", encoding="utf-8") as out:
+            out.write(text)
 
 
-class WandbTracker:
+class WandbTracker(Tracker):
     """Sends metrics to wandb. A failure costs one warning and never stops training.
 
     Args:
@@ -65,102 +73,75 @@ class WandbTracker:
     """
 
     def __init__(self, config: Config, run_id: str) -> None:
+        os.environ.setdefault("WANDB_SILENT", "true")  # otherwise it asks for a missing key
         # Otherwise its telemetry delays the exit when the server does not answer.
         os.environ.setdefault("WANDB_ERROR_REPORTING", "false")
         try:
             import wandb  # noqa: PLC0415 - takes a second to import
         except ImportError:
             raise UserError("tracking=wandb needs the package: pip install wandb") from None
-        self._run: Any = None
-        mode: Any = os.environ.get("WANDB_MODE") or ("online" if _has_wandb_key() else "offline")
-        options: dict[str, Any] = {
-            "project": config.tracking.project,
-            "name": config.run.name,
-            "id": run_id,
-            "resume": "allow",
-            "dir": str(config.run_folder),
-            "config": to_plain(config),
-            "settings": wandb.Settings(
+        start = partial(
+            wandb.init,
+            project=config.tracking.project,
+            name=config.run.name,
+            id=run_id,
+            resume="allow",
+            dir=str(config.run_folder),
+            config=to_plain(config),
+            settings=wandb.Settings(
                 silent=True,
                 init_timeout=_SECONDS_TO_START,
                 login_timeout=_SECONDS_TO_START,
                 finish_timeout=_SECONDS_TO_FINISH,
                 finish_timeout_raises=False,
             ),
-        }
+        )
+        mode: Any = os.environ.get("WANDB_MODE") or "online"
         try:
-            self._run = wandb.init(mode=mode, **options)
+            self._run: Any = start(mode=mode)
         except Exception as error:  # wandb raises errors of many libraries
-            logger.warning("wandb: %s; metrics are recorded offline", first_line(error))
+            logger.warning(f"wandb: metrics are recorded offline: {first_line(error)}")
             wandb.teardown()
             mode = "offline"
-            self._run = wandb.init(mode=mode, **options)
+            self._run = start(mode=mode)
         # The horizontal axis is the update, not wandb's own count of calls.
         self._run.define_metric("update")
         self._run.define_metric("*", step_metric="update")
         if mode == "offline":
-            folder = self._run.settings.sync_dir
-            logger.info("wandb: recording offline; to upload: wandb sync %s", folder)
+            logger.info(f"wandb: to upload the metrics: wandb sync {self._run.settings.sync_dir}")
 
     def log(self, update: int, metrics: Mapping[str, float]) -> None:
         """Send a record."""
-        if self._run is None:
-            return
-        try:
-            self._run.log({"update": update, **metrics})
-        except Exception as error:  # wandb raises errors of many libraries
-            logger.warning("wandb: %s; no more metrics are sent", first_line(error))
-            self._run = None
-
-    def flush(self) -> None:
-        """Do nothing: wandb has its own files."""
+        self._call("log", {"update": update, **metrics})
 
     def close(self) -> None:
         """Finish wandb's run."""
-        if self._run is not None:
-            try:
-                self._run.finish()
-            except Exception as error:
-                logger.warning("wandb: %s", first_line(error))
+        self._call("finish")
 
-
-def open_trackers(
-    config: Config, run_id: str, last_update: int, validation_due: bool = False
-) -> list[FileTracker | WandbTracker]:
-    """The trackers of a run; for the arguments see the classes."""
-    path = config.run_folder / METRICS_FILE
-    trackers: list[FileTracker | WandbTracker] = [FileTracker(path, last_update, validation_due)]
-    if config.tracking.backend is TrackingBackend.wandb:
-        trackers.append(WandbTracker(config, run_id))
-    return trackers
+    def _call(self, method: str, *arguments: object) -> None:
+        """Call a method of wandb's run, unless one has failed before."""
+        try:
+            if self._run is not None:
+                getattr(self._run, method)(*arguments)
+        except Exception as error:  # wandb raises errors of many libraries
+            logger.warning(f"wandb: no more metrics are sent: {first_line(error)}")
+            self._run = None
 
 
 def drop_later_records(path: Path, last_update: int, validation_due: bool = False) -> None:
     """Drop the records that a resumed run writes again, and an incomplete last line."""
-    if not path.exists():
-        return
-    lines = path.read_bytes().splitlines(keepends=True)
-    kept = [line for line in lines if _is_kept(line, last_update, validation_due)]
+
+    def is_kept(line: bytes) -> bool:
+        try:
+            record = json.loads(line)
+            update = int(record["update"])
+        except (ValueError, KeyError, TypeError):
+            return False  # the process was killed while writing it
+        is_repeated = validation_due and update == last_update and "valid/loss" in record
+        return line.endswith(b"\n") and update <= last_update and not is_repeated
+
+    lines = path.read_bytes().splitlines(keepends=True) if path.exists() else []
+    kept = list(filter(is_kept, lines))
     if len(kept) < len(lines):
         with atomic_path(path) as temporary:
             temporary.write_bytes(b"".join(kept))
-
-
-def _is_kept(line: bytes, last_update: int, validation_due: bool) -> bool:
-    try:
-        record = json.loads(line)
-        update = int(record["update"])
-    except (ValueError, KeyError, TypeError):
-        return False  # the process was killed while writing it
-    is_repeated = validation_due and update == last_update and "valid/loss" in record
-    return line.endswith(b"\n") and update <= last_update and not is_repeated
-
-
-def _has_wandb_key() -> bool:
-    """Whether `wandb login` or the environment provides a key; wandb would ask for it."""
-    host = os.environ.get("WANDB_BASE_URL", "https://api.wandb.ai").partition("://")[2]
-    try:
-        in_file = netrc.netrc().authenticators(host.partition(":")[0].partition("/")[0])
-    except (OSError, netrc.NetrcParseError):
-        in_file = None
-    return bool(os.environ.get("WANDB_API_KEY") or in_file)
