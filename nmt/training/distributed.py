@@ -27,6 +27,7 @@ from torch.distributed.elastic.multiprocessing.api import SignalException
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
+from nmt.base.errors import UserError, first_line
 from nmt.base.system import num_cores
 from nmt.config import TrainingConfig
 from nmt.training.signals import Interruption, handlers_restored
@@ -34,9 +35,6 @@ from nmt.training.signals import Interruption, handlers_restored
 logger = logging.getLogger(__name__)
 
 Value = TypeVar("Value")
-
-EXIT_USER_ERROR = 2
-"""Exit status of commands after an error that the user can fix."""
 
 # The main process may validate or translate for hours while the others wait for its broadcast.
 _UNLIMITED = timedelta(days=365)
@@ -119,19 +117,17 @@ def with_num_threads(training: TrainingConfig) -> TrainingConfig:
     """Replace `num_threads=0` by an equal share of the cores that are idle now.
 
     Threads that wait for a core slow all others down: on two cores, one of them busy, two threads
-    train at a third of the speed of one.
+    train at a third of the speed of one. Warn if there will be more threads than idle cores.
     """
-    if training.num_threads or is_launched():
+    asked = training.num_threads * training.num_processes
+    if asked == 1 or is_launched():  # one thread waits for no other
         return training
     idle = _idle_cores()
-    threads = max(1, min(num_cores(), round(idle)) // training.num_processes)
-    if threads * training.num_processes < num_cores():
+    threads = training.num_threads or max(1, round(idle) // training.num_processes)
+    if round(idle) < min(asked or num_cores(), num_cores()):
         logger.warning(
-            "only %.1f of %d CPU cores are idle: training is slow while other programs run; it"
-            " starts with training.num_threads=%d",
-            idle,
-            num_cores(),
-            threads,
+            f"only {idle:.1f} of {num_cores()} CPU cores are idle: training is slow while other"
+            f" programs run, with training.num_threads={threads}"
         )
     return replace(training, num_threads=threads)
 
@@ -153,22 +149,27 @@ def _idle_cores(seconds: float = 0.4) -> float:
     return float((idle / spent.sum(axis=1).clip(min=1)).sum())
 
 
+def local_device() -> torch.device:
+    """The GPU of this rank, or the CPU."""
+    if not torch.cuda.is_available():
+        return torch.device("cpu")
+    return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count())
+
+
 def join(training: TrainingConfig) -> Process:
     """Initialise this process as the environment describes it, by default as the only one."""
     global _waiting_group  # noqa: PLW0603
-    rank, local_rank = (int(os.environ.get(name, "0")) for name in ("RANK", "LOCAL_RANK"))
     world_size, local_world_size = num_processes(training) if is_launched() else (1, 1)
     torch.set_num_threads(threads_per_process(training.num_threads, local_world_size))
-    device = torch.device("cpu")
-    if torch.cuda.is_available():
-        device = torch.device("cuda", local_rank % torch.cuda.device_count())
+    device = local_device()
+    if device.type == "cuda":
         torch.cuda.set_device(device)
     if world_size > 1 and not dist.is_initialized():
         # Flags and objects are exchanged by gloo also where gradients are by NCCL.
         backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
         dist.init_process_group(backend, timeout=timedelta(seconds=training.timeout))
         _waiting_group = dist.new_group(backend="gloo", timeout=_UNLIMITED)
-    return Process(rank, world_size, device)
+    return Process(int(os.environ.get("RANK", "0")), world_size, device)
 
 
 def leave() -> None:
@@ -200,7 +201,7 @@ def failures_in_order() -> Iterator[None]:
 
 def lost_connection(error: Exception) -> str:
     """The reason of a lost connection in one line; empty for other errors."""
-    line = str(error).partition("\n")[0]
+    line = first_line(error)
     if not isinstance(error, dist.DistError) and "gloo" not in line:
         return ""
     # Without the position in gloo's source code, and its advice.
@@ -211,7 +212,7 @@ def launch(training: TrainingConfig, work: Callable[..., object], *arguments: An
     """Run `work(*arguments)` in `training.num_processes` processes of this host.
 
     Torch elastic restarts all of them, up to `training.max_restarts` times, when one fails with
-    another status than `EXIT_USER_ERROR`.
+    another status than that of a UserError.
 
     Raises:
         Interruption: a signal arrived; the processes have ended.
@@ -239,12 +240,14 @@ def launch(training: TrainingConfig, work: Callable[..., object], *arguments: An
     except ChildFailedError as error:
         for failure in error.failures.values():
             if failure.exitcode < 0:
-                text = "process %d was killed by %s (SIGKILL often means that memory is out)"
-                logger.error(text, failure.local_rank, failure.signal_name())
+                logger.error(
+                    f"process {failure.local_rank} was killed by {failure.signal_name()}"
+                    " (SIGKILL often means that memory is out)"
+                )
         logger.error("training has ended on all processes; the same command continues it")
         raise SystemExit(1) from None
     except Exception as error:
-        # Torch elastic raises SignalException wherever the signal interrupts it; its own `finally`
+        # A signal raises SignalException wherever it interrupts torch elastic, whose own `finally`
         # clauses may then fail with another exception.
         stopped: BaseException | None = error
         while stopped is not None and not isinstance(stopped, SignalException):
@@ -254,7 +257,7 @@ def launch(training: TrainingConfig, work: Callable[..., object], *arguments: An
         for worker in multiprocessing.active_children():
             worker.kill()  # alive only after a second Ctrl-C
         if has_user_error.is_set():
-            raise SystemExit(EXIT_USER_ERROR) from None
+            raise SystemExit(UserError.exit_status) from None
         raise Interruption(stopped.sigval.value) from None
 
 
@@ -276,7 +279,7 @@ def _begin(
     try:
         work(*arguments)
     except SystemExit as error:
-        if error.code == EXIT_USER_ERROR:  # a restart would not help: end all processes
+        if error.code == UserError.exit_status:  # a restart would not help: end all processes
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
             has_user_error.set()
             os.kill(launcher, signal.SIGTERM)

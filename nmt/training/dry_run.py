@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from nmt.config import Config
-from nmt.data.batching import EpochPlan, plan_epoch
+from nmt.data.batching import EpochPlan
 from nmt.data.corpus import PreparedCorpus
 from nmt.model.cost import Processed, micro_batch, training_flops
 from nmt.model.transformer import count_parameters, meta_transformer
@@ -27,15 +27,13 @@ logger = logging.getLogger(__name__)
 _NUM_MEASURED = 3
 # Updates of the plan that the mean is taken over.
 _MAX_UPDATES = 200
-# Tokens of a sentence where no corpus says: about the mean of WMT14.
-_ASSUMED_LENGTH = 28
 
 
 def dry_run(config: Config, corpus_folder: Path | None) -> None:
     """Log what training would take; `corpus_folder` is None if the corpus is not prepared."""
     logger.info("dry run: nothing is trained and no file is written")
     corpus = PreparedCorpus(corpus_folder) if corpus_folder else None
-    plan, sizes = first_epoch(config, corpus) if corpus else _assumed_epoch(config)
+    plan, sizes = first_epoch(config, corpus)
     if config.batching.is_auto:
         config = resolve_auto(config, plan, sizes)
     plan = replace(plan, max_micro_batch_tokens=config.batching.max_micro_batch_tokens)
@@ -55,62 +53,48 @@ def dry_run(config: Config, corpus_folder: Path | None) -> None:
             f" assumed to have {plan.target_lengths[0]} tokens"
         )
     _log("epoch", epoch)
-    _log_measured(config, plan, sizes, gradient_flops, corpus)
+    _log_measured(config, corpus, plan, sizes, gradient_flops)
 
 
 def _log(name: str, text: str) -> None:
-    logger.info("%-12s %s", name, text)
-
-
-def _assumed_epoch(config: Config) -> tuple[EpochPlan, tuple[int, int]]:
-    """A plan of one update, and the vocabulary sizes that the configuration asks for."""
-    batching, size = config.batching, config.tokenizer.vocabulary_size
-    length = min(_ASSUMED_LENGTH, batching.max_source_length, batching.max_target_length)
-    lengths = np.full(math.ceil(batching.target_tokens_per_update / length), length)
-    if batching.is_auto:
-        batching = replace(batching, tokens_per_micro_batch=batching.longest)
-    return plan_epoch(lengths, lengths, batching, config.training.seed, epoch=0), (size, size)
+    logger.info(f"{name:<12} {text}")
 
 
 def _mean_work(config: Config, plan: EpochPlan, vocabulary_size: int) -> tuple[float, float]:
     """FLOPs of the gradient of a mean update, and the share of padding."""
     updates = range(0, plan.num_updates, -(-plan.num_updates // _MAX_UPDATES))
     parts = [part for update in updates for part in plan.micro_batches(update)]
-    pairs = np.concatenate(parts)
-    target_tokens = int(plan.target_lengths[pairs].sum())
-    sizes = [micro_batch(*plan.shape(part), 0) for part in parts]
-    processed = replace(sum(sizes, start=Processed()), projected=target_tokens)
+    sizes = [micro_batch(*plan.shape(p), int(plan.target_lengths[p].sum())) for p in parts]
+    processed = sum(sizes, start=Processed())
+    tokens = int(plan.source_lengths[np.concatenate(parts)].sum()) + processed.projected
     flops = training_flops(config.model, vocabulary_size, processed)
-    tokens = int(plan.source_lengths[pairs].sum()) + target_tokens
     return flops / len(updates), 1 - tokens / (processed.source + processed.target)
 
 
 def _log_measured(
     config: Config,
+    corpus: PreparedCorpus | None,
     plan: EpochPlan,
     sizes: tuple[int, int],
     mean_flops: float,
-    corpus: PreparedCorpus | None,
 ) -> None:
-    """Measure some micro-batches and log memory and time."""
+    """Log memory and time, from a full micro-batch and then one of each of some updates."""
     training = config.training
     numbers = np.linspace(0, plan.num_updates - 1, _NUM_MEASURED, dtype=int)
     shapes = [plan.shape(plan.micro_batches(number)[0]) for number in numbers]
     heaviest = heaviest_shapes(plan, plan.max_micro_batch_tokens)
-    found = measure_updates(config, sizes, [heaviest, *([shape] for shape in shapes)])
+    found = measure_updates(config, sizes, [heaviest, shapes])
     if found is None or not found.fits:
         _log("memory", f"{found or 'out of memory'}; lower batching.tokens_per_micro_batch")
         return
     _log("memory", str(found))
-    measured = sum(
-        training_flops(config.model, sizes[1], micro_batch(*shape, shape[0] * shape[2]))
-        for shape in shapes
-    )
+    measured = [micro_batch(*shape, shape[0] * shape[2]) for shape in shapes]
+    flops = training_flops(config.model, sizes[1], sum(measured, start=Processed()))
     processes, on_host = distributed.num_processes(training)
     evenness = plan.evenness(processes)
-    seconds = found.gradient_seconds * mean_flops / measured / processes / evenness
-    seconds += found.step_seconds / _NUM_MEASURED
-    total, details = seconds * training.max_updates, "validation not included"
+    gradient_seconds = found.gradient_seconds * mean_flops / flops / processes / evenness
+    seconds = gradient_seconds + found.step_seconds
+    total, validations = seconds * training.max_updates, "validation not included"
     threads = distributed.threads_per_process(training.num_threads, on_host)
     if corpus is not None:
         torch.set_num_threads(threads)
@@ -118,25 +102,23 @@ def _log_measured(
         # The candidates for the final weights, mostly two, are validated again.
         number = math.ceil(training.max_updates / training.validate_every) + 2
         total += number * validation
-        details = f"{number} validations of about {validation:.3g} s included"
+        validations = f"{number} validations of about {validation:.3g} s included"
     in_all = timedelta(seconds=round(total))
-    _log("time", f"{seconds:.3g} s per update, about {in_all} in all, {details}")
-    device = f"{threads} CPU threads"
-    if torch.cuda.is_available():
-        device = torch.cuda.get_device_name()
-    speed = f"{measured / found.gradient_seconds:.3g} FLOPs per second on {device}"
+    _log("time", f"{seconds:.3g} s per update, about {in_all} in all, {validations}")
+    has_gpu = torch.cuda.is_available()
+    device = torch.cuda.get_device_name() if has_gpu else f"{threads} CPU threads on idle cores"
+    speed = f"{flops / found.gradient_seconds:.3g} FLOPs per second on {device}"
     _log("speed", f"{speed}; {processes} ranks, busy for {100 * evenness:.0f} % of the time")
 
 
 def _validation_seconds(config: Config, corpus: PreparedCorpus) -> float:
     """Time to translate `valid`, from one batch with as many decoding steps as references have."""
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    model = new_model(config, corpus, device)
+    model = new_model(config, corpus, distributed.local_device())
     sources, references = valid_text(corpus)
     sample = sources[:: -(-len(sources) // config.decoding.batch_size)]
     tokens = sum(map(len, model.target_tokenizer.encode(references)))
     length = max(config.decoding.min_length, tokens // len(references) + 1)
     translator = Translator(model, replace(config.decoding, max_length=length))
-    started = time.perf_counter()
+    start = time.perf_counter()
     translator.translate(sample)
-    return (time.perf_counter() - started) * len(sources) / len(sample)
+    return (time.perf_counter() - start) * len(sources) / len(sample)

@@ -5,12 +5,14 @@ and halves it until the heaviest micro-batch of the plan fits.
 """
 
 import logging
+import math
 import multiprocessing as mp
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 
+import numpy as np
 import torch
 
 from nmt.base.errors import UserError
@@ -35,16 +37,17 @@ logger = logging.getLogger(__name__)
 Shape = tuple[int, int, int]
 """Pairs, padded source length and padded target length of a micro-batch."""
 
+# Tokens of each sentence of a corpus that is not prepared: about the mean of WMT14.
+_ASSUMED_LENGTH = 28
 # Updates of an epoch that are searched for the heaviest micro-batch.
 _MAX_UPDATES = 2000
-# Ranks that are less busy than this on average get smaller micro-batches, in steps of this factor.
+# Ranks that are less busy than this on average get smaller micro-batches.
 _EVEN = 0.97
-_SMALLER = 0.84
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """Memory in bytes of a process that made updates, and seconds of all updates but the first."""
+    """Memory in bytes of a process that made updates, and seconds of the last update."""
 
     peak: int
     available: int
@@ -61,12 +64,21 @@ class Measurement:
         return used if self.fits else f"{used}: too much"
 
 
-def first_epoch(config: Config, corpus: PreparedCorpus) -> tuple[EpochPlan, tuple[int, int]]:
-    """The plan of the first epoch, and the vocabulary sizes of source and target."""
-    pairs, batching = corpus.train(), config.batching
-    lengths = pairs.source_lengths, pairs.target_lengths
-    source, target = Tokenizer(corpus.source_tokenizer), Tokenizer(corpus.target_tokenizer)
-    sizes = source.vocabulary_size, target.vocabulary_size
+def first_epoch(config: Config, corpus: PreparedCorpus | None) -> tuple[EpochPlan, tuple[int, int]]:
+    """The plan of the first epoch, and the vocabulary sizes of source and target.
+
+    Without a corpus: one update of sentences of a usual length, and `tokenizer.vocabulary_size`.
+    """
+    batching = config.batching
+    if corpus is not None:
+        source, target = Tokenizer(corpus.source_tokenizer), Tokenizer(corpus.target_tokenizer)
+        sizes = source.vocabulary_size, target.vocabulary_size
+        pairs = corpus.train()
+        lengths = pairs.source_lengths, pairs.target_lengths
+    else:
+        sizes = (config.tokenizer.vocabulary_size,) * 2
+        length = min(_ASSUMED_LENGTH, batching.max_source_length, batching.max_target_length)
+        lengths = (np.full(math.ceil(batching.target_tokens_per_update / length), length),) * 2
     if batching.is_auto:  # the size only splits updates
         batching = replace(batching, tokens_per_micro_batch=batching.longest)
     return plan_epoch(*lengths, batching, config.training.seed, epoch=0), sizes
@@ -85,9 +97,10 @@ def resolve_auto(config: Config, plan: EpochPlan, vocabulary_sizes: tuple[int, i
         shapes = heaviest_shapes(plan, tokens)
         found = measure_updates(config, vocabulary_sizes, [shapes, shapes])
         used = found or "out of memory"
-        logger.info("batching.tokens_per_micro_batch=auto: %s tokens: %s", f"{tokens:,}", used)
+        logger.info(f"batching.tokens_per_micro_batch=auto: {tokens:,} tokens: {used}")
         if found is not None and found.fits:
-            break
+            tokens = even_size(config, plan, tokens)
+            return replace(config, batching=replace(config.batching, tokens_per_micro_batch=tokens))
         if tokens == smallest:
             raise UserError(
                 f"batching.tokens_per_micro_batch=auto: not even one pair of {smallest} tokens"
@@ -95,8 +108,6 @@ def resolve_auto(config: Config, plan: EpochPlan, vocabulary_sizes: tuple[int, i
                 " or train a smaller model"
             )
         tokens = max(tokens // 2, smallest)
-    tokens = even_size(config, plan, tokens)
-    return replace(config, batching=replace(config.batching, tokens_per_micro_batch=tokens))
 
 
 def heaviest_shapes(plan: EpochPlan, tokens: int) -> list[Shape]:
@@ -105,23 +116,20 @@ def heaviest_shapes(plan: EpochPlan, tokens: int) -> list[Shape]:
     updates = range(0, cut.num_updates, -(-cut.num_updates // _MAX_UPDATES))
     shapes = [cut.shape(part) for update in updates for part in cut.micro_batches(update)]
     heaviest = max(shapes, key=lambda shape: shape[0] * (shape[1] + shape[2]))
-    source, target = (
-        int(lengths[plan.order].max()) for lengths in (plan.source_lengths, plan.target_lengths)
-    )
+    _, source, target = plan.shape(plan.order)
     largest = min(tokens, heaviest[0] * max(heaviest[1:]))
     return [heaviest, (max(1, largest // max(source, target)), source, target)]
 
 
 def even_size(config: Config, plan: EpochPlan, tokens: int) -> int:
-    """The largest size up to `tokens` that keeps all ranks busy, or that which comes nearest."""
+    """Halve `tokens` until all ranks are busy, or until they are as busy as they can be."""
     processes, _ = distributed.num_processes(config.training)
-    best, evenness = tokens, 0.0
-    while tokens >= config.batching.longest and evenness < _EVEN:
-        found = replace(plan, max_micro_batch_tokens=tokens).evenness(processes)
-        if found > evenness:
-            best, evenness = tokens, found
-        tokens = int(tokens * _SMALLER)
-    return best
+    sizes = [tokens >> halvings for halvings in range(tokens.bit_length())]
+
+    def evenness(size: int) -> float:
+        return min(_EVEN, replace(plan, max_micro_batch_tokens=size).evenness(processes))
+
+    return max((size for size in sizes if size >= config.batching.longest), key=evenness)
 
 
 def measure_updates(
@@ -135,16 +143,15 @@ def measure_updates(
     process.start()
     sender.close()  # so that `recv` ends when the process does
     try:
-        found: Measurement | None = receiver.recv()
+        return receiver.recv()
     except EOFError:
         process.join()
         if process.exitcode == 1:  # an exception, whose traceback it has printed
             raise RuntimeError("the process that measures updates has failed") from None
-        found = None  # killed by the system, which is out of memory
+        return None  # killed by the system, which is out of memory
     finally:
         process.terminate()
         process.join()
-    return found
 
 
 def _measure(
@@ -153,60 +160,50 @@ def _measure(
     vocabulary_sizes: tuple[int, int],
     updates: Sequence[Sequence[Shape]],
 ) -> None:
-    """Send the measurement from the fresh process."""
-    training = config.training
-    _, on_host = distributed.num_processes(training)
-    torch.set_num_threads(distributed.threads_per_process(training.num_threads, on_host))
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    """Make the updates in this fresh process and send the measurement."""
+    _, on_host = distributed.num_processes(config.training)
+    torch.set_num_threads(distributed.threads_per_process(config.training.num_threads, on_host))
+    device = distributed.local_device()
     available = available_memory(device, on_host)
     if device.type == "cpu":
         limit_memory(available)
-    found = None
     try:
-        seconds = _make_updates(config, vocabulary_sizes, updates, device)
-        found = Measurement(peak_memory(device), available, *seconds)
+        cpu.select_library(measure_library(config.model.width, config.model.feed_forward_width))
+        transformer = Transformer(config.model, *vocabulary_sizes).to(device).train()
+        optimizer = build_optimizer(transformer, config.optimizer)
+        updater = Updater(config, transformer, optimizer, Process(0, 1, device), MetricSums())
+        for shapes in updates:
+            work = _random_work(shapes, vocabulary_sizes)
+            start = _now(device)
+            gradient = updater.gradient(work, lambda: None)
+            middle = _now(device)
+            updater.step(gradient, 1)
+            seconds = middle - start, _now(device) - middle
     except Exception as error:
         if not is_out_of_memory(error):
             raise
-    sender.send(found)
+        sender.send(None)
+    else:
+        sender.send(Measurement(peak_memory(device), available, *seconds))
 
 
-def _make_updates(
-    config: Config,
-    vocabulary_sizes: tuple[int, int],
-    updates: Sequence[Sequence[Shape]],
-    device: torch.device,
-) -> tuple[float, float]:
-    """Seconds of gradients and of optimizer steps, without the first update."""
-    cpu.select_library(measure_library(config.model.width, config.model.feed_forward_width))
-    transformer = Transformer(config.model, *vocabulary_sizes).to(device).train()
-    optimizer = build_optimizer(transformer, config.optimizer)
-    updater = Updater(config, transformer, optimizer, Process(0, 1, device), MetricSums())
+def _now(device: torch.device) -> float:
+    """Seconds of a clock; on a CPU those in which this thread ran, not other programs."""
+    if device.type == "cpu":
+        return time.thread_time()
+    torch.cuda.synchronize(device)
+    return time.perf_counter()
 
-    def now() -> float:
-        if device.type == "cuda":
-            torch.cuda.synchronize(device)
-        return time.perf_counter()
 
-    times = []
-    for number, shapes in enumerate(updates):
-        batches = [_random_batch(shape, vocabulary_sizes) for shape in shapes]
-        micro_batches = [MicroBatch(index, batch) for index, batch in enumerate(batches)]
-        tokens = sum(batch.num_target_tokens for batch in batches)
-        work = UpdateWork(
-            0, number, 0, tokens, list(shapes), len(batches), micro_batches, Position()
+def _random_work(shapes: Sequence[Shape], vocabulary_sizes: tuple[int, int]) -> UpdateWork:
+    """An update of micro-batches of random ids without padding."""
+    micro_batches = []
+    for number, (rows, *lengths) in enumerate(shapes):
+        source, target = (
+            torch.randint(size, (rows, length))
+            for size, length in zip(vocabulary_sizes, lengths, strict=True)
         )
-        start = now()
-        gradient = updater.gradient(work, lambda: None)
-        middle = now()
-        updater.step(gradient, 1)
-        times.append((middle - start, now() - middle))
-    gradients, steps = zip(*times[1:], strict=True)
-    return sum(gradients), sum(steps)
-
-
-def _random_batch(shape: Shape, vocabulary_sizes: tuple[int, int]) -> Batch:
-    rows, source_length, target_length = shape
-    source = torch.randint(vocabulary_sizes[0], (rows, source_length))
-    target = torch.randint(vocabulary_sizes[1], (rows, target_length))
-    return Batch(source, source >= 0, target, target, target >= 0, target.numel())
+        batch = Batch(source, source >= 0, target, target, target >= 0, target.numel())
+        micro_batches.append(MicroBatch(number, batch))
+    tokens = sum(each.batch.num_target_tokens for each in micro_batches)
+    return UpdateWork(0, 0, 0, tokens, list(shapes), len(shapes), micro_batches, Position())

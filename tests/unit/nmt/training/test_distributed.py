@@ -1,3 +1,4 @@
+import logging
 import os
 import signal
 from typing import Any, NoReturn
@@ -18,22 +19,25 @@ def alone(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-@pytest.fixture(autouse=True)
-def same_threads() -> Any:
-    before = torch.get_num_threads()
-    yield
-    torch.set_num_threads(before)
-
-
 def test_without_a_launcher_a_process_is_alone(alone: None) -> None:
     process = distributed.join(TrainingConfig(num_threads=1))
     assert (process.rank, process.world_size, process.is_main_process) == (0, 1, True)
     assert distributed.is_main_process()
     assert not distributed.is_launched()
+    assert distributed.num_processes(TrainingConfig(num_processes=2)) == (2, 2)
     value = torch.tensor([1.5])
     assert process.all_reduce(value) is value
     assert process.broadcast("x") == "x"
     distributed.leave()
+
+
+def test_the_environment_names_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"RANK": "3", "WORLD_SIZE": "16", "LOCAL_WORLD_SIZE": "8"}.items():
+        monkeypatch.setenv(name, value)
+    assert distributed.is_launched()
+    assert not distributed.is_main_process()
+    assert not Process(3, 16, torch.device("cpu")).is_main_process
+    assert distributed.num_processes(TrainingConfig(num_processes=2)) == (16, 8)
 
 
 def test_threads_are_shared_among_local_processes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -44,21 +48,39 @@ def test_threads_are_shared_among_local_processes(monkeypatch: pytest.MonkeyPatc
     assert distributed.threads_per_process(5, 2) == 5
 
 
-def test_the_environment_names_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RANK", "3")
-    assert distributed.is_launched()
-    assert not distributed.is_main_process()
-    assert not Process(3, 4, torch.device("cpu")).is_main_process
-
-
-def test_a_launcher_knows_how_many_processes_there_are(
-    alone: None, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("threads", "processes", "idle", "used", "is_warned"),
+    [
+        (0, 1, 5.8, 6, False),
+        (0, 1, 1.6, 2, True),
+        (0, 4, 6.0, 1, False),
+        (0, 2, 0.1, 1, True),
+        (2, 2, 4.2, 2, False),
+        (2, 2, 2.7, 2, True),
+        (8, 1, 6.0, 8, False),
+        (1, 1, 0.1, 1, False),  # one thread does not wait for others
+    ],
+)
+def test_training_uses_idle_cores_and_more_threads_than_those_are_warned_of(
+    alone: None,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    threads: int,
+    processes: int,
+    idle: float,
+    used: int,
+    is_warned: bool,
 ) -> None:
-    training = TrainingConfig(num_processes=2)
-    assert distributed.num_processes(training) == (2, 2)
-    for name, value in {"RANK": "0", "WORLD_SIZE": "16", "LOCAL_WORLD_SIZE": "8"}.items():
-        monkeypatch.setenv(name, value)
-    assert distributed.num_processes(training) == (16, 8)
+    monkeypatch.setattr(logging.getLogger("nmt"), "propagate", True)
+    monkeypatch.setattr(distributed, "num_cores", lambda: 6)
+    monkeypatch.setattr(distributed, "_idle_cores", lambda: idle)
+    asked = TrainingConfig(num_threads=threads, num_processes=processes)
+    assert distributed.with_num_threads(asked).num_threads == used
+    assert (f"only {idle:.1f} of 6 CPU cores are idle" in caplog.text) == is_warned
+
+
+def test_idle_cores_are_counted() -> None:
+    assert 0 <= distributed._idle_cores(0.05) <= distributed.num_cores()
 
 
 def test_a_lost_connection_is_described_in_one_line() -> None:

@@ -1,10 +1,8 @@
-import contextlib
 import logging
 import multiprocessing
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock, call
 
@@ -61,25 +59,21 @@ def chosen(config: Config) -> int:
     return config.batching.max_micro_batch_tokens
 
 
-def test_the_largest_micro_batch_of_an_update_is_tried_first(
-    auto: Config, plan: EpochPlan, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("limit", "too_much"), [(1 << 40, 0), (80, 1001), (80, None)])
+def test_micro_batches_are_halved_from_the_largest_of_an_update_until_they_fit(
+    auto: Config,
+    plan: EpochPlan,
+    monkeypatch: pytest.MonkeyPatch,
+    limit: int,
+    too_much: int | None,
 ) -> None:
-    tried = measuring(monkeypatch, lambda _: 1000)
-    # An update of 160 target tokens is one bucket.
-    assert 160 <= chosen(resolve_auto(auto, plan, SIZES)) == tried[0][0] < 2 * 160
-    assert len(tried) == 1
-
-
-@pytest.mark.parametrize("is_killed", [True, False])
-def test_micro_batches_are_halved_until_they_fit(
-    auto: Config, plan: EpochPlan, monkeypatch: pytest.MonkeyPatch, is_killed: bool
-) -> None:
-    too_much = None if is_killed else 1001
-    tried = measuring(monkeypatch, lambda tokens: 1000 if tokens <= 80 else too_much)
+    tried = measuring(monkeypatch, lambda tokens: 1000 if tokens <= limit else too_much)
     tokens = chosen(resolve_auto(auto, plan, SIZES))
+    # An update of 160 target tokens is one bucket.
+    assert 160 <= tried[0][0] < 2 * 160
     assert tokens == tried[0][0] // 2 ** (len(tried) - 1)
-    assert len(tried) > 1
-    assert max(tried[-1]) <= min(80, tokens)
+    assert (len(tried) == 1) == (limit > 160)
+    assert max(tried[-1]) <= min(limit, tokens)
 
 
 def test_memory_for_less_than_one_pair_is_refused(
@@ -109,8 +103,8 @@ def test_a_process_that_is_killed_is_out_of_memory_and_an_exception_is_an_error(
     auto: Config, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # A process that ends before it sends anything.
-    process = SimpleNamespace(exitcode=-9, start=int, terminate=int, join=int)
-    context = SimpleNamespace(Pipe=multiprocessing.Pipe, Process=lambda **_: process)
+    process = Mock(exitcode=-9)
+    context = Mock(Pipe=multiprocessing.Pipe, Process=lambda **_: process)
     monkeypatch.setattr(memory_probe.mp, "get_context", lambda _: context)
     assert measure_updates(auto, SIZES, [[(1, 2, 3)]]) is None
     process.exitcode = 1
@@ -118,23 +112,19 @@ def test_a_process_that_is_killed_is_out_of_memory_and_an_exception_is_an_error(
         measure_updates(auto, SIZES, [[(1, 2, 3)]])
 
 
-@pytest.mark.parametrize(
-    ("error", "is_memory"),
-    [
-        (MemoryError(), True),
-        (RuntimeError("DefaultCPUAllocator: can't allocate memory"), True),
-        (RuntimeError("shapes do not match"), False),
-    ],
-)
 def test_only_errors_of_memory_are_reported_as_such(
-    auto: Config, monkeypatch: pytest.MonkeyPatch, error: Exception, is_memory: bool
+    auto: Config, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(memory_probe, "limit_memory", lambda _: None)
-    monkeypatch.setattr(memory_probe, "_make_updates", Mock(side_effect=error))
-    sender = Mock()
-    with contextlib.nullcontext() if is_memory else pytest.raises(RuntimeError, match="shapes"):
+    for error in (MemoryError(), RuntimeError("DefaultCPUAllocator: can't allocate memory")):
+        monkeypatch.setattr(memory_probe, "Transformer", Mock(side_effect=error))
+        sender = Mock()
         memory_probe._measure(sender, auto, SIZES, [])
-    assert sender.send.mock_calls == ([call(None)] if is_memory else [])
+        assert sender.send.mock_calls == [call(None)]
+    error = RuntimeError("shapes do not match")
+    monkeypatch.setattr(memory_probe, "Transformer", Mock(side_effect=error))
+    with pytest.raises(RuntimeError, match="shapes"):
+        memory_probe._measure(sender, auto, SIZES, [])
 
 
 @pytest.mark.slow
