@@ -34,12 +34,12 @@ class Interruption(BaseException):
 
     A signal is only recorded, so that an optimizer step or a file is either complete or absent;
     inside `immediately` it raises at once. A second signal exits without saving.
-
     """
 
     def __init__(self, signal_number: int = 0) -> None:
         super().__init__(signal_number)
         self.signal_number = signal_number  # the first one received; 0 before that
+        self._received_at = 0.0
         self._is_immediate = False
 
     @classmethod
@@ -50,28 +50,24 @@ class Interruption(BaseException):
         A scheduler's own handler of SIGUSR2, which requeues the job, is called after the block.
         """
         received = cls()
-        first_time = 0.0
-
-        def handle(number: int, frame: FrameType | None) -> None:
-            nonlocal first_time
-            del frame
-            if not received.signal_number:
-                received.signal_number, first_time = number, time.monotonic()
-                if received._is_immediate:
-                    raise Interruption(number)
-                return
-            is_second = time.monotonic() - first_time > _SECONDS_OF_ONE_REQUEST
-            if is_second and "RANK" not in os.environ:  # a launcher reacts to it itself
-                sys.exit(128 + number)
-
         try:
             with handlers_restored() as before:
                 for number in before:
-                    signal.signal(number, handle)
+                    signal.signal(number, received._handle)
                 yield received
         finally:
             if received.signal_number == _TIME_LIMIT and callable(before[_TIME_LIMIT]):
                 signal.raise_signal(_TIME_LIMIT)
+
+    def _handle(self, number: int, _: FrameType | None) -> None:
+        if not self.signal_number:
+            self.signal_number, self._received_at = number, time.monotonic()
+            if self._is_immediate:
+                self.exit()
+            return
+        is_second = time.monotonic() - self._received_at > _SECONDS_OF_ONE_REQUEST
+        if is_second and "RANK" not in os.environ:  # a launcher reacts to it itself
+            sys.exit(128 + number)
 
     @contextlib.contextmanager
     def immediately(self) -> Iterator[None]:
