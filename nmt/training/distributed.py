@@ -20,7 +20,6 @@ from multiprocessing.synchronize import Event
 from pathlib import Path
 from typing import Any, TypeVar
 
-import numpy as np
 import torch
 import torch.distributed as dist
 from torch.distributed.elastic.multiprocessing.api import SignalException
@@ -133,20 +132,20 @@ def with_num_threads(training: TrainingConfig) -> TrainingConfig:
 
 
 def _idle_cores(seconds: float = 0.4) -> float:
-    """Number of cores that this process may use and that were idle for this time."""
+    """Mean number of cores that this process may use and that are idle during this time."""
     if not _CPU_TIMES.is_file():
         return num_cores()
     names = {f"cpu{core}" for core in os.sched_getaffinity(0)}
 
-    def times() -> np.ndarray:
+    def idle_seconds() -> float:
         lines = map(str.split, _CPU_TIMES.read_text(encoding="utf-8").splitlines())
-        return np.array([line[1:9] for line in lines if line and line[0] in names], np.int64)
+        # The fourth number counts idle time, the fifth the time of waiting for a disk.
+        ticks = sum(int(line[4]) + int(line[5]) for line in lines if line and line[0] in names)
+        return ticks / os.sysconf("SC_CLK_TCK")
 
-    before = times()
+    start, before = time.monotonic(), idle_seconds()
     time.sleep(seconds)
-    spent = times() - before
-    idle = spent[:, 3] + spent[:, 4]  # and waiting for a disk
-    return float((idle / spent.sum(axis=1).clip(min=1)).sum())
+    return (idle_seconds() - before) / (time.monotonic() - start)
 
 
 def local_device() -> torch.device:

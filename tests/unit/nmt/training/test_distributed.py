@@ -1,6 +1,8 @@
 import logging
 import os
 import signal
+import sys
+from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
@@ -79,8 +81,25 @@ def test_training_uses_idle_cores_and_more_threads_than_those_are_warned_of(
     assert (f"only {idle:.1f} of 6 CPU cores are idle" in caplog.text) == is_warned
 
 
-def test_idle_cores_are_counted() -> None:
-    assert 0 <= distributed._idle_cores(0.05) <= distributed.num_cores()
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc/stat is Linux's")
+def test_idle_cores_of_this_process_are_counted(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    hertz = os.sysconf("SC_CLK_TCK")
+    stat = tmp_path / "stat"
+    clock = iter((100.0, 102.0))
+    monkeypatch.setattr(distributed, "_CPU_TIMES", stat)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 2})
+    monkeypatch.setattr(distributed.time, "monotonic", lambda: next(clock))
+
+    def write(idle: int, waiting: int) -> None:
+        lines = (f"cpu{core} 9 9 9 {idle} {waiting} 9 9 9 0 0" for core in ("", 0, 1, 2))
+        stat.write_text("\n".join(lines) + "\nintr 1\n", encoding="utf-8")
+
+    write(0, 0)
+    # In two seconds two of three cores were idle for one second, and waited for half a second.
+    monkeypatch.setattr(distributed.time, "sleep", lambda _: write(hertz, hertz // 2))
+    assert distributed._idle_cores() == 1.5
 
 
 def test_a_lost_connection_is_described_in_one_line() -> None:
