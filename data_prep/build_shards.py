@@ -16,7 +16,6 @@ from pathlib import Path
 
 import numpy as np
 
-from data_prep.bpe_dropout import BpeDropout
 from data_prep.cleaned_text import CleanedText
 from data_prep.progress import Advance, Reporter
 from data_prep.protocol import TRAIN
@@ -38,8 +37,6 @@ class ShardJob:
     source_tokenizer: Path
     target_tokenizer: Path
     output: Path
-    part: int
-    dropout: float
 
 
 @dataclass
@@ -79,7 +76,6 @@ def build_shards(
     folder: Path,
     reporter: Reporter,
     num_processes: int = 0,
-    dropout: float = 0.0,
 ) -> _Figures:
     """Write `train-00000.arrow` and so on into `folder`; return token counts of both languages.
 
@@ -90,7 +86,6 @@ def build_shards(
         folder: folder of the shards.
         reporter: shows progress.
         num_processes: number of processes, at most one per part; 0 means one per core.
-        dropout: probability of skipping a merge; see `data_prep.bpe_dropout`.
     """
     source_language, target_language = text.languages
     jobs = [
@@ -99,8 +94,6 @@ def build_shards(
             text.part_path(part, target_language),
             *tokenizers,
             folder / shard_name(TRAIN, part),
-            part,
-            dropout,
         )
         for part in range(len(num_pairs))
     ]
@@ -160,19 +153,12 @@ def encode_part(job: ShardJob, advance: Advance | None = None) -> _Figures:
         SideFigures(Counter(), np.zeros(tokenizer.vocabulary_size, dtype=np.int64), 0)
         for tokenizer in tokenizers
     )
-    # Each part and side has its own seed, independent of the process that encodes it.
-    encode_source, encode_target = (
-        BpeDropout(tokenizer, job.dropout, 2 * job.part + side).encode
-        if job.dropout
-        else tokenizer.encode
-        for side, tokenizer in enumerate(tokenizers)
-    )
 
     def pairs() -> Iterator[tuple[Ids, Ids]]:
         sources, targets = iterate_lines(job.source_text), iterate_lines(job.target_text)
         while block := list(islice(sources, _BLOCK_PAIRS)):
-            source_ids = encode_source(block)
-            target_ids = encode_target(list(islice(targets, _BLOCK_PAIRS)))
+            source_ids = tokenizers[0].encode(block)
+            target_ids = tokenizers[1].encode(list(islice(targets, _BLOCK_PAIRS)))
             _count(figures[0], source_ids)
             _count(figures[1], target_ids)
             yield from zip(source_ids, target_ids, strict=True)

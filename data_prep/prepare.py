@@ -12,7 +12,6 @@ from dataclasses import asdict
 from pathlib import Path
 
 from data_prep.bible import BibleSource
-from data_prep.bpe_dropout import DROPOUT_VERSION
 from data_prep.build_shards import build_shards
 from data_prep.clean import CLEANING_VERSION
 from data_prep.cleaned_text import CleanedText, write_cleaned_text
@@ -76,7 +75,7 @@ def prepare(
     with _lock(corpora_folder / f".{folder.name}.lock", folder, reporter):
         if not _is_complete(folder, reporter):  # another process may have just prepared it
             text = _clean(job)
-            with atomic_folder(folder, _estimate_bytes(text, tokenizer)) as temporary:
+            with atomic_folder(folder, _estimate_bytes(text)) as temporary:
                 _build(job, text, temporary, num_processes)
             reporter.print(f"{folder}: prepared; {folder / REPORT_FILE} describes its contents")
     return folder
@@ -145,7 +144,7 @@ class _Job:
         self.inputs = {
             "cleaned": cleaned,
             "tokenizer": to_plain(tokenizer),
-            "versions": [TOKENIZER_VERSION, CORPUS_VERSION, DROPOUT_VERSION],
+            "versions": [TOKENIZER_VERSION, CORPUS_VERSION],
         }
         self.cleaned_folder = corpora_folder / CLEANED_FOLDER / cleaned
         self.folder = corpora_folder / f"{corpus.name}-{fingerprint(self.inputs)}"
@@ -157,15 +156,14 @@ def _lock(path: Path, folder: Path, reporter: Reporter) -> AbstractContextManage
     )
 
 
-def _estimate_bytes(text: CleanedText, tokenizer: TokenizerConfig) -> int:
+def _estimate_bytes(text: CleanedText) -> int:
     """About the size of the corpus, for messages about a full disk.
 
-    Shards have four bytes per token, and a token three or four characters, or down to one with
-    BPE-dropout.
+    Shards have four bytes per token, and a token three or four characters.
     """
     sizes = text.summary().sizes
     train = sum(size for name, size in sizes.items() if name.startswith(f"{TRAIN}-"))
-    shards = int(train * min(4.0, 1.5 + 6 * tokenizer.dropout))
+    shards = int(1.5 * train)
     return shards + sum(sizes.values()) - train + _MODEL_AND_REPORT_BYTES
 
 
@@ -220,9 +218,7 @@ def _build(job: _Job, text: CleanedText, folder: Path, num_processes: int) -> No
         num_lines = len(languages) * sum(summary.parts)
         train_tokenizer(parts, num_lines, tokenizer, path, reporter)
     leakage = leakage_of(text, reporter)
-    figures = build_shards(
-        text, summary.parts, paths, folder, reporter, num_processes, tokenizer.dropout
-    )
+    figures = build_shards(text, summary.parts, paths, folder, reporter, num_processes)
     write_report(folder / REPORT_FILE, job.corpus, tokenizer, summary, figures, paths, leakage)
     manifest = {
         "name": job.corpus.name,

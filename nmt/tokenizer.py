@@ -2,7 +2,7 @@
 
 import bisect
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import sentencepiece
@@ -73,21 +73,6 @@ class Tokenizer:
     def all_pieces(self) -> list[str]:
         """Return all pieces in the order of their ids; they differ from each other."""
         return self.pieces(range(self.vocabulary_size))
-
-    def ordinary_pieces(self) -> Iterator[tuple[int, str, float]]:
-        """Yield the id, text and score of each piece that is neither special nor a byte.
-
-        In a BPE vocabulary, the merge with the larger score comes first.
-        """
-        processor = self._processor
-        for i in range(self.vocabulary_size):
-            if not (processor.IsControl(i) or processor.IsUnknown(i) or processor.IsByte(i)):
-                yield i, processor.IdToPiece(i), processor.GetScore(i)
-
-    def normalise(self, texts: Sequence[str]) -> list[str]:
-        """Normalise texts as for encoding, with `WORD_BEGIN` before each word."""
-        normalised: list[str] = self._processor.Normalize(list(texts))
-        return normalised
 
     def words(self, texts: Sequence[str]) -> list[list[int]]:
         """Return, for each piece of each text, the index of its word.

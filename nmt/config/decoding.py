@@ -7,7 +7,7 @@ from nmt.config.fields import MAX_SEED, MAX_TOKENS, checked_dataclass, free_keys
 from nmt.config.files import to_plain
 
 SearchMethod = StrEnum("SearchMethod", "beam sampling")
-DecodingPrecision = StrEnum("DecodingPrecision", "float32 bfloat16 float16 int8")
+DecodingPrecision = StrEnum("DecodingPrecision", "float32 bfloat16 float16")
 LengthPenalty = StrEnum("LengthPenalty", "gnmt average none")
 
 _MAX_BEAM = 1_024
@@ -52,7 +52,7 @@ class DecodingConfig:
     batch_tokens: int = option(16384, ge=1, le=1_000_000_000, free=True)
     """Maximum number of padded source tokens decoded together, unless one sentence has more."""
     precision: DecodingPrecision = DecodingPrecision.float32
-    """`float32`, `bfloat16`, `float16`, or `int8`: 8-bit weights and products, on a CPU."""
+    """Arithmetic of the torch engine; `engine=ctranslate2 compute_type=int8` has 8-bit products."""
     num_workers: int = option(0, ge=0, le=1_024, free=True)
     """Number of threads that each decode a batch, on a CPU; 0 means the number of torch threads."""
 

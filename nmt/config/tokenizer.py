@@ -23,5 +23,3 @@ class TokenizerConfig:
     """Encode unknown characters as bytes, so that decoding restores them."""
     sample_sentences: int = option(2_000_000, ge=0, le=1_000_000_000)
     """Number of sentences, sampled from the cleaned text, to learn from; 0 uses all."""
-    dropout: float = option(0.0, ge=0, lt=1, used_with=("algorithm", TokenizerAlgorithm.bpe))
-    """Probability of skipping a merge in each copy of a training pair (Provilkov et al. 2020)."""

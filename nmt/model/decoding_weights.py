@@ -1,22 +1,15 @@
 """Copy of a model for decoding: with packed weights on a CPU, or in another precision."""
 
 import copy
-import warnings
 
 import torch
 from torch import nn
 
-from nmt.base.errors import UserError
 from nmt.config import DecodingPrecision
 from nmt.model.attention import MultiHeadAttention
 from nmt.model.cpu import PackedLinear, ReLUDropout, use_cpu_operators
 from nmt.model.layers import FeedForward
 from nmt.model.transformer import Transformer
-
-_DTYPES = {
-    DecodingPrecision.bfloat16: torch.bfloat16,
-    DecodingPrecision.float16: torch.float16,
-}
 
 
 class DecodingWeights:
@@ -25,17 +18,9 @@ class DecodingWeights:
     Args:
         model: the model; it is not changed.
         precision: precision of decoding.
-
-    Raises:
-        UserError: int8 is requested on an accelerator.
     """
 
     def __init__(self, model: Transformer, precision: DecodingPrecision) -> None:
-        device = model.output_weight.device
-        if precision is DecodingPrecision.int8 and device.type != "cpu":
-            raise UserError(
-                f"decoding.precision=int8 needs a CPU, but the model is on {device}; use bfloat16"
-            )
         self._model = model
         self._precision = precision
         self._copy: Transformer | None = None
@@ -56,10 +41,8 @@ class DecodingWeights:
         # The copy shares all parameters; only replaced ones take memory.
         shared = {id(weight): weight for weight in self._model.parameters()}
         model = copy.deepcopy(self._model, shared).eval()
-        if self._precision is DecodingPrecision.int8:
-            return _quantized(model)
-        if self._precision in _DTYPES:
-            return copy.deepcopy(model).to(_DTYPES[self._precision])
+        if self._precision is not DecodingPrecision.float32:
+            return copy.deepcopy(model).to(getattr(torch, self._precision.name))
         has_onednn: bool = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
         if has_onednn and use_cpu_operators(model.output_weight):
             _pack(model)
@@ -94,16 +77,3 @@ def _pack_feed_forward(layer: FeedForward) -> None:
     inner = PackedLinear(layer.inner.weight, layer.inner.bias, activation)
     layer.register_module("inner", inner)
     layer.activation = nn.Identity()
-
-
-def _quantized(model: Transformer) -> Transformer:
-    """Quantize all linear layers to int8, with scales computed for each input."""
-    for module in model.modules():
-        if isinstance(module, nn.Linear):
-            module.__class__ = nn.Linear  # quantization accepts no class derived from it
-    with warnings.catch_warnings():
-        # torch announces a successor in a package of its own.
-        warnings.simplefilter("ignore")
-        return torch.ao.quantization.quantize_dynamic(  # type: ignore[no-untyped-call]
-            model, {nn.Linear}, dtype=torch.qint8
-        )

@@ -34,12 +34,12 @@ def model(text: CleanedText, tmp_path: Path) -> Path:
 
 
 def build(
-    text: CleanedText, parts: list[int], model: Path, num_processes: int, dropout: float = 0.0
+    text: CleanedText, parts: list[int], model: Path, num_processes: int
 ) -> tuple[ParallelCorpus, list]:
     """Return the corpus and the figures of both sides."""
     folder = Path(tempfile.mkdtemp(dir=model.parent))
     quiet = Reporter(quiet=True)
-    figures = build_shards(text, parts, (model, model), folder, quiet, num_processes, dropout)
+    figures = build_shards(text, parts, (model, model), folder, quiet, num_processes)
     return ParallelCorpus.open(folder, "train"), figures
 
 
@@ -57,36 +57,6 @@ def test_shards_contain_the_text_in_order(
         assert side.num_tokens == int(lengths.sum()) - len(corpus)  # EOS is counted in lengths
         assert sum(side.lengths.values()) == len(corpus)
         assert side.num_unknown == 0
-
-
-def test_skipped_merges_do_not_depend_on_the_number_of_processes(
-    text: CleanedText, model: Path
-) -> None:
-    tokenizer, built = Tokenizer(model), []
-    for num_processes, dropout in ((1, 0.5), (2, 0.5), (1, 0.4)):
-        corpus, figures = build(text, PARTS, model, num_processes, dropout)
-        pairs = [corpus.pair(i) for i in range(len(corpus))]
-        assert [side.num_tokens for side in figures] == [
-            sum(len(pair[side]) for pair in pairs) for side in range(2)
-        ]
-        built.append([[list(ids) for ids in pair] for pair in pairs])
-    assert built[0] == built[1]
-    assert built[0] != built[2]
-    assert tokenizer.decode(built[0][30]) == ["en sentence 1 0 so", "de sentence 1 0 so"]
-
-
-def test_parts_and_sides_have_different_seeds(model: Path, tmp_path: Path) -> None:
-    text = CleanedText(tmp_path, ("en", "de"))
-    for part in range(2):
-        for language in ("en", "de"):
-            write_lines(text.part_path(part, language), ["a sentence of many merges"] * 5)
-    corpus, _ = build(text, [5, 5], model, 1, dropout=0.5)
-    splits = {
-        tuple(tuple(corpus.pair(index)[side]) for index in range(first, first + 5))
-        for first in (0, 5)
-        for side in range(2)
-    }
-    assert len(splits) == 4
 
 
 def test_an_error_in_a_process_is_reported_by_file_and_line(text: CleanedText, model: Path) -> None:

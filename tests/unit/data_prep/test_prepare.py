@@ -170,17 +170,3 @@ def test_annotations_are_written_with_the_text(toy: Toy) -> None:
         assert all(words in text for words in annotation["must_contain"])
         assert not any(words in text for words in annotation["must_not_contain"])
     assert "cannot be compared" in (folder / "report.html").read_text()
-
-
-def test_copies_are_segmented_independently(toy: Toy) -> None:
-    plain = PreparedCorpus(toy.prepare(copies=3)).train()
-    prepared = PreparedCorpus(toy.prepare(replace(toy.tokenizer, dropout=0.3), copies=3))
-    pairs, tokenizer = prepared.train(), Tokenizer(prepared.source_tokenizer)
-    assert len(pairs) == len(plain)
-    ways: dict[str, set[tuple[int, ...]]] = {}
-    for index in range(len(pairs)):
-        assert tokenizer.decode(pairs.pair(index)) == tokenizer.decode(plain.pair(index))
-        ids = pairs.pair(index)[0]
-        ways.setdefault(tokenizer.decode([ids])[0], set()).add(tuple(map(int, ids)))
-    assert sum(map(len, ways.values())) > 2 * len(ways)
-    assert pairs.source_lengths.sum() > plain.source_lengths.sum()

@@ -102,10 +102,6 @@ def test_values_are_converted_to_the_type_of_the_field_and_to_plain_values() -> 
         ({"corpus": {"source": "folder"}}, "corpus.path is empty"),
         ({"corpus": {"path": "x"}}, "corpus.path=x has no effect without corpus.source=folder or"),
         ({"corpus": {"source": "hub", "num_train": 5}}, "without corpus.source=phrasebook"),
-        (
-            {"tokenizer": {"dropout": 0.1, "algorithm": "unigram"}},
-            "tokenizer.dropout=0.1 has no effect without tokenizer.algorithm=bpe",
-        ),
         ({"optimizer": {"weight_decay": 0.1}}, "without optimizer.name=adamw or muon"),
         ({"schedule": {"final_learning_rate": 1e-5}}, "=cosine or warmup_stable_decay"),
         ({"decoding": {"top_k": 3}}, "decoding.top_k=3 has no effect without decoding.method="),

@@ -133,8 +133,8 @@ def test_unusual_keys_of_the_search_are_described() -> None:
     )
     # The batch size changes no translation, except in low precision.
     assert "batch_size" not in describe_search(DecodingConfig(batch_size=7))
-    low = DecodingConfig(precision=DecodingPrecision.int8)
-    assert "decoding.precision=int8" in describe_search(low)
+    low = DecodingConfig(precision=DecodingPrecision.float16)
+    assert "decoding.precision=float16" in describe_search(low)
 
 
 def test_missing_baseline_is_reported_without_a_table() -> None:

@@ -42,7 +42,6 @@ def tiny(**variant: Any) -> Transformer:
         (DecodingPrecision.float32, 1e-5),
         (DecodingPrecision.bfloat16, 0.2),
         (DecodingPrecision.float16, 0.02),
-        (DecodingPrecision.int8, 0.3),
     ],
 )
 def test_decoding_weights_compute_the_logits_of_the_model(
