@@ -68,8 +68,8 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Turn:
-    """Measurements of one program in one turn; `num_tokens` counts EOS."""
+class Measurement:
+    """Measurements of one program in one round; `num_tokens` counts EOS."""
 
     seconds: float
     texts: list[str]
@@ -78,14 +78,14 @@ class Turn:
 
 
 @dataclass(frozen=True)
-class Found:
+class Output:
     """Translations and their number of tokens, EOS included."""
 
     texts: list[str]
     num_tokens: int
 
 
-Decoder = Callable[[Sequence[str]], Found]
+Decoder = Callable[[Sequence[str]], Output]
 """Translates sentences with a model that is loaded already."""
 
 
@@ -102,10 +102,10 @@ def ours(
     searches = open_engine(engine, compute_type, model, config)
     translator = Translator(model, config, engine=searches)
 
-    def decode(sentences: Sequence[str]) -> Found:
+    def decode(sentences: Sequence[str]) -> Output:
         translations = [best[0] for best in translator.translate(sentences)]
         num_tokens = sum(len(t.hypotheses[0].ids) + 1 for t in translations if t.hypotheses)
-        return Found([t.text for t in translations], num_tokens)
+        return Output([t.text for t in translations], num_tokens)
 
     return decode
 
@@ -125,7 +125,7 @@ def bare(compute_type: str, job: Job) -> Decoder:
     source, target = model.source_tokenizer, model.target_tokenizer
     ids = {piece: index for index, piece in enumerate(target.pieces(range(target.vocabulary_size)))}
 
-    def decode(sentences: Sequence[str]) -> Found:
+    def decode(sentences: Sequence[str]) -> Output:
         pieces = [source.pieces(row) for row in source.encode(sentences)]
         results = translator.translate_batch(
             pieces,
@@ -137,30 +137,30 @@ def bare(compute_type: str, job: Job) -> Decoder:
         )
         rows = [result.hypotheses[0] for result in results]
         texts = target.decode([[ids[piece] for piece in row] for row in rows])
-        return Found(texts, sum(len(row) + 1 for row in rows))
+        return Output(texts, sum(len(row) + 1 for row in rows))
 
     return decode
 
 
 def handler(
     open_decoder: Callable[[Job], Decoder], job: Job
-) -> Callable[[int], Turn | list[float]]:
+) -> Callable[[int], Measurement | list[float]]:
     """Return a function that measures a decoder, for a `Worker`.
 
-    It translates all sentences and returns a `Turn`, or the first `number` one by one and returns
-    the seconds of each.
+    It translates all sentences and returns a `Measurement`; given a number, it translates that many
+    sentences one by one and returns the seconds of each.
     """
     torch.set_num_threads(job.threads)
     decode = open_decoder(job)
     decode(job.sentences[: job.batch_size])  # warm-up: allocator, thread pool, first touches
 
-    def answer(number: int = 0) -> Turn | list[float]:
+    def answer(number: int = 0) -> Measurement | list[float]:
         if not number:
             started = time.perf_counter()
             found = decode(job.sentences)
             seconds = time.perf_counter() - started
             peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-            return Turn(seconds, found.texts, found.num_tokens, peak)
+            return Measurement(seconds, found.texts, found.num_tokens, peak)
         each = []
         for sentence in job.sentences[:number]:
             started = time.perf_counter()
@@ -212,10 +212,10 @@ class Peer:
         """Translate all sentences, or the first `number` one by one; see `handler`."""
         if number:
             return self._ask(f"single {number}")["each"]
-        answer = self._ask("turn")
+        answer = self._ask("all")
         num_tokens = sum(len(ids) + 1 for ids in answer["ids"])
         texts = self._target.decode(answer["ids"])
-        return Turn(answer["seconds"], texts, num_tokens, answer["peak_mebibytes"])
+        return Measurement(answer["seconds"], texts, num_tokens, answer["peak_mebibytes"])
 
     def close(self) -> None:
         """End the process."""

@@ -26,7 +26,7 @@ from typing import Any
 
 import ctranslate2
 
-from benchmarks.decoders import Job, Peer, Turn, bare, handler, ours
+from benchmarks.decoders import Job, Measurement, Peer, bare, handler, ours
 from benchmarks.figures import print_table, write_result
 from benchmarks.setting import Worker
 from nmt.base.errors import UserError
@@ -62,7 +62,7 @@ _NAMED = {"length_penalty": "alpha", "longest": "longest", "batch_size": "batch"
 
 @checked_dataclass
 class Arguments:
-    """The text of the module explains them."""
+    """See the docstring of the module."""
 
     model: str = ""
     source: str = f"{_TEXT}.en"
@@ -106,14 +106,14 @@ def main() -> None:
         contenders[HUGGING_FACE] = Peer(arguments.peer_python, job)
     for contender in contenders.values():
         contender.ask(1)  # waits until the model is loaded
-    turns = [
+    rounds = [
         {name: contender.ask() for name, contender in contenders.items()}
         for _ in range(arguments.rounds)
     ]
     singles = {name: contender.ask(arguments.singles) for name, contender in contenders.items()}
     for contender in contenders.values():
         contender.close()
-    result = _summary(arguments, references, turns, singles)
+    result = _summary(arguments, references, rounds, singles)
     _print(result)
     write_result(f"decoding-{_name(arguments)}", result)
     for line in result["warnings"]:
@@ -152,10 +152,10 @@ def _check_hugging_face_holds(folder: Path) -> None:
 def _summary(
     arguments: Arguments,
     references: list[str],
-    turns: list[dict[str, Turn]],
+    rounds: list[dict[str, Measurement]],
     singles: dict[str, list[float]],
 ) -> dict[str, Any]:
-    rows = {name: _row(name, references, turns, singles[name]) for name in turns[0]}
+    rows = {name: _row(name, references, rounds, singles[name]) for name in rounds[0]}
     return {
         "ctranslate2": ctranslate2.__version__,
         **asdict(arguments),
@@ -167,15 +167,15 @@ def _summary(
 
 
 def _row(
-    name: str, references: list[str], turns: list[dict[str, Turn]], singles: list[float]
+    name: str, references: list[str], rounds: list[dict[str, Measurement]], singles: list[float]
 ) -> dict[str, Any]:
-    own = [turn[name] for turn in turns]
-    seconds = statistics.median(turn.seconds for turn in own)
+    own = [measured[name] for measured in rounds]
+    seconds = statistics.median(measured.seconds for measured in own)
     row: dict[str, Any] = {
         "sentences_per_second": round(len(references) / seconds, 1),
         "tokens_per_second": round(statistics.median(t.num_tokens / t.seconds for t in own)),
         "bleu": round(bleu_score(own[0].texts, references).score, 2),
-        "same_as_torch": sum(map(str.__eq__, own[0].texts, turns[0][TORCH].texts)),
+        "same_as_torch": sum(map(str.__eq__, own[0].texts, rounds[0][TORCH].texts)),
         "peak_mebibytes": round(max(t.peak_mebibytes for t in own)),
         "single_milliseconds_median": round(1000 * statistics.median(singles), 1),
         "single_milliseconds_p99": round(
@@ -183,8 +183,8 @@ def _row(
         ),
     }
     for other, key in ((CT2, "ratio_to_ctranslate2"), (HUGGING_FACE, "ratio_to_hugging_face")):
-        if other in turns[0]:
-            ratios = [turn[other].seconds / turn[name].seconds for turn in turns]
+        if other in rounds[0]:
+            ratios = [one[other].seconds / one[name].seconds for one in rounds]
             row[key] = round(statistics.median(ratios), 2)
     return row
 

@@ -4,8 +4,8 @@
 
 Translations with several batch sizes and orders are compared with those of every sentence decoded
 alone. Sums of the same numbers in another order differ in their last digits, so two candidates with
-almost equal scores may swap ranks. For every sentence that differs, the smallest distance of two
-neighbours in the ranking of candidates at any step is printed: a tie is below 1e-5 nats.
+almost equal scores may swap ranks. For every sentence that differs, the smallest gap between
+adjacent candidates of any decoding step is printed: a tie is below 1e-5 nats.
 """
 
 import random
@@ -34,7 +34,7 @@ _TIE = 1e-5
 
 @checked_dataclass
 class Arguments:
-    """The text of the module explains them."""
+    """See the docstring of the module."""
 
     model: str = ""
     file: str = ""
@@ -43,18 +43,18 @@ class Arguments:
 
 
 @dataclass(frozen=True)
-class _Way:
-    """One way to batch the same sentences."""
+class _Batching:
+    """One batching to batch the same sentences."""
 
     batch_size: int
     is_shuffled: bool = False
 
 
-_WAYS = [_Way(7), _Way(32), _Way(256), _Way(7, True), _Way(32, True)]
+_BATCHINGS = [_Batching(7), _Batching(32), _Batching(256), _Batching(7, True), _Batching(32, True)]
 
 
-def _smallest_distance(model: TrainedModel, config: DecodingConfig, source: list[int]) -> float:
-    """Return the smallest distance of two neighbouring candidates of a search, in nats."""
+def _smallest_gap(model: TrainedModel, config: DecodingConfig, source: list[int]) -> float:
+    """Return the smallest gap between adjacent candidates of a search, in nats."""
     target, transformer = model.target_tokenizer, model.transformer.eval()
     smallest = float("inf")
 
@@ -78,13 +78,13 @@ def _smallest_distance(model: TrainedModel, config: DecodingConfig, source: list
     return smallest
 
 
-def _decoded(
-    model: TrainedModel, config: DecodingConfig, sources: list[list[int]], way: _Way
+def _best_ids(
+    model: TrainedModel, config: DecodingConfig, sources: list[list[int]], batching: _Batching
 ) -> list[list[int]]:
     order = list(range(len(sources)))
-    if way.is_shuffled:
+    if batching.is_shuffled:
         random.Random(1).shuffle(order)
-    changed = replace(config, batch_size=way.batch_size)
+    changed = replace(config, batch_size=batching.batch_size)
     found = TorchEngine(model, changed).search([sources[index] for index in order])
     best = [hypotheses[0].ids for hypotheses in found]
     return [ids for _, ids in sorted(zip(order, best, strict=True))]
@@ -107,20 +107,20 @@ def main() -> None:
         f" {lengths[len(lengths) // 2]}; beam {arguments.beam_size}; compared with each alone",
         flush=True,
     )
-    alone = _decoded(model, config, sources, _Way(1))
-    print("batch size  order     differing  ties  smallest distances, nats", flush=True)
-    distances: dict[int, float] = {}
-    for way in _WAYS:
-        found = _decoded(model, config, sources, way)
+    alone = _best_ids(model, config, sources, _Batching(1))
+    print("batch size  order     differing  ties  smallest gaps, nats", flush=True)
+    gaps: dict[int, float] = {}
+    for batching in _BATCHINGS:
+        found = _best_ids(model, config, sources, batching)
         differing = [index for index, ids in enumerate(found) if ids != alone[index]]
         for index in differing:
-            if index not in distances:
-                distances[index] = _smallest_distance(model, config, sources[index])
-        closest = [distances[index] for index in differing]
+            if index not in gaps:
+                gaps[index] = _smallest_gap(model, config, sources[index])
+        closest = [gaps[index] for index in differing]
         print(
-            f"{way.batch_size:10}  {'shuffled' if way.is_shuffled else 'as given'}"
-            f"  {len(differing):9}  {sum(distance < _TIE for distance in closest):4}"
-            f"  {' '.join(f'{distance:.1e}' for distance in closest)}",
+            f"{batching.batch_size:10}  {'shuffled' if batching.is_shuffled else 'as given'}"
+            f"  {len(differing):9}  {sum(gap < _TIE for gap in closest):4}"
+            f"  {' '.join(f'{gap:.1e}' for gap in closest)}",
             flush=True,
         )
 

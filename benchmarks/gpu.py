@@ -66,7 +66,7 @@ _TOLERANCE = 1e-3
 
 @checked_dataclass
 class Arguments:
-    """The text of the module explains them."""
+    """See the docstring of the module."""
 
     device: str = "cuda"
     tiny: bool = False
@@ -289,13 +289,13 @@ class _Training:
 
 
 def throughput(setting: Setting) -> Iterator[Figure]:
-    """Measure updates as WMT14 asks for them, beside `torch.nn.Transformer`."""
+    """Measure updates of the size used for WMT14, and those of `torch.nn.Transformer`."""
     sizes = setting.sizes
     longest = compose_config([], {}).batching.longest - 1
     corpus = setting.folder / "corpora" / "made_up-0"
     write_made_up_corpus(corpus, sizes.pairs, sizes.vocabulary, longest)
-    ceiling = run_alone(matrix_product_ceiling, setting.device, seconds=setting.limit(60))
-    yield Figure("largest matrix product", ceiling / 1e12, "TFLOPS")
+    peak_flops = run_alone(peak_matrix_flops, setting.device, seconds=setting.limit(60))
+    yield Figure("largest matrix product", peak_flops / 1e12, "TFLOPS")
     for model in sizes.models:
         found: dict[str, dict[str, Any]] = {}
         for kind, seconds in (("nn.Transformer", 90), ("eager", 90), ("compiled", 300)):
@@ -314,22 +314,22 @@ def throughput(setting: Setting) -> Iterator[Figure]:
             note = f"limit: {against}" if limit else ""
             yield Figure(name, speeds[kind], "target tokens/s", limit, note=note)
         if "nn.Transformer" in found:
-            yield from _shares(setting, model, found, ceiling)
+            yield from _shares(setting, model, found, peak_flops)
 
 
 def _shares(
-    setting: Setting, model: str, found: dict[str, dict[str, Any]], ceiling: float
+    setting: Setting, model: str, found: dict[str, dict[str, Any]], peak_flops: float
 ) -> Iterator[Figure]:
     plain = found["nn.Transformer"]
     for kind, result in found.items():
-        share = result["tokens_per_second"] * plain["flops_per_token"] / ceiling
+        share = result["tokens_per_second"] * plain["flops_per_token"] / peak_flops
         yield Figure(f"{model}, {kind}: share of that product", 100 * share, "%")
         if setting.is_cuda and kind != "nn.Transformer":
             name = f"{model}, {kind}: peak memory"
             yield Figure(name, result["peak_gb"], "GB", at_most=plain["peak_gb"])
 
 
-def matrix_product_ceiling(device: str) -> float:
+def peak_matrix_flops(device: str) -> float:
     """Return the FLOPS of a product of large square matrices, the best of ten."""
     is_cuda = device == "cuda"
     width = 8192 if is_cuda else 256
@@ -484,9 +484,9 @@ def measure_decoding(kind: str, job: Job) -> float:
     if kind.startswith("Hugging"):
         for part in (warm_up, job):
             peer = Peer(sys.executable, part)
-            turn = peer.ask()
+            measured = peer.ask()
             peer.close()
-        return turn.num_tokens / turn.seconds
+        return measured.num_tokens / measured.seconds
     if kind == "torch engine":
         precision = DecodingPrecision.bfloat16 if is_cuda else DecodingPrecision.float32
         decode = ours(EngineName.torch, "", job, precision=precision)

@@ -4,7 +4,7 @@ Post-norm models use the Marian architecture, pre-norm models the otherwise equa
 
 Run by an interpreter with torch, transformers and safetensors; it imports nothing of this project.
 The first line of stdin is a job as JSON, answered by `{}` when the model is loaded. Then each line
-`turn` translates all sentences, and `single N` the first N one by one.
+`all` translates all sentences, and `single N` the first N one by one.
 """
 
 import json
@@ -40,7 +40,7 @@ SUBLAYERS = {
 }
 
 
-def their_name(name: str) -> str:
+def hf_name(name: str) -> str:
     """`encoder.0.feed_forward.inner.weight` → `model.encoder.layers.0.fc1.weight`."""
     if name == "output_weight":  # shared by all embeddings
         return "model.shared.weight"
@@ -83,7 +83,7 @@ def build(job: dict[str, Any]) -> Any:
         forced_eos_token_id=None,
     )
     model = make_model(config)
-    weights = {their_name(name): tensor for name, tensor in load_file(job["weights"]).items()}
+    weights = {hf_name(name): tensor for name, tensor in load_file(job["weights"]).items()}
     absent, unknown = model.load_state_dict(weights, strict=False)
     # Tied copies of the shared matrix, the fixed tables, and a bias of zeros.
     known = ("embed_tokens.weight", "lm_head.weight", "embed_positions.weight", "final_logits_bias")
@@ -118,8 +118,8 @@ def generate(model: Any, job: dict[str, Any], batch: list[list[int]]) -> list[li
     return [[index for index in row if index not in special] for row in found.tolist()]
 
 
-def turn(model: Any, job: dict[str, Any]) -> dict[str, Any]:
-    """Translate all sentences, those of similar length together."""
+def translate_all(model: Any, job: dict[str, Any]) -> dict[str, Any]:
+    """Translate all sentences in batches of similar length."""
     sources = job["sources"]
     started = time.perf_counter()
     order = sorted(range(len(sources)), key=lambda index: -len(sources[index]))
@@ -151,8 +151,8 @@ def main() -> None:
     print("{}", flush=True)
     for line in sys.stdin:
         command, *number = line.split()
-        answer = single(model, job, int(number[0])) if number else turn(model, job)
-        assert command in {"turn", "single"}
+        answer = single(model, job, int(number[0])) if number else translate_all(model, job)
+        assert command in {"all", "single"}
         answer["peak_mebibytes"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         print(json.dumps(answer), flush=True)
 

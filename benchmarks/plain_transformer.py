@@ -144,7 +144,7 @@ def ordinary_loop(
         begin_as: a model whose weights are copied; the default is a new initialisation.
 
     Returns:
-        A function that makes an update and returns its summed loss.
+        A function that computes an update and returns its summed loss.
     """
     torch.manual_seed(config.training.seed)
     model = PlainTransformer(config.model, vocabulary_size, pad_id).to(device).train()

@@ -29,8 +29,8 @@ from typing import Any
 
 from benchmarks.figures import print_table, write_result
 from benchmarks.soak_points import PHASES, POINTS, Point
-from benchmarks.soak_ranks import MEMORY_RUNS_OUT, TROUBLES, fork_workers, is_survived, make_trouble
-from benchmarks.soak_runs import OFTEN, Install, Run, contents, difference
+from benchmarks.soak_ranks import FAILURES, MEMORY_RUNS_OUT, fork_workers, inject_failure, survives
+from benchmarks.soak_runs import POLL_SECONDS, Install, Run, contents, difference
 from nmt.base.files import read_lines, write_lines
 from nmt.cli.arguments import parse_arguments
 from nmt.cli.common import run_command
@@ -102,7 +102,7 @@ def main() -> None:
                 replace(config, training=training), random, rows, "two processes", fork_workers
             )
             two.signal_in_phases(arguments.signals)
-            two.trouble_processes(arguments.troubles)
+            two.fail_processes(arguments.troubles)
         seconds = time.monotonic() - started
     _print(rows, seconds)
     path = Path(arguments.result) if arguments.result else None
@@ -204,7 +204,7 @@ class Soak:
                     if child.wait() == 0:
                         break
                     assert child.status == -signal.SIGKILL, child.log()
-                    run.interrupted(child)
+                    run.record_interruption(child)
                     row.interruptions += 1
                 misses += row.interruptions == before
                 assert misses < 3, f"{name} is never reached"
@@ -220,7 +220,7 @@ class Soak:
                     break
                 child.send(signal.SIGKILL)
                 child.wait()
-                run.interrupted(child)
+                run.record_interruption(child)
                 name = f"at random, in: {child.phase}"
                 self._rows[name].interruptions += 1
                 names.add(name)
@@ -247,7 +247,7 @@ class Soak:
                     continue  # it had ended
                 row.seconds.append(time.monotonic() - sent)
                 row.interruptions += 1
-                run.interrupted(child)
+                run.record_interruption(child)
                 if child.status != 128 + number:
                     row.bad_exits.append(f"{number.name}: {child.status}: {child.log()[-500:]}")
                 if phase == "preparation":
@@ -255,42 +255,42 @@ class Soak:
             if phase != "preparation":
                 self._finish(run, [name])
 
-    def trouble_processes(self, troubles: int) -> None:
+    def fail_processes(self, troubles: int) -> None:
         """Make one of two processes fail; the other one must not hang."""
         for number in range(troubles):
-            trouble = TROUBLES[number % len(TROUBLES)]
-            restarts = number // len(TROUBLES) % 2
+            failure = FAILURES[number % len(FAILURES)]
+            restarts = number // len(FAILURES) % 2
             training = replace(self._config.training, max_restarts=restarts)
             config = replace(self._config, training=training)
             run = self._new_run(config=config)
-            name = f"one of two: {trouble}" + ", restarted" * restarts
+            name = f"one of two: {failure}" + ", restarted" * restarts
             self._rows[name].interruptions += 1
-            self._trouble(run, name, trouble, bool(restarts))
+            self._fail_process(run, name, failure, bool(restarts))
 
-    def _trouble(self, run: Run, name: str, trouble: str, restarts: bool) -> None:
+    def _fail_process(self, run: Run, name: str, failure: str, restarts: bool) -> None:
         row = self._rows[name]
         rank, update = self._random.randrange(2), self._random.randrange(2, 38)
         random = Random(self._random.random())
 
-        child = run.attempt(lambda: make_trouble(trouble, rank, update, random))
-        while child.update < update and child.wait(OFTEN) is None:
+        child = run.attempt(lambda: inject_failure(failure, rank, update, random))
+        while child.update < update and child.wait(POLL_SECONDS) is None:
             pass
         reached = time.monotonic()
         status = child.wait()
         row.seconds.append(time.monotonic() - reached)
-        is_done = restarts or is_survived(trouble)
+        is_done = restarts or survives(failure)
         log = child.log()
         if is_done != (status == 0) or row.seconds[-1] > 60:
             row.bad_exits.append(f"{status} after {row.seconds[-1]:.1f} s: {log[-700:]}")
-        if trouble == "an exception" and not _is_first_traceback(log, "MadeUpError: made up", rank):
+        if failure == "an exception" and not _is_first_traceback(log, "InjectedError", rank):
             row.bad_exits.append(f"the first traceback is not of rank {rank}: {log[-700:]}")
-        run.interrupted(child)
-        if trouble == MEMORY_RUNS_OUT:
+        run.record_interruption(child)
+        if failure == MEMORY_RUNS_OUT:
             if not is_done:
                 run.attempt().end()
             if not _is_halved_once(run.folder, log):
                 row.bad_exits.append(f"micro-batches were not halved once: {log[-700:]}")
-        if not is_survived(trouble) and trouble != MEMORY_RUNS_OUT:
+        if not survives(failure) and failure != MEMORY_RUNS_OUT:
             run.attempt().end()
             self._compare(run, [name])
         else:

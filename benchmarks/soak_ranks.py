@@ -17,8 +17,8 @@ from nmt.training.trainer import Trainer
 from nmt.training.updater import Gradient, Updater
 
 
-class MadeUpError(Exception):
-    """The exception that a process raises."""
+class InjectedError(Exception):
+    """Failure injected into a process."""
 
 
 def fork_workers() -> None:
@@ -29,11 +29,11 @@ def fork_workers() -> None:
 
 
 def _raise_exception() -> None:
-    raise MadeUpError("made up")
+    raise InjectedError("injected")
 
 
 def _raise_out_of_memory() -> None:
-    raise torch.OutOfMemoryError("CUDA out of memory. Made up.")
+    raise torch.OutOfMemoryError("CUDA out of memory. Injected.")
 
 
 def _kill() -> None:
@@ -84,15 +84,15 @@ MEMORY_RUNS_OUT = "out of memory in a micro-batch"
 # Failures while a gradient is computed.
 _PASSING = {"no number": _no_number, MEMORY_RUNS_OUT: _memory_runs_out}
 
-TROUBLES = (*_ENDING, *_PASSING)
+FAILURES = (*_ENDING, *_PASSING)
 
 
-def is_survived(trouble: str) -> bool:
+def survives(failure: str) -> bool:
     """Return whether training has to continue without a restart after this failure."""
-    return trouble == "no number"
+    return failure == "no number"
 
 
-def make_trouble(name: str, rank: int, update: int, random: Random) -> None:
+def inject_failure(name: str, rank: int, update: int, random: Random) -> None:
     """Patch this program so that process `rank` fails once in an update after `update`.
 
     It does not fail again after a restart by the launcher, or when the update is repeated.
@@ -108,7 +108,7 @@ def make_trouble(name: str, rank: int, update: int, random: Random) -> None:
         start(trainer, *arguments, **named)
         trainers[:] = [trainer]
 
-    def troubled(updater: Updater, work: UpdateWork, before_round: Callable[[], None]) -> Gradient:
+    def failing(updater: Updater, work: UpdateWork, before_round: Callable[[], None]) -> Gradient:
         trainer = trainers[0]
         if os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") != "0":
             left.clear()
@@ -126,4 +126,4 @@ def make_trouble(name: str, rank: int, update: int, random: Random) -> None:
         return found
 
     Trainer.__init__ = started  # type: ignore[method-assign,assignment]
-    Updater.gradient = troubled  # type: ignore[method-assign,assignment]
+    Updater.gradient = failing  # type: ignore[method-assign,assignment]

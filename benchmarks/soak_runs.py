@@ -26,7 +26,7 @@ from nmt.training.trainer import Trainer
 Install = Callable[[], None]
 """Patches the program in the process that trains."""
 
-OFTEN = 0.002
+POLL_SECONDS = 0.002
 """Seconds between two checks of a child process."""
 
 
@@ -58,7 +58,7 @@ class Run:
         """Start the run; `install` is a further patch of the program."""
         return Child(self, [patch for patch in (self._install, install) if patch is not None])
 
-    def interrupted(self, child: "Child") -> None:
+    def record_interruption(self, child: "Child") -> None:
         """Record an interruption."""
         self.interruptions += 1
         self.check_resumption(child)
@@ -112,13 +112,13 @@ class Child:
             if pid:
                 self.status = os.waitstatus_to_exitcode(status)
             else:
-                time.sleep(OFTEN)
+                time.sleep(POLL_SECONDS)
         return self.status
 
     def wait_for(self, phase: str, seconds: float) -> bool:
         """Wait for a phase, then some seconds more; return False if it ends before."""
         while self.phase != phase:
-            if self.wait(OFTEN) is not None:
+            if self.wait(POLL_SECONDS) is not None:
                 return False
         return self.wait(seconds) is None
 

@@ -44,7 +44,7 @@ OURS, PLAIN, PRODUCTS = "ours", "nn.Transformer", "products by torch.mm"
 
 @checked_dataclass
 class Arguments:
-    """`rounds` turns of `updates` updates each; `text` is a folder of aligned text."""
+    """`rounds` rounds of `updates` updates each; `text` is a folder of aligned text."""
 
     rounds: int = 5
     updates: int = 8
@@ -77,13 +77,13 @@ def measure(arguments: Arguments) -> dict[str, Any]:
         }
         for contender in contenders.values():
             contender.ask(3)  # warm-up: allocator, thread pool, first touches
-        turns = [
+        rounds = [
             {name: contender.ask(arguments.updates) for name, contender in contenders.items()}
             for _ in range(arguments.rounds)
         ]
         for contender in contenders.values():
             contender.close()
-    result = _summary(arguments, turns)
+    result = _summary(arguments, rounds)
     _print(result)
     return result
 
@@ -144,8 +144,8 @@ def _products(trainer: Trainer) -> Step:
 
 
 @dataclass(frozen=True)
-class Turn:
-    """Measurements of one contender in one turn."""
+class Measurement:
+    """Measurements of one contender in one round."""
 
     seconds: float
     target_tokens: int
@@ -160,29 +160,29 @@ class Turn:
 
 def _contender(
     make_step: Callable[[Trainer], Step], config: Config, corpus: Path, threads: int
-) -> Callable[[int], Turn]:
-    """Return a function that makes updates and measures them."""
+) -> Callable[[int], Measurement]:
+    """Return a function that measures a number of updates."""
     os.environ["CUDA_VISIBLE_DEVICES"] = ""
     trainer = trainer_of(config, corpus, threads)
     trainer.model.transformer.train()
     step = make_step(trainer)
     updates: Iterator[UpdateWork] = trainer.loader.updates(Position())
 
-    def run(number: int) -> Turn:
+    def run(number: int) -> Measurement:
         works = [next(updates) for _ in range(number)]
         started = time.perf_counter()
         for update in works:
             step(update)
         seconds = time.perf_counter() - started
         tokens = sum(update.num_target_tokens for update in works)
-        return Turn(seconds, tokens, share_not_padding(works), peak_memory() / 2**20)
+        return Measurement(seconds, tokens, share_not_padding(works), peak_memory() / 2**20)
 
     return run
 
 
-def _summary(arguments: Arguments, turns: list[dict[str, Turn]]) -> dict[str, Any]:
+def _summary(arguments: Arguments, rounds: list[dict[str, Measurement]]) -> dict[str, Any]:
     def ratio(first: str, second: str) -> dict[str, float]:
-        values = [t[first].tokens_per_second / t[second].tokens_per_second for t in turns]
+        values = [t[first].tokens_per_second / t[second].tokens_per_second for t in rounds]
         named = {"median": statistics.median(values), "lowest": min(values), "highest": max(values)}
         return {name: round(value, 3) for name, value in named.items()}
 
@@ -194,15 +194,15 @@ def _summary(arguments: Arguments, turns: list[dict[str, Turn]]) -> dict[str, An
         "contenders": {
             name: {
                 "target_tokens_per_second": round(
-                    statistics.median(t[name].tokens_per_second for t in turns)
+                    statistics.median(t[name].tokens_per_second for t in rounds)
                 ),
-                "peak_mebibytes": round(max(t[name].peak_mebibytes for t in turns)),
+                "peak_mebibytes": round(max(t[name].peak_mebibytes for t in rounds)),
                 "share_not_padding": round(
-                    statistics.mean(t[name].share_not_padding for t in turns), 4
+                    statistics.mean(t[name].share_not_padding for t in rounds), 4
                 ),
                 "share_of_products": ratio(name, PRODUCTS),
             }
-            for name in turns[0]
+            for name in rounds[0]
         },
         "ratio": ratio(OURS, PLAIN),
     }

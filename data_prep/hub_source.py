@@ -102,7 +102,7 @@ class HubSource(Source):
         import datasets  # noqa: PLC0415
 
         config = self._config
-        # One sentence at the end replaces its messages about each retry.
+        # The library logs each retry; one UserError at the end is enough.
         logging.getLogger("huggingface_hub").setLevel(logging.ERROR)
         datasets.logging.set_verbosity_error()
         if not config.path:
@@ -176,5 +176,5 @@ class HubSource(Source):
     def _no_column(self, name: str, language: str, present: list[str]) -> UserError:
         return UserError(
             f"corpus.hub_column={self._config.hub_column} reads {language} from {name}, but the"
-            f" rows have {', '.join(present) or 'no such dictionary'}"
+            f" rows have {', '.join(present) or 'no dictionary there'}"
         )

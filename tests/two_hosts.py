@@ -73,7 +73,7 @@ def main() -> None:
     folder, corpus = map(Path, sys.argv[1:])
     step = Trainer._step
 
-    def troubled(trainer: Trainer, *arguments: Any) -> None:
+    def failing(trainer: Trainer, *arguments: Any) -> None:
         step(trainer, *arguments)
         update, process = trainer.state.update, trainer.process
         if update == 7 and process.rank == 1 and (folder / "kill rank 1").exists():
@@ -86,7 +86,7 @@ def main() -> None:
 
     module: Any = run_module
     module.prepare = lambda *_: corpus
-    Trainer._step = troubled  # type: ignore[method-assign]
+    Trainer._step = failing  # type: ignore[method-assign]
     run_command(lambda: module.train(tiny_config(folder)) and None)
 
 

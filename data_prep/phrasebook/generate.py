@@ -49,16 +49,15 @@ def generate(
         languages: Source and target: English with German or French, in either order.
         num_train: Number of training pairs.
         num_valid: Number of validation pairs.
-        num_test: Number of test pairs; the held-out split has a quarter and the riddle split a
-            tenth as many minimal pairs.
+        num_test: Number of test pairs; the held-out split has a quarter as many pairs, and the
+            riddle split a tenth as many minimal pairs.
         seed: Determines the corpus.
 
     Returns:
-        The splits train, valid, test, held_out and riddle. A sentence of either language occurs
-        once in all of them.
+        The splits train, valid, test, held_out and riddle; no sentence occurs twice in them.
 
     Raises:
-        ValueError: If the languages are not offered or a number is negative.
+        ValueError: If the direction is not offered or a number is negative.
     """
     if tuple(languages) not in DIRECTIONS:
         offered = ", ".join("-".join(pair) for pair in DIRECTIONS)

@@ -208,9 +208,9 @@ def temporary_path(path: Path, needed: int | None = None) -> Iterator[Path]:
 
 @contextmanager
 def atomic_path(path: Path, needed: int | None = None) -> Iterator[Path]:
-    """Yield a temporary path for a file or a folder that then replaces `path`.
+    """Yield a temporary path; the file or folder written there replaces `path` at the end.
 
-    It is flushed to disk and renamed. If the block raises, it is removed and `path` is unchanged.
+    If the block raises, the temporary path is removed and `path` is unchanged.
     """
     path = written_to(path)
     with temporary_path(path, needed) as temporary:
@@ -226,7 +226,7 @@ def atomic_path(path: Path, needed: int | None = None) -> Iterator[Path]:
 
 @contextmanager
 def atomic_folder(path: Path, needed: int | None = None) -> Iterator[Path]:
-    """Yield an empty folder that then replaces `path`; see `atomic_path`."""
+    """Yield an empty temporary folder that replaces `path` at the end; see `atomic_path`."""
     with atomic_path(path, needed) as temporary:
         temporary.mkdir()
         yield temporary

@@ -17,7 +17,7 @@ from typing import IO, Any
 from nmt.base.errors import UserError
 from nmt.base.files import exclusive, flush, read_record, remove, write_json, writing, written_to
 
-_FIX = "give resume=false to start again"
+_FIX = "give resume=false to start from the beginning"
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,7 @@ class Arguments(ModelArguments):
     """Word before each translation, so that training can distinguish it from text written by
     people; empty for none."""
     resume: bool = True
-    """Continue an interrupted translation; false starts again."""
+    """Continue an interrupted translation; false starts from the beginning."""
 
 
 @dataclass(frozen=True)

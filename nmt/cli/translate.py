@@ -68,7 +68,7 @@ class Arguments(TranslatorArguments):
     alignment_layer: int = option(0, ge=0, le=200)
     """Decoder layer to align with, counted from 1; 0 chooses one."""
     resume: bool = True
-    """Continue an interrupted translation; false starts again."""
+    """Continue an interrupted translation; false starts from the beginning."""
 
 
 def main() -> None:

@@ -69,7 +69,7 @@ def _readme(model: TrainedModel) -> str:
     config, search, target = model.config, model.config.decoding, model.target_tokenizer
     suppressed = [[piece] for piece in target.pieces((target.pad_id, target.bos_id))]
     is_gnmt = search.length_penalty_kind is LengthPenalty.gnmt
-    penalty = "((5 + n) / 6) ** alpha" if is_gnmt else "the same"
+    penalty = "((5 + n) / 6) ** alpha" if is_gnmt else "the same penalty"
     return f"""# Translator {config.source_language}-{config.target_language} for CTranslate2
 
     import ctranslate2, sentencepiece
@@ -91,8 +91,8 @@ def _readme(model: TrainedModel) -> str:
 The tokens are the pieces of the tokenizers in this folder; CTranslate2 adds EOS and BOS. Sources
 have at most {config.max_source_length - 1} tokens.
 
-CTranslate2 divides the log-probability of n tokens by n ** alpha. The scores of the model were made
-with {penalty}, and with translations of at most
+CTranslate2 divides the log-probability of n tokens by n ** alpha. The scores in the model folder
+were computed with {penalty} and translations of at most
 {search.max_length_ratio:g} times the source plus {search.max_length_offset} tokens.
 """
 
@@ -210,7 +210,7 @@ def _fill_attention(
 ) -> None:
     for linear, layers in zip(spec.linear, projections, strict=True):
         _fill_linear(linear, layers)
-    # The default is derived from the model width, and the width of a head is configurable.
+    # The default assumes that the width of a head is the model width / number of heads.
     spec.queries_scale = 1 / math.sqrt(attention.query.out_features // attention.num_heads)
 
 

@@ -106,13 +106,13 @@ def read_table(path: Path = TABLE) -> dict[tuple[str, str], str]:
 
 
 def _known_name(digest: str, language: str, num_sentences: int) -> str:
-    """Look a checksum up in the table, then in sacrebleu's download cache; empty if unknown."""
+    """Return the name of the test set with this checksum; "" if unknown."""
     if name := read_table().get((digest, language)):
         return name
     folder = Path(SACREBLEU_DIR)
     for path in sorted(folder.rglob("*.ref*")):
         pair = re.search(rf"\.(\w+-{re.escape(language)})\.ref[^.]*$", path.name)
-        has_length = pair and path.is_file() and path.read_bytes().count(b"\n") == num_sentences
-        if pair and has_length and checksum(iterate_lines(path)) == digest:
+        same_size = pair and path.is_file() and path.read_bytes().count(b"\n") == num_sentences
+        if pair and same_size and checksum(iterate_lines(path)) == digest:
             return f"sacrebleu -t {path.parent.relative_to(folder)} -l {pair[1]}"
     return ""

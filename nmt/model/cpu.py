@@ -127,7 +127,7 @@ class Dropout(nn.Dropout):
     """`torch.nn.Dropout`; on CPUs the rate is rounded to 1/65,536 and expectations are exact."""
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """The same shape."""
+        """Return `inputs` with random elements dropped."""
         if not self.training or not self.p:
             return inputs
         if not use_cpu_operators(inputs):
@@ -139,7 +139,7 @@ class ReLUDropout(nn.Dropout):
     """Dropout of max(0, x); on CPUs in one pass that keeps no mask."""
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """The same shape."""
+        """Return max(0, x) with random elements dropped."""
         if not self.training or not self.p or not use_cpu_operators(inputs):
             return super().forward(F.relu(inputs))
         return _ReLUDropout.apply(inputs, self.p)  # type: ignore[no-untyped-call]
@@ -195,7 +195,7 @@ class _ReLUDropout(torch.autograd.Function):
 
     @staticmethod
     def backward(context: Any, *gradients: Tensor) -> tuple[Tensor, None]:
-        # An output that is not positive was dropped or cut off: no mask is needed.
+        # Only positive outputs have a gradient, so no mask has to be stored.
         (outputs,) = context.saved_tensors
         return _threshold_backward(gradients[0], outputs, 0.0).mul_(context.scale), None
 

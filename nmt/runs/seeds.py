@@ -28,7 +28,7 @@ def parse_seeds(text: str) -> list[int]:
 
 
 def train_seeds(config: Config, seeds: list[int]) -> SeedsSummary:
-    """Train every seed in its own run, unless it is complete, and write a summary of the scores."""
+    """Train one run per seed, except complete runs, and write a summary of the scores."""
     has_seed = any(argument.startswith("training.seed=") for argument in sys.argv)
     if has_seed or config.run.folder or distributed.is_launched():
         raise UserError(
@@ -38,21 +38,21 @@ def train_seeds(config: Config, seeds: list[int]) -> SeedsSummary:
     path = summary_path(config)
     check_writable(path)
     configs = {seed: seed_config(config, seed) for seed in seeds}
-    for number, (seed, one) in enumerate(configs.items(), start=1):
-        print_line(f"seed {seed}, {number} of {len(seeds)}: {one.run_folder}")
+    for number, (seed, run) in enumerate(configs.items(), start=1):
+        print_line(f"seed {seed}, {number} of {len(seeds)}: {run.run_folder}")
         try:
-            train(one)
+            train(run)
         except BaseException:
             logger.error("stopped at seed %d; the same command continues with it", seed)
             raise
-    results = {seed: read_result(one.run_folder) for seed, one in configs.items()}
+    results = {seed: read_result(run.run_folder) for seed, run in configs.items()}
     runs = {
         seed: {
-            "folder": one.run_folder.name,
-            **read_environment(one.run_folder),
+            "folder": run.run_folder.name,
+            **read_environment(run.run_folder),
             **{key: results[seed][key] for key in ("chosen", "updates", "training_seconds")},
         }
-        for seed, one in configs.items()
+        for seed, run in configs.items()
     }
     summary = replace(summarise(config.run.name, results), runs=runs)
     write_json(path, asdict(summary))

@@ -54,7 +54,7 @@ class _Sentence:
     """Search of one sentence.
 
     Attributes:
-        request: constraints and longest length.
+        request: constraints and maximum length.
         best: the num_best best finished hypotheses.
         num_finished: number of hypotheses that have finished, including those not kept.
     """
@@ -82,14 +82,14 @@ def beam_search(
         state: state before the first step, with one row per sentence.
         config: search options.
         ids: special ids of the target vocabulary.
-        requests: constraints and longest length of each translation.
+        requests: constraints and maximum length of each translation.
         device: device of the state; None is the CPU.
         text_of: if given, the hypotheses of a sentence have different texts.
         select: selects candidates; None follows `config`.
 
     Returns:
-        For each sentence one to num_best hypotheses: those that ended with EOS, best first, then,
-        if too few did within the longest length, live ones as they were cut off.
+        For each sentence one to num_best hypotheses: those with EOS, best first; if there are too
+        few, then live ones that reached the maximum length.
     """
     select = select or _select_function(config, ids.eos_id, requests)
     is_constrained = any(request.required or request.banned for request in requests)
@@ -182,7 +182,7 @@ def _prune(
     bound = torch.tensor(bounds, dtype=torch.float64, device=device)
     can_improve = candidates.is_live & (candidates.log_probs > bound[:, None])
     is_done = torch.tensor(is_stopped, device=device) | ~can_improve.any(dim=1)
-    # With patience finished hypotheses are counted: those without a chance count too.
+    # With patience, finished hypotheses count even if they cannot improve the result.
     kept = candidates.is_live if config.patience else can_improve
     return kept & ~is_done[:, None], is_done
 
@@ -190,7 +190,7 @@ def _prune(
 def _add_cut_off(
     best: NBest, index: int, live: LiveHypotheses, candidates: Candidates, config: DecodingConfig
 ) -> None:
-    """Complete the hypotheses of a sentence that is done with live ones, best first."""
+    """Fill the n-best list of a sentence with live hypotheses, best first."""
     if not best.num_missing:
         return
     log_probs, penalty = candidates.log_probs[index], length_penalty(live.length + 1, config)

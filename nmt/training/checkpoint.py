@@ -31,7 +31,7 @@ STATE_FILE = "training_state.pt"
 # order, training would repeat some pairs and miss others.
 FORMAT_VERSION = 4
 
-# Regular checkpoints that are always kept: if the newest is damaged, there is one before it.
+# Number of regular checkpoints always kept, in case the newest is damaged.
 _MIN_KEPT = 2
 
 
@@ -72,10 +72,10 @@ class CheckpointStore:
         return sorted(int(name[1]) for name in names if name)
 
     def last_updates(self, number: int) -> list[int]:
-        """The newest checkpoint, and regular ones before it, up to `number` in all, oldest first.
+        """Return the updates of the last `number` checkpoints, oldest first.
 
-        Those of earlier interruptions are left out: otherwise an average would depend on when the
-        run was interrupted.
+        Checkpoints of earlier interruptions do not count, so that an average does not depend on
+        interruptions.
         """
         updates = self.updates()
         return [u for u in updates if u % self._every == 0 or u == updates[-1]][-number:]
@@ -105,16 +105,16 @@ class CheckpointStore:
         self._prune(state.best_update)
 
     def newest(self) -> int:
-        """The update of the newest intact checkpoint; 0 if there is none.
+        """Return the update of the newest intact checkpoint; 0 if there is none.
 
-        Call it in one process only: it removes what a killed process left incomplete.
+        Also remove the files of killed processes; call it on one rank only.
         """
         for path in self.folder.glob(".update_*"):
             remove(path)
         has_any = bool(self.updates())
         newest = next(self.intact(), 0)
         if has_any and not newest:
-            logger.warning("%s: no checkpoint is intact: training starts again", self.folder)
+            logger.warning("%s: no intact checkpoint: training starts at update 0", self.folder)
         return newest
 
     def intact(self) -> Iterator[int]:
@@ -209,7 +209,7 @@ def _digest_of(manifest: dict[str, Any]) -> str:
 
 
 def _load_moments(optimizer: torch.optim.Optimizer, saved: dict[str, Any]) -> None:
-    """Load moments; check their names and shapes, which torch does not: they may broadcast."""
+    """Load moments; check their names and shapes, because torch does not."""
     # The hyperparameters are those of the configuration, which may have changed.
     groups = optimizer.state_dict()["param_groups"]
     optimizer.load_state_dict({"state": saved["state"], "param_groups": groups})

@@ -76,14 +76,14 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
 def _in_chunks(
     hidden: Tensor, weight: Tensor, tokens: Tensor, eps: float
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Compute the loss and its gradients for `hidden` and `weight`."""
+    """Compute the summed loss and its gradients for `hidden` and `weight`, chunk by chunk."""
     device = hidden.device
     dtype = torch.promote_types(hidden.dtype, torch.float32)
     loss = torch.zeros((), dtype=dtype, device=device)
     grad_hidden, grad_weight = torch.empty_like(hidden), torch.zeros_like(weight)
     hidden, weight = hidden.detach(), weight.detach()
     if torch.is_autocast_enabled(device.type):
-        # Autocast would keep its own copy of each weight that is not a parameter.
+        # Otherwise autocast would cache a copy of this weight, besides that of the parameter.
         weight = weight.to(torch.get_autocast_dtype(device.type))
     weight.requires_grad_()
     for first in range(0, len(tokens), _TOKENS_PER_CHUNK):
@@ -91,8 +91,8 @@ def _in_chunks(
         rows = hidden[chunk].requires_grad_()
         with torch.enable_grad():
             logits = F.linear(rows, weight).to(dtype)  # (n, V)
-            of_chunk = F.cross_entropy(logits, tokens[chunk], reduction="sum", label_smoothing=eps)
-        grad_hidden[chunk], grad = torch.autograd.grad(of_chunk, (rows, weight))
+            partial = F.cross_entropy(logits, tokens[chunk], reduction="sum", label_smoothing=eps)
+        grad_hidden[chunk], grad = torch.autograd.grad(partial, (rows, weight))
         grad_weight += grad
-        loss += of_chunk.detach()
+        loss += partial.detach()
     return loss, grad_hidden, grad_weight

@@ -95,21 +95,21 @@ class Segmenter:
         segments = []
         for text, ids in zip(texts, self.tokenizer.encode(texts), strict=True):
             is_short = len(ids) <= self.max_ids
-            parts = [ids] if is_short else self.tokenizer.encode(self._split(text))
-            segments.append([part for part in parts if part and text.strip()])
+            rows = [ids] if is_short else self.tokenizer.encode(self._split(text))
+            segments.append([row for row in rows if row and text.strip()])
         return segments
 
     def _split(self, text: str) -> list[str]:
-        """Split an over-long text after sentences, and sentences that do not fit between words.
+        """Split a text into sentences, and over-long sentences between words.
 
-        Sentences are not joined up to the limit: a model trained on single sentences translates the
-        first of several and drops the others.
+        Short sentences are not joined: a model trained on single sentences would translate only
+        the first one.
         """
-        parts: list[str] = []
+        segments: list[str] = []
         for begin, end in sentence_spans(text, self.language):
             sentence = text[begin:end]
-            parts += [sentence] if self._fits(sentence) else self._join(sentence.split())
-        return [half for part in parts for half in self._halves(part)]
+            segments += [sentence] if self._fits(sentence) else self._join(sentence.split())
+        return [part for segment in segments for part in self._halve(segment)]
 
     def _join(self, words: list[str]) -> list[str]:
         """Join neighbouring words as long as they fit together."""
@@ -128,9 +128,9 @@ class Segmenter:
     def _fits(self, text: str) -> bool:
         return len(self.tokenizer.encode([text])[0]) <= self.max_ids
 
-    def _halves(self, text: str) -> list[str]:
+    def _halve(self, text: str) -> list[str]:
         """Halve a text until its parts fit; a single character cannot be split."""
         if len(text) <= 1 or self._fits(text):
             return [text]
         middle = len(text) // 2
-        return self._halves(text[:middle]) + self._halves(text[middle:])
+        return self._halve(text[:middle]) + self._halve(text[middle:])

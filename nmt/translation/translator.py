@@ -147,9 +147,9 @@ class Translator:
         return request
 
     def _decoded(self, found: list[list[Hypothesis]]) -> list[list[Translation]]:
-        # One call, because each takes a millisecond to start its threads.
+        # One call for all: the tokenizer needs a millisecond per call to start its threads.
         texts = iter(self._target.decode([one.ids for best in found for one in best]))
-        # Byte pieces can spell a line end, which would add a line to the output.
+        # Byte pieces may decode to a newline, which would add a line to the output.
         return [
             [Translation(next(texts).replace("\n", " "), one.score, [one]) for one in best]
             for best in found

@@ -48,7 +48,7 @@ def test_the_number_of_processes_may_change(
         run.config = with_processes(run.config, number)
         child = run.attempt(lambda update=update: stopped_after(update, digit_corpus))
         assert child.wait(60) == (128 + signal.SIGTERM if update else 0)
-        run.interrupted(child)
+        run.record_interruption(child)
         assert f"with {number} process(es) on cpu" in capfd.readouterr().err
     assert not run.losses
 

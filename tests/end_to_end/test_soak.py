@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.soak_points import POINTS
-from benchmarks.soak_ranks import TROUBLES
+from benchmarks.soak_ranks import FAILURES
 from nmt.base.files import read_json
 
 ROOT = Path(__file__).parents[2]
@@ -21,15 +21,15 @@ def test_interrupted_runs_end_identical_to_uninterrupted_ones(tmp_path: Path) ->
     Among others: a rank that exits alone, and out of memory on one rank (fairseq #708).
     """
     result = tmp_path / "soak.json"
-    numbers = ["kills=4", f"troubles={len(TROUBLES)}", "threads=1"]
+    numbers = ["kills=4", f"troubles={len(FAILURES)}", "threads=1"]
     command = [sys.executable, "-m", "benchmarks.soak", f"result={result}", *numbers]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr
     rows = read_json(result)["rows"]
     for row in rows.values():
         assert (row["lost_updates"], row["identical"], row["bad_exits"]) == (0, True, 0)
-    for trouble in TROUBLES:
-        row = rows.pop(f"one of two: {trouble}")
+    for failure in FAILURES:
+        row = rows.pop(f"one of two: {failure}")
         assert row["interruptions"] == 1
         assert row["slowest_exit_seconds"] < 60
     assert sum(row["interruptions"] for row in rows.values()) == 4

@@ -193,7 +193,7 @@ def test_without_an_intact_checkpoint_training_starts_again(
         (store.path(update) / "weights.safetensors").unlink()
     assert store.newest() == 0
     assert len(log.messages) == 3
-    assert "training starts again" in log.messages[-1]
+    assert "training starts at update 0" in log.messages[-1]
 
 
 def test_damaged_checkpoints_are_renamed_and_the_others_are_found(
