@@ -47,7 +47,7 @@ _EVEN = 0.97
 
 @dataclass(frozen=True)
 class Measurement:
-    """Memory in bytes of a process that made updates, and seconds of the last update."""
+    """Memory in bytes of a process that computed updates, and seconds of the last one."""
 
     peak: int
     available: int
@@ -111,7 +111,7 @@ def resolve_auto(config: Config, plan: EpochPlan, vocabulary_sizes: tuple[int, i
 
 
 def heaviest_shapes(plan: EpochPlan, tokens: int) -> list[Shape]:
-    """The heaviest micro-batch of this size, and one of the longest source and target together."""
+    """Shapes of the heaviest micro-batch and of one with the longest source and target."""
     cut = replace(plan, max_micro_batch_tokens=tokens)
     updates = range(0, cut.num_updates, -(-cut.num_updates // _MAX_UPDATES))
     shapes = [cut.shape(part) for update in updates for part in cut.micro_batches(update)]
@@ -135,7 +135,7 @@ def even_size(config: Config, plan: EpochPlan, tokens: int) -> int:
 def measure_updates(
     config: Config, vocabulary_sizes: tuple[int, int], updates: Sequence[Sequence[Shape]]
 ) -> Measurement | None:
-    """Make updates of random ids in a fresh process; returns None if memory runs out."""
+    """Compute updates with random ids in a fresh process; return None if memory runs out."""
     context = mp.get_context("spawn")
     receiver, sender = context.Pipe(duplex=False)
     arguments = sender, config, vocabulary_sizes, updates
@@ -160,7 +160,7 @@ def _measure(
     vocabulary_sizes: tuple[int, int],
     updates: Sequence[Sequence[Shape]],
 ) -> None:
-    """Make the updates in this fresh process and send the measurement."""
+    """Compute the updates in this process and send the measurement."""
     _, on_host = distributed.num_processes(config.training)
     torch.set_num_threads(distributed.threads_per_process(config.training.num_threads, on_host))
     device = distributed.local_device()
@@ -188,7 +188,7 @@ def _measure(
 
 
 def _now(device: torch.device) -> float:
-    """Seconds of a clock; on a CPU those in which this thread ran, not other programs."""
+    """Return the time in seconds; on a CPU the CPU time of this thread."""
     if device.type == "cpu":
         return time.thread_time()
     torch.cuda.synchronize(device)

@@ -73,8 +73,8 @@ class WandbTracker(Tracker):
     """
 
     def __init__(self, config: Config, run_id: str) -> None:
-        os.environ.setdefault("WANDB_SILENT", "true")  # otherwise it asks for a missing key
-        # Otherwise its telemetry delays the exit when the server does not answer.
+        os.environ.setdefault("WANDB_SILENT", "true")  # it would ask for a missing key
+        # Error reports to wandb would delay the exit when the server does not answer.
         os.environ.setdefault("WANDB_ERROR_REPORTING", "false")
         try:
             import wandb  # noqa: PLC0415 - takes a second to import
@@ -104,7 +104,7 @@ class WandbTracker(Tracker):
             wandb.teardown()
             mode = "offline"
             self._run = start(mode=mode)
-        # The horizontal axis is the update, not wandb's own count of calls.
+        # The horizontal axis is the update, not wandb's step.
         self._run.define_metric("update")
         self._run.define_metric("*", step_metric="update")
         if mode == "offline":
