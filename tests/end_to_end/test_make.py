@@ -114,19 +114,18 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+Trained = tuple[Path, subprocess.CompletedProcess[str]]
+
+
 @pytest.fixture(scope="module")
-def trained(
-    folder: Path, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[Path, subprocess.CompletedProcess[str]]:
+def trained(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Trained:
     outputs = tmp_path_factory.mktemp("outputs")
     arguments = f"corpus=folder corpus.path={folder} run.name=e2e run.outputs={outputs} {SMALL}"
     return outputs, make("train", f"ARGS={arguments}")
 
 
 @pytest.mark.slow
-def test_training_ends_with_the_test_bleu(
-    trained: tuple[Path, subprocess.CompletedProcess[str]],
-) -> None:
+def test_training_ends_with_the_test_bleu(trained: Trained) -> None:
     outputs, ended = trained
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout == ""
@@ -141,7 +140,7 @@ def test_training_ends_with_the_test_bleu(
 
 @pytest.mark.slow
 def test_translate_equals_the_translations_of_the_run(
-    trained: tuple[Path, subprocess.CompletedProcess[str]], folder: Path, tmp_path: Path
+    trained: Trained, folder: Path, tmp_path: Path
 ) -> None:
     outputs, _ = trained
     out = tmp_path / "test.out"
@@ -157,7 +156,7 @@ def test_translate_equals_the_translations_of_the_run(
 
 @pytest.mark.slow
 def test_a_complete_run_is_not_changed_and_another_configuration_is_rejected(
-    trained: tuple[Path, subprocess.CompletedProcess[str]], folder: Path
+    trained: Trained, folder: Path
 ) -> None:
     outputs, _ = trained
     arguments = f"corpus=folder corpus.path={folder} run.name=e2e run.outputs={outputs} {SMALL}"
@@ -173,9 +172,7 @@ def test_a_complete_run_is_not_changed_and_another_configuration_is_rejected(
 
 
 @pytest.mark.slow
-def test_both_reports_are_printed(
-    trained: tuple[Path, subprocess.CompletedProcess[str]],
-) -> None:
+def test_both_reports_are_printed(trained: Trained) -> None:
     outputs, _ = trained
     report = outputs / "runs/e2e/report.html"
     before = report.read_bytes()

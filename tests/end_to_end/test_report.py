@@ -9,14 +9,16 @@ import pytest
 from nmt.base.errors import UserError
 from nmt.base.files import read_json
 from nmt.cli import report
-from nmt.config import Config, CorpusConfig
+from nmt.config import CorpusConfig
 from tests.html_check import check_page
 from tests.runs import run
 from tests.support import tiny_config
 
 
-@pytest.fixture
-def runs(tmp_path: Path, digit_corpus: Path) -> list[Config]:
+@pytest.mark.slow
+def test_run_writes_its_report(
+    tmp_path: Path, digit_corpus: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     corpora = tmp_path / "corpora"
     corpora.mkdir()
     (corpora / digit_corpus.name).symlink_to(digit_corpus)
@@ -25,12 +27,7 @@ def runs(tmp_path: Path, digit_corpus: Path) -> list[Config]:
     other = replace(base, schedule=faster, run=replace(base.run, name="faster"))
     for config in (base, other):
         run(config, corpora / digit_corpus.name)
-    return [base, other]
-
-
-@pytest.mark.slow
-def test_run_writes_its_report(runs: list[Config], monkeypatch: pytest.MonkeyPatch) -> None:
-    first, second = (config.run_folder / "report.html" for config in runs)
+    first, second = (config.run_folder / "report.html" for config in (base, other))
     assert "Not compared with a baseline" in check_page(first.read_text(encoding="utf-8"))
     page = second.read_text(encoding="utf-8")
     text = check_page(page)

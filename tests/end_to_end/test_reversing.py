@@ -6,13 +6,7 @@ from pathlib import Path
 import pytest
 
 from nmt.base.files import read_json, read_lines
-from nmt.config import (
-    NormPlacement,
-    Positions,
-    ScheduleConfig,
-    ScheduleName,
-    ValidationMetric,
-)
+from nmt.config import NormPlacement, Positions, ScheduleConfig, ScheduleName, ValidationMetric
 from nmt.evaluation.records import is_complete
 from nmt.runs.experiment import open_run, run_experiment
 from nmt.trained_model import load_trained_model

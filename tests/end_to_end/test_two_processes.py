@@ -15,19 +15,13 @@ from tests.two_processes import measure
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture(params=["shared", "one idle", "muon"])
-def compared(
-    request: pytest.FixtureRequest, two_processes_found: Any, digit_corpus: Path
-) -> tuple[str, dict[str, Any], list[dict[str, Any]]]:
-    """The name of a configuration; what one process measures; what two do, rank by rank."""
-    config = two_processes_found.configs[request.param]
-    ranks = [found["updates"][request.param] for found in two_processes_found.ranks]
-    return request.param, measure(config, digit_corpus, ALONE), ranks
-
-
-def test_two_processes_make_the_updates_of_one(compared: Any) -> None:
+@pytest.mark.parametrize("name", ["shared", "one idle", "muon"])
+def test_two_processes_make_the_updates_of_one(
+    name: str, two_processes_found: Any, digit_corpus: Path
+) -> None:
     """Also with dropout: its random numbers depend on the micro-batch, not on the process."""
-    name, one, ranks = compared
+    one = measure(two_processes_found.configs[name], digit_corpus, ALONE)
+    ranks = [found["updates"][name] for found in two_processes_found.ranks]
     shares = list(zip(*(rank["shares"] for rank in ranks), strict=True))
     assert [sum(share) for share in shares] == one["shares"] == one["micro_batches"]
     if name != "one idle":
@@ -37,12 +31,12 @@ def test_two_processes_make_the_updates_of_one(compared: Any) -> None:
         assert (1, 0) in shares
     for rank in ranks:
         assert rank["gradient"].keys() == one["gradient"].keys()
-        for name, gradient in one["gradient"].items():
-            torch.testing.assert_close(rank["gradient"][name], gradient, rtol=1e-4, atol=1e-6)
+        for key, gradient in one["gradient"].items():
+            torch.testing.assert_close(rank["gradient"][key], gradient, rtol=1e-4, atol=1e-6)
         assert rank["losses"] == pytest.approx(one["losses"], rel=1e-4)
         assert rank["norms"] == pytest.approx(one["norms"], rel=1e-3)
-        for name, weight in ranks[0]["weights"].items():
-            assert torch.equal(weight, rank["weights"][name])
+        for key, weight in ranks[0]["weights"].items():
+            assert torch.equal(weight, rank["weights"][key])
 
 
 def test_a_whole_run_is_the_same(

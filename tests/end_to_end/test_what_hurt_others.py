@@ -12,12 +12,7 @@ import pytest
 from data_prep.prepare import prepare
 from data_prep.progress import Reporter
 from nmt.base.files import write_lines
-from nmt.config import (
-    Config,
-    CorpusConfig,
-    CorpusSource,
-    TokenizerConfig,
-)
+from nmt.config import Config, CorpusConfig, CorpusSource, TokenizerConfig
 from nmt.data.corpus import PreparedCorpus
 from nmt.data.loader import Position
 from nmt.runs.experiment import open_run
