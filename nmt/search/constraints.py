@@ -29,17 +29,18 @@ def apply_requests(next_tokens: NextTokens, eos_id: int) -> None:
     all tokens before it, and all tokens except the next one of a prefix.
     """
     live, log_probs = next_tokens.live, next_tokens.log_probs
+    length = live.length
     forbidden: list[tuple[int, int]] = []
     forced: list[tuple[int, int]] = []
     for row, (sentence, ids) in enumerate(zip(live.sentences.tolist(), live.ids(), strict=True)):
         request = next_tokens.requests[sentence]
-        if missing(ids, request.required):
+        if request.required and missing(ids, request.required):
             forbidden.append((row, eos_id))
         for *before, last in request.banned:
             if ids[len(ids) - len(before) :] == before:
                 forbidden.append((row, last))
-        if live.length < len(request.prefix):
-            forced.append((row, request.prefix[live.length]))
+        if length < len(request.prefix):
+            forced.append((row, request.prefix[length]))
     if forbidden:
         rows, tokens = torch.tensor(forbidden, device=log_probs.device).T
         log_probs[rows, tokens] = -torch.inf

@@ -92,7 +92,8 @@ class Translator:
             UserError: constraints cannot be fulfilled.
         """
         lines = lines or range(1, len(texts) + 1)
-        constraints = constraints or [Constraints()] * len(texts)
+        unconstrained = Constraints()
+        constraints = constraints or [unconstrained] * len(texts)
         segments = self._segmenter.segments(texts)
         requests = [Request()] * len(texts)
         for index, (some, wanted) in enumerate(zip(segments, constraints, strict=True)):
@@ -104,7 +105,7 @@ class Translator:
                     f" {self._segmenter.max_ids} tokens; translated in {len(some)} segments"
                     + (", without its prefix and required phrases" if is_ignored else "")
                 )
-            if some and wanted != Constraints():
+            if some and wanted != unconstrained:
                 applied = Constraints(banned=wanted.banned) if is_split else wanted
                 requests[index] = self.check(applied)
         found = self._engine.search(
@@ -116,7 +117,7 @@ class Translator:
         translations = []
         for line, request, some in zip(lines, requests, segments, strict=True):
             parts = [next(by_segment) for _ in some]
-            for hypotheses, _ in parts:
+            for hypotheses, _ in parts if request.required else ():
                 if lacking := missing(hypotheses[0].ids, request.required):
                     phrases = ", ".join(self._target.decode(lacking))
                     self._warn(f"line {line}: required phrases not in the translation: {phrases}")
