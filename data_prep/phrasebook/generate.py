@@ -17,7 +17,7 @@ REALISERS = {"en": english.realise, "de": german.realise, "fr": french.realise}
 DIRECTIONS = (("en", "de"), ("de", "en"), ("en", "fr"), ("fr", "en"))
 HELD_OUT_SHARE = 0.05
 """Share of the combinations of two words that are held out."""
-RIDDLE_SHARE = 0.09
+RIDDLE_SHARE = 0.18
 """Share of riddles among the ordinary pairs."""
 MIN_WORDS, MAX_WORDS = 3, 18
 ATTEMPTS_PER_PAIR = 8
