@@ -279,3 +279,5 @@ class Trainer:
             self.process.device.type,
             self._updater.precision.name,
         )
+        if self.process.world_size > 1 and self.process.device.type == "cpu":
+            logger.warning("no GPU is available: all processes share the CPU cores")

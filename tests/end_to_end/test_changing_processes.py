@@ -49,7 +49,9 @@ def test_the_number_of_processes_may_change(
         child = run.attempt(lambda update=update: stopped_after(update, digit_corpus))
         assert child.wait(60) == (128 + signal.SIGTERM if update else 0)
         run.record_interruption(child)
-        assert f"with {number} process(es) on cpu" in capfd.readouterr().err
+        log = capfd.readouterr().err
+        assert f"with {number} process(es) on cpu" in log
+        assert ("no GPU is available" in log) == (number > 1)
     assert not run.losses
 
     changed, whole = metrics(run.config), metrics(straight)
