@@ -39,7 +39,7 @@ class Job:
         threads: CPU threads.
         batch_size: sentences searched together.
         longest: most tokens of a translation with EOS; 0 leaves each program its default: twice the
-            source and 10 for ours, 256 for CTranslate2.
+            source and 10 for nmt_decoder, 256 for CTranslate2.
         shortest: fewest tokens of a translation without EOS.
         device: `cpu` or `cuda`.
     """
@@ -89,7 +89,7 @@ Decoder = Callable[[Sequence[str]], Output]
 """Translates sentences with a model that is loaded already."""
 
 
-def ours(
+def nmt_decoder(
     engine: EngineName,
     compute_type: str,
     job: Job,
@@ -110,7 +110,7 @@ def ours(
     return decode
 
 
-def bare(compute_type: str, job: Job) -> Decoder:
+def ctranslate2_decoder(compute_type: str, job: Job) -> Decoder:
     """Return CTranslate2's own translator, which works on subwords."""
     model = load_trained_model(job.model)
     with tempfile.TemporaryDirectory() as folder:

@@ -26,7 +26,7 @@ from typing import Any
 
 import ctranslate2
 
-from benchmarks.decoders import Job, Measurement, Peer, bare, handler, ours
+from benchmarks.decoders import Job, Measurement, Peer, ctranslate2_decoder, handler, nmt_decoder
 from benchmarks.figures import print_table, write_result
 from benchmarks.setting import Worker
 from nmt.base.errors import UserError
@@ -42,14 +42,14 @@ from nmt.trained_model import load_trained_model
 _TEXT = "../shared/data/multi30k/test_2016_flickr"
 
 TORCH, CT2, HUGGING_FACE = "torch engine", "CTranslate2, bare", "Hugging Face generate"
-_OURS = {
-    TORCH: partial(ours, EngineName.torch, ""),
+_DECODERS = {
+    TORCH: partial(nmt_decoder, EngineName.torch, ""),
     # Stops when K hypotheses have ended, as CTranslate2 does.
-    "torch engine, patience 1": partial(ours, EngineName.torch, "", patience=1.0),
-    "ctranslate2 engine": partial(ours, EngineName.ctranslate2, "float32"),
-    CT2: partial(bare, "float32"),
-    "ctranslate2 engine, int8": partial(ours, EngineName.ctranslate2, "int8"),
-    "CTranslate2, bare, int8": partial(bare, "int8"),
+    "torch engine, patience 1": partial(nmt_decoder, EngineName.torch, "", patience=1.0),
+    "ctranslate2 engine": partial(nmt_decoder, EngineName.ctranslate2, "float32"),
+    CT2: partial(ctranslate2_decoder, "float32"),
+    "ctranslate2 engine, int8": partial(nmt_decoder, EngineName.ctranslate2, "int8"),
+    "CTranslate2, bare, int8": partial(ctranslate2_decoder, "int8"),
 }
 # BLEU that int8 may cost, and by which searches with other stopping rules may differ.
 _ALLOWED_INT8, _ALLOWED_FLOAT32 = 0.3, 0.1
@@ -100,7 +100,7 @@ def main() -> None:
     if arguments.peer_python:
         _check_hugging_face_holds(job.model)
     contenders: dict[str, Worker | Peer] = {
-        name: Worker(handler, open_decoder, job) for name, open_decoder in _OURS.items()
+        name: Worker(handler, open_decoder, job) for name, open_decoder in _DECODERS.items()
     }
     if arguments.peer_python:
         contenders[HUGGING_FACE] = Peer(arguments.peer_python, job)

@@ -32,9 +32,9 @@ import numpy as np
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from benchmarks.decoders import Job, Peer, bare, ours
+from benchmarks.decoders import Job, Peer, ctranslate2_decoder, nmt_decoder
 from benchmarks.figures import Figure, figures_json, print_figures, write_result
-from benchmarks.plain_transformer import ordinary_loop
+from benchmarks.plain_transformer import plain_update
 from benchmarks.setting import (
     run_alone,
     trainer_of,
@@ -245,7 +245,7 @@ class _Training:
         )
 
     def kill_after_checkpoint(self) -> bool:
-        """Kill all processes of the run after its first checkpoint; returns False if it ended."""
+        """Kill the run after its first checkpoint; return False if it has ended before."""
         limit = time.monotonic() + self._setting.limit(180)
         while not any(self.folder.glob(f"{CHECKPOINTS_FOLDER}/update_*")):
             if self._process.poll() is not None or time.monotonic() > limit:
@@ -357,7 +357,7 @@ def measure_training(setting: Setting, model: str, kind: str, corpus: Path) -> d
     if not setting.is_cuda:
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
     config = _training_config(setting, model, kind == "compiled")
-    updates, step = _steps(setting, config, kind, corpus)
+    updates, step = _training_updates(setting, config, kind, corpus)
     for _ in range(setting.sizes.warm_up):
         step(next(updates))
     flops_per_token = 0.0
@@ -398,17 +398,17 @@ def _training_config(setting: Setting, model: str, compiles: bool) -> Config:
     )
 
 
-def _steps(
+def _training_updates(
     setting: Setting, config: Config, kind: str, corpus: Path
 ) -> tuple[Iterator[UpdateWork], Callable[[UpdateWork], object]]:
-    """Return the updates of an experiment and the function that makes one."""
+    """Return the updates of an experiment and the function that computes one."""
     if kind == "nn.Transformer":
         tokenizer = Tokenizer(corpus / JOINT_FILE)
         ids = special_ids(tokenizer)
         pairs = PreparedCorpus(corpus).train()
         loader = UpdateLoader(pairs, config.batching, config.training.seed, ids, ids)
         size, device = tokenizer.vocabulary_size, torch.device(setting.device)
-        return loader.updates(Position()), ordinary_loop(config, size, ids.pad_id, device)
+        return loader.updates(Position()), plain_update(config, size, ids.pad_id, device)
     trainer = trainer_of(config, corpus, threads=0)
     trainer.model.transformer.train()
     return trainer.loader.updates(Position()), trainer.update
@@ -489,13 +489,13 @@ def measure_decoding(kind: str, job: Job) -> float:
         return measured.num_tokens / measured.seconds
     if kind == "torch engine":
         precision = DecodingPrecision.bfloat16 if is_cuda else DecodingPrecision.float32
-        decode = ours(EngineName.torch, "", job, precision=precision)
+        decode = nmt_decoder(EngineName.torch, "", job, precision=precision)
     else:
-        decode = bare("float16" if is_cuda else "float32", job)
+        decode = ctranslate2_decoder("float16" if is_cuda else "float32", job)
     decode(warm_up.sentences)
     started = time.perf_counter()
-    found = decode(job.sentences)
-    return found.num_tokens / (time.perf_counter() - started)
+    output = decode(job.sentences)
+    return output.num_tokens / (time.perf_counter() - started)
 
 
 PARTS: dict[str, Callable[[Setting], Iterator[Figure]]] = {

@@ -1,4 +1,4 @@
-"""Translate with Hugging Face's `generate` and the weights of a model of ours.
+"""Translate with Hugging Face's `generate` and the weights of a model folder.
 
 Post-norm models use the Marian architecture, pre-norm models the otherwise equal Pegasus.
 
@@ -54,14 +54,14 @@ def hf_name(name: str) -> str:
 
 
 def position_table(length: int, width: int) -> Tensor:
-    """Return the paper's table, sine and cosine interleaved; theirs has all sines first."""
+    """Return the paper's table, sine and cosine interleaved; Hugging Face's has sines first."""
     frequency = 10000.0 ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)
     angle = torch.arange(length, dtype=torch.float64)[:, None] * frequency
     return torch.stack((angle.sin(), angle.cos()), dim=-1).flatten(1).float()
 
 
 def build(job: dict[str, Any]) -> Any:
-    """Return the model with our weights, in half precision on a GPU."""
+    """Return the model with the given weights, in half precision on a GPU."""
     ours = job["model"]
     make_config, make_model = ARCHITECTURES[ours["norm"]]
     config = make_config(
@@ -112,7 +112,7 @@ def generate(model: Any, job: dict[str, Any], batch: list[list[int]]) -> list[li
         early_stopping=True,
         do_sample=False,
         min_new_tokens=job["shortest"],
-        max_new_tokens=job["longest"] or 2 * longest + 10,  # as ours
+        max_new_tokens=job["longest"] or 2 * longest + 10,  # as nmt
     )
     special = {job["bos_id"], job["eos_id"], job["pad_id"]}
     return [[index for index in row if index not in special] for row in found.tolist()]

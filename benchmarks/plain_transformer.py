@@ -1,4 +1,4 @@
-"""The same model written with `torch.nn.Transformer`, which speed is compared with."""
+"""The same model built on `torch.nn.Transformer`, as a baseline of speed."""
 
 import itertools
 import math
@@ -53,19 +53,19 @@ class PlainTransformer(nn.Module):
                 norm_first=config.norm is NormPlacement.pre,
             )
 
-    def begin_as(self, model: Transformer) -> None:
+    def copy_weights(self, model: Transformer) -> None:
         """Copy the weights of `model`, which must have three-way tied embeddings."""
         self.embedding.load_state_dict(model.source_embedding.state_dict())
-        take_weights(self.transformer, model)
+        copy_weights(self.transformer, model)
 
     def forward(self, batch: Batch, label_smoothing: float) -> Tensor:
         """Return the label-smoothed loss, summed over target tokens."""
         length = batch.target_input.size(1)
-        ahead = torch.ones(length, length, dtype=torch.bool, device=batch.source.device).triu(1)
+        mask = torch.ones(length, length, dtype=torch.bool, device=batch.source.device).triu(1)
         hidden = self.transformer(
             self._embed(batch.source),
             self._embed(batch.target_input),
-            tgt_mask=ahead,
+            tgt_mask=mask,  # True above the diagonal
             src_key_padding_mask=~batch.source_mask,
             memory_key_padding_mask=~batch.source_mask,
             tgt_is_causal=True,
@@ -88,87 +88,87 @@ class PlainTransformer(nn.Module):
 
 
 @torch.no_grad()
-def take_weights(theirs: nn.Transformer, model: Transformer) -> None:
-    """Copy our weights to torch's layers, so that both compute the same function."""
+def copy_weights(transformer: nn.Transformer, model: Transformer) -> None:
+    """Copy weights to torch's layers, so that both models compute the same function."""
     if model.config.norm is NormPlacement.pre:
-        theirs.encoder.norm.load_state_dict(model.encoder_norm.state_dict())
-        theirs.decoder.norm.load_state_dict(model.decoder_norm.state_dict())
+        transformer.encoder.norm.load_state_dict(model.encoder_norm.state_dict())
+        transformer.decoder.norm.load_state_dict(model.decoder_norm.state_dict())
     else:
         # torch adds a norm after a post-norm stack, which the paper does not have.
-        theirs.encoder.norm = theirs.decoder.norm = None
-    for layer, copy in zip(model.encoder, theirs.encoder.layers, strict=True):
-        _take_attention(copy.self_attn, layer.self_attention)
-        _take_feed_forward(copy, layer)
+        transformer.encoder.norm = transformer.decoder.norm = None
+    for layer, copy in zip(model.encoder, transformer.encoder.layers, strict=True):
+        _copy_attention(copy.self_attn, layer.self_attention)
+        _copy_feed_forward(copy, layer)
         copy.norm1.load_state_dict(layer.self_attention_residual.norm.state_dict())
         copy.norm2.load_state_dict(layer.feed_forward_residual.norm.state_dict())
-    for decoder_layer, copy in zip(model.decoder, theirs.decoder.layers, strict=True):
-        _take_attention(copy.self_attn, decoder_layer.self_attention)
-        _take_attention(copy.multihead_attn, decoder_layer.cross_attention)
-        _take_feed_forward(copy, decoder_layer)
+    for decoder_layer, copy in zip(model.decoder, transformer.decoder.layers, strict=True):
+        _copy_attention(copy.self_attn, decoder_layer.self_attention)
+        _copy_attention(copy.multihead_attn, decoder_layer.cross_attention)
+        _copy_feed_forward(copy, decoder_layer)
         copy.norm1.load_state_dict(decoder_layer.self_attention_residual.norm.state_dict())
         copy.norm2.load_state_dict(decoder_layer.cross_attention_residual.norm.state_dict())
         copy.norm3.load_state_dict(decoder_layer.feed_forward_residual.norm.state_dict())
 
 
-def _take_feed_forward(
-    theirs: nn.TransformerEncoderLayer | nn.TransformerDecoderLayer,
-    ours: EncoderLayer | DecoderLayer,
+def _copy_feed_forward(
+    copy: nn.TransformerEncoderLayer | nn.TransformerDecoderLayer,
+    layer: EncoderLayer | DecoderLayer,
 ) -> None:
-    theirs.linear1.load_state_dict(ours.feed_forward.inner.state_dict())
-    theirs.linear2.load_state_dict(ours.feed_forward.outer.state_dict())
+    copy.linear1.load_state_dict(layer.feed_forward.inner.state_dict())
+    copy.linear2.load_state_dict(layer.feed_forward.outer.state_dict())
 
 
-def _take_attention(theirs: nn.MultiheadAttention, ours: MultiHeadAttention) -> None:
-    parts = (ours.query, ours.key, ours.value)
-    theirs.in_proj_weight.copy_(torch.cat([part.weight for part in parts]))
-    theirs.in_proj_bias.copy_(torch.cat([part.bias for part in parts]))
-    theirs.out_proj.load_state_dict(ours.output.state_dict())
+def _copy_attention(copy: nn.MultiheadAttention, attention: MultiHeadAttention) -> None:
+    parts = (attention.query, attention.key, attention.value)
+    copy.in_proj_weight.copy_(torch.cat([part.weight for part in parts]))
+    copy.in_proj_bias.copy_(torch.cat([part.bias for part in parts]))
+    copy.out_proj.load_state_dict(attention.output.state_dict())
 
 
-def ordinary_loop(
+def plain_update(
     config: Config,
     vocabulary_size: int,
     pad_id: int,
     device: torch.device,
-    begin_as: Transformer | None = None,
+    initial_model: Transformer | None = None,
 ) -> Callable[[UpdateWork], Tensor]:
-    """Create a model and return the function that makes one update, as most programs do it.
+    """Create a `PlainTransformer` and return a function that computes one update.
 
-    On GPUs it uses the precision of our trainer there, and a fused optimizer.
+    On GPUs it uses the same precision as the trainer, and a fused optimizer.
 
     Args:
         config: the experiment; the learning rate follows its schedule.
         vocabulary_size: V.
         pad_id: id of padding.
         device: the device of the model.
-        begin_as: a model whose weights are copied; the default is a new initialisation.
+        initial_model: a model whose weights are copied; the default is a new initialisation.
 
     Returns:
         A function that computes an update and returns its summed loss.
     """
     torch.manual_seed(config.training.seed)
     model = PlainTransformer(config.model, vocabulary_size, pad_id).to(device).train()
-    if begin_as is not None:
-        model.begin_as(begin_as)
+    if initial_model is not None:
+        model.copy_weights(initial_model)
     optimizer = torch.optim.Adam(
         model.parameters(), lr=0.0, betas=(0.9, 0.98), eps=1e-9, fused=device.type == "cuda"
     )
     numbers = itertools.count(1)
-    is_narrow = precision_on(device, Precision.auto) is Precision.bfloat16
+    uses_bfloat16 = precision_on(device, Precision.auto) is Precision.bfloat16
 
     def step(work: UpdateWork) -> Tensor:
-        summed = torch.zeros((), device=device)
+        total_loss = torch.zeros((), device=device)
         optimizer.zero_grad(set_to_none=True)
         rate = learning_rate(next(numbers), config.schedule, config.training.max_updates)
         for group in optimizer.param_groups:
             group["lr"] = rate
         for micro_batch in work.micro_batches:
-            with torch.autocast(device.type, torch.bfloat16, enabled=is_narrow):
+            with torch.autocast(device.type, torch.bfloat16, enabled=uses_bfloat16):
                 loss = model(micro_batch.batch.to(device), config.training.label_smoothing)
             (loss / work.num_target_tokens).backward()
-            summed += loss.detach()
+            total_loss += loss.detach()
         nn.utils.clip_grad_norm_(model.parameters(), config.optimizer.max_gradient_norm)
         optimizer.step()
-        return summed
+        return total_loss
 
     return step

@@ -148,13 +148,13 @@ def trainer_of(config: Config, corpus: Path, threads: int) -> Trainer:
 
 
 class _EndedError(Exception):
-    """Training is over."""
+    """Raised instead of writing the final checkpoint."""
 
 
 def train(trainer: Trainer) -> None:
-    """Make all updates, without the checkpoint and the validation after them.
+    """Train to the last update, without the final checkpoint and validation.
 
-    This patches the trainer, so it has to run in a process of its own.
+    It patches the trainer, so it needs its own process.
     """
 
     def end(self: Trainer) -> None:

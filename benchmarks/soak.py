@@ -336,7 +336,7 @@ def _is_first_traceback(log: str, message: str, rank: int) -> bool:
 
 
 def _is_halved_once(folder: Path, log: str) -> bool:
-    """Return whether the run is complete, its micro-batches halved once, and that logged once."""
+    """Return whether the run is complete, and halved its micro-batches and logged it once."""
     result = read_result(folder) if is_complete(folder) else {}
     is_logged = log.count("from here on micro-batches are halved") == 1
     return is_logged and result.get("halved_micro_batches", {}).get("times") == 1

@@ -22,7 +22,7 @@ from typing import Any
 import torch
 
 from benchmarks.figures import print_table, write_result
-from benchmarks.plain_transformer import ordinary_loop
+from benchmarks.plain_transformer import plain_update
 from benchmarks.setting import (
     VOCABULARY_SIZE,
     Worker,
@@ -98,7 +98,7 @@ def _ours(trainer: Trainer) -> Step:
 def _plain(trainer: Trainer) -> Step:
     tokenizer = trainer.model.source_tokenizer
     device = trainer.process.device
-    return ordinary_loop(trainer.config, tokenizer.vocabulary_size, tokenizer.pad_id, device)
+    return plain_update(trainer.config, tokenizer.vocabulary_size, tokenizer.pad_id, device)
 
 
 def _products(trainer: Trainer) -> Step:

@@ -173,7 +173,7 @@ def fetch_wheel(folder: Path, report: Callable[[str], None]) -> Path:
 
 
 def _run_pip(folder: Path) -> "subprocess.CompletedProcess[str]":
-    # Only wheels: pip runs code of a source archive when it downloads one.
+    # Only wheels: pip would run code of a source archive.
     command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:"]
     options = ["--quiet", "--disable-pip-version-check", "--dest", str(folder), REQUIREMENT]
     return subprocess.run(
@@ -181,7 +181,7 @@ def _run_pip(folder: Path) -> "subprocess.CompletedProcess[str]":
         capture_output=True,
         text=True,
         check=False,
-        # A message about a full disk names the disk of `folder`, so pip must not use another.
+        # On the disk of `folder`, which the message about a full disk names.
         env={**os.environ, "TMPDIR": str(folder.absolute())},
     )
 

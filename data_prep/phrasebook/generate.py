@@ -163,7 +163,7 @@ class _Generator:
         return riddles.sentence(riddle, wording)
 
     def _pair(self, meaning: Sentence, is_riddle: bool, group: str = "") -> PhrasebookPair | None:
-        """Express a meaning in both languages; None if a sentence exists or its length is wrong."""
+        """Express a meaning in both languages; None if a sentence is used or has a wrong length."""
         realisations = {language: REALISERS[language](meaning) for language in self.languages}
         texts = {language: found.text for language, found in realisations.items()}
         if not self.used_texts.isdisjoint(texts.values()):
@@ -179,7 +179,7 @@ class _Generator:
         if is_riddle:
             phenomena["riddle"] = None
             must_not_contain[self.foreign] = _wrong_pronouns(self.foreign, texts[self.foreign])
-        must_contain = {language: _markers(found) for language, found in realisations.items()}
+        must_contain = {language: _required(found) for language, found in realisations.items()}
         return PhrasebookPair(texts, tuple(phenomena), must_contain, must_not_contain, group)
 
     def _riddle_split(self, number: int) -> list[PhrasebookPair]:
@@ -238,12 +238,12 @@ def has_words(text: str, words: str) -> bool:
     return False
 
 
-def _markers(realisation: Realisation) -> tuple[str, ...]:
-    """Return the words of the shown phenomena, capitalised where the sentence has them so."""
-    markers: dict[str, None] = {}
+def _required(realisation: Realisation) -> tuple[str, ...]:
+    """Return the words that show the phenomena, capitalised as in the sentence."""
+    found: dict[str, None] = {}
     for _, words in realisation.shown:
         for form in (words, words[:1].upper() + words[1:]):
             if form and has_words(realisation.text, form):
-                markers[form] = None
+                found[form] = None
                 break
-    return tuple(markers)
+    return tuple(found)

@@ -48,7 +48,7 @@ def file_inside(folder: Path, name: str) -> Path:
 
 
 def decode_line(raw: bytes, name: str, number: int) -> str:
-    """Decode one line of UTF-8, for messages with `name` and `number`, without its line feed."""
+    """Decode a line of UTF-8 without its line feed; an error gives `name` and `number`."""
     try:
         return raw.removesuffix(b"\n").decode("utf-8")
     except UnicodeDecodeError as error:

@@ -82,10 +82,10 @@ def open_model(folder: Path, device: str) -> TrainedModel:
 
 def check_languages(model: TrainedModel, source: Path, target: Path) -> None:
     """Raise a UserError if the endings of two files are languages, but not those of the model."""
-    ours = f"{model.config.source_language}-{model.config.target_language}"
-    theirs = f"{source.suffix[1:]}-{target.suffix[1:]}"
-    if theirs != ours and re.fullmatch("[a-z]{2}-[a-z]{2}", theirs):
+    direction = f"{model.config.source_language}-{model.config.target_language}"
+    endings = f"{source.suffix[1:]}-{target.suffix[1:]}"
+    if endings != direction and re.fullmatch("[a-z]{2}-[a-z]{2}", endings):
         raise UserError(
-            f"{source} and {target} are {theirs} by their names, but the model translates {ours};"
-            " name another with model=, or rename the files"
+            f"{source} and {target} are {endings} by their names, but the model translates"
+            f" {direction}; name another with model=, or rename the files"
         )

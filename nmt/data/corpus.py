@@ -209,7 +209,7 @@ class PreparedCorpus:
         return file_inside(self.folder / "text", f"{split}.{language}")
 
     def reference_paths(self, split: str) -> list[Path]:
-        """Return the files of references: `<split>.<target language>`, the same with `.1`, …"""
+        """Return the reference files: `<split>.<target language>`, then that with `.1`, `.2`, …"""
         first = self.text_path(split, self.target_language)
         more = more_reference_paths(first)
         return [first, *(file_inside(path.parent, path.name) for path in more)]

@@ -125,9 +125,9 @@ def report_page(data: RunData, attention: Sequence[AttentionMap]) -> str:
         "environment": _rows(data.training.environment),
     }
     if data.baseline is not None:
-        ours, theirs = data.training, data.baseline
-        context["config_differences"] = _differences(ours.config, theirs.config)
-        context["environment_differences"] = _differences(ours.environment, theirs.environment)
+        run, baseline = data.training, data.baseline
+        context["config_differences"] = _differences(run.config, baseline.config)
+        context["environment_differences"] = _differences(run.environment, baseline.environment)
     return render(_TEMPLATE, context)
 
 
@@ -197,11 +197,11 @@ def _rows(values: Mapping[str, Any]) -> list[tuple[str, str]]:
     return [(key, _format_value(value)) for key, value in flattened(values).items()]
 
 
-def _differences(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+def _differences(run: Mapping[str, Any], baseline: Mapping[str, Any]) -> list[tuple[str, ...]]:
     """Return key, value of the run and value of the baseline where they differ."""
     return [
-        (key, _format_value(one), _format_value(other))
-        for key, (one, other) in differing_values(ours, theirs).items()
+        (key, *map(_format_value, values))
+        for key, values in differing_values(run, baseline).items()
         if not key.startswith(_LOCATION_KEYS)
     ]
 

@@ -115,7 +115,7 @@ def bleu_of(
 
 
 def worst_and_best(
-    scores: Sequence[float], sources: Sequence[str], most: int
+    scores: Sequence[float], sources: Sequence[str], number: int
 ) -> tuple[list[int], list[int]]:
     """Find the sentences with the lowest and with the highest scores.
 
@@ -125,14 +125,14 @@ def worst_and_best(
     indices = sorted(first_index.values())
     worst = sorted(indices, key=lambda index: (scores[index], -len(sources[index])))
     best = sorted(indices, key=lambda index: (-scores[index], -len(sources[index])))
-    return worst[:most], best[:most]
+    return worst[:number], best[:number]
 
 
-def most_changed(before: Sequence[float], after: Sequence[float], most: int) -> list[int]:
+def most_changed(before: Sequence[float], after: Sequence[float], number: int) -> list[int]:
     """Find the sentences whose scores differ most, the largest difference first."""
     changes = [abs(new - old) for old, new in zip(before, after, strict=True)]
     order = sorted(range(len(changes)), key=lambda index: -changes[index])
-    return [index for index in order[:most] if changes[index] > 0]
+    return [index for index in order[:number] if changes[index] > 0]
 
 
 def find_oddities(
@@ -166,16 +166,16 @@ def length_unit(sources: Sequence[str]) -> str:
     return "words" if words > 1 or characters < 5 else "characters"
 
 
-def length_bins(sources: Sequence[str], most: int = _NUM_LENGTH_BINS) -> dict[str, list[int]]:
+def length_bins(sources: Sequence[str], max_bins: int = _NUM_LENGTH_BINS) -> dict[str, list[int]]:
     """Divide the sentences by source length into bins of similar size.
 
     Returns:
         The sentences by the range of their lengths, such as `7–9`.
     """
-    counts_words = length_unit(sources) == "words"
-    lengths = np.array([len(text.split()) if counts_words else len(text) for text in sources])
+    is_words = length_unit(sources) == "words"
+    lengths = np.array([len(text.split()) if is_words else len(text) for text in sources])
     # Sentences of equal length share a bin, so there may be fewer bins.
-    shares = np.arange(1, most + 1) / most
+    shares = np.arange(1, max_bins + 1) / max_bins
     longest = np.unique(np.quantile(lengths, shares, method="inverted_cdf"))
     bin_of = np.searchsorted(longest, lengths)
     bins = {}

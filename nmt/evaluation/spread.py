@@ -88,7 +88,7 @@ def student_quantile(degrees: int) -> float:
 
 
 def summarise(name: str, results: Mapping[int, Mapping[str, Any]]) -> SeedsSummary:
-    """Combine the scores that all runs have with the same signature; `name` lacks the seed."""
+    """Summarise scores with equal signatures in all runs; `name` is the run name without seed."""
     runs = list(results.values())
     test_sets: dict[str, dict[str, Spread]] = {}
     for split in dict.fromkeys(split for run in runs for split in run["test_sets"]):
@@ -101,8 +101,8 @@ def summarise(name: str, results: Mapping[int, Mapping[str, Any]]) -> SeedsSumma
                 spreads[metric] = Spread.of((score["score"] for score in scores), *signatures)
         if "bleu" not in spreads:
             raise UserError(
-                f"the runs {name} have different test sets or BLEU signatures, so their scores"
-                " have no mean; train them again under another run.name"
+                f"the runs {name} have different test sets or BLEU signatures, so they cannot be"
+                " averaged; train them again under another run.name"
             )
         test_sets[split] = spreads
     valid = {key: Spread.of(run["valid"][key] for run in runs) for key in ("bleu", "loss")}

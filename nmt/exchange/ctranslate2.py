@@ -107,7 +107,7 @@ def _largest_difference(model: TrainedModel, folder: Path) -> float:
         [_random_ids(tokenizer, min(length, limit), generator) for length in side]
         for tokenizer, limit, side in zip(tokenizers, limits, lengths, strict=True)
     )
-    ours = ForcedDecoder(model).token_log_probs(list(zip(sources, targets, strict=True)))
+    reference = ForcedDecoder(model).token_log_probs(list(zip(sources, targets, strict=True)))
     source_pieces, target_pieces = (
         list(map(tokenizer.pieces, side))
         for tokenizer, side in zip(tokenizers, (sources, targets), strict=True)
@@ -116,7 +116,7 @@ def _largest_difference(model: TrainedModel, folder: Path) -> float:
         folder, compute_type="float32", intra_threads=torch.get_num_threads()
     )
     scored = translator.score_batch(source_pieces, target_pieces, max_input_length=0)
-    expected = torch.tensor([value for values in ours for value in values])
+    expected = torch.tensor([value for values in reference for value in values])
     found = torch.tensor([value for result in scored for value in result.log_probs])
     if found.shape != expected.shape:
         return float("inf")

@@ -27,7 +27,7 @@ LOWER_IS_BETTER = ("ter", "loss")
 
 
 def column_title(key: str) -> str:
-    """Return the title of a metric's or of the loss's column, with an arrow if lower is better."""
+    """Return the column title of a metric or the loss, with an arrow if lower is better."""
     return METRIC_NAMES.get(key, key) + (" ↓" if key in LOWER_IS_BETTER else "")
 
 
@@ -155,8 +155,8 @@ def _score(
 ) -> tuple[Score, Any]:
     """Return the score and sacrebleu's result, which has further details.
 
-    `Metric.corpus_score` with `n_bootstrap` fails if some bootstrap samples have no match, and adds
-    fields to the signature on which the score does not depend.
+    `Metric.corpus_score` with `n_bootstrap` fails if a bootstrap sample has no match, and adds its
+    options to the signature.
     """
     statistics = metric._extract_corpus_statistics(hypotheses, references)
     result = metric._aggregate_and_compute(statistics)

@@ -38,8 +38,8 @@ Value = TypeVar("Value")
 # The main process may validate or translate for hours while the others wait for its broadcast.
 _UNLIMITED = timedelta(days=365)
 
-# The launcher ends all processes within this time when one has failed. A process that only lost
-# the connection to that one waits, so that the cause is reported and not its consequences.
+# When a process fails, the launcher ends the others within this time. They wait for it if they
+# lose the connection, so that the cause is reported and not its consequences.
 _SECONDS_TO_BE_ENDED = 3.0
 
 _CPU_TIMES = Path("/proc/stat")
@@ -156,7 +156,7 @@ def local_device() -> torch.device:
 
 
 def join(training: TrainingConfig) -> Process:
-    """Initialise this process as the environment describes it, by default as the only one."""
+    """Join the process group of the launcher; without a launcher, train in one process."""
     global _waiting_group  # noqa: PLW0603
     world_size, local_world_size = num_processes(training) if is_launched() else (1, 1)
     torch.set_num_threads(threads_per_process(training.num_threads, local_world_size))
@@ -164,7 +164,7 @@ def join(training: TrainingConfig) -> Process:
     if device.type == "cuda":
         torch.cuda.set_device(device)
     if world_size > 1 and not dist.is_initialized():
-        # Flags and objects are exchanged by gloo also where gradients are by NCCL.
+        # Gloo exchanges flags and objects, even if NCCL exchanges gradients.
         backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
         dist.init_process_group(backend, timeout=timedelta(seconds=training.timeout))
         _waiting_group = dist.new_group(backend="gloo", timeout=_UNLIMITED)

@@ -204,7 +204,7 @@ class Trainer:
         release_freed_memory()
 
     def _with_time(self) -> TrainingState:
-        """The state with the current times."""
+        """Return the training state with updated times."""
         seconds = time.monotonic() - self._start
         device_seconds = (seconds - self.state.seconds) * self.process.world_size
         device_seconds += self.state.device_seconds

@@ -90,9 +90,9 @@ class Updater:
             # Otherwise the second forward pass calls this collective, and ranks begin that in
             # different rounds: they would wait for each other forever.
             ddp.reducer._rebuild_buckets()
-        device, is_narrow = self._process.device.type, self.precision is Precision.bfloat16
+        device, uses_bfloat16 = self._process.device.type, self.precision is Precision.bfloat16
         # Around all micro-batches, so that weights are cast once per update.
-        with torch.autocast(device, torch.bfloat16, enabled=is_narrow):
+        with torch.autocast(device, torch.bfloat16, enabled=uses_bfloat16):
             for rounds_left in range(work.num_rounds, 0, -1):
                 before_round()
                 # Ranks with fewer micro-batches start later, since gradients are summed over ranks

@@ -156,10 +156,10 @@ def _keeps(translation: str, spans: Sequence[str]) -> bool:
 
 
 def insert_marks(source: str, translation: str, marks: Sequence[Mark], links: Links | None) -> str:
-    """Insert marks into a translation at the words that their neighbours were translated to.
+    """Insert marks into a translation.
 
-    A pair of tags encloses the translation of the words that it enclosed, from the first to the
-    last of them. Any other mark is inserted before the translation of the next word, or at the end.
+    A pair of tags encloses the translations of the source words between them. Any other mark is
+    inserted before the translation of the next source word, or at the end.
 
     Args:
         source: text without marks.

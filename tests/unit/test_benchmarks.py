@@ -11,7 +11,7 @@ import torch
 
 from benchmarks import gpu
 from benchmarks.figures import Figure
-from benchmarks.plain_transformer import ordinary_loop
+from benchmarks.plain_transformer import plain_update
 from benchmarks.setting import run_alone, trainer_of
 from nmt.base.errors import UserError
 from nmt.config import NormPlacement
@@ -125,10 +125,10 @@ def test_without_dropout_torch_has_the_losses_of_our_model(
     config = replace(config, model=tiny_model_config(norm=norm), optimizer=optimizer)
     trainer = trainer_of(config, digit_corpus, 1)
     tokenizer, transformer = trainer.model.target_tokenizer, trainer.model.transformer
-    plain_step = ordinary_loop(
+    plain_step = plain_update(
         config,
         *(tokenizer.vocabulary_size, tokenizer.pad_id, torch.device("cpu")),
-        begin_as=transformer.train(),
+        initial_model=transformer.train(),
     )
     updates = trainer.loader.updates(Position())
     losses = []

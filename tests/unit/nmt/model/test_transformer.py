@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from benchmarks.plain_transformer import PlainTransformer, take_weights
+from benchmarks.plain_transformer import PlainTransformer, copy_weights
 from nmt.config import Activation, ModelConfig, NormPlacement, Positions, TiedEmbeddings
 from nmt.model.positions import sinusoidal_table
 from nmt.model.transformer import Transformer, count_parameters, meta_transformer
@@ -149,7 +149,7 @@ def test_the_model_equals_the_transformer_of_torch(norm: NormPlacement) -> None:
     config = tiny_model_config(norm=norm)
     model = tiny_transformer(config, VOCABULARY)
     theirs = PlainTransformer(config, VOCABULARY, PAD).transformer.double()
-    take_weights(theirs, model)
+    copy_weights(theirs, model)
     source, source_mask, target = random_ids(3, 7), mask_of([7, 4, 6]), random_ids(3, 5, seed=2)
 
     def embedded(ids: Tensor) -> Tensor:
