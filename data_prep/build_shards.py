@@ -40,7 +40,7 @@ class ShardJob:
 
 
 @dataclass
-class SideFigures:
+class TokenCounts:
     """Token counts of one language of the training text.
 
     Attributes:
@@ -58,14 +58,14 @@ class SideFigures:
         """Total number of tokens."""
         return int(self.id_counts.sum())
 
-    def add(self, other: "SideFigures") -> None:
+    def add(self, other: "TokenCounts") -> None:
         """Add the counts of another part."""
         self.lengths.update(other.lengths)
         self.id_counts = self.id_counts + other.id_counts
         self.num_unknown += other.num_unknown
 
 
-_Figures = tuple[SideFigures, SideFigures]
+_BothCounts = tuple[TokenCounts, TokenCounts]
 """Counts of source and target."""
 
 
@@ -76,7 +76,7 @@ def build_shards(
     folder: Path,
     reporter: Reporter,
     num_processes: int = 0,
-) -> _Figures:
+) -> _BothCounts:
     """Write `train-00000.arrow` and so on into `folder`; return token counts of both languages.
 
     Args:
@@ -111,7 +111,7 @@ def build_shards(
 
 def _encode_in_processes(
     jobs: list[ShardJob], num_pairs: list[int], num_processes: int, advance: Advance
-) -> list[_Figures]:
+) -> list[_BothCounts]:
     # A forked process would inherit locks that threads of torch and rich hold.
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(
@@ -141,16 +141,16 @@ def _exit_at_interrupt() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-def _on_done(advance: Advance, count: int, future: "Future[_Figures]") -> None:
+def _on_done(advance: Advance, count: int, future: "Future[_BothCounts]") -> None:
     if not future.cancelled():
         advance(count)
 
 
-def encode_part(job: ShardJob, advance: Advance | None = None) -> _Figures:
+def encode_part(job: ShardJob, advance: Advance | None = None) -> _BothCounts:
     """Encode one part of the text into a shard; return token counts of source and target."""
     tokenizers = (Tokenizer(job.source_tokenizer), Tokenizer(job.target_tokenizer))
-    figures = tuple(
-        SideFigures(Counter(), np.zeros(tokenizer.vocabulary_size, dtype=np.int64), 0)
+    counts = tuple(
+        TokenCounts(Counter(), np.zeros(tokenizer.vocabulary_size, dtype=np.int64), 0)
         for tokenizer in tokenizers
     )
 
@@ -159,19 +159,19 @@ def encode_part(job: ShardJob, advance: Advance | None = None) -> _Figures:
         while block := list(islice(sources, _BLOCK_PAIRS)):
             source_ids = tokenizers[0].encode(block)
             target_ids = tokenizers[1].encode(list(islice(targets, _BLOCK_PAIRS)))
-            _count(figures[0], source_ids)
-            _count(figures[1], target_ids)
+            _count(counts[0], source_ids)
+            _count(counts[1], target_ids)
             yield from zip(source_ids, target_ids, strict=True)
             if advance is not None:
                 advance(len(block))
 
     write_shard(job.output, pairs())
-    for side, tokenizer in zip(figures, tokenizers, strict=True):
+    for side, tokenizer in zip(counts, tokenizers, strict=True):
         side.num_unknown = int(side.id_counts[tokenizer.unknown_id])
-    return figures[0], figures[1]
+    return counts[0], counts[1]
 
 
-def _count(figures: SideFigures, sequences: list[Ids]) -> None:
-    figures.lengths.update(map(len, sequences))
+def _count(counts: TokenCounts, sequences: list[Ids]) -> None:
+    counts.lengths.update(map(len, sequences))
     flat = np.fromiter((i for ids in sequences for i in ids), dtype=np.int64)
-    figures.id_counts += np.bincount(flat, minlength=len(figures.id_counts))
+    counts.id_counts += np.bincount(flat, minlength=len(counts.id_counts))

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
-from data_prep.build_shards import SideFigures
+from data_prep.build_shards import TokenCounts
 from data_prep.train_cleaner import CleaningSummary
 from nmt.base.files import write_texts
 from nmt.config import CorpusConfig, CorpusSource, TokenizerConfig, to_yaml
@@ -49,7 +49,7 @@ def write_report(
     corpus: CorpusConfig,
     tokenizer: TokenizerConfig,
     summary: CleaningSummary,
-    figures: tuple[SideFigures, SideFigures],
+    token_counts: tuple[TokenCounts, TokenCounts],
     tokenizer_paths: tuple[Path, Path],
     leakage: Mapping[str, Mapping[str, Any]],
 ) -> None:
@@ -60,14 +60,14 @@ def write_report(
         corpus: configuration of the corpus.
         tokenizer: configuration of the subwords.
         summary: results of cleaning.
-        figures: token counts of source and target.
+        token_counts: token counts of source and target.
         tokenizer_paths: tokenizer models of source and target.
         leakage: number of sentences of each other split that the training text contains.
     """
     languages = (corpus.source_language, corpus.target_language)
     tokenizers = [Tokenizer(model) for model in tokenizer_paths]
     words = [summary.words[language] for language in languages]
-    tokens = [side.lengths for side in figures]
+    tokens = [side.lengths for side in token_counts]
     context = {
         "corpus": corpus,
         "tokenizer": tokenizer,
@@ -83,15 +83,15 @@ def write_report(
         ],
         "length_rows": [
             _length_row(language, counts, side, summary)
-            for language, counts, side in zip(languages, words, figures, strict=True)
+            for language, counts, side in zip(languages, words, token_counts, strict=True)
         ],
         "vocabulary_rows": [
             _vocabulary_row(language, side, pieces, summary)
-            for language, side, pieces in zip(languages, figures, tokenizers, strict=True)
+            for language, side, pieces in zip(languages, token_counts, tokenizers, strict=True)
         ],
         "frequent": [
             (language, pieces.pieces(_most_frequent(side)))
-            for language, side, pieces in zip(languages, figures, tokenizers, strict=True)
+            for language, side, pieces in zip(languages, token_counts, tokenizers, strict=True)
         ],
         "segmented": [
             pieces.pieces(pieces.encode([text])[0])
@@ -104,7 +104,7 @@ def write_report(
 
 
 def draw_histogram(label: str, sides: Sequence[Mapping[int, int]]) -> Markup:
-    """Draw how many sentences of source and target have each length.
+    """Draw histograms of the source and target lengths.
 
     The last bin contains all longer sentences.
     """
@@ -133,7 +133,7 @@ def quantile(counts: Mapping[int, int], share: float) -> int:
 
 
 def _length_row(
-    language: str, words: Mapping[int, int], side: SideFigures, summary: CleaningSummary
+    language: str, words: Mapping[int, int], side: TokenCounts, summary: CleaningSummary
 ) -> tuple[Any, ...]:
     """Return language, words, tokens, means, the 99 % quantile and the maximum."""
     return (
@@ -148,7 +148,7 @@ def _length_row(
 
 
 def _vocabulary_row(
-    language: str, side: SideFigures, tokenizer: Tokenizer, summary: CleaningSummary
+    language: str, side: TokenCounts, tokenizer: Tokenizer, summary: CleaningSummary
 ) -> tuple[Any, ...]:
     """Return language, vocabulary size, use of the vocabulary, and byte and unknown tokens."""
     # Words are counted once for each pair, tokens once for each copy (corpus.copies).
@@ -166,7 +166,7 @@ def _vocabulary_row(
     )
 
 
-def _most_frequent(side: SideFigures) -> list[int]:
+def _most_frequent(side: TokenCounts) -> list[int]:
     return side.id_counts.argsort(kind="stable")[::-1][:_NUM_PIECES].tolist()
 
 

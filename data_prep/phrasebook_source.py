@@ -21,8 +21,8 @@ class PhrasebookSource(Source):
         self._report = report
         if {config.source_language, config.target_language} not in ({"en", "de"}, {"en", "fr"}):
             raise UserError(
-                f"corpus.direction={config.direction}: the phrasebook has en-de, de-en, en-fr and"
-                " fr-en"
+                f"corpus.direction={config.direction}: the phrasebook offers en-de, de-en, en-fr"
+                " and fr-en"
             )
 
     def identity(self) -> dict[str, Any]:

@@ -218,8 +218,8 @@ def _build(job: _Job, text: CleanedText, folder: Path, num_processes: int) -> No
         num_lines = len(languages) * sum(summary.parts)
         train_tokenizer(parts, num_lines, tokenizer, path, reporter)
     leakage = leakage_of(text, reporter)
-    figures = build_shards(text, summary.parts, paths, folder, reporter, num_processes)
-    write_report(folder / REPORT_FILE, job.corpus, tokenizer, summary, figures, paths, leakage)
+    token_counts = build_shards(text, summary.parts, paths, folder, reporter, num_processes)
+    write_report(folder / REPORT_FILE, job.corpus, tokenizer, summary, token_counts, paths, leakage)
     manifest = {
         "name": job.corpus.name,
         "direction": job.corpus.direction,
@@ -243,7 +243,7 @@ def _build(job: _Job, text: CleanedText, folder: Path, num_processes: int) -> No
                 "num_unknown": side.num_unknown,
                 "longest": max(side.lengths),
             }
-            for language, side in zip(text.languages, figures, strict=True)
+            for language, side in zip(text.languages, token_counts, strict=True)
         },
         "inputs": job.inputs,
         "tools": tool_versions(),

@@ -244,7 +244,7 @@ def clause_parts(clause: Clause, notes: Notes, front: Front = Front.SUBJECT) -> 
 
 
 def _uses_nicht(clause: Clause) -> bool:
-    """Return whether *nicht* is used, which follows the time: "das Buch heute nicht"."""
+    """Return whether *nicht* is used; it follows the time: "das Buch heute nicht"."""
     predicate = clause.predicate
     if clause.polarity is not Polarity.NOT or not isinstance(predicate, Action):
         return False

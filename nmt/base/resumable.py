@@ -94,13 +94,13 @@ class ResumableOutputs:
         if differing:
             raise UserError(f"{self._parts[0]}: was made with {', '.join(differing)}; {_FIX}")
         self._state = state
-        # A process that died while it renamed its complete files left some of them renamed.
+        # If a process died while it renamed the complete files, rename those back.
         for path, part, size in zip(self.paths, self._parts, state.bytes, strict=True):
             if not part.exists() and path.exists() and path.stat().st_size == size:
                 os.replace(path, part)
 
     def _remove_incomplete(self) -> None:
-        """Remove what was written after the last complete chunk, or everything if there is none."""
+        """Remove everything after the last complete chunk; without one, all files."""
         if self._state.lines:
             for stream, size in zip(self._streams, self._state.bytes, strict=True):
                 stream.truncate(size)

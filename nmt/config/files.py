@@ -100,7 +100,7 @@ class _PlainLoader(yaml.SafeLoader):  # type: ignore[misc]
         return super().compose_node(parent, index)
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        """Build a dictionary, unless a key is repeated."""
+        """Build a dictionary; UserError if a key is repeated."""
         for name, count in Counter(str(key.value) for key, _ in node.value).items():
             if count > 1:
                 raise UserError(f"{self.name}: duplicate key {name}; remove one of them")

@@ -66,9 +66,9 @@ def comparison_table(evaluations: Sequence[Evaluation]) -> Table:
     for evaluation in evaluations:
         label = _label(evaluation, evaluations)
         differences = evaluation.comparison.differences if evaluation.comparison else {}
-        for key, found in differences.items():
-            baseline, difference = f"{found.baseline:.2f}", format_difference(found.difference)
-            cells = (column_title(key), baseline, difference, format_p(found.p), found.verdict)
+        for key, test in differences.items():
+            baseline, difference = f"{test.baseline:.2f}", format_difference(test.difference)
+            cells = (column_title(key), baseline, difference, format_p(test.p), test.verdict)
             table.add_row(as_text(label), *cells)
             label = ""
     return table

@@ -54,21 +54,20 @@ def checksum(lines: Iterable[str]) -> str:
 
 
 def identify(name: str, language: str, references: Sequence[Sequence[str]]) -> Identity:
-    """Identify a test set, which the user calls `name`, by its first set of references."""
+    """Identify a test set by its first references; `name` is the user's name for it."""
     checksums = [checksum(lines) for lines in references]
     first = references[0]
     known_as = _known_name(checksums[0], language, len(first))
-    warnings = suspicions(first)
+    warnings = raw_text_warnings(first)
     if not known_as and _NEWSTEST2014.search(name):
         warnings.append(
-            "its references are not known as newstest2014, which has 3,003 sentences, or 2,737 in"
-            f" the variant that was scored in 2014; this test set has {len(first):,}, so do not"
-            " compare its scores with published ones"
+            f"its {len(first):,} references are not those of newstest2014 (3,003, or 2,737 in the"
+            " variant that was scored in 2014); do not compare its scores with published ones"
         )
     return Identity(known_as, checksums, warnings)
 
 
-def suspicions(references: Sequence[str]) -> list[str]:
+def raw_text_warnings(references: Sequence[str]) -> list[str]:
     """List the signs that references are tokenised or lower-cased instead of raw text."""
     found = []
     # Raw text contains a few such lines, so at least two per cent are required.

@@ -86,7 +86,7 @@ class Scores:
 
 def metrics() -> dict[str, Any]:
     """Create sacrebleu's metrics on raw text, by their key in `METRIC_NAMES`."""
-    # force: omit sacrebleu's warnings about tokenised text; see `known_test_sets.suspicions`.
+    # force: no warnings about tokenised text; `known_test_sets.raw_text_warnings` gives them.
     return {"bleu": BLEU(force=True), "chrf": CHRF(word_order=2), "ter": TER()}
 
 

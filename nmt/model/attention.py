@@ -66,7 +66,7 @@ class MultiHeadAttention(nn.Module):
     def forward(
         self, queries: Tensor, memory: Tensor, mask: Tensor | None = None, is_causal: bool = False
     ) -> Tensor:
-        """Let (B, T, D) queries attend to (B, S, D) memory.
+        """Attend from (B, T, D) queries to (B, S, D) memory.
 
         Args:
             queries: input of the queries.

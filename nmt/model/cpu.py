@@ -163,8 +163,8 @@ def _random_levels(like: Tensor) -> Tensor:
 
 def _keep(values: Tensor, levels: Tensor, p: float) -> Tensor:
     """Scale the values whose level is kept and zero the others."""
-    # The backward of a threshold is "values where levels are above it", in one pass. It overwrites
-    # the copy of the levels: new pages of memory cost more than the arithmetic.
+    # `threshold_backward` keeps the values whose level is above the threshold, in one pass. It
+    # overwrites the levels, because new memory pages take longer than the arithmetic.
     kept = levels.to(values.dtype)
     threshold = _num_dropped(p) - _LEVELS // 2 - 1
     _threshold_backward.grad_input(values, kept, threshold, grad_input=kept)

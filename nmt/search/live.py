@@ -52,7 +52,7 @@ class LiveHypotheses:
     def start(
         cls, num_sentences: int, num_samples: int, bos_id: int, device: torch.device | None
     ) -> "LiveHypotheses":
-        """Return `num_samples` hypotheses of each sentence that consist of BOS."""
+        """Return `num_samples` hypotheses for each sentence, with BOS only."""
         num_rows = num_sentences * num_samples
         return cls(
             torch.arange(num_sentences, device=device).repeat_interleave(num_samples),

@@ -210,14 +210,14 @@ def lost_connection(error: Exception) -> str:
 def launch(training: TrainingConfig, work: Callable[..., object], *arguments: Any) -> None:
     """Run `work(*arguments)` in `training.num_processes` processes of this host.
 
-    Torch elastic restarts all of them, up to `training.max_restarts` times, when one fails with
-    another status than that of a UserError.
+    If one fails, except for a UserError, torch elastic restarts all of them, at most
+    `training.max_restarts` times.
 
     Raises:
         Interruption: a signal arrived; the processes have ended.
         SystemExit: the processes have failed and reported why.
     """
-    # Otherwise a restart reads the addresses that the previous start left in the store.
+    # With a shared store, a restart would read the addresses of the previous start.
     os.environ["TORCH_DISABLE_SHARE_RDZV_TCP_STORE"] = "1"
     config = LaunchConfig(
         min_nodes=1,

@@ -47,7 +47,7 @@ def peak_memory(device: torch.device | None = None) -> int:
 
 
 def limit_memory(size: int) -> None:
-    """Let allocations fail above `size` bytes, before the system ends processes (Linux only)."""
+    """Fail allocations above `size` bytes, before the system kills processes (Linux only)."""
     if data := _field(_STATUS, "VmData", 1024):
         _, most = resource.getrlimit(resource.RLIMIT_DATA)
         resource.setrlimit(resource.RLIMIT_DATA, (data + max(0, size - resident_memory()), most))

@@ -13,9 +13,9 @@ Advance = Callable[[float], None]
 
 
 def progress_bars() -> Progress:
-    """Bars below the log lines of a terminal. Without a terminal, nothing is shown."""
+    """Create bars below the log lines of a terminal, hidden if stderr is no terminal."""
     console = Console(stderr=True)
-    # The estimate of the time left covers pauses for validation.
+    # The speed is averaged over ten minutes, to include validations in the estimated time.
     return Progress(
         console=console,
         disable=not console.is_terminal,

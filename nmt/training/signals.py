@@ -66,19 +66,19 @@ class Interruption(BaseException):
                 self.exit()
             return
         is_second = time.monotonic() - self._received_at > _SECONDS_OF_ONE_REQUEST
-        if is_second and "RANK" not in os.environ:  # a launcher reacts to it itself
+        if is_second and "RANK" not in os.environ:  # a launcher handles it
             sys.exit(128 + number)
 
     @contextlib.contextmanager
     def immediately(self) -> Iterator[None]:
-        """Raise signals at once inside the block, where nothing is lost by that."""
+        """Exit on a signal at once inside the block, where no work is lost."""
         self._is_immediate = True
         try:
             if self.signal_number:
                 self.exit()
             yield
         except Exception as error:
-            # C extensions replace the exception that a signal handler raises by their own.
+            # C extensions may replace the exception of the signal handler by another.
             if self.signal_number:
                 raise Interruption(self.signal_number) from error
             raise

@@ -87,8 +87,8 @@ class Updater:
         batches = self._batches(work)
         ddp = self._objective if isinstance(self._objective, DistributedDataParallel) else None
         if ddp is not None:
-            # Otherwise the second forward pass calls this collective, and ranks begin that in
-            # different rounds: they would wait for each other forever.
+            # The second forward pass would call this collective, in different rounds on different
+            # ranks, which would wait for each other forever.
             ddp.reducer._rebuild_buckets()
         device, uses_bfloat16 = self._process.device.type, self.precision is Precision.bfloat16
         # Around all micro-batches, so that weights are cast once per update.

@@ -14,7 +14,7 @@ from nmt.config import ARRANGING_KEYS, DecodingConfig, to_plain
 from nmt.search.hypothesis import Hypothesis, NBest, length_penalty, penalty_exponent
 from nmt.search.request import Ids, Request
 from nmt.trained_model import TrainedModel
-from nmt.translation.engine import Engine, Found, banned_ids
+from nmt.translation.engine import BatchResults, Engine, banned_ids
 
 _SUPPORTED_KEYS = {
     *("beam_size", "length_penalty", "length_penalty_kind", "num_best"),
@@ -72,12 +72,12 @@ class CTranslate2Engine(Engine):
                 "engine=ctranslate2 supports no prefix, required or banned; use engine=torch"
             )
 
-    def _search_batches(self, requests: Sequence[Request]) -> Found:
-        # CTranslate2 has one limit per batch, here the highest of its sentences. Translations that
-        # reach a lower limit of their own are searched again, with others of that limit.
+    def _search_batches(self, requests: Sequence[Request]) -> BatchResults:
+        # CTranslate2 has one length limit per batch, here the highest of its sentences. Sentences
+        # whose translations reach a lower limit are searched again in batches of equal limits.
         again: dict[int, list[int]] = defaultdict(list)
 
-        def search(batches: list[list[int]]) -> Found:
+        def search(batches: list[list[int]]) -> BatchResults:
             sources = [[requests[index].source for index in batch] for batch in batches]
             limits = [requests[batch[0]].max_length for batch in batches]
             # If this loop is interrupted, `map` cancels the batches that have not begun.

@@ -14,7 +14,7 @@ from nmt.search.request import Request
 from nmt.tokenizer import Tokenizer
 from nmt.trained_model import TrainedModel
 
-Found = Iterator[tuple[list[int], list[list[Hypothesis]]]]
+BatchResults = Iterator[tuple[list[int], list[list[Hypothesis]]]]
 """Indices of some requests, and the hypotheses of each."""
 
 # Largest number of hypotheses decoded together: with 32,000 pieces their logits take 2 GB.
@@ -72,7 +72,7 @@ class Engine(ABC):
         progress: Callable[[int], None] | None = None,
         requests: Sequence[Request] | None = None,
     ) -> list[list[Hypothesis]]:
-        """Search translations; their order and the batch size do not change a translation.
+        """Search translations, which do not depend on the order of sources or the batch size.
 
         Args:
             sources: ids of each source without EOS, none of them empty or too long.
@@ -96,7 +96,7 @@ class Engine(ABC):
         return found
 
     @abstractmethod
-    def _search_batches(self, requests: Sequence[Request]) -> Found:
+    def _search_batches(self, requests: Sequence[Request]) -> BatchResults:
         """Search each request once, in batches that the engine chooses."""
 
     def _batches(self, requests: Sequence[Request]) -> list[list[int]]:

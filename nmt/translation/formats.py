@@ -120,7 +120,7 @@ def _parse_json(line: str) -> Item:
         record = json.loads(line, parse_float=_finite, parse_constant=_finite)
         values: dict[str, Any] = {**_RECORD.validate_python(record)}
         if "\\u" in line:
-            # A surrogate without its pair cannot be written again.
+            # Fails for a lone surrogate, which has no UTF-8 encoding.
             json.dumps(record, ensure_ascii=False).encode()
     except ValidationError as error:
         problem = error.errors()[0]

@@ -47,7 +47,7 @@ def protected_spans(text: str) -> list[str]:
 
 @dataclass
 class SpanCounts:
-    """Numbers of protected spans by what became of them."""
+    """Numbers of protected spans by outcome."""
 
     kept: int = 0
     inserted: int = 0

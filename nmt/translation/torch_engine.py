@@ -19,7 +19,7 @@ from nmt.search.hypothesis import Hypothesis
 from nmt.search.request import Request, TargetIds
 from nmt.search.search import beam_search
 from nmt.trained_model import TrainedModel
-from nmt.translation.engine import Engine, Found, banned_ids
+from nmt.translation.engine import BatchResults, Engine, banned_ids
 
 
 @dataclass
@@ -91,7 +91,7 @@ class TorchEngine(Engine):
         if request.required and self._config.method is not SearchMethod.beam:
             raise UserError("required phrases need beam search; use decoding.method=beam")
 
-    def _search_batches(self, requests: Sequence[Request]) -> Found:
+    def _search_batches(self, requests: Sequence[Request]) -> BatchResults:
         """Search batches of sentences on one or more threads.
 
         One batch per core is faster than one batch at a time on all cores, because small matrices

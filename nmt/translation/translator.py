@@ -77,7 +77,7 @@ class Translator:
         lines: Sequence[int] | None = None,
         constraints: Sequence[Constraints] | None = None,
     ) -> list[list[Translation]]:
-        """Translate texts; their order and the batch size do not change a translation.
+        """Translate texts; the result does not depend on their order or the batch size.
 
         Args:
             texts: one sentence each; a blank text has an empty translation.

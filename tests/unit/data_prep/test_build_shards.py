@@ -36,24 +36,24 @@ def model(text: CleanedText, tmp_path: Path) -> Path:
 def build(
     text: CleanedText, parts: list[int], model: Path, num_processes: int
 ) -> tuple[ParallelCorpus, list]:
-    """Return the corpus and the figures of both sides."""
+    """Return the corpus and the token counts of both languages."""
     folder = Path(tempfile.mkdtemp(dir=model.parent))
     quiet = Reporter(quiet=True)
-    figures = build_shards(text, parts, (model, model), folder, quiet, num_processes)
-    return ParallelCorpus.open(folder, "train"), figures
+    counts = build_shards(text, parts, (model, model), folder, quiet, num_processes)
+    return ParallelCorpus.open(folder, "train"), counts
 
 
 @pytest.mark.parametrize("num_processes", [1, 2])
 def test_shards_contain_the_text_in_order(
     text: CleanedText, model: Path, num_processes: int
 ) -> None:
-    corpus, figures = build(text, PARTS, model, num_processes)
+    corpus, counts = build(text, PARTS, model, num_processes)
     tokenizer = Tokenizer(model)
     assert len(corpus) == sum(PARTS)
     decoded = [tokenizer.decode(corpus.pair(i)) for i in range(len(corpus))]
     assert decoded[30] == ["en sentence 1 0 so", "de sentence 1 0 so"]
     assert decoded[66] == ["en sentence 2 6 so", "de sentence 2 6 so"]
-    for side, lengths in zip(figures, (corpus.source_lengths, corpus.target_lengths), strict=True):
+    for side, lengths in zip(counts, (corpus.source_lengths, corpus.target_lengths), strict=True):
         assert side.num_tokens == int(lengths.sum()) - len(corpus)  # EOS is counted in lengths
         assert sum(side.lengths.values()) == len(corpus)
         assert side.num_unknown == 0

@@ -284,5 +284,5 @@ def test_phrasebook_identity_and_languages(tmp_path: Path) -> None:
     assert opened(CorpusConfig(seed=1), tmp_path).identity() == first
     assert opened(CorpusConfig(seed=2), tmp_path).identity() != first
     assert opened(CorpusConfig(num_test=5), tmp_path).identity() != first
-    with pytest.raises(UserError, match=r"corpus\.direction=de-fr: the phrasebook has"):
+    with pytest.raises(UserError, match=r"corpus\.direction=de-fr: the phrasebook offers"):
         opened(CorpusConfig(direction="de-fr"), tmp_path)
