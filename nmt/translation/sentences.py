@@ -22,12 +22,14 @@ _CLOSING = "\"'”“’»›)\\]"
 _END = re.compile(rf"(?<![.!?…])([.!?…]++)(?:[{_CLOSING}]|</[^<>]*>|[\s\u202f](?=»))*(?=\s)")
 _LAST_WORD = re.compile(r"[^\s>(\[{\"'„“«»‚‘’/–—]*$")
 _NOT_BLANK = re.compile(r"\S")
-# After white space, marks, signs and tags.
-_NEXT_WORD = re.compile(r"(?:<[^<>]*>|[^\w<]|_)*([^\W_]+(?:['’])?)")
+# After white space, marks, signs and tags; empty if there is none.
+_NEXT_WORD = re.compile(r"(?:<[^<>]*>|[^\w<]|_)*+((?:[^\W_]+['’]?)?)")
 _DOTTED = re.compile(r"(?:[^\W\d_]{1,3}\.)+[^\W\d_]{1,3}")
 _ROMAN = re.compile(r"[IVXLC]+")
 # Languages that write ordinals with a full stop.
 _WITH_ORDINALS = {"de"}
+# A longer word is no abbreviation; without a limit the time would not be linear.
+_MAX_WORD = 40
 
 
 @cache
@@ -44,8 +46,12 @@ def sentence_spans(text: str, language: str) -> list[tuple[int, int]]:
     """Return begin and end of each sentence of a paragraph, without the white space around it."""
     spans: list[tuple[int, int]] = []
     begin = len(text) - len(text.lstrip())
+    after = None
     for match in _END.finditer(text):
-        if match.start() >= begin and _is_end(text, begin, match, language):
+        # Marks with no word between them have the same next word: one search for all of them.
+        if after is None or after.start(1) < match.end():
+            after = _NEXT_WORD.match(text, match.end())
+        if after and match.start() >= begin and _is_end(text, begin, match, after[1], language):
             spans.append((begin, match.end()))
             word = _NOT_BLANK.search(text, match.end())
             begin = word.start() if word else len(text)
@@ -55,16 +61,15 @@ def sentence_spans(text: str, language: str) -> list[tuple[int, int]]:
     return spans
 
 
-def _is_end(text: str, begin: int, match: re.Match[str], language: str) -> bool:
-    """Return whether punctuation ends the sentence that starts at `begin`."""
-    after = _NEXT_WORD.match(text, match.end())
-    if after is None or after[1][0].islower():
+def _is_end(text: str, begin: int, match: re.Match[str], after: str, language: str) -> bool:
+    """Return whether punctuation, with a word `after` it, ends the sentence from `begin`."""
+    if not after or after[0].islower():
         return False  # punctuation alone is not a sentence
     if match[1] != ".":
         return True
     words = _words(language)
-    is_starter_next = after[1].lower() in words["starters"]
-    found = _LAST_WORD.search(text, begin, match.start())
+    is_starter_next = after.lower() in words["starters"]
+    found = _LAST_WORD.search(text, max(begin, match.start() - _MAX_WORD), match.start())
     word = found[0] if found else ""
     is_initial = len(word) == 1 or _ROMAN.fullmatch(word) is not None
     is_first = match.start() - len(word) == begin

@@ -74,12 +74,15 @@ def test_split_and_join_preserve_white_space_and_list_markers(text: str) -> None
     assert not any("\n" in sentence for sentence in document.sentences)
 
 
-def test_runs_of_marks_take_linear_time() -> None:
+@pytest.mark.timeout(20)
+def test_runs_of_marks_and_abbreviations_take_linear_time() -> None:
     dots = "." * 100_000
     for text, spans in {
         f"{dots}x": [(0, 100_001)],
         f"A{dots}": [(0, 100_001)],
         f"A?!{dots}» B": [(0, 100_004), (100_005, 100_006)],
+        ". " * 100_000: [(0, 199_999)],
+        "A Mr. " + "J. " * 50_000 + "X": [(0, 150_007)],
     }.items():
         assert sentence_spans(text, "en") == spans
 
