@@ -51,7 +51,7 @@ $(VENV)/.installed-dev: $(VENV)/.installed requirements-dev.txt
 	@touch $@
 
 # Arguments of the commands. ${NAME:+…} is empty if the variable NAME is empty.
-experiment = "experiment=$$EXPERIMENT" $${DATA:+"corpus.path='$${DATA//\'/\\\'}'"}
+experiment = "experiment=$$EXPERIMENT" $${DATA:+"corpus.path=$$DATA"}
 gpus = $${GPUS:+"training.num_processes=$$GPUS"}
 dry_run = $(if $(filter-out 0 false no,$(DRY_RUN)),run.dry_run=true)
 model = $${MODEL:+"model=$$MODEL"} $${OUT:+"out=$$OUT"}

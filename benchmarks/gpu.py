@@ -291,7 +291,7 @@ class _Training:
 def throughput(setting: Setting) -> Iterator[Figure]:
     """Measure updates of the size used for WMT14, and those of `torch.nn.Transformer`."""
     sizes = setting.sizes
-    longest = compose_config([], {}).batching.longest - 1
+    longest = compose_config([]).batching.longest - 1
     corpus = setting.folder / "corpora" / "made_up-0"
     write_made_up_corpus(corpus, sizes.pairs, sizes.vocabulary, longest)
     peak_flops = run_alone(peak_matrix_flops, setting.device, seconds=setting.limit(60))
@@ -384,7 +384,7 @@ def measure_training(setting: Setting, model: str, kind: str, corpus: Path) -> d
 
 def _training_config(setting: Setting, model: str, compiles: bool) -> Config:
     sizes = setting.sizes
-    rate = compose_config([f"model={model}"], {}).model.dropout
+    rate = compose_config([f"model={model}"]).model.dropout
     return compose_config(
         [
             *(f"model={model}", *sizes.overrides, f"tokenizer.vocabulary_size={sizes.vocabulary}"),
@@ -393,8 +393,8 @@ def _training_config(setting: Setting, model: str, compiles: bool) -> Config:
             *("optimizer.max_gradient_norm=1.0", f"training.compile={str(compiles).lower()}"),
             f"batching.target_tokens_per_update={sizes.target_tokens}",
             f"batching.tokens_per_micro_batch={sizes.micro_batch}",
-        ],
-        {"run.outputs": str(setting.folder), "run.name": f"{model}_{compiles}"},
+            *(f"run.outputs={setting.folder}", f"run.name={model}_{compiles}"),
+        ]
     )
 
 
@@ -454,7 +454,7 @@ def _decoding_job(setting: Setting) -> Job:
     corpus = setting.folder / "decoding"
     write_made_up_corpus(corpus, 8, sizes.vocabulary, 100)
     tokenizer = Tokenizer(corpus / JOINT_FILE)
-    config = compose_config([f"model={sizes.decoder}", *sizes.overrides], {}).model
+    config = compose_config([f"model={sizes.decoder}", *sizes.overrides]).model
     torch.manual_seed(1)
     transformer = Transformer(config, tokenizer.vocabulary_size, tokenizer.vocabulary_size)
     folder = setting.folder / "model"

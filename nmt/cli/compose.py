@@ -4,8 +4,9 @@ import difflib
 import hashlib
 import json
 import os
+import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, replace
 from pathlib import Path
@@ -81,6 +82,28 @@ def _check_presets(group: str, value: str, names: list[str]) -> None:
             raise UserError(f"{group}={name} is not a preset; {fix}")
 
 
+def literal(arguments: Sequence[str]) -> list[str]:
+    """Quote the values of keys for text, so that Hydra takes them as they are, `$` and `=` too.
+
+    Values in quotes stay, and so do the values that a sweep lists, separated by commas.
+    """
+    is_sweep = bool({"--multirun", "-m"}.intersection(arguments))
+    fields, quoted = leaf_fields(Config), []
+    for argument in arguments:
+        key, _, value = argument.partition("=")
+        is_quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "'\""
+        is_list = is_sweep and "," in value and not os.path.exists(value)
+        if key in fields and fields[key].annotation is str and not (is_quoted or is_list):
+            # A backslash is special only before a quote, the end and an interpolation.
+            value = re.sub(r"(\\*)\$\{", r"\1\1\\${", value)
+            value = re.sub(r"(\\*)'", r"\1\1\\'", value)
+            value = re.sub(r"(\\+)$", r"\1\1", value)
+            quoted.append(f"{key}='{value}'")
+        else:
+            quoted.append(argument)
+    return quoted
+
+
 def _help_lines(composed: DictConfig, groups: Sequence[str]) -> list[str]:
     """Return the lines of `--help`: presets, and keys with their values and documentation."""
     lines = ["Presets:"]
@@ -106,19 +129,16 @@ def to_config(composed: DictConfig) -> Config:
     return config
 
 
-def compose_config(overrides: Sequence[str], values: Mapping[str, str]) -> Config:
-    """Compose a configuration from presets and keys, and the literal values of dotted keys."""
+def compose_config(overrides: Sequence[str]) -> Config:
+    """Compose a configuration from presets and keys."""
     with _hydra_errors():
-        composed = _composed(overrides)
-        for key, value in values.items():
-            OmegaConf.update(composed, key, value)
-        return to_config(composed)
+        return to_config(_composed(overrides))
 
 
 def _composed(overrides: Sequence[str]) -> DictConfig:
     check_overrides(overrides)
     with hydra.initialize_config_dir(str(CONFIG_FOLDER), version_base="1.3"):
-        return hydra.compose("config", list(overrides))
+        return hydra.compose("config", literal(overrides))
 
 
 @contextmanager
@@ -138,6 +158,7 @@ def run_composed(command: Callable[[Config], float | None], groups: Sequence[str
     """
     # Hydra would print its own traceback and exit with 1.
     os.environ["HYDRA_FULL_ERROR"] = "1"
+    sys.argv[1:] = literal(sys.argv[1:])
     os.environ[_COMMAND_LINE] = json.dumps(sys.argv)
 
     @hydra.main(version_base="1.3", config_path=str(CONFIG_FOLDER), config_name="config")

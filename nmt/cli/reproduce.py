@@ -85,7 +85,8 @@ def _configuration(result: Result, arguments: Arguments) -> Config:
     values["run.name"] = f"reproduce_{result.name}"
     if arguments.data:
         values["corpus.path"] = arguments.data
-    return compose_config([f"experiment={result.experiment}", *result.overrides], values)
+    changes = [f"{key}={value}" for key, value in values.items()]
+    return compose_config([f"experiment={result.experiment}", *result.overrides, *changes])
 
 
 if __name__ == "__main__":

@@ -1,11 +1,12 @@
 import json
 import sys
+from pathlib import Path
 
 import pytest
 
 from nmt.base.errors import UserError
 from nmt.cli import train
-from nmt.cli.compose import check_overrides, combination, compose_config, run_composed
+from nmt.cli.compose import check_overrides, combination, compose_config, literal, run_composed
 from nmt.cli.prepare import prepare
 
 
@@ -66,9 +67,32 @@ def test_valid_overrides_are_accepted() -> None:
     check_overrides(["--cfg", "job", "corpus.hub_splits.test=a", "corpus.cleaning={max_words: 5}"])
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("Jürgen", " a b ", "a=b", "a,b", "[a]", "{a}", "$HOME", "${a}", "a(b)", "a#b", "null"),
+        *("it's", 'q"q', "~a", "a\\", r"\'", r"\\${x}'\\", "12", "1e3", "C:\\x"),
+    ],
+)
+def test_text_is_taken_as_it_is(name: str) -> None:
+    given = [f"corpus.path={name}", f"run.outputs={name}"]
+    config = compose_config(
+        ["experiment=own_text", "corpus.direction=en-de", *given, "run.name='a,b'"]
+    )
+    assert (config.corpus.path, config.run.outputs, config.run.name) == (name, name, "a,b")
+
+
+def test_text_in_a_sweep_may_be_a_list(tmp_path: Path) -> None:
+    folder = tmp_path / "a,b"
+    given = ["--multirun", "model.dropout=0,0.1", "corpus.name=a,b", f"corpus.path={folder}"]
+    assert literal(given) == given
+    folder.mkdir()
+    assert literal(given) == [*given[:3], f"corpus.path='{folder}'"] == literal(literal(given))
+
+
 def test_a_value_of_the_wrong_type_is_reported_in_one_line() -> None:
     with pytest.raises(UserError) as error:
-        compose_config(["training.max_updates=wide"], {})
+        compose_config(["training.max_updates=wide"])
     message = str(error.value)
     assert "training.max_updates=wide" in message
     assert "\n" not in message
