@@ -81,7 +81,7 @@ class CorpusConfig:
         require(
             len(codes) == 2 and all(map(is_language_code, codes)) and codes[0] != codes[1],
             f"corpus.direction={self.direction} is not two different language codes joined by a"
-            " hyphen, such as en-de",
+            " hyphen, such as en-de or en-pt_BR",
         )
         require(
             self.source is not CorpusSource.folder or bool(self.path),

@@ -93,5 +93,5 @@ FolderName = Annotated[str, AfterValidator(_check_folder_name)]
 
 
 def is_language_code(text: str) -> bool:
-    """Return whether `text` is a language code that can be part of a file name."""
-    return text.isalnum()
+    """Return whether `text` is a language code for file names, such as `en` or `zh_Hans`."""
+    return all(part.isalnum() for part in text.split("_"))

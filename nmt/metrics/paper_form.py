@@ -70,6 +70,7 @@ def _moses(language: str) -> tuple[Any, Callable[[str], str], str]:
     import sacremoses  # noqa: PLC0415
 
     # Moses uses English abbreviations for a language that it does not know.
+    language = language.partition("_")[0]  # of pt_BR
     tokenizer = sacremoses.MosesTokenizer(language)
     tokenise = partial(tokenizer.tokenize, escape=False, return_str=True)
     signature = f"sacremoses:{metadata.version('sacremoses')}-{language}"

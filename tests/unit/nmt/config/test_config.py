@@ -93,6 +93,8 @@ def test_values_are_converted_to_the_type_of_the_field_and_to_plain_values() -> 
         ({"corpus": {"direction": "en"}}, "corpus.direction=en is not two different"),
         ({"corpus": {"direction": "en-en"}}, "corpus.direction=en-en"),
         ({"corpus": {"direction": "en-../de"}}, "corpus.direction=en-../de"),
+        ({"corpus": {"direction": "en-pt-BR"}}, "such as en-de or en-pt_BR"),
+        ({"corpus": {"direction": "en-_"}}, "corpus.direction=en-_"),
         ({"corpus": {"name": "a/b"}}, "corpus.name=a/b: must be printable, without a slash"),
         ({"corpus": {"name": ""}}, "corpus.name=: must be"),
         ({"corpus": {"name": "\x1b[31m"}}, "corpus.name=\\x1b[31m: must be"),
@@ -169,8 +171,8 @@ def test_folders_and_languages() -> None:
     assert Config().run_folder == Path("outputs/runs/run")
     assert Config(run=RunConfig(folder="outputs/a/b")).run_folder == Path("outputs/a/b")
     assert Config().corpora_folder == Path("outputs/corpora")
-    corpus = CorpusConfig(direction="de-fr")
-    assert (corpus.source_language, corpus.target_language) == ("de", "fr")
+    corpus = CorpusConfig(direction="zh_Hans-pt_BR")
+    assert (corpus.source_language, corpus.target_language) == ("zh_Hans", "pt_BR")
 
 
 def test_values_of_a_file_are_taken_literally(tmp_path: Path) -> None:

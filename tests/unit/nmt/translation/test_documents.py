@@ -17,7 +17,7 @@ DATA = Path(__file__).parents[4].parent / "shared" / "data"
         ("en", 'He said: "Go!"|"No."|It was 3.5 p.m. in the U.S. capital.|See No. 5.'),
         ("en", "It grew... slowly.|Apple Inc. bought it.|The U.S.|But who?!|(Nobody.)|The end"),
         ("de", "Am 3. Oktober kam Dr. Maier, z. B. mit Karl V. nach Bonn.|Er war 30.|Sie nicht."),
-        ("de", "Das war 1990.|Die „Mauer“ fiel.|Er fragte: „Wer?“|Usw. bzw. etc.|Und so."),
+        ("de_AT", "Das war 1990.|Die „Mauer“ fiel.|Er fragte: „Wer?“|Usw. bzw. etc.|Und so."),
         ("de", "Der 2. Weltkrieg endete im Jahr 70 n. Chr. nicht."),
         ("fr", "M. De Bock est là !|« Quoi ? » dit-il.|Il part le 3 mai.|Mme Royer aussi, etc."),
         ("fr", "« Je veux mourir. »|Mais cela compte.|C'est de l'art.|Tu sais, p. ex. le vol."),
