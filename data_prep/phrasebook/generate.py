@@ -21,7 +21,7 @@ RIDDLE_SHARE = 0.18
 """Share of riddles among the ordinary pairs."""
 MIN_WORDS, MAX_WORDS = 3, 18
 ATTEMPTS_PER_PAIR = 8
-"""After these attempts, very small corpora may have test sentences with words new in them."""
+"""Attempts per test pair; after them, words that the training split lacks are allowed."""
 
 
 @dataclass(frozen=True)
