@@ -13,7 +13,7 @@ from pathlib import Path
 
 from data_prep.clean import Pair, normalise, normalise_pair
 from data_prep.local_sources import AlignedFiles
-from data_prep.manifest import missing_file
+from data_prep.manifest import describe_outputs
 from data_prep.progress import Reporter
 from data_prep.protocol import TRAIN, Source
 from data_prep.train_cleaner import CleaningSummary, TrainCleaner
@@ -50,13 +50,6 @@ class CleanedText:
             UserError: the file is missing or damaged.
         """
         return read_record(self.folder / CLEANING_FILE, CleaningSummary)
-
-    def is_complete(self) -> bool:
-        """Whether every file exists and has the size with which it was written."""
-        if not (self.folder / CLEANING_FILE).is_file():
-            return False
-        sizes = self.summary().sizes
-        return bool(sizes) and not missing_file(self.folder, sizes)
 
     def part_path(self, part: int, language: str) -> Path:
         """One language of one part of the training text."""
@@ -105,23 +98,15 @@ def write_cleaned_text(
     text = CleanedText(folder, (config.source_language, config.target_language))
     summary = _write_train(source, config, text, reporter, pairs_per_part, more)
     summary.num_pairs[TRAIN] = sum(summary.parts)
-    with writing(folder, sum(_sizes(folder).values()) + _OTHER_BYTES):
+    size = sum(path.stat().st_size for path in folder.iterdir())
+    with writing(folder, size + _OTHER_BYTES):
         text.text_folder().mkdir()
         for split in source.splits():
             if split != TRAIN:
                 summary.num_pairs[split] = _write_text(source, split, text)
-        summary.sizes = _sizes(folder)
+        summary.outputs = describe_outputs(folder)
         write_json(folder / CLEANING_FILE, asdict(summary))
     return summary
-
-
-def _sizes(folder: Path) -> dict[str, int]:
-    """Bytes of each file of a folder, by relative path."""
-    return {
-        path.relative_to(folder).as_posix(): path.stat().st_size
-        for path in sorted(folder.rglob("*"))
-        if path.is_file()
-    }
 
 
 def _write_train(

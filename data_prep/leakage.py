@@ -27,6 +27,7 @@ import numpy as np
 from data_prep.cleaned_text import CleanedText
 from data_prep.progress import Advance, Reporter
 from data_prep.protocol import TRAIN
+from nmt.base.errors import UserError
 from nmt.base.files import iterate_lines, read_lines, read_record, write_json
 
 LEAKAGE_FILE = "leakage.json"
@@ -191,9 +192,12 @@ def leakage_of(text: CleanedText, reporter: Reporter) -> dict[str, dict[str, Any
     """Count the leakage of cleaned text, or read the counts from `leakage.json` in its folder."""
     path = text.folder / LEAKAGE_FILE
     if path.is_file():
-        stored = read_record(path, _Stored)
-        if stored.version == LEAKAGE_VERSION:
-            return stored.splits
+        try:
+            stored = read_record(path, _Stored, "counting again")
+            if stored.version == LEAKAGE_VERSION:
+                return stored.splits
+        except UserError as error:
+            reporter.print(str(error))
     summary = text.summary()
     source, target = text.languages
     tests = {

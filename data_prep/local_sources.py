@@ -32,6 +32,7 @@ class AlignedFiles:
         for path in paths:
             if not path.exists():
                 raise UserError(f"{path}: no such file; {key} needs it, with one sentence per line")
+        self._cache = facts
         self._facts = [facts.facts(path) for path in paths]
         self.num_pairs = self._facts[0].num_lines
         check_aligned({path: f.num_lines for path, f in zip(paths, self._facts, strict=True)})
@@ -43,8 +44,10 @@ class AlignedFiles:
         return [asdict(facts) for facts in self._facts]
 
     def pairs(self) -> Iterator[Pair]:
-        """Lines of both files, side by side."""
-        return starmap(Pair, zip(*map(iterate_lines, self.paths), strict=True))
+        """Lines of both files, side by side; UserError if a file changes meanwhile."""
+        yield from starmap(Pair, zip(*map(iterate_lines, self.paths), strict=False))
+        for path, facts in zip(self.paths, self._facts, strict=True):
+            self._cache.check(path, facts)
 
 
 def open_more_pairs(config: CorpusConfig, facts: FactsCache) -> AlignedFiles | None:
@@ -150,6 +153,7 @@ class TableSource(Source):
 
     def __init__(self, path: Path, facts: FactsCache) -> None:
         self._path = path
+        self._cache = facts
         self._facts = facts.facts(path)
 
     def splits(self) -> list[str]:
@@ -169,7 +173,7 @@ class TableSource(Source):
         """The two columns of each line.
 
         Raises:
-            UserError: a line has another number of columns.
+            UserError: a line has another number of columns, or the file changes meanwhile.
         """
         assert split == TRAIN
         for number, line in enumerate(iterate_lines(self._path), start=1):
@@ -180,3 +184,4 @@ class TableSource(Source):
                     " each line needs 2, the source and its translation"
                 )
             yield Pair(*columns)
+        self._cache.check(self._path, self._facts)

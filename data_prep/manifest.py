@@ -16,7 +16,6 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -115,6 +114,11 @@ class FactsCache:
             self._store(path, _Entry(stamp, facts))
         return facts
 
+    def check(self, path: Path, facts: FileFacts) -> None:
+        """Raise UserError if a file has other facts than before it was read."""
+        if self.facts(path) != facts:
+            raise UserError(f"{path}: was changed while it was read; run the command again")
+
     def _store(self, path: Path, entry: _Entry) -> None:
         self._entries[str(path.resolve())] = entry
         # Without a writable cache the files are read again next time.
@@ -138,41 +142,47 @@ def tool_versions() -> dict[str, str]:
     return versions(("sentencepiece", "pyarrow", "datasets", "numpy"))
 
 
-def describe_outputs(folder: Path) -> dict[str, dict[str, Any]]:
+@dataclass(frozen=True)
+class Output:
+    """Size in bytes and SHA-256 of a file that was written."""
+
+    size: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class _Outputs:
+    """The key `outputs` of `manifest.json` or `cleaning.json`."""
+
+    outputs: dict[str, Output]
+
+
+def describe_outputs(folder: Path) -> dict[str, Output]:
     """Size and SHA-256 of every file in a folder, by relative path."""
     outputs = {}
     for path in sorted(folder.rglob("*")):
         if path.is_file():
             facts = read_facts(path)
-            outputs[path.relative_to(folder).as_posix()] = {
-                "size": facts.size,
-                "sha256": facts.sha256,
-            }
+            name = path.relative_to(folder).as_posix()
+            outputs[name] = Output(facts.size, facts.sha256)
     return outputs
 
 
-@dataclass(frozen=True)
-class _Output:
-    size: int
+def damage(record: Path, cache: FactsCache) -> str:
+    """Describe the first file that is missing or differs from what a record says, or return "".
 
-
-@dataclass(frozen=True)
-class _Outputs:
-    """The key `outputs` of a manifest."""
-
-    outputs: dict[str, _Output]
-
-
-def missing_output(manifest: Path) -> str:
-    """Return the first file that is missing or has another size than the manifest says, or ""."""
-    outputs = read_record(manifest, _Outputs).outputs
-    return missing_file(manifest.parent, {name: output.size for name, output in outputs.items()})
-
-
-def missing_file(folder: Path, sizes: Mapping[str, int]) -> str:
-    """Return the first file that is missing or has another size, or ""."""
-    for name, size in sizes.items():
-        path = folder / name
-        if not path.is_file() or path.stat().st_size != size:
-            return name
+    Args:
+        record: `manifest.json` or `cleaning.json`, in the folder of the files.
+        cache: cache of hashes.
+    """
+    try:
+        outputs = read_record(record, _Outputs, "the file is damaged").outputs
+    except UserError as error:
+        return str(error)
+    for name, output in outputs.items():
+        path = record.parent / name
+        if not path.is_file():
+            return f"{path}: is missing"
+        if path.stat().st_size != output.size or cache.facts(path).sha256 != output.sha256:
+            return f"{path}: is damaged"
     return ""

@@ -14,7 +14,7 @@ from pathlib import Path
 from data_prep.bible import BibleSource
 from data_prep.build_shards import build_shards
 from data_prep.clean import CLEANING_VERSION
-from data_prep.cleaned_text import CleanedText, write_cleaned_text
+from data_prep.cleaned_text import CLEANING_FILE, CleanedText, write_cleaned_text
 from data_prep.data_report import write_report
 from data_prep.held_out import HeldOutSource
 from data_prep.hub_source import HubSource
@@ -23,9 +23,9 @@ from data_prep.local_sources import FolderSource, TableSource, open_more_pairs
 from data_prep.manifest import (
     FACTS_FILE,
     FactsCache,
+    damage,
     describe_outputs,
     fingerprint,
-    missing_output,
     tool_versions,
 )
 from data_prep.phrasebook_source import PhrasebookSource
@@ -69,11 +69,13 @@ def prepare(
     reporter = reporter or Reporter()
     job = _Job(corpus, tokenizer, corpora_folder, reporter)
     folder = job.folder
-    if _is_complete(folder, reporter):
+    manifest = folder / MANIFEST_FILE
+    if _is_complete(manifest, corpora_folder, reporter):
         reporter.print(f"{folder}: already prepared")
         return folder
     with _lock(corpora_folder / f".{folder.name}.lock", folder, reporter):
-        if not _is_complete(folder, reporter):  # another process may have just prepared it
+        # Another process may have just prepared it.
+        if not _is_complete(manifest, corpora_folder, reporter):
             text = _clean(job)
             with atomic_folder(folder, _estimate_bytes(text)) as temporary:
                 _build(job, text, temporary, num_processes)
@@ -87,7 +89,7 @@ def find_prepared(
     """Return the folder of a prepared corpus, or None if it is not prepared."""
     reporter = Reporter(quiet=True)
     folder = _Job(corpus, tokenizer, corpora_folder, reporter).folder
-    return folder if _is_complete(folder, reporter) else None
+    return folder if _is_complete(folder / MANIFEST_FILE, corpora_folder, reporter) else None
 
 
 def open_source(config: CorpusConfig, cache: Path, report: Callable[[str], None]) -> Source:
@@ -161,20 +163,20 @@ def _estimate_bytes(text: CleanedText) -> int:
 
     Shards have four bytes per token, and a token three or four characters.
     """
-    sizes = text.summary().sizes
+    sizes = {name: output.size for name, output in text.summary().outputs.items()}
     train = sum(size for name, size in sizes.items() if name.startswith(f"{TRAIN}-"))
     shards = int(1.5 * train)
     return shards + sum(sizes.values()) - train + _MODEL_AND_REPORT_BYTES
 
 
-def _is_complete(folder: Path, reporter: Reporter) -> bool:
-    """Whether the folder exists and every file has the size that the manifest states."""
-    if not (folder / MANIFEST_FILE).is_file():
+def _is_complete(record: Path, corpora_folder: Path, reporter: Reporter) -> bool:
+    """Whether a record exists and every file of its folder has the contents that it states."""
+    if not record.is_file():
         return False
-    missing = missing_output(folder / MANIFEST_FILE)
-    if missing:
-        reporter.print(f"{folder / missing}: missing or damaged; preparing the corpus again")
-    return not missing
+    found = damage(record, FactsCache(corpora_folder / FACTS_FILE))
+    if found:
+        reporter.print(f"{found}; preparing it again")
+    return not found
 
 
 def _clean(job: _Job) -> CleanedText:
@@ -183,7 +185,7 @@ def _clean(job: _Job) -> CleanedText:
     text = CleanedText(folder, (job.corpus.source_language, job.corpus.target_language))
     # Corpora that differ only in the tokenizer share the cleaned text.
     with _lock(folder.with_suffix(".lock"), folder, job.reporter):
-        if text.is_complete():
+        if _is_complete(folder / CLEANING_FILE, folder.parent.parent, job.reporter):
             job.reporter.print(f"{folder}: already cleaned")
             return text
         with atomic_folder(folder) as temporary:
@@ -247,6 +249,6 @@ def _build(job: _Job, text: CleanedText, folder: Path, num_processes: int) -> No
         },
         "inputs": job.inputs,
         "tools": tool_versions(),
-        "outputs": describe_outputs(folder),
+        "outputs": {name: asdict(each) for name, each in describe_outputs(folder).items()},
     }
     write_json(folder / MANIFEST_FILE, manifest)

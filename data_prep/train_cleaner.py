@@ -9,6 +9,7 @@ from hashlib import blake2b
 import numpy as np
 
 from data_prep.clean import Pair, Rejection, Rule, clean_pair
+from data_prep.manifest import Output
 from nmt.config import CleaningConfig
 
 _NUM_EXAMPLES = 10
@@ -38,7 +39,7 @@ class CleaningSummary:
         characters: characters of the kept training text, by language.
         num_pairs: pairs by split; for `train`, the kept ones with their copies.
         parts: training pairs of each part.
-        sizes: bytes of each file of the folder, by relative path.
+        outputs: size and hash of each file of the folder, by relative path.
     """
 
     num_read: int = 0
@@ -50,7 +51,7 @@ class CleaningSummary:
     characters: dict[str, int] = field(default_factory=dict)
     num_pairs: dict[str, int] = field(default_factory=dict)
     parts: list[int] = field(default_factory=list)
-    sizes: dict[str, int] = field(default_factory=dict)
+    outputs: dict[str, Output] = field(default_factory=dict)
 
 
 class _Reservoir:

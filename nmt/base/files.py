@@ -34,11 +34,12 @@ def is_plain_name(name: str) -> bool:
     return name != "" and name.isprintable() and "/" not in name and not name.startswith(".")
 
 
-def file_inside(folder: Path, name: str) -> Path:
+def file_inside(folder: Path, *names: str) -> Path:
     """Return the path of a file of untrusted origin; UserError unless it is inside the folder."""
-    if not is_plain_name(name):
-        raise UserError(f"{folder}: {name!r} is not a plain file name; rename the file")
-    path = folder / name
+    for name in names:
+        if not is_plain_name(name):
+            raise UserError(f"{folder}: {name!r} is not a plain file name; rename the file")
+    path = folder.joinpath(*names)
     if not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder)):
         raise UserError(f"{path}: leads out of its folder; copy the file itself into the folder")
     if not os.path.exists(path):
@@ -189,6 +190,18 @@ def check_writable(path: Path) -> None:
     with writing(path):
         folder = next(folder for folder in path.absolute().parents if folder.exists())
         tempfile.TemporaryFile(dir=folder).close()
+
+
+def check_not_read(outputs: Iterable[Path], inputs: Iterable[Path]) -> None:
+    """Raise UserError if an output would replace an input, or a file in a folder of inputs."""
+    for output in outputs:
+        path = Path(os.path.realpath(output))
+        for read in map(os.path.realpath, inputs):
+            if str(path) == read or (path.exists() and path.is_relative_to(read)):
+                raise UserError(
+                    f"{output}: would overwrite {read}, which is read; choose another file with"
+                    " out="
+                )
 
 
 @contextmanager

@@ -32,6 +32,9 @@ SCORES_FILE = "scores.json"
 WEIGHTS_FILE = "weights.safetensors"
 README_FILE = "README.md"
 
+# In a folder of another program's format.
+EXPORT_FILE = "export.json"
+
 # In a corpus folder and in a checkpoint.
 MANIFEST_FILE = "manifest.json"
 

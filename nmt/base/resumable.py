@@ -1,8 +1,8 @@
 """Output files that grow chunk by chunk and that an interrupted command continues.
 
 Results are appended to `NAME.part`. After each chunk `NAME.part.json` records how many bytes are
-valid, of how many input lines, and with which settings they were computed. Complete files are
-renamed to `NAME`.
+valid, their SHA-256, of how many input lines they are, and with which settings they were computed.
+Complete files are renamed to `NAME`. A `NAME.part` without that record is not changed.
 """
 
 import hashlib
@@ -15,19 +15,31 @@ from pathlib import Path
 from typing import IO, Any
 
 from nmt.base.errors import UserError
-from nmt.base.files import exclusive, flush, read_record, remove, write_json, writing, written_to
+from nmt.base.files import (
+    check_not_read,
+    exclusive,
+    flush,
+    read_record,
+    remove,
+    write_json,
+    writing,
+    written_to,
+)
 
 _FIX = "give resume=false to start from the beginning"
+_NOT_OURS = "rename or remove it, or choose another file with out="
 
 
 @dataclass(frozen=True)
 class _State:
-    """Contents of `NAME.part.json`: what is complete."""
+    """Contents of `NAME.part.json`: what is complete, and digests of input and output so far."""
 
     lines: int
-    sha256: str
+    input_sha256: str
     bytes: list[int]
+    output_sha256: list[str]
     made_with: dict[str, Any]
+    is_renaming: bool = False  # all lines are done, and the files get their names
 
 
 class ResumableOutputs:
@@ -45,7 +57,8 @@ class ResumableOutputs:
         self._state_path = self._parts[0].with_name(f"{self._parts[0].name}.json")
         self._streams: list[IO[bytes]] = []
         self._digest = hashlib.sha256()  # of the input lines
-        self._state = _State(0, self._digest.hexdigest(), [0] * len(paths), dict(made_with))
+        self._digests = [hashlib.sha256() for _ in paths]  # of the outputs
+        self._state = self._describe(0, [0] * len(paths), made_with)
 
     @classmethod
     @contextmanager
@@ -53,6 +66,7 @@ class ResumableOutputs:
         cls,
         paths: Sequence[Path],
         made_with: Mapping[str, Any],
+        inputs: Sequence[Path] = (),
         resume: bool = True,
         overwrite: bool = True,
     ) -> Iterator["ResumableOutputs"]:
@@ -61,28 +75,64 @@ class ResumableOutputs:
         Args:
             paths: names of the complete files.
             made_with: JSON values of the settings; partial outputs of other settings are refused.
+            inputs: files and folders that are read, and that no output may replace.
             resume: whether to continue partial outputs instead of discarding them.
             overwrite: whether complete files may be replaced.
         """
         outputs = cls(paths, made_with)
-        is_resumed = resume and outputs._state_path.exists()
+        check_not_read([*outputs.paths, *outputs._parts, outputs._state_path], inputs)
+        stored = outputs._stored_state()
+        resumed = stored if resume else None
         existing = [path for path in outputs.paths if path.exists()]
-        if existing and not (overwrite or is_resumed):
+        if existing and not (overwrite or resumed):
             raise UserError(f"{existing[0]} already exists; remove it, or choose another with out=")
-        if is_resumed:
-            outputs._load_state()
+        if resumed:
+            outputs._check_settings(resumed)
+            outputs._state = resumed
+        if stored is None:
+            outputs._record(outputs._state)  # before the parts, which are ours because of it
         with ExitStack() as stack:
-            for part, size in zip(outputs._parts, outputs._state.bytes, strict=True):
-                outputs._streams.append(stack.enter_context(_open_part(part, size)))
-            if not is_resumed:
-                remove(outputs._state_path)
+            outputs._streams = [stack.enter_context(_open_part(part)) for part in outputs._parts]
+            outputs._check_digests()
+            for stream, size in zip(outputs._streams, outputs._state.bytes, strict=True):
+                stream.truncate(size)
+            if stored and not resumed:
+                outputs._record(outputs._state)
             try:
                 yield outputs
             finally:
                 outputs._remove_incomplete()
 
-    def _load_state(self) -> None:
-        state = read_record(self._state_path, _State, _FIX)
+    def _describe(self, lines: int, sizes: list[int], made_with: Mapping[str, Any]) -> _State:
+        digests = [digest.hexdigest() for digest in self._digests]
+        return _State(lines, self._digest.hexdigest(), sizes, digests, dict(made_with))
+
+    def _record(self, state: _State, needed: int | None = None) -> None:
+        with writing(self.paths[0], needed):
+            write_json(self._state_path, asdict(state))
+        self._state = state
+
+    def _stored_state(self) -> _State | None:
+        """Read the record of partial outputs, if there is one.
+
+        Raises:
+            UserError: a file has the name of the record or of a partial output but is another one.
+        """
+        if not os.path.lexists(self._state_path):
+            for part in filter(os.path.lexists, self._parts):
+                raise UserError(f"{part}: was not made by this command; {_NOT_OURS}")
+            return None
+        state = read_record(self._state_path, _State, _NOT_OURS)
+        if not state.is_renaming:
+            return state
+        # The process died while it renamed the complete files.
+        for path, part in zip(self.paths, self._parts, strict=False):
+            if part.exists():
+                os.replace(part, path)
+        remove(self._state_path)
+        return None
+
+    def _check_settings(self, state: _State) -> None:
         stored, given = state.made_with, self._state.made_with
         differing = [
             f"{key}={stored.get(key)} (now {given.get(key)})"
@@ -93,11 +143,16 @@ class ResumableOutputs:
             differing.append(f"{len(state.bytes)} output files")
         if differing:
             raise UserError(f"{self._parts[0]}: was made with {', '.join(differing)}; {_FIX}")
-        self._state = state
-        # If a process died while it renamed the complete files, rename those back.
-        for path, part, size in zip(self.paths, self._parts, state.bytes, strict=True):
-            if not part.exists() and path.exists() and path.stat().st_size == size:
-                os.replace(path, part)
+
+    def _check_digests(self) -> None:
+        """Read each output up to the end of its last chunk; UserError if it was changed."""
+        for index, (stream, size) in enumerate(zip(self._streams, self._state.bytes, strict=True)):
+            digest = self._digests[index]
+            while block := stream.read(min(size - stream.tell(), 1 << 20)):
+                digest.update(block)
+            if digest.hexdigest() != self._state.output_sha256[index]:
+                part = self._parts[index]
+                raise UserError(f"{part}: was changed after the last chunk was added; {_FIX}")
 
     def _remove_incomplete(self) -> None:
         """Remove everything after the last complete chunk; without one, all files."""
@@ -115,7 +170,7 @@ class ResumableOutputs:
             self._digest.update(line)
             num_bytes += len(line)
         self.num_lines = self._state.lines
-        if self._digest.hexdigest() != self._state.sha256:
+        if self._digest.hexdigest() != self._state.input_sha256:
             raise UserError(
                 f"{self._parts[0]}: was made from other lines than the first"
                 f" {self._state.lines:,} of {name}; {_FIX}"
@@ -125,24 +180,23 @@ class ResumableOutputs:
     def add(self, lines: Sequence[bytes], texts: Sequence[str], needed: int | None = None) -> None:
         """Append a text to each file, the results of `lines`; a full disk reports `needed`."""
         self._digest.update(b"".join(lines))
-        for path, stream, text in zip(self.paths, self._streams, texts, strict=True):
+        for path, stream, digest, text in zip(
+            self.paths, self._streams, self._digests, texts, strict=True
+        ):
+            data = memoryview(text.encode())
+            digest.update(data)
             with writing(path, needed):
-                data = memoryview(text.encode())
                 while data:
                     data = data[stream.write(data) :]
                 os.fsync(stream.fileno())
-        state = replace(
-            self._state,
-            lines=self.num_lines + len(lines),
-            sha256=self._digest.hexdigest(),
-            bytes=[stream.tell() for stream in self._streams],
-        )
-        with writing(self.paths[0], needed):
-            write_json(self._state_path, asdict(state))
-        self._state, self.num_lines = state, state.lines
+        sizes = [stream.tell() for stream in self._streams]
+        num_lines = self.num_lines + len(lines)
+        self._record(self._describe(num_lines, sizes, self._state.made_with), needed)
+        self.num_lines = num_lines
 
     def complete(self) -> None:
         """Rename the complete files."""
+        self._record(replace(self._state, is_renaming=True))
         for part, path in zip(self._parts, self.paths, strict=True):
             with writing(path):
                 os.replace(part, path)
@@ -151,8 +205,8 @@ class ResumableOutputs:
 
 
 @contextmanager
-def _open_part(part: Path, size: int) -> Iterator[IO[bytes]]:
-    """Open a file for this process alone, truncated to the end of its last complete chunk."""
+def _open_part(part: Path) -> Iterator[IO[bytes]]:
+    """Open a file for this process alone."""
 
     def refuse() -> None:
         raise UserError(
@@ -162,8 +216,4 @@ def _open_part(part: Path, size: int) -> Iterator[IO[bytes]]:
 
     # Without a buffer: after a failed write, closing the file would write the same bytes again.
     with exclusive(part, refuse), part.open("r+b", buffering=0) as stream:
-        if os.fstat(stream.fileno()).st_size < size:
-            raise UserError(f"{part}: is shorter than it was when the last chunk was added; {_FIX}")
-        stream.truncate(size)
-        stream.seek(size)
         yield stream

@@ -81,7 +81,7 @@ def main() -> None:
     reader, writer = LineReader(Format.text), LineWriter(Format.text, model.target_tokenizer)
     translator = BackTranslator(str(file), reader, pipeline, writer, tag=arguments.tag)
     settings = {"model": weights_digest(folder), "tag": arguments.tag, **search_keys(decoding)}
-    num_lines = translate_to_files(translator, file, outs, settings, arguments.resume)
+    num_lines = translate_to_files(translator, file, outs, settings, [folder], arguments.resume)
     num_pairs = sum(1 for _ in iterate_lines(outs[0]))
     print_line(
         f"{num_pairs:,} pairs; {num_lines - num_pairs:,} lines without one: they or their"

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import IO
 
 from nmt.base.errors import UserError
-from nmt.base.files import atomic_path, check_writable, writing
+from nmt.base.files import atomic_path, check_not_read, check_writable, writing
 from nmt.runs.log import converted_errors, print_error
 from nmt.training.signals import Interruption
 
@@ -53,15 +53,14 @@ def output_path(out: str, default: Path | None, *inputs: Path) -> Path | None:
     """Return the file that `out=` names, the default if it is empty, or None for stdout.
 
     Raises:
-        UserError: the file is a folder or one of the inputs, or cannot be written.
+        UserError: the file is a folder, would replace an input, or cannot be written.
     """
     path = Path(out) if out else default
     if path is None or out == "-":
         return None
     if path.is_dir():
         raise UserError(f"out={path} is a folder; name a file")
-    if path.resolve() in [file.resolve() for file in inputs]:
-        raise UserError(f"the input {path} would be overwritten; name another file with out=")
+    check_not_read([path], inputs)
     check_writable(path)
     return path
 

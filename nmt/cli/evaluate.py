@@ -9,8 +9,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from nmt.base.errors import UserError
-from nmt.base.files import check_writable
-from nmt.base.layout import EVALUATIONS_FOLDER, SCORES_FILE
+from nmt.base.files import check_not_read, check_writable
+from nmt.base.layout import (
+    EVALUATIONS_FOLDER,
+    HYPOTHESES_FILE,
+    SCORES_FILE,
+    SOURCE_FILE,
+    reference_file,
+)
 from nmt.cli.arguments import parse_arguments
 from nmt.cli.common import parse_folders, run_command
 from nmt.cli.models import TranslatorArguments, open_model
@@ -57,7 +63,10 @@ def main() -> None:
         else Path("outputs", EVALUATIONS_FOLDER, system.name, test_set.name)
         for system in systems
     }
+    read = [Path(name) for name in (arguments.source, arguments.reference) if name]
     for out in outs.values():
+        evaluate.check_replaceable(out)
+        check_not_read([out / SOURCE_FILE, out / HYPOTHESES_FILE, out / reference_file(0)], read)
         check_writable(out / SCORES_FILE)
     baseline = choose_baseline(systems, arguments.baseline, corpus)
     for system in [*systems, *([baseline.system] if baseline else [])]:

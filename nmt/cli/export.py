@@ -4,11 +4,13 @@ python -m nmt.cli.export model=FOLDER format=ctranslate2
 """
 
 import os
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
 
 from nmt.base.errors import UserError
-from nmt.base.files import atomic_folder, check_writable
+from nmt.base.files import atomic_folder, check_writable, read_record, write_json
+from nmt.base.layout import EXPORT_FILE
 from nmt.cli.arguments import parse_arguments
 from nmt.cli.common import run_command
 from nmt.cli.models import model_folder, open_model
@@ -32,6 +34,13 @@ class Arguments:
     -ctranslate2 at its end)."""
 
 
+@dataclass(frozen=True)
+class _Export:
+    """`export.json`: the files of an exported model, which the next export replaces."""
+
+    files: list[str]
+
+
 def main() -> None:
     """Run the command."""
     arguments = parse_arguments(Arguments)
@@ -39,15 +48,29 @@ def main() -> None:
     model = open_model(folder, "cpu")
     default = os.path.relpath(f"{os.path.abspath(folder)}-{arguments.format}")
     out = Path(arguments.out or default)
-    if out.exists() and not (out / "model.bin").is_file():
-        raise UserError(f"out={out} exists and is not an earlier export; name another folder")
+    _check_replaceable(out)
     check_writable(out)
     # Imported here, because it is slow to import.
     from nmt.exchange.ctranslate2 import export  # noqa: PLC0415
 
     with atomic_folder(out, 4 * count_parameters(model.transformer)) as temporary:
         export(model, temporary)
+        names = sorted(path.name for path in temporary.iterdir())
+        write_json(temporary / EXPORT_FILE, asdict(_Export([*names, EXPORT_FILE])))
     print_written(sorted(out.iterdir()))
+
+
+def _check_replaceable(out: Path) -> None:
+    """Raise UserError unless the folder is new, or has nothing but the files of an export."""
+    if not os.path.lexists(out):
+        return
+    advice = "name another folder with out="
+    if not out.is_dir() or not os.path.lexists(out / EXPORT_FILE):
+        raise UserError(f"out={out} exists and is not an earlier export; {advice}")
+    exported = read_record(out / EXPORT_FILE, _Export, advice).files
+    for path in sorted(out.iterdir()):
+        if path.name not in exported or path.is_dir():
+            raise UserError(f"{path} is not from an export and would be removed; {advice}")
 
 
 if __name__ == "__main__":

@@ -104,7 +104,7 @@ def main() -> None:
     lines = LineTranslator(str(file or "stdin"), reader, pipeline, writer, aligns_beside)
     directions = (model.config.source_language, model.config.target_language)
     default = file and output_name(file, *directions, write)
-    out = output_path(arguments.out, default, *([file] if file else []))
+    out = output_path(arguments.out, default, *([file] if file else []), *folders)
     if out is not None:
         outs = [out, *([Path(f"{out}.align")] if aligns_beside else [])]
         given = {**to_plain(arguments), "input_format": read.name, "format": write.name}
@@ -116,7 +116,7 @@ def main() -> None:
         # The file beside a source is often its reference, so only out= may replace a file.
         overwrite = bool(arguments.out)
         source = file or iter(_stdin())
-        translate_to_files(lines, source, outs, settings, arguments.resume, overwrite)
+        translate_to_files(lines, source, outs, settings, folders, arguments.resume, overwrite)
     elif aligns_beside:
         raise UserError("alignment=true needs a file beside the output: give format=jsonl or out=")
     else:

@@ -1,10 +1,12 @@
 """Translation into files, shared by `translate` and `backtranslate`."""
 
+import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from nmt.base.errors import UserError
 from nmt.base.resumable import ResumableOutputs
 from nmt.runs.log import print_line
 from nmt.training.progress import progress_bar
@@ -16,6 +18,7 @@ def translate_to_files(
     source: Path | Iterator[bytes],
     outs: Sequence[Path],
     settings: Mapping[str, Any],
+    models: Sequence[Path],
     resume: bool,
     overwrite: bool = False,
 ) -> int:
@@ -26,6 +29,7 @@ def translate_to_files(
         source: a file, whose lines are all checked first, or a stream.
         outs: the output files.
         settings: what the translations depend on besides the input.
+        models: the model folders, in which no file is replaced.
         resume: whether to continue an interrupted translation.
         overwrite: whether to replace existing files.
 
@@ -33,14 +37,16 @@ def translate_to_files(
         The number of input lines.
 
     Raises:
-        UserError: a line is invalid, or an output file exists.
+        UserError: a line is invalid, an output file exists, or the input changes meanwhile.
     """
-    size, total = None, None
+    size, total, inputs = None, None, list(models)
     if isinstance(source, Path):
-        size = source.stat().st_size
+        inputs.append(source)
+        before = source.stat()
+        size = before.st_size
         total = sum(1 for _ in translator.read(raw_lines(source)))
     lines = raw_lines(source) if isinstance(source, Path) else source
-    with ResumableOutputs.open(outs, settings, resume, overwrite) as outputs:
+    with ResumableOutputs.open(outs, settings, inputs, resume, overwrite) as outputs:
         read = outputs.skip_done(lines, translator.name)
         done = outputs.num_lines
         if done:
@@ -59,8 +65,14 @@ def translate_to_files(
                     " command continues from there"
                 )
             raise
+        if isinstance(source, Path) and _changed(before, source.stat()):
+            raise UserError(f"{source}: was changed while it was translated; translate it again")
         outputs.complete()
     seconds, count = time.monotonic() - started, outputs.num_lines - done
     speed = count / max(seconds, 1e-9)
     print_line(f"{count:,} lines translated in {seconds:,.1f} s ({speed:,.0f} per second)")
     return outputs.num_lines
+
+
+def _changed(before: os.stat_result, now: os.stat_result) -> bool:
+    return (before.st_size, before.st_mtime_ns) != (now.st_size, now.st_mtime_ns)

@@ -21,6 +21,8 @@ _SCHEMA = pa.schema([("source", pa.list_(pa.int32())), ("target", pa.list_(pa.in
 
 Ids = list[int]
 
+_TEXT_FOLDER = "text"
+
 
 def more_reference_paths(first: Path) -> list[Path]:
     """Return the paths of further references beside a file: `FILE.1`, `FILE.2` and so on.
@@ -206,19 +208,19 @@ class PreparedCorpus:
 
     def text_path(self, split: str, language: str) -> Path:
         """Return the path of the text of `valid` or a test set in one language."""
-        return file_inside(self.folder / "text", f"{split}.{language}")
+        return file_inside(self.folder, _TEXT_FOLDER, f"{split}.{language}")
 
     def reference_paths(self, split: str) -> list[Path]:
         """Return the reference files: `<split>.<target language>`, then that with `.1`, `.2`, …"""
         first = self.text_path(split, self.target_language)
         more = more_reference_paths(first)
-        return [first, *(file_inside(path.parent, path.name) for path in more)]
+        return [first, *(file_inside(self.folder, _TEXT_FOLDER, path.name) for path in more)]
 
     def annotations_path(self, split: str) -> Path | None:
         """Return the path of the annotations of a test set; None if it has none."""
-        name = f"{split}.annotations.jsonl"
-        folder = self.folder / "text"
-        return file_inside(folder, name) if os.path.lexists(folder / name) else None
+        names = _TEXT_FOLDER, f"{split}.annotations.jsonl"
+        is_there = os.path.lexists(self.folder.joinpath(*names))
+        return file_inside(self.folder, *names) if is_there else None
 
     def read_text(self, split: str) -> tuple[list[str], list[str]]:
         """Read the source and target lines of `valid` or a test set."""

@@ -1,6 +1,8 @@
 """Translation and scoring of test sets, with comparison to a baseline."""
 
 import logging
+import os
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from itertools import count, takewhile
 from pathlib import Path
@@ -8,9 +10,18 @@ from typing import Any
 
 from nmt.base import layout
 from nmt.base.errors import UserError
-from nmt.base.files import check_aligned, read_lines, remove, to_json, to_lines, write_texts
+from nmt.base.files import (
+    check_aligned,
+    read_lines,
+    read_record,
+    remove,
+    to_json,
+    to_lines,
+    write_texts,
+)
 from nmt.config import DecodingConfig, to_plain
 from nmt.data.corpus import PreparedCorpus, more_reference_paths
+from nmt.evaluation.records import EvaluationFiles
 from nmt.evaluation.systems import NO_BASELINE, Baseline, System, find_baseline, system_name
 from nmt.metrics.comet import CometError, comet_score
 from nmt.metrics.known_test_sets import Identity, identify
@@ -207,6 +218,17 @@ def read_texts(folder: Path) -> StoredTexts:
     return StoredTexts(folder.name, sources, references, hypotheses)
 
 
+def check_replaceable(folder: Path) -> None:
+    """Raise UserError if `write_evaluation` would replace files that it has not written."""
+    scores, files = folder / layout.SCORES_FILE, set()
+    with suppress(UserError):
+        files = {scores.name, *read_record(scores, EvaluationFiles)["files"]}
+    names = layout.SOURCE_FILE, layout.HYPOTHESES_FILE, scores.name
+    for path in (*map(folder.joinpath, names), *_more_references(folder, 0)):
+        if os.path.lexists(path) and path.name not in files:
+            raise UserError(f"{path}: is not from an evaluation; name another folder with out=")
+
+
 def write_evaluation(evaluation: Evaluation, folder: Path) -> list[Path]:
     """Write source, references, hypotheses and `scores.json` together; return their paths."""
     test_set = evaluation.test_set
@@ -214,7 +236,8 @@ def write_evaluation(evaluation: Evaluation, folder: Path) -> list[Path]:
     for index, lines in enumerate(test_set.references):
         texts[folder / layout.reference_file(index)] = to_lines(lines)
     texts[folder / layout.HYPOTHESES_FILE] = to_lines(evaluation.hypotheses)
-    texts[folder / layout.SCORES_FILE] = to_json(evaluation.to_json())
+    files = [*(path.name for path in texts), layout.SCORES_FILE]
+    texts[folder / layout.SCORES_FILE] = to_json({**evaluation.to_json(), "files": files})
     write_texts(texts)
     for path in _more_references(folder, len(test_set.references)):
         remove(path)  # of an earlier evaluation with more references

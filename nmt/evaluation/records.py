@@ -42,6 +42,13 @@ class TestSetRecord(TypedDict):
     sentences: int
 
 
+@with_config(_OTHER_KEYS)
+class EvaluationFiles(TypedDict):
+    """`scores.json`: the files that the evaluation has written."""
+
+    files: list[str]
+
+
 class ValidationRecord(TypedDict):
     """Loss and BLEU on the validation set."""
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from nmt.base import layout
 from nmt.base.errors import UserError
-from nmt.base.files import read_record
+from nmt.base.files import is_plain_name, read_record
 from nmt.config import FREE_KEYS, differing_values, load_values
 from nmt.data.corpus import PreparedCorpus
 from nmt.evaluation.records import ValidatedRun
@@ -166,7 +166,11 @@ def find_baseline(run: Path, corpus: PreparedCorpus) -> Baseline | None:
 
 def corpus_name(run: Path) -> str:
     """Read the name of the corpus folder, with its fingerprint, that a run was trained on."""
-    return read_record(run / layout.ENVIRONMENT_FILE, _Environment).corpus
+    path = run / layout.ENVIRONMENT_FILE
+    name = read_record(path, _Environment).corpus
+    if not is_plain_name(name):
+        raise UserError(f"{path}: corpus={name!r} is not a plain name")
+    return name
 
 
 def outputs_of(run: Path) -> Path:

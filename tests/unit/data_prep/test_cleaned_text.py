@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from data_prep.cleaned_text import CleanedText, write_cleaned_text
+from data_prep.cleaned_text import CLEANING_FILE, CleanedText, write_cleaned_text
 from data_prep.local_sources import open_more_pairs
-from data_prep.manifest import FactsCache
+from data_prep.manifest import FactsCache, damage
 from data_prep.prepare import open_source
 from data_prep.progress import Reporter
 from nmt.base.errors import UserError
@@ -96,9 +96,8 @@ def test_text_without_a_clean_pair_is_refused(toy: Toy, tmp_path: Path) -> None:
         cleaned(toy.config, tmp_path / "out")
 
 
-def test_a_damaged_or_missing_folder_is_not_complete(toy: Toy, tmp_path: Path) -> None:
-    text = cleaned(toy.config, tmp_path / "out")
-    assert text.is_complete()
+def test_a_damaged_file_is_found(toy: Toy, tmp_path: Path) -> None:
+    text, cache = cleaned(toy.config, tmp_path / "out"), FactsCache(tmp_path / "facts.json")
+    assert damage(text.folder / CLEANING_FILE, cache) == ""
     text.part_path(0, "en").write_text("cut short\n")
-    assert not text.is_complete()
-    assert not CleanedText(tmp_path / "nowhere", ("en", "de")).is_complete()
+    assert damage(text.folder / CLEANING_FILE, cache) == f"{text.part_path(0, 'en')}: is damaged"

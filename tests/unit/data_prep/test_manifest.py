@@ -1,11 +1,14 @@
 import os
+from dataclasses import asdict
 from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
 
 from data_prep import manifest
-from data_prep.manifest import FactsCache, describe_outputs, fingerprint, missing_output, read_facts
+from data_prep.local_sources import AlignedFiles, TableSource
+from data_prep.manifest import FactsCache, damage, describe_outputs, fingerprint, read_facts
+from nmt.base.errors import UserError
 from nmt.base.files import write_json
 
 
@@ -47,10 +50,32 @@ def test_missing_and_changed_files_of_a_corpus_are_found(tmp_path: Path) -> None
     (tmp_path / "text" / "valid.en").write_text("one\n")
     outputs = describe_outputs(tmp_path)
     assert list(outputs) == ["text/valid.en"]
-    path = tmp_path / "manifest.json"
-    write_json(path, {"outputs": outputs})
-    assert missing_output(path) == ""
-    (tmp_path / "text" / "valid.en").write_text("longer\n")
-    assert missing_output(path) == "text/valid.en"
-    (tmp_path / "text" / "valid.en").unlink()
-    assert missing_output(path) == "text/valid.en"
+    path, text, cache = (tmp_path / name for name in ("manifest.json", "text/valid.en", "cache"))
+    write_json(path, {"outputs": {name: asdict(each) for name, each in outputs.items()}})
+    assert damage(path, FactsCache(cache)) == ""
+    for changed in ("longer\n", "ona\n"):
+        text.write_text(changed)
+        assert damage(path, FactsCache(cache)) == f"{text}: is damaged"
+    text.unlink()
+    assert damage(path, FactsCache(cache)) == f"{text}: is missing"
+    path.write_text("[]")
+    assert damage(path, FactsCache(cache)).startswith(f"{path}: ")
+
+
+def test_a_file_that_changes_while_it_is_read_is_reported(tmp_path: Path) -> None:
+    cache, table = FactsCache(tmp_path / "cache"), tmp_path / "pairs.tsv"
+    table.write_text("a\tb\n")
+    source = TableSource(table, cache)
+    assert len(list(source.pairs("train"))) == 1
+    for name in ("train.en", "train.de"):
+        (tmp_path / name).write_text("a\nb\n")
+    paths = tmp_path / "train.en", tmp_path / "train.de"
+    files = AlignedFiles(paths, cache, "corpus.path")
+    assert len(list(files.pairs())) == 2
+    for changed in ("a\n", "a\nc\n"):
+        paths[1].write_text(changed)
+        with pytest.raises(UserError, match=r"train\.de: was changed while it was read"):
+            list(files.pairs())
+    table.write_text("a\tc\n")
+    with pytest.raises(UserError, match=r"pairs\.tsv: was changed while it was read"):
+        list(source.pairs("train"))

@@ -88,13 +88,45 @@ def test_other_settings_and_other_inputs_are_refused(tmp_path: Path) -> None:
 def test_a_damaged_state_is_refused(tmp_path: Path, state: Any) -> None:
     add(tmp_path / "out", 2)
     write_json(tmp_path / "out.part.json", state)
-    message = refusal([tmp_path / "out"])
-    assert f"{tmp_path / 'out.part.json'}: " in message
-    assert "resume=false" in message
-    assert list(contents(tmp_path)) == ["out.part", "out.part.json"]
-    add(tmp_path / "out2", 2)
-    (tmp_path / "out2.part").write_bytes(b"ONE\n")
-    assert "out2.part: is shorter than" in refusal([tmp_path / "out2"])
+    before = contents(tmp_path)
+    for resume in (True, False):
+        message = refusal([tmp_path / "out"], resume=resume)
+        assert f"{tmp_path / 'out.part.json'}: " in message
+        assert "choose another file with out=" in message
+    assert contents(tmp_path) == before
+
+
+@pytest.mark.parametrize("changed", [b"ONE\n", b"ONE\n\n\n\n\n", b"ONE\nTWO\nTHREE\nFOUR\n"[::-1]])
+def test_a_changed_part_is_refused_and_kept(tmp_path: Path, changed: bytes) -> None:
+    add(tmp_path / "out", 2)
+    (tmp_path / "out.part").write_bytes(changed)
+    assert "out.part: was changed after the last chunk" in refusal([tmp_path / "out"])
+    assert (tmp_path / "out.part").read_bytes() == changed
+
+
+@pytest.mark.parametrize("name", ["out.part", "out.part.json", "out2.part"])
+@pytest.mark.parametrize("resume", [True, False])
+def test_files_of_the_user_are_kept(tmp_path: Path, name: str, resume: bool) -> None:
+    outs = [tmp_path / "out", tmp_path / "out2"]
+    (tmp_path / name).write_text("[1]")
+    message = refusal(outs, resume=resume)
+    assert message.startswith(f"{tmp_path / name}: ")
+    assert contents(tmp_path) == {name: b"[1]"}
+
+
+@pytest.mark.parametrize("name", ["out", "out.part", "out.part.json", "link"])
+def test_an_input_is_not_overwritten(tmp_path: Path, name: str) -> None:
+    (tmp_path / "link").symlink_to("out")
+    (tmp_path / "out").write_text("text\n")
+    (tmp_path / name).write_text("text\n")
+    before = contents(tmp_path)
+    inputs = [tmp_path / name]
+    with (
+        pytest.raises(UserError, match=r"would overwrite .*, which is read; .*out="),
+        ResumableOutputs.open([tmp_path / "link"], {}, inputs, resume=False),
+    ):
+        pass
+    assert contents(tmp_path) == before
 
 
 def test_several_files_are_completed_also_after_a_kill_between_the_renames(
@@ -115,10 +147,7 @@ def test_several_files_are_completed_also_after_a_kill_between_the_renames(
         patch.setattr("nmt.base.resumable.flush", kill)
         outputs.complete()
     assert list(contents(tmp_path)) == ["out", "out.align.part", "out.part.json"]
-    with ResumableOutputs.open(outs, {}, overwrite=False) as outputs:
-        outputs.skip_done(lines(), "in")
-        assert outputs.num_lines == len(LINES)
-        outputs.complete()
+    assert "out already exists" in refusal(outs, overwrite=False)
     assert contents(tmp_path) == {"out": b"a\n", "out.align": b"0-0\n"}
 
 

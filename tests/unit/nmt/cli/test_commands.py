@@ -1,6 +1,7 @@
 """`backtranslate`, `export` and `score`, and invalid arguments of these and `translate`."""
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -37,7 +38,7 @@ GIVEN = {
         ("translate", "device=xla:0", "device=xla:0 is not available"),
         ("translate", "model=/nowhere", "/nowhere"),
         ("translate", "file=/nowhere.en", "/nowhere.en"),
-        ("translate", "file=a.de", "the input a.de would be overwritten"),
+        ("translate", "file=a.de", "a.de: would overwrite .*a.de, which is read"),
         ("translate", "file=latin1.en", r"latin1\.en: line 2, byte 3"),
         ("translate", "file=bad.jsonl", r"bad\.jsonl: line 2: source: Field required"),
         ("translate", "out=/tmp", "is a folder"),
@@ -102,6 +103,25 @@ def test_an_export_works_without_this_program(tmp_path: Path, run: Run) -> None:
     readme = (out / "README.md").read_text(encoding="utf-8")
     code = [line[4:] for line in readme.splitlines() if line.startswith("    ")]
     compile("\n".join(code), "README.md", "exec")
+
+
+def test_only_files_of_an_export_are_replaced(tmp_path: Path, run: Run) -> None:
+    shutil.copytree(DIGITS, "run/model")
+    (tmp_path / "run/model.bin").touch()
+    given = ["export", "model=run/model"]
+    with pytest.raises(UserError, match="out=run exists and is not an earlier export"):
+        run(*given, "out=run")
+    run(*given, "out=out")
+    for name in ("mine", "model"):
+        Path("out", name).mkdir()
+        with pytest.raises(UserError, match=f"out/{name} is not from an export and would be remo"):
+            run(*given, "out=out")
+        Path("out", name).rmdir()
+    Path("out/export.json").write_text('{"files": null}')
+    with pytest.raises(UserError, match=r"out/export\.json: key files: .*; name another folder"):
+        run(*given, "out=out")
+    assert Path("run/model/weights.safetensors").is_file()
+    assert Path("out/model.bin").is_file()
 
 
 def test_scores_of_translations_equal_those_of_search() -> None:

@@ -75,6 +75,23 @@ def test_the_last_run_is_compared_with_the_best_on_validation(outputs: Path, run
     assert scores(Path("out")) == table
 
 
+def test_only_files_of_an_evaluation_are_replaced(run: Run) -> None:
+    given = "model=outputs/runs/new", "out=out"
+    for _ in range(2):
+        run(*given)
+    for name in ("reference.1.txt", "source.txt", "scores.json"):
+        folder = Path("by_hand", name)
+        folder.mkdir(parents=True)
+        (folder / name).write_text('{"files": ["source.txt"]}' if name == "scores.json" else "")
+        shutil.copy("out/source.txt", folder / "hypotheses.txt")
+        before = {path: path.read_bytes() for path in folder.iterdir()}
+        with pytest.raises(UserError, match="is not from an evaluation; name another folder"):
+            run(given[0], f"out={folder}")
+        assert {path: path.read_bytes() for path in folder.iterdir()} == before
+    with pytest.raises(UserError, match=r"out/source\.txt: would overwrite"):
+        run(*given, "source=out/source.txt", "reference=out/reference.txt")
+
+
 def test_several_models_are_in_one_table(run: Run) -> None:
     models = "model=outputs/runs/poor outputs/runs/good outputs/runs/new/model"
     printed = run(models, "test=valid", "out=both")
@@ -220,7 +237,9 @@ def test_further_references_are_found_by_their_names(outputs: Path, run: Run) ->
     assert printed.splitlines()[-1] == f"test BLEU {sacrebleu_of(Path('o'), *more)}"
     assert "nrefs:3" in printed
     # With fewer references in the same folder, none of the others stays.
-    files = "source=o/source.txt", "reference=o/reference.2.txt"
+    files = "source=s.en", "reference=r.de"
+    for copied, path in zip(("source.txt", "reference.2.txt"), ("s.en", "r.de"), strict=True):
+        shutil.copy(Path("o") / copied, path)
     run("model=outputs/runs/new", *files, "out=o")
     assert sorted(path.name for path in Path("o").glob("reference*")) == ["reference.txt"]
     (outputs / "corpora/toy-1/text/test.de.1").unlink()

@@ -74,6 +74,41 @@ def test_an_existing_output_is_replaced_only_with_out(tmp_path: Path, translate:
     assert Path("a.de").read_text() != "what a human wrote\n"
 
 
+def test_no_file_of_a_model_and_no_input_is_overwritten(
+    model_folder: Path, tmp_path: Path, translate: Run
+) -> None:
+    weights = model_folder / "weights.safetensors"
+    for name in ("a.de.part", "x.part.json", "x.align"):
+        Path(name).write_text("Kalo mine.\n")
+    before = {path: path.read_bytes() for path in (weights, *tmp_path.iterdir())}
+    for given in (
+        ["file=a.de.part", "out=a.de"],
+        ["file=x.part.json", "out=x", "resume=false", "input_format=text"],
+        ["file=x.align", "out=x", "alignment=true"],
+        ["file=x.align", f"out={weights}"],
+    ):
+        with pytest.raises(UserError, match="would overwrite"):
+            translate(*given)
+    assert {path: path.read_bytes() for path in (weights, *tmp_path.iterdir())} == before
+
+
+def test_a_text_that_changes_meanwhile_is_reported(
+    translate: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("a.en").write_text("Kalo mine.\n")
+    translate_chunk = Translator.translate
+
+    def translate_and_append(self: Translator, *arguments: object) -> list[list[Translation]]:
+        with Path("a.en").open("a") as out:
+            out.write("Zuve ra!\n")
+        return translate_chunk(self, *arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Translator, "translate", translate_and_append)
+    with pytest.raises(UserError, match=r"a\.en: was changed while it was translated"):
+        translate("file=a.en")
+    assert not Path("a.de").exists()
+
+
 def test_json_lines_have_all_details_and_keep_other_keys(translate: Run) -> None:
     text = '{"id": 7, "source": "Kalo mine."}\n{"source": "", "by": {"x": [null]}}\n'
     Path("a.en.jsonl").write_text(text, encoding="utf-8-sig")

@@ -42,6 +42,7 @@ def test_run_is_compared_with_the_best_earlier_run(tmp_path: Path, tokenizer_pat
     assert [e.comparison.baseline for e in third if e.comparison] == ["one"]
     folder = tmp_path / "runs" / "three" / "evaluation" / "test"
     table = read_json(folder / "scores.json")
+    assert set(table.pop("files")) == {path.name for path in folder.iterdir()}
     assert table == third[0].to_json()
     assert table["baseline"]["bleu"]["baseline"] == first[0].scores.bleu.score
     assert read_lines(folder / "hypotheses.txt") == third[0].hypotheses
