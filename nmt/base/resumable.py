@@ -107,9 +107,8 @@ class ResumableOutputs:
         digests = [digest.hexdigest() for digest in self._digests]
         return _State(lines, self._digest.hexdigest(), sizes, digests, dict(made_with))
 
-    def _record(self, state: _State, needed: int | None = None) -> None:
-        with writing(self.paths[0], needed):
-            write_json(self._state_path, asdict(state))
+    def _record(self, state: _State) -> None:
+        write_json(self._state_path, asdict(state))
         self._state = state
 
     def _stored_state(self) -> _State | None:
@@ -191,7 +190,7 @@ class ResumableOutputs:
                 os.fsync(stream.fileno())
         sizes = [stream.tell() for stream in self._streams]
         num_lines = self.num_lines + len(lines)
-        self._record(self._describe(num_lines, sizes, self._state.made_with), needed)
+        self._record(self._describe(num_lines, sizes, self._state.made_with))
         self.num_lines = num_lines
 
     def complete(self) -> None:

@@ -127,7 +127,12 @@ def _compared(
     if hypotheses is None:
         # decoding.KEY= and engine= apply to the evaluated models, not to the baseline.
         own_search = Arguments(device=arguments.device)
-        hypotheses = _evaluated(own_search, system, test_set).hypotheses
+        try:
+            hypotheses = _evaluated(own_search, system, test_set).hypotheses
+        except UserError as error:
+            if arguments.baseline:
+                raise
+            return [replace(one, not_compared=f"{system.name}: {error}") for one in evaluations]
     print_line(f"comparing with {system.name}")
     return [
         evaluation

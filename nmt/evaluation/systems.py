@@ -5,6 +5,7 @@ validation score. Test scores are not considered, and runs that differ only in t
 baselines, because their difference is chance.
 """
 
+import logging
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -17,6 +18,8 @@ from nmt.base.files import is_plain_name, read_record
 from nmt.config import FREE_KEYS, differing_values, load_values
 from nmt.data.corpus import PreparedCorpus
 from nmt.evaluation.records import ValidatedRun
+
+logger = logging.getLogger(__name__)
 
 NO_BASELINE = "there is no earlier run to compare with (other seeds are not considered)"
 
@@ -152,9 +155,10 @@ def find_baseline(run: Path, corpus: PreparedCorpus) -> Baseline | None:
         try:
             if _has_corpus(other, name, direction, corpus.folder) and not _is_seed_of(run, other):
                 valid = read_record(result, ValidatedRun)["valid"]
-                found.append((valid["bleu"], -valid["loss"], other))
-        except UserError:
-            continue  # a damaged run is not a baseline, and does not prevent the evaluation
+                if open_system(other).direction == (corpus.source_language, corpus.target_language):
+                    found.append((valid["bleu"], -valid["loss"], other))
+        except UserError as error:
+            logger.warning(f"{other} is not compared with: {error}")
     if not found:
         return None
     bleu, _, best = max(found)

@@ -238,7 +238,11 @@ def _choose_weights(metric: ValidationMetric, trainer: Trainer) -> tuple[str, Va
 def point_latest(config: Config) -> None:
     """Make the link `latest` point to this run; it is relative, so the outputs can be moved."""
     outputs = Path(config.run.outputs)
+    latest = outputs / layout.LATEST_LINK
+    if latest.is_dir() and not latest.is_symlink():
+        logger.warning(f"{latest} is a folder and stays: rename it, and it becomes a link to runs")
+        return
     temporary = outputs / f".{layout.LATEST_LINK}.{os.getpid()}.tmp"
     temporary.unlink(missing_ok=True)
     temporary.symlink_to(os.path.relpath(config.run_folder, outputs))
-    os.replace(temporary, outputs / layout.LATEST_LINK)
+    os.replace(temporary, latest)

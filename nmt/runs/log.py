@@ -10,9 +10,10 @@ from pathlib import Path
 
 from rich.console import Console
 
-from nmt.base.errors import DiskError, disk_errno, printable
+from nmt.base.errors import DiskError, UserError, disk_errno, first_line, printable
 from nmt.base.files import writing
 from nmt.training.signals import Interruption
+from nmt.training.updater import is_out_of_memory
 
 console = Console(stderr=True, highlight=False)
 
@@ -37,16 +38,26 @@ def print_written(paths: Iterable[Path]) -> None:
 
 @contextmanager
 def converted_errors() -> Iterator[None]:
-    """Raise Interruption for signals, and DiskError where a library reports a plain OSError."""
+    """Raise Interruption for signals, and UserError where a library reports full disk or memory."""
     with Interruption.watched() as received, received.immediately():
         try:
             yield
+        except (MemoryError, RuntimeError) as error:
+            if not is_out_of_memory(error):
+                raise
+            raise UserError(
+                f"out of memory: {first_line(error)}; lower decoding.batch_size or"
+                " decoding.beam_size, or set decoding.num_workers=1"
+            ) from error
         except OSError as error:
             number = disk_errno(error)
             # Output files are created, so only reading can miss one: a mistake in the program.
             if number in (None, errno.ENOENT) or not error.filename:
                 raise
-            raise DiskError(Path(os.fsdecode(error.filename)), number) from error
+            path = Path(os.fsdecode(error.filename))
+            if number == errno.EACCES and path.exists() and not os.access(path, os.R_OK):
+                raise UserError(f"{path}: cannot be read: permission denied") from error
+            raise DiskError(path, number) from error
 
 
 class _PrintableFormatter(logging.Formatter):

@@ -42,6 +42,8 @@ def train(config: Config) -> float | None:
     def refuse() -> None:
         raise UserError(f"another process trains in {folder}; wait for it, or choose a run.name")
 
+    if is_launched:
+        distributed.check_launcher()
     if config.run.dry_run:
         set_up_logging()
         if is_main:

@@ -12,6 +12,7 @@ from typing import Protocol, Self, TypeVar
 import torch
 from torch import Tensor
 
+from nmt.base.errors import UserError
 from nmt.config import DecodingConfig, SearchMethod
 from nmt.search.candidates import select_beam
 from nmt.search.constraints import apply_min_length, apply_requests
@@ -113,7 +114,7 @@ def beam_search(
         _collect_finished(sentences, live, candidates, config)
         kept, is_done = _prune(sentences, candidates, live.length + 1, config)
         for index in is_done.nonzero().flatten().tolist():
-            _add_cut_off(sentences[index].best, index, live, candidates, config)
+            _add_cut_off(sentences[index], index, live, candidates, config)
         sentences = [one for one, done in zip(sentences, is_done.tolist(), strict=True) if not done]
         if sentences:
             live = live.extend(candidates, kept)
@@ -188,9 +189,14 @@ def _prune(
 
 
 def _add_cut_off(
-    best: NBest, index: int, live: LiveHypotheses, candidates: Candidates, config: DecodingConfig
+    sentence: _Sentence,
+    index: int,
+    live: LiveHypotheses,
+    candidates: Candidates,
+    config: DecodingConfig,
 ) -> None:
     """Fill the n-best list of a sentence with live hypotheses, best first."""
+    best = sentence.best
     if not best.num_missing:
         return
     log_probs, penalty = candidates.log_probs[index], length_penalty(live.length + 1, config)
@@ -201,6 +207,8 @@ def _add_cut_off(
         best.add_cut_off(_hypothesis(live, candidates, index, rank, score, [token]))
     if not best.hypotheses:
         # Every continuation is forbidden: return the live hypothesis itself.
+        if not (sentence.request.prefix or sentence.request.required or sentence.request.banned):
+            raise UserError("the scores of the model are not finite: its weights are damaged")
         row = int((live.sentences == index).nonzero()[0])
         log_prob = float(live.log_probs[row])
         ids, token_log_probs = live.row(row)

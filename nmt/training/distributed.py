@@ -95,6 +95,18 @@ def is_launched() -> bool:
     return "RANK" in os.environ
 
 
+def check_launcher() -> None:
+    """Raise UserError if RANK is set, but not the other variables that a launcher sets."""
+    numbers = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_PORT")
+    for name in (*numbers, "MASTER_ADDR"):
+        value = os.environ.get(name, "")
+        if not value or (name in numbers and not value.isdecimal()):
+            raise UserError(
+                f"the environment variable RANK is set, as by torchrun, but {name}={value} is not"
+                " valid; start with torchrun, or unset RANK"
+            )
+
+
 def is_main_process() -> bool:
     """Whether the environment gives this process rank 0, or no rank."""
     return os.environ.get("RANK", "0") == "0"

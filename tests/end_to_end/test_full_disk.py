@@ -17,7 +17,7 @@ from omegaconf import OmegaConf
 import data_prep.prepare
 from data_prep.progress import Reporter
 from nmt.base.errors import DiskError
-from nmt.base.files import write_lines
+from nmt.base.files import write_json, write_lines
 from nmt.cli import evaluate, prepare, translate
 from nmt.cli.common import run_command
 from nmt.cli.compose import run_composed
@@ -158,11 +158,11 @@ def check_translating(work: str) -> None:
     def run() -> None:
         run_command(translate.main)
 
-    with small_disk(disk, 16_384):
+    with small_disk(disk, 20_480):
         write_lines(disk / "a.de", ["old"])
         message = error_line(run, *command)
-        start = f"error: {disk / 'a.de'}: cannot be written: no space left on device"
-        assert message.startswith(start)
+        assert message.startswith(f"error: {disk / 'a.de'}"), message
+        assert ": cannot be written: no space left on device" in message
         assert message.endswith(", then run the command again")
         # Finished lines are kept, and the command continues when there is space.
         kept = tree(disk)
@@ -184,9 +184,11 @@ def check_evaluating(work: str) -> None:
     command = [f"source={text}", f"reference={text}", f"model={MODEL}", f"out={disk / 'scores'}"]
     with small_disk(disk, 12_288):
         write_lines(disk / "scores" / "source.txt", ["old"])
+        write_json(disk / "scores" / "scores.json", {"files": ["source.txt"]})
+        before = tree(disk)
         output = error_line(lambda: run_command(evaluate.main), *command, "decoding.beam_size=1")
         assert re.search(r"/\w+\.(txt|json): cannot be written: no space left on device", output)
-        assert tree(disk) == {"scores/source.txt": b"old\n"}
+        assert tree(disk) == before
 
 
 def check_the_log(work: str) -> None:

@@ -67,6 +67,12 @@ def unwritable(number: int) -> OSError:
         (raising(UserError("fix it")), 2, "fix it\n"),
         (raising(unwritable(errno.ENOSPC)), 2, "outputs/theirs.yaml: cannot be written: no space"),
         (raising(unwritable(errno.EACCES)), 2, "outputs/theirs.yaml: cannot be written: "),
+        (raising(MemoryError()), 2, "out of memory: MemoryError; lower decoding.batch_size"),
+        (
+            raising(RuntimeError("CUDA out of memory.\nTried")),
+            2,
+            "out of memory: CUDA out of memory.",
+        ),
         (raising(Interruption(15)), 143, "interrupted\n"),
         (signalled(signal.SIGTERM), 143, "interrupted\n"),
         (signalled(signal.SIGINT), 130, "interrupted\n"),
@@ -82,6 +88,16 @@ def test_errors_are_reported_in_one_line_and_by_the_exit_status(
     assert printed.err.startswith(f"error: {message}")
     assert printed.err.count("\n") == 1
     assert printed.out == ""
+
+
+def test_a_folder_that_cannot_be_read_is_not_reported_as_one_that_cannot_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(os, "access", lambda *_: False)  # the tests may run as root
+    error = OSError(errno.EACCES, os.strerror(errno.EACCES), str(tmp_path))
+    with pytest.raises(SystemExit):
+        run_command(raising(error))
+    assert capsys.readouterr().err == f"error: {tmp_path}: cannot be read: permission denied\n"
 
 
 def test_a_mistake_in_the_program_has_a_traceback() -> None:

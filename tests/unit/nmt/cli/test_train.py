@@ -22,6 +22,7 @@ def test_a_dry_run_is_reported_once_for_all_seeds_and_processes(
     config = replace(config, run=replace(config.run, dry_run=True))
     with pytest.raises(UserError, match="seeds=1,1"):
         train_each(config, "1,1")
+    monkeypatch.setattr(train_module.distributed, "check_launcher", lambda: None)
     for rank in "10":
         monkeypatch.setenv("RANK", rank)
         train_each(config, "1,2")

@@ -27,7 +27,8 @@ def add_run(
     run: Path, bleu: float, corpus: str = "toy-1", direction: str = "en-de", **more: float
 ) -> Path:
     """Write a completed run, one second newer than the previous one."""
-    write_lines(run / "model" / "config.yaml", ["format_version: 1"])
+    languages = zip(("source_language", "target_language"), direction.split("-"), strict=True)
+    write_lines(run / "model" / "config.yaml", [f"{key}: {code}" for key, code in languages])
     write_lines(run / "model" / "weights.safetensors", [""])
     name = corpus.partition("-")[0]
     write_lines(run / "config.yaml", [f"corpus: {{name: {name}, direction: {direction}}}"])
@@ -62,7 +63,9 @@ def test_baseline_is_chosen_by_validation_score(outputs: Path) -> None:
     assert outputs_of(run) == outputs_of(outputs / "runs/a") == outputs
 
 
-def test_only_earlier_completed_runs_of_the_same_corpus_are_considered(outputs: Path) -> None:
+def test_only_earlier_completed_runs_of_the_same_corpus_are_considered(
+    outputs: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     corpus = add_corpus(outputs, "toy-1")
     add_corpus(outputs, "toy-2", valid="another text")
     only = add_run(outputs / "runs/only", 10)
@@ -79,10 +82,17 @@ def test_only_earlier_completed_runs_of_the_same_corpus_are_considered(outputs: 
         "no_number": '{"valid": {"bleu": []}}',
     }.items():
         (add_run(outputs / "runs" / name, 96) / "result.json").write_text(text)
-    earlier = ("other_way", "other_name", "other_text", "damaged", "cut", "empty", "no_number")
+    model = add_run(outputs / "runs/model", 97) / "model/config.yaml"
+    model.write_text("source_language: de")
+    earlier = (
+        *("other_way", "other_name", "other_text", "damaged", "cut", "empty", "no_number"),
+        "model",
+    )
     for name in earlier:
         os.utime(outputs / "runs" / name / "result.json", (5, 5))
     assert baseline_of(own, corpus) == ("only", "the only earlier run on toy en-de")
+    warned = [message.partition(" ")[0] for message in caplog.messages]
+    assert warned == [f"{outputs}/runs/{name}" for name in ("cut", "damaged", "empty", "no_number")]
     assert baseline_of(only, corpus) is None
 
 

@@ -52,6 +52,21 @@ def test_the_same_run_is_opened_again(config: Config, corpus: Path, tmp_path: Pa
     assert len(before["run_id"]) == 8
 
 
+def test_the_last_run_is_linked_but_a_folder_is_kept(
+    config: Config, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for _ in range(2):
+        experiment.point_latest(config)
+    latest = Path(config.run.outputs) / "latest"
+    assert latest.resolve() == config.run_folder.resolve()
+    latest.unlink()
+    latest.mkdir()
+    (latest / "mine").touch()
+    experiment.point_latest(config)
+    assert (latest / "mine").is_file()
+    assert f"{latest} is a folder and stays" in caplog.text
+
+
 def test_keys_that_do_not_change_the_result_may_change(config: Config, corpus: Path) -> None:
     open_run(accepting(config, "", num_processes=4, num_threads=2, timeout=9), corpus)
     decoding = {"batch_size": 2, "batch_tokens": 100, "num_workers": 1}

@@ -1,8 +1,10 @@
+import math
 from dataclasses import replace
 
 import pytest
 import torch
 
+from nmt.base.errors import UserError
 from nmt.search.request import Request
 from nmt.search.required import allocate, missing, num_met
 from tests.unit.nmt.search.tables import (
@@ -58,6 +60,13 @@ def test_if_everything_is_forbidden_the_live_hypothesis_is_returned() -> None:
     request = Request(banned=[[2], [3]], max_length=9)
     [[found]] = search(Table(1), config(beam_size=2, min_length=9), request)
     assert (found.ids, found.log_prob, found.token_log_probs) == ([], 0.0, [])
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_scores_that_are_not_finite_are_reported(value: float) -> None:
+    table = Table(fixed={(): [value] * 4})
+    with pytest.raises(UserError, match="the scores of the model are not finite"):
+        search(table, config(beam_size=2), Request(max_length=9))
 
 
 @pytest.mark.parametrize("beam_size", [1, 2, 5])

@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch.distributed.elastic.multiprocessing.api import SignalException
 
+from nmt.base.errors import UserError
 from nmt.config import TrainingConfig
 from nmt.training import distributed
 from nmt.training.distributed import Process
@@ -40,6 +41,21 @@ def test_the_environment_names_the_process(monkeypatch: pytest.MonkeyPatch) -> N
     assert not distributed.is_main_process()
     assert not Process(3, 16, torch.device("cpu")).is_main_process
     assert distributed.num_processes(TrainingConfig(num_processes=2)) == (16, 8)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("MASTER_ADDR", ""), ("MASTER_PORT", "http"), ("RANK", "-1"), ("RANK", "")]
+)
+def test_an_incomplete_launcher_is_reported(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    for number in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_PORT"):
+        monkeypatch.setenv(number, "1")
+    monkeypatch.setenv("MASTER_ADDR", "localhost")
+    distributed.check_launcher()
+    monkeypatch.setenv(name, value)
+    with pytest.raises(UserError, match=f"{name}={value} is not valid; .* unset RANK"):
+        distributed.check_launcher()
 
 
 def test_threads_are_shared_among_local_processes(monkeypatch: pytest.MonkeyPatch) -> None:
