@@ -20,13 +20,20 @@ Record = TypeVar("Record")
 
 def check_readable(path: Path) -> None:
     """Raise UserError unless `path` is a regular file that can be read."""
+    if is_forbidden(path):
+        raise UserError(f"{path}: cannot be read: permission denied")
     # Not `path.exists()`, which raises OSError if the name is too long.
     if not os.path.exists(path):
         raise UserError(f"{path}: no such file")
     if not path.is_file():
         raise UserError(f"{path}: is not a file")
-    if not os.access(path, os.R_OK):
-        raise UserError(f"{path}: cannot be read: permission denied")
+
+
+def is_forbidden(path: Path) -> bool:
+    """Return whether this user may not read a file or folder, or not enter the folder of it."""
+    if os.path.exists(path):
+        return not os.access(path, os.R_OK)
+    return not os.access(next(filter(os.path.isdir, path.absolute().parents)), os.X_OK)
 
 
 def is_plain_name(name: str) -> bool:
@@ -198,10 +205,7 @@ def check_not_read(outputs: Iterable[Path], inputs: Iterable[Path]) -> None:
         path = Path(os.path.realpath(output))
         for read in map(os.path.realpath, inputs):
             if str(path) == read or (path.exists() and path.is_relative_to(read)):
-                raise UserError(
-                    f"{output}: would overwrite {read}, which is read; choose another file with"
-                    " out="
-                )
+                raise UserError(f"{output}: would overwrite {read}, which is read; change out=")
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from pathlib import Path
 from rich.console import Console
 
 from nmt.base.errors import DiskError, UserError, disk_errno, first_line, printable
-from nmt.base.files import writing
+from nmt.base.files import is_forbidden, writing
 from nmt.training.signals import Interruption
 from nmt.training.updater import is_out_of_memory
 
@@ -55,7 +55,7 @@ def converted_errors() -> Iterator[None]:
             if number in (None, errno.ENOENT) or not error.filename:
                 raise
             path = Path(os.fsdecode(error.filename))
-            if number == errno.EACCES and path.exists() and not os.access(path, os.R_OK):
+            if number == errno.EACCES and is_forbidden(path):
                 raise UserError(f"{path}: cannot be read: permission denied") from error
             raise DiskError(path, number) from error
 

@@ -122,7 +122,7 @@ def test_an_input_is_not_overwritten(tmp_path: Path, name: str) -> None:
     before = contents(tmp_path)
     inputs = [tmp_path / name]
     with (
-        pytest.raises(UserError, match=r"would overwrite .*, which is read; .*out="),
+        pytest.raises(UserError, match=r"would overwrite .*, which is read; change out="),
         ResumableOutputs.open([tmp_path / "link"], {}, inputs, resume=False),
     ):
         pass
