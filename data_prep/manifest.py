@@ -169,7 +169,7 @@ def describe_outputs(folder: Path) -> dict[str, Output]:
 
 
 def damage(record: Path, cache: FactsCache) -> str:
-    """Describe the first file that is missing or differs from what a record says, or return "".
+    """Describe the first file that is missing or differs from its record, or return "".
 
     Args:
         record: `manifest.json` or `cleaning.json`, in the folder of the files.

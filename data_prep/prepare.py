@@ -70,12 +70,12 @@ def prepare(
     job = _Job(corpus, tokenizer, corpora_folder, reporter)
     folder = job.folder
     manifest = folder / MANIFEST_FILE
-    if _is_complete(manifest, corpora_folder, reporter):
+    if _is_complete(job, manifest):
         reporter.print(f"{folder}: already prepared")
         return folder
     with _lock(corpora_folder / f".{folder.name}.lock", folder, reporter):
         # Another process may have just prepared it.
-        if not _is_complete(manifest, corpora_folder, reporter):
+        if not _is_complete(job, manifest):
             text = _clean(job)
             with atomic_folder(folder, _estimate_bytes(text)) as temporary:
                 _build(job, text, temporary, num_processes)
@@ -88,8 +88,8 @@ def find_prepared(
 ) -> Path | None:
     """Return the folder of a prepared corpus, or None if it is not prepared."""
     reporter = Reporter(quiet=True)
-    folder = _Job(corpus, tokenizer, corpora_folder, reporter).folder
-    return folder if _is_complete(folder / MANIFEST_FILE, corpora_folder, reporter) else None
+    job = _Job(corpus, tokenizer, corpora_folder, reporter)
+    return job.folder if _is_complete(job, job.folder / MANIFEST_FILE) else None
 
 
 def open_source(config: CorpusConfig, cache: Path, report: Callable[[str], None]) -> Source:
@@ -131,7 +131,8 @@ class _Job:
     ) -> None:
         self.corpus, self.tokenizer, self.reporter = corpus, tokenizer, reporter
         self.source = open_source(corpus, corpora_folder, reporter.print)
-        self.more = open_more_pairs(corpus, FactsCache(corpora_folder / FACTS_FILE))
+        self.facts = FactsCache(corpora_folder / FACTS_FILE)
+        self.more = open_more_pairs(corpus, self.facts)
         cleaned = fingerprint(
             {
                 "source": self.source.identity(),
@@ -169,13 +170,13 @@ def _estimate_bytes(text: CleanedText) -> int:
     return shards + sum(sizes.values()) - train + _MODEL_AND_REPORT_BYTES
 
 
-def _is_complete(record: Path, corpora_folder: Path, reporter: Reporter) -> bool:
+def _is_complete(job: _Job, record: Path) -> bool:
     """Whether a record exists and every file of its folder has the contents that it states."""
     if not record.is_file():
         return False
-    found = damage(record, FactsCache(corpora_folder / FACTS_FILE))
+    found = damage(record, job.facts)
     if found:
-        reporter.print(f"{found}; preparing it again")
+        job.reporter.print(f"{found}; preparing it again")
     return not found
 
 
@@ -185,7 +186,7 @@ def _clean(job: _Job) -> CleanedText:
     text = CleanedText(folder, (job.corpus.source_language, job.corpus.target_language))
     # Corpora that differ only in the tokenizer share the cleaned text.
     with _lock(folder.with_suffix(".lock"), folder, job.reporter):
-        if _is_complete(folder / CLEANING_FILE, folder.parent.parent, job.reporter):
+        if _is_complete(job, folder / CLEANING_FILE):
             job.reporter.print(f"{folder}: already cleaned")
             return text
         with atomic_folder(folder) as temporary:

@@ -9,14 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from nmt.base.errors import UserError
-from nmt.base.files import check_not_read, check_writable
-from nmt.base.layout import (
-    EVALUATIONS_FOLDER,
-    HYPOTHESES_FILE,
-    SCORES_FILE,
-    SOURCE_FILE,
-    reference_file,
-)
+from nmt.base.files import check_writable
+from nmt.base.layout import EVALUATIONS_FOLDER, SCORES_FILE
 from nmt.cli.arguments import parse_arguments
 from nmt.cli.common import parse_folders, run_command
 from nmt.cli.models import TranslatorArguments, open_model
@@ -65,8 +59,7 @@ def main() -> None:
     }
     read = [Path(name) for name in (arguments.source, arguments.reference) if name]
     for out in outs.values():
-        evaluate.check_replaceable(out)
-        check_not_read([out / SOURCE_FILE, out / HYPOTHESES_FILE, out / reference_file(0)], read)
+        evaluate.check_replaceable(out, read)
         check_writable(out / SCORES_FILE)
     baseline = choose_baseline(systems, arguments.baseline, corpus)
     for system in [*systems, *([baseline.system] if baseline else [])]:

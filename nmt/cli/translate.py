@@ -104,7 +104,7 @@ def main() -> None:
     lines = LineTranslator(str(file or "stdin"), reader, pipeline, writer, aligns_beside)
     directions = (model.config.source_language, model.config.target_language)
     default = file and output_name(file, *directions, write)
-    out = output_path(arguments.out, default, *([file] if file else []), *folders)
+    out = output_path(arguments.out, default)  # compared with the inputs when it is opened
     if out is not None:
         outs = [out, *([Path(f"{out}.align")] if aligns_beside else [])]
         given = {**to_plain(arguments), "input_format": read.name, "format": write.name}

@@ -2,6 +2,7 @@
 
 import logging
 import os
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from itertools import count, takewhile
@@ -12,6 +13,7 @@ from nmt.base import layout
 from nmt.base.errors import UserError
 from nmt.base.files import (
     check_aligned,
+    check_not_read,
     read_lines,
     read_record,
     remove,
@@ -218,13 +220,15 @@ def read_texts(folder: Path) -> StoredTexts:
     return StoredTexts(folder.name, sources, references, hypotheses)
 
 
-def check_replaceable(folder: Path) -> None:
-    """Raise UserError if `write_evaluation` would replace files that it has not written."""
+def check_replaceable(folder: Path, inputs: Sequence[Path]) -> None:
+    """Raise UserError if `write_evaluation` would replace inputs, or files it has not written."""
     scores, files = folder / layout.SCORES_FILE, set()
     with suppress(UserError):
         files = {scores.name, *read_record(scores, EvaluationFiles)["files"]}
     names = layout.SOURCE_FILE, layout.HYPOTHESES_FILE, scores.name
-    for path in (*map(folder.joinpath, names), *_more_references(folder, 0)):
+    paths = [*map(folder.joinpath, names), *_more_references(folder, 0)]
+    check_not_read(paths, inputs)
+    for path in paths:
         if os.path.lexists(path) and path.name not in files:
             raise UserError(f"{path}: is not from an evaluation; name another folder with out=")
 

@@ -152,7 +152,7 @@ def error_line(run: Callable[[], None], *arguments: str) -> str:
 
 def check_translating(work: str) -> None:
     disk, text, given = Path(work, "disk"), Path(work, "a.en"), f"file={Path(work, 'a.en')}"
-    write_lines(text, ["1 2 3"] * 3000)
+    write_lines(text, ["1 2 3 4"] * 3000)
     command = [given, f"model={MODEL}", f"out={disk / 'a.de'}", "decoding.beam_size=1"]
 
     def run() -> None:
@@ -161,8 +161,8 @@ def check_translating(work: str) -> None:
     with small_disk(disk, 20_480):
         write_lines(disk / "a.de", ["old"])
         message = error_line(run, *command)
-        assert message.startswith(f"error: {disk / 'a.de'}"), message
-        assert ": cannot be written: no space left on device" in message
+        start = f"error: {disk / 'a.de'}: cannot be written: no space left on device"
+        assert message.startswith(start), message
         assert message.endswith(", then run the command again")
         # Finished lines are kept, and the command continues when there is space.
         kept = tree(disk)

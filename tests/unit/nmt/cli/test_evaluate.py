@@ -240,6 +240,8 @@ def test_further_references_are_found_by_their_names(outputs: Path, run: Run) ->
     files = "source=s.en", "reference=r.de"
     for copied, path in zip(("source.txt", "reference.2.txt"), ("s.en", "r.de"), strict=True):
         shutil.copy(Path("o") / copied, path)
+    with pytest.raises(UserError, match=r"o/reference\.1\.txt: would overwrite"):
+        run("model=outputs/runs/new", files[0], "reference=o/reference.1.txt", "out=o")
     run("model=outputs/runs/new", *files, "out=o")
     assert sorted(path.name for path in Path("o").glob("reference*")) == ["reference.txt"]
     (outputs / "corpora/toy-1/text/test.de.1").unlink()
