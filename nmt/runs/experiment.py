@@ -13,7 +13,7 @@ import torch
 
 from nmt.base import layout
 from nmt.base.errors import UserError
-from nmt.base.files import write_json
+from nmt.base.files import write_json, write_lines
 from nmt.base.system import commit, processor_name, versions
 from nmt.config import (
     FREE_KEYS,
@@ -231,6 +231,9 @@ def _choose_weights(metric: ValidationMetric, trainer: Trainer) -> tuple[str, Va
                 results[name] = trainer.validator.validate(advance)
         logger.info("%s: valid loss %.4f, BLEU %.2f", name, results[name].loss, results[name].bleu)
     chosen = max(results, key=lambda name: results[name].rank(metric))
+    if results[chosen].hypotheses:  # else the file has those of the best checkpoint
+        path = trainer.config.run_folder / layout.VALID_HYPOTHESES_FILE
+        write_lines(path, results[chosen].hypotheses)
     load_weights(transformer, store.average(list(candidates[chosen])), store.folder)
     return chosen, results[chosen]
 

@@ -6,7 +6,8 @@ import time
 from dataclasses import replace
 
 from nmt.base.errors import UserError
-from nmt.base.layout import CHECKPOINTS_FOLDER, SKIPPED_UPDATES_FILE
+from nmt.base.files import write_lines
+from nmt.base.layout import CHECKPOINTS_FOLDER, SKIPPED_UPDATES_FILE, VALID_HYPOTHESES_FILE
 from nmt.config import Config
 from nmt.data.batching import trainable_pairs
 from nmt.data.corpus import PreparedCorpus
@@ -69,6 +70,7 @@ class Trainer:
         self.validator = Validator(corpus, self.model, config.decoding)
         self._saved_update = self.state.update
         self._skipped_file = config.run_folder / SKIPPED_UPDATES_FILE
+        self._valid_hypotheses_file = config.run_folder / VALID_HYPOTHESES_FILE
         # `run` replaces these; only the main process has a log.
         self._interruption = Interruption()
         self._log: RunLog | None = None
@@ -200,6 +202,8 @@ class Trainer:
         self.state = replace(state, validations_without_best=without_best)
         if self._log is not None:
             self._log.validation(state.update, result, is_best)
+            if is_best:
+                write_lines(self._valid_hypotheses_file, result.hypotheses)
             self.store.update_state(self.state)
         release_freed_memory()
 

@@ -17,10 +17,17 @@ from nmt.translation.translator import Translator
 
 @dataclass(frozen=True)
 class ValidationResult:
-    """Loss in nats per target token without label smoothing, and BLEU from 0 to 100."""
+    """Result of a validation.
+
+    Attributes:
+        loss: nats per target token, without label smoothing.
+        bleu: from 0 to 100.
+        hypotheses: translation of each sentence.
+    """
 
     loss: float
     bleu: float
+    hypotheses: tuple[str, ...] = ()
 
     @property
     def perplexity(self) -> float:
@@ -73,6 +80,6 @@ class Validator:
                 f"out of memory in validation: {first_line(error)}; lower decoding.batch_size or,"
                 " on a CPU, set decoding.num_workers=1; neither changes a translation"
             ) from None
-        hypotheses = [best[0].text for best in translations]
+        hypotheses = tuple(best[0].text for best in translations)
         loss = -math.fsum(log_probs) / len(log_probs)
-        return ValidationResult(loss, bleu_score(hypotheses, self.references).score)
+        return ValidationResult(loss, bleu_score(hypotheses, self.references).score, hypotheses)
