@@ -1,0 +1,69 @@
+"""Significance of the difference between two configurations that were trained with several seeds.
+
+Paired bootstrap resampling (Koehn 2004) over the sentences of a test set, where the score of a
+configuration on a resample is the mean over its seeds of corpus BLEU. The p-value covers the choice
+of sentences. It does not cover the choice of seeds, which the standard deviation over seeds shows.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from nmt.metrics.scores import check_aligned, metrics
+
+NUM_RESAMPLES = 1_000
+_SEED = 12345
+
+
+@dataclass(frozen=True)
+class SeedsDifference:
+    """Difference of mean BLEU between a configuration and the best one, and its two-sided p."""
+
+    difference: float
+    p: float
+
+
+class SeedsBootstrap:
+    """Compares configurations on the same resamples of one test set.
+
+    Args:
+        references: the references, one for each sentence.
+    """
+
+    def __init__(self, references: Sequence[str]) -> None:
+        self._references = references
+        generator = np.random.default_rng(_SEED)
+        number = len(references)
+        # How often each sentence occurs in each resample, with one row of ones for the test set.
+        counts = generator.multinomial(number, np.full(number, 1 / number), NUM_RESAMPLES)
+        self._counts = np.concatenate([np.ones((1, number)), counts])  # (1 + resamples, sentences)
+
+    def mean_scores(self, systems: Sequence[Sequence[str]]) -> np.ndarray:
+        """Compute BLEU averaged over the translations of several seeds.
+
+        Returns:
+            The score on the test set, then the score on each resample.
+        """
+        return np.mean([self._scores(hypotheses) for hypotheses in systems], axis=0)
+
+    def _scores(self, hypotheses: Sequence[str]) -> np.ndarray:
+        check_aligned(hypotheses, self._references)
+        metric = metrics()["bleu"]
+        statistics = metric._extract_corpus_statistics(hypotheses, [self._references])
+        sums = self._counts @ np.array(statistics, dtype=float)
+        return np.array([metric._compute_score_from_stats(row).score for row in sums])
+
+
+def seeds_difference(scores: np.ndarray, best: np.ndarray) -> SeedsDifference:
+    """Compare two results of `SeedsBootstrap.mean_scores`.
+
+    p is the share of resamples whose difference deviates from the mean over resamples by at least
+    the difference on the test set.
+    """
+    difference, *resampled = scores - best
+    if difference == 0:
+        return SeedsDifference(0.0, 1.0)
+    deviations = np.abs(np.array(resampled) - np.mean(resampled))
+    as_large = int((deviations >= abs(difference)).sum())
+    return SeedsDifference(float(difference), (as_large + 1) / (len(resampled) + 1))

@@ -1,0 +1,34 @@
+"""Status of a run, from its files and its lock."""
+
+from pathlib import Path
+
+import pytest
+
+from nmt.base.files import exclusive, write_json
+from nmt.evaluation.status import Status, is_locked, run_status
+
+
+def test_the_first_file_of_the_order_counts(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    assert run_status(run) is None
+    run.mkdir()
+    (run / "train.log").touch()
+    assert run_status(run) is None
+    order = ["config.yaml", "failure.json", "pruned.json", "result.json"]
+    expected = [Status.interrupted, Status.failed, Status.pruned, Status.complete]
+    for name, status in zip(order, expected, strict=True):
+        write_json(run / name, {})
+        assert run_status(run) is status
+    with exclusive(run / ".lock", lambda: None):
+        assert run_status(run) is Status.running
+    assert run_status(run) is Status.complete
+
+
+def test_looking_at_a_lock_does_not_hold_it(tmp_path: Path) -> None:
+    lock = tmp_path / ".lock"
+    assert not is_locked(lock)
+    assert not lock.exists()
+    lock.touch()
+    assert not is_locked(lock)
+    with exclusive(lock, lambda: pytest.fail("the lock is held")):
+        assert is_locked(lock)

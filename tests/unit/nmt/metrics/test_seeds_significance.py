@@ -1,0 +1,66 @@
+"""Significance between configurations with several seeds."""
+
+import random
+
+import numpy as np
+import pytest
+
+from nmt.base.errors import UserError
+from nmt.metrics.scores import bleu_score
+from nmt.metrics.seeds_significance import SeedsBootstrap, seeds_difference
+from nmt.metrics.significance import compare
+
+RANDOM = random.Random(3)
+REFERENCES = [" ".join(RANDOM.choices("abcdefghij", k=12)) for _ in range(80)]
+
+
+def noisy(share: float, seed: int) -> list[str]:
+    """The references with some words replaced."""
+    generator = random.Random(seed)
+    return [
+        " ".join("z" if generator.random() < share else word for word in line.split())
+        for line in REFERENCES
+    ]
+
+
+@pytest.fixture(scope="module")
+def bootstrap() -> SeedsBootstrap:
+    return SeedsBootstrap(REFERENCES)
+
+
+def test_score_is_the_mean_of_corpus_bleu_over_the_seeds(bootstrap: SeedsBootstrap) -> None:
+    systems = [noisy(0.1, seed) for seed in (1, 2, 3)]
+    scores = bootstrap.mean_scores(systems)
+    alone = [bleu_score(system, REFERENCES).score for system in systems]
+    assert scores[0] == pytest.approx(np.mean(alone))
+    # The resamples are those of each system, averaged one by one.
+    assert scores == pytest.approx(
+        np.mean([bootstrap.mean_scores([system]) for system in systems], axis=0)
+    )
+    assert scores[1:].mean() == pytest.approx(scores[0], abs=1)
+    assert scores[1:].std() > 0.1
+
+
+def test_with_one_seed_p_is_near_that_of_a_two_sided_test(bootstrap: SeedsBootstrap) -> None:
+    """Approximate randomisation is two-sided; sacrebleu's bootstrap is not."""
+    best, other = noisy(0.10, 1), noisy(0.13, 2)
+    expected = compare("best", "", best, other, REFERENCES).differences["bleu"]
+    found = seeds_difference(bootstrap.mean_scores([other]), bootstrap.mean_scores([best]))
+    assert found.difference == pytest.approx(expected.difference)
+    assert 0.01 < expected.p_randomisation < 0.5
+    assert found.p == pytest.approx(expected.p_randomisation, abs=0.03)
+
+
+def test_p_is_small_for_a_clear_and_large_for_no_difference(bootstrap: SeedsBootstrap) -> None:
+    best = bootstrap.mean_scores([noisy(0.1, 1), noisy(0.1, 2)])
+    clear = seeds_difference(bootstrap.mean_scores([noisy(0.3, 3), noisy(0.3, 4)]), best)
+    assert clear.difference < -10
+    assert clear.p == 1 / 1001
+    assert seeds_difference(best, best).p == 1
+    chance = seeds_difference(bootstrap.mean_scores([noisy(0.1, 7), noisy(0.1, 8)]), best)
+    assert chance.p > 0.1
+
+
+def test_translations_of_another_text_are_rejected(bootstrap: SeedsBootstrap) -> None:
+    with pytest.raises(UserError, match="79 translations for 80 references"):
+        bootstrap.mean_scores([REFERENCES[1:]])
