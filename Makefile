@@ -30,10 +30,10 @@ $(error $(NAME)= is not a variable of this Makefile: $(FORM))
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help install prepare train translate backtranslate score evaluate sweep reproduce report export bench soak golden test check format
+.PHONY: help install prepare train translate backtranslate score evaluate sweep sweep-report reproduce report export bench soak golden test check format
 
 help:  ## List the targets and their variables
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## (.*)/  make \1\t\2/' | expand -t 22
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/' | expand -t 22
 
 install: $(VENV)/.installed  ## Create .venv and install the requirements
 
@@ -78,6 +78,10 @@ evaluate: install  ## Score models on a test set, and compare them        TEST= 
 sweep: install  ## Train a grid of runs, and rank them                 SWEEP= EXPERIMENT= ARGS=
 	@test -n "$$SWEEP" || { echo "error: SWEEP= is missing: name a file of conf/sweep, for example SWEEP=peak_lr" >&2; exit 2; }
 	@$(RUN).train --multirun $(experiment) "sweep=$$SWEEP" "run.name=$${SWEEP}_$$EXPERIMENT" $(ARGS)
+
+sweep-report: install  ## Rank the runs of a sweep, also in progress          SWEEP= ARGS=
+	@test -n "$$SWEEP" || { echo "error: SWEEP= is missing: name a sweep in outputs/sweeps, or its folder" >&2; exit 2; }
+	@$(RUN).sweep_report "sweep=$$SWEEP" $(ARGS)
 
 reproduce: install  ## Train the seeds of a known score, and compare it    RESULT= DATA= GPUS= ARGS=
 	@$(RUN).reproduce "result=$$RESULT" $${DATA:+"data=$$DATA"} $(gpus) $(ARGS)

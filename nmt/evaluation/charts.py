@@ -41,7 +41,11 @@ class Chart:
 
 
 def line_chart(
-    title: str, unit: str, series: Sequence[Series], may_be_log: bool = False
+    title: str,
+    unit: str,
+    series: Sequence[Series],
+    may_be_log: bool = False,
+    size: tuple[float, float] = _SIZE,
 ) -> Chart | None:
     """Draw curves over updates; None if there is no finite value.
 
@@ -69,7 +73,7 @@ def line_chart(
             axes.set_ylim(bottom=0)
         axes.set_xlim(left=0)
 
-    return _chart(title, series, draw, "update", unit)
+    return _chart(title, series, draw, "update", unit, size)
 
 
 def bar_chart(title: str, unit: str, labels: Sequence[str], series: Sequence[Series]) -> Chart:
@@ -88,7 +92,12 @@ def bar_chart(title: str, unit: str, labels: Sequence[str], series: Sequence[Ser
 
 
 def _chart(
-    title: str, series: Sequence[Series], draw: Callable[[Any], None], x_unit: str, y_unit: str
+    title: str,
+    series: Sequence[Series],
+    draw: Callable[[Any], None],
+    x_unit: str,
+    y_unit: str,
+    size: tuple[float, float] = _SIZE,
 ) -> Chart:
     def draw_with_units(axes: Any) -> None:
         draw(axes)
@@ -98,7 +107,7 @@ def _chart(
         axes.yaxis.set_minor_formatter("")
 
     description = f"{title}. {'; '.join(map(_describe, series))}"
-    svg = draw_svg(draw_with_units, description, _SIZE)
+    svg = draw_svg(draw_with_units, description, size)
     return Chart(title, [(one.name, one.colour) for one in series], svg)
 
 

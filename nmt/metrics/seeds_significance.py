@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from sacrebleu.metrics.bleu import BLEU
 
-from nmt.metrics.scores import check_aligned, metrics
+from nmt.metrics.scores import check_aligned
 
 NUM_RESAMPLES = 1_000
 _SEED = 12345
@@ -33,6 +34,7 @@ class SeedsBootstrap:
 
     def __init__(self, references: Sequence[str]) -> None:
         self._references = references
+        self._metric = BLEU(force=True, references=[references])  # it keeps their n-grams
         generator = np.random.default_rng(_SEED)
         number = len(references)
         # How often each sentence occurs in each resample, with one row of ones for the test set.
@@ -49,10 +51,9 @@ class SeedsBootstrap:
 
     def _scores(self, hypotheses: Sequence[str]) -> np.ndarray:
         check_aligned(hypotheses, self._references)
-        metric = metrics()["bleu"]
-        statistics = metric._extract_corpus_statistics(hypotheses, [self._references])
+        statistics = self._metric._extract_corpus_statistics(hypotheses, None)
         sums = self._counts @ np.array(statistics, dtype=float)
-        return np.array([metric._compute_score_from_stats(row).score for row in sums])
+        return np.array([self._metric._compute_score_from_stats(row).score for row in sums])
 
 
 def seeds_difference(scores: np.ndarray, best: np.ndarray) -> SeedsDifference:

@@ -19,13 +19,17 @@ from markupsafe import Markup
 _TEMPLATES = Path(__file__).with_name("templates")
 
 # matplotlib draws with these colours; they are replaced by variables of style.css, which differ
-# between light and dark mode.
+# between light and dark mode. `group1` … are easy to tell apart; `fifth1` … rise from bad to good.
 COLOURS = {
     "source": "#aa0001",
     "target": "#aa0002",
     "baseline": "#aa0003",
     "ink": "#aa0004",
     "line": "#aa0005",
+    "paper": "#aa0006",
+    "other": "#aa0007",
+    **{f"group{number}": f"#aa001{number}" for number in range(1, 9)},
+    **{f"fifth{number}": f"#aa002{number}" for number in range(1, 6)},
 }
 
 

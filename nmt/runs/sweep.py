@@ -1,6 +1,5 @@
-"""Rank the runs of a sweep on validation."""
+"""Report of a sweep: ranked table on the terminal, `ranking.tsv` and `report.html`."""
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -8,48 +7,110 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.experimental.callback import Callback
 from omegaconf import DictConfig
 
-from nmt.base.errors import UserError
-from nmt.base.files import write_lines
-from nmt.evaluation.records import is_complete, read_result
+from nmt.base.errors import UserError, one_line
+from nmt.base.files import to_lines, write_texts
+from nmt.base.layout import REPORT_FILE, SWEEPS_FOLDER
+from nmt.evaluation.status import Status, run_status
+from nmt.evaluation.sweep import Group, Sweep, read_sweep
+from nmt.evaluation.sweep_page import group_row, sweep_page
+from nmt.evaluation.swept_run import SweptRun
 from nmt.evaluation.tables import as_text, new_table
-from nmt.runs.log import console, print_error, print_written
+from nmt.runs.log import console, print_error, print_line, print_written
 
-_COLUMNS = ("combination", "valid_bleu", "valid_loss", "test_bleu", "updates")
+RANKING_FILE = "ranking.tsv"
+
+_COLUMNS = (
+    *("combination", "valid_bleu", "valid_loss", "test_bleu", "updates"),
+    *("group", "seed", "status", "parameters", "flops", "seconds"),
+)
+_TABLE_COLUMNS = ("seeds", "valid BLEU", "difference", "p", "test BLEU")
 
 
 class RankedTable(Callback):
-    """Hydra callback that prints and writes the ranking at the end of `--multirun`."""
+    """Hydra callback that reports the sweep at the end of `--multirun`."""
 
     def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
-        """Print the table and write `ranking.tsv`."""
+        """Write the report."""
         del kwargs
         hydra_config = config.hydra if "hydra" in config else HydraConfig.get()
-        folder = Path(hydra_config.sweep.dir)
-        rows = [_cells(name, result) for name, result in ranked_runs(folder)]
-        title = f"{folder}, ranked by BLEU on validation"
-        table = new_table(title, *_COLUMNS, texts=["combination"])
-        for combination, *numbers in rows:
-            table.add_row(as_text(combination), *numbers)
-        console.print(table)
-        path = folder / "ranking.tsv"
         try:
-            write_lines(path, ["\t".join(row) for row in (_COLUMNS, *rows)])
+            write_sweep_report(Path(hydra_config.sweep.dir))
         except UserError as error:
             # Hydra turns an Exception of a callback into a warning.
             print_error(str(error))
             raise SystemExit(error.exit_status) from None
-        print_written([path])
 
 
-def ranked_runs(folder: Path) -> list[tuple[str, dict[str, Any]]]:
-    """Return name and result of each completed run of a sweep, best validation BLEU first."""
-    runs = [
-        (path.name, read_result(path)) for path in sorted(folder.glob("*")) if is_complete(path)
-    ]
-    return sorted(runs, key=lambda run: (-run[1]["valid"]["bleu"], run[1]["valid"]["loss"]))
+def write_sweep_report(folder: Path) -> Sweep:
+    """Print the table of a sweep, and write `ranking.tsv` and `report.html` to its folder.
+
+    Runs may be in progress. A run whose files cannot be read is listed with the reason.
+    """
+    sweep = read_sweep(folder)
+    _print(sweep)
+    runs = [(run.rank(), group, run) for group in sweep.groups for run in group.runs]
+    rows = [_cells(group, run) for _, group, run in sorted(runs, key=lambda one: one[0])]
+    ranking, page = folder / RANKING_FILE, folder / REPORT_FILE
+    lines = ["\t".join(map(one_line, row)) for row in (_COLUMNS, *rows)]
+    write_texts({ranking: to_lines(lines), page: sweep_page(sweep)})
+    print_written([ranking, page])
+    return sweep
 
 
-def _cells(name: str, result: Mapping[str, Any]) -> tuple[str, ...]:
-    valid, tests = result["valid"], list(result["test_sets"].values())
-    test_bleu = f"{tests[0]['bleu']['score']:.2f}" if tests else ""
-    return name, f"{valid['bleu']:.2f}", f"{valid['loss']:.4f}", test_bleu, str(result["updates"])
+def find_sweep(name: str, outputs: Path) -> Path:
+    """Return the folder of a sweep.
+
+    Args:
+        name: its name below `<outputs>/sweeps`, the beginning of the name before `_`, because
+            `make sweep` names the folder `<SWEEP>_<EXPERIMENT>`, or another folder of runs.
+        outputs: the output folder.
+
+    Raises:
+        UserError: there is no such sweep, or there are several.
+    """
+    sweeps = outputs / SWEEPS_FOLDER
+    for folder in (sweeps / name, Path(name)):
+        # The report must not replace that of a folder of another kind.
+        if folder.is_dir() and any(map(run_status, folder.iterdir())):
+            return folder
+    found = sorted(path for path in sweeps.glob("*") if path.name.startswith(f"{name}_"))
+    if len(found) == 1:
+        return found[0]
+    names = ", ".join(path.name for path in found or sorted(sweeps.glob("*")))
+    problem = f"is the beginning of several sweeps: {names}" if found else "has no runs"
+    fix = "write the whole name" if found else f"the sweeps in {sweeps} are {names or 'none'}"
+    raise UserError(f"sweep={name} {problem}; {fix}")
+
+
+def _print(sweep: Sweep) -> None:
+    """Print the settings that have a complete run, and why other runs have none."""
+    title = f"{sweep.name}, ranked by BLEU on validation; ± is the standard deviation over seeds"
+    table = new_table(title, "setting", *_TABLE_COLUMNS, texts=["setting"])
+    for group in sweep.groups:
+        if group.complete:
+            row = group_row(group)
+            table.add_row(as_text(group.label), *(row[name] for name in _TABLE_COLUMNS))
+    console.print(table)
+    for run in sweep.runs:
+        if run.status is not Status.complete or run.notes:
+            print_line(": ".join([str(run.status), run.name, *run.notes[-1:]]))
+    print_line(f"differences were not tested: {sweep.note}" if sweep.note else sweep.verdict())
+
+
+def _cells(group: Group, run: SweptRun) -> tuple[str, ...]:
+    def number(value: float | None, form: str) -> str:
+        return "" if value is None else format(value, form)
+
+    return (
+        run.name,
+        number(run.score("bleu"), ".2f"),
+        number(run.score("loss"), ".4f"),
+        number(run.score("test_bleu"), ".2f"),
+        str(run.updates),
+        group.name,
+        run.seed,
+        run.status,
+        number(run.parameters, "d"),
+        number(run.flops, ".4g"),
+        number(run.seconds, ".1f"),
+    )

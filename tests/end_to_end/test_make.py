@@ -67,6 +67,7 @@ def arguments_of(venv: Path, target: str, *variables: str) -> list[str]:
         ("translate", ["TEXT=Hello."], ["file=-"]),
         ("translate", ["FILE=price$HOME.en"], ["file=price$HOME.en"]),
         ("evaluate", ["MODEL=a b", "TEST=x"], ["test=x", "model=a b"]),
+        ("sweep-report", ["SWEEP=a b"], ["sweep=a b"]),
         ("export", ["FORMAT=ctranslate2"], ["format=ctranslate2"]),
     ],
 )

@@ -1,0 +1,33 @@
+"""Report a sweep: print its ranking, and write ranking.tsv and report.html to its folder.
+
+python -m nmt.cli.sweep_report sweep=NAME_OR_FOLDER [outputs=FOLDER]
+
+Runs may be in progress: scores of incomplete runs are those of their best validation so far.
+"""
+
+from pathlib import Path
+
+from nmt.cli.arguments import parse_arguments
+from nmt.cli.common import run_command
+from nmt.config import checked_dataclass
+from nmt.runs.sweep import find_sweep, write_sweep_report
+
+
+@checked_dataclass
+class Arguments:
+    """Arguments of the command."""
+
+    sweep: str
+    """Folder of the sweep, its name below outputs/sweeps, or the beginning of the name before _."""
+    outputs: str = "outputs"
+    """Output folder."""
+
+
+def main() -> None:
+    """Run the command."""
+    arguments = parse_arguments(Arguments)
+    write_sweep_report(find_sweep(arguments.sweep, Path(arguments.outputs)))
+
+
+if __name__ == "__main__":
+    run_command(main)

@@ -1,0 +1,192 @@
+"""A sweep: its runs grouped over seeds, mean scores, and significance of the differences.
+
+Runs form a group if they differ in the seed only, apart from keys that change no result. The best
+group is the one with the highest mean BLEU on validation; test scores are not considered.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from nmt.base.errors import UserError, one_line
+from nmt.base.layout import VALID_HYPOTHESES_FILE
+from nmt.config import FREE_KEYS
+from nmt.evaluation.spread import Spread, count_seeds
+from nmt.evaluation.status import Status, run_status
+from nmt.evaluation.swept_run import SweptRun, read_run
+from nmt.metrics.seeds_significance import SeedsBootstrap, SeedsDifference, seeds_difference
+from nmt.metrics.significance import format_p
+
+_LEVEL = 0.05
+
+Texts = tuple[list[str], list[str]]
+
+
+@dataclass(frozen=True)
+class Group:
+    """Runs that differ in the seed only.
+
+    Attributes:
+        name: the swept keys with their values, as they are given on the command line.
+        label: the same without the groups of the keys.
+        values: the value of each swept key; empty if no key varies or it cannot be read.
+        runs: the best on validation first.
+        difference: from the best group in mean validation BLEU, and its p; None for the best.
+    """
+
+    name: str
+    label: str
+    values: Mapping[str, Any]
+    runs: Sequence[SweptRun]
+    difference: SeedsDifference | None = None
+
+    @property
+    def complete(self) -> list[SweptRun]:
+        """The complete runs."""
+        return [run for run in self.runs if run.result]
+
+    def spread(self, metric: str) -> Spread | None:
+        """Return mean and deviation of a score (see `SweptRun.score`) over the complete runs."""
+        scores = [run.score(metric) for run in self.complete]
+        values = [score for score in scores if score is not None]
+        return Spread.of(values) if values else None
+
+    def rank(self) -> tuple[bool, float, float]:
+        """Sort key: the best first, groups without a complete run last."""
+        bleu, loss = self.spread("bleu"), self.spread("loss")
+        return (False, -bleu.mean, loss.mean) if bleu and loss else (True, *self.runs[0].rank()[1:])
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """The runs of a sweep, grouped.
+
+    Attributes:
+        keys: the swept keys.
+        groups: the best first, groups without a complete run last.
+        texts: sources and references of the validation set; empty if the runs have several.
+        note: why differences were not tested; otherwise empty.
+    """
+
+    name: str
+    keys: Sequence[str]
+    groups: Sequence[Group]
+    texts: Texts
+    note: str
+
+    @property
+    def runs(self) -> list[SweptRun]:
+        """All runs in the order of `SweptRun.rank`."""
+        return sorted((run for group in self.groups for run in group.runs), key=SweptRun.rank)
+
+    def verdict(self) -> str:
+        """Describe which group won, by how much, and whether that may be chance."""
+        ranked = [(group, spread) for group in self.groups if (spread := group.spread("bleu"))]
+        if not ranked:
+            return "No run is complete."
+        (best, bleu), *others = ranked
+        text = f"Best on validation: {best.label}, BLEU {bleu.format('bleu')}"
+        text += f" ({count_seeds(bleu.values)})"
+        for second, spread in others[:1]:
+            difference = bleu.mean - spread.mean
+            clauses = [_over_seeds(difference, bleu, spread)]
+            if tested := second.difference:
+                outcome = "significant" if tested.p < _LEVEL else "not significant"
+                clauses.insert(0, f"{outcome} over sentences, p {format_p(tested.p)}")
+            text += f", {difference:.2f} above {second.label} ({'; '.join(clauses)})"
+        return f"{text}."
+
+
+def read_sweep(folder: Path) -> Sweep:
+    """Read all runs of a sweep, also while they are in progress."""
+    paths = sorted(path for path in folder.glob("*") if not path.name.startswith("."))
+    runs = [read_run(path, status) for path in paths if (status := run_status(path))]
+    keys = swept_keys([run.config for run in runs if run.config])
+    members: dict[str, list[SweptRun]] = {}
+    for run in sorted(runs, key=SweptRun.rank):
+        values = [run.config.get(key) for key in keys]
+        members.setdefault(repr(values) if run.config else run.name, []).append(run)
+    groups = sorted((_group(found, keys) for found in members.values()), key=Group.rank)
+    texts, note = _validation_text(runs)
+    if not note:
+        groups, note = _tested(groups, texts[1])
+    return Sweep(folder.resolve().name, keys, groups, texts, note)
+
+
+def swept_keys(configs: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the keys whose values differ, without the seed and keys that change no result."""
+    return [
+        key
+        for key in dict.fromkeys(key for config in configs for key in config)
+        if key != "training.seed"
+        and not key.startswith(FREE_KEYS)
+        and len({repr(config.get(key)) for config in configs}) > 1
+    ]
+
+
+def format_value(value: Any) -> str:
+    """Format a value of the configuration."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list):
+        value = ",".join(map(format_value, value))
+    return f"{value:.4g}" if isinstance(value, float) else "none" if value == "" else str(value)
+
+
+def count_statuses(runs: Sequence[SweptRun]) -> str:
+    """Return the number of runs by status, such as `5 complete, 1 failed`."""
+    counts = Counter(run.status for run in runs)
+    return ", ".join(f"{counts[status]} {status}" for status in Status if counts[status])
+
+
+def _group(runs: Sequence[SweptRun], keys: Sequence[str]) -> Group:
+    config = runs[0].config
+    values = {key: config.get(key) for key in keys if config}
+    parts = [f"{key}={format_value(value)}" for key, value in values.items()]
+    name = ", ".join(parts) or ("all" if config else runs[0].name)
+    label = ", ".join(
+        part.partition("=")[0].rpartition(".")[2] + part[part.index("=") :] for part in parts
+    )
+    return Group(name, label or name, values, runs)
+
+
+def _over_seeds(difference: float, *spreads: Spread) -> str:
+    """Compare a difference of two means with their standard error over seeds."""
+    variances = [one.deviation**2 / len(one.values) for one in spreads if one.deviation is not None]
+    if len(variances) < len(spreads):
+        return "spread over seeds unknown"
+    outcome = "above" if difference > 2 * math.sqrt(sum(variances)) else "within"
+    return f"{outcome} two standard errors over seeds"
+
+
+def _validation_text(runs: Sequence[SweptRun]) -> tuple[Texts, str]:
+    """Return the validation set, or empty lists and the reason."""
+    corpora = {run.corpus.folder: run.corpus for run in runs if run.corpus}
+    try:
+        texts = [corpus.read_text("valid") for corpus in corpora.values()]
+    except UserError as error:
+        return ([], []), one_line(error)
+    if not texts:
+        return ([], []), "the corpus of the runs no longer exists"
+    if any(one != texts[0] for one in texts):
+        return ([], []), "the corpora of the runs have different validation texts"
+    return texts[0], ""
+
+
+def _tested(groups: Sequence[Group], references: Sequence[str]) -> tuple[list[Group], str]:
+    """Test the difference of each group from the best one; returns the reason if that is not so."""
+    complete = [group for group in groups if group.complete]
+    for run in (run for group in complete for run in group.complete):
+        if len(run.hypotheses) != len(references):
+            reason = f"{run.name} has no {VALID_HYPOTHESES_FILE} of this validation text"
+            return list(groups), reason
+    bootstrap = SeedsBootstrap(references)
+    means = [bootstrap.mean_scores([run.hypotheses for run in one.complete]) for one in complete]
+    tested = [
+        replace(group, difference=seeds_difference(mean, means[0]))
+        for group, mean in zip(complete[1:], means[1:], strict=True)
+    ]
+    return [*complete[:1], *tested, *groups[len(complete) :]], ""

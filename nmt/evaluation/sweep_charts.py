@@ -1,0 +1,141 @@
+"""Charts of a sweep: curves of all runs, the effect of each swept key, parallel coordinates."""
+
+import math
+import textwrap
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from markupsafe import Markup
+
+from nmt.evaluation.charts import Chart, Series, line_chart
+from nmt.evaluation.spread import Spread
+from nmt.evaluation.sweep import Group, Sweep, format_value
+from nmt.evaluation.swept_run import SweptRun
+from nmt.pages.html_page import COLOURS, draw_svg
+
+_SIZE = (5.6, 3.1)
+_NUM_COLOURS = 8
+_NUM_FIFTHS = 5
+_MAX_LABELS = 6
+
+
+def group_colours(groups: Sequence[Group]) -> list[str]:
+    """Return a colour for each group: the first eight can be told apart, the others are grey."""
+    return [f"group{i + 1}" if i < _NUM_COLOURS else "other" for i in range(len(groups))]
+
+
+def key_names(keys: Sequence[str]) -> list[str]:
+    """Return names of keys for people: `peak learning rate` of `schedule.peak_learning_rate`."""
+    return [key.rpartition(".")[2].replace("_", " ") for key in keys]
+
+
+def curve_charts(sweep: Sweep) -> list[Chart]:
+    """Draw loss and BLEU on validation of all runs, those of the best group on top."""
+    charts = []
+    for metric, unit in (("loss", "nats per target token"), ("bleu", "BLEU")):
+        curves = [
+            Series(run.name, colour, *run.validations(metric))
+            for group, colour in zip(sweep.groups, group_colours(sweep.groups), strict=True)
+            for run in group.runs
+        ]
+        curves = [curve for curve in reversed(curves) if curve.x]
+        title = "Validation loss" if metric == "loss" else "Validation BLEU"
+        charts.append(line_chart(title, unit, curves, size=_SIZE))
+    return [chart for chart in charts if chart]
+
+
+def effect_chart(key: str, runs: Sequence[SweptRun]) -> Markup:
+    """Draw validation BLEU of complete runs over the values of a key: runs, and mean ± deviation.
+
+    Runs that have the same value differ in the seed and in the other swept keys.
+    """
+    positions, ticks = axis_of([run.config[key] for run in runs])
+    scores: dict[float, list[float]] = {x: [] for x in sorted(positions)}
+    for x, run in zip(positions, runs, strict=True):
+        scores[x].append(run.score("bleu") or 0.0)
+    spreads = {x: Spread.of(values) for x, values in scores.items()}
+    # Beside the runs, so that neither hides the other.
+    means_at = np.array(list(spreads)) + 0.02 * (max(positions) - min(positions))
+    means = [spread.mean for spread in spreads.values()]
+    deviations = [spread.deviation or math.nan for spread in spreads.values()]
+
+    def draw(axes: Any) -> None:
+        for x, spread in spreads.items():
+            style = {"color": COLOURS["source"], "alpha": 0.5, "markeredgewidth": 0}
+            axes.plot([x] * len(spread.values), spread.values, "o", markersize=6, **style)
+        if len(spreads) <= _MAX_LABELS:  # a grid; equal values in a search are chance
+            style = {"color": COLOURS["ink"], "linewidth": 1, "markersize": 4, "capsize": 3}
+            axes.errorbar(means_at, means, deviations, fmt="D", **style)
+            axes.plot(means_at, means, color=COLOURS["source"], linewidth=1, zorder=1)
+        labels = [one if len(one) <= 24 else f"{one[:23]}…" for one in ticks.values()]
+        turned = {"rotation": 25, "ha": "right"} if sum(map(len, labels)) > 45 else {}
+        axes.set_xticks(list(ticks), labels, **turned)
+        axes.margins(x=0.08)
+        axes.set_xlabel(key)
+        axes.set_title("BLEU", loc="left", fontsize=10)
+
+    names = dict(zip(positions, (format_value(run.config[key]) for run in runs), strict=True))
+    found = [f"{names[x]}: {spread.format('bleu')}" for x, spread in spreads.items()]
+    return draw_svg(draw, f"Validation BLEU by {key}. {'; '.join(found)}", _SIZE)
+
+
+def parallel_chart(keys: Sequence[str], runs: Sequence[SweptRun]) -> Markup:
+    """Draw a line for each complete run across an axis for each swept key, loss and BLEU.
+
+    Args:
+        keys: the swept keys.
+        runs: at least one run, the best first; its rank gives the colour.
+    """
+    columns = {key: axis_of([run.config[key] for run in runs]) for key in keys}
+    columns["valid loss"] = _score_axis([run.score("loss") or 0.0 for run in runs])
+    columns["valid BLEU"] = _score_axis([run.score("bleu") or 0.0 for run in runs])
+
+    def draw(axes: Any) -> None:
+        heights = []
+        for x, (name, (positions, ticks)) in enumerate(columns.items()):
+            # From 0 to 1. A low loss is good, so it is at the top.
+            ends = [min(positions), max(positions)]
+            scaled = [1.0, 0.0] if name == "valid loss" else [0.0, 1.0]
+            heights.append(np.interp(positions, ends, scaled))
+            axes.axvline(x, color=COLOURS["baseline"], linewidth=0.8, zorder=3)
+            for tick, label in ticks.items():
+                y = np.interp(tick, ends, scaled)
+                box = {"facecolor": COLOURS["paper"], "edgecolor": "none", "pad": 1}
+                axes.text(x + 0.03, y, label, va="center", fontsize=9, zorder=4, bbox=box)
+        for rank in reversed(range(len(runs))):
+            colour = COLOURS[f"fifth{_NUM_FIFTHS - rank * _NUM_FIFTHS // len(runs)}"]
+            axes.plot([column[rank] for column in heights], color=colour, linewidth=1.6)
+        names = [textwrap.fill(name, 16) for name in key_names(list(columns))]
+        axes.set_xticks(range(len(names)), names)
+        axes.set_yticks([])
+        axes.set_xlim(-0.15, len(names) - 0.6)
+        axes.tick_params(axis="x", top=False, bottom=False, labeltop=True, labelbottom=False)
+        axes.spines["bottom"].set_visible(False)
+
+    label = f"A line for each of {len(runs)} runs across {', '.join(columns)}"
+    return draw_svg(draw, label, (11, 3.6))
+
+
+def _score_axis(scores: list[float]) -> tuple[list[float], dict[float, str]]:
+    ticks = np.linspace(min(scores), max(scores), 4)
+    return scores, {float(tick): f"{tick:.2f}" for tick in ticks}
+
+
+def axis_of(values: Sequence[Any]) -> tuple[list[float], dict[float, str]]:
+    """Return the position of each value on an axis, and the labels of the axis by position.
+
+    Numbers that vary by more than a factor of five are placed by their logarithm. Other values are
+    categories.
+    """
+    if not all(type(value) in (int, float) for value in values):
+        names = sorted(set(map(format_value, values)))
+        return [names.index(format_value(value)) for value in values], dict(enumerate(names))
+    low, high = min(values), max(values)
+    is_log = 0 < 5 * low < high
+    labelled = sorted(set(values))
+    if len(labelled) > _MAX_LABELS:
+        spaced = (np.geomspace if is_log else np.linspace)(low, high, 4)
+        labelled = [float(f"{one:.2g}") for one in spaced]
+    place = math.log10 if is_log else float
+    return [place(value) for value in values], {place(one): format_value(one) for one in labelled}

@@ -1,0 +1,148 @@
+"""A run of a sweep, as far as its files can be read."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from nmt.base import layout
+from nmt.base.errors import UserError, one_line
+from nmt.base.files import read_lines, read_record
+from nmt.config import Config, flattened, load_config, to_plain
+from nmt.data.corpus import PreparedCorpus
+from nmt.evaluation.records import read_result
+from nmt.evaluation.report import read_records
+from nmt.evaluation.status import Failure, Pruned, Status
+from nmt.evaluation.systems import corpus_name, outputs_of
+from nmt.model.transformer import count_parameters, meta_transformer
+from nmt.tokenizer import Tokenizer
+
+Content = TypeVar("Content")
+
+
+@dataclass(frozen=True)
+class SweptRun:
+    """A run of a sweep.
+
+    Attributes:
+        name: name of its folder, which consists of the overrides that vary.
+        config: the flattened configuration; empty if it cannot be read.
+        records: contents of `metrics.jsonl`.
+        result: contents of `result.json`; None unless the run is complete.
+        corpus: None if it no longer exists.
+        hypotheses: translations of the validation set; empty if there are none yet.
+        parameters: number of parameters; None if the vocabulary is unknown.
+        notes: the last lines of a failed run, where a run was pruned, files that cannot be read.
+    """
+
+    name: str
+    status: Status
+    config: Mapping[str, Any]
+    records: Sequence[Mapping[str, Any]]
+    result: Mapping[str, Any] | None
+    corpus: PreparedCorpus | None
+    hypotheses: Sequence[str]
+    parameters: int | None
+    notes: Sequence[str]
+
+    @property
+    def seed(self) -> str:
+        """Seed of the training."""
+        return str(self.config.get("training.seed", ""))
+
+    def score(self, metric: str) -> float | None:
+        """Return `bleu` or `loss` on validation, or `test_bleu` of the first test set.
+
+        The scores of a run that is not complete are those of its best validation so far.
+        """
+        if self.result is None:
+            found = [one for one in self.records if isinstance(one.get("valid/bleu"), float | int)]
+            return max(found, key=lambda one: one["valid/bleu"], default={}).get(f"valid/{metric}")
+        if metric == "test_bleu":
+            tests = list(self.result["test_sets"].values())
+            return tests[0]["bleu"]["score"] if tests else None
+        return self.result["valid"][metric]
+
+    def validations(self, metric: str) -> tuple[list[float], list[float]]:
+        """Return the updates of all validations and their `bleu` or `loss`."""
+        key = f"valid/{metric}"
+        found = [one for one in self.records if isinstance(one.get(key), float | int)]
+        return [one["update"] for one in found], [one[key] for one in found]
+
+    @property
+    def updates(self) -> int:
+        """Number of updates so far."""
+        return self.result["updates"] if self.result else self._last("update") or 0
+
+    @property
+    def seconds(self) -> float | None:
+        """Time of training and validation so far."""
+        return self.result["training_seconds"] if self.result else self._last("train/seconds")
+
+    @property
+    def flops(self) -> float | None:
+        """Floating-point operations of the training; None unless it is complete."""
+        return self.result.get("cost", {}).get("training_flops") if self.result else None
+
+    def rank(self) -> tuple[bool, float, float]:
+        """Sort key: complete runs first, then by BLEU and loss on validation, the best first."""
+        bleu, loss = self.score("bleu"), self.score("loss")
+        return self.result is None, 1.0 if bleu is None else -bleu, loss or 0
+
+    def _last(self, key: str) -> Any:
+        return next((one[key] for one in reversed(self.records) if key in one), None)
+
+
+def read_run(folder: Path, status: Status) -> SweptRun:
+    """Read a run; a file that cannot be read is noted and counts as missing."""
+    notes: list[str] = []
+    no_lines: list[str] = []
+
+    def read(reader: Callable[[Path], Content], name: str, default: Content) -> Content:
+        try:
+            return reader(folder / name) if (folder / name).exists() else default
+        except UserError as error:
+            notes.append(one_line(error))
+            return default
+
+    if status is Status.failed:
+        notes += map(one_line, read(_failure_lines, layout.FAILURE_FILE, no_lines))
+    if status is Status.pruned:
+        notes += read(_pruned_lines, layout.PRUNED_FILE, no_lines)
+    config = read(lambda path: load_config(Config, path), layout.CONFIG_FILE, None)
+    corpus = read(_read_corpus, layout.ENVIRONMENT_FILE, None)
+    is_complete = status is Status.complete
+    return SweptRun(
+        name=folder.name,
+        status=status,
+        config=flattened(to_plain(config)) if config else {},
+        records=read(read_records, layout.METRICS_FILE, []),
+        result=read(lambda _: read_result(folder), layout.RESULT_FILE, None)
+        if is_complete
+        else None,
+        corpus=corpus,
+        hypotheses=read(read_lines, layout.VALID_HYPOTHESES_FILE, no_lines),
+        parameters=_num_parameters(config, corpus) if config and corpus else None,
+        notes=notes,
+    )
+
+
+def _failure_lines(path: Path) -> list[str]:
+    return read_record(path, Failure)["lines"]
+
+
+def _pruned_lines(path: Path) -> list[str]:
+    pruned = read_record(path, Pruned)
+    return [f"pruned at update {pruned['update']:,} with validation loss {pruned['loss']:.4f}"]
+
+
+def _read_corpus(environment: Path) -> PreparedCorpus | None:
+    run = environment.parent
+    folder = outputs_of(run) / layout.CORPORA_FOLDER / corpus_name(run)
+    return PreparedCorpus(folder) if folder.is_dir() else None
+
+
+def _num_parameters(config: Config, corpus: PreparedCorpus) -> int:
+    paths = corpus.source_tokenizer, corpus.target_tokenizer
+    sizes = [Tokenizer(path).vocabulary_size for path in paths]
+    return count_parameters(meta_transformer(config.model, *sizes))

@@ -1,0 +1,85 @@
+"""Report of a sweep: table, `ranking.tsv`, `report.html`, and the command."""
+
+import csv
+import sys
+from pathlib import Path
+
+import pytest
+from omegaconf import OmegaConf
+
+from nmt.base.errors import UserError
+from nmt.base.files import write_json
+from nmt.cli import sweep_report
+from nmt.runs.sweep import RankedTable, find_sweep, write_sweep_report
+from tests.html_check import check_page
+from tests.sweeps import add_run, swept_config
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A sweep with a complete run, one that failed and one that is not complete."""
+    folder = tmp_path / "sweeps" / "peak_lr_toy"
+    add_run(folder / "rate=0.1,seed=1", swept_config(0.1, 1))
+    add_run(folder / "rate=0.2,seed=1", swept_config(0.2, 1), is_complete=False)
+    failed = add_run(folder / "rate=0.1,seed=2", swept_config(0.1, 2), is_complete=False)
+    write_json(failed / "failure.json", {"lines": ["x", "error: out of paper"]})
+    return folder
+
+
+def test_ranking_has_a_line_for_each_run(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    write_sweep_report(folder)
+    text = (folder / "ranking.tsv").read_text(encoding="utf-8")
+    assert text.startswith("combination\tvalid_bleu\tvalid_loss\ttest_bleu\tupdates\t")
+    first, *others = csv.DictReader(text.splitlines(), delimiter="\t")
+    bleu = first["valid_bleu"]
+    assert first == {
+        "combination": "rate=0.1,seed=1",
+        "valid_bleu": bleu,
+        "valid_loss": "2.2000",
+        "test_bleu": f"{float(bleu) - 1:.2f}",
+        "updates": "10",
+        "group": "schedule.peak_learning_rate=0.1",
+        "seed": "1",
+        "status": "complete",
+        "parameters": "",
+        "flops": "1e+09",
+        "seconds": "20.0",
+    }
+    assert {row["status"] for row in others} == {"failed", "interrupted"}
+    assert {row["test_bleu"] for row in others} == {""}
+    printed = capsys.readouterr().err
+    assert "1 of 2" in printed
+    assert "failed: rate=0.1,seed=2: error: out of paper" in printed
+    assert "interrupted: rate=0.2,seed=1" in printed
+    assert "differences were not tested: the corpus of the runs no longer exists" in printed
+    assert f"written:\n  {folder / 'ranking.tsv'}\n  {folder / 'report.html'}\n" in printed
+    assert max(map(len, printed.partition("failed:")[0].splitlines())) <= 80
+    assert "out of paper" in check_page((folder / "report.html").read_text(encoding="utf-8"))
+
+
+def test_callback_reports_at_the_end_of_a_sweep(folder: Path) -> None:
+    config = OmegaConf.create({"hydra": {"sweep": {"dir": str(folder)}}})
+    RankedTable().on_multirun_end(config)
+    assert (folder / "report.html").is_file()
+
+
+def test_sweep_is_found_by_folder_name_or_beginning(folder: Path, tmp_path: Path) -> None:
+    for name in (str(folder), "peak_lr_toy", "peak_lr"):
+        assert find_sweep(name, tmp_path) == folder
+    (folder.parent / "peak_small").mkdir()
+    with pytest.raises(UserError, match="sweep=peak is the beginning of several sweeps: peak_lr"):
+        find_sweep("peak", tmp_path)
+    for name in ("lr", "peak_small", str(tmp_path)):
+        with pytest.raises(UserError, match=f"sweep={name} has no runs; .* peak_lr_toy, peak_sm"):
+            find_sweep(name, tmp_path)
+    with pytest.raises(UserError, match="are none"):
+        find_sweep("lr", folder)
+
+
+def test_command(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["sweep_report", "sweep=peak_lr", f"outputs={tmp_path}"])
+    sweep_report.main()
+    assert (folder / "ranking.tsv").is_file()
