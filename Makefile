@@ -30,7 +30,7 @@ $(error $(NAME)= is not a variable of this Makefile: $(FORM))
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help install prepare train translate backtranslate score evaluate sweep sweep-report reproduce report export bench soak golden test check format
+.PHONY: help install prepare train translate backtranslate score evaluate sweep sweep-report reproduce report export watch bench soak golden test check format
 
 help:  ## List the targets and their variables
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/' | expand -t 22
@@ -91,6 +91,9 @@ report: install  ## Write the report of a completed run again           MODEL=
 
 export: install  ## Convert a model for another program                 MODEL= FORMAT=ctranslate2 OUT=
 	@$(RUN).export $${FORMAT:+"format=$$FORMAT"} $(model) $(ARGS)
+
+watch: install  ## Show the runs in progress, refreshed              ARGS="every=2"
+	@$(RUN).watch $(ARGS)
 
 bench: $(VENV)/.installed-dev  ## Measure speed beside other programs                 BENCH="training decoding data" ARGS=
 # If a benchmark cannot run, such as decoding without a model, the others still do.
