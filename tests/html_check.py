@@ -3,7 +3,7 @@
 import re
 from html.parser import HTMLParser
 
-_VOID = {"meta", "br", "hr", "img", "link", "input"}
+_VOID = {"meta", "br", "hr", "img", "link", "input", "wbr"}
 
 
 class _Checker(HTMLParser):
