@@ -30,10 +30,10 @@ $(error $(NAME)= is not a variable of this Makefile: $(FORM))
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help install prepare train translate backtranslate score evaluate sweep sweep-report reproduce report export watch bench soak golden test check format
+.PHONY: help install prepare train translate backtranslate score evaluate sweep sweep-report reproduce report export watch bench soak golden test check format install-tracking
 
 help:  ## List the targets and their variables
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/' | expand -t 22
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/' | expand -t 25
 
 install: $(VENV)/.installed  ## Create .venv and install the requirements
 
@@ -45,7 +45,14 @@ $(VENV)/.installed: requirements.txt
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
 	@touch $@
 
-$(VENV)/.installed-dev: $(VENV)/.installed requirements-dev.txt
+install-tracking: $(VENV)/.installed-tracking  ## Install tensorboard, trackio and wandb-workspaces
+
+$(VENV)/.installed-tracking: $(VENV)/.installed requirements-tracking.txt
+	@echo "installing requirements-tracking.txt (once)" >&2
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-tracking.txt
+	@touch $@
+
+$(VENV)/.installed-dev: $(VENV)/.installed requirements-dev.txt requirements-tracking.txt
 	@echo "installing requirements-dev.txt (once)" >&2
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
 	@touch $@

@@ -15,11 +15,11 @@ import torch
 from nmt.evaluation import evaluate
 from nmt.runs import experiment
 from nmt.runs import train as train_module
+from nmt.tracking.file_tracker import FileTracker
 from nmt.training import checkpoint, validation
 from nmt.training.checkpoint import CheckpointStore
 from nmt.training.metrics import RunningMetrics
 from nmt.training.run_log import RunLog
-from nmt.training.trackers import FileTracker
 from nmt.training.trainer import Trainer
 from nmt.training.updater import Updater
 from nmt.training.validation import Validator

@@ -75,6 +75,8 @@ def check_overrides(arguments: Sequence[str]) -> None:
 def _check_presets(group: str, value: str, names: list[str]) -> None:
     if group in ("experiment", "sweep", "cluster"):  # groups without a preset by default
         names = [*names, "null"]
+    if group == "tracking":  # several at once, as in tracking=[wandb,tensorboard]
+        value = value.replace("[", "").replace("]", "")
     for name in value.split(","):  # several in a sweep
         if name not in names:
             near = difflib.get_close_matches(name, names, 1)

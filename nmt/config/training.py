@@ -1,12 +1,14 @@
 """Configuration groups `training` and `tracking`."""
 
 from enum import StrEnum
+from typing import Any
+
+from pydantic import model_validator
 
 from nmt.config.fields import MAX_SEED, checked_dataclass, option
 
 Precision = StrEnum("Precision", "auto float32 bfloat16")
 ValidationMetric = StrEnum("ValidationMetric", "bleu loss")
-TrackingBackend = StrEnum("TrackingBackend", "files wandb")
 
 _MAX_UPDATES = 1_000_000_000
 
@@ -54,9 +56,20 @@ class TrainingConfig:
 
 @checked_dataclass
 class TrackingConfig:
-    """Destinations of metrics; `metrics.jsonl` is always written."""
+    """Trackers, several at once if wanted; `metrics.jsonl` is always written."""
 
-    backend: TrackingBackend = option(TrackingBackend.files, free=True)
-    """`wandb` also sends metrics to Weights & Biases, or stores them offline when not logged in."""
+    wandb: bool = option(False, free=True)
+    """Send to Weights & Biases, or store in the run folder when not logged in."""
     project: str = option("nmt", free=True)
-    """Weights & Biases project."""
+    """Name of the Weights & Biases project."""
+    upload_seconds: int = option(300, ge=1, le=86_400, free=True)
+    """`wandb`: maximum wait, in seconds, for the upload of the model at the end of a run."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _convert_earlier_key(cls, values: Any) -> Any:
+        """Read the files of runs that were started before several trackers could be chosen."""
+        if isinstance(values, dict) and "backend" in values:
+            others = {key: value for key, value in values.items() if key != "backend"}
+            return {**others, "wandb": values["backend"] == "wandb"}
+        return values

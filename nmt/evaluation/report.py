@@ -17,7 +17,6 @@ from nmt.base.errors import UserError, one_line
 from nmt.base.files import read_record, write_texts
 from nmt.config import Config, differing_values, flattened, load_config, to_plain
 from nmt.data.corpus import PreparedCorpus
-from nmt.evaluation.attention import AttentionMap, attention_map, short_sentences
 from nmt.evaluation.charts import Chart, Series, line_chart
 from nmt.evaluation.evaluate import StoredTexts, read_texts, stored_hypotheses
 from nmt.evaluation.sentences import describe_test_set
@@ -27,6 +26,7 @@ from nmt.metrics.scores import METRIC_NAMES, column_title, format_score
 from nmt.metrics.significance import format_difference, format_p
 from nmt.pages.html_page import render
 from nmt.trained_model import TrainedModel
+from nmt.translation.attention import AttentionMap, attention_map, short_sentences
 
 _TEMPLATE = Path(__file__).with_name("templates") / "run.html.jinja"
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from nmt.evaluation.charts import Series, bar_chart
 from nmt.evaluation.evaluate import StoredTexts
-from nmt.metrics.scores import Score, bleu_score, metrics
+from nmt.metrics.scores import Score, bleu_score, sentence_chrf
 
 ODDITIES = {
     "copied": "the translation equals the source",
@@ -95,15 +95,6 @@ def _bleu_by_length(texts: StoredTexts, systems: Mapping[str, Sequence[str]]) ->
     unit = f"{length_unit(texts.sources)} of the source"
     chart = bar_chart(f"{texts.name}: BLEU by length", unit, list(bins), series)
     return {"length_unit": unit, "length_bins": bins, "length_bleu": bleu, "length_chart": chart}
-
-
-def sentence_chrf(translations: Sequence[str], *references: Sequence[str]) -> list[float]:
-    """Compute chrF2++ of each sentence, 0 to 100."""
-    metric = metrics()["chrf"]
-    return [
-        float(metric.sentence_score(translation, list(alternatives)).score)
-        for translation, *alternatives in zip(translations, *references, strict=True)
-    ]
 
 
 def bleu_of(

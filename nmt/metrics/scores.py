@@ -98,6 +98,15 @@ def bleu_score(
     return _score(metrics()["bleu"], hypotheses, references, with_interval)[0]
 
 
+def sentence_chrf(translations: Sequence[str], *references: Sequence[str]) -> list[float]:
+    """Compute chrF2++ of each sentence, 0 to 100."""
+    metric = metrics()["chrf"]
+    return [
+        float(metric.sentence_score(translation, list(alternatives)).score)
+        for translation, *alternatives in zip(translations, *references, strict=True)
+    ]
+
+
 def all_scores(hypotheses: Sequence[str], *references: Sequence[str], language: str) -> Scores:
     """Compute every score with its confidence interval.
 

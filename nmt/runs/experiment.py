@@ -4,8 +4,10 @@ import logging
 import os
 import platform
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +34,9 @@ from nmt.evaluation.report import write_report
 from nmt.model import cpu
 from nmt.model.cost import training_flops
 from nmt.model.cpu_library import measure_library
+from nmt.tracking.samples import ValidationSamples
+from nmt.tracking.tracker import CompletedRun, Tracker
+from nmt.tracking.trackers import open_trackers
 from nmt.trained_model import load_weights, save_trained_model
 from nmt.training import distributed
 from nmt.training.memory_probe import first_epoch, resolve_auto
@@ -39,7 +44,7 @@ from nmt.training.optimizer import step_flops
 from nmt.training.progress import progress_bar
 from nmt.training.signals import Interruption
 from nmt.training.trainer import Trainer
-from nmt.training.validation import ValidationResult
+from nmt.training.validation import ValidationResult, valid_text
 from nmt.translation.translator import Translator
 
 logger = logging.getLogger(__name__)
@@ -156,21 +161,39 @@ def run_experiment(config: Config, corpus_folder: Path) -> list[Evaluation] | No
     corpus = PreparedCorpus(corpus_folder)
     stored = read_environment(config.run_folder)
     cpu.select_library(stored["cpu_library"])
-    trainer = Trainer(config, corpus, process, stored["run_id"])
-    try:
-        trainer.run()
-    except Interruption:
-        # All ranks have agreed to end; rank 0 keeps the store open until the last one has left.
-        distributed.leave()
-        raise
-    # Do not leave after an error: that would wait for ranks that are still in a collective.
-    evaluations = _finish(config, corpus, trainer) if process.is_main_process else None
+    trainer = Trainer(config, corpus, process)
+    with _opened_tracker(config, corpus, trainer, stored["run_id"]) as tracker:
+        try:
+            trainer.run(tracker)
+        except Interruption:
+            # All ranks have agreed to end; rank 0 keeps the store open until the last one has left.
+            distributed.leave()
+            raise
+        # Do not leave after an error: that would wait for ranks that are still in a collective.
+        evaluations = None
+        if process.is_main_process:
+            evaluations = _finish(config, corpus, trainer, tracker)
     process.barrier()
     distributed.leave()
     return evaluations
 
 
-def _finish(config: Config, corpus: PreparedCorpus, trainer: Trainer) -> list[Evaluation]:
+@contextmanager
+def _opened_tracker(
+    config: Config, corpus: PreparedCorpus, trainer: Trainer, run_id: str
+) -> Iterator[Tracker]:
+    """Open the trackers of `config.tracking` in the main process, and close them in any case."""
+    tracker = Tracker()
+    if trainer.process.is_main_process:
+        samples = partial(ValidationSamples, trainer.model, *valid_text(corpus))
+        tracker = open_trackers(config, run_id, samples)
+    with closing(tracker):
+        yield tracker
+
+
+def _finish(
+    config: Config, corpus: PreparedCorpus, trainer: Trainer, tracker: Tracker
+) -> list[Evaluation]:
     chosen, result = _choose_weights(config.training.validation_metric, trainer)
     logger.info("chosen on validation: %s", chosen)
     translator = Translator(trainer.model, config.decoding, logger.warning)
@@ -201,6 +224,8 @@ def _finish(config: Config, corpus: PreparedCorpus, trainer: Trainer) -> list[Ev
     if trainer.micro_batch_size.times:
         complete["halved_micro_batches"] = asdict(trainer.micro_batch_size)
     write_report(config.run_folder, complete, trainer.model, corpus)
+    # Before the run is complete: a run that is killed here tracks its end again.
+    tracker.completed(CompletedRun(config.run_folder, corpus.folder, complete))
     write_json(config.run_folder / layout.RESULT_FILE, complete)
     return evaluations
 

@@ -7,11 +7,12 @@ from contextlib import contextmanager
 from datetime import timedelta
 
 from nmt.base.layout import METRICS_FILE
-from nmt.config import Config, TrackingBackend
+from nmt.config import Config
+from nmt.tracking.file_tracker import FileTracker
+from nmt.tracking.tracker import Tracker, Validation
 from nmt.training.metrics import MetricSums
 from nmt.training.progress import FILE_ONLY, Advance, progress_bars
 from nmt.training.schedule import learning_rate
-from nmt.training.trackers import FileTracker, Tracker, WandbTracker
 from nmt.training.training_state import TrainingState
 from nmt.training.validation import ValidationResult
 
@@ -19,14 +20,18 @@ logger = logging.getLogger(__name__)
 
 
 class RunLog:
-    """Reports a run, which starts at `state`, to the log, the trackers and the terminal."""
+    """Reports a run to the log, `metrics.jsonl`, another tracker and the terminal.
 
-    def __init__(self, config: Config, run_id: str, state: TrainingState) -> None:
+    Args:
+        config: the experiment.
+        state: the training state at the start.
+        tracker: receives the same as `metrics.jsonl`, and what only some trackers show.
+    """
+
+    def __init__(self, config: Config, state: TrainingState, tracker: Tracker) -> None:
         self._config = config
         path = config.run_folder / METRICS_FILE
-        self._trackers: list[Tracker] = [FileTracker(path, state.update, state.validation_due)]
-        if config.tracking.backend is TrackingBackend.wandb:
-            self._trackers.append(WandbTracker(config, run_id))
+        self._trackers = [FileTracker(path, state.update, state.validation_due), tracker]
         self._bars = progress_bars()
         self._bars.start()
         total = config.training.max_updates
@@ -48,20 +53,19 @@ class RunLog:
         real = sums.tokens / max(1, sums.positions)
         # Without a loss if all updates were skipped.
         loss = {"train/loss": sums.loss / sums.loss_tokens} if sums.loss_tokens else {}
-        self._track(
-            update,
-            {
-                "epoch": epoch + 1,
-                **loss,
-                "train/learning_rate": rate,
-                "train/gradient_norm": sums.gradient_norm,
-                "train/skipped_updates": sums.skipped,
-                "train/target_tokens": state.target_tokens,
-                "train/target_tokens_per_second": speed,
-                "train/share_not_padding": real,
-                "train/seconds": state.seconds,
-            },
-        )
+        metrics = {
+            "epoch": epoch + 1,
+            **loss,
+            "train/learning_rate": rate,
+            "train/gradient_norm": sums.gradient_norm,
+            "train/skipped_updates": sums.skipped,
+            "train/target_tokens": state.target_tokens,
+            "train/target_tokens_per_second": speed,
+            "train/share_not_padding": real,
+            "train/seconds": state.seconds,
+        }
+        for tracker in self._trackers:
+            tracker.log(update, metrics)
         seconds_left = state.seconds / update * (training.max_updates - update)
         if training.max_minutes:
             seconds_left = min(seconds_left, max(0.0, training.max_minutes * 60 - state.seconds))
@@ -84,15 +88,24 @@ class RunLog:
         yield lambda count: self._bars.advance(bar, count)
         self._bars.remove_task(bar)
 
-    def validation(self, update: int, result: ValidationResult, is_best: bool) -> None:
+    def validation(self, state: TrainingState, result: ValidationResult, is_best: bool) -> None:
         """Record a validation."""
+        update = state.update
         losses = {"valid/loss": result.loss, "valid/perplexity": result.perplexity}
-        self._track(update, {**losses, "valid/bleu": result.bleu})
+        metrics = {**losses, "valid/bleu": result.bleu}
+        validation = Validation(metrics, state.target_tokens, result.hypotheses)
+        for tracker in self._trackers:
+            tracker.validation(update, validation)
         best = "  best so far" if is_best else ""
         logger.info(
             f"update {update:,}  valid loss {result.loss:.4f}  perplexity {result.perplexity:.2f}"
             f"  BLEU {result.bleu:.2f}{best}"
         )
+
+    def alert(self, update: int, title: str, text: str) -> None:
+        """Notify the user through the trackers; the caller logs or raises the same."""
+        for tracker in self._trackers:
+            tracker.alert(update, title, text)
 
     def flush(self) -> None:
         """Write all records to disk."""
@@ -100,11 +113,5 @@ class RunLog:
             tracker.flush()
 
     def close(self) -> None:
-        """Close bars and trackers."""
+        """Close the bars; the caller of the trainer closes the tracker."""
         self._bars.stop()
-        for tracker in self._trackers:
-            tracker.close()
-
-    def _track(self, update: int, metrics: dict[str, float | int]) -> None:
-        for tracker in self._trackers:
-            tracker.log(update, metrics)

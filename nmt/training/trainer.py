@@ -13,6 +13,8 @@ from nmt.data.batching import trainable_pairs
 from nmt.data.corpus import PreparedCorpus
 from nmt.data.loader import UpdateLoader, UpdateWork
 from nmt.model.transformer import count_parameters
+from nmt.tracking.file_tracker import drop_later_records
+from nmt.tracking.tracker import Tracker
 from nmt.trained_model import special_ids
 from nmt.training.checkpoint import CheckpointStore
 from nmt.training.distributed import Process, lost_connection
@@ -22,7 +24,6 @@ from nmt.training.metrics import MetricSums, RunningMetrics, record_skipped
 from nmt.training.optimizer import build_optimizer
 from nmt.training.run_log import RunLog
 from nmt.training.signals import Interruption
-from nmt.training.trackers import drop_later_records
 from nmt.training.training_state import MicroBatchSize, TrainingState
 from nmt.training.updater import Gradient, OutOfMemory, Updater
 from nmt.training.validation import Validator
@@ -35,14 +36,11 @@ class MemoryLimitError(Exception):
 
 
 class Trainer:
-    """Trains one run, from its last checkpoint if there is one; trackers know it by `run_id`."""
+    """Trains one run, from its last checkpoint if there is one."""
 
-    def __init__(
-        self, config: Config, corpus: PreparedCorpus, process: Process, run_id: str = "run"
-    ) -> None:
+    def __init__(self, config: Config, corpus: PreparedCorpus, process: Process) -> None:
         self.config = config
         self.process = process
-        self.run_id = run_id
         self.model = new_model(config, corpus, process.device)
         self.train_pairs = corpus.train()
         self.loader = UpdateLoader(
@@ -77,8 +75,11 @@ class Trainer:
         if process.is_main_process:
             self._report_size()
 
-    def run(self) -> TrainingState:
+    def run(self, tracker: Tracker | None = None) -> TrainingState:
         """Train until a limit is reached.
+
+        Args:
+            tracker: receives metrics besides `metrics.jsonl`, in the main process.
 
         Raises:
             Interruption: a signal arrived; the last complete update is saved.
@@ -87,7 +88,7 @@ class Trainer:
         with contextlib.ExitStack() as stack:
             if self.process.is_main_process:
                 drop_later_records(self._skipped_file, self.state.update)
-                log = RunLog(self.config, self.run_id, self.state)
+                log = RunLog(self.config, self.state, tracker or Tracker())
                 self._log = stack.enter_context(contextlib.closing(log))
             self._interruption = stack.enter_context(Interruption.watched())
             try:
@@ -201,7 +202,7 @@ class Trainer:
         without_best = 0 if is_best else state.validations_without_best + 1
         self.state = replace(state, validations_without_best=without_best)
         if self._log is not None:
-            self._log.validation(state.update, result, is_best)
+            self._log.validation(state, result, is_best)
             if is_best:
                 write_lines(self._valid_hypotheses_file, result.hypotheses)
             self.store.update_state(self.state)
@@ -224,14 +225,20 @@ class Trainer:
         if self.process.is_main_process:
             for item in skipped:
                 record_skipped(item, self._skipped_file, self.loader, self.model)
+        if skipped and self._log is not None:
+            text = f"{len(skipped)} in the last updates, {sums.skipped} so far"
+            self._log.alert(self.state.update, "skipped updates", text)
         if 0 < self.config.training.max_skipped_in_a_row <= sums.skipped_in_a_row:
-            raise UserError(
+            message = (
                 f"training has diverged: {sums.skipped_in_a_row} updates in a row were skipped, up"
                 f" to update {self.state.update:,}; their sentences are in {self._skipped_file}."
                 " Lower schedule.peak_learning_rate or raise schedule.warmup_updates and continue"
                 " with run.accept_changes=schedule.peak_learning_rate; clean the corpus if the"
                 " sentences look wrong; raise training.max_gradient_spike if the norms look normal"
             )
+            if self._log is not None:
+                self._log.alert(self.state.update, "training has diverged", message)
+            raise UserError(message)
         return sums
 
     def _save(self) -> None:

@@ -79,7 +79,7 @@ def test_values_are_converted_to_the_type_of_the_field_and_to_plain_values() -> 
         ({"beam_size": 3}, "beam_size is not a key; did you mean decoding.beam_size?"),
         ({"seed": 3}, "did you mean corpus.seed or training.seed or decoding.seed?"),
         ({"training": {"max_update": 5}}, "did you mean training.max_updates?"),
-        ({"tracking": {"zzz": 5}}, "the keys of tracking are backend, project"),
+        ({"tracking": {"zzz": 5}}, "the keys of tracking are wandb, "),
         ({"zzz": 5}, "the keys are corpus.…, tokenizer.…"),
         ({"corpus": {"cleaning": {"max_word": 5}}}, "did you mean corpus.cleaning.max_words?"),
         ({"model": {"_target_": "os.system"}}, "model._target_ is not a key"),
@@ -148,7 +148,7 @@ def test_every_field_has_documentation() -> None:
 
 
 def test_keys_that_do_not_change_a_result_are_free() -> None:
-    assert {"run.name", "tracking.backend", "training.num_threads", "corpus.path"} < set(FREE_KEYS)
+    assert {"run.name", "tracking.wandb", "training.num_threads", "corpus.path"} < set(FREE_KEYS)
     assert not {"training.seed", "decoding.beam_size", "corpus.copies"} & set(FREE_KEYS)
 
 

@@ -14,10 +14,10 @@ from nmt.base.errors import UserError
 from nmt.base.files import write_json, write_lines
 from nmt.config import Config, CorpusConfig, OptimizerConfig, save_config, to_plain
 from nmt.data.corpus import PreparedCorpus
-from nmt.evaluation.attention import attention_map, short_sentences
 from nmt.evaluation.evaluate import StoredTexts
 from nmt.evaluation.report import RunData, Training, read_records, report_page, write_report
 from nmt.trained_model import TrainedModel, save_trained_model
+from nmt.translation.attention import attention_map, short_sentences
 from tests.html_check import check_page
 from tests.support import made_up_sentences, tiny_config, write_corpus
 

@@ -9,17 +9,9 @@ from nmt.evaluation.sentences import (
     length_bins,
     length_unit,
     most_changed,
-    sentence_chrf,
     worst_and_best,
 )
 from tests.support import made_up_sentences
-
-
-def test_sentence_chrf_uses_the_closest_reference() -> None:
-    one, two, same = sentence_chrf(["ein Hund", "x", "ja"], ["eine Katze", "ein Hund", "ja"])
-    assert 0 < one < 100
-    assert (two, same) == (0, 100)
-    assert sentence_chrf(["ein Hund"], ["eine Katze"], ["ein Hund"]) == [100]
 
 
 def test_worst_and_best_list_each_source_once() -> None:

@@ -5,7 +5,7 @@ import pytest
 import sacrebleu
 
 from nmt.base.errors import UserError
-from nmt.metrics.scores import Scores, all_scores, bleu_score
+from nmt.metrics.scores import Scores, all_scores, bleu_score, sentence_chrf
 
 HYPOTHESES = ["the cat sat on the mat .", "a dog runs fast through the park", "hello world again"]
 REFERENCES = ["the cat sat on a mat .", "a dog runs quickly through the park", "hello world again"]
@@ -93,3 +93,10 @@ def test_several_references() -> None:
     assert found.references == 2
     assert found.bleu.signature.startswith("nrefs:2|")
     assert found.bleu.score == sacrebleu.corpus_bleu(ours, [one, two]).score
+
+
+def test_sentence_chrf_uses_the_closest_reference() -> None:
+    one, two, same = sentence_chrf(["ein Hund", "x", "ja"], ["eine Katze", "ein Hund", "ja"])
+    assert 0 < one < 100
+    assert (two, same) == (0, 100)
+    assert sentence_chrf(["ein Hund"], ["eine Katze"], ["ein Hund"]) == [100]

@@ -1,0 +1,1 @@
+"""Trackers: destinations of the metrics, translations, pictures and results of a run."""

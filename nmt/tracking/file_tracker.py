@@ -1,0 +1,56 @@
+"""The tracker that every run has: `metrics.jsonl`."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from nmt.base.files import atomic_path, flush, writing
+from nmt.tracking.tracker import Tracker
+
+
+class FileTracker(Tracker):
+    """Appends one JSON object per record to a file.
+
+    Args:
+        path: the file.
+        last_update: drop records after this update, which a resumed run writes again.
+        validation_due: drop the validation of that update, too.
+    """
+
+    def __init__(self, path: Path, last_update: int, validation_due: bool = False) -> None:
+        self.path = path
+        drop_later_records(path, last_update, validation_due)
+        self._append("")  # creates the file
+
+    def log(self, update: int, metrics: Mapping[str, float]) -> None:
+        """Append a record."""
+        self._append(json.dumps({"update": update, **metrics}) + "\n")
+
+    def flush(self) -> None:
+        """Flush the file to disk."""
+        with writing(self.path):
+            flush(self.path)
+
+    def _append(self, text: str) -> None:
+        # Opened each time: an open file would repeat a write that has failed when it is closed.
+        with writing(self.path), self.path.open("a", encoding="utf-8") as out:
+            out.write(text)
+
+
+def drop_later_records(path: Path, last_update: int, validation_due: bool = False) -> None:
+    """Drop the records that a resumed run writes again, and an incomplete last line."""
+
+    def is_kept(line: bytes) -> bool:
+        try:
+            record = json.loads(line)
+            update = int(record["update"])
+        except (ValueError, KeyError, TypeError):
+            return False  # the process was killed while writing it
+        is_repeated = validation_due and update == last_update and "valid/loss" in record
+        return line.endswith(b"\n") and update <= last_update and not is_repeated
+
+    lines = path.read_bytes().splitlines(keepends=True) if path.exists() else []
+    kept = list(filter(is_kept, lines))
+    if len(kept) < len(lines):
+        with atomic_path(path) as temporary:
+            temporary.write_bytes(b"".join(kept))

@@ -1,0 +1,26 @@
+"""Names of runs and of groups of runs, by which trackers arrange them."""
+
+import re
+
+from nmt.base.layout import SWEEPS_FOLDER
+from nmt.config import Config
+
+_SEED_SUFFIX = re.compile(r"_seed\d+$")
+
+
+def is_sweep(config: Config) -> bool:
+    """Return whether a run belongs to a sweep."""
+    return config.run_folder.parent.parent.name == SWEEPS_FOLDER
+
+
+def run_label(config: Config) -> str:
+    """Return the name of a run; the runs of a sweep have one `run.name` in different folders."""
+    return config.run_folder.name if is_sweep(config) else config.run.name
+
+
+def group_name(config: Config) -> str | None:
+    """Return the name of the sweep, or what the names of the runs of several seeds begin with."""
+    if is_sweep(config):
+        return config.run_folder.parent.name
+    stem = _SEED_SUFFIX.sub("", config.run.name)
+    return stem if stem != config.run.name else None

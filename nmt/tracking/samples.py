@@ -1,0 +1,50 @@
+"""The sentences and attention pictures that trackers receive at each validation."""
+
+from collections.abc import Sequence
+
+from nmt.metrics.scores import sentence_chrf
+from nmt.tracking.pictures import draw_attention
+from nmt.tracking.tracker import Picture, Sentence
+from nmt.trained_model import TrainedModel
+from nmt.translation.attention import attention_map, short_sentences
+
+_NUM_SENTENCES = 20
+_NUM_PICTURES = 3
+
+
+class ValidationSamples:
+    """The same evenly spaced validation sentences each time, and pictures of the short ones."""
+
+    def __init__(
+        self, model: TrainedModel, sources: Sequence[str], references: Sequence[str]
+    ) -> None:
+        self._model = model
+        number = min(_NUM_SENTENCES, len(sources))
+        self._indices = [len(sources) * i // number for i in range(number)]
+        self._sources = [sources[index] for index in self._indices]
+        self._references = [references[index] for index in self._indices]
+        self._short = short_sentences(model, self._sources, self._references, _NUM_PICTURES)
+
+    def sentences(self, hypotheses: Sequence[str]) -> list[Sentence]:
+        """Select the sentences from the translations of the whole validation set."""
+        chosen = [hypotheses[index] for index in self._indices]
+        scores = sentence_chrf(chosen, self._references)
+        rows = zip(self._sources, self._references, chosen, scores, strict=True)
+        return [Sentence(*row) for row in rows]
+
+    def pictures(self, hypotheses: Sequence[str]) -> list[Picture]:
+        """Draw the attention of the current weights; weights and random state stay the same."""
+        transformer = self._model.transformer
+        was_training = transformer.training
+        try:
+            return [
+                draw_attention(
+                    attention_map(
+                        self._model, self._sources[index], hypotheses[self._indices[index]]
+                    ),
+                    self._sources[index],
+                )
+                for index in self._short
+            ]
+        finally:
+            transformer.train(was_training)  # also after an error, which does not end the training

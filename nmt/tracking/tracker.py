@@ -1,0 +1,100 @@
+"""The interface of a tracker, and the data that trackers receive."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """A validation sentence and its translation; chrF is from 0 to 100."""
+
+    source: str
+    reference: str
+    translation: str
+    chrf: float
+
+
+@dataclass(frozen=True)
+class Picture:
+    """An image with its caption."""
+
+    caption: str
+    pixels: NDArray[np.uint8]  # (height, width, 3)
+
+
+@dataclass(frozen=True)
+class Validation:
+    """A validation.
+
+    Attributes:
+        metrics: loss, perplexity and BLEU.
+        target_tokens: number of target tokens of training so far.
+        hypotheses: translation of each validation sentence.
+        sentences: the same few sentences at each validation.
+        pictures: attention maps of some of these sentences.
+    """
+
+    metrics: Mapping[str, float]
+    target_tokens: int
+    hypotheses: Sequence[str] = ()
+    sentences: Sequence[Sentence] = ()
+    pictures: Sequence[Picture] = ()
+
+
+@dataclass(frozen=True)
+class CompletedRun:
+    """A completed run.
+
+    Attributes:
+        folder: the run folder.
+        corpus: the corpus folder.
+        result: the content of `result.json`.
+    """
+
+    folder: Path
+    corpus: Path
+    result: Mapping[str, Any]
+
+    @property
+    def scores(self) -> list[tuple[str, str, float, float | None, str]]:
+        """Test set, metric, score, half the width of its 95 % interval, and signature."""
+        return [
+            (test_set, metric, value["score"], value.get("ci95"), value["signature"])
+            for test_set, table in self.result["test_sets"].items()
+            for metric, value in table.items()
+            if isinstance(value, Mapping) and "signature" in value and "score" in value
+        ]
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """The scores of the chosen weights by names such as `test/<test set>/bleu`."""
+        tests = {f"test/{name}/{metric}": score for name, metric, score, *_ in self.scores}
+        return {**{f"chosen/{key}": value for key, value in self.result["valid"].items()}, **tests}
+
+
+class Tracker:
+    """A destination of metrics; methods that a tracker does not need do nothing."""
+
+    def log(self, update: int, metrics: Mapping[str, float]) -> None:
+        """Store or send the metrics of an update."""
+
+    def validation(self, update: int, validation: Validation) -> None:
+        """Store or send a validation; by default only its metrics."""
+        self.log(update, validation.metrics)
+
+    def alert(self, update: int, title: str, text: str) -> None:
+        """Notify the user of something that needs attention."""
+
+    def completed(self, run: CompletedRun) -> None:
+        """Store or send what a run has produced."""
+
+    def flush(self) -> None:
+        """Write all records to disk, if this tracker has a file."""
+
+    def close(self) -> None:
+        """End the run."""

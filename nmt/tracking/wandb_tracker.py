@@ -1,0 +1,147 @@
+"""Tracking with Weights & Biases, online or offline."""
+
+import logging
+import os
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from nmt.base import layout
+from nmt.base.errors import first_line
+from nmt.base.system import commit
+from nmt.config import Config, flattened, to_plain
+from nmt.tracking.names import group_name, is_sweep, run_label
+from nmt.tracking.tracker import CompletedRun, Tracker, Validation
+
+logger = logging.getLogger(__name__)
+
+# A server that does not answer delays a run by at most this long at each end, besides the upload
+# of the model folder.
+_SECONDS_TO_START = 6.0
+_SECONDS_TO_FINISH = 3.0
+
+_SENTENCE_COLUMNS = ["source", "reference", "translation", "chrF"]
+_SCORE_COLUMNS = ["test set", "metric", "score", "ci95", "signature"]
+_BEST = {"valid/loss": "min", "valid/perplexity": "min", "valid/bleu": "max", "train/loss": "min"}
+
+
+class WandbTracker(Tracker):
+    """Sends everything to wandb, or stores it in the run folder for `wandb sync`.
+
+    Args:
+        config: the experiment.
+        run_id: the same id continues the charts of a run.
+    """
+
+    def __init__(self, config: Config, run_id: str) -> None:
+        os.environ.setdefault("WANDB_SILENT", "true")  # it would ask for a missing key
+        # Error reports to wandb would delay the exit when the server does not answer.
+        os.environ.setdefault("WANDB_ERROR_REPORTING", "false")
+        # Files of artifacts and tables wait there for the upload; by default in the home folder.
+        os.environ.setdefault("WANDB_DATA_DIR", str(Path(config.run.outputs).absolute() / "wandb"))
+        import wandb  # noqa: PLC0415 - takes a second to import
+
+        self._wandb: Any = wandb
+        start = partial(
+            wandb.init,
+            project=config.tracking.project,
+            name=run_label(config),
+            group=group_name(config),
+            job_type="sweep" if is_sweep(config) else "train",
+            id=run_id,
+            resume="allow",
+            dir=str(config.run_folder),
+            config={**flattened(to_plain(config)), "commit": commit()},
+            settings=wandb.Settings(
+                silent=True,
+                disable_git=True,  # the address of a remote repository may contain a token
+                init_timeout=_SECONDS_TO_START,
+                login_timeout=_SECONDS_TO_START,
+                finish_timeout=_SECONDS_TO_FINISH,
+                finish_timeout_raises=False,
+            ),
+        )
+        mode: Any = os.environ.get("WANDB_MODE") or "online"
+        try:
+            self._run: Any = start(mode=mode)
+        except Exception as error:  # wandb raises errors of many libraries
+            logger.warning(f"wandb: metrics are recorded offline: {first_line(error)}")
+            wandb.teardown()
+            mode = "offline"
+            self._run = start(mode=mode)
+        # The horizontal axis is the update, not wandb's step; charts may choose the other one.
+        for axis in ("update", "train/target_tokens"):
+            self._run.define_metric(axis)
+        self._run.define_metric("*", step_metric="update")
+        for metric, best in _BEST.items():
+            self._run.define_metric(metric, step_metric="update", summary=f"{best},last")
+        self._is_online = mode == "online"
+        self._upload_seconds = config.tracking.upload_seconds
+        if mode == "offline":
+            self._log_sync()
+        self._exit_code = 1  # shown as failed unless the run is completed
+
+    def log(self, update: int, metrics: Mapping[str, float]) -> None:
+        """Send a record."""
+        self._run.log({"update": update, **metrics})
+
+    def validation(self, update: int, validation: Validation) -> None:
+        """Send a record with a table of sentences and the pictures."""
+        record: dict[str, Any] = {
+            "train/target_tokens": validation.target_tokens,
+            **validation.metrics,
+        }
+        if validation.sentences:
+            rows = [[*vars(sentence).values()] for sentence in validation.sentences]
+            table = self._wandb.Table(columns=_SENTENCE_COLUMNS, data=rows)
+            record["translations/sentences"] = table
+        for number, picture in enumerate(validation.pictures, start=1):
+            image = self._wandb.Image(picture.pixels, caption=picture.caption)
+            record[f"translations/attention_{number}"] = image
+        self.log(update, record)
+
+    def alert(self, update: int, title: str, text: str) -> None:
+        """Send an alert, which wandb forwards as its user has set up."""
+        self._run.alert(title, f"update {update:,}: {text}", level="WARN")
+
+    def completed(self, run: CompletedRun) -> None:
+        """Send the scores, the report, and the corpus and the model as artifacts."""
+        wandb = self._wandb
+        rows = [list(row) for row in run.scores]
+        record = {"test/scores": wandb.Table(columns=_SCORE_COLUMNS, data=rows)}
+        report = run.folder / layout.REPORT_FILE
+        if report.is_file():
+            record["report"] = wandb.Html(report.read_text(encoding="utf-8"), inject=False)
+        self.log(run.result["updates"], record)
+        self._run.summary.update(run.metrics)
+        corpus = wandb.Artifact(run.corpus.name, "corpus")
+        for name in (layout.MANIFEST_FILE, layout.REPORT_FILE):
+            _add(corpus, run.corpus / name)
+        # `use_artifact` needs the server, and waits for it without limit.
+        self._run._log_artifact(corpus, is_user_created=True, use_after_commit=True)
+        model = wandb.Artifact(f"model-{self._run.id}", "model", metadata=run.metrics)
+        model.add_dir(str(run.folder / layout.MODEL_FOLDER), policy="immutable")
+        _add(model, report)
+        self._run.log_artifact(model)
+        self._exit_code = 0
+        if self._is_online:
+            try:
+                for artifact in (corpus, model):
+                    artifact.wait(self._upload_seconds)
+            except Exception as error:  # wandb raises errors of many libraries
+                logger.warning(f"wandb: the model is not uploaded: {first_line(error)}")
+                self._log_sync()
+
+    def close(self) -> None:
+        """Finish wandb's run."""
+        self._run.finish(exit_code=self._exit_code)
+
+    def _log_sync(self) -> None:
+        logger.info(f"wandb: to upload the metrics: wandb sync {self._run.settings.sync_dir}")
+
+
+def _add(artifact: Any, path: Path) -> None:
+    """Add a file to an artifact, if it exists, without a copy (`immutable`)."""
+    if path.is_file():
+        artifact.add_file(str(path), policy="immutable")

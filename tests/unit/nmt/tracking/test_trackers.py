@@ -1,0 +1,101 @@
+import json
+from pathlib import Path
+from unittest.mock import Mock
+
+import pytest
+
+from nmt.base.errors import UserError
+from nmt.cli.compose import compose_config
+from nmt.config import TrackingConfig, from_mapping
+from nmt.tracking import trackers
+from nmt.tracking.file_tracker import FileTracker
+from nmt.tracking.tracker import Tracker, Validation
+from nmt.tracking.trackers import OptionalTrackers, check_installed, chosen
+
+
+def updates(path: Path) -> list[int]:
+    return [json.loads(line)["update"] for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def test_a_resumed_run_drops_what_it_repeats_and_an_incomplete_line(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    tracker = FileTracker(path, 0)
+    for update in (1, 2, 3):
+        tracker.log(update, {"train/loss": update / 2})
+        last = path.read_text(encoding="utf-8").splitlines()[-1]
+        assert json.loads(last) == {"update": update, "train/loss": update / 2}
+    with path.open("a", encoding="utf-8") as out:
+        out.write('{"update": 2, "tra')
+    resumed = FileTracker(path, 2)
+    assert updates(path) == [1, 2]
+    resumed.log(3, {})
+    resumed.flush()
+    assert updates(path) == [1, 2, 3]
+
+
+def test_a_tracker_that_fails_is_dropped_with_one_warning(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    failing, good = Mock(spec=Tracker), Mock(spec=Tracker)
+    failing.log.side_effect = ConnectionError("no route to host")
+    openers = {
+        "absent": Mock(side_effect=OSError("no such server")),
+        "failing": lambda: failing,
+        "good": lambda: good,
+    }
+    both = OptionalTrackers(openers, Mock())
+    for update in (1, 2):
+        both.log(update, {"train/loss": 1.0})
+    both.flush()
+    both.close()
+    assert caplog.messages == [
+        "absent: nothing is recorded: no such server",
+        "failing: nothing more is recorded: no route to host",
+    ]
+    assert failing.log.call_count == 1
+    assert not failing.close.called
+    assert good.log.call_count == 2
+    good.close.assert_called_once_with()
+
+
+def test_sentences_that_cannot_be_selected_cost_one_warning(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    samples, tracker = Mock(), Mock(spec=Tracker)
+    samples.pictures.side_effect = MemoryError("no memory for weights")
+    optional = OptionalTrackers({"good": lambda: tracker}, lambda: samples)
+    validation = Validation({"valid/bleu": 1.0}, 10, ("a", "b"))
+    for update in (5, 10):
+        optional.validation(update, validation)
+    assert caplog.messages == ["no more sentences and pictures are tracked: no memory for weights"]
+    assert [each.args for each in tracker.validation.mock_calls] == [
+        (5, validation),
+        (10, validation),
+    ]
+
+
+def test_a_missing_package_is_reported_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trackers, "find_spec", lambda name: None)
+    check_installed(TrackingConfig())
+    with pytest.raises(UserError, match=r"tracking=wandb needs .*: make install-tracking, or pip"):
+        check_installed(TrackingConfig(wandb=True))
+
+
+@pytest.mark.parametrize(
+    ("value", "names"),
+    [("files", []), ("wandb", ["wandb"]), ("[files,wandb]", ["wandb"])],
+)
+def test_presets_choose_one_tracker_or_several(value: str, names: list[str]) -> None:
+    assert chosen(compose_config([f"tracking={value}"]).tracking) == names
+
+
+def test_an_unknown_tracker_in_a_list_is_refused() -> None:
+    with pytest.raises(UserError, match=r"tracking=wandbb is not a preset; did you mean wandb\?"):
+        compose_config(["tracking=[files,wandbb]"])
+
+
+@pytest.mark.parametrize("backend", ["files", "wandb"])
+def test_the_configuration_of_an_earlier_run_is_read(backend: str) -> None:
+    values = {"backend": backend, "project": "mine"}
+    read = from_mapping(TrackingConfig, values, "config.yaml")
+    assert read == TrackingConfig(wandb=backend == "wandb", project="mine")
