@@ -60,8 +60,12 @@ class TrackingConfig:
 
     wandb: bool = option(False, free=True)
     """Send to Weights & Biases, or store in the run folder when not logged in."""
+    tensorboard: bool = option(False, free=True)
+    """Write event files for TensorBoard to the run folder."""
+    trackio: bool = option(False, free=True)
+    """Write to a local trackio database, `<outputs>/trackio`."""
     project: str = option("nmt", free=True)
-    """Name of the Weights & Biases project."""
+    """Name of the project of `wandb` and `trackio`."""
     upload_seconds: int = option(300, ge=1, le=86_400, free=True)
     """`wandb`: maximum wait, in seconds, for the upload of the model at the end of a run."""
 

@@ -186,7 +186,7 @@ def _opened_tracker(
     tracker = Tracker()
     if trainer.process.is_main_process:
         samples = partial(ValidationSamples, trainer.model, *valid_text(corpus))
-        tracker = open_trackers(config, run_id, samples)
+        tracker = open_trackers(config, run_id, trainer.state.update, samples)
     with closing(tracker):
         yield tracker
 

@@ -8,6 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+SENTENCE_COLUMNS = ["source", "reference", "translation", "chrF"]
+SCORE_COLUMNS = ["test set", "metric", "score", "ci95", "signature"]
+
 
 @dataclass(frozen=True)
 class Sentence:
@@ -17,6 +20,11 @@ class Sentence:
     reference: str
     translation: str
     chrf: float
+
+    @property
+    def row(self) -> list[Any]:
+        """Cells in the order of `SENTENCE_COLUMNS`."""
+        return [self.source, self.reference, self.translation, self.chrf]
 
 
 @dataclass(frozen=True)
@@ -61,10 +69,10 @@ class CompletedRun:
     result: Mapping[str, Any]
 
     @property
-    def scores(self) -> list[tuple[str, str, float, float | None, str]]:
-        """Test set, metric, score, half the width of its 95 % interval, and signature."""
+    def scores(self) -> list[list[Any]]:
+        """Cells in the order of `SCORE_COLUMNS`; ci95 is half the width of the 95 % interval."""
         return [
-            (test_set, metric, value["score"], value.get("ci95"), value["signature"])
+            [test_set, metric, value["score"], value.get("ci95"), value["signature"]]
             for test_set, table in self.result["test_sets"].items()
             for metric, value in table.items()
             if isinstance(value, Mapping) and "signature" in value and "score" in value

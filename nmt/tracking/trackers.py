@@ -8,12 +8,14 @@ from importlib.util import find_spec
 from nmt.base.errors import UserError, first_line
 from nmt.config import Config, TrackingConfig
 from nmt.tracking.samples import ValidationSamples
+from nmt.tracking.tensorboard_tracker import TensorboardTracker
 from nmt.tracking.tracker import CompletedRun, Tracker, Validation
+from nmt.tracking.trackio_tracker import TrackioTracker
 from nmt.tracking.wandb_tracker import WandbTracker
 
 logger = logging.getLogger(__name__)
 
-_PACKAGES = {"wandb": "wandb"}
+_PACKAGES = {"wandb": "wandb", "tensorboard": "tensorboard", "trackio": "trackio"}
 """Package of the library of each tracker, by the name of its preset."""
 
 OpenTracker = Callable[[], Tracker]
@@ -96,9 +98,11 @@ class OptionalTrackers(Tracker):
                 del self._trackers[name]
 
 
-def open_trackers(config: Config, run_id: str, select: Select) -> Tracker:
-    """Open the trackers of a run."""
+def open_trackers(config: Config, run_id: str, last_update: int, select: Select) -> Tracker:
+    """Open the trackers of a run that starts or continues after `last_update`."""
     openers: dict[str, OpenTracker] = {
         "wandb": lambda: WandbTracker(config, run_id),
+        "tensorboard": lambda: TensorboardTracker(config, last_update),
+        "trackio": lambda: TrackioTracker(config, run_id, last_update),
     }
     return OptionalTrackers({name: openers[name] for name in chosen(config.tracking)}, select)

@@ -12,7 +12,7 @@ from nmt.base.errors import first_line
 from nmt.base.system import commit
 from nmt.config import Config, flattened, to_plain
 from nmt.tracking.names import group_name, is_sweep, run_label
-from nmt.tracking.tracker import CompletedRun, Tracker, Validation
+from nmt.tracking.tracker import SCORE_COLUMNS, SENTENCE_COLUMNS, CompletedRun, Tracker, Validation
 
 logger = logging.getLogger(__name__)
 
@@ -21,8 +21,6 @@ logger = logging.getLogger(__name__)
 _SECONDS_TO_START = 6.0
 _SECONDS_TO_FINISH = 3.0
 
-_SENTENCE_COLUMNS = ["source", "reference", "translation", "chrF"]
-_SCORE_COLUMNS = ["test set", "metric", "score", "ci95", "signature"]
 _BEST = {"valid/loss": "min", "valid/perplexity": "min", "valid/bleu": "max", "train/loss": "min"}
 
 
@@ -93,8 +91,8 @@ class WandbTracker(Tracker):
             **validation.metrics,
         }
         if validation.sentences:
-            rows = [[*vars(sentence).values()] for sentence in validation.sentences]
-            table = self._wandb.Table(columns=_SENTENCE_COLUMNS, data=rows)
+            rows = [sentence.row for sentence in validation.sentences]
+            table = self._wandb.Table(columns=SENTENCE_COLUMNS, data=rows)
             record["translations/sentences"] = table
         for number, picture in enumerate(validation.pictures, start=1):
             image = self._wandb.Image(picture.pixels, caption=picture.caption)
@@ -108,8 +106,7 @@ class WandbTracker(Tracker):
     def completed(self, run: CompletedRun) -> None:
         """Send the scores, the report, and the corpus and the model as artifacts."""
         wandb = self._wandb
-        rows = [list(row) for row in run.scores]
-        record = {"test/scores": wandb.Table(columns=_SCORE_COLUMNS, data=rows)}
+        record = {"test/scores": wandb.Table(columns=SCORE_COLUMNS, data=run.scores)}
         report = run.folder / layout.REPORT_FILE
         if report.is_file():
             record["report"] = wandb.Html(report.read_text(encoding="utf-8"), inject=False)
