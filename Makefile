@@ -30,7 +30,7 @@ $(error $(NAME)= is not a variable of this Makefile: $(FORM))
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help install prepare train translate backtranslate score evaluate sweep sweep-report reproduce report export watch bench soak golden test check format install-tracking
+.PHONY: help install prepare train translate backtranslate score evaluate sweep sweep-report reproduce report export watch bench soak golden test check format install-tracking dashboard
 
 help:  ## List the targets and their variables
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/' | expand -t 25
@@ -89,6 +89,9 @@ sweep: install  ## Train a grid of runs, and rank them                 SWEEP= EX
 sweep-report: install  ## Rank the runs of a sweep, also in progress          SWEEP= ARGS=
 	@test -n "$$SWEEP" || { echo "error: SWEEP= is missing: name a sweep in outputs/sweeps, or its folder" >&2; exit 2; }
 	@$(RUN).sweep_report "sweep=$$SWEEP" $(ARGS)
+
+dashboard: $(VENV)/.installed-tracking  ## Write a workspace of wandb with the charts of the runs  ARGS=
+	@$(RUN).dashboard $(ARGS)
 
 reproduce: install  ## Train the seeds of a known score, and compare it    RESULT= DATA= GPUS= ARGS=
 	@$(RUN).reproduce "result=$$RESULT" $${DATA:+"data=$$DATA"} $(gpus) $(ARGS)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from nmt.evaluation.sentences import compare_words, sentence_chrf
+from nmt.evaluation.sentences import compare_words
 from nmt.evaluation.spread import Spread
 from nmt.evaluation.sweep import Group, Sweep, count_statuses, format_value
 from nmt.evaluation.sweep_charts import (
@@ -17,6 +17,7 @@ from nmt.evaluation.sweep_charts import (
     key_names,
     parallel_chart,
 )
+from nmt.metrics.scores import sentence_chrf
 from nmt.metrics.seeds_significance import NUM_RESAMPLES
 from nmt.metrics.significance import format_difference, format_p
 from nmt.pages.html_page import render

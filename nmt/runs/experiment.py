@@ -5,7 +5,7 @@ import os
 import platform
 import secrets
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -187,8 +187,12 @@ def _opened_tracker(
     if trainer.process.is_main_process:
         samples = partial(ValidationSamples, trainer.model, *valid_text(corpus))
         tracker = open_trackers(config, run_id, trainer.state.update, samples)
-    with closing(tracker):
+    try:
         yield tracker
+    except BaseException:
+        tracker.close(has_failed=True)
+        raise
+    tracker.close()
 
 
 def _finish(

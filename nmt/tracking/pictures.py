@@ -15,7 +15,6 @@ _MARGIN = 4
 _PAPER = (255, 255, 255)
 _INK = (20, 20, 20)
 _FULL = np.array([20, 60, 140])  # colour of weight 1; that of weight 0 is white
-_MAX_ROWS = 48  # an early model may repeat itself
 
 
 def draw_attention(attention: AttentionMap, caption: str) -> Picture:
@@ -25,10 +24,9 @@ def draw_attention(attention: AttentionMap, caption: str) -> Picture:
     """
     from PIL import Image, ImageDraw  # noqa: PLC0415 - only trackers need it
 
-    target = attention.target[:_MAX_ROWS]
-    weights = np.array(attention.mean)[:_MAX_ROWS]  # (T, S)
+    weights = np.array(attention.mean)  # (T, S)
     font = _font()
-    left = _MARGIN * 2 + max(round(font.getlength(piece)) for piece in target)
+    left = _MARGIN * 2 + max(round(font.getlength(piece)) for piece in attention.target)
     top = _MARGIN * 2 + max(round(font.getlength(piece)) for piece in attention.source)
     height, width = (size * _CELL for size in weights.shape)
     image = Image.new("RGB", (left + width + _MARGIN, top + height + _MARGIN), _PAPER)
@@ -37,7 +35,7 @@ def draw_attention(attention: AttentionMap, caption: str) -> Picture:
     image.paste(cells.resize((width, height), Image.Resampling.NEAREST), (left, top))
     draw = ImageDraw.Draw(image)
     draw.rectangle((left - 1, top - 1, left + width, top + height), outline=_INK)
-    for row, piece in enumerate(target):
+    for row, piece in enumerate(attention.target):
         middle = top + row * _CELL + _CELL // 2
         draw.text((left - _MARGIN, middle), piece, _INK, font, anchor="rm")
     for column, piece in enumerate(attention.source):

@@ -10,6 +10,7 @@ from nmt.translation.attention import attention_map, short_sentences
 
 _NUM_SENTENCES = 20
 _NUM_PICTURES = 3
+_MAX_PIECES = 40
 
 
 class ValidationSamples:
@@ -40,7 +41,9 @@ class ValidationSamples:
             return [
                 draw_attention(
                     attention_map(
-                        self._model, self._sources[index], hypotheses[self._indices[index]]
+                        self._model,
+                        self._sources[index],
+                        self._shortened(hypotheses[self._indices[index]]),
                     ),
                     self._sources[index],
                 )
@@ -48,3 +51,8 @@ class ValidationSamples:
             ]
         finally:
             transformer.train(was_training)  # also after an error, which does not end the training
+
+    def _shortened(self, text: str) -> str:
+        """Cut a translation that does not end, which is usual early in training."""
+        tokenizer = self._model.target_tokenizer
+        return tokenizer.decode([ids[:_MAX_PIECES] for ids in tokenizer.encode([text])])[0]

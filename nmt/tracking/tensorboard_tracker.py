@@ -56,7 +56,7 @@ class TensorboardTracker(Tracker):
         """Write all records to disk."""
         self._writer.flush()
 
-    def close(self) -> None:
+    def close(self, has_failed: bool = False) -> None:  # noqa: ARG002 - it has no status
         """Close the file."""
         self._writer.close()
 

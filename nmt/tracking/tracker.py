@@ -104,5 +104,5 @@ class Tracker:
     def flush(self) -> None:
         """Write all records to disk, if this tracker has a file."""
 
-    def close(self) -> None:
-        """End the run."""
+    def close(self, has_failed: bool = False) -> None:
+        """End the run, which `has_failed` if an error or a signal has ended it."""

@@ -15,8 +15,8 @@ from nmt.tracking.wandb_tracker import WandbTracker
 
 logger = logging.getLogger(__name__)
 
-_PACKAGES = {"wandb": "wandb", "tensorboard": "tensorboard", "trackio": "trackio"}
-"""Package of the library of each tracker, by the name of its preset."""
+_NAMES = ("wandb", "tensorboard", "trackio")
+"""The trackers, named like their libraries, presets and keys."""
 
 OpenTracker = Callable[[], Tracker]
 Select = Callable[[], ValidationSamples]
@@ -24,17 +24,22 @@ Select = Callable[[], ValidationSamples]
 
 def chosen(config: TrackingConfig) -> list[str]:
     """Return the names of the trackers that a configuration asks for."""
-    return [name for name in _PACKAGES if getattr(config, name)]
+    return [name for name in _NAMES if getattr(config, name)]
 
 
 def check_installed(config: TrackingConfig) -> None:
-    """Raise a UserError that tells how to install the library of a tracker if it is missing."""
+    """Raise a UserError if the library of a tracker is missing."""
     for name in chosen(config):
-        if find_spec(_PACKAGES[name]) is None:
-            raise UserError(
-                f"tracking={name} needs a package that is not installed: make install-tracking, or"
-                " pip install -r requirements-tracking.txt"
-            )
+        require_package(f"tracking={name}", name)
+
+
+def require_package(what: str, package: str) -> None:
+    """Raise a UserError that tells how to install a package if it is missing."""
+    if find_spec(package) is None:
+        raise UserError(
+            f"{what} needs the package {package}: make install-tracking, or"
+            " pip install -r requirements-tracking.txt"
+        )
 
 
 class OptionalTrackers(Tracker):
@@ -84,9 +89,9 @@ class OptionalTrackers(Tracker):
         """Flush each tracker."""
         self._each(lambda tracker: tracker.flush())
 
-    def close(self) -> None:
+    def close(self, has_failed: bool = False) -> None:
         """Close each tracker."""
-        self._each(lambda tracker: tracker.close())
+        self._each(lambda tracker: tracker.close(has_failed))
         self._trackers.clear()
 
     def _each(self, call: Callable[[Tracker], None]) -> None:

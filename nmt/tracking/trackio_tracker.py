@@ -88,7 +88,7 @@ class TrackioTracker(Tracker):
         with self._run._client_lock:
             self._run._flush_queues_inline()
 
-    def close(self) -> None:
+    def close(self, has_failed: bool = False) -> None:  # noqa: ARG002 - it has no status
         """End the run."""
         with _silent():
             self._run.finish()

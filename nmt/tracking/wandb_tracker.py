@@ -78,7 +78,6 @@ class WandbTracker(Tracker):
         self._upload_seconds = config.tracking.upload_seconds
         if mode == "offline":
             self._log_sync()
-        self._exit_code = 1  # shown as failed unless the run is completed
 
     def log(self, update: int, metrics: Mapping[str, float]) -> None:
         """Send a record."""
@@ -121,7 +120,6 @@ class WandbTracker(Tracker):
         model.add_dir(str(run.folder / layout.MODEL_FOLDER), policy="immutable")
         _add(model, report)
         self._run.log_artifact(model)
-        self._exit_code = 0
         if self._is_online:
             try:
                 for artifact in (corpus, model):
@@ -130,9 +128,9 @@ class WandbTracker(Tracker):
                 logger.warning(f"wandb: the model is not uploaded: {first_line(error)}")
                 self._log_sync()
 
-    def close(self) -> None:
+    def close(self, has_failed: bool = False) -> None:
         """Finish wandb's run."""
-        self._run.finish(exit_code=self._exit_code)
+        self._run.finish(exit_code=int(has_failed))
 
     def _log_sync(self) -> None:
         logger.info(f"wandb: to upload the metrics: wandb sync {self._run.settings.sync_dir}")

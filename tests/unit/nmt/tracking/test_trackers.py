@@ -55,7 +55,7 @@ def test_a_tracker_that_fails_is_dropped_with_one_warning(
     assert failing.log.call_count == 1
     assert not failing.close.called
     assert good.log.call_count == 2
-    good.close.assert_called_once_with()
+    good.close.assert_called_once_with(False)
 
 
 def test_sentences_that_cannot_be_selected_cost_one_warning(

@@ -1,0 +1,54 @@
+"""Write a workspace of Weights & Biases with the charts and tables of this program's runs.
+
+python -m nmt.cli.dashboard [project=NAME] [entity=NAME]
+
+Without a login, prints what it would write and how to log in.
+"""
+
+import os
+
+from nmt.base.errors import UserError, first_line
+from nmt.cli.arguments import parse_arguments
+from nmt.cli.common import run_command
+from nmt.config import TrackingConfig, checked_dataclass
+from nmt.runs.log import print_line
+from nmt.tracking.dashboard import describe, workspace
+from nmt.tracking.trackers import require_package
+
+_SECONDS = 20
+
+
+@checked_dataclass
+class Arguments:
+    """Arguments of the command."""
+
+    project: str = TrackingConfig().project
+    """The project; `tracking.project` of the runs."""
+    entity: str = ""
+    """User or team that the project belongs to (default: that of the login)."""
+
+
+def main() -> None:
+    """Run the command."""
+    arguments = parse_arguments(Arguments)
+    require_package("make dashboard", "wandb_workspaces")
+    os.environ.setdefault("WANDB_SILENT", "true")
+    import wandb  # noqa: PLC0415 - takes a second to import
+
+    is_offline = os.environ.get("WANDB_MODE") in ("offline", "disabled")
+    if is_offline or not wandb.login(prompt=False, verify=False):
+        print_line(f"a workspace of project {arguments.project} would have the sections")
+        for line in describe():
+            print_line(f"  {line}")
+        print_line("wandb is offline or not logged in: run `wandb login`, then this command again")
+        return
+    try:
+        entity = arguments.entity or wandb.Api(timeout=_SECONDS).default_entity
+        saved = workspace(entity, arguments.project).save()
+    except Exception as error:  # wandb raises errors of many libraries
+        raise UserError(f"wandb: the workspace is not written: {first_line(error)}") from None
+    print_line(f"written: {saved.url}")
+
+
+if __name__ == "__main__":
+    run_command(main)
