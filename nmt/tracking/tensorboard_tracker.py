@@ -1,7 +1,10 @@
 """Tracking with TensorBoard, in the run folder."""
 
 import html
+import os
+import time
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from nmt.config import Config, to_yaml
 from nmt.tracking.tracker import SCORE_COLUMNS, SENTENCE_COLUMNS, CompletedRun, Tracker, Validation
@@ -10,7 +13,9 @@ FOLDER = "tensorboard"
 
 
 class TensorboardTracker(Tracker):
-    """Writes event files.
+    """Writes an event file, without the thread and the queue of `SummaryWriter`.
+
+    Errors are raised where they can be caught, and what was recorded survives a kill.
 
     Args:
         config: the experiment.
@@ -18,47 +23,60 @@ class TensorboardTracker(Tracker):
     """
 
     def __init__(self, config: Config, last_update: int) -> None:
-        from torch.utils.tensorboard import SummaryWriter  # noqa: PLC0415 - an extra
+        from tensorboard.compat.proto import event_pb2  # noqa: PLC0415 - an extra
+        from tensorboard.summary.writer.record_writer import RecordWriter  # noqa: PLC0415
+        from torch.utils.tensorboard import summary  # noqa: PLC0415
 
+        self._event: Any = event_pb2.Event
+        self._summary: Any = summary
+        folder = config.run_folder / FOLDER
+        folder.mkdir(exist_ok=True)
+        name = f"events.out.tfevents.{time.time():.6f}.{os.getpid()}"  # read in order of names
+        self._file = (folder / name).open("wb", buffering=0)
+        self._records: Any = RecordWriter(self._file)
+        self._write(file_version="brain.Event:2")
         # A run that was killed before its first checkpoint repeats everything.
         first = last_update + 1 if last_update else 0
-        self._writer = SummaryWriter(str(config.run_folder / FOLDER), purge_step=first)
+        start = event_pb2.SessionLog(status=event_pb2.SessionLog.START)
+        self._write(step=first, session_log=start)
         if not last_update:
-            self._writer.add_text("configuration", f"```\n{to_yaml(config)}```", 0)
+            self._text("configuration", f"```\n{to_yaml(config)}```", 0)
 
     def log(self, update: int, metrics: Mapping[str, float]) -> None:
         """Add a point to each curve."""
         for name, value in metrics.items():
-            self._writer.add_scalar(name, value, update)
+            self._write(step=update, summary=self._summary.scalar(name, value))
 
     def validation(self, update: int, validation: Validation) -> None:
         """Add points, a table of sentences and the pictures."""
         super().validation(update, validation)
         rows = [sentence.row for sentence in validation.sentences]
-        table = markdown_table(SENTENCE_COLUMNS, rows)
-        self._writer.add_text("translations/sentences", table, update)
+        self._text("translations/sentences", markdown_table(SENTENCE_COLUMNS, rows), update)
         for number, picture in enumerate(validation.pictures, start=1):
             name = f"translations/attention_{number}"
-            self._writer.add_image(name, picture.pixels, update, dataformats="HWC")
-        self._writer.flush()
+            image = self._summary.image(name, picture.pixels, dataformats="HWC")
+            self._write(step=update, summary=image)
 
     def alert(self, update: int, title: str, text: str) -> None:
         """Add a text."""
-        self._writer.add_text(f"alerts/{title}", html.escape(text), update)
+        self._text(f"alerts/{title}", html.escape(text), update)
 
     def completed(self, run: CompletedRun) -> None:
         """Add the scores as points and as a table."""
         update = run.result["updates"]
         self.log(update, run.metrics)
-        self._writer.add_text("test/scores", markdown_table(SCORE_COLUMNS, run.scores), update)
-
-    def flush(self) -> None:
-        """Write all records to disk."""
-        self._writer.flush()
+        self._text("test/scores", markdown_table(SCORE_COLUMNS, run.scores), update)
 
     def close(self, has_failed: bool = False) -> None:  # noqa: ARG002 - it has no status
         """Close the file."""
-        self._writer.close()
+        self._file.close()
+
+    def _text(self, name: str, text: str, update: int) -> None:
+        self._write(step=update, summary=self._summary.text(name, text))
+
+    def _write(self, **values: Any) -> None:
+        event = self._event(wall_time=time.time(), **values)
+        self._records.write(event.SerializeToString())
 
 
 def markdown_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:

@@ -74,7 +74,7 @@ class WandbTracker(Tracker):
         self._run.define_metric("*", step_metric="update")
         for metric, best in _BEST.items():
             self._run.define_metric(metric, step_metric="update", summary=f"{best},last")
-        self._is_online = mode == "online"
+        self._mode = mode
         self._upload_seconds = config.tracking.upload_seconds
         if mode == "offline":
             self._log_sync()
@@ -111,16 +111,20 @@ class WandbTracker(Tracker):
             record["report"] = wandb.Html(report.read_text(encoding="utf-8"), inject=False)
         self.log(run.result["updates"], record)
         self._run.summary.update(run.metrics)
-        corpus = wandb.Artifact(run.corpus.name, "corpus")
+        if self._mode != "disabled":
+            self._log_artifacts(run)
+
+    def _log_artifacts(self, run: CompletedRun) -> None:
+        corpus = self._wandb.Artifact(run.corpus.name, "corpus")
         for name in (layout.MANIFEST_FILE, layout.REPORT_FILE):
             _add(corpus, run.corpus / name)
         # `use_artifact` needs the server, and waits for it without limit.
         self._run._log_artifact(corpus, is_user_created=True, use_after_commit=True)
-        model = wandb.Artifact(f"model-{self._run.id}", "model", metadata=run.metrics)
+        model = self._wandb.Artifact(f"model-{self._run.id}", "model", metadata=run.metrics)
         model.add_dir(str(run.folder / layout.MODEL_FOLDER), policy="immutable")
-        _add(model, report)
+        _add(model, run.folder / layout.REPORT_FILE)
         self._run.log_artifact(model)
-        if self._is_online:
+        if self._mode == "online":
             try:
                 for artifact in (corpus, model):
                     artifact.wait(self._upload_seconds)

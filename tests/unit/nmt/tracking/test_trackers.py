@@ -1,4 +1,5 @@
 import json
+from contextlib import nullcontext
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -7,10 +8,15 @@ import pytest
 from nmt.base.errors import UserError
 from nmt.cli.compose import compose_config
 from nmt.config import TrackingConfig, from_mapping
+from nmt.runs import experiment
 from nmt.tracking import trackers
 from nmt.tracking.file_tracker import FileTracker
 from nmt.tracking.tracker import Tracker, Validation
 from nmt.tracking.trackers import OptionalTrackers, check_installed, chosen
+from nmt.training.signals import Interruption
+from nmt.training.trainer import Trainer
+from tests.runs import run
+from tests.support import tiny_config
 
 
 def updates(path: Path) -> list[int]:
@@ -74,6 +80,23 @@ def test_sentences_that_cannot_be_selected_cost_one_warning(
     ]
 
 
+@pytest.mark.parametrize("error", [None, Interruption(), UserError("diverged")])
+def test_trackers_are_closed_whatever_ends_the_run(
+    error: BaseException | None,
+    tmp_path: Path,
+    digit_corpus: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    opened = Mock(spec=Tracker)
+    monkeypatch.setattr(experiment, "open_trackers", lambda *arguments: opened)
+    monkeypatch.setattr(Trainer, "run", Mock(side_effect=error))
+    monkeypatch.setattr(experiment, "_finish", Mock(return_value=[]))
+    with pytest.raises(type(error)) if error else nullcontext():
+        run(tiny_config(tmp_path), digit_corpus)
+    arguments = {"has_failed": True} if error else {}
+    opened.close.assert_called_once_with(**arguments)
+
+
 def test_a_missing_package_is_reported_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trackers, "find_spec", lambda name: None)
     check_installed(TrackingConfig())
@@ -83,7 +106,12 @@ def test_a_missing_package_is_reported_with_the_remedy(monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize(
     ("value", "names"),
-    [("files", []), ("wandb", ["wandb"]), ("[files,wandb]", ["wandb"])],
+    [
+        ("files", []),
+        ("wandb", ["wandb"]),
+        ("trackio", ["trackio"]),
+        ("[tensorboard,wandb]", ["wandb", "tensorboard"]),
+    ],
 )
 def test_presets_choose_one_tracker_or_several(value: str, names: list[str]) -> None:
     assert chosen(compose_config([f"tracking={value}"]).tracking) == names

@@ -9,6 +9,7 @@ from unittest.mock import Mock
 import pytest
 
 from nmt.config import Config, RunConfig, TrackingConfig
+from nmt.tracking.tracker import CompletedRun, Validation
 from nmt.tracking.wandb_tracker import WandbTracker
 
 ROOT = Path(__file__).parents[4]
@@ -63,6 +64,41 @@ def test_the_environment_chooses_the_mode_of_wandb(
     assert wandb.init.call_args.kwargs["mode"] == mode
     assert ("wandb sync wandb/offline-run-1" in caplog.text) == (mode == "offline")
     assert ("recorded offline: No API key" in caplog.text) == (not key)
+
+
+def completed_run(folder: Path) -> CompletedRun:
+    (folder / "model").mkdir()
+    (folder / "model" / "config.yaml").touch()
+    result = {"updates": 5, "valid": {"loss": 1.0, "bleu": 2.0}, "test_sets": {}}
+    return CompletedRun(folder, folder / "digits-0123", result)
+
+
+def test_a_disabled_run_takes_everything_without_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WANDB_MODE", "disabled")
+    tracker = WandbTracker(on_wandb(tmp_path), "id")
+    tracker.validation(5, Validation({"valid/bleu": 2.0}, 100))
+    tracker.alert(5, "title", "text")
+    tracker.completed(completed_run(tmp_path))
+    tracker.close()
+
+
+def test_an_upload_that_takes_too_long_is_reported_and_can_be_made_later(
+    tmp_path: Path,
+    wandb: Mock,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setenv("WANDB_API_KEY", "k")
+    wandb.Artifact.return_value.wait.side_effect = TimeoutError("upload wait timed out")
+    config = on_wandb(tmp_path)
+    tracker = WandbTracker(config, "id")
+    with caplog.at_level("INFO", logger="nmt"):
+        tracker.completed(completed_run(tmp_path))
+    assert "the model is not uploaded: upload wait timed out" in caplog.text
+    assert "wandb sync wandb/offline-run-1" in caplog.text
+    wandb.Artifact.return_value.wait.assert_called_once_with(config.tracking.upload_seconds)
 
 
 PROGRAM = """

@@ -12,6 +12,7 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -21,6 +22,7 @@ from nmt.config import BatchingConfig, Config, Precision, ValidationMetric
 from nmt.data.batch import Batch, collate
 from nmt.data.corpus import PreparedCorpus
 from nmt.data.loader import Position, UpdateWork
+from nmt.tracking.tracker import Tracker
 from nmt.trained_model import special_ids
 from nmt.training import metrics as metrics_module
 from nmt.training import signals as signals_module
@@ -372,9 +374,13 @@ def test_divergence_ends_with_a_diagnosis(
     trainer = trainer_of(config, digit_corpus)
     spoiled(monkeypatch, range(6, 100))
     with pytest.raises(UserError, match=r"3 updates in a row .* up to update 8; .*peak_learn"):
-        trainer.run()
+        trainer.run(tracker := Mock(spec=Tracker))
     assert trainer.store.updates() == [5]
     assert [record["update"] for record in skipped(config)] == [6, 7, 8]
+    alerts = [(update, title) for update, title, _ in (c.args for c in tracker.alert.mock_calls)]
+    titles = ["skipped updates"] * 3 + ["training has diverged"]
+    assert alerts == list(zip((6, 7, 8, 8), titles, strict=True))
+    assert "peak_learning_rate" in tracker.alert.call_args.args[2]
 
 
 def test_skipped_updates_are_recorded_once_over_restarts(
