@@ -7,9 +7,14 @@ from contextlib import contextmanager
 from datetime import timedelta
 
 from nmt.base.layout import METRICS_FILE
-from nmt.config import Config
+from nmt.config import BatchingConfig, Config
+from nmt.data.batching import trainable_pairs
+from nmt.data.corpus import ParallelCorpus
+from nmt.model.transformer import count_parameters
 from nmt.tracking.file_tracker import FileTracker
 from nmt.tracking.tracker import Tracker, Validation
+from nmt.trained_model import TrainedModel
+from nmt.training.distributed import Process
 from nmt.training.metrics import MetricSums
 from nmt.training.progress import FILE_ONLY, Advance, progress_bars
 from nmt.training.schedule import learning_rate
@@ -115,3 +120,30 @@ class RunLog:
     def close(self) -> None:
         """Close the bars; the caller of the trainer closes the tracker."""
         self._bars.stop()
+
+
+def log_size(
+    batching: BatchingConfig,
+    pairs: ParallelCorpus,
+    model: TrainedModel,
+    process: Process,
+    precision: str,
+) -> None:
+    """Log the size of a training, and what it leaves out."""
+    kept = trainable_pairs(pairs.source_lengths, pairs.target_lengths, batching)
+    if len(kept) < len(pairs):
+        logger.info(
+            "%s of %s pairs are longer than batching.max_source_length or max_target_length"
+            " and are left out",
+            f"{len(pairs) - len(kept):,}",
+            f"{len(pairs):,}",
+        )
+    logger.info(
+        "training %.2f million parameters with %d process(es) on %s in %s",
+        count_parameters(model.transformer) / 1e6,
+        process.world_size,
+        process.device.type,
+        precision,
+    )
+    if process.world_size > 1 and process.device.type == "cpu":
+        logger.warning("no GPU is available: all processes share the CPU cores")

@@ -9,10 +9,8 @@ from nmt.base.errors import UserError
 from nmt.base.files import write_lines
 from nmt.base.layout import CHECKPOINTS_FOLDER, SKIPPED_UPDATES_FILE, VALID_HYPOTHESES_FILE
 from nmt.config import Config
-from nmt.data.batching import trainable_pairs
 from nmt.data.corpus import PreparedCorpus
 from nmt.data.loader import UpdateLoader, UpdateWork
-from nmt.model.transformer import count_parameters
 from nmt.tracking.file_tracker import drop_later_records
 from nmt.tracking.tracker import Tracker
 from nmt.trained_model import special_ids
@@ -22,7 +20,7 @@ from nmt.training.fresh_model import new_model
 from nmt.training.memory import release_freed_memory
 from nmt.training.metrics import MetricSums, RunningMetrics, record_skipped
 from nmt.training.optimizer import build_optimizer
-from nmt.training.run_log import RunLog
+from nmt.training.run_log import RunLog, log_size
 from nmt.training.signals import Interruption
 from nmt.training.training_state import MicroBatchSize, TrainingState
 from nmt.training.updater import Gradient, OutOfMemory, Updater
@@ -73,7 +71,8 @@ class Trainer:
         self._interruption = Interruption()
         self._log: RunLog | None = None
         if process.is_main_process:
-            self._report_size()
+            precision = self._updater.precision.name
+            log_size(config.batching, self.train_pairs, self.model, process, precision)
 
     def run(self, tracker: Tracker | None = None) -> TrainingState:
         """Train until a limit is reached.
@@ -272,23 +271,3 @@ class Trainer:
             return True
         is_late = self.process.is_main_process and state.seconds >= training.max_minutes * 60
         return training.max_minutes > 0 and self.process.any(is_late)
-
-    def _report_size(self) -> None:
-        pairs = self.train_pairs
-        kept = trainable_pairs(pairs.source_lengths, pairs.target_lengths, self.config.batching)
-        if len(kept) < len(pairs):
-            logger.info(
-                "%s of %s pairs are longer than batching.max_source_length or max_target_length"
-                " and are left out",
-                f"{len(pairs) - len(kept):,}",
-                f"{len(pairs):,}",
-            )
-        logger.info(
-            "training %.2f million parameters with %d process(es) on %s in %s",
-            count_parameters(self.model.transformer) / 1e6,
-            self.process.world_size,
-            self.process.device.type,
-            self._updater.precision.name,
-        )
-        if self.process.world_size > 1 and self.process.device.type == "cpu":
-            logger.warning("no GPU is available: all processes share the CPU cores")
