@@ -30,7 +30,7 @@ $(error $(NAME)= is not a variable of this Makefile: $(FORM))
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help install prepare train translate backtranslate score evaluate sweep sweep-report reproduce report export watch bench soak golden test check format install-tracking dashboard
+.PHONY: help install prepare train translate backtranslate score evaluate sweep sweep-report reproduce report export watch bench soak golden test check format install-tracking install-sweeps dashboard
 
 help:  ## List the targets and their variables
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/' | expand -t 25
@@ -47,14 +47,13 @@ $(VENV)/.installed: requirements.txt
 
 install-tracking: $(VENV)/.installed-tracking  ## Install tensorboard, trackio and wandb-workspaces
 
-$(VENV)/.installed-tracking: $(VENV)/.installed requirements-tracking.txt
-	@echo "installing requirements-tracking.txt (once)" >&2
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-tracking.txt
-	@touch $@
+install-sweeps: $(VENV)/.installed-sweeps  ## Install Optuna and the launcher of parallel runs
 
-$(VENV)/.installed-dev: $(VENV)/.installed requirements-dev.txt requirements-tracking.txt
-	@echo "installing requirements-dev.txt (once)" >&2
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
+$(VENV)/.installed-dev: requirements-tracking.txt requirements-sweeps.txt
+
+$(VENV)/.installed-%: requirements-%.txt $(VENV)/.installed
+	@echo "installing $< (once)" >&2
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r $<
 	@touch $@
 
 # Arguments of the commands. ${NAME:+…} is empty if the variable NAME is empty.

@@ -23,6 +23,10 @@ class UserError(Exception):
         return printable(super().__str__())
 
 
+class BusyError(UserError):
+    """Another process is doing the same work."""
+
+
 class DiskError(UserError):
     """A file or folder could not be written.
 

@@ -11,6 +11,9 @@ SEEDS_FOLDER = "seeds"
 EVALUATIONS_FOLDER = "evaluations"
 LATEST_LINK = "latest"
 
+# In the folder of a sweep.
+STUDY_FILE = "study.sqlite3"
+
 # In a run folder. A model folder has a `config.yaml` and a corpus folder a `report.html`, too.
 CONFIG_FILE = "config.yaml"
 ENVIRONMENT_FILE = "environment.json"

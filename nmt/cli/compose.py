@@ -24,12 +24,15 @@ from nmt.base.errors import UserError, first_line
 from nmt.cli.arguments import HELP_FLAGS, help_entry, plain_text, print_help, split_argument
 from nmt.cli.common import run_command
 from nmt.config import Config, from_mapping, leaf_fields, to_plain, unknown_key
+from nmt.runs import search
+from nmt.runs.jobs import run_job
 from nmt.runs.log import converted_errors, print_error
 
 CONFIG_FOLDER = Path(__file__).resolve().parents[2] / "conf"
 
 _MAX_FOLDER_NAME = 120
 _HYDRA_ARGUMENTS = ("--multirun", "-m", "--cfg", "job", "--resolve")
+_SPACE_KEY = "search.space"  # holds commas, and is never swept itself
 # Environment variable that passes the user's command line to the jobs of a scheduler.
 _COMMAND_LINE = "NMT_COMMAND_LINE"
 
@@ -94,7 +97,7 @@ def literal(arguments: Sequence[str]) -> list[str]:
     for argument in arguments:
         key, _, value = argument.partition("=")
         is_quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "'\""
-        is_list = is_sweep and "," in value and not os.path.exists(value)
+        is_list = is_sweep and "," in value and not os.path.exists(value) and key != _SPACE_KEY
         if key in fields and fields[key].annotation is str and not (is_quoted or is_list):
             # A backslash is special only before a quote, the end and an interpolation.
             value = re.sub(r"(\\*)\$\{", r"\1\1\\${", value)
@@ -125,10 +128,16 @@ def to_config(composed: DictConfig) -> Config:
     """Convert a composed configuration to the dataclass; a job of a sweep gets its own folder."""
     plain: Any = OmegaConf.to_container(composed, resolve=True)
     config: Config = from_mapping(Config, plain, "configuration")
-    if HydraConfig.initialized() and HydraConfig.get().mode is RunMode.MULTIRUN:
-        sweep = HydraConfig.get().sweep
-        config = replace(config, run=replace(config.run, folder=f"{sweep.dir}/{sweep.subdir}"))
+    if folder := _job_folder():
+        config = replace(config, run=replace(config.run, folder=str(folder)))
     return config
+
+
+def _job_folder() -> Path | None:
+    """Return the run folder of a job of a sweep; None outside of sweeps."""
+    if not HydraConfig.initialized() or HydraConfig.get().mode is not RunMode.MULTIRUN:
+        return None
+    return Path(HydraConfig.get().sweep.dir, HydraConfig.get().sweep.subdir)
 
 
 def compose_config(overrides: Sequence[str]) -> Config:
@@ -153,7 +162,19 @@ def _hydra_errors() -> Iterator[None]:
         raise UserError(first_line(error) + (f": {first_line(cause)}" if cause else "")) from None
 
 
-def run_composed(command: Callable[[Config], float | None], groups: Sequence[str] = ()) -> None:
+def _run_trial(command: Callable[[Config], object], composed: DictConfig, folder: Path) -> None:
+    """Run a job of a sweep; in a search, with the values of its trial."""
+    with converted_errors():
+        if not composed.search.trial:
+            command(to_config(composed))
+            return
+        for key, value in search.trial_values(composed.search.space, folder).items():
+            OmegaConf.update(composed, key, value)
+        with search.recorded(folder):
+            command(to_config(composed))
+
+
+def run_composed(command: Callable[[Config], object], groups: Sequence[str] = ()) -> None:
     """Compose the configuration from `conf/` and the command line, and run `command` with it.
 
     `--help` prints the docstring of the command's module and the keys of `groups`, or all keys.
@@ -164,10 +185,13 @@ def run_composed(command: Callable[[Config], float | None], groups: Sequence[str
     os.environ[_COMMAND_LINE] = json.dumps(sys.argv)
 
     @hydra.main(version_base="1.3", config_path=str(CONFIG_FOLDER), config_name="config")
-    def main(composed: DictConfig) -> float | None:
+    def main(composed: DictConfig) -> None:
+        if folder := _job_folder():
+            run_job(folder, lambda: _run_trial(command, composed, folder))
+            return
         try:
             with converted_errors():
-                return command(to_config(composed))
+                command(to_config(composed))
         except UserError as error:  # Hydra would add a line to it
             print_error(str(error))
             sys.exit(error.exit_status)

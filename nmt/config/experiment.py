@@ -10,6 +10,7 @@ from nmt.config.decoding import DecodingConfig
 from nmt.config.fields import FolderName, checked_dataclass, free_keys, option, require
 from nmt.config.model import ModelConfig, TiedEmbeddings
 from nmt.config.optimizer import OptimizerConfig, ScheduleConfig, ScheduleName
+from nmt.config.search import SearchConfig
 from nmt.config.tokenizer import TokenizerConfig
 from nmt.config.training import TrackingConfig, TrainingConfig
 
@@ -26,6 +27,8 @@ class RunConfig:
     """The run's folder; empty means `<outputs>/runs/<name>`. Set by sweeps."""
     accept_changes: str = option("", free=True)
     """Keys, separated by commas, that a resumed run may change, such as training.max_updates."""
+    parallel_runs: int = option(1, ge=1, le=1_024, free=True)
+    """Number of runs that share this machine: each has an equal share of the cores, or a GPU."""
     dry_run: bool = option(False, free=True)
     """Report the memory and time that training would take, and do nothing."""
 
@@ -43,6 +46,7 @@ class Config:
     training: TrainingConfig = field(default_factory=TrainingConfig)
     decoding: DecodingConfig = field(default_factory=DecodingConfig)
     tracking: TrackingConfig = field(default_factory=TrackingConfig)
+    search: SearchConfig = field(default_factory=SearchConfig)
     run: RunConfig = field(default_factory=RunConfig)
 
     def __post_init__(self) -> None:
@@ -55,6 +59,10 @@ class Config:
             self.batching.longest <= self.model.max_length,
             "batching.max_source_length and batching.max_target_length must be at most"
             f" model.max_length={self.model.max_length}",
+        )
+        require(
+            self.run.parallel_runs == 1 or self.training.num_processes == 1,
+            f"run.parallel_runs={self.run.parallel_runs} needs training.num_processes=1",
         )
         schedule, updates = self.schedule, self.training.max_updates
         most = {

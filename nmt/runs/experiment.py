@@ -34,6 +34,7 @@ from nmt.evaluation.report import write_report
 from nmt.model import cpu
 from nmt.model.cost import training_flops
 from nmt.model.cpu_library import measure_library
+from nmt.runs.search import pruning
 from nmt.tracking.samples import ValidationSamples
 from nmt.tracking.tracker import CompletedRun, Tracker
 from nmt.tracking.trackers import open_trackers
@@ -44,6 +45,7 @@ from nmt.training.optimizer import step_flops
 from nmt.training.progress import progress_bar
 from nmt.training.signals import Interruption
 from nmt.training.trainer import Trainer
+from nmt.training.training_state import TrainingState
 from nmt.training.validation import ValidationResult, valid_text
 from nmt.translation.translator import Translator
 
@@ -125,7 +127,8 @@ def open_run(config: Config, corpus_folder: Path) -> Config:
     folder = config.run_folder
     config, changes = check_configuration(config)
     if not (folder / layout.CONFIG_FILE).is_file():
-        config = replace(config, training=distributed.with_num_threads(config.training))
+        training = distributed.with_num_threads(config.training, config.run.parallel_runs)
+        config = replace(config, training=training)
         if config.batching.is_auto:
             config = resolve_auto(config, *first_epoch(config, PreparedCorpus(corpus_folder)))
         write_json(folder / layout.ENVIRONMENT_FILE, environment(corpus_folder, config))
@@ -153,7 +156,7 @@ def run_experiment(config: Config, corpus_folder: Path) -> list[Evaluation] | No
     Every rank calls this; only rank 0 validates, chooses and writes.
 
     Returns:
-        One evaluation per test set; None on other ranks.
+        One evaluation per test set; None on other ranks, and for a pruned trial of a search.
     """
     process = distributed.join(config.training)
     # Only rank 0 has opened the run and replaced `auto`.
@@ -161,7 +164,7 @@ def run_experiment(config: Config, corpus_folder: Path) -> list[Evaluation] | No
     corpus = PreparedCorpus(corpus_folder)
     stored = read_environment(config.run_folder)
     cpu.select_library(stored["cpu_library"])
-    trainer = Trainer(config, corpus, process)
+    trainer = Trainer(config, corpus, process, pruning(config))
     with _opened_tracker(config, corpus, trainer, stored["run_id"]) as tracker:
         try:
             trainer.run(tracker)
@@ -171,11 +174,19 @@ def run_experiment(config: Config, corpus_folder: Path) -> list[Evaluation] | No
             raise
         # Do not leave after an error: that would wait for ranks that are still in a collective.
         evaluations = None
-        if process.is_main_process:
+        if process.is_main_process and trainer.is_pruned:
+            _record_pruning(config.run_folder, trainer.state)
+        elif process.is_main_process:
             evaluations = _finish(config, corpus, trainer, tracker)
     process.barrier()
     distributed.leave()
     return evaluations
+
+
+def _record_pruning(run: Path, state: TrainingState) -> None:
+    """Write `pruned.json`: the last update, and the validation loss of the best one."""
+    write_json(run / layout.PRUNED_FILE, {"update": state.update, "loss": -state.best_rank[1]})
+    logger.info(f"pruned at update {state.update:,}: other trials have a lower validation loss")
 
 
 @contextmanager

@@ -30,11 +30,18 @@ class RankedTable(Callback):
     """Hydra callback that reports the sweep at the end of `--multirun`."""
 
     def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
-        """Write the report."""
+        """Write the report, and exit with status 2 if runs have failed."""
         del kwargs
         hydra_config = config.hydra if "hydra" in config else HydraConfig.get()
         try:
-            write_sweep_report(Path(hydra_config.sweep.dir))
+            sweep = write_sweep_report(Path(hydra_config.sweep.dir))
+            runs = [run for group in sweep.groups for run in group.runs]
+            failed = [run.name for run in runs if run.status is Status.failed]
+            if failed:
+                raise UserError(
+                    f"{len(failed)} of {len(runs)} runs failed: {', '.join(failed)}; the report"
+                    " has their last lines, and the same command tries them again"
+                )
         except UserError as error:
             # Hydra turns an Exception of a callback into a warning.
             print_error(str(error))

@@ -10,12 +10,13 @@ from pathlib import Path
 
 from data_prep.prepare import find_prepared, prepare
 from nmt.base import layout
-from nmt.base.errors import UserError
+from nmt.base.errors import BusyError, UserError
 from nmt.base.files import exclusive
 from nmt.config import Config, CorpusSource, ValidationMetric
 from nmt.evaluation import tables
 from nmt.evaluation.records import is_complete, read_result
 from nmt.runs import experiment
+from nmt.runs.jobs import own_gpu
 from nmt.runs.log import (
     console,
     converted_errors,
@@ -36,19 +37,23 @@ _NUM_SAMPLES = 6
 
 
 def train(config: Config) -> float | None:
-    """Run one experiment; returns the validation metric for sweepers."""
+    """Run one experiment; returns the validation metric, or None if there is none.
+
+    A dry run has none, nor does a trial of a search that was pruned.
+    """
     folder = config.run_folder
     is_main, is_launched = distributed.is_main_process(), distributed.is_launched()
 
     def refuse() -> None:
-        raise UserError(f"another process trains in {folder}; wait for it, or choose a run.name")
+        raise BusyError(f"another process trains in {folder}; wait for it, or choose a run.name")
 
     if is_launched:
         distributed.check_launcher()
     if config.run.dry_run:
         set_up_logging()
         if is_main:
-            config = replace(config, training=distributed.with_num_threads(config.training))
+            training = distributed.with_num_threads(config.training, config.run.parallel_runs)
+            config = replace(config, training=training)
             dry_run(config, find_prepared(config.corpus, config.tokenizer, config.corpora_folder))
         return None
     if not is_launched:
@@ -57,8 +62,10 @@ def train(config: Config) -> float | None:
         check_installed(config.tracking)
         experiment.check_configuration(config)
     corpus_folder = prepare(config.corpus, config.tokenizer, config.corpora_folder)
-    with exclusive(folder / ".lock", refuse) if is_main else nullcontext():
+    with exclusive(folder / ".lock", refuse) if is_main else nullcontext(), own_gpu(config):
         has_trained = (_worker if is_launched else _start)(config, corpus_folder)
+        if (folder / layout.PRUNED_FILE).is_file():
+            return None
         if is_main and not has_trained:
             logger.info("%s is complete; choose another run.name to train again", folder)
         elif is_main and not config.run.folder:  # a sweep's last run is not its best
@@ -70,7 +77,7 @@ def _start(config: Config, corpus_folder: Path) -> bool:
     """Train in this process, or in several that it starts; False if the run was complete."""
     set_up_logging(config.run_folder / layout.LOG_FILE)
     config = experiment.open_run(config, corpus_folder)
-    if is_complete(config.run_folder):
+    if (config.run_folder / layout.PRUNED_FILE).is_file() or is_complete(config.run_folder):
         return False
     if config.training.num_processes == 1:
         _run(config, corpus_folder)

@@ -124,12 +124,17 @@ def threads_per_process(num_threads: int, num_processes: int) -> int:
     return num_threads or max(1, num_cores() // num_processes)
 
 
-def with_num_threads(training: TrainingConfig) -> TrainingConfig:
+def with_num_threads(training: TrainingConfig, parallel_runs: int = 1) -> TrainingConfig:
     """Replace `num_threads=0` by an equal share of the cores that are idle now.
+
+    Of several runs on this machine, each has an equal share of all cores.
 
     Threads that wait for a core slow all others down: on two cores, one of them busy, two threads
     train at a third of the speed of one. Warn if there will be more threads than idle cores.
     """
+    if parallel_runs > 1:
+        threads = training.num_threads or max(1, num_cores() // parallel_runs)
+        return replace(training, num_threads=threads)
     asked = training.num_threads * training.num_processes
     if asked == 1 or is_launched():  # one thread waits for no other
         return training
