@@ -40,12 +40,14 @@ _COMMAND_LINE = "NMT_COMMAND_LINE"
 def combination(overrides: list[str]) -> str:
     """Name the folder of one job of a sweep after the overrides that vary.
 
-    Overrides that are literally on the command line are the same for all jobs. A name that is too
+    Overrides that are literally on the command line are the same for all jobs; the trial of a
+    search names its folder also if it is the only one. A name that is too
     long for a file system, or that contains a slash, is shortened and marked with its hash.
     """
     given = json.loads(os.environ.get(_COMMAND_LINE, "null")) or sys.argv
     constant = {argument.lower() for argument in given}  # Hydra writes true as True
-    varying = ",".join(sorted(one for one in overrides if one.lower() not in constant)) or "all"
+    kept = (o for o in overrides if o.lower() not in constant or o.startswith("search.trial="))
+    varying = ",".join(sorted(kept)) or "all"
     safe = varying.replace("/", "_")
     if safe == varying and len(safe) <= _MAX_FOLDER_NAME:
         return safe

@@ -63,7 +63,7 @@ def own_gpu(config: Config) -> Iterator[None]:
             except BusyError:
                 continue
             os.environ["LOCAL_RANK"] = str(index)  # the device of a single process
-            stack.callback(os.environ.pop, "LOCAL_RANK")
+            stack.callback(os.environ.pop, "LOCAL_RANK", None)
             yield
             return
         raise UserError(

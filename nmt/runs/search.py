@@ -78,8 +78,10 @@ def pruning(config: Config) -> Callable[[int, float], bool] | None:
     def decide(update: int, loss: float) -> bool:
         pruner = optuna.pruners.MedianPruner(n_warmup_steps=config.training.validate_every + 1)
         study = _study(run, pruner)
-        trial = optuna.trial.Trial(study, _frozen(study, run)._trial_id)
-        trial.report(loss, update)
+        stored = _frozen(study, run)
+        trial = optuna.trial.Trial(study, stored._trial_id)
+        if update not in stored.intermediate_values:  # a resumed run repeats a validation
+            trial.report(loss, update)
         return update < config.training.max_updates and bool(trial.should_prune())
 
     return decide

@@ -39,7 +39,7 @@ class RankedTable(Callback):
             failed = [run.name for run in runs if run.status is Status.failed]
             if failed:
                 raise UserError(
-                    f"{len(failed)} of {len(runs)} runs failed: {', '.join(failed)}; the report"
+                    f"{len(failed)} of {len(runs)} runs failed: {', '.join(failed)}; report.html"
                     " has their last lines, and the same command tries them again"
                 )
         except UserError as error:

@@ -60,10 +60,18 @@ def test_ranking_has_a_line_for_each_run(
     assert "out of paper" in check_page((folder / "report.html").read_text(encoding="utf-8"))
 
 
-def test_callback_reports_at_the_end_of_a_sweep(folder: Path) -> None:
+def test_callback_reports_at_the_end_of_a_sweep(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     config = OmegaConf.create({"hydra": {"sweep": {"dir": str(folder)}}})
-    RankedTable().on_multirun_end(config)
+    with pytest.raises(SystemExit) as exited:
+        RankedTable().on_multirun_end(config)
+    assert exited.value.code == 2
     assert (folder / "report.html").is_file()
+    message = capsys.readouterr().err.splitlines()[-1]
+    assert message.startswith("error: 1 of 3 runs failed: rate=0.1,seed=2;")
+    (folder / "rate=0.1,seed=2" / "failure.json").unlink()
+    RankedTable().on_multirun_end(config)
 
 
 def test_sweep_is_found_by_folder_name_or_beginning(folder: Path, tmp_path: Path) -> None:

@@ -1,0 +1,70 @@
+"""Sweeps by the command line: failed, complete and repeated runs, in parallel and in a search."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from nmt.base.files import read_json, write_lines
+from tests.support import reversed_digits
+
+SMALL = (
+    "corpus=folder corpus.name=digits corpus.direction=en-de tokenizer.vocabulary_size=272"
+    " model.width=16 model.feed_forward_width=16 model.num_encoder_layers=1"
+    " model.num_decoder_layers=1 model.num_heads=2 batching.max_source_length=32"
+    " batching.max_target_length=32 batching.target_tokens_per_update=160"
+    " batching.tokens_per_micro_batch=160 decoding.beam_size=1 schedule.warmup_updates=1"
+    " training.num_threads=1 training.max_updates=2 training.validate_every=1"
+)
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    for split, count in (("train", 300), ("valid", 6)):
+        pairs = reversed_digits(count, count)
+        write_lines(folder / f"{split}.en", [source for source, _ in pairs])
+        write_lines(folder / f"{split}.de", [target for _, target in pairs])
+    return folder
+
+
+def sweep(data: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    outputs = data.parent / "outputs"
+    command = [sys.executable, "-m", "nmt.cli.train", "--multirun", f"corpus.path={data}"]
+    command += [f"run.outputs={outputs}", "run.name=toy", *SMALL.split(), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+
+
+def test_a_failed_run_is_reported_and_the_others_go_on(data: Path) -> None:
+    arguments = ("cluster=parallel", "model.width=15,32", "tokenizer.vocabulary_size=273,274")
+    ended = sweep(data, *arguments)
+    folder = data.parent / "outputs" / "sweeps" / "toy"
+    assert ended.returncode == 2, ended.stderr
+    assert "error: 2 of 4 runs failed: model.width=15,tokenizer.vocabulary_size=273" in ended.stderr
+    lines = read_json(folder / "model.width=15,tokenizer.vocabulary_size=273" / "failure.json")
+    assert lines == {
+        "lines": ["configuration: model.width=15 is not divisible by model.num_heads=2"]
+    }
+    assert len(list((data.parent / "outputs" / "corpora").glob("digits-*"))) == 2
+    complete = sorted(folder.glob("*/result.json"))
+    assert [path.parent.name[:14] for path in complete] == ["model.width=32"] * 2
+    times = [path.stat().st_mtime_ns for path in complete]
+    assert (folder / "report.html").is_file()
+    # The same command tries only what is missing.
+    assert sweep(data, *arguments).returncode == 2
+    assert [path.stat().st_mtime_ns for path in complete] == times
+
+
+def test_a_search_continues_its_study(data: Path) -> None:
+    space = "search.space=model.dropout=interval(0,0.3) model.width=choice(16,32)"
+    first = sweep(data, space, "search.trial=1")
+    assert first.returncode == 0, first.stderr
+    second = sweep(data, space, "search.trial=1,2")
+    assert second.returncode == 0, second.stderr
+    assert "search.trial=1 is complete" in second.stderr
+    folder = data.parent / "outputs" / "sweeps" / "toy"
+    ranking = (folder / "ranking.tsv").read_text(encoding="utf-8").splitlines()
+    assert len(ranking) == 3
+    assert (folder / "study.sqlite3").is_file()

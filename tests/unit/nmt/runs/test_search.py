@@ -1,0 +1,132 @@
+"""Searches with Optuna: values of trials, their ends, and pruning."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import optuna
+import pytest
+
+from nmt.base.errors import BusyError, UserError
+from nmt.base.files import read_json, write_json
+from nmt.config import Config
+from nmt.runs import experiment
+from nmt.runs.search import parse_space, pruning, recorded, trial_values
+from tests.support import tiny_config
+
+SPACE = (
+    "schedule.peak_learning_rate=tag(log,interval(1e-4,1e-1)) model.dropout=interval(0,0.3)"
+    " schedule.warmup_updates=range(50,401,50) model.width=choice(32,64)"
+)
+STATES = optuna.trial.TrialState
+
+
+def trials(sweep: Path) -> list[optuna.trial.FrozenTrial]:
+    url = f"sqlite:///{sweep / 'study.sqlite3'}"
+    return optuna.load_study(study_name="nmt", storage=url).trials
+
+
+def completed(run: Path, loss: float) -> None:
+    """Complete a trial, as training does."""
+    trial_values(SPACE, run)
+    with recorded(run):
+        result = {"valid": {"loss": loss, "bleu": 1.0}, "test_sets": {}, "chosen": ""}
+        write_json(run / "result.json", {**result, "updates": 1, "training_seconds": 1.0})
+
+
+def test_trials_have_different_values_within_the_space(tmp_path: Path) -> None:
+    found = [trial_values(SPACE, tmp_path / f"search.trial={i}") for i in range(8)]
+    for values in found:
+        assert list(values) == list(parse_space(SPACE))
+        assert 1e-4 <= values["schedule.peak_learning_rate"] <= 1e-1
+        assert 0 <= values["model.dropout"] <= 0.3
+        assert values["schedule.warmup_updates"] in range(50, 401, 50)
+        assert values["model.width"] in (32, 64)
+    rates = {values["schedule.peak_learning_rate"] for values in found}
+    assert len(rates) == 8
+    assert min(rates) < 1e-2 / 2  # logarithmic: most values would be larger otherwise
+
+
+def test_an_interrupted_trial_keeps_its_values(tmp_path: Path) -> None:
+    run = tmp_path / "search.trial=1"
+    first = trial_values(SPACE, run)
+    with pytest.raises(BusyError), recorded(run):  # another process trains it
+        raise BusyError("")
+    assert trial_values(SPACE, run) == first
+    assert [trial.state for trial in trials(tmp_path)] == [STATES.RUNNING]
+
+
+def test_a_failed_trial_is_tried_again_with_its_values(tmp_path: Path) -> None:
+    run = tmp_path / "search.trial=1"
+    first = trial_values(SPACE, run)
+    with pytest.raises(UserError), recorded(run):
+        raise UserError("")
+    assert trial_values(SPACE, run) == first
+    assert [trial.state for trial in trials(tmp_path)] == [STATES.FAIL, STATES.RUNNING]
+
+
+def test_the_validation_loss_of_a_trial_is_recorded_once(tmp_path: Path) -> None:
+    completed(tmp_path / "search.trial=1", 2.5)
+    completed(tmp_path / "search.trial=1", 3.5)
+    assert [(trial.state, trial.value) for trial in trials(tmp_path)] == [(STATES.COMPLETE, 2.5)]
+
+
+@pytest.mark.parametrize(
+    ("space", "message"),
+    [
+        ("", "search.trial has no effect without"),
+        ("model.widht=choice(1,2)", "model.widht is not a key"),
+        ("model.width=3", "model.width=3 is not a range"),
+    ],
+)
+def test_an_invalid_space_is_reported(space: str, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        parse_space(space)
+
+
+def search_config(folder: Path, trial: int, **more: Any) -> Config:
+    config = tiny_config(folder, **more)
+    run = replace(config.run, folder=str(folder / "sweep" / f"search.trial={trial}"))
+    return replace(config, run=run, search=replace(config.search, trial=trial, space=SPACE))
+
+
+def test_a_trial_worse_than_the_median_is_pruned(tmp_path: Path) -> None:
+    config = search_config(tmp_path, 9, max_updates=30, validate_every=10)
+    run = config.run_folder
+    for index in range(5):
+        other = search_config(tmp_path, index + 1, max_updates=30, validate_every=10)
+        trial_values(SPACE, other.run_folder)
+        decide = pruning(other)
+        assert decide is not None
+        assert not any(decide(update, 3.0 - index / 10) for update in (10, 20, 30))
+        completed(other.run_folder, 2.0)
+    trial_values(SPACE, run)
+    decide = pruning(config)
+    assert decide is not None
+    assert not decide(10, 9.0)  # too early to say
+    assert decide(20, 9.0)
+    assert decide(20, 9.0)  # a resumed run reports a validation again
+    assert not decide(30, 9.0)  # nothing is left to save
+
+
+def test_runs_outside_of_a_search_are_not_pruned(tmp_path: Path) -> None:
+    assert pruning(tiny_config(tmp_path)) is None
+
+
+def test_a_pruned_run_ends_at_its_validation(
+    tmp_path: Path, digit_corpus: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = tiny_config(tmp_path, max_updates=6, validate_every=2)
+    asked = []
+
+    def decide(update: int, loss: float) -> bool:
+        asked.append(loss)
+        return update == 4
+
+    monkeypatch.setattr(experiment, "pruning", lambda config: decide)
+    experiment.open_run(config, digit_corpus)
+    assert experiment.run_experiment(config, digit_corpus) is None
+    record = read_json(config.run_folder / "pruned.json")
+    assert record["update"] == 4
+    assert record["loss"] in asked
+    assert not (config.run_folder / "result.json").exists()
