@@ -33,8 +33,9 @@ from data_prep.progress import Reporter
 from data_prep.protocol import TRAIN, VALID, Source
 from data_prep.train_cleaner import CleaningSummary
 from data_prep.train_tokenizer import TOKENIZER_VERSION, train_tokenizer
-from nmt.base.files import atomic_folder, exclusive, write_json
+from nmt.base.files import atomic_folder, write_json
 from nmt.base.layout import MANIFEST_FILE, REPORT_FILE
+from nmt.base.locks import exclusive
 from nmt.config import CorpusConfig, CorpusSource, TokenizerConfig, to_plain
 from nmt.tokenizer import tokenizer_files
 

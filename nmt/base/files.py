@@ -1,12 +1,11 @@
 """Read plain files, and write files and folders that appear complete or not at all."""
 
-import fcntl
 import json
 import os
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
@@ -277,22 +276,3 @@ def write_lines(path: Path, lines: Iterable[str]) -> None:
 def write_json(path: Path, value: Any) -> None:
     """Write a value to a file as indented JSON, atomically."""
     write_texts({path: to_json(value)})
-
-
-@contextmanager
-def exclusive(path: Path, on_busy: Callable[[], None]) -> Iterator[None]:
-    """Hold a lock file while the block runs; the system releases it if the process dies.
-
-    If another process holds it, `on_busy` is called, which may raise, before waiting. The file is
-    not removed: while one process waits for it, another could lock a new file of the same name.
-    """
-    with writing(path.parent):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        stream = path.open("a")
-    with stream:
-        try:
-            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            on_busy()
-            fcntl.flock(stream, fcntl.LOCK_EX)
-        yield

@@ -21,6 +21,7 @@ LOG_FILE = "train.log"
 METRICS_FILE = "metrics.jsonl"
 SKIPPED_UPDATES_FILE = "skipped_updates.jsonl"
 RESULT_FILE = "result.json"
+LOCK_FILE = ".lock"  # held while a process trains in the folder
 FAILURE_FILE = "failure.json"
 PRUNED_FILE = "pruned.json"
 VALID_HYPOTHESES_FILE = "valid_hypotheses.txt"

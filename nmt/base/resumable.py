@@ -17,7 +17,6 @@ from typing import IO, Any
 from nmt.base.errors import UserError
 from nmt.base.files import (
     check_not_read,
-    exclusive,
     flush,
     read_record,
     remove,
@@ -25,6 +24,7 @@ from nmt.base.files import (
     writing,
     written_to,
 )
+from nmt.base.locks import exclusive
 
 _FIX = "give resume=false to start from the beginning"
 _NOT_OURS = "rename or remove it, or choose another file with out="

@@ -5,7 +5,10 @@ import platform
 import subprocess
 from collections.abc import Iterable
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from pathlib import Path
+
+from nmt.base.errors import UserError
 
 _CPU_INFO = Path("/proc/cpuinfo")
 
@@ -19,6 +22,15 @@ def versions(packages: Iterable[str]) -> dict[str, str]:
         except PackageNotFoundError:
             found[package] = "absent"
     return found
+
+
+def require_package(what: str, package: str, extra: str) -> None:
+    """Raise a UserError that tells how to install the packages of an extra if one is missing."""
+    if find_spec(package) is None:
+        raise UserError(
+            f"{what} needs the package {package}: make install-{extra}, or"
+            f" pip install -r requirements-{extra}.txt"
+        )
 
 
 def commit() -> str:

@@ -21,6 +21,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from nmt.base.errors import UserError, first_line
+from nmt.base.system import require_package
 from nmt.cli.arguments import HELP_FLAGS, help_entry, plain_text, print_help, split_argument
 from nmt.cli.common import run_command
 from nmt.config import Config, from_mapping, leaf_fields, to_plain, unknown_key
@@ -71,6 +72,8 @@ def check_overrides(arguments: Sequence[str]) -> None:
         if argument in _HYDRA_ARGUMENTS or argument.startswith(("hydra.", "hydra/")):
             continue
         key, value = split_argument(argument)
+        if argument == "cluster=parallel":
+            require_package(argument, "hydra_plugins.hydra_joblib_launcher", "sweeps")
         if key in groups:
             _check_presets(key, value, groups[key])
         elif not any(f"{key}.".startswith(f"{k}.") or k.startswith(f"{key}.") for k in known):

@@ -8,12 +8,12 @@ Without a login, prints what it would write and how to log in.
 import os
 
 from nmt.base.errors import UserError, first_line
+from nmt.base.system import require_package
 from nmt.cli.arguments import parse_arguments
 from nmt.cli.common import run_command
 from nmt.config import TrackingConfig, checked_dataclass
 from nmt.runs.log import print_line
 from nmt.tracking.dashboard import describe, workspace
-from nmt.tracking.trackers import require_package
 
 _SECONDS = 20
 
@@ -31,7 +31,7 @@ class Arguments:
 def main() -> None:
     """Run the command."""
     arguments = parse_arguments(Arguments)
-    require_package("make dashboard", "wandb_workspaces")
+    require_package("make dashboard", "wandb_workspaces", "tracking")
     os.environ.setdefault("WANDB_SILENT", "true")
     import wandb  # noqa: PLC0415 - takes a second to import
 

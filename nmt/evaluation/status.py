@@ -1,14 +1,12 @@
 """Status of a run, from the files in its folder."""
 
-import fcntl
 from enum import StrEnum
 from pathlib import Path
 
 from typing_extensions import TypedDict
 
 from nmt.base import layout
-
-_LOCK_FILE = ".lock"  # held by nmt.runs.train
+from nmt.base.locks import is_locked
 
 Status = StrEnum("Status", "running complete pruned failed interrupted")
 
@@ -39,19 +37,6 @@ def run_status(folder: Path) -> Status | None:
     A run is in progress while a process holds its lock; otherwise the first file of complete,
     pruned, failed and interrupted runs counts.
     """
-    if is_locked(folder / _LOCK_FILE):
+    if is_locked(folder / layout.LOCK_FILE):
         return Status.running
     return next((status for status, name in _FILES.items() if (folder / name).is_file()), None)
-
-
-def is_locked(path: Path) -> bool:
-    """Return whether a process holds a lock file; see `nmt.base.files.exclusive`."""
-    try:
-        with path.open("rb") as stream:
-            # A shared lock, released immediately: two commands that look do not see each other.
-            fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:  # there is no such file, or it belongs to another user
-        return False
-    return False

@@ -10,7 +10,8 @@ import torch
 
 from nmt.base import layout
 from nmt.base.errors import BusyError, UserError
-from nmt.base.files import exclusive, write_json
+from nmt.base.files import write_json
+from nmt.base.locks import exclusive
 from nmt.config import Config
 from nmt.runs.log import print_error, print_line
 

@@ -14,8 +14,9 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import ChoiceSweep, IntervalSweep, RangeSweep
 
 from nmt.base.errors import BusyError, UserError
-from nmt.base.files import exclusive
 from nmt.base.layout import PRUNED_FILE, STUDY_FILE
+from nmt.base.locks import exclusive
+from nmt.base.system import require_package
 from nmt.config import Config, leaf_fields
 from nmt.evaluation.records import is_complete, read_result
 
@@ -148,10 +149,8 @@ def _study(run: Path, pruner: Any = None) -> Any:
 
 
 def _optuna() -> Any:
-    """Import Optuna, which takes a second."""
-    try:
-        import optuna  # noqa: PLC0415
-    except ImportError:
-        raise UserError("a search needs Optuna: pip install -r requirements-sweeps.txt") from None
+    require_package("a search", "optuna", "sweeps")
+    import optuna  # noqa: PLC0415 - takes a second
+
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     return optuna

@@ -11,7 +11,7 @@ from pathlib import Path
 from data_prep.prepare import find_prepared, prepare
 from nmt.base import layout
 from nmt.base.errors import BusyError, UserError
-from nmt.base.files import exclusive
+from nmt.base.locks import exclusive
 from nmt.config import Config, CorpusSource, ValidationMetric
 from nmt.evaluation import tables
 from nmt.evaluation.records import is_complete, read_result
@@ -62,7 +62,8 @@ def train(config: Config) -> float | None:
         check_installed(config.tracking)
         experiment.check_configuration(config)
     corpus_folder = prepare(config.corpus, config.tokenizer, config.corpora_folder)
-    with exclusive(folder / ".lock", refuse) if is_main else nullcontext(), own_gpu(config):
+    lock = exclusive(folder / layout.LOCK_FILE, refuse) if is_main else nullcontext()
+    with lock, own_gpu(config):
         has_trained = (_worker if is_launched else _start)(config, corpus_folder)
         if (folder / layout.PRUNED_FILE).is_file():
             return None

@@ -3,9 +3,9 @@
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from importlib.util import find_spec
 
-from nmt.base.errors import UserError, first_line
+from nmt.base.errors import first_line
+from nmt.base.system import require_package
 from nmt.config import Config, TrackingConfig
 from nmt.tracking.samples import ValidationSamples
 from nmt.tracking.tensorboard_tracker import TensorboardTracker
@@ -30,16 +30,7 @@ def chosen(config: TrackingConfig) -> list[str]:
 def check_installed(config: TrackingConfig) -> None:
     """Raise a UserError if the library of a tracker is missing."""
     for name in chosen(config):
-        require_package(f"tracking={name}", name)
-
-
-def require_package(what: str, package: str) -> None:
-    """Raise a UserError that tells how to install a package if it is missing."""
-    if find_spec(package) is None:
-        raise UserError(
-            f"{what} needs the package {package}: make install-tracking, or"
-            " pip install -r requirements-tracking.txt"
-        )
+        require_package(f"tracking={name}", name, "tracking")
 
 
 class OptionalTrackers(Tracker):

@@ -9,7 +9,8 @@ import pytest
 import data_prep.prepare as module
 from data_prep.prepare import prepare
 from nmt.base.errors import UserError
-from nmt.base.files import exclusive, read_json, read_lines, write_lines
+from nmt.base.files import read_json, read_lines, write_lines
+from nmt.base.locks import exclusive
 from nmt.config import CleaningConfig, CorpusConfig
 from nmt.data.corpus import PreparedCorpus
 from nmt.tokenizer import Tokenizer

@@ -17,12 +17,12 @@ from nmt.base.files import (
     atomic_folder,
     atomic_path,
     check_writable,
-    exclusive,
     write_json,
     write_lines,
     write_texts,
     writing,
 )
+from nmt.base.locks import exclusive
 from tests.small_disk import in_a_process, needs_mounts, remount, small_disk, tree, used_bytes
 
 LARGE_TEXT = "a line of some length\n" * 20_000

@@ -1,5 +1,4 @@
 import os
-import threading
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,6 @@ from nmt.base.errors import UserError
 from nmt.base.files import (
     check_aligned,
     check_readable,
-    exclusive,
     file_inside,
     iterate_lines,
     read_json,
@@ -127,22 +125,3 @@ def test_a_wrong_type_is_reported_by_file_key_and_fix(
     with pytest.raises(UserError, match=rf"{path}: {message}.*; prepare again") as error:
         read_record(path, Contents, "prepare again")
     assert str(error.value).isprintable()
-
-
-def test_a_second_process_waits_for_the_lock(tmp_path: Path) -> None:
-    lock, events = tmp_path / "a" / "lock", []
-    waiting = threading.Event()
-    with pytest.raises(ValueError, match="error"), exclusive(lock, lambda: None):
-        raise ValueError("error")  # releases the lock
-
-    def second() -> None:
-        with exclusive(lock, waiting.set):
-            events.append("second")
-
-    with exclusive(lock, lambda: events.append("first waited")):
-        thread = threading.Thread(target=second)
-        thread.start()
-        assert waiting.wait(timeout=10)
-        events.append("first")
-    thread.join(timeout=10)
-    assert events == ["first", "second"]

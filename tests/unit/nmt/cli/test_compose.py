@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from nmt.base import system
 from nmt.base.errors import UserError
 from nmt.cli import train
 from nmt.cli.compose import check_overrides, combination, compose_config, literal, run_composed
@@ -112,3 +113,22 @@ def test_help_shows_the_values_of_the_experiment(
     printed = capsys.readouterr().out
     assert printed.startswith("Prepare the corpus if needed, train")
     assert "  training.seed=" in printed
+
+
+def test_a_missing_launcher_is_reported_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(system, "find_spec", lambda name: None)
+    with pytest.raises(UserError, match=r"cluster=parallel needs .*: make install-sweeps, or pip"):
+        check_overrides(["--multirun", "cluster=parallel"])
+
+
+def test_the_only_trial_of_a_command_names_its_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["train", "--multirun", "search.trial=7"])
+    assert combination(["search.trial=7"]) == "search.trial=7"
+
+
+def test_a_search_space_is_text_with_commas() -> None:
+    space = "search.space=model.dropout=interval(0,0.3)"
+    assert literal(["--multirun", space]) == [
+        "--multirun",
+        "search.space='model.dropout=interval(0,0.3)'",
+    ]

@@ -13,7 +13,8 @@ from rich.console import Console
 from rich.table import Table
 
 from nmt.base.errors import UserError
-from nmt.base.files import exclusive, write_json
+from nmt.base.files import write_json
+from nmt.base.locks import exclusive
 from nmt.cli import watch
 from nmt.runs.log import converted_errors
 from nmt.training.signals import Interruption

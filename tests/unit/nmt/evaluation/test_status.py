@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from nmt.base.files import exclusive, write_json
-from nmt.evaluation.status import Status, is_locked, run_status
+from nmt.base.files import write_json
+from nmt.base.locks import exclusive, is_locked
+from nmt.evaluation.status import Status, run_status
 
 
 def test_the_first_file_of_the_order_counts(tmp_path: Path) -> None:

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from nmt.base.files import exclusive, read_json, write_json, write_lines
+from nmt.base.files import read_json, write_json, write_lines
+from nmt.base.locks import exclusive
 from nmt.data.corpus import PreparedCorpus
 from nmt.evaluation.status import Status
 from nmt.evaluation.sweep import count_statuses, format_value, read_sweep, swept_keys

@@ -5,11 +5,11 @@ from unittest.mock import Mock
 
 import pytest
 
+from nmt.base import system
 from nmt.base.errors import UserError
 from nmt.cli.compose import compose_config
 from nmt.config import TrackingConfig, from_mapping
 from nmt.runs import experiment
-from nmt.tracking import trackers
 from nmt.tracking.file_tracker import FileTracker
 from nmt.tracking.tracker import Tracker, Validation
 from nmt.tracking.trackers import OptionalTrackers, check_installed, chosen
@@ -98,7 +98,7 @@ def test_trackers_are_closed_whatever_ends_the_run(
 
 
 def test_a_missing_package_is_reported_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trackers, "find_spec", lambda name: None)
+    monkeypatch.setattr(system, "find_spec", lambda name: None)
     check_installed(TrackingConfig())
     with pytest.raises(UserError, match=r"tracking=wandb needs .*: make install-tracking, or pip"):
         check_installed(TrackingConfig(wandb=True))

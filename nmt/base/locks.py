@@ -1,0 +1,52 @@
+"""Lock files: one process at a time does the same work."""
+
+import fcntl
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from nmt.base.files import writing
+
+# A process that tests whether a lock is held has it for less than this time.
+_SECONDS_OF_A_TEST = 0.2
+
+
+@contextmanager
+def exclusive(path: Path, on_busy: Callable[[], None]) -> Iterator[None]:
+    """Hold a lock file while the block runs; the system releases it if the process dies.
+
+    If another process holds it, `on_busy` is called, which may raise, before waiting. The file is
+    not removed: while one process waits for it, another could lock a new file of the same name.
+    """
+    with writing(path.parent):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        stream = path.open("a")
+    with stream:
+        if not (_try_lock(stream) or _try_lock(stream, after=_SECONDS_OF_A_TEST)):
+            on_busy()
+            fcntl.flock(stream, fcntl.LOCK_EX)
+        yield
+
+
+def _try_lock(stream: IO[str], after: float = 0.0) -> bool:
+    time.sleep(after)
+    try:
+        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def is_locked(path: Path) -> bool:
+    """Return whether a process holds a lock file; see `exclusive`."""
+    try:
+        with path.open("rb") as stream:
+            # A shared lock, released immediately: two commands that look do not see each other.
+            fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:  # there is no such file, or it belongs to another user
+        return False
+    return False
