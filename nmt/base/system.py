@@ -3,6 +3,7 @@
 import os
 import platform
 import subprocess
+import time
 from collections.abc import Iterable
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
@@ -11,6 +12,7 @@ from pathlib import Path
 from nmt.base.errors import UserError
 
 _CPU_INFO = Path("/proc/cpuinfo")
+_CPU_TIMES = Path("/proc/stat")
 
 
 def versions(packages: Iterable[str]) -> dict[str, str]:
@@ -57,6 +59,23 @@ def is_intel() -> bool:
 def num_cores() -> int:
     """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def idle_cores(seconds: float = 0.4) -> float:
+    """Return the mean number of idle cores, of those that this process may use, over a time."""
+    if not _CPU_TIMES.is_file():
+        return num_cores()
+    names = {f"cpu{core}" for core in os.sched_getaffinity(0)}
+
+    def idle_seconds() -> float:
+        lines = map(str.split, _CPU_TIMES.read_text(encoding="utf-8").splitlines())
+        # The fourth number counts idle time, the fifth the time of waiting for a disk.
+        ticks = sum(int(line[4]) + int(line[5]) for line in lines if line and line[0] in names)
+        return ticks / os.sysconf("SC_CLK_TCK")
+
+    start, before = time.monotonic(), idle_seconds()
+    time.sleep(seconds)
+    return (idle_seconds() - before) / (time.monotonic() - start)
 
 
 def _cpu_info(name: str) -> str:

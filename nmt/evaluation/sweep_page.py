@@ -57,7 +57,7 @@ def group_row(group: Group) -> dict[str, str]:
     return {
         "seeds": str(num) if num == len(group.runs) else f"{num} of {len(group.runs)}",
         "valid BLEU": _format(group.spread("bleu"), "bleu"),
-        "difference": format_difference(difference.difference) if difference else "–",
+        "vs best": format_difference(difference.difference) if difference else "–",
         "p": format_p(difference.p) if difference else "–",
         "valid loss": _format(group.spread("loss"), "loss"),
         "test BLEU": _format(group.spread("test_bleu"), "bleu"),

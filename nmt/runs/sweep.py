@@ -23,7 +23,7 @@ _COLUMNS = (
     *("combination", "valid_bleu", "valid_loss", "test_bleu", "updates"),
     *("group", "seed", "status", "parameters", "flops", "seconds"),
 )
-_TABLE_COLUMNS = ("seeds", "valid BLEU", "difference", "p", "test BLEU")
+_TABLE_COLUMNS = ("seeds", "valid BLEU", "vs best", "p", "test BLEU")
 
 
 class RankedTable(Callback):

@@ -17,7 +17,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from multiprocessing.synchronize import Event
-from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
@@ -27,7 +26,7 @@ from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
 from nmt.base.errors import UserError, first_line
-from nmt.base.system import num_cores
+from nmt.base.system import idle_cores, num_cores
 from nmt.config import TrainingConfig
 from nmt.training.signals import Interruption, handlers_restored
 
@@ -41,8 +40,6 @@ _UNLIMITED = timedelta(days=365)
 # When a process fails, the launcher ends the others within this time. They wait for it if they
 # lose the connection, so that the cause is reported and not its consequences.
 _SECONDS_TO_BE_ENDED = 3.0
-
-_CPU_TIMES = Path("/proc/stat")
 
 _SET_PARENT_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of prctl(2)
 
@@ -127,42 +124,26 @@ def threads_per_process(num_threads: int, num_processes: int) -> int:
 def with_num_threads(training: TrainingConfig, parallel_runs: int = 1) -> TrainingConfig:
     """Replace `num_threads=0` by an equal share of the cores that are idle now.
 
-    Of several runs on this machine, each has an equal share of all cores.
+    Each of several `parallel_runs` on this machine has an equal share of all cores.
 
     Threads that wait for a core slow all others down: on two cores, one of them busy, two threads
     train at a third of the speed of one. Warn if there will be more threads than idle cores.
     """
     if parallel_runs > 1:
-        threads = training.num_threads or max(1, num_cores() // parallel_runs)
+        threads = threads_per_process(training.num_threads, parallel_runs)
         return replace(training, num_threads=threads)
     asked = training.num_threads * training.num_processes
     if asked == 1 or is_launched():  # one thread waits for no other
         return training
-    idle = _idle_cores()
+    idle = idle_cores()
     threads = training.num_threads or max(1, round(idle) // training.num_processes)
-    if round(idle) < min(asked or num_cores(), num_cores()):
+    cores = num_cores()
+    if round(idle) < min(asked or cores, cores):
         logger.warning(
-            f"only {idle:.1f} of {num_cores()} CPU cores are idle: training is slow while other"
-            f" programs run, with training.num_threads={threads}"
+            f"only {idle:.1f} of {cores} CPU cores are idle: training is slow while other programs"
+            f" run, with training.num_threads={threads}"
         )
     return replace(training, num_threads=threads)
-
-
-def _idle_cores(seconds: float = 0.4) -> float:
-    """Mean number of cores that this process may use and that are idle during this time."""
-    if not _CPU_TIMES.is_file():
-        return num_cores()
-    names = {f"cpu{core}" for core in os.sched_getaffinity(0)}
-
-    def idle_seconds() -> float:
-        lines = map(str.split, _CPU_TIMES.read_text(encoding="utf-8").splitlines())
-        # The fourth number counts idle time, the fifth the time of waiting for a disk.
-        ticks = sum(int(line[4]) + int(line[5]) for line in lines if line and line[0] in names)
-        return ticks / os.sysconf("SC_CLK_TCK")
-
-    start, before = time.monotonic(), idle_seconds()
-    time.sleep(seconds)
-    return (idle_seconds() - before) / (time.monotonic() - start)
 
 
 def local_device() -> torch.device:

@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch.distributed.elastic.multiprocessing.api import SignalException
 
+from nmt.base import system
 from nmt.base.errors import UserError
 from nmt.config import TrainingConfig
 from nmt.training import distributed
@@ -91,7 +92,7 @@ def test_training_uses_idle_cores_and_more_threads_than_those_are_warned_of(
 ) -> None:
     monkeypatch.setattr(logging.getLogger("nmt"), "propagate", True)
     monkeypatch.setattr(distributed, "num_cores", lambda: 6)
-    monkeypatch.setattr(distributed, "_idle_cores", lambda: idle)
+    monkeypatch.setattr(distributed, "idle_cores", lambda: idle)
     asked = TrainingConfig(num_threads=threads, num_processes=processes)
     assert distributed.with_num_threads(asked).num_threads == used
     assert (f"only {idle:.1f} of 6 CPU cores are idle" in caplog.text) == is_warned
@@ -104,7 +105,7 @@ def test_idle_cores_of_this_process_are_counted(
     hertz = os.sysconf("SC_CLK_TCK")
     stat = tmp_path / "stat"
     clock = iter((100.0, 102.0))
-    monkeypatch.setattr(distributed, "_CPU_TIMES", stat)
+    monkeypatch.setattr(system, "_CPU_TIMES", stat)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 2})
     monkeypatch.setattr(distributed.time, "monotonic", lambda: next(clock))
 
@@ -115,7 +116,7 @@ def test_idle_cores_of_this_process_are_counted(
     write(0, 0)
     # In two seconds two of three cores were idle for one second, and waited for half a second.
     monkeypatch.setattr(distributed.time, "sleep", lambda _: write(hertz, hertz // 2))
-    assert distributed._idle_cores() == 1.5
+    assert system.idle_cores() == 1.5
 
 
 def test_a_lost_connection_is_described_in_one_line() -> None:
