@@ -50,6 +50,21 @@ def made_up_sentences(count: int, seed: int = 0) -> list[str]:
     return sentences
 
 
+def random_words(count: int, seed: int) -> list[str]:
+    """Return sentences of twelve words, which are letters from a to j."""
+    generator = random.Random(seed)
+    return [" ".join(generator.choices("abcdefghij", k=12)) for _ in range(count)]
+
+
+def with_noise(sentences: Sequence[str], share: float, seed: int) -> list[str]:
+    """Return the sentences with this share of their words replaced by z."""
+    generator = random.Random(seed)
+    return [
+        " ".join("z" if generator.random() < share else word for word in line.split())
+        for line in sentences
+    ]
+
+
 def reversed_digits(count: int, seed: int, longest: int = 6) -> list[tuple[str, str]]:
     """Return pairs such as ("3 1 4", "4 1 3")."""
     generator = random.Random(seed)

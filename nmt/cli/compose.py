@@ -42,8 +42,8 @@ def combination(overrides: list[str]) -> str:
     """Name the folder of one job of a sweep after the overrides that vary.
 
     Overrides that are literally on the command line are the same for all jobs; the trial of a
-    search names its folder also if it is the only one. A name that is too
-    long for a file system, or that contains a slash, is shortened and marked with its hash.
+    search names its folder also if it is the only one. A name that is too long for a file system,
+    or that contains a slash, is shortened and marked with its hash.
     """
     given = json.loads(os.environ.get(_COMMAND_LINE, "null")) or sys.argv
     constant = {argument.lower() for argument in given}  # Hydra writes true as True

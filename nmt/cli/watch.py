@@ -29,6 +29,7 @@ from nmt.evaluation.status import Status, run_status
 from nmt.evaluation.systems import system_name
 from nmt.evaluation.tables import as_text, new_table
 from nmt.runs.log import console
+from nmt.training.progress import seconds_left
 from nmt.training.signals import Interruption
 
 _NUM_COMPLETE = 5
@@ -108,9 +109,7 @@ def progress_cells(run: Path) -> list[str]:
         training = _config(config, config.stat().st_mtime_ns).training
     except (UserError, OSError):  # the run is just starting, or the file is damaged
         return [f"{update:,}", "–", *scores, "–"]
-    left = math.nan if update == 0 else seconds / update * (training.max_updates - update)
-    if training.max_minutes:
-        left = min(left, max(0.0, training.max_minutes * 60 - seconds))
+    left = seconds_left(training, update, seconds)
     done = f"{update:,} of {training.max_updates:,}"
     time_left = "–" if math.isnan(left) else str(timedelta(seconds=int(left)))
     return [done, f"{100 * update / training.max_updates:.0f} %", *scores, time_left]

@@ -18,9 +18,7 @@ from nmt.evaluation.spread import Spread, count_seeds
 from nmt.evaluation.status import Status, run_status
 from nmt.evaluation.swept_run import SweptRun, read_run
 from nmt.metrics.seeds_significance import SeedsBootstrap, SeedsDifference, seeds_difference
-from nmt.metrics.significance import format_p
-
-_LEVEL = 0.05
+from nmt.metrics.significance import LEVEL, format_p
 
 Texts = tuple[list[str], list[str]]
 
@@ -94,7 +92,7 @@ class Sweep:
             difference = bleu.mean - spread.mean
             clauses = [_over_seeds(difference, bleu, spread)]
             if tested := second.difference:
-                outcome = "significant" if tested.p < _LEVEL else "not significant"
+                outcome = "significant" if tested.p < LEVEL else "not significant"
                 clauses.insert(0, f"{outcome} over sentences, p {format_p(tested.p)}")
             text += f", {difference:.2f} above {second.label} ({'; '.join(clauses)})"
         return f"{text}."

@@ -56,7 +56,7 @@ class SweptRun:
         The scores of a run that is not complete are those of its best validation so far.
         """
         if self.result is None:
-            found = [one for one in self.records if isinstance(one.get("valid/bleu"), float | int)]
+            found = self._with_number("valid/bleu")
             return max(found, key=lambda one: one["valid/bleu"], default={}).get(f"valid/{metric}")
         if metric == "test_bleu":
             tests = list(self.result["test_sets"].values())
@@ -66,7 +66,7 @@ class SweptRun:
     def validations(self, metric: str) -> tuple[list[float], list[float]]:
         """Return the updates of all validations and their `bleu` or `loss`."""
         key = f"valid/{metric}"
-        found = [one for one in self.records if isinstance(one.get(key), float | int)]
+        found = self._with_number(key)
         return [one["update"] for one in found], [one[key] for one in found]
 
     @property
@@ -88,6 +88,9 @@ class SweptRun:
         """Sort key: complete runs first, then by BLEU and loss on validation, the best first."""
         bleu, loss = self.score("bleu"), self.score("loss")
         return self.result is None, 1.0 if bleu is None else -bleu, loss or 0
+
+    def _with_number(self, key: str) -> list[Mapping[str, Any]]:
+        return [one for one in self.records if isinstance(one.get(key), float | int)]
 
     def _last(self, key: str) -> Any:
         return next((one[key] for one in reversed(self.records) if key in one), None)

@@ -13,7 +13,7 @@ from sacrebleu.significance import PairedTest
 
 from nmt.metrics.scores import LOWER_IS_BETTER, METRIC_NAMES, check_aligned, metrics
 
-_LEVEL = 0.05
+LEVEL = 0.05
 # A smaller difference disappears in rounding, such as BLEU of 0.0001 and 0.0002, however low p is.
 _LEAST_DIFFERENCE = 0.005
 
@@ -96,7 +96,7 @@ def compare(
         # sacrebleu reports a low p for equal scores, because no sample differs more.
         ps: tuple[float, float] = (after.p_value, ar[name][1].p_value) if difference else (1.0, 1.0)
         verdict = NO_DIFFERENCE
-        if max(ps) < _LEVEL and abs(difference) >= _LEAST_DIFFERENCE:
+        if max(ps) < LEVEL and abs(difference) >= _LEAST_DIFFERENCE:
             verdict = "better" if (difference > 0) != (key in LOWER_IS_BETTER) else "worse"
         signatures = [str(bs_signatures[name]), str(ar_signatures[name])]
         differences[key] = Difference(float(before.score), difference, *ps, verdict, signatures)

@@ -38,12 +38,12 @@ def trial_values(space: str, run: Path) -> dict[str, Any]:
     optuna = _optuna()
     with exclusive(run.parent / f".{STUDY_FILE}.lock", lambda: None):
         study = _study(run)
-        found = [one for one in study.trials if one.user_attrs.get("run") == run.name]
-        if found and found[-1].state is not optuna.trial.TrialState.FAIL:
-            trial = optuna.trial.Trial(study, found[-1]._trial_id)
+        stored = _last_trial(study, run)
+        if stored and stored.state is not optuna.trial.TrialState.FAIL:
+            trial = optuna.trial.Trial(study, stored._trial_id)
         else:
-            if found:
-                study.enqueue_trial(found[-1].params)
+            if stored:
+                study.enqueue_trial(stored.params)
             trial = study.ask()
             trial.set_user_attr("run", run.name)
         return {key: _suggest(trial, key, one) for key, one in ranges.items()}
@@ -79,7 +79,7 @@ def pruning(config: Config) -> Callable[[int, float], bool] | None:
     def decide(update: int, loss: float) -> bool:
         pruner = optuna.pruners.MedianPruner(n_warmup_steps=config.training.validate_every + 1)
         study = _study(run, pruner)
-        stored = _frozen(study, run)
+        stored = _last_trial(study, run)
         trial = optuna.trial.Trial(study, stored._trial_id)
         if update not in stored.intermediate_values:  # a resumed run repeats a validation
             trial.report(loss, update)
@@ -106,7 +106,7 @@ def recorded(run: Path) -> Iterator[None]:
 
 def _end_trial(run: Path) -> None:
     study, states = _study(run), _optuna().trial.TrialState
-    number = _frozen(study, run).number
+    number = _last_trial(study, run).number
     if is_complete(run):
         study.tell(number, read_result(run)["valid"]["loss"], skip_if_finished=True)
     else:
@@ -128,8 +128,10 @@ def _suggest(trial: Any, key: str, one: Range) -> Any:
     return value if isinstance(value, int) else float(f"{value:.{_SIGNIFICANT_DIGITS}g}")
 
 
-def _frozen(study: Any, run: Path) -> Any:
-    return [one for one in study.trials if one.user_attrs.get("run") == run.name][-1]
+def _last_trial(study: Any, run: Path) -> Any:
+    """Return the last trial of a run folder, or None if it has none."""
+    found = [one for one in study.trials if one.user_attrs.get("run") == run.name]
+    return found[-1] if found else None
 
 
 def _study(run: Path, pruner: Any = None) -> Any:

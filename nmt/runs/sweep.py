@@ -35,12 +35,11 @@ class RankedTable(Callback):
         hydra_config = config.hydra if "hydra" in config else HydraConfig.get()
         try:
             sweep = write_sweep_report(Path(hydra_config.sweep.dir))
-            runs = [run for group in sweep.groups for run in group.runs]
-            failed = [run.name for run in runs if run.status is Status.failed]
+            failed = [run.name for run in sweep.runs if run.status is Status.failed]
             if failed:
                 raise UserError(
-                    f"{len(failed)} of {len(runs)} runs failed: {', '.join(failed)}; report.html"
-                    " has their last lines, and the same command tries them again"
+                    f"{len(failed)} of {len(sweep.runs)} runs failed: {', '.join(failed)};"
+                    " report.html has their last lines, and the same command tries them again"
                 )
         except UserError as error:
             # Hydra turns an Exception of a callback into a warning.
@@ -55,8 +54,8 @@ def write_sweep_report(folder: Path) -> Sweep:
     """
     sweep = read_sweep(folder)
     _print(sweep)
-    runs = [(run.rank(), group, run) for group in sweep.groups for run in group.runs]
-    rows = [_cells(group, run) for _, group, run in sorted(runs, key=lambda one: one[0])]
+    groups = {run.name: group for group in sweep.groups for run in group.runs}
+    rows = [_cells(groups[run.name], run) for run in sweep.runs]
     ranking, page = folder / RANKING_FILE, folder / REPORT_FILE
     lines = ["\t".join(map(one_line, row)) for row in (_COLUMNS, *rows)]
     write_texts({ranking: to_lines(lines), page: sweep_page(sweep)})

@@ -1,10 +1,13 @@
-"""Progress bars on a terminal."""
+"""Progress bars on a terminal, and the time left."""
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
 from rich.progress import Progress
+
+from nmt.config import TrainingConfig
 
 FILE_ONLY = {"file_only": True}
 """`extra=` of log lines that a progress bar shows on a terminal."""
@@ -31,3 +34,17 @@ def progress_bar(description: str, total: int | None, completed: int = 0) -> Ite
     with progress_bars() as bars:
         bar = bars.add_task(description, total=total, completed=completed)
         yield lambda count: bars.advance(bar, count)
+
+
+def seconds_left(training: TrainingConfig, update: int, seconds: float) -> float:
+    """Estimate the time left from the mean speed; NaN before the first update.
+
+    Args:
+        training: the limits of the training.
+        update: number of updates so far.
+        seconds: their time.
+    """
+    left = seconds / update * (training.max_updates - update) if update else math.nan
+    return (
+        min(left, max(0.0, training.max_minutes * 60 - seconds)) if training.max_minutes else left
+    )

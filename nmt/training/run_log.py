@@ -16,7 +16,7 @@ from nmt.tracking.tracker import Tracker, Validation
 from nmt.trained_model import TrainedModel
 from nmt.training.distributed import Process
 from nmt.training.metrics import MetricSums
-from nmt.training.progress import FILE_ONLY, Advance, progress_bars
+from nmt.training.progress import FILE_ONLY, Advance, progress_bars, seconds_left
 from nmt.training.schedule import learning_rate
 from nmt.training.training_state import TrainingState
 from nmt.training.validation import ValidationResult
@@ -71,9 +71,7 @@ class RunLog:
         }
         for tracker in self._trackers:
             tracker.log(update, metrics)
-        seconds_left = state.seconds / update * (training.max_updates - update)
-        if training.max_minutes:
-            seconds_left = min(seconds_left, max(0.0, training.max_minutes * 60 - state.seconds))
+        left = timedelta(seconds=int(seconds_left(training, update, state.seconds)))
         text = (
             f"epoch {epoch + 1}  loss {loss.get('train/loss', math.nan):.3f}"
             f"  {speed:,.0f} target tokens/s"
@@ -82,7 +80,7 @@ class RunLog:
         logger.info(
             f"update {update:,} of {training.max_updates:,}  {text}  learning rate {rate:.2e}"
             f"  padding {100 * (1 - real):.1f} %"
-            f"  about {timedelta(seconds=int(seconds_left))} left",
+            f"  about {left} left",
             extra=FILE_ONLY,
         )
 

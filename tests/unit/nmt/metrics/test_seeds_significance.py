@@ -1,6 +1,6 @@
 """Significance between configurations with several seeds."""
 
-import random
+from functools import partial
 
 import numpy as np
 import pytest
@@ -9,18 +9,10 @@ from nmt.base.errors import UserError
 from nmt.metrics.scores import bleu_score
 from nmt.metrics.seeds_significance import SeedsBootstrap, seeds_difference
 from nmt.metrics.significance import compare
+from tests.support import random_words, with_noise
 
-RANDOM = random.Random(3)
-REFERENCES = [" ".join(RANDOM.choices("abcdefghij", k=12)) for _ in range(80)]
-
-
-def noisy(share: float, seed: int) -> list[str]:
-    """The references with some words replaced."""
-    generator = random.Random(seed)
-    return [
-        " ".join("z" if generator.random() < share else word for word in line.split())
-        for line in REFERENCES
-    ]
+REFERENCES = random_words(80, 3)
+noisy = partial(with_noise, REFERENCES)
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-import random
+from functools import partial
 
 import pytest
 from sacrebleu.metrics.bleu import BLEU
@@ -7,18 +7,10 @@ from sacrebleu.significance import PairedTest
 from nmt.base.errors import UserError
 from nmt.metrics import significance
 from nmt.metrics.significance import NO_DIFFERENCE, Comparison, compare, format_p
+from tests.support import random_words, with_noise
 
-RANDOM = random.Random(3)
-REFERENCES = [" ".join(RANDOM.choices("abcdefghij", k=12)) for _ in range(60)]
-
-
-def noisy(share: float, seed: int) -> list[str]:
-    """The references with some words replaced."""
-    generator = random.Random(seed)
-    return [
-        " ".join("z" if generator.random() < share else word for word in line.split())
-        for line in REFERENCES
-    ]
+REFERENCES = random_words(60, 3)
+noisy = partial(with_noise, REFERENCES)
 
 
 @pytest.fixture(scope="module")
