@@ -1,7 +1,6 @@
 """Made-up runs of a sweep, without training."""
 
 import json
-import random
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any
 from nmt.base.files import write_json, write_lines
 from nmt.config import Config, save_config
 from nmt.metrics.scores import bleu_score
-from tests.support import tiny_config
+from tests.support import tiny_config, with_noise
 
 
 def swept_config(rate: float, seed: int, dropout: float = 0.1) -> Config:
@@ -18,15 +17,6 @@ def swept_config(rate: float, seed: int, dropout: float = 0.1) -> Config:
     config = tiny_config(Path("outputs"), seed=seed)
     schedule = replace(config.schedule, peak_learning_rate=rate)
     return replace(config, schedule=schedule, model=replace(config.model, dropout=dropout))
-
-
-def noisy(references: Sequence[str], share: float, seed: int) -> list[str]:
-    """Return the references with some words replaced."""
-    generator = random.Random(seed)
-    return [
-        " ".join("la" if generator.random() < share else word for word in line.split())
-        for line in references
-    ]
 
 
 def add_run(
@@ -40,7 +30,7 @@ def add_run(
     """Write the files of a run that has translated `references` with some noise."""
     save_config(config, folder / "config.yaml")
     write_json(folder / "environment.json", {"corpus": corpus})
-    hypotheses = noisy(references or ["a b c d e f"], noise, config.training.seed)
+    hypotheses = with_noise(references or ["a b c d e f"], noise, config.training.seed)
     bleu = bleu_score(hypotheses, references or ["a b c d e f"]).score
     loss = 2 + noise
     records: list[dict[str, Any]] = []

@@ -168,9 +168,9 @@ def _hydra_errors() -> Iterator[None]:
 
 
 def _run_trial(command: Callable[[Config], object], composed: DictConfig, folder: Path) -> None:
-    """Run a job of a sweep; in a search, with the values of its trial."""
+    """Run a job of a sweep; in a search, with the values of its trial, except for a dry run."""
     with converted_errors():
-        if not composed.search.trial:
+        if not composed.search.trial or composed.run.dry_run:
             command(to_config(composed))
             return
         for key, value in search.trial_values(composed.search.space, folder).items():

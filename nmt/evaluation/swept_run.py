@@ -125,7 +125,7 @@ def read_run(folder: Path, status: Status) -> SweptRun:
         else None,
         corpus=corpus,
         hypotheses=read(read_lines, layout.VALID_HYPOTHESES_FILE, no_lines),
-        parameters=_num_parameters(config, corpus) if config and corpus else None,
+        parameters=read(lambda _: _num_parameters(config, corpus), layout.CONFIG_FILE, None),
         notes=notes,
     )
 
@@ -145,7 +145,9 @@ def _read_corpus(environment: Path) -> PreparedCorpus | None:
     return PreparedCorpus(folder) if folder.is_dir() else None
 
 
-def _num_parameters(config: Config, corpus: PreparedCorpus) -> int:
+def _num_parameters(config: Config | None, corpus: PreparedCorpus | None) -> int | None:
+    if config is None or corpus is None:
+        return None
     paths = corpus.source_tokenizer, corpus.target_tokenizer
     sizes = [Tokenizer(path).vocabulary_size for path in paths]
     return count_parameters(meta_transformer(config.model, *sizes))

@@ -14,6 +14,7 @@ from nmt.base.files import write_json
 from nmt.base.locks import exclusive
 from nmt.config import Config
 from nmt.runs.log import print_error, print_line
+from nmt.training.distributed import FailedProcessesError
 
 _NUM_LINES = 20
 
@@ -21,7 +22,8 @@ _NUM_LINES = 20
 def run_job(folder: Path, job: Callable[[], None]) -> None:
     """Run one job of a sweep; write its last lines to `failure.json` if it fails.
 
-    A run that another process is training is left to that process.
+    A run that another process is training is left to that process. Signals end the sweep, also a
+    second Ctrl-C, which exits without saving.
     """
     failure = folder / layout.FAILURE_FILE
     failure.unlink(missing_ok=True)
@@ -30,10 +32,10 @@ def run_job(folder: Path, job: Callable[[], None]) -> None:
         job()
     except BusyError as error:
         print_line(str(error))
-    except (Exception, SystemExit) as error:
+    except (Exception, FailedProcessesError) as error:
         if isinstance(error, UserError):
             lines = str(error).splitlines()
-        elif isinstance(error, SystemExit):  # the processes of the run have reported why
+        elif isinstance(error, FailedProcessesError):
             lines = [*_log_lines(folder), f"training has ended with status {error.code}"]
         else:
             lines = traceback.format_exc().splitlines()

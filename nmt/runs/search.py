@@ -14,11 +14,12 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import ChoiceSweep, IntervalSweep, RangeSweep
 
 from nmt.base.errors import BusyError, UserError
-from nmt.base.layout import PRUNED_FILE, STUDY_FILE
+from nmt.base.layout import CONFIG_FILE, PRUNED_FILE, STUDY_FILE
 from nmt.base.locks import exclusive
 from nmt.base.system import require_package
 from nmt.config import Config, leaf_fields
 from nmt.evaluation.records import is_complete, read_result
+from nmt.training.distributed import FailedProcessesError
 
 Range = IntervalSweep | RangeSweep | ChoiceSweep
 
@@ -29,7 +30,8 @@ _SECONDS_TO_WAIT = 60.0  # for the lock of the SQLite file
 def trial_values(space: str, run: Path) -> dict[str, Any]:
     """Return the values of the trial whose run folder is `run`, by key.
 
-    A new trial is asked for them; a trial that was interrupted or failed keeps its values.
+    A new trial is asked for them. A trial that was interrupted keeps its values, and so does one
+    that failed after it had begun: its checkpoints belong to them.
 
     Raises:
         UserError: `space` is invalid, or Optuna is not installed.
@@ -42,7 +44,7 @@ def trial_values(space: str, run: Path) -> dict[str, Any]:
         if stored and stored.state is not optuna.trial.TrialState.FAIL:
             trial = optuna.trial.Trial(study, stored._trial_id)
         else:
-            if stored:
+            if stored and (run / CONFIG_FILE).is_file():
                 study.enqueue_trial(stored.params)
             trial = study.ask()
             trial.set_user_attr("run", run.name)
@@ -98,7 +100,7 @@ def recorded(run: Path) -> Iterator[None]:
         yield
     except BusyError:
         raise
-    except (Exception, SystemExit):
+    except (Exception, FailedProcessesError):
         _end_trial(run)
         raise
     _end_trial(run)

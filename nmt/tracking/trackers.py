@@ -48,7 +48,11 @@ class OptionalTrackers(Tracker):
                 self._trackers[name] = opener()
             except Exception as error:  # trackers raise errors of many libraries
                 logger.warning(f"{name}: nothing is recorded: {first_line(error)}")
-        self._samples = select() if self._trackers else None
+        self._samples: ValidationSamples | None = None
+        try:
+            self._samples = select() if self._trackers else None
+        except Exception as error:  # a picture must not end a training
+            logger.warning(f"no sentences and pictures are tracked: {first_line(error)}")
 
     def log(self, update: int, metrics: Mapping[str, float]) -> None:
         """Log metrics to each tracker."""

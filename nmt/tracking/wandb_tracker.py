@@ -53,6 +53,7 @@ class WandbTracker(Tracker):
             config={**flattened(to_plain(config)), "commit": commit()},
             settings=wandb.Settings(
                 silent=True,
+                reinit="create_new",  # never the run of a tracker that was dropped
                 disable_git=True,  # the address of a remote repository may contain a token
                 init_timeout=_SECONDS_TO_START,
                 login_timeout=_SECONDS_TO_START,

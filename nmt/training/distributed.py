@@ -83,6 +83,10 @@ class Process:
             dist.barrier(group=_waiting_group)
 
 
+class FailedProcessesError(SystemExit):
+    """The processes of a training have failed and reported why; the launcher exits."""
+
+
 class LostProcessError(Exception):
     """The connection to another process was lost."""
 
@@ -213,7 +217,7 @@ def launch(training: TrainingConfig, work: Callable[..., object], *arguments: An
 
     Raises:
         Interruption: a signal arrived; the processes have ended.
-        SystemExit: the processes have failed and reported why.
+        FailedProcessesError: the processes have failed and reported why.
     """
     # With a shared store, a restart would read the addresses of the previous start.
     os.environ["TORCH_DISABLE_SHARE_RDZV_TCP_STORE"] = "1"
@@ -242,7 +246,7 @@ def launch(training: TrainingConfig, work: Callable[..., object], *arguments: An
                     " (SIGKILL often means that memory is out)"
                 )
         logger.error("training has ended on all processes; the same command continues it")
-        raise SystemExit(1) from None
+        raise FailedProcessesError(1) from None
     except Exception as error:
         # A signal raises SignalException wherever it interrupts torch elastic, whose own `finally`
         # clauses may then fail with another exception.
@@ -254,7 +258,7 @@ def launch(training: TrainingConfig, work: Callable[..., object], *arguments: An
         for worker in multiprocessing.active_children():
             worker.kill()  # alive only after a second Ctrl-C
         if has_user_error.is_set():
-            raise SystemExit(UserError.exit_status) from None
+            raise FailedProcessesError(UserError.exit_status) from None
         raise Interruption(stopped.sigval.value) from None
 
 

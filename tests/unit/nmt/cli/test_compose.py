@@ -1,12 +1,13 @@
 import json
 import sys
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
 from nmt.base import system
 from nmt.base.errors import UserError
-from nmt.cli import train
+from nmt.cli import compose, train
 from nmt.cli.compose import check_overrides, combination, compose_config, literal, run_composed
 from nmt.cli.prepare import prepare
 
@@ -132,3 +133,19 @@ def test_a_search_space_is_text_with_commas() -> None:
         "--multirun",
         "search.space='model.dropout=interval(0,0.3)'",
     ]
+
+
+def test_a_dry_run_of_a_search_asks_for_no_trial(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = Mock(side_effect=UserError("asked"))
+    monkeypatch.setattr(compose.search, "trial_values", asked)
+    space = "search.space=model.dropout=interval(0,0.3)"
+    composed = compose._composed([space, "search.trial=1", "run.dry_run=true"])
+    command = Mock()
+    compose._run_trial(command, composed, tmp_path)
+    (config,) = command.call_args.args
+    assert config.run.dry_run
+    composed.run.dry_run = False
+    with pytest.raises(UserError, match="asked"):
+        compose._run_trial(command, composed, tmp_path)

@@ -10,8 +10,8 @@ from nmt.data.corpus import PreparedCorpus
 from nmt.evaluation.status import Status
 from nmt.evaluation.sweep import count_statuses, format_value, read_sweep, swept_keys
 from nmt.metrics.scores import bleu_score
-from tests.support import made_up_sentences, write_corpus
-from tests.sweeps import add_run, noisy, swept_config
+from tests.support import made_up_sentences, with_noise, write_corpus
+from tests.sweeps import add_run, swept_config
 
 REFERENCES = made_up_sentences(40)
 
@@ -41,7 +41,7 @@ def test_runs_are_grouped_over_seeds_and_ranked(sweep: Path) -> None:
     best, other = found.groups
     assert best.label == "peak_learning_rate=0.01"
     spread = best.spread("bleu")
-    scores = [bleu_score(noisy(REFERENCES, 0.1, seed), REFERENCES).score for seed in (1, 2)]
+    scores = [bleu_score(with_noise(REFERENCES, 0.1, seed), REFERENCES).score for seed in (1, 2)]
     assert spread is not None
     assert sorted(spread.values) == pytest.approx(sorted(scores))
     assert [run.seed for run in best.runs] == sorted(
@@ -121,6 +121,13 @@ def test_damaged_files_of_a_run_do_not_affect_the_others(
     assert problem in run.notes[0]
     assert found.groups[0].spread("bleu") is not None
     assert sum(len(group.complete) for group in found.groups) == 4 - (name == "result.json")
+
+
+def test_a_damaged_tokenizer_does_not_end_the_report(sweep: Path) -> None:
+    (sweep.parents[1] / "corpora" / "toy-1" / "tokenizer.model").write_bytes(b"damaged")
+    found = read_sweep(sweep)
+    assert {run.parameters for run in found.runs} == {None}
+    assert all("tokenizer.model" in run.notes[0] for run in found.runs)
 
 
 def test_differences_are_not_tested_without_one_validation_text(sweep: Path) -> None:

@@ -10,6 +10,7 @@ import torch
 from nmt.base.errors import BusyError, UserError
 from nmt.base.files import read_json
 from nmt.runs.jobs import own_gpu, run_job
+from nmt.training.distributed import FailedProcessesError
 from nmt.training.signals import Interruption
 from tests.support import tiny_config
 
@@ -22,7 +23,7 @@ def raising(error: BaseException) -> None:
     ("error", "lines"),
     [
         (UserError("first\nsecond"), ["first", "second"]),
-        (SystemExit(1), ["last line", "training has ended with status 1"]),
+        (FailedProcessesError(1), ["last line", "training has ended with status 1"]),
     ],
 )
 def test_a_failure_is_recorded_until_the_run_is_trained(
@@ -48,9 +49,10 @@ def test_a_run_of_another_process_has_not_failed(tmp_path: Path) -> None:
     assert not (tmp_path / "failure.json").exists()
 
 
-def test_an_interruption_ends_the_sweep(tmp_path: Path) -> None:
-    with pytest.raises(Interruption):
-        run_job(tmp_path, lambda: raising(Interruption(2)))
+@pytest.mark.parametrize("error", [Interruption(2), SystemExit(130)])
+def test_a_first_or_second_signal_ends_the_sweep(error: BaseException, tmp_path: Path) -> None:
+    with pytest.raises(type(error)):
+        run_job(tmp_path, lambda: raising(error))
     assert not (tmp_path / "failure.json").exists()
 
 

@@ -50,8 +50,9 @@ def test_trials_have_different_values_within_the_space(tmp_path: Path) -> None:
 def test_an_interrupted_trial_keeps_its_values(tmp_path: Path) -> None:
     run = tmp_path / "search.trial=1"
     first = trial_values(SPACE, run)
-    with pytest.raises(BusyError), recorded(run):  # another process trains it
-        raise BusyError("")
+    for error in (BusyError(""), SystemExit(130)):  # another process trains it; a second Ctrl-C
+        with pytest.raises(type(error)), recorded(run):
+            raise error
     assert trial_values(SPACE, run) == first
     assert [trial.state for trial in trials(tmp_path)] == [STATES.RUNNING]
 
@@ -59,10 +60,24 @@ def test_an_interrupted_trial_keeps_its_values(tmp_path: Path) -> None:
 def test_a_failed_trial_is_tried_again_with_its_values(tmp_path: Path) -> None:
     run = tmp_path / "search.trial=1"
     first = trial_values(SPACE, run)
+    write_json(run / "config.yaml", {})
     with pytest.raises(UserError), recorded(run):
         raise UserError("")
     assert trial_values(SPACE, run) == first
     assert [trial.state for trial in trials(tmp_path)] == [STATES.FAIL, STATES.RUNNING]
+
+
+def test_a_trial_that_failed_before_it_began_gets_new_values(tmp_path: Path) -> None:
+    run = tmp_path / "search.trial=1"
+    first = trial_values(SPACE, run)
+    completed(tmp_path / "search.trial=2", 1.0)
+    with pytest.raises(UserError), recorded(run):
+        raise UserError("")
+    trial_values(SPACE, run)
+    failed, _, again = trials(tmp_path)
+    assert (failed.state, again.state) == (STATES.FAIL, STATES.RUNNING)
+    assert "fixed_params" not in again.system_attrs  # asked, not repeated
+    assert first
 
 
 def test_the_validation_loss_of_a_trial_is_recorded_once(tmp_path: Path) -> None:

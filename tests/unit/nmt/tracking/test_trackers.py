@@ -64,6 +64,15 @@ def test_a_tracker_that_fails_is_dropped_with_one_warning(
     good.close.assert_called_once_with(False)
 
 
+def test_a_selection_that_fails_costs_one_warning(caplog: pytest.LogCaptureFixture) -> None:
+    tracker = Mock()
+    with caplog.at_level("WARNING", "nmt"):
+        optional = OptionalTrackers({"good": lambda: tracker}, Mock(side_effect=OSError("no")))
+        optional.log(1, {"loss": 1.0})
+    tracker.log.assert_called_once_with(1, {"loss": 1.0})
+    assert caplog.messages == ["no sentences and pictures are tracked: no"]
+
+
 def test_sentences_that_cannot_be_selected_cost_one_warning(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

@@ -115,6 +115,21 @@ print(time.monotonic() - start)
 """
 
 
+def test_a_run_after_a_dropped_tracker_has_its_own_records(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    monkeypatch.setenv("WANDB_DATA_DIR", str(tmp_path))
+    names = ("dropped", "next")
+    opened = []
+    for name in names:  # the first one is not closed
+        (tmp_path / name).mkdir()
+        opened.append(WandbTracker(on_wandb(tmp_path / name), name))
+    assert tuple(tracker._run.id for tracker in opened) == names
+    for tracker in reversed(opened):
+        tracker.close()
+
+
 @pytest.mark.slow
 def test_a_server_that_does_not_answer_costs_ten_seconds(tmp_path: Path) -> None:
     pytest.importorskip("wandb")
