@@ -120,14 +120,16 @@ def test_a_run_after_a_dropped_tracker_has_its_own_records(
 ) -> None:
     monkeypatch.setenv("WANDB_MODE", "offline")
     monkeypatch.setenv("WANDB_DATA_DIR", str(tmp_path))
+    wandb = pytest.importorskip("wandb")
     names = ("dropped", "next")
     opened = []
-    for name in names:  # the first one is not closed
-        (tmp_path / name).mkdir()
-        opened.append(WandbTracker(on_wandb(tmp_path / name), name))
-    assert tuple(tracker._run.id for tracker in opened) == names
-    for tracker in reversed(opened):
-        tracker.close()
+    try:
+        for name in names:  # the first one is not closed
+            (tmp_path / name).mkdir()
+            opened.append(WandbTracker(on_wandb(tmp_path / name), name))
+        assert tuple(tracker._run.id for tracker in opened) == names
+    finally:
+        wandb.teardown()  # or the programs that later tests start would use its service
 
 
 @pytest.mark.slow
