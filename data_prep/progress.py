@@ -7,6 +7,8 @@ from functools import partial
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from nmt.base.errors import printable
+
 Advance = Callable[[int], None]
 """Called with the number of items done since the last call."""
 
@@ -22,8 +24,8 @@ class Reporter:
         self._console = Console(stderr=True, quiet=quiet, highlight=False)
 
     def print(self, text: str) -> None:
-        """Print a message on a line of its own; square brackets are not markup."""
-        self._console.print(text, markup=False, soft_wrap=True)
+        """Print a message on a line of its own, without markup, control characters escaped."""
+        self._console.print(printable(text), markup=False, soft_wrap=True)
 
     @contextmanager
     def stage(self, description: str, total: int | None) -> Iterator[Advance]:
@@ -31,7 +33,7 @@ class Reporter:
         text = TextColumn("{task.description}", markup=False)
         columns = text, BarColumn(), MofNCompleteColumn(separator=" of "), TimeElapsedColumn()
         with Progress(*columns, console=self._console) as progress:
-            task = progress.add_task(description, total=total)
+            task = progress.add_task(printable(description), total=total)
             yield partial(progress.advance, task)
             # Without a total, the bar would never look complete.
             completed = total or progress.tasks[task].completed or 1

@@ -184,10 +184,15 @@ def _is_other_process(number: int) -> bool:
 
 
 def written_to(path: Path) -> Path:
-    """Return the target of a link, or `path`; UserError for a device, which a rename replaces."""
+    """Return the target of a link that the user has named, or `path`; UserError for a device."""
+    _check_no_device(path)
+    return Path(os.path.realpath(path)) if path.is_symlink() else path
+
+
+def _check_no_device(path: Path) -> None:
+    """Raise UserError for a device or a pipe, which a rename would replace."""
     if os.path.exists(path) and not path.is_file() and not path.is_dir():
         raise UserError(f"{path}: is a device or a pipe; name a file, or - for stdout")
-    return Path(os.path.realpath(path)) if path.is_symlink() else path
 
 
 def check_writable(path: Path) -> None:
@@ -226,9 +231,10 @@ def temporary_path(path: Path, needed: int | None = None) -> Iterator[Path]:
 def atomic_path(path: Path, needed: int | None = None) -> Iterator[Path]:
     """Yield a temporary path; the file or folder written there replaces `path` at the end.
 
-    If the block raises, the temporary path is removed and `path` is unchanged.
+    If the block raises, the temporary path is removed and `path` is unchanged. A link is replaced
+    and not followed, because it may be a stranger's; see `written_to`.
     """
-    path = written_to(path)
+    _check_no_device(path)
     with temporary_path(path, needed) as temporary:
         yield temporary
         for written in (*temporary.rglob("*"), temporary):

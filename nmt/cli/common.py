@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import IO
 
 from nmt.base.errors import UserError
-from nmt.base.files import atomic_path, check_not_read, check_writable, writing
+from nmt.base.files import atomic_path, check_not_read, check_writable, writing, written_to
 from nmt.runs.log import converted_errors, print_error
 from nmt.training.signals import Interruption
 
@@ -62,7 +62,7 @@ def output_path(out: str, default: Path | None, *inputs: Path) -> Path | None:
         raise UserError(f"out={path} is a folder; name a file")
     check_not_read([path], inputs)
     check_writable(path)
-    return path
+    return written_to(path)
 
 
 @contextmanager

@@ -59,7 +59,7 @@ def main() -> None:
     }
     read = [Path(name) for name in (arguments.source, arguments.reference) if name]
     for out in outs.values():
-        evaluate.check_replaceable(out, read)
+        evaluate.check_replaceable(out, len(test_set.references), read)
         check_writable(out / SCORES_FILE)
     baseline = choose_baseline(systems, arguments.baseline, corpus)
     for system in [*systems, *([baseline.system] if baseline else [])]:

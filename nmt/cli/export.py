@@ -9,7 +9,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from nmt.base.errors import UserError
-from nmt.base.files import atomic_folder, check_writable, read_record, write_json
+from nmt.base.files import atomic_folder, check_writable, read_record, write_json, written_to
 from nmt.base.layout import EXPORT_FILE
 from nmt.cli.arguments import parse_arguments
 from nmt.cli.common import run_command
@@ -50,6 +50,7 @@ def main() -> None:
     out = Path(arguments.out or default)
     _check_replaceable(out)
     check_writable(out)
+    out = written_to(out)
     # Imported here, because it is slow to import.
     from nmt.exchange.ctranslate2 import export  # noqa: PLC0415
 

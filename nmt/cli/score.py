@@ -76,7 +76,12 @@ def main() -> None:
 
 
 def _perplexity(log_prob: float, num_tokens: int) -> float:
-    return math.exp(-log_prob / num_tokens)
+    try:
+        return math.exp(-log_prob / num_tokens)
+    except OverflowError:
+        raise UserError(
+            "a perplexity is not finite: the weights of the model are damaged"
+        ) from None
 
 
 def _summary(scored: list[PairScore], num_pairs: int) -> str:

@@ -3,7 +3,6 @@
 import logging
 import os
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from itertools import count, takewhile
 from pathlib import Path
@@ -14,9 +13,9 @@ from nmt.base.errors import UserError
 from nmt.base.files import (
     check_aligned,
     check_not_read,
+    file_inside,
     read_lines,
     read_record,
-    remove,
     to_json,
     to_lines,
     write_texts,
@@ -214,41 +213,53 @@ def stored_hypotheses(system: System, test_set: TestSet | StoredTexts) -> list[s
 
 def read_texts(folder: Path) -> StoredTexts:
     """Read the texts that `write_evaluation` has written; UserError if they are incomplete."""
-    source, reference = folder / layout.SOURCE_FILE, folder / layout.reference_file(0)
-    paths = [source, folder / layout.HYPOTHESES_FILE, reference, *_more_references(folder, 1)]
-    sources, hypotheses, *references = _read_aligned(paths)
+    more = takewhile(
+        lambda name: os.path.lexists(folder / name), map(layout.reference_file, count(1))
+    )
+    names = layout.SOURCE_FILE, layout.HYPOTHESES_FILE, layout.reference_file(0), *more
+    sources, hypotheses, *references = _read_aligned([file_inside(folder, name) for name in names])
     return StoredTexts(folder.name, sources, references, hypotheses)
 
 
-def check_replaceable(folder: Path, inputs: Sequence[Path]) -> None:
+def check_replaceable(folder: Path, num_references: int, inputs: Sequence[Path]) -> None:
     """Raise UserError if `write_evaluation` would replace inputs, or files it has not written."""
-    scores, files = folder / layout.SCORES_FILE, set()
-    with suppress(UserError):
-        files = {scores.name, *read_record(scores, EvaluationFiles)["files"]}
-    names = layout.SOURCE_FILE, layout.HYPOTHESES_FILE, scores.name
-    paths = [*map(folder.joinpath, names), *_more_references(folder, 0)]
-    check_not_read(paths, inputs)
+    earlier = _written_files(folder)
+    paths = [folder / name for name in _file_names(num_references)]
+    check_not_read([*paths, *_outdated(folder, num_references, earlier)], inputs)
     for path in paths:
-        if os.path.lexists(path) and path.name not in files:
+        if os.path.lexists(path) and path.name not in earlier:
             raise UserError(f"{path}: is not from an evaluation; name another folder with out=")
 
 
 def write_evaluation(evaluation: Evaluation, folder: Path) -> list[Path]:
     """Write source, references, hypotheses and `scores.json` together; return their paths."""
-    test_set = evaluation.test_set
-    texts = {folder / layout.SOURCE_FILE: to_lines(test_set.sources)}
-    for index, lines in enumerate(test_set.references):
-        texts[folder / layout.reference_file(index)] = to_lines(lines)
-    texts[folder / layout.HYPOTHESES_FILE] = to_lines(evaluation.hypotheses)
-    files = [*(path.name for path in texts), layout.SCORES_FILE]
-    texts[folder / layout.SCORES_FILE] = to_json({**evaluation.to_json(), "files": files})
-    write_texts(texts)
-    for path in _more_references(folder, len(test_set.references)):
-        remove(path)  # of an earlier evaluation with more references
-    return list(texts)
+    test_set, num_references = evaluation.test_set, len(evaluation.test_set.references)
+    names = _file_names(num_references)
+    outdated = _outdated(folder, num_references, _written_files(folder))
+    texts = map(to_lines, (test_set.sources, *test_set.references, evaluation.hypotheses))
+    scores = to_json({**evaluation.to_json(), "files": names})
+    paths = [folder / name for name in names]
+    write_texts(dict(zip(paths, [*texts, scores], strict=True)))
+    for path in outdated:
+        path.unlink(missing_ok=True)
+    return paths
 
 
-def _more_references(folder: Path, first: int) -> list[Path]:
-    """Return the files of references in a folder of an evaluation, from an index on."""
-    paths = (folder / layout.reference_file(index) for index in count(first))
-    return list(takewhile(Path.is_file, paths))
+def _file_names(num_references: int) -> list[str]:
+    """Return the names of the files of an evaluation."""
+    references = map(layout.reference_file, range(num_references))
+    return [layout.SOURCE_FILE, *references, layout.HYPOTHESES_FILE, layout.SCORES_FILE]
+
+
+def _written_files(folder: Path) -> list[str]:
+    """Return the names of the files of an earlier evaluation in a folder, as it has listed them."""
+    try:
+        return read_record(folder / layout.SCORES_FILE, EvaluationFiles)["files"]
+    except UserError:
+        return []
+
+
+def _outdated(folder: Path, num_references: int, earlier: list[str]) -> list[Path]:
+    """Return the references of an earlier evaluation that had more of them."""
+    names = takewhile(earlier.__contains__, map(layout.reference_file, count(num_references)))
+    return [path for path in map(folder.joinpath, names) if path.is_file()]

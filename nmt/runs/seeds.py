@@ -1,11 +1,12 @@
 """Train one configuration with several seeds and summarise the scores."""
 
 import logging
+import re
 import sys
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from nmt.base.errors import UserError
+from nmt.base.errors import UserError, one_line
 from nmt.base.files import check_writable, write_json
 from nmt.base.layout import SEEDS_FOLDER
 from nmt.config import Config
@@ -21,9 +22,12 @@ logger = logging.getLogger(__name__)
 def parse_seeds(text: str) -> list[int]:
     """Parse the value of `seeds=1,2,3`."""
     names = [name.strip() for name in text.split(",")]
-    seeds = [int(name) for name in names if name.isascii() and name.isdigit()]
+    # The limit of a single seed is checked by the configuration.
+    seeds = [int(name) for name in names if re.fullmatch(r"[0-9]{1,20}", name)]
     if len(set(seeds)) < len(names):
-        raise UserError(f"seeds={text}: write different non-negative integers, as in seeds=1,2,3")
+        raise UserError(
+            f"seeds={one_line(text)}: write different non-negative integers, as in seeds=1,2,3"
+        )
     return seeds
 
 

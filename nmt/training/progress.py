@@ -5,8 +5,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import Progress
 
+from nmt.base.errors import printable
 from nmt.config import TrainingConfig
 
 FILE_ONLY = {"file_only": True}
@@ -32,7 +34,7 @@ def progress_bars() -> Progress:
 def progress_bar(description: str, total: int | None, completed: int = 0) -> Iterator[Advance]:
     """Show a bar inside the block; yields a function that advances it."""
     with progress_bars() as bars:
-        bar = bars.add_task(description, total=total, completed=completed)
+        bar = bars.add_task(escape(printable(description)), total=total, completed=completed)
         yield lambda count: bars.advance(bar, count)
 
 

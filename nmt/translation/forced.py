@@ -1,11 +1,13 @@
 """Forced decoding: scores and attention of given translations."""
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from nmt.base.errors import UserError
 from nmt.config import DecodingConfig
 from nmt.data.batch import Batch, collate
 from nmt.search.hypothesis import length_penalty
@@ -42,6 +44,9 @@ class ForcedDecoder:
         """Return the log-probability of each token of each translation, EOS last.
 
         All pairs must fit. `progress` is called with the number of pairs just completed.
+
+        Raises:
+            UserError: a log-probability is not finite.
         """
         transformer = self._model.transformer
         found: list[list[float]] = [[] for _ in pairs]
@@ -55,6 +60,8 @@ class ForcedDecoder:
                 logits = transformer.project(rows[part]).float()
                 chosen = logits.gather(1, tokens[part, None])[:, 0]
                 log_probs += (chosen - logits.logsumexp(dim=1)).tolist()
+            if not all(map(math.isfinite, log_probs)):
+                raise UserError("the scores of the model are not finite: its weights are damaged")
             values = iter(log_probs)
             for index in indices:
                 found[index] = [next(values) for _ in range(len(pairs[index][1]) + 1)]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from nmt.base.errors import DiskError, UserError
-from nmt.base.files import atomic_folder, atomic_path, read_lines, write_lines
+from nmt.base.files import atomic_folder, atomic_path, read_lines, write_lines, written_to
 from tests.support import dead_process
 
 
@@ -65,12 +65,13 @@ def test_an_error_leaves_the_old_output(
     assert names(tmp_path) == ["out"]
 
 
-def test_the_target_of_a_link_is_replaced_unless_it_is_a_device(tmp_path: Path) -> None:
+def test_a_link_is_replaced_and_a_device_is_refused(tmp_path: Path) -> None:
+    write_lines(tmp_path / "target", ["old"])
     (tmp_path / "link").symlink_to("target")
-    for lines in (["new"], ["newer"]):  # the target is missing, then exists
-        write_lines(tmp_path / "link", lines)
-        assert (tmp_path / "link").is_symlink()
-        assert read_lines(tmp_path / "target") == lines
+    assert written_to(tmp_path / "link") == tmp_path / "target"
+    write_lines(tmp_path / "link", ["new"])
+    assert not (tmp_path / "link").is_symlink()
+    assert read_lines(tmp_path / "target") == ["old"]
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "to_pipe").symlink_to("pipe")
     (tmp_path / "null").symlink_to("/dev/null")

@@ -8,12 +8,13 @@ from pathlib import Path
 import ctranslate2
 import pytest
 import sentencepiece
+import torch
 
 from nmt.base.errors import UserError
-from nmt.trained_model import TrainedModel, load_trained_model
+from nmt.trained_model import TrainedModel, load_trained_model, save_trained_model
 from nmt.translation.forced import score_pairs
 from nmt.translation.translator import Translator
-from tests.support import reversed_digits
+from tests.support import reversed_digits, tiny_trained_model
 
 Run = Callable[..., None]
 DIGITS = Path(__file__).parents[3] / "models" / "digits_v1"
@@ -156,3 +157,21 @@ def test_one_line_per_pair_and_a_summary(capsys: pytest.CaptureFixture[str], run
     printed = capsys.readouterr().err
     assert "2 pairs, " in printed
     assert "1 pairs too long for the model" in printed
+
+
+@pytest.mark.parametrize(
+    ("factor", "message"),
+    [(1e19, "the scores of the model are not finite"), (1e7, "a perplexity is not finite")],
+)
+def test_huge_weights_are_reported(
+    factor: float, message: str, run: Run, tokenizer_path: Path
+) -> None:
+    model = tiny_trained_model(tokenizer_path)
+    with torch.no_grad():
+        model.transformer.output_weight.mul_(factor)
+    save_trained_model(model, Path("huge"), {})
+    for path in ("a.en", "a.de"):
+        Path(path).write_text("Kalo mine.\n")
+    with pytest.raises(UserError, match=message):
+        run("score", "model=huge", "source=a.en", "target=a.de", "out=a.tsv")
+    assert not Path("a.tsv").exists()

@@ -75,21 +75,61 @@ def test_the_last_run_is_compared_with_the_best_on_validation(outputs: Path, run
     assert scores(Path("out")) == table
 
 
-def test_only_files_of_an_evaluation_are_replaced(run: Run) -> None:
-    given = "model=outputs/runs/new", "out=out"
-    for _ in range(2):
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+OF_ONE = ["source.txt", "reference.txt", "hypotheses.txt", "scores.json"]
+
+
+@pytest.mark.parametrize("name", [*OF_ONE, "reference.1.txt", "reference.2.txt"])
+def test_only_files_of_an_evaluation_are_replaced(name: str, run: Run) -> None:
+    for number in ("", ".1"):
+        write_lines(Path(f"x.de{number}"), SENTENCES)
+    write_lines(Path("x.en"), SENTENCES)
+    given = "model=outputs/runs/new", "source=x.en", "reference=x.de", "out=out"
+    Path("out").mkdir()
+    text = '{"files": ["source.txt", "reference.1.txt"]}' if name == "scores.json" else "my own"
+    Path("out", name).write_text(text)
+    if name == "reference.2.txt":  # an evaluation with two references does not concern it
         run(*given)
-    for name in ("reference.1.txt", "source.txt", "scores.json"):
-        folder = Path("by_hand", name)
-        folder.mkdir(parents=True)
-        (folder / name).write_text('{"files": ["source.txt"]}' if name == "scores.json" else "")
-        shutil.copy("out/source.txt", folder / "hypotheses.txt")
-        before = {path: path.read_bytes() for path in folder.iterdir()}
+    else:
         with pytest.raises(UserError, match="is not from an evaluation; name another folder"):
-            run(given[0], f"out={folder}")
-        assert {path: path.read_bytes() for path in folder.iterdir()} == before
+            run(*given)
+        assert contents(Path("out")) == {name: text.encode()}
+    Path("x.de.1").unlink()
+    if name not in OF_ONE:
+        for _ in range(2):
+            run(*given)
+        assert contents(Path("out")).keys() == {name, *OF_ONE}
+        assert Path("out", name).read_text() == text
+
+
+def test_an_evaluation_with_fewer_references_replaces_one_with_more(run: Run) -> None:
+    for path in ("x.en", "x.de", "x.de.1", "x.de.2"):
+        write_lines(Path(path), SENTENCES)
+    given = "model=outputs/runs/new", "source=x.en", "reference=x.de", "out=out"
+    run(*given)
+    for number in (1, 2):
+        Path(f"x.de.{number}").unlink()
+    with pytest.raises(UserError, match=r"out/reference\.2\.txt: would overwrite"):
+        run("model=outputs/runs/new", "source=x.en", "reference=out/reference.2.txt", "out=out")
+    run(*given)
+    assert contents(Path("out")).keys() == set(OF_ONE)
     with pytest.raises(UserError, match=r"out/source\.txt: would overwrite"):
-        run(*given, "source=out/source.txt", "reference=out/reference.txt")
+        run(*given[:1], "source=out/source.txt", "reference=out/reference.txt", "out=out")
+
+
+def test_files_that_a_link_leads_to_are_not_written(run: Run) -> None:
+    given = "model=outputs/runs/new", "out=out"
+    run(*given)
+    for name in OF_ONE:
+        Path("out", name).rename(f"private.{name}")
+        Path("out", name).symlink_to(f"../private.{name}")
+    before = {path: path.read_bytes() for path in Path().glob("private.*")}
+    run(*given)
+    assert {path: path.read_bytes() for path in Path().glob("private.*")} == before
+    assert not any(path.is_symlink() for path in Path("out").iterdir())
 
 
 def test_several_models_are_in_one_table(run: Run) -> None:
