@@ -1,9 +1,12 @@
 """One run of a sweep: a failure is recorded, and the other runs go on."""
 
+import logging
 import os
+import tempfile
+import time
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import torch
@@ -16,7 +19,10 @@ from nmt.config import Config
 from nmt.runs.log import print_error, print_line
 from nmt.training.distributed import FailedProcessesError
 
+logger = logging.getLogger(__name__)
+
 _NUM_LINES = 20
+_SECONDS_BETWEEN_TRIES = 1.0  # to lock a GPU
 
 
 def run_job(folder: Path, job: Callable[[], None]) -> None:
@@ -50,29 +56,43 @@ def _log_lines(folder: Path) -> list[str]:
 
 @contextmanager
 def own_gpu(config: Config) -> Iterator[None]:
-    """Give each of several runs on this machine a GPU that no other of them uses.
+    """Give each of several runs on this machine a GPU of its own; wait until one is free.
+
+    The locks are shared by all commands of this user, so several sweeps share the GPUs as well.
 
     Raises:
-        UserError: more runs than GPUs.
+        UserError: more parallel runs than GPUs.
     """
     if config.run.parallel_runs == 1 or not torch.cuda.is_available():
         yield
         return
-    with ExitStack() as stack:
-        for index in range(torch.cuda.device_count()):
-            try:
-                lock = config.run_folder.parent / f".gpu{index}.lock"
-                stack.enter_context(exclusive(lock, _raise_busy))
-            except BusyError:
-                continue
-            os.environ["LOCAL_RANK"] = str(index)  # the device of a single process
-            stack.callback(os.environ.pop, "LOCAL_RANK", None)
-            yield
-            return
+    num_gpus = torch.cuda.device_count()
+    if config.run.parallel_runs > num_gpus:
         raise UserError(
-            f"run.parallel_runs={config.run.parallel_runs} is more than the"
-            f" {torch.cuda.device_count()} GPUs of this machine"
+            f"run.parallel_runs={config.run.parallel_runs} is more than the {num_gpus} GPUs of this"
+            f" machine; set run.parallel_runs={num_gpus} or less"
         )
+    with ExitStack() as stack:
+        index = _lock_gpu(num_gpus, stack)
+        os.environ["LOCAL_RANK"] = str(index)  # the device of a single process
+        stack.callback(os.environ.pop, "LOCAL_RANK", None)
+        yield
+
+
+def _lock_gpu(num_gpus: int, stack: ExitStack) -> int:
+    """Lock a GPU until the stack is closed, and return its index."""
+    is_waiting = False
+    while True:
+        for index in range(num_gpus):
+            # Indices depend on CUDA_VISIBLE_DEVICES, in which two commands may differ.
+            name = f"nmt-{os.getuid()}-{torch.cuda.get_device_properties(index).uuid}.lock"
+            with suppress(BusyError):
+                stack.enter_context(exclusive(Path(tempfile.gettempdir(), name), _raise_busy))
+                return index
+        if not is_waiting:
+            logger.info("all GPUs are used by other runs; waiting for one")
+        is_waiting = True
+        time.sleep(_SECONDS_BETWEEN_TRIES)
 
 
 def _raise_busy() -> None:

@@ -1,14 +1,20 @@
 """Runs of a sweep: failures, and GPUs that are not shared."""
 
+import logging
 import os
+import tempfile
+import time
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 
 from nmt.base.errors import BusyError, UserError
 from nmt.base.files import read_json
+from nmt.config import Config
 from nmt.runs.jobs import own_gpu, run_job
 from nmt.training.distributed import FailedProcessesError
 from nmt.training.signals import Interruption
@@ -56,20 +62,51 @@ def test_a_first_or_second_signal_ends_the_sweep(error: BaseException, tmp_path:
     assert not (tmp_path / "failure.json").exists()
 
 
-def test_each_of_several_runs_has_its_own_gpu(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def two_gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Simulate two GPUs; return the folder of the lock files."""
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(
+        torch.cuda, "get_device_properties", lambda index: SimpleNamespace(uuid=f"uuid{index}")
+    )
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.delenv("LOCAL_RANK", raising=False)
-    config = tiny_config(tmp_path)
-    config = replace(config, run=replace(config.run, parallel_runs=3))
+    return tmp_path
+
+
+def parallel(sweep: Path, parallel_runs: int = 2) -> Config:
+    config = tiny_config(sweep)
+    run = replace(config.run, parallel_runs=parallel_runs, folder=str(sweep / "seed=1"))
+    return replace(config, run=run)
+
+
+def test_runs_of_several_sweeps_have_gpus_of_their_own(two_gpus: Path) -> None:
     found = []
-    with own_gpu(config):
+    with own_gpu(parallel(two_gpus / "rates")):
         found.append(os.environ["LOCAL_RANK"])
-        with own_gpu(config):
+        with own_gpu(parallel(two_gpus / "sizes")):
             found.append(os.environ["LOCAL_RANK"])
-            with pytest.raises(UserError, match="more than the 2 GPUs"), own_gpu(config):
-                pass
     assert found == ["0", "1"]
     assert "LOCAL_RANK" not in os.environ
+
+
+def test_a_run_waits_until_a_gpu_is_free(
+    two_gpus: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(logging.getLogger("nmt"), "propagate", True)
+    caplog.set_level("INFO", "nmt")
+    config = parallel(two_gpus)
+    with ExitStack() as first, ExitStack() as second:
+        first.enter_context(own_gpu(config))
+        second.enter_context(own_gpu(config))
+        monkeypatch.setattr(time, "sleep", lambda seconds: first.close() if seconds >= 1 else None)
+        with own_gpu(config):
+            assert os.environ["LOCAL_RANK"] == "0"
+    assert caplog.messages == ["all GPUs are used by other runs; waiting for one"]
+
+
+def test_more_parallel_runs_than_gpus_are_refused(two_gpus: Path) -> None:
+    config = parallel(two_gpus, parallel_runs=3)
+    with pytest.raises(UserError, match=r"runs=3 is more than the 2 GPUs .*; set"), own_gpu(config):
+        pass
