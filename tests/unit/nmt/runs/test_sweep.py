@@ -1,6 +1,7 @@
 """Report of a sweep: table, `ranking.tsv`, `report.html`, and the command."""
 
 import csv
+import errno
 import sys
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from omegaconf import OmegaConf
 from nmt.base.errors import UserError
 from nmt.base.files import write_json
 from nmt.cli import sweep_report
+from nmt.runs import sweep as runs_sweep
 from nmt.runs.sweep import RankedTable, find_sweep, write_sweep_report
 from tests.html_check import check_page
 from tests.sweeps import add_run, swept_config
@@ -72,6 +74,32 @@ def test_callback_reports_at_the_end_of_a_sweep(
     assert message.startswith("error: 1 of 3 runs failed: rate=0.1,seed=2;")
     (folder / "rate=0.1,seed=2" / "failure.json").unlink()
     RankedTable().on_multirun_end(config)
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "message"),
+    [
+        (ZeroDivisionError("oops"), 1, "ZeroDivisionError: oops"),
+        (OSError(errno.ENOSPC, "full", "report.html"), 2, "error: report.html: cannot be written:"),
+    ],
+)
+def test_an_error_of_the_report_ends_the_command(
+    error: Exception,
+    status: int,
+    message: str,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def fail(folder: Path) -> None:
+        raise error
+
+    monkeypatch.setattr(runs_sweep, "write_sweep_report", fail)
+    config = OmegaConf.create({"hydra": {"sweep": {"dir": str(folder)}}})
+    with pytest.raises(SystemExit) as exited:
+        RankedTable().on_multirun_end(config)
+    assert exited.value.code == status
+    assert capsys.readouterr().err.strip().splitlines()[-1].startswith(message)
 
 
 def test_sweep_is_found_by_folder_name_or_beginning(folder: Path, tmp_path: Path) -> None:
