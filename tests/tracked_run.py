@@ -21,7 +21,7 @@ def tracked_config(outputs: Path) -> Config:
     return replace(
         config,
         tracking=TrackingConfig(wandb=True, tensorboard=True, trackio=True, project="mine"),
-        run=replace(config.run, folder=str(outputs / "sweeps" / "rates" / "seed=1")),
+        run=replace(config.run, name="rates", folder=str(outputs / "sweeps" / "rates" / "seed=1")),
     )
 
 

@@ -2,15 +2,14 @@
 
 import re
 
-from nmt.base.layout import SWEEPS_FOLDER
 from nmt.config import Config
 
 _SEED_SUFFIX = re.compile(r"_seed\d+$")
 
 
 def is_sweep(config: Config) -> bool:
-    """Return whether a run belongs to a sweep."""
-    return config.run_folder.parent.parent.name == SWEEPS_FOLDER
+    """Return whether a run belongs to a sweep, which gives each of its runs a folder."""
+    return bool(config.run.folder)
 
 
 def run_label(config: Config) -> str:
@@ -21,6 +20,6 @@ def run_label(config: Config) -> str:
 def group_name(config: Config) -> str | None:
     """Return the name of the sweep, or what the names of the runs of several seeds begin with."""
     if is_sweep(config):
-        return config.run_folder.parent.name
+        return config.run.name
     stem = _SEED_SUFFIX.sub("", config.run.name)
     return stem if stem != config.run.name else None
