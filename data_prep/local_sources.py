@@ -1,4 +1,7 @@
-"""Sentence pairs from local text: a folder of aligned files, or one file with two columns."""
+"""Sentence pairs from local text: aligned files, or one file with two columns.
+
+Every file may be compressed (`.gz`, `.xz`, `.zst`).
+"""
 
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -9,8 +12,9 @@ from typing import Any
 from data_prep.clean import Pair
 from data_prep.manifest import FactsCache
 from data_prep.protocol import TRAIN, VALID, Source
+from data_prep.text_files import find_file, is_file, iterate_text, plain_name
 from nmt.base.errors import UserError
-from nmt.base.files import check_aligned, is_plain_name, iterate_lines, read_lines
+from nmt.base.files import check_aligned, is_plain_name, read_lines
 from nmt.config import CorpusConfig
 from nmt.data.corpus import more_reference_paths
 
@@ -28,16 +32,17 @@ class AlignedFiles:
     """
 
     def __init__(self, paths: tuple[Path, Path], facts: FactsCache, key: str) -> None:
-        self.paths = paths
-        for path in paths:
+        self.paths = [find_file(path) for path in paths]
+        for path in self.paths:
             if not path.exists():
                 raise UserError(f"{path}: no such file; {key} needs it, with one sentence per line")
         self._cache = facts
-        self._facts = [facts.facts(path) for path in paths]
+        self._facts = [facts.facts(path) for path in self.paths]
         self.num_pairs = self._facts[0].num_lines
-        check_aligned({path: f.num_lines for path, f in zip(paths, self._facts, strict=True)})
+        check_aligned({path: f.num_lines for path, f in zip(self.paths, self._facts, strict=True)})
         if not self.num_pairs:
-            raise UserError(f"{paths[0]} and {paths[1]} are empty; {key} needs sentences in them")
+            source, target = self.paths
+            raise UserError(f"{source} and {target} are empty; {key} needs sentences in them")
 
     def identity(self) -> list[dict[str, Any]]:
         """Size, hash and number of lines of both files."""
@@ -45,7 +50,7 @@ class AlignedFiles:
 
     def pairs(self) -> Iterator[Pair]:
         """Lines of both files, side by side; UserError if a file changes meanwhile."""
-        yield from starmap(Pair, zip(*map(iterate_lines, self.paths), strict=False))
+        yield from starmap(Pair, zip(*map(iterate_text, self.paths), strict=False))
         for path, facts in zip(self.paths, self._facts, strict=True):
             self._cache.check(path, facts)
 
@@ -63,56 +68,66 @@ def open_more_pairs(config: CorpusConfig, facts: FactsCache) -> AlignedFiles | N
 class FolderSource(Source):
     """A folder of aligned text: `<split>.<language>`, one sentence per line.
 
-    Every split except `train` and `valid` that has both languages is a test set; files of other
-    languages are ignored. A test set may have additional references,
-    `<split>.<target language>.1` and so on. A folder with a single split is training text,
-    whatever its name.
+    The training text may be in parts, `train.<part>.<language>`, which are read in the order of
+    their names. Every other split that has both languages is a test set; files of other languages
+    are ignored. A test set may have additional references, `<split>.<target language>.1` and so on.
+    A folder with a single split is training text, whatever its name, and so are two files
+    `<path>.<language>`.
     """
 
     def __init__(self, config: CorpusConfig, facts: FactsCache) -> None:
-        self._folder = Path(config.path)
+        path = Path(config.path)
+        self._folder = path if path.is_dir() else path.parent
         self._languages = (config.source_language, config.target_language)
         self._facts = facts
-        if not self._folder.is_dir():
+        splits = self._find_splits() if path.is_dir() else {TRAIN: [path.name]}
+        if not path.is_dir() and not any(map(is_file, self._paths(path.name))):
             raise UserError(
                 f"corpus.path={config.path} is neither a folder nor a file; name a folder with"
-                f" {TRAIN}.{self._languages[0]} and {TRAIN}.{self._languages[1]}, or a file with"
-                " one pair per line, separated by a tab"
+                f" {TRAIN}.{self._languages[0]} and {TRAIN}.{self._languages[1]}, the common"
+                " beginning of two such files, a TMX file, or a file with one pair per line,"
+                " separated by a tab"
             )
+        key = f"corpus.path={config.path} with corpus.direction={config.direction}"
+        self._files = {
+            split: {name: AlignedFiles(self._paths(name), facts, key) for name in names}
+            for split, names in splits.items()
+        }
+        for split in self._files:
+            counts = {path: facts.facts(path).num_lines for path in self._more_paths(split)}
+            if counts:
+                [files] = self._files[split].values()
+                check_aligned({files.paths[0]: files.num_pairs, **counts})
+
+    def _find_splits(self) -> dict[str, list[str]]:
+        """Return the names of the files of each split, without the language."""
         names = [self._names(language) for language in self._languages]
-        complete = names[0] & names[1]
-        self._train = TRAIN
-        if TRAIN not in names[0] | names[1] and len(complete) == 1:
-            (self._train,) = complete
+        either, both = names[0] | names[1], names[0] & names[1]
+        train = sorted(name for name in either if name.partition(".")[0] == TRAIN)
+        if not train:
+            train = list(both) if len(both) == 1 else [TRAIN]
         # `train` and `valid` with one language only are errors; other such files are ignored.
-        has_valid = VALID in names[0] | names[1] and self._train != VALID
-        tests = sorted(complete - {self._train, VALID})
+        valid = [VALID] * (VALID in either and train != [VALID])
+        tests = sorted(both - {*train, VALID})
         for name in tests:
             if not is_plain_name(name):
                 raise UserError(
                     f"{self._folder}: the split {name!r} has a name with control characters or"
                     " bytes that are not UTF-8; rename its files"
                 )
-        self._splits = [TRAIN, *[VALID] * has_valid, *tests]
-        key = f"corpus.path={config.path} with corpus.direction={config.direction}"
-        self._files = {
-            split: AlignedFiles(self._paths(split), facts, key) for split in self._splits
-        }
-        for split, files in self._files.items():
-            counts = {path: facts.facts(path).num_lines for path in self._more_paths(split)}
-            check_aligned({files.paths[0]: files.num_pairs, **counts})
+        return {TRAIN: train} | {split: [split] for split in (*valid, *tests)}
 
     def _names(self, language: str) -> set[str]:
-        """Names of the splits that have a file of this language."""
-        paths = self._folder.glob(f"*.{language}")
+        """Names of the files of a language, without it."""
+        names = (plain_name(path) for path in self._folder.iterdir() if path.is_file())
+        ending = f".{language}"
         return {
-            path.name.removesuffix(f".{language}")
-            for path in paths
-            if path.is_file() and not path.name.startswith(".")
+            name.removesuffix(ending)
+            for name in names
+            if name.endswith(ending) and not name.startswith(".")
         }
 
-    def _paths(self, split: str) -> tuple[Path, Path]:
-        name = self._train if split == TRAIN else split
+    def _paths(self, name: str) -> tuple[Path, Path]:
         source, target = (self._folder / f"{name}.{language}" for language in self._languages)
         return source, target
 
@@ -122,26 +137,30 @@ class FolderSource(Source):
 
     def splits(self) -> list[str]:
         """`train`, `valid` if the folder has it, then the test sets by name."""
-        return self._splits
+        return list(self._files)
 
     def identity(self) -> dict[str, Any]:
-        """Size and hash of each file, by split."""
+        """Size and hash of each file, by split or part of the training text."""
         files: dict[str, Any] = {
-            split: dict(zip(self._languages, files.identity(), strict=True))
-            for split, files in self._files.items()
+            split if len(parts) == 1 else name: dict(
+                zip(self._languages, part.identity(), strict=True)
+            )
+            for split, parts in self._files.items()
+            for name, part in parts.items()
         }
-        for split in self._splits:
+        for split in self._files:
             for path in self._more_paths(split):
                 files[path.name] = asdict(self._facts.facts(path))
         return {"source": "folder", "files": files}
 
     def num_pairs(self, split: str) -> int:
-        """Number of lines of each file."""
-        return self._files[split].num_pairs
+        """Number of lines of each side."""
+        return sum(part.num_pairs for part in self._files[split].values())
 
     def pairs(self, split: str) -> Iterator[Pair]:
-        """Lines of both files, side by side."""
-        return self._files[split].pairs()
+        """Lines of both sides."""
+        for part in self._files[split].values():
+            yield from part.pairs()
 
     def more_references(self, split: str) -> list[list[str]]:
         """Lines of `<split>.<target language>.1` and so on."""
@@ -176,7 +195,7 @@ class TableSource(Source):
             UserError: a line has another number of columns, or the file changes meanwhile.
         """
         assert split == TRAIN
-        for number, line in enumerate(iterate_lines(self._path), start=1):
+        for number, line in enumerate(iterate_text(self._path), start=1):
             columns = line.split("\t")
             if len(columns) != 2:
                 raise UserError(

@@ -21,6 +21,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from data_prep.text_files import COMPRESSED, open_bytes
 from nmt.base.errors import DiskError, UserError
 from nmt.base.files import check_readable, read_record, write_json
 from nmt.base.system import versions
@@ -46,7 +47,7 @@ class FileFacts:
     Attributes:
         size: in bytes.
         sha256: hexadecimal digest of the contents.
-        num_lines: number of lines; the last one may lack a line feed.
+        num_lines: number of lines, decompressed; the last one may lack a line feed.
     """
 
     size: int
@@ -68,7 +69,11 @@ def read_facts(path: Path) -> FileFacts:
             size += len(block)
             num_lines += block.count(b"\n")
             last = block[-1:]
-    return FileFacts(size, digest.hexdigest(), num_lines + (last != b"\n"))
+    num_lines += last != b"\n"
+    if path.suffix in COMPRESSED:
+        with open_bytes(path) as decompressed:
+            num_lines = sum(1 for _ in decompressed)
+    return FileFacts(size, digest.hexdigest(), num_lines)
 
 
 FACTS_FILE = ".files.json"

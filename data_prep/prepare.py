@@ -31,6 +31,8 @@ from data_prep.manifest import (
 from data_prep.phrasebook_source import PhrasebookSource
 from data_prep.progress import Reporter
 from data_prep.protocol import TRAIN, VALID, Source
+from data_prep.text_files import plain_name
+from data_prep.tmx_source import TmxSource
 from data_prep.train_cleaner import CleaningSummary
 from data_prep.train_tokenizer import TOKENIZER_VERSION, train_tokenizer
 from nmt.base.files import atomic_folder, write_json
@@ -107,8 +109,7 @@ def open_source(config: CorpusConfig, cache: Path, report: Callable[[str], None]
     facts = FactsCache(cache / FACTS_FILE)
     match config.source:
         case CorpusSource.folder:
-            path = Path(config.path)
-            source = TableSource(path, facts) if path.is_file() else FolderSource(config, facts)
+            source = _open_files(config, facts)
             if VALID in source.splits():
                 return source
             return HeldOutSource(source, config.cleaning, report)
@@ -118,6 +119,15 @@ def open_source(config: CorpusConfig, cache: Path, report: Callable[[str], None]
             return BibleSource(config, cache / ".downloads", report)
         case CorpusSource.phrasebook:
             return PhrasebookSource(config, report)
+
+
+def _open_files(config: CorpusConfig, facts: FactsCache) -> Source:
+    path = Path(config.path)
+    if not path.is_file():
+        return FolderSource(config, facts)
+    if plain_name(path).lower().endswith(".tmx"):
+        return TmxSource(path, (config.source_language, config.target_language), facts)
+    return TableSource(path, facts)
 
 
 class _Job:

@@ -48,7 +48,8 @@ class CorpusConfig:
     direction: str = "en-de"
     """Source and target language codes, joined by a hyphen."""
     path: str = option("", free=True, used_with=_WITH_PATH)
-    """`folder`: folder with `<split>.<language>` files. `hub`: parquet files instead of the hub."""
+    """`folder`: folder with `<split>.<language>` files, the common beginning of two such files, a
+    TMX file or a TSV file, also compressed. `hub`: parquet files instead of the hub."""
     hub_dataset: str = option("", used_with=_HUB)
     """`hub`: name of the data set, for example `wmt/wmt14`."""
     hub_subset: str = option("", used_with=_HUB)

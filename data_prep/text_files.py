@@ -1,0 +1,104 @@
+"""Read text files, also compressed ones: `.gz`, `.xz` and `.zst`."""
+
+import gzip
+import io
+import lzma
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, cast
+
+from nmt.base.errors import UserError
+from nmt.base.files import check_readable, decode_line
+
+COMPRESSED = (".gz", ".xz", ".zst")
+
+MAX_LINE_BYTES = 16_000_000
+
+
+def is_file(path: Path) -> bool:
+    """Return whether a text file exists, plain or compressed."""
+    return bool(_candidates(path))
+
+
+def find_file(path: Path) -> Path:
+    """Return the path of a text file, which may be compressed: `path`, or with an ending.
+
+    Raises:
+        UserError: the file exists twice, plain and compressed.
+    """
+    found = _candidates(path)
+    if len(found) > 1:
+        raise UserError(f"{found[0]} and {found[1]} both exist; remove one of them")
+    return found[0] if found else path
+
+
+def _candidates(path: Path) -> list[Path]:
+    names = ["", *COMPRESSED]
+    return [one for one in (path.with_name(path.name + name) for name in names) if one.exists()]
+
+
+def plain_name(path: Path) -> str:
+    """Return the name of a file without the ending of its compression."""
+    return path.stem if path.suffix in COMPRESSED else path.name
+
+
+@contextmanager
+def open_bytes(path: Path) -> Iterator[IO[bytes]]:
+    """Open a file for reading, decompressed.
+
+    Raises:
+        UserError: the file cannot be read; also inside the block, if its compressed data are
+            damaged or cut short.
+    """
+    check_readable(path)
+    try:
+        with _open(path) as stream:
+            yield stream
+    except (EOFError, lzma.LZMAError, zlib.error) as error:
+        raise _damaged(path, error) from None
+    except OSError as error:
+        if error.errno is not None:
+            raise
+        raise _damaged(path, error) from None  # the libraries raise it for damaged data
+
+
+def _open(path: Path) -> IO[bytes]:
+    match path.suffix:
+        case ".gz":
+            return cast(IO[bytes], gzip.open(path))
+        case ".xz":
+            return lzma.open(path)
+        case ".zst":
+            import pyarrow  # noqa: PLC0415 - few corpora need it
+
+            return io.BufferedReader(pyarrow.input_stream(path, compression="zstd"))
+        case _:
+            return path.open("rb")
+
+
+def _damaged(path: Path, error: Exception) -> UserError:
+    return UserError(f"{path}: is cut short or damaged ({error}); copy or download it again")
+
+
+def iterate_text(path: Path) -> Iterator[str]:
+    """Iterate over the lines of a UTF-8 file, plain or compressed; only a line feed ends a line.
+
+    Raises:
+        UserError: a line is not valid UTF-8 or longer than 16 MB, or the file is damaged.
+    """
+    with open_bytes(path) as stream:
+        number = 0
+        while raw := stream.readline(MAX_LINE_BYTES):
+            number += 1
+            if len(raw) == MAX_LINE_BYTES and not raw.endswith(b"\n"):
+                raise UserError(
+                    f"{path}: line {number} is longer than {MAX_LINE_BYTES // 10**6} MB; a text"
+                    " file has one sentence per line, ended by a line feed"
+                )
+            if number == 1 and raw.startswith((b"\xff\xfe", b"\xfe\xff")):
+                raise UserError(
+                    f"{path}: is UTF-16; convert the file first (iconv -f utf-16 -t utf-8)"
+                )
+            yield decode_line(raw, str(path), number)
