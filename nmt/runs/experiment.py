@@ -197,7 +197,9 @@ def _opened_tracker(
     tracker = Tracker()
     if trainer.process.is_main_process:
         samples = partial(ValidationSamples, trainer.model, *valid_text(corpus))
-        tracker = open_trackers(config, run_id, trainer.state.update, samples)
+        # If it is to be validated again, the last update is dropped, and sent again by the log.
+        last = trainer.state.update - trainer.state.validation_due
+        tracker = open_trackers(config, run_id, last, samples)
     try:
         yield tracker
     except BaseException:

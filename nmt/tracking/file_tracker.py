@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from nmt.base.files import atomic_path, flush, writing
 from nmt.tracking.tracker import Tracker
@@ -25,6 +26,11 @@ class FileTracker(Tracker):
     def log(self, update: int, metrics: Mapping[str, float]) -> None:
         """Append a record."""
         self._append(json.dumps({"update": update, **metrics}) + "\n")
+
+    def last_record(self) -> dict[str, Any]:
+        """Return the last record, with its key `update`; empty if there is none."""
+        lines = self.path.read_bytes().splitlines()
+        return dict(json.loads(lines[-1])) if lines else {}
 
     def flush(self) -> None:
         """Flush the file to disk."""

@@ -36,7 +36,11 @@ class RunLog:
     def __init__(self, config: Config, state: TrainingState, tracker: Tracker) -> None:
         self._config = config
         path = config.run_folder / METRICS_FILE
-        self._trackers = [FileTracker(path, state.update, state.validation_due), tracker]
+        file = FileTracker(path, state.update, state.validation_due)
+        self._trackers = [file, tracker]
+        if state.validation_due and (record := file.last_record()).get("update") == state.update:
+            # Other trackers cannot drop a validation alone: they have dropped the whole update.
+            tracker.log(record.pop("update"), record)
         self._bars = progress_bars()
         self._bars.start()
         total = config.training.max_updates

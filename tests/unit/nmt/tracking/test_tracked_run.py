@@ -20,9 +20,11 @@ from nmt.data.corpus import PreparedCorpus
 from nmt.runs import experiment
 from nmt.tracking import trackers
 from nmt.tracking.tracker import Tracker
+from nmt.training.checkpoint import CheckpointStore
 from nmt.training.trainer import Trainer
+from nmt.training.training_state import TrainingState
 from tests import wandb_file
-from tests.runs import assert_same, killed_after, last_state, metrics, resumed_config, run
+from tests.runs import Killed, assert_same, killed_after, last_state, metrics, resumed_config, run
 from tests.support import ALONE, tiny_config
 from tests.tracked_run import tracked_config
 
@@ -276,3 +278,26 @@ def test_a_resumed_run_repeats_no_record(
     identity = read_json(config.run_folder / "environment.json")["run_id"]
     steps = Counter(step for step, _ in rows_of_trackio(folder, identity))
     assert steps == {3: 1, 5: 1, 6: 1, 9: 1, 10: 1}
+
+
+def test_a_validation_before_a_kill_is_recorded_once(
+    tmp_path: Path, digit_corpus: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tracking = TrackingConfig(tensorboard=True, trackio=True, project="mine")
+    config = replace(tiny_config(tmp_path, log_every=5), tracking=tracking)
+    monkeypatch.setattr(experiment, "_finish", lambda *arguments: [])
+
+    def killed(self: CheckpointStore, state: TrainingState) -> None:
+        if state.update == config.training.max_updates:
+            raise Killed
+
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        patch.setattr(CheckpointStore, "update_state", killed)
+        run(config, digit_corpus)
+    run(config, digit_corpus)
+    for name in ("train/loss", "valid/bleu"):
+        assert [point.step for point in events(config).Scalars(name)] == [5, 10]
+    identity = read_json(config.run_folder / "environment.json")["run_id"]
+    rows = rows_of_trackio(Path(os.environ["TRACKIO_DIR"]), identity)
+    kinds = [(step, "valid/bleu" in row) for step, row in rows]
+    assert sorted(kinds) == [(5, False), (5, True), (10, False), (10, True)]
