@@ -55,6 +55,7 @@ class WandbTracker(Tracker):
                 silent=True,
                 reinit="create_new",  # never the run of a tracker that was dropped
                 disable_git=True,  # the address of a remote repository may contain a token
+                x_disable_meta=True,  # has all variables of SLURM, such as the token SLURM_JWT
                 init_timeout=_SECONDS_TO_START,
                 login_timeout=_SECONDS_TO_START,
                 finish_timeout=_SECONDS_TO_FINISH,

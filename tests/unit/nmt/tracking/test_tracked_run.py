@@ -40,7 +40,8 @@ def ended(
 ) -> tuple[Config, subprocess.CompletedProcess[str]]:
     """A completed run with all trackers, offline, with secrets in the environment."""
     outputs = tmp_path_factory.mktemp("tracked")
-    secrets = dict.fromkeys(("WANDB_API_KEY", "HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"), CANARY)
+    names = ("WANDB_API_KEY", "HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "SLURM_JWT")
+    secrets = dict.fromkeys(names, CANARY)
     environment = {key: value for key, value in os.environ.items() if "TRACKIO" not in key}
     ended = subprocess.run(
         [sys.executable, "-m", "tests.tracked_run", str(outputs), str(digit_corpus)],
