@@ -146,6 +146,8 @@ def open_run(config: Config, corpus_folder: Path) -> Config:
         if is_complete(folder):
             logger.info("%s was complete; training continues", folder)
             (folder / layout.RESULT_FILE).unlink()
+        # They may be of an average of checkpoints, and an earlier one may be the best in the end.
+        (folder / layout.VALID_HYPOTHESES_FILE).unlink(missing_ok=True)
         save_config(config, folder / layout.CONFIG_FILE)
     return config
 
@@ -262,9 +264,10 @@ def _choose_weights(metric: ValidationMetric, trainer: Trainer) -> tuple[str, Va
     if len(last) > 1 or (last and not candidates):
         candidates[f"average of the last {len(last)} checkpoints"] = last
     results: dict[str, ValidationResult] = {}
+    path = trainer.config.run_folder / layout.VALID_HYPOTHESES_FILE
     for name, members in candidates.items():
-        if list(members) == [best] and metric is ValidationMetric.bleu:
-            # The state holds both numbers of this checkpoint's validation.
+        if list(members) == [best] and metric is ValidationMetric.bleu and path.is_file():
+            # The state holds both numbers of this checkpoint's validation, the file the rest.
             bleu, negative_loss = trainer.state.best_rank
             results[name] = ValidationResult(-negative_loss, bleu)
         else:
@@ -274,7 +277,6 @@ def _choose_weights(metric: ValidationMetric, trainer: Trainer) -> tuple[str, Va
         logger.info("%s: valid loss %.4f, BLEU %.2f", name, results[name].loss, results[name].bleu)
     chosen = max(results, key=lambda name: results[name].rank(metric))
     if results[chosen].hypotheses:  # else the file has those of the best checkpoint
-        path = trainer.config.run_folder / layout.VALID_HYPOTHESES_FILE
         write_lines(path, results[chosen].hypotheses)
     load_weights(transformer, store.average(list(candidates[chosen])), store.folder)
     return chosen, results[chosen]

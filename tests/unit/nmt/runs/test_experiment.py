@@ -12,6 +12,7 @@ from nmt.evaluation.records import is_complete
 from nmt.model import cpu
 from nmt.runs import experiment
 from nmt.runs.experiment import check_configuration, open_run
+from tests.runs import run
 from tests.support import tiny_config
 
 
@@ -102,6 +103,18 @@ def test_an_accepted_change_continues_a_complete_run(config: Config, corpus: Pat
     write_json(config.run_folder / "result.json", {})
     open_run(longer, corpus)
     assert is_complete(config.run_folder)  # nothing differs any more
+
+
+def test_hypotheses_are_those_of_the_weights_that_are_chosen_later(
+    tmp_path: Path, digit_corpus: Path
+) -> None:
+    config = tiny_config(tmp_path, max_updates=4, validate_every=2, average_checkpoints=1)
+    run(config, digit_corpus)
+    path = config.run_folder / "valid_hypotheses.txt"
+    best = path.read_bytes()
+    path.write_text("of an average\n", encoding="utf-8")
+    run(accepting(config, "training.patience", patience=9), digit_corpus)  # no more updates
+    assert path.read_bytes() == best
 
 
 def test_only_the_named_keys_are_accepted_and_stored(config: Config, corpus: Path) -> None:
