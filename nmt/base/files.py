@@ -78,6 +78,20 @@ def read_lines(path: Path) -> list[str]:
     return list(iterate_lines(path))
 
 
+def file_version(path: Path) -> tuple[int, int]:
+    """Return the size and the time of the last change of a file; UserError if it is gone."""
+    check_readable(path)
+    status = path.stat()
+    return status.st_size, status.st_mtime_ns
+
+
+def check_unchanged(versions: Mapping[Path, tuple[int, int]]) -> None:
+    """Raise UserError if a file has another version than before it was read."""
+    for path, version in versions.items():
+        if file_version(path) != version:
+            raise UserError(f"{path}: was changed while it was read; run the command again")
+
+
 def check_aligned(numbers_of_lines: Mapping[Path, int] | Mapping[str, int]) -> None:
     """Raise UserError unless all files have as many lines as the first one."""
     first, expected = next(iter(numbers_of_lines.items()))

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from nmt.base.errors import UserError
-from nmt.base.files import check_aligned, iterate_lines
+from nmt.base.files import check_aligned, check_unchanged, file_version, iterate_lines
 from nmt.cli.arguments import parse_arguments
 from nmt.cli.common import open_output, output_path, run_command
 from nmt.cli.models import ModelArguments, check_languages, model_folder, open_model
@@ -49,19 +49,22 @@ def main() -> None:
         if key not in ("length_penalty", "length_penalty_kind"):
             raise UserError(f"decoding.{key} has no effect on scores; leave it out")
     source, target = Path(arguments.source), Path(arguments.target)
+    versions = {path: file_version(path) for path in (source, target)}
     lengths = {path: sum(1 for _ in iterate_lines(path)) for path in (source, target)}
     check_aligned(lengths)
     default = Path(f"{target}.scores.{arguments.format}")
-    out = output_path(arguments.out, default, source, target)
+    folder = model_folder(arguments.model)
+    out = output_path(arguments.out, default, source, target, folder)
     if not arguments.out and default.exists():
         raise UserError(f"{default} already exists; remove it, or name a file with out=")
-    model = open_model(model_folder(arguments.model), arguments.device)
+    model = open_model(folder, arguments.device)
     check_languages(model, source, target)
     config = arguments.decoding_config(model)
     scored: list[PairScore] = []
     line = 0
     with open_output(out) as sink, progress_bar("scoring", lengths[source]) as advance:
-        pairs = zip(iterate_lines(source), iterate_lines(target), strict=True)
+        # Of different lengths only if one was changed, which is reported at the end.
+        pairs = zip(iterate_lines(source), iterate_lines(target), strict=False)
         while chunk := list(islice(pairs, _CHUNK_LINES)):
             for pair, score in zip(chunk, score_pairs(model, chunk, config, advance), strict=True):
                 line += 1
@@ -70,6 +73,7 @@ def main() -> None:
                 else:
                     scored.append(score)
                 sink.write(_formatted(pair, score, arguments.format))
+        check_unchanged(versions)
     print_line(_summary(scored, line))
     if out is not None:
         print_written([out])

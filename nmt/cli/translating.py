@@ -1,12 +1,11 @@
 """Translation into files, shared by `translate` and `backtranslate`."""
 
-import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from nmt.base.errors import UserError
+from nmt.base.files import check_unchanged, file_version
 from nmt.base.resumable import ResumableOutputs
 from nmt.runs.log import print_line
 from nmt.training.progress import progress_bar
@@ -40,10 +39,11 @@ def translate_to_files(
         UserError: a line is invalid, an output file exists, or the input changes meanwhile.
     """
     size, total, inputs = None, None, list(models)
+    versions = {}
     if isinstance(source, Path):
         inputs.append(source)
-        before = source.stat()
-        size = before.st_size
+        versions[source] = file_version(source)
+        size = versions[source][0]
         total = sum(1 for _ in translator.read(raw_lines(source)))
     lines = raw_lines(source) if isinstance(source, Path) else source
     with ResumableOutputs.open(outs, settings, inputs, resume, overwrite) as outputs:
@@ -65,14 +65,9 @@ def translate_to_files(
                     " command continues from there"
                 )
             raise
-        if isinstance(source, Path) and _changed(before, source.stat()):
-            raise UserError(f"{source}: was changed while it was translated; translate it again")
+        check_unchanged(versions)
         outputs.complete()
     seconds, count = time.monotonic() - started, outputs.num_lines - done
     speed = count / max(seconds, 1e-9)
     print_line(f"{count:,} lines translated in {seconds:,.1f} s ({speed:,.0f} per second)")
     return outputs.num_lines
-
-
-def _changed(before: os.stat_result, now: os.stat_result) -> bool:
-    return (before.st_size, before.st_mtime_ns) != (now.st_size, now.st_mtime_ns)

@@ -204,21 +204,24 @@ def stored_hypotheses(system: System, test_set: TestSet | StoredTexts) -> list[s
     if system.run is None:
         return None
     try:
-        stored = read_texts(system.run / layout.EVALUATION_FOLDER / test_set.name)
+        stored = read_texts(system.run, test_set.name)
     except UserError:
         return None
     is_same = (stored.sources, stored.references) == (test_set.sources, test_set.references)
     return stored.hypotheses if is_same else None
 
 
-def read_texts(folder: Path) -> StoredTexts:
-    """Read the texts that `write_evaluation` has written; UserError if they are incomplete."""
+def read_texts(run: Path, test_set: str) -> StoredTexts:
+    """Read the texts of a test set that a run was scored with; UserError if they are incomplete."""
+    folder = layout.EVALUATION_FOLDER, test_set
     more = takewhile(
-        lambda name: os.path.lexists(folder / name), map(layout.reference_file, count(1))
+        lambda name: os.path.lexists(run.joinpath(*folder, name)),
+        map(layout.reference_file, count(1)),
     )
     names = layout.SOURCE_FILE, layout.HYPOTHESES_FILE, layout.reference_file(0), *more
-    sources, hypotheses, *references = _read_aligned([file_inside(folder, name) for name in names])
-    return StoredTexts(folder.name, sources, references, hypotheses)
+    paths = [file_inside(run, *folder, name) for name in names]
+    sources, hypotheses, *references = _read_aligned(paths)
+    return StoredTexts(test_set, sources, references, hypotheses)
 
 
 def check_replaceable(folder: Path, num_references: int, inputs: Sequence[Path]) -> None:

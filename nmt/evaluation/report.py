@@ -160,7 +160,7 @@ def _read_run(run: Path, result: Mapping[str, Any], corpus: PreparedCorpus | Non
         except UserError as error:
             # A damaged baseline does not prevent the report of this run.
             system, why = None, f"{found.system.name} cannot be read: {one_line(error)}"
-    stored = [read_texts(run / layout.EVALUATION_FOLDER / name) for name in result["test_sets"]]
+    stored = [read_texts(run, name) for name in result["test_sets"]]
     return RunData(
         _read_training(run, system_name(run.absolute())),
         result,

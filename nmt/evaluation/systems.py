@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from nmt.base import layout
-from nmt.base.errors import UserError
-from nmt.base.files import is_plain_name, read_record
+from nmt.base.errors import UserError, one_line
+from nmt.base.files import file_inside, is_plain_name, read_record
 from nmt.config import FREE_KEYS, differing_values, load_values
 from nmt.data.corpus import PreparedCorpus
 from nmt.evaluation.records import ValidatedRun
@@ -158,7 +158,7 @@ def find_baseline(run: Path, corpus: PreparedCorpus) -> Baseline | None:
                 if open_system(other).direction == (corpus.source_language, corpus.target_language):
                     found.append((valid["bleu"], -valid["loss"], other))
         except UserError as error:
-            logger.warning(f"{other} is not compared with: {error}")
+            logger.warning(one_line(f"{other} is not compared with: {error}"))
     if not found:
         return None
     bleu, _, best = max(found)
@@ -214,4 +214,5 @@ def _is_seed_of(run: Path, other: Path) -> bool:
 
 
 def _valid_text(corpus: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in sorted(corpus.glob("text/valid.*"))}
+    names = sorted(path.name for path in corpus.glob("text/valid.*"))
+    return {name: file_inside(corpus, "text", name).read_bytes() for name in names}

@@ -1,7 +1,6 @@
 """The command in this process, on tiny models with random weights."""
 
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -17,28 +16,10 @@ from nmt.base.files import read_json, read_lines, write_json, write_lines
 from nmt.cli import evaluate
 from nmt.runs.log import console
 from nmt.trained_model import save_trained_model
-from tests.support import made_up_sentences, tiny_trained_model, write_corpus
+from tests.support import made_up_sentences, tiny_trained_model
 
 Run = Callable[..., str]
 SENTENCES = made_up_sentences(12, seed=5)
-
-
-@pytest.fixture
-def outputs(tmp_path: Path, tokenizer_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Two completed runs on one corpus, `good` with the better validation, then `new`."""
-    outputs = tmp_path / "outputs"
-    pairs = list(zip(SENTENCES, reversed(SENTENCES), strict=True))
-    splits = {"train": pairs, "valid": pairs[:4], "test": pairs[:6]}
-    write_corpus(outputs / "corpora/toy-1", tokenizer_path, splits)
-    for number, (name, bleu) in enumerate({"poor": 1.0, "good": 2.0, "new": 1.5}.items()):
-        run = outputs / "runs" / name
-        save_trained_model(tiny_trained_model(tokenizer_path, seed=number), run / "model", {})
-        write_lines(run / "config.yaml", ["corpus: {name: toy, direction: en-de}"])
-        write_json(run / "environment.json", {"corpus": "toy-1"})
-        write_json(run / "result.json", {"valid": {"bleu": bleu, "loss": 3.0}})
-        os.utime(run / "result.json", (1000 + number, 1000 + number))
-    monkeypatch.chdir(tmp_path)
-    return outputs
 
 
 @pytest.fixture

@@ -104,7 +104,7 @@ def test_a_text_that_changes_meanwhile_is_reported(
         return translate_chunk(self, *arguments)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Translator, "translate", translate_and_append)
-    with pytest.raises(UserError, match=r"a\.en: was changed while it was translated"):
+    with pytest.raises(UserError, match=r"a\.en: was changed while it was read"):
         translate("file=a.en")
     assert not Path("a.de").exists()
 

@@ -249,6 +249,20 @@ def test_files_of_different_lengths_are_rejected(run: Path, write: Callable[...,
     assert not (run / "report.html").exists()
 
 
+def test_texts_outside_of_a_run_are_not_read(run: Path, trained_model: TrainedModel) -> None:
+    (run / "evaluation").rename(run.parent / "private")
+    for name, message in (
+        ("../../private/test", "is not a plain file name"),
+        (str(run.parent / "private/test"), "is not a plain file name"),
+        ("test", "leads out of its folder"),
+    ):
+        if name == "test":
+            (run / "evaluation").symlink_to(run.parent / "private")
+        with pytest.raises(UserError, match=message):
+            write_report(run, {**RESULT, "test_sets": {name: table()}}, trained_model, None)
+    assert not (run / "report.html").exists()
+
+
 def test_run_without_test_sets(config: Config) -> None:
     text = check_page(report_page(run_data(config), []))
     assert "The corpus has no test set." in text
