@@ -3,23 +3,18 @@
 A part is read, encoded and written in blocks of a few thousand sentences.
 """
 
-import multiprocessing
-import signal
 from collections import Counter
 from collections.abc import Iterator
-from concurrent.futures import FIRST_EXCEPTION, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
-from functools import partial
 from itertools import islice
 from pathlib import Path
 
 import numpy as np
 
 from data_prep.cleaned_text import CleanedText
-from data_prep.progress import Advance, Reporter
+from data_prep.processes import map_in_processes
+from data_prep.progress import Reporter
 from data_prep.protocol import TRAIN
-from nmt.base.errors import UserError
 from nmt.base.files import iterate_lines
 from nmt.base.system import num_cores
 from nmt.data.corpus import Ids, shard_name, write_shard
@@ -98,55 +93,20 @@ def build_shards(
         for part in range(len(num_pairs))
     ]
     num_processes = min(num_processes or num_cores(), len(jobs))
+    results = []
     with reporter.stage("Encoding", sum(num_pairs)) as advance:
-        if num_processes == 1:
-            results = [encode_part(job, advance) for job in jobs]
-        else:
-            results = _encode_in_processes(jobs, num_pairs, num_processes, advance)
+        for count, result in zip(
+            num_pairs, map_in_processes(encode_part, jobs, num_processes), strict=True
+        ):
+            results.append(result)
+            advance(count)
     for source, target in results[1:]:
         results[0][0].add(source)
         results[0][1].add(target)
     return results[0]
 
 
-def _encode_in_processes(
-    jobs: list[ShardJob], num_pairs: list[int], num_processes: int, advance: Advance
-) -> list[_BothCounts]:
-    # A forked process would inherit locks that threads of torch and rich hold.
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(
-        num_processes, mp_context=context, initializer=_exit_at_interrupt
-    ) as pool:
-        futures = [pool.submit(encode_part, job) for job in jobs]
-        for future, count in zip(futures, num_pairs, strict=True):
-            future.add_done_callback(partial(_on_done, advance, count))
-        try:
-            wait(futures, return_when=FIRST_EXCEPTION)
-        finally:
-            # After an error or Ctrl-C, cancel waiting parts, and wait for running ones: their
-            # folder is about to be removed.
-            pool.shutdown(cancel_futures=True)
-        try:
-            return [future.result() for future in futures]
-        except BrokenProcessPool:
-            raise UserError(
-                "a process that encoded the corpus was killed, probably because it ran out of"
-                f" memory; prepare on fewer than {num_processes} cores, for example with"
-                " `taskset -c 0,1 make prepare`"
-            ) from None
-
-
-def _exit_at_interrupt() -> None:
-    # Ctrl-C reaches every process of the terminal; without this, each prints a traceback.
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
-def _on_done(advance: Advance, count: int, future: "Future[_BothCounts]") -> None:
-    if not future.cancelled():
-        advance(count)
-
-
-def encode_part(job: ShardJob, advance: Advance | None = None) -> _BothCounts:
+def encode_part(job: ShardJob) -> _BothCounts:
     """Encode one part of the text into a shard; return token counts of source and target."""
     tokenizers = (Tokenizer(job.source_tokenizer), Tokenizer(job.target_tokenizer))
     counts = tuple(
@@ -162,8 +122,6 @@ def encode_part(job: ShardJob, advance: Advance | None = None) -> _BothCounts:
             _count(counts[0], source_ids)
             _count(counts[1], target_ids)
             yield from zip(source_ids, target_ids, strict=True)
-            if advance is not None:
-                advance(len(block))
 
     write_shard(job.output, pairs())
     for side, tokenizer in zip(counts, tokenizers, strict=True):

@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 from nmt.config import CleaningConfig
 
-CLEANING_VERSION = 1
+CLEANING_VERSION = 2
 """Part of the fingerprint of cleaned text: raise it whenever the results of this module change."""
 
 WHITE_SPACE = re.compile(r"[\s\x00-\x1f\x7f-\x9f]+")
@@ -69,13 +69,14 @@ class Rejection:
 
 def normalise(text: str) -> str:
     """Normalise white space and characters, as described at the top of this module."""
-    if not text.isascii():
+    # A printable text has no white space but " ". Most lines of a corpus end here.
+    if not text.isprintable() or "  " in text or "\u2581" in text:
         text = text.replace("\ufeff", "").replace("\u2581", "_")
-        text = WHITE_SPACE.sub(" ", text).strip(" ")
-        return (
-            text if unicodedata.is_normalized("NFC", text) else unicodedata.normalize("NFC", text)
-        )
-    return WHITE_SPACE.sub(" ", text).strip(" ")
+        text = WHITE_SPACE.sub(" ", text)
+    text = text.strip(" ")
+    if text.isascii() or unicodedata.is_normalized("NFC", text):
+        return text
+    return unicodedata.normalize("NFC", text)
 
 
 def normalise_pair(source: str, target: str) -> Pair:

@@ -8,24 +8,25 @@ source has annotations, and `cleaning.json`.
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
 from data_prep.clean import Pair, normalise, normalise_pair
+from data_prep.clean_shard import SHARD_PAIRS, CleanShard, ShardJob, clean_shard, shard_file
 from data_prep.local_sources import AlignedFiles
 from data_prep.manifest import describe_outputs
+from data_prep.merge_shards import CleaningSummary, PartWriter, ShardMerger
+from data_prep.processes import map_in_processes
 from data_prep.progress import Reporter
 from data_prep.protocol import TRAIN, Source
-from data_prep.train_cleaner import CleaningSummary, TrainCleaner
 from nmt.base.errors import UserError
-from nmt.base.files import read_record, to_lines, write_json, write_lines, writing
-from nmt.config import CorpusConfig
+from nmt.base.files import read_record, write_json, write_lines, writing
+from nmt.base.system import num_cores
+from nmt.config import CleaningConfig, CorpusConfig
 
 CLEANING_FILE = "cleaning.json"
 
 PAIRS_PER_PART = 250_000
-
-_CHUNK_PAIRS = 10_000
 
 _OTHER_BYTES = 200_000
 """About the size of `valid`, the test sets and `cleaning.json`, for messages about a full disk."""
@@ -55,48 +56,47 @@ class CleanedText:
         """One language of one part of the training text."""
         return self.folder / f"{TRAIN}-{part:05d}.{language}"
 
+    def part_paths(self, part: int) -> list[Path]:
+        """Both languages of one part of the training text."""
+        return [self.part_path(part, language) for language in self.languages]
+
     def text_folder(self) -> Path:
         """Folder of the text of `valid` and the test sets."""
         return self.folder / "text"
-
-
-class _PartWriter:
-    """Appends pairs to numbered parts of at most `pairs_per_part` pairs."""
-
-    def __init__(self, text: CleanedText, pairs_per_part: int) -> None:
-        self._text = text
-        self._pairs_per_part = pairs_per_part
-        self.parts: list[int] = []
-
-    def write(self, pairs: list[Pair]) -> None:
-        """Write pairs; the files are closed afterwards, so that disk errors are raised here."""
-        while pairs:
-            if not self.parts or self.parts[-1] == self._pairs_per_part:
-                self.parts.append(0)
-            number = self._pairs_per_part - self.parts[-1]
-            added, pairs = pairs[:number], pairs[number:]
-            for language, lines in zip(self._text.languages, zip(*added, strict=True), strict=True):
-                path = self._text.part_path(len(self.parts) - 1, language)
-                with path.open("a", encoding="utf-8", newline="\n") as out:
-                    out.write(to_lines(lines))
-            self.parts[-1] += len(added)
 
 
 def write_cleaned_text(
     source: Source,
     config: CorpusConfig,
     folder: Path,
+    shards: Path,
     reporter: Reporter,
-    pairs_per_part: int = PAIRS_PER_PART,
     more: AlignedFiles | None = None,
+    num_processes: int = 1,
 ) -> CleaningSummary:
     """Clean a source, and additional training pairs, into an empty folder.
+
+    Args:
+        source: the corpus.
+        config: the direction and the rules.
+        folder: folder of the result.
+        shards: folder of cleaned shards. Those of an interrupted attempt are used; the caller
+            removes it.
+        reporter: shows progress.
+        more: additional training pairs.
+        num_processes: number of processes that clean; 0 means one per core.
 
     Raises:
         UserError: the source cannot be read, or no training pair passes the rules.
     """
     text = CleanedText(folder, (config.source_language, config.target_language))
-    summary = _write_train(source, config, text, reporter, pairs_per_part, more)
+    total = source.num_pairs(TRAIN)
+    limit = config.max_train_pairs or None
+    if total is not None:
+        total = min(total, limit or total) + (more.num_pairs if more else 0)
+    own: Iterable[Pair] = islice(source.pairs(TRAIN), limit)
+    jobs = _jobs([own, *([more.pairs()] if more else [])], config.cleaning, shards)
+    summary = _clean(jobs, config, text, total, reporter, num_processes or num_cores())
     summary.num_pairs[TRAIN] = sum(summary.parts)
     size = sum(path.stat().st_size for path in folder.iterdir())
     with writing(folder, size + _OTHER_BYTES):
@@ -109,32 +109,45 @@ def write_cleaned_text(
     return summary
 
 
-def _write_train(
-    source: Source,
+def _jobs(
+    streams: list[Iterable[Pair]], config: CleaningConfig, shards: Path
+) -> Iterator[ShardJob]:
+    """Divide streams of pairs into shards; those that were cleaned before need no pairs."""
+    for index, pairs in enumerate(streams):
+        iterator, number = iter(pairs), 0
+        while shard := list(islice(iterator, SHARD_PAIRS)):
+            output = shards / shard_file(index, number)
+            sources, targets = ([], []) if output.exists() else map(list, zip(*shard, strict=True))
+            yield ShardJob(sources, targets, config, output)
+            number += 1
+
+
+def _clean(
+    jobs: Iterator[ShardJob],
     config: CorpusConfig,
     text: CleanedText,
+    total: int | None,
     reporter: Reporter,
-    pairs_per_part: int,
-    more: AlignedFiles | None,
+    num_processes: int,
 ) -> CleaningSummary:
-    total = source.num_pairs(TRAIN)
-    limit = config.max_train_pairs or None
-    if total is not None:
-        total = min(total, limit or total) + (more.num_pairs if more else 0)
-    own: Iterable[Pair] = islice(source.pairs(TRAIN), limit)
-    streams = [(own, config.copies), *([(more.pairs(), 1)] if more else [])]
-    cleaner = TrainCleaner(config.cleaning, text.languages)
-    writer = _PartWriter(text, pairs_per_part)
+    """Clean shards in processes and write the parts of the training text."""
+    first = list(islice(jobs, 2))
+    if len(first) < 2:
+        num_processes = 1  # starting others would take longer than the work
+    merger = ShardMerger(config.cleaning.drop_duplicates, text.languages)
+    writer = PartWriter(text.part_paths, PAIRS_PER_PART)
     with reporter.stage("Cleaning", total) as advance:
-        for pairs, copies in streams:
-            for chunk in _chunks(pairs):
-                # Copies are made after cleaning, so the duplicate rule does not drop them.
-                kept = cleaner.clean(chunk) * copies
-                train_bytes = None if total is None else cleaner.estimate_bytes(total)
-                with writing(text.folder, train_bytes and train_bytes * 11 // 10 + _OTHER_BYTES):
+        for path in map_in_processes(clean_shard, chain(first, jobs), num_processes):
+            shard = CleanShard(path)
+            kept = merger.add(shard)
+            # Copies are made after cleaning, so the duplicate rule does not drop them.
+            copies = config.copies if path.name.startswith(shard_file(0)) else 1
+            train_bytes = None if total is None else merger.estimate_bytes(total)
+            with writing(text.folder, train_bytes and train_bytes * 11 // 10 + _OTHER_BYTES):
+                for _ in range(copies):
                     writer.write(kept)
-                advance(len(chunk))
-    summary = cleaner.summary()
+            advance(shard.statistics.num_read)
+    summary = merger.summary()
     summary.parts = writer.parts
     if not summary.num_kept:
         raise UserError(_explain_empty_result(config, summary))
@@ -149,12 +162,6 @@ def _explain_empty_result(config: CorpusConfig, summary: CleaningSummary) -> str
         f"corpus.name={config.name}: cleaning dropped all {summary.num_read} training pairs"
         f" ({counts}); relax the rules of corpus.cleaning or correct the text"
     )
-
-
-def _chunks(pairs: Iterable[Pair]) -> Iterator[list[Pair]]:
-    iterator = iter(pairs)
-    while chunk := list(islice(iterator, _CHUNK_PAIRS)):
-        yield chunk
 
 
 def _write_text(source: Source, split: str, text: CleanedText) -> int:

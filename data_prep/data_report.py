@@ -12,7 +12,7 @@ import numpy as np
 from markupsafe import Markup
 
 from data_prep.build_shards import TokenCounts
-from data_prep.train_cleaner import CleaningSummary
+from data_prep.merge_shards import CleaningSummary
 from nmt.base.files import write_texts
 from nmt.config import CorpusConfig, CorpusSource, TokenizerConfig, to_yaml
 from nmt.pages.html_page import COLOURS, draw_svg, render

@@ -28,14 +28,14 @@ from data_prep.manifest import (
     fingerprint,
     tool_versions,
 )
+from data_prep.merge_shards import CleaningSummary
 from data_prep.phrasebook_source import PhrasebookSource
 from data_prep.progress import Reporter
 from data_prep.protocol import TRAIN, VALID, Source
 from data_prep.text_files import plain_name
 from data_prep.tmx_source import TmxSource
-from data_prep.train_cleaner import CleaningSummary
 from data_prep.train_tokenizer import TOKENIZER_VERSION, train_tokenizer
-from nmt.base.files import atomic_folder, write_json
+from nmt.base.files import atomic_folder, remove, write_json
 from nmt.base.layout import MANIFEST_FILE, REPORT_FILE
 from nmt.base.locks import exclusive
 from nmt.config import CorpusConfig, CorpusSource, TokenizerConfig, to_plain
@@ -63,7 +63,7 @@ def prepare(
         tokenizer: the subwords.
         corpora_folder: `outputs/corpora`; hidden folders in it are caches.
         reporter: receives messages and progress; stderr by default.
-        num_processes: number of processes that encode; 0 means one per core.
+        num_processes: number of processes that clean and encode; 0 means one per core.
 
     Raises:
         UserError: the source lacks something or cannot be read, no pair passes the cleaning rules,
@@ -79,7 +79,7 @@ def prepare(
     with _lock(corpora_folder / f".{folder.name}.lock", folder, reporter):
         # Another process may have just prepared it.
         if not _is_complete(job, manifest):
-            text = _clean(job)
+            text = _clean(job, num_processes)
             with atomic_folder(folder, _estimate_bytes(text)) as temporary:
                 _build(job, text, temporary, num_processes)
             reporter.print(f"{folder}: prepared; {folder / REPORT_FILE} describes its contents")
@@ -191,7 +191,7 @@ def _is_complete(job: _Job, record: Path) -> bool:
     return not found
 
 
-def _clean(job: _Job) -> CleanedText:
+def _clean(job: _Job, num_processes: int) -> CleanedText:
     """Clean the text, unless it is in the cache."""
     folder = job.cleaned_folder
     text = CleanedText(folder, (job.corpus.source_language, job.corpus.target_language))
@@ -201,9 +201,11 @@ def _clean(job: _Job) -> CleanedText:
             job.reporter.print(f"{folder}: already cleaned")
             return text
         with atomic_folder(folder) as temporary:
+            shards = folder.with_suffix(".shards")
             summary = write_cleaned_text(
-                job.source, job.corpus, temporary, job.reporter, more=job.more
+                job.source, job.corpus, temporary, shards, job.reporter, job.more, num_processes
             )
+        remove(shards)
         job.reporter.print(_describe(summary))
     return text
 

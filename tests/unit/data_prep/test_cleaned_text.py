@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from data_prep import clean_shard, cleaned_text
 from data_prep.cleaned_text import CLEANING_FILE, CleanedText, write_cleaned_text
 from data_prep.local_sources import open_more_pairs
 from data_prep.manifest import FactsCache, damage
@@ -18,7 +19,8 @@ from tests.unit.data_prep.conftest import Toy, write_pairs
 def cleaned(config: CorpusConfig, folder: Path, **options) -> CleanedText:
     folder.mkdir()
     source = open_source(config, folder.parent / "cache", lambda text: None)
-    write_cleaned_text(source, config, folder, Reporter(quiet=True), **options)
+    shards = folder.with_suffix(".shards")
+    write_cleaned_text(source, config, folder, shards, Reporter(quiet=True), **options)
     return CleanedText(folder, (config.source_language, config.target_language))
 
 
@@ -36,13 +38,76 @@ def test_dropped_pairs_are_counted_with_examples(toy: Toy, tmp_path: Path) -> No
     assert summary.words == {"en": {2: 1}, "de": {2: 1}}
 
 
-def test_parts_keep_every_pair_in_order(toy: Toy, tmp_path: Path) -> None:
+@pytest.mark.parametrize("shard_pairs", [7, 64, 1000])
+def test_parts_keep_every_pair_in_order(
+    toy: Toy, tmp_path: Path, shard_pairs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cleaned_text, "PAIRS_PER_PART", 64)
+    monkeypatch.setattr(cleaned_text, "SHARD_PAIRS", shard_pairs)
     config = replace(toy.config, cleaning=CleaningConfig(drop_duplicates=False))
-    text = cleaned(config, tmp_path / "out", pairs_per_part=64)
+    text = cleaned(config, tmp_path / "out")
     assert text.summary().parts == [64, 64, 64, 8]
     for language in ("en", "de"):
         lines = [line for part in range(4) for line in read_lines(text.part_path(part, language))]
         assert lines == read_lines(toy.raw / f"train.{language}")
+
+
+def contents(text: CleanedText) -> dict[str, bytes]:
+    paths = (path for path in text.folder.rglob("*") if path.is_file())
+    return {path.relative_to(text.folder).as_posix(): path.read_bytes() for path in paths}
+
+
+@pytest.fixture
+def dirty(toy: Toy, monkeypatch: pytest.MonkeyPatch) -> CorpusConfig:
+    """A corpus of 30 shards with duplicates of pairs of other shards."""
+    monkeypatch.setattr(cleaned_text, "SHARD_PAIRS", 10)
+    english, german = toy.lines("train.en"), toy.lines("train.de")
+    more = ["", "same same same", "x" * 3000, "short"]
+    write_pairs(
+        toy.raw,
+        "train",
+        english + english[50:150:2] + more * 12 + ["end", "end"],
+        german + german[50:150:2] + ["leer", "same same same", "y", "z" * 50] * 12 + ["end", "fin"],
+    )
+    return replace(toy.config, copies=2)
+
+
+def test_the_result_does_not_depend_on_processes(dirty: CorpusConfig, tmp_path: Path) -> None:
+    found = [
+        contents(cleaned(dirty, tmp_path / f"out{number}", num_processes=number))
+        for number in (1, 2, 3)
+    ]
+    assert found[0] == found[1] == found[2]
+
+
+def test_shards_of_an_interrupted_attempt_are_used(
+    dirty: CorpusConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = contents(cleaned(dirty, tmp_path / "out"))
+    shards = sorted((tmp_path / "out.shards").iterdir())
+    (tmp_path / "again.shards").mkdir()
+    for path in shards[1::2]:
+        path.rename(tmp_path / "again.shards" / path.name)
+    cleaned_pairs = []
+    clean_pair = clean_shard.clean_pair
+
+    def counting(source: str, target: str, config: CleaningConfig):
+        cleaned_pairs.append((source, target))
+        return clean_pair(source, target, config)
+
+    monkeypatch.setattr(clean_shard, "clean_pair", counting)
+    assert contents(cleaned(dirty, tmp_path / "again")) == expected
+    assert len(cleaned_pairs) == 150
+
+
+def test_examples_are_a_sample_of_what_was_dropped(dirty: CorpusConfig, tmp_path: Path) -> None:
+    summary = cleaned(dirty, tmp_path / "out").summary()
+    assert summary.dropped == {
+        "empty": 12, "length": 12, "ratio": 12, "copy": 12, "duplicate": 50,
+    }  # fmt: skip
+    assert summary.num_read == summary.num_kept + 98 == 300
+    assert len(summary.examples["duplicate"]) == len(summary.samples) == 10
+    assert len({one.source for one in summary.examples["duplicate"]}) == 10
 
 
 def test_only_pairs_of_the_corpus_are_copied(toy: Toy, tmp_path: Path) -> None:
