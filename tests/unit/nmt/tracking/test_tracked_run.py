@@ -292,9 +292,10 @@ def test_a_validation_before_a_kill_is_recorded_once(
         if state.update == config.training.max_updates:
             raise Killed
 
-    with monkeypatch.context() as patch, pytest.raises(Killed):
+    with monkeypatch.context() as patch:
         patch.setattr(CheckpointStore, "update_state", killed)
-        run(config, digit_corpus)
+        with pytest.raises(Killed):
+            run(config, digit_corpus)
     run(config, digit_corpus)
     for name in ("train/loss", "valid/bleu"):
         assert [point.step for point in events(config).Scalars(name)] == [5, 10]
