@@ -149,6 +149,8 @@ def open_run(config: Config, corpus_folder: Path) -> Config:
         # They may be of an average of checkpoints, and an earlier one may be the best in the end.
         (folder / layout.VALID_HYPOTHESES_FILE).unlink(missing_ok=True)
         save_config(config, folder / layout.CONFIG_FILE)
+    if changes or not config.search.prune:
+        (folder / layout.PRUNED_FILE).unlink(missing_ok=True)
     return config
 
 

@@ -4,22 +4,26 @@ The study is a SQLite file in the folder of the sweep. Each run asks for its val
 so runs in other processes take the trials completed by then into account.
 """
 
+import logging
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import ChoiceSweep, IntervalSweep, RangeSweep
+from hydra.errors import HydraException
 
-from nmt.base.errors import BusyError, UserError
+from nmt.base.errors import BusyError, UserError, first_line
 from nmt.base.layout import CONFIG_FILE, PRUNED_FILE, STUDY_FILE
 from nmt.base.locks import exclusive
 from nmt.base.system import require_package
 from nmt.config import Config, leaf_fields
 from nmt.evaluation.records import is_complete, read_result
 from nmt.training.distributed import FailedProcessesError
+
+logger = logging.getLogger(__name__)
 
 Range = IntervalSweep | RangeSweep | ChoiceSweep
 
@@ -30,31 +34,31 @@ _SECONDS_TO_WAIT = 60.0  # for the lock of the SQLite file
 def trial_values(space: str, run: Path) -> dict[str, Any]:
     """Return the values of the trial whose run folder is `run`, by key.
 
-    A new trial is asked for them. A trial that was interrupted keeps its values, and so does one
-    that failed after it had begun: its checkpoints belong to them.
+    A new trial is asked for them. A trial that has begun keeps its values, whatever `space` is now:
+    its checkpoints belong to them.
 
     Raises:
         UserError: `space` is invalid, or Optuna is not installed.
     """
     ranges = parse_space(space)
-    optuna = _optuna()
-    with exclusive(run.parent / f".{STUDY_FILE}.lock", lambda: None):
-        study = _study(run)
-        stored = _last_trial(study, run)
-        if stored and stored.state is not optuna.trial.TrialState.FAIL:
-            trial = optuna.trial.Trial(study, stored._trial_id)
-        else:
-            if stored and (run / CONFIG_FILE).is_file():
-                study.enqueue_trial(stored.params)
-            trial = study.ask()
+    with exclusive(run.parent / f".{STUDY_FILE}.lock", lambda: None), _opened(run) as study:
+        distributions = {key: _distribution(key, one, study) for key, one in ranges.items()}
+        trial = _last_trial(study, run)
+        if not trial or trial.state is _optuna().trial.TrialState.FAIL:
+            trial = study.ask(distributions)
             trial.set_user_attr("run", run.name)
-        return {key: _suggest(trial, key, one) for key, one in ranges.items()}
+        return {key: _rounded(trial.params[key], trial.distributions[key]) for key in trial.params}
 
 
 def parse_space(space: str) -> dict[str, Range]:
     """Parse `search.space`: a range of values for each key."""
     ranges: dict[str, Range] = {}
-    for override in OverridesParser.create().parse_overrides(space.split()):
+    try:
+        overrides = OverridesParser.create().parse_overrides(space.split())
+    except HydraException as error:
+        reason = first_line(error.__cause__ or error)
+        raise UserError(f"search.space={space} cannot be read: {reason}") from None
+    for override in overrides:
         key, value = override.get_key_element(), override.value()
         if key not in leaf_fields(Config):
             raise UserError(f"search.space: {key} is not a key of the configuration")
@@ -72,20 +76,30 @@ def parse_space(space: str) -> dict[str, Range]:
 def pruning(config: Config) -> Callable[[int, float], bool] | None:
     """Return a function of update and validation loss that decides whether to prune the trial.
 
-    None if the run is not a trial of a search that prunes.
+    None if the run is not a trial of a search that prunes. A trial that has ended in the study, and
+    was continued since, is not pruned.
     """
     if not (config.search.trial and config.search.prune):
         return None
+    if not config.run.folder:
+        raise UserError(f"search.trial={config.search.trial} needs --multirun")
     optuna, run = _optuna(), config.run_folder
 
     def decide(update: int, loss: float) -> bool:
         pruner = optuna.pruners.MedianPruner(n_warmup_steps=config.training.validate_every + 1)
-        study = _study(run, pruner)
-        stored = _last_trial(study, run)
-        trial = optuna.trial.Trial(study, stored._trial_id)
-        if update not in stored.intermediate_values:  # a resumed run repeats a validation
-            trial.report(loss, update)
-        return update < config.training.max_updates and bool(trial.should_prune())
+        try:
+            with _opened(run, pruner) as study:
+                stored = _last_trial(study, run)
+                if stored.state.is_finished():
+                    return False
+                trial = optuna.trial.Trial(study, stored._trial_id)
+                if update not in stored.intermediate_values:  # a resumed run repeats a validation
+                    trial.report(loss, update)
+                return update < config.training.max_updates and bool(trial.should_prune())
+        except UserError as error:
+            # A file that is locked for a while must not end a training of hours.
+            logger.warning(f"this validation does not prune the trial: {error}")
+            return False
 
     return decide
 
@@ -94,40 +108,66 @@ def pruning(config: Config) -> Callable[[int, float], bool] | None:
 def recorded(run: Path) -> Iterator[None]:
     """Record how the trial of the run folder `run` ends: its validation loss, pruned, or failed.
 
-    A trial that is interrupted, or that another process trains, has not ended.
+    A trial that is interrupted, that another process trains, or that fails after its training has
+    begun, has not ended: the same command continues it.
     """
     try:
         yield
     except BusyError:
         raise
     except (Exception, FailedProcessesError):
-        _end_trial(run)
+        with suppress(UserError):  # which would hide the first error
+            _end_trial(run)
         raise
     _end_trial(run)
 
 
 def _end_trial(run: Path) -> None:
-    study, states = _study(run), _optuna().trial.TrialState
-    number = _last_trial(study, run).number
-    if is_complete(run):
-        study.tell(number, read_result(run)["valid"]["loss"], skip_if_finished=True)
-    else:
-        state = states.PRUNED if (run / PRUNED_FILE).is_file() else states.FAIL
-        study.tell(number, state=state, skip_if_finished=True)
+    states = _optuna().trial.TrialState
+    with _opened(run) as study:
+        number = _last_trial(study, run).number
+        if is_complete(run):
+            study.tell(number, read_result(run)["valid"]["loss"], skip_if_finished=True)
+        elif (run / PRUNED_FILE).is_file():
+            study.tell(number, state=states.PRUNED, skip_if_finished=True)
+        elif not (run / CONFIG_FILE).is_file():
+            study.tell(number, state=states.FAIL, skip_if_finished=True)
 
 
-def _suggest(trial: Any, key: str, one: Range) -> Any:
-    if isinstance(one, ChoiceSweep):
-        return trial.suggest_categorical(key, one.list)
-    if isinstance(one, RangeSweep):
-        low, end, step = one.start or 0, one.stop or 0, one.step
-        is_int = all(isinstance(value, int) for value in (low, end, step))
-        last = low + step * int((end - low - step / 1e6) // step)  # the end is exclusive
-        suggest = trial.suggest_int if is_int else trial.suggest_float
-        return suggest(key, low, last, step=step)
-    suggest = trial.suggest_int if isinstance(one.start, int) else trial.suggest_float
-    value = suggest(key, one.start, one.end, log="log" in one.tags)
-    return value if isinstance(value, int) else float(f"{value:.{_SIGNIFICANT_DIGITS}g}")
+def _distribution(key: str, one: Range, study: Any) -> Any:
+    """Return Optuna's distribution of a range; UserError if it is invalid or of another kind now.
+
+    Optuna requires the same kind of range and the same choices in all trials of a study.
+    """
+    known = _optuna().distributions
+    try:
+        if isinstance(one, ChoiceSweep):
+            found = known.CategoricalDistribution(one.list)
+        elif isinstance(one, RangeSweep):
+            low, end, step = one.start or 0, one.stop or 0, one.step
+            last = low + step * int((end - low - step / 1e6) // step)  # the end is exclusive
+            is_int = all(isinstance(value, int) for value in (low, end, step))
+            kind = known.IntDistribution if is_int else known.FloatDistribution
+            found = kind(low, last, step=step)
+        else:
+            is_int = isinstance(one.start, int)
+            kind = known.IntDistribution if is_int else known.FloatDistribution
+            found = kind(one.start, one.end, log="log" in one.tags)
+        for trial in study.trials:
+            known.check_distribution_compatibility(trial.distributions.get(key, found), found)
+    except (ValueError, ZeroDivisionError) as error:
+        raise UserError(
+            f"search.space: {key}: {first_line(error)}; correct the range, or choose another"
+            " run.name if the search began with another one"
+        ) from None
+    return found
+
+
+def _rounded(value: Any, distribution: Any) -> Any:
+    """Round a real number, unless its range has steps."""
+    if isinstance(value, float) and getattr(distribution, "step", 1) is None:
+        return float(f"{value:.{_SIGNIFICANT_DIGITS}g}")
+    return value
 
 
 def _last_trial(study: Any, run: Path) -> Any:
@@ -136,20 +176,29 @@ def _last_trial(study: Any, run: Path) -> Any:
     return found[-1] if found else None
 
 
-def _study(run: Path, pruner: Any = None) -> Any:
+@contextmanager
+def _opened(run: Path, pruner: Any = None) -> Iterator[Any]:
+    """Open the study of a run; UserError if its file cannot be used."""
     optuna = _optuna()
     from sqlalchemy import URL  # noqa: PLC0415 - Optuna depends on it
+    from sqlalchemy.exc import SQLAlchemyError  # noqa: PLC0415
 
     path = run.parent / STUDY_FILE
-    storage = optuna.storages.RDBStorage(
-        URL.create("sqlite", database=str(path)).render_as_string(),
-        engine_kwargs={"connect_args": {"timeout": _SECONDS_TO_WAIT}},
-    )
-    # Each trial asks a new sampler, so each needs a seed of its own.
-    sampler = optuna.samplers.TPESampler(seed=zlib.crc32(run.name.encode()))
-    return optuna.create_study(
-        storage=storage, sampler=sampler, pruner=pruner, study_name="nmt", load_if_exists=True
-    )
+    try:
+        storage = optuna.storages.RDBStorage(
+            URL.create("sqlite", database=str(path)).render_as_string(),
+            engine_kwargs={"connect_args": {"timeout": _SECONDS_TO_WAIT}},
+        )
+        # Each trial asks a new sampler, so each needs a seed of its own.
+        sampler = optuna.samplers.TPESampler(seed=zlib.crc32(run.name.encode()))
+        yield optuna.create_study(
+            storage=storage, sampler=sampler, pruner=pruner, study_name="nmt", load_if_exists=True
+        )
+    except (SQLAlchemyError, optuna.exceptions.StorageInternalError) as error:
+        raise UserError(
+            f"{path}: the study cannot be used: {first_line(error.__cause__ or error)}; if it is"
+            " damaged, choose another run.name, otherwise run the same command again"
+        ) from error
 
 
 def _optuna() -> Any:

@@ -66,6 +66,8 @@ def train(config: Config) -> float | None:
     with lock, own_gpu(config):
         has_trained = (_worker if is_launched else _start)(config, corpus_folder)
         if (folder / layout.PRUNED_FILE).is_file():
+            if not has_trained:
+                logger.info("%s was pruned; search.prune=false continues it", folder)
             return None
         if is_main and not has_trained:
             logger.info("%s is complete; choose another run.name to train again", folder)
@@ -74,11 +76,15 @@ def train(config: Config) -> float | None:
     return None if is_launched else _report_result(config)
 
 
+def _has_ended(run: Path) -> bool:
+    return is_complete(run) or (run / layout.PRUNED_FILE).is_file()
+
+
 def _start(config: Config, corpus_folder: Path) -> bool:
-    """Train in this process, or in several that it starts; False if the run was complete."""
+    """Train in this process, or in several that it starts; False if the run had ended."""
     set_up_logging(config.run_folder / layout.LOG_FILE)
     config = experiment.open_run(config, corpus_folder)
-    if (config.run_folder / layout.PRUNED_FILE).is_file() or is_complete(config.run_folder):
+    if _has_ended(config.run_folder):
         return False
     if config.training.num_processes == 1:
         _run(config, corpus_folder)
@@ -88,7 +94,7 @@ def _start(config: Config, corpus_folder: Path) -> bool:
 
 
 def _worker(config: Config, corpus_folder: Path) -> bool:
-    """Train as one of several processes, and report why it fails; False if the run was complete."""
+    """Train as one of several processes, and report why it fails; False if the run had ended."""
     is_main = distributed.is_main_process()
     set_up_logging(config.run_folder / layout.LOG_FILE if is_main else None)
     restarts = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
@@ -99,7 +105,7 @@ def _worker(config: Config, corpus_folder: Path) -> bool:
             process = distributed.join(config.training)
             if is_main:
                 config = experiment.open_run(config, corpus_folder)
-            if process.broadcast(is_main and is_complete(config.run_folder)):
+            if process.broadcast(is_main and _has_ended(config.run_folder)):
                 distributed.leave()
                 return False
             _run(config, corpus_folder)
