@@ -102,7 +102,10 @@ def save_weights(transformer: Transformer, path: Path) -> None:
     }
     needed = sum(tensor.nbytes for tensor in tensors.values())
     with atomic_path(path, needed) as temporary:
+        temporary.touch()
+        mode = temporary.stat().st_mode
         save_file(tensors, temporary)
+        temporary.chmod(mode)  # safetensors writes files that no other user may read
 
 
 def read_weights(path: Path) -> dict[str, torch.Tensor]:

@@ -48,7 +48,7 @@ def file_inside(folder: Path, *names: str) -> Path:
     path = folder.joinpath(*names)
     if not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder)):
         raise UserError(f"{path}: leads out of its folder; copy the file itself into the folder")
-    if not os.path.exists(path):
+    if not (os.path.exists(path) or is_forbidden(path)):
         raise UserError(f"{path}: no such file; {folder} is incomplete")
     check_readable(path)
     return path

@@ -14,7 +14,7 @@ from typing import Any
 
 from nmt.base import layout
 from nmt.base.errors import UserError, one_line
-from nmt.base.files import file_inside, is_plain_name, read_record
+from nmt.base.files import file_inside, is_forbidden, is_plain_name, read_record
 from nmt.config import FREE_KEYS, differing_values, load_values
 from nmt.data.corpus import PreparedCorpus
 from nmt.evaluation.records import ValidatedRun
@@ -153,7 +153,11 @@ def find_baseline(run: Path, corpus: PreparedCorpus) -> Baseline | None:
         if other.resolve() == run or result.stat().st_mtime >= deadline:
             continue
         try:
-            if _has_corpus(other, name, direction, corpus.folder) and not _is_seed_of(run, other):
+            if (
+                _is_model(other / layout.MODEL_FOLDER)
+                and _has_corpus(other, name, direction, corpus.folder)
+                and not _is_seed_of(run, other)
+            ):
                 valid = read_record(result, ValidatedRun)["valid"]
                 if open_system(other).direction == (corpus.source_language, corpus.target_language):
                     found.append((valid["bleu"], -valid["loss"], other))
@@ -184,14 +188,17 @@ def outputs_of(run: Path) -> Path:
 
 
 def _results(outputs: Path) -> list[Path]:
-    """Return the `result.json` of each completed run that has its model folder."""
+    """Return the `result.json` of each completed run."""
     patterns = (f"{layout.RUNS_FOLDER}/*", f"{layout.SWEEPS_FOLDER}/*/*")
-    paths = [path for one in patterns for path in outputs.glob(f"{one}/{layout.RESULT_FILE}")]
-    return sorted(path for path in paths if _is_model(path.parent / layout.MODEL_FOLDER))
+    return sorted(path for one in patterns for path in outputs.glob(f"{one}/{layout.RESULT_FILE}"))
 
 
 def _is_model(folder: Path) -> bool:
-    return (folder / layout.CONFIG_FILE).is_file() and (folder / layout.WEIGHTS_FILE).is_file()
+    """Whether a folder has the files of a model; UserError if this user may not read it."""
+    config = folder / layout.CONFIG_FILE
+    if is_forbidden(config):
+        raise UserError(f"{config}: cannot be read: permission denied")
+    return config.is_file() and (folder / layout.WEIGHTS_FILE).is_file()
 
 
 def _has_corpus(run: Path, name: str, direction: str, corpus: Path) -> bool:

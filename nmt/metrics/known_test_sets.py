@@ -6,6 +6,7 @@ references, their number, and a name. Test sets in sacrebleu's download cache ar
 """
 
 import hashlib
+import os
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
@@ -109,7 +110,8 @@ def _known_name(digest: str, language: str, num_sentences: int) -> str:
     if name := read_table().get((digest, language)):
         return name
     folder = Path(SACREBLEU_DIR)
-    for path in sorted(folder.rglob("*.ref*")):
+    # Unlike `Path.is_dir`, this is false for a home folder that this user may not enter.
+    for path in sorted(folder.rglob("*.ref*")) if os.path.isdir(folder) else ():
         pair = re.search(rf"\.(\w+-{re.escape(language)})\.ref[^.]*$", path.name)
         same_size = pair and path.is_file() and path.read_bytes().count(b"\n") == num_sentences
         if pair and same_size and checksum(iterate_lines(path)) == digest:

@@ -124,3 +124,12 @@ def test_the_model_of_a_run_folder_is_loaded(folder: Path, tmp_path: Path) -> No
     run.mkdir()
     folder.rename(run / "model")
     assert load_trained_model(run).config == load_trained_model(run / "model").config
+
+
+def test_other_users_may_read_a_model_as_any_new_file(
+    trained_model: TrainedModel, tmp_path: Path
+) -> None:
+    (tmp_path / "new").touch()
+    save_trained_model(trained_model, tmp_path / "model", {})
+    modes = {path.stat().st_mode for path in [tmp_path / "new", *(tmp_path / "model").iterdir()]}
+    assert len(modes) == 1
