@@ -157,8 +157,8 @@ def _distribution(key: str, one: Range, study: Any) -> Any:
             known.check_distribution_compatibility(trial.distributions.get(key, found), found)
     except (ValueError, ZeroDivisionError) as error:
         raise UserError(
-            f"search.space: {key}: {first_line(error).rstrip('.')}; correct the range, or choose another"
-            " run.name if the search began with another one"
+            f"search.space: {key}: {first_line(error).rstrip('.')}; correct the range, or choose"
+            " another run.name if the search began with another range"
         ) from None
     return found
 
