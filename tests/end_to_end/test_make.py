@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from nmt.base.files import write_lines
 
 ROOT = Path(__file__).parents[2]
+NAME = 'Jürgen\'s [best], a=b $x "q"'
 SMALL = (
     "model=tiny model.width=32 model.feed_forward_width=64 tokenizer.vocabulary_size=600"
     " training.max_updates=20 training.validate_every=10 training.log_every=5"
@@ -28,6 +30,7 @@ def make(
     return subprocess.run(
         ["make", target, f"VENV={venv}", *variables],
         cwd=ROOT,
+        stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
         check=False,
@@ -43,7 +46,7 @@ def fake_venv(tmp_path: Path) -> Path:
     (venv / ".installed").touch()
     python = venv / "bin" / "python"
     script = "import json, sys; print(json.dumps([*sys.argv[1:], sys.stdin.read()]))"
-    python.write_text(f'#!/bin/sh\nexec {sys.executable} -c "{script}" "$@" < /dev/null\n')
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} -c "{script}" "$@"\n')
     python.chmod(0o755)
     return venv
 
@@ -78,13 +81,35 @@ def test_variables_become_arguments(
     assert found[-len(arguments) :] == arguments
 
 
-@pytest.mark.parametrize("name", ["FILE", "MODEL", "OUT", "EXPERIMENT", "GPUS"])
-def test_values_are_not_executed(fake_venv: Path, tmp_path: Path, name: str) -> None:
+TARGETS = {
+    "translate": ["FILE", "MODEL", "OUT"],
+    "train": ["EXPERIMENT", "DATA", "GPUS"],
+    "evaluate": ["TEST", "BASELINE"],
+    "score": ["SOURCE", "TARGET"],
+    "export": ["FORMAT"],
+    "report": ["MODEL"],
+    "reproduce": ["RESULT"],
+    "sweep": ["SWEEP"],
+    "sweep-report": ["SWEEP"],
+}
+
+
+@pytest.mark.parametrize(
+    ("target", "name"), [(target, name) for target, names in TARGETS.items() for name in names]
+)
+def test_values_are_not_executed(fake_venv: Path, tmp_path: Path, target: str, name: str) -> None:
     trace = tmp_path / "trace"
-    value = f"x$(shell touch {trace})`touch {trace}`$$HOME'\"y.en"
-    target = "train" if name in ("EXPERIMENT", "GPUS") else "translate"
+    value = f'Jürgen\'s [best], a=b $x $(shell touch {trace})`touch {trace}`$$HOME "q".en'
     found = arguments_of(fake_venv, target, f"{name}={value}")
     assert any(argument.endswith(f"={value}") for argument in found)
+    assert not trace.exists()
+
+
+def test_a_text_is_given_as_it_is(fake_venv: Path, tmp_path: Path) -> None:
+    trace = tmp_path / "trace"
+    text = f'It\'s $(shell touch {trace})`touch {trace}`$$HOME "q" -n \\n %s'
+    ended = make("translate", f"TEXT={text}", venv=fake_venv)
+    assert json.loads(ended.stdout)[-1] == f"{text}\n"
     assert not trace.exists()
 
 
@@ -107,7 +132,7 @@ def test_unknown_variables_are_rejected(fake_venv: Path, variable: str, message:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A corpus of 300 pairs."""
-    folder = tmp_path_factory.mktemp("text")
+    folder = tmp_path_factory.mktemp("text") / NAME
     for split, number in (("train", 300), ("valid", 8), ("test", 8)):
         for language, word in (("en", "dog"), ("de", "Hund")):
             lines = [f"{word} {n * 7919 % 1000} {word}s {n}." for n in range(number)]
@@ -115,14 +140,18 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def arguments_of_run(folder: Path, outputs: Path) -> str:
+    paths = map(shlex.quote, (f"corpus.path={folder}", f"run.outputs={outputs}"))
+    return " ".join(["corpus=folder run.name=e2e", *paths, SMALL])
+
+
 Trained = tuple[Path, subprocess.CompletedProcess[str]]
 
 
 @pytest.fixture(scope="module")
 def trained(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Trained:
-    outputs = tmp_path_factory.mktemp("outputs")
-    arguments = f"corpus=folder corpus.path={folder} run.name=e2e run.outputs={outputs} {SMALL}"
-    return outputs, make("train", f"ARGS={arguments}")
+    outputs = tmp_path_factory.mktemp("outputs") / NAME
+    return outputs, make("train", f"ARGS={arguments_of_run(folder, outputs)}")
 
 
 @pytest.mark.slow
@@ -153,6 +182,10 @@ def test_translate_equals_the_translations_of_the_run(
     scored = (outputs / "runs/e2e/evaluation/test/hypotheses.txt").read_bytes()
     assert out.read_bytes() == scored
     assert scored.count(b"\n") == 8
+    texts = f"source={shlex.quote(str(folder / 'test.en'))} reference={shlex.quote(str(out))}"
+    ended = make("evaluate", f"MODEL={model}", f"OUT={tmp_path / NAME}", f"ARGS={texts}")
+    assert ended.returncode == 0, ended.stderr
+    assert (tmp_path / NAME / "hypotheses.txt").read_bytes() == scored
 
 
 @pytest.mark.slow
@@ -160,7 +193,7 @@ def test_a_complete_run_is_not_changed_and_another_configuration_is_rejected(
     trained: Trained, folder: Path
 ) -> None:
     outputs, _ = trained
-    arguments = f"corpus=folder corpus.path={folder} run.name=e2e run.outputs={outputs} {SMALL}"
+    arguments = arguments_of_run(folder, outputs)
     weights = outputs / "runs/e2e/model/weights.safetensors"
     before = weights.stat().st_mtime_ns
     again = make("train", f"ARGS={arguments}")

@@ -1,18 +1,24 @@
 """Commands on the folders of strangers and with careless arguments: nothing is lost or obeyed."""
 
+import resource
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 
 from nmt.base.errors import UserError
 from nmt.base.files import write_json, write_lines
 from nmt.cli import score
+from nmt.cli.common import run_command
 from nmt.runs.log import console
-from nmt.trained_model import load_trained_model
+from nmt.trained_model import load_trained_model, save_trained_model
 from nmt.translation.forced import PairScore
 from nmt.translation.translator import Translator
+from tests.namespaces import ROOT
 
 Run = Callable[..., None]
 NEW = "model=outputs/runs/new"
@@ -159,3 +165,81 @@ def test_a_test_set_that_changes_meanwhile_is_scored_as_it_was(
     run("evaluate", NEW, *TEXT, "out=out")
     for given, stored in (("a.en", "source.txt"), ("a.de", "reference.txt")):
         assert Path("out", stored).read_bytes() == before[Path(given)]
+
+
+WORK = ["translate file=a.en out=x", "evaluate source=a.en reference=a.de out=x"]
+
+
+@pytest.mark.parametrize("command", WORK)
+def test_a_huge_beam_of_a_stranger_is_refused(command: str, run: Run) -> None:
+    config = Path("outputs/runs/new/model/config.yaml")
+    text = config.read_text()
+    config.write_text(text.replace("beam_size: 3", "beam_size: 10000"))
+    before = files()
+    with pytest.raises(
+        UserError, match=r"decoding\.beam_size=10000: .* less than or equal to 1024"
+    ):
+        run(*command.split(), NEW)
+    assert files() == before
+
+
+@pytest.mark.parametrize("command", WORK)
+def test_huge_weights_are_one_sentence(command: str, run: Run) -> None:
+    model = load_trained_model(Path("outputs/runs/new"))
+    model.transformer.output_weight.mul_(1e30)
+    save_trained_model(model, Path("huge"), {})
+    before = files()
+    with pytest.raises(UserError, match=r"^the scores of the model are not finite: its weights"):
+        run(*command.split(), "model=huge")
+    assert files() == before
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        torch.OutOfMemoryError("CUDA out of memory.\nTried to allocate 20.00 GiB"),
+        RuntimeError(
+            "[enforce fail at alloc_cpu.cpp:117] DefaultCPUAllocator: can't allocate memory"
+        ),
+    ],
+)
+@pytest.mark.parametrize("command", WORK)
+def test_exhausted_memory_is_one_sentence_and_leaves_no_file(
+    command: str,
+    error: RuntimeError,
+    run: Run,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def translate(*arguments: object) -> None:
+        raise error
+
+    monkeypatch.setattr(Translator, "translate", translate)
+    before = files()
+    with pytest.raises(SystemExit) as left:
+        run_command(lambda: run(*command.split(), NEW))
+    assert left.value.code == 2
+    [line] = [line for line in capsys.readouterr().err.splitlines() if "model: " not in line]
+    assert line.startswith("error: out of memory: ")
+    assert "lower decoding.batch_size or decoding.beam_size" in line
+    assert files() == before
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("limit", "status"), [(6, 2), (12, 0)])
+def test_few_open_files_are_enough_or_one_sentence(limit: int, status: int) -> None:
+    command = "backtranslate", NEW, "file=a.en", "out=x"
+    ended = subprocess.run(
+        [sys.executable, "-m", f"nmt.cli.{command[0]}", *command[1:]],
+        env={"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit)),
+    )
+    lines = [line for line in ended.stderr.splitlines() if not line.startswith("model: ")]
+    assert ended.returncode == status, ended.stderr
+    if status:
+        assert len(lines) == 1
+        assert "open files" in lines[0]

@@ -30,6 +30,17 @@ def test_a_dry_run_is_reported_once_for_all_seeds_and_processes(
     assert not (tmp_path / "outputs").exists()
 
 
+def test_a_rank_without_a_launcher_is_refused_before_anything_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("RANK", "0")
+    with pytest.raises(UserError, match="RANK is set, as by torchrun, but WORLD_SIZE= is not"):
+        train_each(tiny_config(tmp_path / "outputs"), None)
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize("rank", [0, 1])
 def test_ranks_join_before_the_main_process_opens_the_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rank: int

@@ -3,7 +3,10 @@ import socket
 import subprocess
 import sys
 from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
+from typing import ClassVar
 from unittest.mock import Mock
 
 import pytest
@@ -132,21 +135,65 @@ def test_a_run_after_a_dropped_tracker_has_its_own_records(
         wandb.teardown()  # or the programs that later tests start would use its service
 
 
+def track(folder: Path, url: str, mode: str) -> subprocess.CompletedProcess[str]:
+    """Run the program with a server at `url`."""
+    keys = {"WANDB_BASE_URL": url, "WANDB_API_KEY": "0" * 40, "WANDB_MODE": mode}
+    return subprocess.run(
+        [sys.executable, "-c", PROGRAM, str(folder)],
+        cwd=ROOT,
+        env={**os.environ, **keys},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=100,
+    )
+
+
 @pytest.mark.slow
 def test_a_server_that_does_not_answer_costs_ten_seconds(tmp_path: Path) -> None:
     pytest.importorskip("wandb")
     with socket.create_server(("127.0.0.1", 0)) as server:  # accepts connections
         url = f"http://127.0.0.1:{server.getsockname()[1]}"
-        ended = subprocess.run(
-            [sys.executable, "-c", PROGRAM, str(tmp_path)],
-            cwd=ROOT,
-            env={**os.environ, "WANDB_BASE_URL": url, "WANDB_API_KEY": "0" * 40},
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=100,
-        )
+        ended = track(tmp_path, url, "online")
     assert ended.returncode == 0, ended.stderr
     assert ended.stderr.count("metrics are recorded offline") == 1
     assert float(ended.stdout) < 20  # also on a busy machine
     assert list((tmp_path / "wandb").glob("offline-run-*"))
+
+
+class Refusing(BaseHTTPRequestHandler):
+    """A server that refuses every key."""
+
+    requests: ClassVar[list[str]] = []
+
+    def do_POST(self) -> None:
+        """Answer a request."""
+        self.requests.append(self.path)
+        self.rfile.read(int(self.headers["content-length"] or 0))
+        self.send_response(401)
+        self.send_header("content-length", "0")
+        self.end_headers()
+
+    do_GET = do_POST  # noqa: N815 - name set by http.server
+
+    def log_message(self, *arguments: object) -> None:
+        """Print nothing."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["offline", "disabled", "online"])
+def test_only_the_mode_online_asks_the_server_and_a_refused_key_costs_one_warning(
+    mode: str, tmp_path: Path
+) -> None:
+    pytest.importorskip("wandb")
+    Refusing.requests.clear()
+    with ThreadingHTTPServer(("127.0.0.1", 0), Refusing) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}"
+        ended = track(tmp_path, url, mode)
+        server.shutdown()
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stderr.count("metrics are recorded offline") == (mode == "online")
+    assert bool(Refusing.requests) == (mode == "online")
+    assert float(ended.stdout) < 20  # also on a busy machine
+    assert bool(list(tmp_path.glob("wandb/offline-run-*"))) == (mode != "disabled")
