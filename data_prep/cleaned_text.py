@@ -11,22 +11,35 @@ from dataclasses import asdict, dataclass
 from itertools import chain, islice
 from pathlib import Path
 
+import pyarrow as pa
+
 from data_prep.clean import Pair, normalise, normalise_pair
-from data_prep.clean_shard import SHARD_PAIRS, CleanShard, ShardJob, clean_shard, shard_file
+from data_prep.clean_shard import (
+    SHARD_PAIRS,
+    CleanShard,
+    ShardJob,
+    clean_shard,
+    shard_file,
+    shard_stream,
+)
+from data_prep.ledger import CleaningSummary
 from data_prep.local_sources import AlignedFiles
 from data_prep.manifest import describe_outputs
-from data_prep.merge_shards import CleaningSummary, PartWriter, ShardMerger
+from data_prep.merge_shards import PartWriter, ShardMerger
 from data_prep.processes import map_in_processes
 from data_prep.progress import Reporter
 from data_prep.protocol import TRAIN, Source
 from nmt.base.errors import UserError
 from nmt.base.files import read_record, write_json, write_lines, writing
 from nmt.base.system import num_cores
-from nmt.config import CleaningConfig, CorpusConfig
+from nmt.config import CorpusConfig
 
 CLEANING_FILE = "cleaning.json"
 
 PAIRS_PER_PART = 250_000
+
+_KEY_BYTES = 20
+"""Bytes of a shard for each sentence, besides its text."""
 
 _OTHER_BYTES = 200_000
 """About the size of `valid`, the test sets and `cleaning.json`, for messages about a full disk."""
@@ -87,16 +100,31 @@ def write_cleaned_text(
         num_processes: number of processes that clean; 0 means one per core.
 
     Raises:
-        UserError: the source cannot be read, or no training pair passes the rules.
+        UserError: the source cannot be read, or no training pair passes the filters.
     """
     text = CleanedText(folder, (config.source_language, config.target_language))
     total = source.num_pairs(TRAIN)
     limit = config.max_train_pairs or None
     if total is not None:
         total = min(total, limit or total) + (more.num_pairs if more else 0)
-    own: Iterable[Pair] = islice(source.pairs(TRAIN), limit)
-    jobs = _jobs([own, *([more.pairs()] if more else [])], config.cleaning, shards)
-    summary = _clean(jobs, config, text, total, reporter, num_processes or num_cores())
+    streams = [_Stream(config.name, islice(source.pairs(TRAIN), limit), config.copies)]
+    if more:
+        streams.append(_Stream(config.more_path, more.pairs(), 1))
+    tests = _tests(source) if config.cleaning.drop_test_sentences else ([], [])
+    merger = ShardMerger(config.cleaning, text.languages, tests)
+    writer = PartWriter(text.part_paths, PAIRS_PER_PART)
+    with reporter.stage("Cleaning", total) as advance:
+        for kept, num_read, copies in _clean(streams, config, shards, merger, total, num_processes):
+            train_bytes = None if total is None else merger.estimate_bytes(total)
+            with writing(text.folder, train_bytes and train_bytes * 11 // 10 + _OTHER_BYTES):
+                # Copies are made after cleaning, so they are not dropped as duplicates.
+                for _ in range(copies):
+                    writer.write(kept)
+            advance(num_read)
+    summary = merger.summary()
+    if not summary.num_kept:
+        raise UserError(_explain_empty_result(config, summary))
+    summary.parts = writer.parts
     summary.num_pairs[TRAIN] = sum(summary.parts)
     size = sum(path.stat().st_size for path in folder.iterdir())
     with writing(folder, size + _OTHER_BYTES):
@@ -109,58 +137,67 @@ def write_cleaned_text(
     return summary
 
 
-def _jobs(
-    streams: list[Iterable[Pair]], config: CleaningConfig, shards: Path
-) -> Iterator[ShardJob]:
-    """Divide streams of pairs into shards; those that were cleaned before need no pairs."""
-    for index, pairs in enumerate(streams):
-        iterator, number = iter(pairs), 0
-        while shard := list(islice(iterator, SHARD_PAIRS)):
-            output = shards / shard_file(index, number)
-            sources, targets = ([], []) if output.exists() else map(list, zip(*shard, strict=True))
-            yield ShardJob(sources, targets, config, output)
-            number += 1
+@dataclass(frozen=True)
+class _Stream:
+    """Training pairs of one source, and how often each of them occurs in an epoch."""
+
+    name: str
+    pairs: Iterable[Pair]
+    copies: int
+
+
+def _tests(source: Source) -> tuple[list[str], list[str]]:
+    """Return the sources and the targets of `valid` and the test sets."""
+    pairs = [pair for split in source.splits() if split != TRAIN for pair in source.pairs(split)]
+    return [normalise(pair.source) for pair in pairs], [normalise(pair.target) for pair in pairs]
 
 
 def _clean(
-    jobs: Iterator[ShardJob],
+    streams: list[_Stream],
     config: CorpusConfig,
-    text: CleanedText,
+    shards: Path,
+    merger: ShardMerger,
     total: int | None,
-    reporter: Reporter,
     num_processes: int,
-) -> CleaningSummary:
-    """Clean shards in processes and write the parts of the training text."""
+) -> Iterator[tuple[pa.Table, int, int]]:
+    """Yield the pairs to keep of each shard, the number of pairs read, and of copies."""
+    jobs = _jobs(streams, config, shards)
     first = list(islice(jobs, 2))
-    if len(first) < 2:
-        num_processes = 1  # starting others would take longer than the work
-    merger = ShardMerger(config.cleaning.drop_duplicates, text.languages)
-    writer = PartWriter(text.part_paths, PAIRS_PER_PART)
-    with reporter.stage("Cleaning", total) as advance:
+    # For a single shard, starting processes would take longer than the work.
+    num_processes = (num_processes or num_cores()) if len(first) > 1 else 1
+    with writing(shards, total and _estimate_bytes(first, total)):
         for path in map_in_processes(clean_shard, chain(first, jobs), num_processes):
-            shard = CleanShard(path)
-            kept = merger.add(shard)
-            # Copies are made after cleaning, so the duplicate rule does not drop them.
-            copies = config.copies if path.name.startswith(shard_file(0)) else 1
-            train_bytes = None if total is None else merger.estimate_bytes(total)
-            with writing(text.folder, train_bytes and train_bytes * 11 // 10 + _OTHER_BYTES):
-                for _ in range(copies):
-                    writer.write(kept)
-            advance(shard.statistics.num_read)
-    summary = merger.summary()
-    summary.parts = writer.parts
-    if not summary.num_kept:
-        raise UserError(_explain_empty_result(config, summary))
-    return summary
+            stream, shard = streams[shard_stream(path)], CleanShard(path)
+            yield merger.add(shard, stream.name), shard.statistics.read.pairs, stream.copies
+
+
+def _estimate_bytes(jobs: list[ShardJob], num_pairs: int) -> int | None:
+    """Bytes of shards and text of `num_pairs` raw pairs, if all are like those of the jobs."""
+    texts = [text for job in jobs for text in (*job.sources, *job.targets)]
+    size = sum(len(text.encode()) + _KEY_BYTES for text in texts)
+    # The shards are removed when the text is complete.
+    return 3 * size * num_pairs * 2 // len(texts) + _OTHER_BYTES if texts else None
+
+
+def _jobs(streams: list[_Stream], config: CorpusConfig, shards: Path) -> Iterator[ShardJob]:
+    """Divide streams into shards; those that were cleaned before need no pairs."""
+    languages = config.source_language, config.target_language
+    for index, stream in enumerate(streams):
+        iterator, number = iter(stream.pairs), 0
+        while shard := list(islice(iterator, SHARD_PAIRS)):
+            output = shards / shard_file(index, number)
+            sources, targets = ([], []) if output.exists() else map(list, zip(*shard, strict=True))
+            yield ShardJob(sources, targets, config.cleaning, languages, output)
+            number += 1
 
 
 def _explain_empty_result(config: CorpusConfig, summary: CleaningSummary) -> str:
     if not summary.num_read:
         return f"corpus.name={config.name} has no training pairs: the corpus is empty"
-    counts = ", ".join(f"{rule} {count}" for rule, count in summary.dropped.items() if count)
+    counts = ", ".join(f"{name} {count}" for name, count in summary.dropped.items() if count)
     return (
         f"corpus.name={config.name}: cleaning dropped all {summary.num_read} training pairs"
-        f" ({counts}); relax the rules of corpus.cleaning or correct the text"
+        f" ({counts}); relax the filters in corpus.cleaning or correct the text"
     )
 
 

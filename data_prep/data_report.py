@@ -4,6 +4,7 @@ The page shows how many pairs were kept, which rule dropped the others, examples
 of lengths, the vocabulary, and samples as the model reads them.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,8 @@ import numpy as np
 from markupsafe import Markup
 
 from data_prep.build_shards import TokenCounts
-from data_prep.merge_shards import CleaningSummary
+from data_prep.filters import MEANINGS
+from data_prep.ledger import CleaningSummary, SourceLedger, Taken
 from nmt.base.files import write_texts
 from nmt.config import CorpusConfig, CorpusSource, TokenizerConfig, to_yaml
 from nmt.pages.html_page import COLOURS, draw_svg, render
@@ -23,14 +25,6 @@ _TEMPLATE = Path(__file__).with_name("templates") / "corpus.html.jinja"
 _NUM_BINS = 24
 _NUM_PIECES = 30
 _NUM_SEGMENTED = 5
-
-_RULES = {
-    "empty": "a side is empty",
-    "length": "a side is longer than corpus.cleaning.max_characters or max_words",
-    "ratio": "one side is longer than corpus.cleaning.max_length_ratio times the other",
-    "copy": "both sides are equal",
-    "duplicate": "the pair occurred before",
-}
 
 _NOTES = {
     CorpusSource.phrasebook: (
@@ -74,7 +68,9 @@ def write_report(
         "summary": summary,
         "languages": languages,
         "note": _NOTES.get(corpus.source, ""),
-        "rules": _RULES,
+        "ledger_rows": _ledger_rows(summary.ledger),
+        "overlaps": _overlaps(summary.ledger),
+        "meanings": MEANINGS,
         "leakage": leakage,
         "has_copies": sum(summary.parts) != summary.num_kept,
         "charts": [
@@ -101,6 +97,30 @@ def write_report(
         "yaml": to_yaml(corpus) + to_yaml(tokenizer),
     }
     write_texts({path: render(_TEMPLATE, context)})
+
+
+def _ledger_rows(ledger: Mapping[str, SourceLedger]) -> list[tuple[Any, ...]]:
+    """Return source, filter, pairs and words with their shares, and the pairs of it alone."""
+    rows: list[tuple[Any, ...]] = []
+    for name, source in ledger.items():
+        amounts = {"read": source.read, "kept": source.kept, **source.filters}
+        for key, amount in amounts.items():
+            if amount.pairs:
+                share = (
+                    100 * amount.pairs / source.read.pairs,
+                    100 * amount.words / source.read.words,
+                )
+                alone = amount.alone if isinstance(amount, Taken) else None
+                rows.append((name, key, amount.pairs, share[0], amount.words, share[1], alone))
+    return rows
+
+
+def _overlaps(ledger: Mapping[str, SourceLedger]) -> list[tuple[str, int]]:
+    """Return the combinations of filters and their pairs, the most frequent first."""
+    total: Counter[str] = Counter()
+    for source in ledger.values():
+        total.update(source.overlaps)
+    return [(names.replace("+", " and "), count) for names, count in total.most_common()]
 
 
 def draw_histogram(label: str, sides: Sequence[Mapping[int, int]]) -> Markup:

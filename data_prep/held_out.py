@@ -1,16 +1,17 @@
 """Hold out `valid` and a test set from the training pairs of a source that has none."""
 
 from collections.abc import Callable, Iterator
-from functools import cached_property
+from functools import cached_property, partial
 from hashlib import blake2b
 from typing import Any
 
 import numpy as np
 
-from data_prep.clean import Pair, clean_pair, normalise
+from data_prep.clean import Pair, normalise
+from data_prep.filters import clean_pair
 from data_prep.protocol import TEST, TRAIN, VALID, Annotation, Source
 from nmt.base.errors import UserError
-from nmt.config import CleaningConfig
+from nmt.config import CorpusConfig
 
 HELD_OUT_VERSION = 1
 """Part of the fingerprint: raise it whenever other pairs are held out."""
@@ -29,15 +30,14 @@ class HeldOutSource(Source):
 
     Args:
         source: the training pairs, and test sets if there are any.
-        cleaning: rules that held-out pairs must pass.
+        config: direction of the corpus, and filters that held-out pairs must pass.
         report: receives a message about the sizes.
     """
 
-    def __init__(
-        self, source: Source, cleaning: CleaningConfig, report: Callable[[str], None]
-    ) -> None:
+    def __init__(self, source: Source, config: CorpusConfig, report: Callable[[str], None]) -> None:
         self._source = source
-        self._cleaning = cleaning
+        self._cleaning = config.cleaning
+        self._languages = (config.source_language, config.target_language)
         self._report = report
         tests = [split for split in source.splits() if split != TRAIN]
         self._names = [VALID] if tests else [VALID, TEST]
@@ -87,8 +87,8 @@ class HeldOutSource(Source):
         found: dict[str, dict[Pair, None]] = {name: {} for name in self._names}
         for pair in self._source.pairs(TRAIN):
             if name := self._split_of.get(_digest(pair)):
-                cleaned = clean_pair(*pair, self._cleaning)
-                if isinstance(cleaned, Pair):
+                cleaned, reasons = clean_pair(*pair, self._cleaning, self._languages)
+                if not reasons:
                     found[name][cleaned] = None
         sizes = " and ".join(f"{len(pairs):,} as {name}" for name, pairs in found.items())
         self._report(f"pairs held out from the training text: {sizes}")
@@ -98,7 +98,8 @@ class HeldOutSource(Source):
     def _split_of(self) -> dict[int, str]:
         """The split of each held-out source sentence, by its digest."""
         pairs = self._source.pairs(TRAIN)
-        clean = (pair for pair in pairs if isinstance(clean_pair(*pair, self._cleaning), Pair))
+        check = partial(clean_pair, config=self._cleaning, languages=self._languages)
+        clean = (pair for pair in pairs if not check(*pair)[1])
         digests = np.fromiter(map(_digest, clean), dtype=np.uint64)
         distinct, counts = np.unique(digests, return_counts=True)
         if len(distinct) <= len(self._names):

@@ -1,47 +1,26 @@
-"""Merge the cleaned shards of a corpus: drop duplicates, write parts of text, count words."""
+"""Merge the cleaned shards of a corpus, in order: filter pairs by what the whole corpus has."""
 
-from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from data_prep.clean import Rule
-from data_prep.clean_shard import NUM_EXAMPLES, CleanShard, Example, example, smallest
-from data_prep.manifest import Output
+from data_prep.clean_shard import (
+    NUM_EXAMPLES,
+    CleanShard,
+    Keyed,
+    example,
+    sentence_key,
+    smallest,
+)
+from data_prep.filters import MEANINGS
+from data_prep.ledger import Amount, CleaningSummary, Example, SourceLedger
 from nmt.base.files import to_lines
+from nmt.config import CleaningConfig
 
-
-@dataclass
-class CleaningSummary:
-    """Result of cleaning a corpus.
-
-    Attributes:
-        num_read: training pairs read.
-        num_kept: training pairs kept.
-        dropped: training pairs dropped, by rule.
-        examples: some dropped pairs, by rule, sampled uniformly.
-        samples: some kept pairs, sampled uniformly.
-        words: by language, number of kept training sentences by their number of words.
-        characters: characters of the kept training text, by language.
-        num_pairs: pairs by split; for `train`, the kept ones with their copies.
-        parts: training pairs of each part.
-        outputs: size and hash of each file of the folder, by relative path.
-    """
-
-    num_read: int = 0
-    num_kept: int = 0
-    dropped: dict[str, int] = field(default_factory=lambda: {rule.value: 0 for rule in Rule})
-    examples: dict[str, list[Example]] = field(default_factory=dict)
-    samples: list[Example] = field(default_factory=list)
-    words: dict[str, dict[int, int]] = field(default_factory=dict)
-    characters: dict[str, int] = field(default_factory=dict)
-    num_pairs: dict[str, int] = field(default_factory=dict)
-    parts: list[int] = field(default_factory=list)
-    outputs: dict[str, Output] = field(default_factory=dict)
+_NUM_ODDEST = 10
 
 
 class SeenKeys:
@@ -77,48 +56,87 @@ class SeenKeys:
 
 
 class ShardMerger:
-    """Drops the duplicates of shards, which are added in order, and collects statistics.
+    """Filters the pairs of shards, which are added in order, and collects statistics.
 
     Args:
-        drop_duplicates: keep only the first of equal pairs.
+        config: the filters.
         languages: source and target.
+        tests: sources and targets of `valid` and the test sets.
     """
 
-    def __init__(self, drop_duplicates: bool, languages: tuple[str, str]) -> None:
-        self._seen = SeenKeys() if drop_duplicates else None
+    def __init__(
+        self, config: CleaningConfig, languages: tuple[str, str], tests: tuple[list[str], list[str]]
+    ) -> None:
         self._languages = languages
-        self._num_read = self._num_bytes = 0
-        self._dropped: Counter[str] = Counter()
-        self._examples: dict[str, list[tuple[int, Example]]] = {rule.value: [] for rule in Rule}
-        self._samples: list[tuple[int, Example]] = []
+        self._seen = {
+            name: (column, SeenKeys())
+            for name, column, is_used in (
+                ("duplicate", "key", config.drop_duplicates),
+                ("near_duplicate", "near", config.drop_near_duplicates),
+            )
+            if is_used
+        }
+        self._tests = [_sentence_keys(side) for side in tests] if config.drop_test_sentences else []
+        self._ledger: dict[str, SourceLedger] = {}
+        self._num_bytes = 0
+        self._examples: dict[str, list[Keyed]] = {name: [] for name in MEANINGS}
+        self._samples: list[Keyed] = []
+        self._oddest: list[Keyed] = []
         self._words = {language: np.zeros(0, dtype=np.int64) for language in languages}
-        self._characters: Counter[str] = Counter()
+        self._characters = dict.fromkeys(languages, 0)
 
-    def add(self, shard: CleanShard) -> pa.Table:
-        """Add the next shard; return the pairs to keep, columns `source`, `target` and `key`."""
-        statistics = shard.statistics
-        self._num_read += statistics.num_read
-        self._dropped.update(statistics.dropped)
-        for rule, found in statistics.examples.items():
-            self._add_examples(rule, found)
+    def add(self, shard: CleanShard, source: str) -> pa.Table:
+        """Add the next shard, which is of a source; return the pairs to keep."""
+        ledger = self._ledger.setdefault(source, SourceLedger())
+        ledger.read.add(shard.statistics.read)
+        for combination, amount in shard.statistics.dropped.items():
+            ledger.drop(combination, amount)
+        for name, found in shard.statistics.examples.items():
+            self._add_examples(name, found)
         kept = shard.table
-        if self._seen is not None:
-            is_new = self._seen.first_seen(shard.keys)
-            kept = shard.table.filter(pa.array(is_new))
-            repeated = shard.table.filter(pa.array(~is_new))
-            self._dropped[Rule.duplicate.value] += len(repeated)
-            self._add_examples(Rule.duplicate.value, _sample(repeated, "seen before"))
+        if self._tests:
+            columns = (kept[name].to_numpy() for name in ("source_key", "target_key"))
+            sides = [np.isin(keys, known) for keys, known in zip(columns, self._tests, strict=True)]
+            kept = self._keep(kept, ~(sides[0] | sides[1]), "test_sentence", ledger)
+        for name, (column, seen) in self._seen.items():
+            kept = self._keep(kept, seen.first_seen(kept[column].to_numpy()), name, ledger)
+        ledger.kept.add(_amount(kept))
         self._samples = smallest(self._samples + _sample(kept))
+        self._add_oddest(kept)
         for language, name in zip(self._languages, ("source", "target"), strict=True):
             self._count(language, kept[name])
         return kept
 
-    def _add_examples(self, rule: str, found: list[tuple[int, Example]]) -> None:
-        self._examples[rule] = smallest(self._examples[rule] + found)
+    def _keep(
+        self, pairs: pa.Table, is_kept: np.ndarray, name: str, ledger: SourceLedger
+    ) -> pa.Table:
+        """Return the pairs that a filter keeps; add the others to the ledger."""
+        dropped = pairs.filter(pa.array(~is_kept))
+        if len(dropped):
+            ledger.drop(name, _amount(dropped))
+            self._add_examples(name, _sample(dropped))
+        return pairs.filter(pa.array(is_kept))
+
+    def _add_examples(self, name: str, found: list[Keyed]) -> None:
+        self._examples[name] = smallest(self._examples[name] + found)
+
+    def _add_oddest(self, pairs: pa.Table) -> None:
+        """Compare the ratio of the lengths of each pair with the median of the shard."""
+        if not len(pairs):
+            return
+        lengths = (pc.utf8_length(pairs[name]).to_numpy() for name in ("source", "target"))
+        source, target = lengths
+        ratios = np.log(source / target)
+        # Short pairs have high ratios by chance.
+        oddness = np.abs(ratios - np.median(ratios)) * np.sqrt(np.minimum(source, target))
+        for index in np.argsort(-oddness, kind="stable")[:_NUM_ODDEST].tolist():
+            texts = pairs["source"][index].as_py(), pairs["target"][index].as_py()
+            detail = f"{source[index]} against {target[index]} characters"
+            self._oddest.append((int(-1e6 * oddness[index]), example(texts, detail)))
+        self._oddest = smallest(self._oddest)[:_NUM_ODDEST]
 
     def _count(self, language: str, texts: pa.ChunkedArray) -> None:
-        # Normalised words are separated by one space.
-        words = np.bincount(pc.count_substring(texts, " ").to_numpy() + 1)
+        words = np.bincount(_words(texts))
         total = np.zeros(max(len(words), len(self._words[language])), dtype=np.int64)
         for counts in (words, self._words[language]):
             total[: len(counts)] += counts
@@ -128,16 +146,16 @@ class ShardMerger:
 
     def estimate_bytes(self, num_pairs: int) -> int:
         """Bytes of the kept text of `num_pairs` raw pairs, from those that were read."""
-        return self._num_bytes * num_pairs // max(1, self._num_read)
+        num_read = sum(source.read.pairs for source in self._ledger.values())
+        return self._num_bytes * num_pairs // max(1, num_read)
 
     def summary(self) -> CleaningSummary:
         """The statistics of all shards so far."""
         return CleaningSummary(
-            num_read=self._num_read,
-            num_kept=self._num_read - self._dropped.total(),
-            dropped={rule.value: self._dropped[rule.value] for rule in Rule},
-            examples={rule: _texts(found) for rule, found in self._examples.items()},
+            ledger=self._ledger,
+            examples={name: _texts(found) for name, found in self._examples.items()},
             samples=_texts(self._samples),
+            oddest=_texts(self._oddest),
             words={
                 language: {int(length): int(counts[length]) for length in np.flatnonzero(counts)}
                 for language, counts in self._words.items()
@@ -146,14 +164,28 @@ class ShardMerger:
         )
 
 
-def _sample(table: pa.Table, detail: str = "") -> list[tuple[int, Example]]:
+def _words(texts: pa.ChunkedArray) -> np.ndarray:
+    """(pairs,) numbers of words, which are separated by one space."""
+    return np.asarray(pc.count_substring(texts, " ").to_numpy()) + 1
+
+
+def _amount(pairs: pa.Table) -> Amount:
+    return Amount(len(pairs), int(_words(pairs["source"]).sum()))
+
+
+def _sentence_keys(sentences: Iterable[str]) -> np.ndarray:
+    keys = {sentence_key(sentence) for sentence in sentences} - {0}
+    return np.array(sorted(keys), dtype=np.uint64)
+
+
+def _sample(pairs: pa.Table) -> list[Keyed]:
     """Return the pairs with the smallest keys."""
-    order = np.argsort(table["key"].to_numpy(), kind="stable")[:NUM_EXAMPLES]
-    rows = table.take(pa.array(order)).to_pylist()
-    return [(row["key"], example((row["source"], row["target"]), detail)) for row in rows]
+    order = np.argsort(pairs["key"].to_numpy(), kind="stable")[:NUM_EXAMPLES]
+    rows = pairs.take(pa.array(order)).to_pylist()
+    return [(row["key"], example((row["source"], row["target"]))) for row in rows]
 
 
-def _texts(examples: list[tuple[int, Example]]) -> list[Example]:
+def _texts(examples: list[Keyed]) -> list[Example]:
     return [one for _, one in examples]
 
 

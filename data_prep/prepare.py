@@ -19,6 +19,7 @@ from data_prep.data_report import write_report
 from data_prep.held_out import HeldOutSource
 from data_prep.hub_source import HubSource
 from data_prep.leakage import leakage_of
+from data_prep.ledger import LEDGER_FILE, CleaningSummary, ledger_table, write_ledger
 from data_prep.local_sources import FolderSource, TableSource, open_more_pairs
 from data_prep.manifest import (
     FACTS_FILE,
@@ -28,7 +29,6 @@ from data_prep.manifest import (
     fingerprint,
     tool_versions,
 )
-from data_prep.merge_shards import CleaningSummary
 from data_prep.phrasebook_source import PhrasebookSource
 from data_prep.progress import Reporter
 from data_prep.protocol import TRAIN, VALID, Source
@@ -112,7 +112,7 @@ def open_source(config: CorpusConfig, cache: Path, report: Callable[[str], None]
             source = _open_files(config, facts)
             if VALID in source.splits():
                 return source
-            return HeldOutSource(source, config.cleaning, report)
+            return HeldOutSource(source, config, report)
         case CorpusSource.hub:
             return HubSource(config, facts, report)
         case CorpusSource.bible:
@@ -207,14 +207,12 @@ def _clean(job: _Job, num_processes: int) -> CleanedText:
             )
         remove(shards)
         job.reporter.print(_describe(summary))
+        job.reporter.print_table(ledger_table(summary.ledger))
     return text
 
 
 def _describe(summary: CleaningSummary) -> str:
-    dropped = ", ".join(f"{rule} {count:,}" for rule, count in summary.dropped.items() if count)
-    return f"kept {summary.num_kept:,} of {summary.num_read:,} training pairs" + (
-        f" (dropped: {dropped})" if dropped else ""
-    )
+    return f"kept {summary.num_kept:,} of {summary.num_read:,} training pairs"
 
 
 def _build(job: _Job, text: CleanedText, folder: Path, num_processes: int) -> None:
@@ -235,6 +233,7 @@ def _build(job: _Job, text: CleanedText, folder: Path, num_processes: int) -> No
         train_tokenizer(parts, num_lines, tokenizer, path, reporter)
     leakage = leakage_of(text, reporter)
     token_counts = build_shards(text, summary.parts, paths, folder, reporter, num_processes)
+    write_ledger(summary, folder / LEDGER_FILE)
     write_report(folder / REPORT_FILE, job.corpus, tokenizer, summary, token_counts, paths, leakage)
     manifest = {
         "name": job.corpus.name,
@@ -247,10 +246,6 @@ def _build(job: _Job, text: CleanedText, folder: Path, num_processes: int) -> No
             "num_read": summary.num_read,
             "num_kept": summary.num_kept,
             "dropped": summary.dropped,
-            "examples": {
-                rule: [asdict(example) for example in examples]
-                for rule, examples in summary.examples.items()
-            },
         },
         "leakage": leakage,
         "tokens": {

@@ -6,6 +6,7 @@ from functools import partial
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
 
 from nmt.base.errors import printable
 
@@ -26,6 +27,10 @@ class Reporter:
     def print(self, text: str) -> None:
         """Print a message on a line of its own, without markup, control characters escaped."""
         self._console.print(printable(text), markup=False, soft_wrap=True)
+
+    def print_table(self, table: Table) -> None:
+        """Print a table."""
+        self._console.print(table)
 
     @contextmanager
     def stage(self, description: str, total: int | None) -> Iterator[Advance]:

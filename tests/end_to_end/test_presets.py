@@ -40,7 +40,14 @@ def checked(overrides: list[str], folder: Path) -> Config:
 
 def test_every_group_has_presets() -> None:
     names = {"corpus", "tokenizer", "model", "optimizer", "schedule", "batching", "training"}
-    assert set(GROUPS) == names | {"decoding", "tracking", "experiment", "sweep", "cluster"}
+    assert set(GROUPS) == names | {
+        "cleaning",
+        "decoding",
+        "tracking",
+        "experiment",
+        "sweep",
+        "cluster",
+    }
     assert EXPERIMENTS
     assert SWEEPS
 

@@ -13,6 +13,6 @@ def test_the_report_escapes_text_and_has_all_parts(toy: Toy) -> None:
     assert "<script" not in page
     check_page(page)
     assert "prefers-color-scheme: dark" in page
-    for heading in ("Dropped", "Lengths", "Vocabulary", "Samples", "Configuration"):
+    for heading in ("Filters", "Oddest pairs", "Lengths", "Vocabulary", "Samples", "Configuration"):
         assert f"<h2>{heading}</h2>" in page
     assert page.count("<svg") == 2

@@ -4,9 +4,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from data_prep.clean import Pair
-from data_prep.clean_shard import CleanShard, ShardJob, clean_shard, key_of
-from data_prep.merge_shards import SeenKeys
+from data_prep.clean_shard import CleanShard, ShardJob, clean_shard, key_of, shard_file
+from data_prep.ledger import Amount, Taken
+from data_prep.merge_shards import SeenKeys, ShardMerger
 from nmt.config import CleaningConfig
 
 
@@ -21,16 +21,74 @@ def test_seen_keys_equal_a_set(shards: list[list[int]]) -> None:
         assert seen.first_seen(np.array(shard, dtype=np.uint64)).tolist() == expected
 
 
-def test_keys_differ_for_pairs_that_are_equal_if_joined(tmp_path: Path) -> None:
-    pairs = [Pair("a b", "c"), Pair("a", "b c"), Pair("a b", "c")]
+def shard(folder: Path, pairs: list[tuple[str, str]], **config: object) -> CleanShard:
+    values = CleaningConfig(**config)
+    path = folder / shard_file(0, sum(1 for _ in folder.iterdir()))
     sources, targets = map(list, zip(*pairs, strict=True))
-    path = clean_shard(ShardJob(sources, targets, CleaningConfig(), tmp_path / "0-000000.arrow"))
-    assert CleanShard(path).keys.tolist() == list(map(key_of, pairs))
-    assert len(set(map(key_of, pairs))) == 2
+    return CleanShard(clean_shard(ShardJob(sources, targets, values, ("en", "de"), path)))
+
+
+def test_keys_differ_for_pairs_that_are_equal_if_joined(tmp_path: Path) -> None:
+    pairs = [("a b", "c"), ("a", "b c"), ("a b", "c")]
+    assert shard(tmp_path, pairs).keys.tolist() == [key_of(*pair) for pair in pairs]
+    assert len({key_of(*pair) for pair in pairs}) == 2
 
 
 def test_a_shard_without_a_clean_pair(tmp_path: Path) -> None:
-    job = ShardJob(["", ""], ["a", "b"], CleaningConfig(), tmp_path / "0-000000.arrow")
-    shard = CleanShard(clean_shard(job))
-    assert len(shard.table) == len(shard.keys) == 0
-    assert shard.statistics.dropped == {"empty": 2}
+    found = shard(tmp_path, [("", "a"), ("", "b")])
+    assert len(found.table) == len(found.keys) == 0
+    assert found.statistics.dropped == {"empty": Amount(2, 0)}
+
+
+NEAR = {"drop_near_duplicates": True, "drop_test_sentences": True}
+TESTS = (["a sentence of a test set", "Yes."], ["ein Satz aus der Testmenge", "Ja."])
+
+
+def test_filters_of_the_whole_corpus(tmp_path: Path) -> None:
+    merger = ShardMerger(CleaningConfig(**NEAR), ("en", "de"), TESTS)
+    kept = merger.add(
+        shard(
+            tmp_path,
+            [
+                ("A dog.", "Ein Hund."),
+                ("a sentence of a test set", "anders"),
+                ("Yes.", "Ja."),
+                ("12", "12"),
+                ("another text here", "ein Satz aus der Testmenge"),
+                ("A dog.", "Ein Hund."),
+                ("13", "13"),
+            ],
+            **NEAR,
+        ),
+        "first",
+    )
+    assert kept["source"].to_pylist() == ["A dog.", "Yes.", "12", "13"]
+    kept = merger.add(
+        shard(tmp_path, [("A Dog!", "ein Hund"), ("A dog.", "Der Hund."), ("", "x")], **NEAR),
+        "second",
+    )
+    assert kept.to_pydict()["target"] == ["Der Hund."]
+    summary = merger.summary()
+    first, second = summary.ledger["first"], summary.ledger["second"]
+    assert (first.read, first.kept) == (Amount(7, 16), Amount(4, 5))
+    assert first.filters["test_sentence"] == Taken(2, 9, 2)
+    assert first.filters["duplicate"] == Taken(1, 2, 1)
+    assert second.filters["near_duplicate"] == Taken(1, 2, 1)
+    assert second.filters["empty"] == Taken(1, 0, 1)
+    assert (summary.num_read, summary.num_kept) == (10, 5)
+    assert [one.source for one in summary.examples["near_duplicate"]] == ["A Dog!"]
+    assert summary.words["en"] == {1: 3, 2: 2}
+    assert summary.characters["en"] == sum(map(len, ["A dog.", "Yes.", "12", "13", "A dog."]))
+
+
+def test_overlaps_and_the_oddest_pairs(tmp_path: Path) -> None:
+    limits = {"max_words": 5, "max_length_ratio": 2.0}
+    pairs = [("a b c d e f", "a" * 40), ("x" * 30, "y" * 10), ("a b c d e f", "a b c d e f g")]
+    merger = ShardMerger(CleaningConfig(**limits), ("en", "de"), ([], []))
+    merger.add(shard(tmp_path, [*pairs, ("x" * 30, "y" * 16), ("z" * 9, "z" * 9)], **limits), "all")
+    summary = merger.summary()
+    assert summary.ledger["all"].overlaps == {"length+ratio": 1}
+    assert summary.ledger["all"].filters["length"] == Taken(2, 12, 1)
+    assert summary.ledger["all"].filters["ratio"] == Taken(2, 7, 1)
+    assert summary.oddest[0].source == "x" * 30
+    assert summary.oddest[0].detail == "30 against 16 characters"

