@@ -10,7 +10,7 @@ from pathlib import Path
 
 from nmt.base.errors import UserError
 from nmt.base.files import check_writable
-from nmt.base.layout import EVALUATIONS_FOLDER, SCORES_FILE
+from nmt.base.layout import EVALUATION_FOLDER, EVALUATIONS_FOLDER, SCORES_FILE
 from nmt.cli.arguments import parse_arguments
 from nmt.cli.common import parse_folders, run_command
 from nmt.cli.models import TranslatorArguments, open_model
@@ -57,11 +57,13 @@ def main() -> None:
         else Path("outputs", EVALUATIONS_FOLDER, system.name, test_set.name)
         for system in systems
     }
+    baseline = choose_baseline(systems, arguments.baseline, corpus)
     read = [Path(name) for name in (arguments.source, arguments.reference) if name]
+    if baseline and baseline.system.run:
+        read.append(baseline.system.run / EVALUATION_FOLDER / test_set.name)
     for out in outs.values():
         evaluate.check_replaceable(out, len(test_set.references), read)
         check_writable(out / SCORES_FILE)
-    baseline = choose_baseline(systems, arguments.baseline, corpus)
     for system in [*systems, *([baseline.system] if baseline else [])]:
         if system.direction != test_set.direction:
             raise UserError(

@@ -101,6 +101,18 @@ def test_an_evaluation_with_fewer_references_replaces_one_with_more(run: Run) ->
         run(*given[:1], "source=out/source.txt", "reference=out/reference.txt", "out=out")
 
 
+def test_the_stored_evaluation_of_the_baseline_is_not_replaced(run: Run) -> None:
+    stored = Path("outputs/runs/good/evaluation/test")
+    run("model=outputs/runs/good", f"out={stored}")
+    before = contents(stored)
+    with pytest.raises(
+        UserError, match=r"source\.txt: would overwrite .*evaluation/test, which is read"
+    ):
+        run("model=outputs/runs/new", "baseline=outputs/runs/good", f"out={stored}")
+    assert contents(stored) == before
+    run("model=outputs/runs/good", f"out={stored}")  # the same evaluation again
+
+
 def test_files_that_a_link_leads_to_are_not_written(run: Run) -> None:
     given = "model=outputs/runs/new", "out=out"
     run(*given)
