@@ -8,7 +8,6 @@ import heapq
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
 
@@ -83,11 +82,6 @@ class CleanShard:
                 for name, found in stored["examples"].items()
             },
         )
-
-    @cached_property
-    def keys(self) -> np.ndarray:
-        """(pairs,) uint64 hashes; equal pairs have equal keys."""
-        return np.asarray(self.table["key"].to_numpy())
 
 
 def shard_file(stream: int, number: int) -> str:

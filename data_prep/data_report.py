@@ -14,7 +14,7 @@ from markupsafe import Markup
 
 from data_prep.build_shards import TokenCounts
 from data_prep.filters import MEANINGS
-from data_prep.ledger import CleaningSummary, SourceLedger, Taken
+from data_prep.ledger import CleaningSummary, SourceLedger, Taken, format_share
 from nmt.base.files import write_texts
 from nmt.config import CorpusConfig, CorpusSource, TokenizerConfig, to_yaml
 from nmt.pages.html_page import COLOURS, draw_svg, render
@@ -106,12 +106,10 @@ def _ledger_rows(ledger: Mapping[str, SourceLedger]) -> list[tuple[Any, ...]]:
         amounts = {"read": source.read, "kept": source.kept, **source.filters}
         for key, amount in amounts.items():
             if amount.pairs:
-                share = (
-                    100 * amount.pairs / source.read.pairs,
-                    100 * amount.words / source.read.words,
-                )
+                pairs = amount.pairs, format_share(amount.pairs, source.read.pairs)
+                words = amount.words, format_share(amount.words, source.read.words)
                 alone = amount.alone if isinstance(amount, Taken) else None
-                rows.append((name, key, amount.pairs, share[0], amount.words, share[1], alone))
+                rows.append((name, key, *pairs, *words, alone))
     return rows
 
 

@@ -43,15 +43,13 @@ Filter = Callable[[Pair, CleaningConfig, tuple[str, str]], str]
 """Returns the reason for dropping a pair, given the configuration and the languages, or ""."""
 
 
-def _empty(pair: Pair, config: CleaningConfig, languages: tuple[str, str]) -> str:
-    del config, languages
+def _empty(pair: Pair, _config: CleaningConfig, _languages: tuple[str, str]) -> str:
     if pair.source and pair.target:
         return ""
     return f"{'target' if pair.source else 'source'} is empty"
 
 
-def _length(pair: Pair, config: CleaningConfig, languages: tuple[str, str]) -> str:
-    del languages
+def _length(pair: Pair, config: CleaningConfig, _languages: tuple[str, str]) -> str:
     for side, text in zip(Pair._fields, pair, strict=True):
         if len(text) > config.max_characters:
             return f"{side} has {len(text)} characters"
@@ -62,8 +60,7 @@ def _length(pair: Pair, config: CleaningConfig, languages: tuple[str, str]) -> s
     return ""
 
 
-def _ratio(pair: Pair, config: CleaningConfig, languages: tuple[str, str]) -> str:
-    del languages
+def _ratio(pair: Pair, config: CleaningConfig, _languages: tuple[str, str]) -> str:
     source, target = len(pair.source), len(pair.target)
     if max(source, target) < SHORT_CHARACTERS:
         return ""
@@ -72,8 +69,7 @@ def _ratio(pair: Pair, config: CleaningConfig, languages: tuple[str, str]) -> st
     return ""
 
 
-def _copy(pair: Pair, config: CleaningConfig, languages: tuple[str, str]) -> str:
-    del languages
+def _copy(pair: Pair, config: CleaningConfig, _languages: tuple[str, str]) -> str:
     if (
         config.drop_copies
         and pair.source.casefold() == pair.target.casefold()
@@ -83,9 +79,8 @@ def _copy(pair: Pair, config: CleaningConfig, languages: tuple[str, str]) -> str
     return ""
 
 
-def _repetition(pair: Pair, config: CleaningConfig, languages: tuple[str, str]) -> str:
+def _repetition(pair: Pair, config: CleaningConfig, _languages: tuple[str, str]) -> str:
     """Drop text such as "ha ha ha ha ha" and the loops of translation systems."""
-    del languages
     for side, text in zip(Pair._fields, pair, strict=True):
         words = text.split(" ")
         if not config.max_phrase_repeats or len(words) <= config.max_phrase_repeats:
@@ -97,9 +92,8 @@ def _repetition(pair: Pair, config: CleaningConfig, languages: tuple[str, str]) 
     return ""
 
 
-def _letters(pair: Pair, config: CleaningConfig, languages: tuple[str, str]) -> str:
+def _letters(pair: Pair, config: CleaningConfig, _languages: tuple[str, str]) -> str:
     """Drop tables, formulas and code."""
-    del languages
     for side, text in zip(Pair._fields, pair, strict=True):
         if not config.min_letter_share or len(text) < SHORT_CHARACTERS:
             continue
@@ -112,18 +106,16 @@ def _letters(pair: Pair, config: CleaningConfig, languages: tuple[str, str]) -> 
     return ""
 
 
-def _numbers(pair: Pair, config: CleaningConfig, languages: tuple[str, str]) -> str:
+def _numbers(pair: Pair, config: CleaningConfig, _languages: tuple[str, str]) -> str:
     """Compare the sequences of digits of both sides, whatever separates them."""
-    del languages
     if not config.same_numbers:
         return ""
     source, target = (Counter(_NUMBER.findall(text)) for text in pair)
     return _difference("numbers", source, target)
 
 
-def _addresses(pair: Pair, config: CleaningConfig, languages: tuple[str, str]) -> str:
+def _addresses(pair: Pair, config: CleaningConfig, _languages: tuple[str, str]) -> str:
     """Compare the URLs and e-mail addresses of both sides."""
-    del languages
     if not config.same_addresses:
         return ""
     found = ([one.strip(".,;:!?\"'()<>") for one in _ADDRESS.findall(text)] for text in pair)
@@ -224,8 +216,11 @@ def clean_pair(
     pair = normalise_pair(source, target)
     if reason := _empty(pair, config, languages):
         return pair, {"empty": reason}
-    found = {name: check(pair, config, languages) for name, check in FILTERS.items()}
-    return pair, {name: reason for name, reason in found.items() if reason}
+    return pair, {
+        name: reason
+        for name, check in FILTERS.items()
+        if (reason := check(pair, config, languages))
+    }
 
 
 def _repaired(text: str) -> str:

@@ -6,9 +6,11 @@ from pathlib import Path
 
 from rich import box
 from rich.table import Table
+from rich.text import Text
 
 from data_prep.filters import MEANINGS
 from data_prep.manifest import Output
+from nmt.base.errors import one_line
 from nmt.base.files import write_json
 
 LEDGER_FILE = "ledger.json"
@@ -141,13 +143,14 @@ def ledger_table(ledger: Mapping[str, SourceLedger]) -> Table:
         for key, (amount, alone) in rows.items():
             cells = (
                 f"{amount.pairs:,}",
-                _share(amount.pairs, source.read.pairs),
+                format_share(amount.pairs, source.read.pairs),
                 f"{amount.words:,}",
-                _share(amount.words, source.read.words),
+                format_share(amount.words, source.read.words),
             )
-            table.add_row(name if key == "read" else "", key, *cells, alone)
+            table.add_row(Text(one_line(name) if key == "read" else ""), key, *cells, alone)
     return table
 
 
-def _share(part: int, whole: int) -> str:
+def format_share(part: int, whole: int) -> str:
+    """Format a share in per cent."""
     return f"{100 * part / whole:.2f} %" if whole else "–"

@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from data_prep.clean import Pair
 from data_prep.clean_shard import (
     NUM_EXAMPLES,
     CleanShard,
@@ -103,7 +104,7 @@ class ShardMerger:
         ledger.kept.add(_amount(kept))
         self._samples = smallest(self._samples + _sample(kept))
         self._add_oddest(kept)
-        for language, name in zip(self._languages, ("source", "target"), strict=True):
+        for language, name in zip(self._languages, Pair._fields, strict=True):
             self._count(language, kept[name])
         return kept
 
@@ -124,8 +125,7 @@ class ShardMerger:
         """Compare the ratio of the lengths of each pair with the median of the shard."""
         if not len(pairs):
             return
-        lengths = (pc.utf8_length(pairs[name]).to_numpy() for name in ("source", "target"))
-        source, target = lengths
+        source, target = (pc.utf8_length(pairs[name]).to_numpy() for name in Pair._fields)
         ratios = np.log(source / target)
         # Short pairs have high ratios by chance.
         oddness = np.abs(ratios - np.median(ratios)) * np.sqrt(np.minimum(source, target))
@@ -209,9 +209,8 @@ class PartWriter:
             if not self.parts or self.parts[-1] == self._pairs_per_part:
                 self.parts.append(0)
             added = pairs.slice(start, self._pairs_per_part - self.parts[-1])
-            for path, name in zip(
-                self._paths(len(self.parts) - 1), pairs.schema.names, strict=False
-            ):
+            paths = self._paths(len(self.parts) - 1)
+            for path, name in zip(paths, Pair._fields, strict=True):
                 _append(path, added[name].to_pylist())
             self.parts[-1] += len(added)
             start += len(added)

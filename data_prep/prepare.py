@@ -19,7 +19,7 @@ from data_prep.data_report import write_report
 from data_prep.held_out import HeldOutSource
 from data_prep.hub_source import HubSource
 from data_prep.leakage import leakage_of
-from data_prep.ledger import LEDGER_FILE, CleaningSummary, ledger_table, write_ledger
+from data_prep.ledger import LEDGER_FILE, ledger_table, write_ledger
 from data_prep.local_sources import FolderSource, TableSource, open_more_pairs
 from data_prep.manifest import (
     FACTS_FILE,
@@ -197,22 +197,18 @@ def _clean(job: _Job, num_processes: int) -> CleanedText:
     text = CleanedText(folder, (job.corpus.source_language, job.corpus.target_language))
     # Corpora that differ only in the tokenizer share the cleaned text.
     with _lock(folder.with_suffix(".lock"), folder, job.reporter):
+        shards = folder.with_suffix(".shards")
         if _is_complete(job, folder / CLEANING_FILE):
             job.reporter.print(f"{folder}: already cleaned")
-            return text
-        with atomic_folder(folder) as temporary:
-            shards = folder.with_suffix(".shards")
-            summary = write_cleaned_text(
-                job.source, job.corpus, temporary, shards, job.reporter, job.more, num_processes
-            )
+        else:
+            with atomic_folder(folder) as temporary:
+                summary = write_cleaned_text(
+                    job.source, job.corpus, temporary, shards, job.reporter, job.more, num_processes
+                )
+            job.reporter.print(f"kept {summary.num_kept:,} of {summary.num_read:,} training pairs")
+            job.reporter.print_table(ledger_table(summary.ledger))
         remove(shards)
-        job.reporter.print(_describe(summary))
-        job.reporter.print_table(ledger_table(summary.ledger))
     return text
-
-
-def _describe(summary: CleaningSummary) -> str:
-    return f"kept {summary.num_kept:,} of {summary.num_read:,} training pairs"
 
 
 def _build(job: _Job, text: CleanedText, folder: Path, num_processes: int) -> None:

@@ -97,8 +97,4 @@ def iterate_text(path: Path) -> Iterator[str]:
                     f"{path}: line {number} is longer than {MAX_LINE_BYTES // 10**6} MB; a text"
                     " file has one sentence per line, ended by a line feed"
                 )
-            if number == 1 and raw.startswith((b"\xff\xfe", b"\xfe\xff")):
-                raise UserError(
-                    f"{path}: is UTF-16; convert the file first (iconv -f utf-16 -t utf-8)"
-                )
             yield decode_line(raw, str(path), number)

@@ -56,6 +56,8 @@ def file_inside(folder: Path, *names: str) -> Path:
 
 def decode_line(raw: bytes, name: str, number: int) -> str:
     """Decode a line of UTF-8 without its line feed; an error gives `name` and `number`."""
+    if number == 1 and raw.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise UserError(f"{name}: is UTF-16; convert the file first (iconv -f utf-16 -t utf-8)")
     try:
         return raw.removesuffix(b"\n").decode("utf-8")
     except UnicodeDecodeError as error:

@@ -1,3 +1,10 @@
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from data_prep.prepare import prepare
+from data_prep.progress import Reporter
 from tests.html_check import check_page
 from tests.unit.data_prep.conftest import Toy, write_pairs
 
@@ -16,3 +23,18 @@ def test_the_report_escapes_text_and_has_all_parts(toy: Toy) -> None:
     for heading in ("Filters", "Oddest pairs", "Lengths", "Vocabulary", "Samples", "Configuration"):
         assert f"<h2>{heading}</h2>" in page
     assert page.count("<svg") == 2
+
+
+def test_a_source_of_empty_sentences_and_an_odd_name(
+    toy: Toy, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    more = tmp_path / "more [bold]\x1b[2J"
+    write_pairs(more, "train", ["", ""], ["leer", "leer"])
+    config = replace(toy.config, more_path=str(more))
+    folder = prepare(config, toy.tokenizer, toy.outputs, Reporter())
+    printed = capsys.readouterr().err.replace("\n", "")
+    assert "[bold]" in printed.replace(" ", "")
+    assert "\x1b[2J" not in printed
+    page = (folder / "report.html").read_text(encoding="utf-8")
+    assert "\x1b" not in page
+    check_page(page)
