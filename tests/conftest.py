@@ -1,3 +1,4 @@
+import logging
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -54,6 +55,16 @@ def _signals_restored() -> Iterator[None]:
     """Restore signal handlers, which commands replace."""
     with handlers_restored():
         yield
+
+
+@pytest.fixture(autouse=True)
+def _logger_restored() -> Iterator[None]:
+    """Restore the logger of the application, which commands take away from `caplog`."""
+    logger = logging.getLogger("nmt")
+    level, handlers, propagate = logger.level, logger.handlers, logger.propagate
+    yield
+    logger.setLevel(level)
+    logger.handlers, logger.propagate = handlers, propagate
 
 
 @pytest.fixture(scope="session")

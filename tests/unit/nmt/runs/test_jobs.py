@@ -1,6 +1,5 @@
 """Runs of a sweep: failures, and GPUs that are not shared."""
 
-import logging
 import os
 import tempfile
 import time
@@ -94,7 +93,6 @@ def test_runs_of_several_sweeps_have_gpus_of_their_own(two_gpus: Path) -> None:
 def test_a_run_waits_until_a_gpu_is_free(
     two_gpus: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(logging.getLogger("nmt"), "propagate", True)
     caplog.set_level("INFO", "nmt")
     config = parallel(two_gpus)
     with ExitStack() as first, ExitStack() as second:

@@ -7,11 +7,9 @@ from nmt.runs.log import set_up_logging
 
 
 def test_log_lines_escape_control_characters(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     logger = logging.getLogger("nmt")
-    for name in ("handlers", "level", "propagate"):  # restored afterwards
-        monkeypatch.setattr(logger, name, getattr(logger, name))
     set_up_logging(tmp_path / "new" / "train.log")
     logger.info("a\x1b[2J\u202e\nb\tc")
     set_up_logging()  # closes the file

@@ -1,6 +1,5 @@
 """Searches with Optuna: values of trials, their ends, and pruning."""
 
-import logging
 import sqlite3
 from contextlib import closing
 from dataclasses import replace
@@ -128,7 +127,6 @@ def test_a_locked_study_ends_no_training(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(search, "_SECONDS_TO_WAIT", 0.01)
-    monkeypatch.setattr(logging.getLogger("nmt"), "propagate", True)
     config = search_config(tmp_path, 1)
     run, decide = config.run_folder, pruning(config)
     assert decide is not None

@@ -1,6 +1,5 @@
 import contextlib
 import json
-import logging
 from dataclasses import replace
 from pathlib import Path
 
@@ -30,15 +29,6 @@ STATE = TrainingState(
     validation_due=True,
     metrics=MetricSums(updates=3, loss=1 / 3, gradient_norm=0.1, mean_norm=0.7, num_norms=9),
 )
-
-
-@pytest.fixture
-def log(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> pytest.LogCaptureFixture:
-    """Messages of the logger `nmt`."""
-    monkeypatch.setattr(logging.getLogger("nmt"), "propagate", True)
-    return caplog
 
 
 def model(seed: int = 0) -> Transformer:
@@ -150,7 +140,7 @@ def test_the_average_is_the_mean(store: CheckpointStore) -> None:
 @pytest.mark.parametrize("name", ["weights.safetensors", "training_state.pt", "manifest.json"])
 @pytest.mark.parametrize("damage", ["missing", "cut", "one bit", "empty", "a folder", "a link"])
 def test_a_damaged_checkpoint_is_named_and_the_one_before_it_is_used(
-    store: CheckpointStore, name: str, damage: str, log: pytest.LogCaptureFixture
+    store: CheckpointStore, name: str, damage: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     save(store, 5, 10)
     path = store.path(10) / name
@@ -165,8 +155,8 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_it_is_used(
         path.symlink_to(store.path(5) / name)
     assert store.newest() == 5
     assert load(store, 5).update == 5
-    assert len(log.messages) == 1
-    assert str(path) in log.messages[0]
+    assert len(caplog.messages) == 1
+    assert str(path) in caplog.messages[0]
     assert store.updates() == [5]
     assert (store.folder / "damaged_update_0000010").is_dir()
 
@@ -186,24 +176,24 @@ def test_a_changed_bit_of_a_manifest_is_detected(store: CheckpointStore) -> None
 
 
 def test_without_an_intact_checkpoint_training_starts_again(
-    store: CheckpointStore, log: pytest.LogCaptureFixture
+    store: CheckpointStore, caplog: pytest.LogCaptureFixture
 ) -> None:
     save(store, 5, 10)
     for update in (5, 10):
         (store.path(update) / "weights.safetensors").unlink()
     assert store.newest() == 0
-    assert len(log.messages) == 3
-    assert "training starts at update 0" in log.messages[-1]
+    assert len(caplog.messages) == 3
+    assert "training starts at update 0" in caplog.messages[-1]
 
 
 def test_damaged_checkpoints_are_renamed_and_the_others_are_found(
-    store: CheckpointStore, log: pytest.LogCaptureFixture
+    store: CheckpointStore, caplog: pytest.LogCaptureFixture
 ) -> None:
     save(store, 5, 10, 15)
     (store.path(10) / "weights.safetensors").write_bytes(b"")
     assert list(store.intact()) == [15, 5]
     assert store.updates() == store.last_updates(5) == [5, 15]
-    assert "update_0000010" in log.messages[0]
+    assert "update_0000010" in caplog.messages[0]
 
 
 def test_counters_can_change_without_the_weights(store: CheckpointStore) -> None:

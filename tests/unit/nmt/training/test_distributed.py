@@ -1,4 +1,3 @@
-import logging
 import os
 import signal
 import sys
@@ -90,7 +89,6 @@ def test_training_uses_idle_cores_and_more_threads_than_those_are_warned_of(
     used: int,
     is_warned: bool,
 ) -> None:
-    monkeypatch.setattr(logging.getLogger("nmt"), "propagate", True)
     monkeypatch.setattr(distributed, "num_cores", lambda: 6)
     monkeypatch.setattr(distributed, "idle_cores", lambda: idle)
     asked = TrainingConfig(num_threads=threads, num_processes=processes)

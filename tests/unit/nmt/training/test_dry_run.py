@@ -46,7 +46,6 @@ class Dry:
 def dry(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Dry]:
-    monkeypatch.setattr(logging.getLogger("nmt"), "propagate", True)
     caplog.set_level(logging.INFO, logger="nmt")
     made = Dry(tiny_config(tmp_path / "outputs"), caplog)
     monkeypatch.setattr(module, "measure_updates", made.measure)

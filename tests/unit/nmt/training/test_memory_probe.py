@@ -156,7 +156,6 @@ def test_auto_is_resolved_once_and_stored(
     digit_corpus: Path,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(logging.getLogger("nmt"), "propagate", True)
     tried = measuring(monkeypatch, lambda tokens: 900 if tokens <= 100 else 1100)
     with caplog.at_level(logging.INFO, logger="nmt"):
         found = [chosen(experiment.open_run(auto, digit_corpus)) for _ in range(2)]

@@ -592,9 +592,8 @@ def test_pairs_that_are_all_over_long_are_refused(config: Config, digit_corpus: 
 
 
 def test_pairs_left_out_are_counted(
-    config: Config, digit_corpus: Path, caplog: pytest.LogCaptureFixture, monkeypatch: Any
+    config: Config, digit_corpus: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(logging.getLogger("nmt"), "propagate", True)
     with caplog.at_level(logging.INFO, logger="nmt"):
         trainer = trainer_of(with_batching(config, max_source_length=5), digit_corpus)
     left_out = int((trainer.train_pairs.source_lengths > 5).sum())
