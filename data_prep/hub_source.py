@@ -10,7 +10,7 @@ from typing import Any
 from data_prep.clean import Pair
 from data_prep.manifest import FactsCache
 from data_prep.protocol import TRAIN, VALID, Source
-from nmt.base.errors import UserError, disk_errno
+from nmt.base.errors import UserError, disk_errno, first_line
 from nmt.config import CorpusConfig
 
 _BATCH_ROWS = 1_000
@@ -126,12 +126,15 @@ class HubSource(Source):
         return "/".join(filter(None, (self._config.hub_dataset, self._config.hub_subset)))
 
     def _failure(self, error: Exception) -> UserError:
-        reason = (
-            f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error) else ''}"
-        )
+        """The error for the user; a library's `error` has many types and causes."""
+        reason = f"{type(error).__name__}: {first_line(error)}"
         if self._config.path:
-            return UserError(f"corpus.path={self._config.path} cannot be read ({reason})")
+            return UserError(
+                f"corpus.path={self._config.path} cannot be read ({reason}); replace the damaged"
+                " parquet file"
+            )
         number = disk_errno(error)
+        # A missing file (ENOENT) means that the data set was not found.
         if number not in (None, errno.ENOENT):
             return UserError(
                 f"corpus.hub_dataset={self._data_set()} cannot be written to the hub's cache"

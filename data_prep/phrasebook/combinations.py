@@ -27,6 +27,7 @@ def combinations(sentence: Sentence) -> Iterator[Combination]:
 
 
 def _clause(clause: Clause) -> Iterator[Combination]:
+    """Yield the combinations of a clause and of all clauses and entities within it."""
     yield from _entity(clause.subject)
     predicate = clause.predicate
     if isinstance(predicate, Quality):

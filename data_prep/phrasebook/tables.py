@@ -57,7 +57,8 @@ def read_table(path: Path, columns: str) -> Iterator[Row]:
         The rows, in the order of the file.
 
     Raises:
-        LexiconError: If the file, a column or a cell is missing.
+        LexiconError: If the file is missing, its columns are not `columns`, or a row has another
+            number of cells.
     """
     if not path.is_file():
         raise LexiconError(f"{path}: this table of the lexicon is missing")

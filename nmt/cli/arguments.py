@@ -54,7 +54,7 @@ def parse_arguments(kind: type[Arguments], arguments: Sequence[str] | None = Non
             values[name] = value
     for name, field in fields.items():
         if field.is_required() and not values.get(name):
-            raise UserError(f"{name}= is missing; --help explains it")
+            raise UserError(f"{name}= is missing (for make: {name.upper()}=): {field.description}")
     parsed: Arguments = from_mapping(kind, values, "arguments")
     return parsed
 

@@ -45,14 +45,17 @@ class Arguments(ModelArguments):
 
 @dataclass(frozen=True)
 class BackTranslator(LineTranslator):
-    """Gives two texts: translations with a tag before each, and the lines themselves."""
+    """Writes two texts: the translations, each after a tag, and the lines that were translated."""
 
     tag: str = TAG
 
     def texts(
         self, items: list[Item], first: int, progress: Callable[[float], None] | None = None
     ) -> list[str]:
-        """Translate items; those that are empty or have an empty translation are left out."""
+        """Translate items; return the text of the translations and that of the translated lines.
+
+        A line that is empty or has an empty translation is in neither.
+        """
         tag = f"{self.tag} " if self.tag else ""
         sources, targets = "", ""
         answers = self.pipeline.answers(items, progress, first)

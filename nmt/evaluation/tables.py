@@ -128,10 +128,10 @@ def as_text(value: str) -> Text:
 
 
 def note_lines(evaluations: Sequence[Evaluation]) -> list[str]:
-    """Write the lines below the tables: baseline, warnings, search, signatures; each once."""
+    """Return the lines below the tables, without repetitions: baseline, search, signatures …"""
     leakages = [evaluation.test_set.leakage for evaluation in evaluations]
-    # With several systems, name the one that a line on training text is about.
-    has_texts = _has_systems(evaluations) and any(one != leakages[0] for one in leakages)
+    # Systems trained on different text contain different numbers of test sentences.
+    names_system = _has_systems(evaluations) and any(one != leakages[0] for one in leakages)
     lines = []
     for evaluation in evaluations:
         test_set, identity = evaluation.test_set, evaluation.identity
@@ -144,7 +144,7 @@ def note_lines(evaluations: Sequence[Evaluation]) -> list[str]:
             lines.append(f"{test_set.name} is {known_as}")
         lines += [f"warning: {test_set.name}: {warning}" for warning in identity.warnings]
         if test_set.leakage is not None:
-            text = "the training text" + (f" of {evaluation.system}" if has_texts else "")
+            text = "the training text" + (f" of {evaluation.system}" if names_system else "")
             lines.append(f"{test_set.name}: {text} contains {describe_leakage(test_set.leakage)}")
         if evaluation.engine:
             lines.append(f"{_label(evaluation, evaluations)}: search engine {evaluation.engine}")

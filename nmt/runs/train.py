@@ -136,9 +136,10 @@ def _run(config: Config, corpus_folder: Path) -> None:
 def _report_result(config: Config) -> float:
     """Log cost and score of a completed run; returns its validation metric."""
     result = read_result(config.run_folder)
+    cost = result["cost"]
     logger.info(
-        "cost: %.3g floating-point operations, %.2f device hours, %d target tokens",
-        *(result["cost"][key] for key in ("training_flops", "device_hours", "target_tokens")),
+        f"cost: {cost['training_flops']:.3g} floating-point operations,"
+        f" {cost['device_hours']:.2f} device hours, {cost['target_tokens']:,} target tokens"
     )
     score = f"valid BLEU {result['valid']['bleu']:.2f}  (the corpus has no test set)"
     for split, table in list(result["test_sets"].items())[:1]:

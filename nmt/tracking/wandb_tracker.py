@@ -33,10 +33,11 @@ class WandbTracker(Tracker):
     """
 
     def __init__(self, config: Config, run_id: str) -> None:
-        os.environ.setdefault("WANDB_SILENT", "true")  # it would ask for a missing key
+        # Otherwise wandb would ask for a missing API key.
+        os.environ.setdefault("WANDB_SILENT", "true")
         # Error reports to wandb would delay the exit when the server does not answer.
         os.environ.setdefault("WANDB_ERROR_REPORTING", "false")
-        # Files of artifacts and tables wait there for the upload; by default in the home folder.
+        # Keep artifacts and tables that wait for their upload out of the home folder.
         os.environ.setdefault("WANDB_DATA_DIR", str(Path(config.run.outputs).absolute() / "wandb"))
         import wandb  # noqa: PLC0415 - takes a second to import
 
@@ -53,9 +54,9 @@ class WandbTracker(Tracker):
             config={**flattened(to_plain(config)), "commit": commit()},
             settings=wandb.Settings(
                 silent=True,
-                reinit="create_new",  # never the run of a tracker that was dropped
+                reinit="create_new",  # never continue the run of an earlier tracker
                 disable_git=True,  # the address of a remote repository may contain a token
-                x_disable_meta=True,  # has all variables of SLURM, such as the token SLURM_JWT
+                x_disable_meta=True,  # it includes all SLURM variables, such as SLURM_JWT, a token
                 init_timeout=_SECONDS_TO_START,
                 login_timeout=_SECONDS_TO_START,
                 finish_timeout=_SECONDS_TO_FINISH,
@@ -70,7 +71,7 @@ class WandbTracker(Tracker):
             wandb.teardown()
             mode = "offline"
             self._run = start(mode=mode)
-        # The horizontal axis is the update, not wandb's step; charts may choose the other one.
+        # The horizontal axis is the update, not wandb's step; target tokens can be chosen instead.
         for axis in ("update", "train/target_tokens"):
             self._run.define_metric(axis)
         self._run.define_metric("*", step_metric="update")

@@ -144,8 +144,8 @@ def with_num_threads(training: TrainingConfig, parallel_runs: int = 1) -> Traini
     cores = num_cores()
     if round(idle) < min(asked or cores, cores):
         logger.warning(
-            f"only {idle:.1f} of {cores} CPU cores are idle: training is slow while other programs"
-            f" run, with training.num_threads={threads}"
+            f"only {idle:.1f} of {cores} CPU cores are idle: training will be slow while other"
+            f" programs run; it uses training.num_threads={threads}"
         )
     return replace(training, num_threads=threads)
 

@@ -106,9 +106,13 @@ def _log_measured(
     in_all = timedelta(seconds=round(total))
     _log("time", f"{seconds:.3g} s per update, about {in_all} in all, {validations}")
     has_gpu = torch.cuda.is_available()
-    device = torch.cuda.get_device_name() if has_gpu else f"{threads} CPU threads on idle cores"
+    device = (
+        torch.cuda.get_device_name() if has_gpu else f"{threads} CPU threads if the cores are idle"
+    )
     speed = f"{flops / found.gradient_seconds:.3g} FLOPs per second on {device}"
-    _log("speed", f"{speed}; {processes} ranks, busy for {100 * evenness:.0f} % of the time")
+    if processes > 1:
+        speed += f"; {processes} ranks, busy for {100 * evenness:.0f} % of the time"
+    _log("speed", speed)
 
 
 def _validation_seconds(config: Config, corpus: PreparedCorpus) -> float:

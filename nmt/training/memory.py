@@ -69,12 +69,13 @@ def _field(path: Path, name: str, unit: int = 1) -> int:
 
 
 def _left_in_groups() -> Iterator[int]:
-    """What this process's control groups (version 2 or 1) and those above them leave."""
+    """Yield the free memory of each control group (version 2 or 1) that limits this process."""
     text = _OWN_GROUPS.read_text(encoding="utf-8") if _OWN_GROUPS.is_file() else ""
     for version, path in re.findall(r"^\d+:(|memory):/(.*)$", text, re.MULTILINE):
         names = ("limit_in_bytes", "usage_in_bytes") if version else ("max", "current")
         group = _GROUPS / version / path
-        # In a container the path is often the host's, and the group itself is mounted at the top.
+        # A group's parents limit it too. In a container, the path is often that of the host, while
+        # the container's own group is mounted at the top; that folder is among the parents.
         for folder in (group, *group.parents):
             try:
                 limit, usage = (int((folder / f"memory.{name}").read_text()) for name in names)

@@ -53,7 +53,7 @@ def test_values_are_converted_to_their_types() -> None:
         ("color=green", "color=green: Input should be 'red' or 'blue'"),
         ("news.en", "'news.en' is not key=value; --help lists the keys"),
         ("--count=3", "'--count=3' is not key=value"),
-        ("file=", "file= is missing"),
+        ("file=", r"file= is missing \(for make: FILE=\): The text\."),
     ],
 )
 def test_an_invalid_argument_is_reported(text: str, message: str) -> None:

@@ -138,3 +138,4 @@ def test_a_dry_run_without_a_corpus_assumes_lengths(dry: Dry) -> None:
     assert "epoch        unknown: the corpus is not prepared" in log
     assert "to have 28 tokens" in log
     assert "validation not included" in log
+    assert "ranks" not in log
