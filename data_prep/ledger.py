@@ -135,7 +135,7 @@ def ledger_table(ledger: Mapping[str, SourceLedger]) -> Table:
     """Return the ledger as a table for the terminal: one row for each filter that dropped pairs."""
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
     table.add_column("source", overflow="fold")
-    for name in ("", "pairs", "of pairs", "words", "of words", "no other filter"):
+    for name in ("", "pairs", "of pairs", "words", "of words", "only this filter"):
         table.add_column(name, justify="right" if name else "left", no_wrap=True)
     for name, source in ledger.items():
         rows = {"read": (source.read, ""), "kept": (source.kept, "")}
