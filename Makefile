@@ -11,7 +11,7 @@ RUN := $(BIN)/python -m nmt.cli
 
 # Values are passed to the shell through the environment and quoted. make must not expand them,
 # because a file may be called $(shell rm).en. Only ARGS is not quoted: the shell splits it into words.
-VARIABLES := EXPERIMENT GPUS DRY_RUN DATA FILE TEXT MODEL OUT TEST BASELINE FORMAT SOURCE TARGET SWEEP RESULT KILLS SIGNALS TROUBLES ARGS
+VARIABLES := EXPERIMENT GPUS DRY_RUN DATA FILE TEXT MODEL OUT TEST BASELINE FORMAT SOURCE TARGET SWEEP RESULT BENCH KILLS SIGNALS TROUBLES ARGS
 $(foreach name,$(VARIABLES),$(eval override $(name) := $$(value $(name))))
 ifeq ($(EXPERIMENT),)
 override EXPERIMENT := $(if $(DATA),own_text,phrasebook_en_de)
@@ -19,7 +19,7 @@ endif
 export $(VARIABLES)
 
 # Reject variables that would have no effect.
-KNOWN := $(VARIABLES) BENCH PYTHON VENV
+KNOWN := $(VARIABLES) PYTHON VENV
 UNKNOWN := $(filter-out $(KNOWN) MAKE%,$(foreach name,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $(name)))),$(name))))
 ifneq ($(UNKNOWN),)
 NAME := $(firstword $(UNKNOWN))
@@ -108,7 +108,7 @@ watch: install  ## Show the runs in progress, refreshed              ARGS="every
 
 bench: $(VENV)/.installed-dev  ## Measure speed beside other programs                 BENCH="training decoding data" ARGS=
 # If a benchmark cannot run, such as decoding without a model, the others still do.
-	@status=0; for name in $(BENCH); do $(BIN)/python -m benchmarks.$$name $(ARGS) || status=$$?; done; exit $$status
+	@status=0; for name in $$BENCH; do $(BIN)/python -m "benchmarks.$$name" $(ARGS) || status=$$?; done; exit $$status
 
 soak: $(VENV)/.installed-dev  ## Kill trainings, resume them, compare                KILLS= SIGNALS= TROUBLES= ARGS=
 # Threads wait passively, so that other processes on the machine cost minutes and not hours.

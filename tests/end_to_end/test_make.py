@@ -105,6 +105,15 @@ def test_values_are_not_executed(fake_venv: Path, tmp_path: Path, target: str, n
     assert not trace.exists()
 
 
+def test_names_of_benchmarks_are_not_executed(fake_venv: Path, tmp_path: Path) -> None:
+    trace = tmp_path / "trace"
+    (fake_venv / ".installed-dev").touch()
+    value = f"data $(shell touch {trace})`touch {trace}`;touch {trace}"
+    ended = make("bench", f"BENCH={value}", venv=fake_venv)
+    assert json.loads(ended.stdout.splitlines()[0])[:2] == ["-m", "benchmarks.data"]
+    assert not trace.exists()
+
+
 def test_a_text_is_given_as_it_is(fake_venv: Path, tmp_path: Path) -> None:
     trace = tmp_path / "trace"
     text = f'It\'s $(shell touch {trace})`touch {trace}`$$HOME "q" -n \\n %s'
