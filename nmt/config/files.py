@@ -92,6 +92,7 @@ class _PlainLoader(yaml.SafeLoader):  # type: ignore[misc]
         problems = {
             "is nested too deeply": len(self.states) > _MAX_DEPTH,  # one for each open collection
             "has an anchor or an alias, & or *": getattr(event, "anchor", None),
+            "has a tag, !": getattr(event, "tag", None),  # PyYAML fails in many ways for odd values
             f"has a value of more than {_MAX_CHARACTERS:,} characters": length > _MAX_CHARACTERS,
         }
         for problem in filter(problems.get, problems):

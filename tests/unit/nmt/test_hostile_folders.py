@@ -101,12 +101,15 @@ CONFIGS: dict[str, tuple[Change, str]] = {
     "an alias of itself": (text("a:\n- 1\n- &m [*m]"), "line 3 has an anchor"),
     "20,000 lists in each other": (text("a: " + "[" * 20_000), "nested too deeply"),
     "too large": (text("# more\n" * 20_000), "is larger than 64 KiB"),
-    "a tag that runs a command": (raw_value("target_language", RUN), "constructor for the tag"),
-    "a tag as a key": (more(f"? {RUN}\n: 1\n"), "constructor for the tag"),
+    "a tag that runs a command": (raw_value("target_language", RUN), "has a tag"),
+    "a tag as a key": (more(f"? {RUN}\n: 1\n"), "has a tag"),
     "a tag that makes a path": (
         raw_value("target_language", "!!python/object/apply:pathlib.Path [/etc]"),
-        "constructor for the tag",
+        "has a tag",
     ),
+    "a number without digits": (raw_value("target_language", '!!int ""'), "line 3 has a tag"),
+    "a time that is none": (raw_value("target_language", "!!timestamp x"), "line 3 has a tag"),
+    "no truth value": (raw_value("target_language", "!!bool x"), "line 3 has a tag"),
     "an interpolation": (raw_value("target_language", "${oc.env:HOME}"), "is not a language code"),
     "an interpolation in disguise": (
         raw_value("target_language", '"\\x24{oc.env:HOME}"'),
