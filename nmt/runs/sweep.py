@@ -61,6 +61,7 @@ def write_sweep_report(folder: Path) -> Sweep:
 
     Runs may be in progress. A run whose files cannot be read is listed with the reason.
     """
+    _check_replaceable(folder)
     sweep = read_sweep(folder)
     _print(sweep)
     groups = {run.name: group for group in sweep.groups for run in group.runs}
@@ -70,6 +71,18 @@ def write_sweep_report(folder: Path) -> Sweep:
     write_texts({ranking: to_lines(lines), page: sweep_page(sweep)})
     print_written([ranking, page])
     return sweep
+
+
+def _check_replaceable(folder: Path) -> None:
+    """Raise UserError if the folder has a table or a page that is not of an earlier report."""
+    ranking = folder / RANKING_FILE
+    if ranking.is_file():
+        with ranking.open("rb") as stream:
+            if stream.readline().startswith(f"{_COLUMNS[0]}\t".encode()):
+                return
+    for path in (ranking, folder / REPORT_FILE):
+        if path.exists():
+            raise UserError(f"{path}: is not from a report of a sweep; rename it")
 
 
 def find_sweep(name: str, outputs: Path) -> Path:

@@ -119,3 +119,14 @@ def test_command(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(sys, "argv", ["sweep_report", "sweep=peak_lr", f"outputs={tmp_path}"])
     sweep_report.main()
     assert (folder / "ranking.tsv").is_file()
+
+
+@pytest.mark.parametrize("name", ["ranking.tsv", "report.html"])
+def test_files_of_the_user_are_not_replaced(name: str, folder: Path) -> None:
+    (folder / name).write_text("mine\n")
+    with pytest.raises(UserError, match=f"{name}: is not from a report of a sweep"):
+        write_sweep_report(folder)
+    assert (folder / name).read_text() == "mine\n"
+    (folder / name).unlink()
+    write_sweep_report(folder)
+    write_sweep_report(folder)  # replaces its own
