@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
+from nmt.base.errors import UserError
 from nmt.base.files import writing
 
 # A process that tests whether a lock is held has it for less than this time.
@@ -22,6 +23,9 @@ def exclusive(path: Path, on_busy: Callable[[], None]) -> Iterator[None]:
     """
     with writing(path.parent):
         path.parent.mkdir(parents=True, exist_ok=True)
+        # A stranger's link would create or change a file elsewhere; a pipe would wait forever.
+        if path.is_symlink() or (path.exists() and not path.is_file()):
+            raise UserError(f"{path}: is not a regular file; remove it")
         stream = path.open("a")
     with stream:
         if not (_try_lock(stream) or _try_lock(stream, after=_SECONDS_OF_A_TEST)):
@@ -41,6 +45,8 @@ def _try_lock(stream: IO[str], after: float = 0.0) -> bool:
 
 def is_locked(path: Path) -> bool:
     """Return whether a process holds a lock file; see `exclusive`."""
+    if not path.is_file():  # opening a pipe would wait forever
+        return False
     try:
         with path.open("rb") as stream:
             # A shared lock, released immediately: two commands that look do not see each other.

@@ -12,6 +12,7 @@ from typing import IO
 
 from nmt.base.errors import UserError
 from nmt.base.files import atomic_path, check_not_read, check_writable, writing, written_to
+from nmt.base.guards import check_not_in_results
 from nmt.runs.log import converted_errors, print_error
 from nmt.training.signals import Interruption
 
@@ -53,7 +54,8 @@ def output_path(out: str, default: Path | None, *inputs: Path) -> Path | None:
     """Return the file that `out=` names, the default if it is empty, or None for stdout.
 
     Raises:
-        UserError: the file is a folder, would replace an input, or cannot be written.
+        UserError: the file is a folder, would replace an input or a file of a run or the like, or
+            cannot be written.
     """
     path = Path(out) if out else default
     if path is None or out == "-":
@@ -61,6 +63,7 @@ def output_path(out: str, default: Path | None, *inputs: Path) -> Path | None:
     if path.is_dir():
         raise UserError(f"out={path} is a folder; name a file")
     check_not_read([path], inputs)
+    check_not_in_results([path])
     check_writable(path)
     return written_to(path)
 

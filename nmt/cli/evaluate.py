@@ -10,6 +10,7 @@ from pathlib import Path
 
 from nmt.base.errors import UserError
 from nmt.base.files import check_writable
+from nmt.base.guards import check_not_in_results
 from nmt.base.layout import EVALUATION_FOLDER, EVALUATIONS_FOLDER, SCORES_FILE
 from nmt.cli.arguments import parse_arguments
 from nmt.cli.common import parse_folders, run_command
@@ -61,8 +62,12 @@ def main() -> None:
     read = [Path(name) for name in (arguments.source, arguments.reference) if name]
     if baseline and baseline.system.run:
         read.append(baseline.system.run / EVALUATION_FOLDER / test_set.name)
-    for out in outs.values():
+    for system in systems:
+        out = outs[system.name]
         evaluate.check_replaceable(out, len(test_set.references), read)
+        # A run may be evaluated again, but not with the translations of another model.
+        if not (system.run and out.resolve().is_relative_to(system.run)):
+            check_not_in_results([out / SCORES_FILE])
         check_writable(out / SCORES_FILE)
     for system in [*systems, *([baseline.system] if baseline else [])]:
         if system.direction != test_set.direction:

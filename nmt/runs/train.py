@@ -11,6 +11,7 @@ from pathlib import Path
 from data_prep.prepare import find_prepared, prepare
 from nmt.base import layout
 from nmt.base.errors import BusyError, UserError
+from nmt.base.guards import check_no_way_out
 from nmt.base.locks import exclusive
 from nmt.config import Config, CorpusSource, ValidationMetric
 from nmt.evaluation import tables
@@ -49,6 +50,7 @@ def train(config: Config) -> float | None:
 
     if is_launched:
         distributed.check_launcher()
+    check_no_way_out(folder)
     if config.run.dry_run:
         set_up_logging()
         if is_main:

@@ -1,12 +1,14 @@
 """Lock files."""
 
 import fcntl
+import os
 import threading
 from pathlib import Path
 
 import pytest
 
-from nmt.base.locks import exclusive
+from nmt.base.errors import UserError
+from nmt.base.locks import exclusive, is_locked
 
 
 def test_a_second_process_waits_for_the_lock(tmp_path: Path) -> None:
@@ -36,3 +38,16 @@ def test_a_process_that_tests_the_lock_does_not_count(tmp_path: Path) -> None:
         timer.start()
         with exclusive(lock, lambda: pytest.fail("the lock is held")):
             timer.join()
+
+
+def test_a_link_and_a_pipe_are_no_locks(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("elsewhere")
+    os.mkfifo(tmp_path / "pipe")
+    for name in ("link", "pipe"):
+        assert not is_locked(tmp_path / name)
+        with (
+            pytest.raises(UserError, match=f"{name}: is not a regular file"),
+            exclusive(tmp_path / name, lambda: None),
+        ):
+            pass
+    assert not (tmp_path / "elsewhere").exists()

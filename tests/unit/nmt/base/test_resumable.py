@@ -1,4 +1,5 @@
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -102,6 +103,19 @@ def test_a_changed_part_is_refused_and_kept(tmp_path: Path, changed: bytes) -> N
     (tmp_path / "out.part").write_bytes(changed)
     assert "out.part: was changed after the last chunk" in refusal([tmp_path / "out"])
     assert (tmp_path / "out.part").read_bytes() == changed
+
+
+def link(path: Path) -> None:
+    path.symlink_to("mine")
+
+
+@pytest.mark.parametrize("make", [link, os.mkfifo, Path.mkdir])
+def test_a_part_that_is_no_file_is_refused(make: Callable[[Path], None], tmp_path: Path) -> None:
+    add(tmp_path / "out", 2)
+    (tmp_path / "out.part").rename(tmp_path / "mine")
+    make(tmp_path / "out.part")
+    assert "out.part: is not a regular file" in refusal([tmp_path / "out"], resume=False)
+    assert (tmp_path / "mine").read_bytes()
 
 
 @pytest.mark.parametrize("name", ["out.part", "out.part.json", "out2.part"])

@@ -127,8 +127,30 @@ def test_an_output_folder_that_is_read_loses_nothing(folder: str, command: str, 
 def test_no_output_replaces_a_file_of_the_model(name: str, command: str, run: Run) -> None:
     before = files()
     for model in (NEW, f"{NEW}/model"):
-        with pytest.raises(UserError, match=f"{name}: would overwrite .*model, which is read"):
+        with pytest.raises(UserError, match=f"{name}: would (overwrite|replace) .*model"):
             run(*command.split(), model, f"out=outputs/runs/new/model/{name}")
+    assert files() == before
+
+
+RESULTS = ["corpora/toy-1/text/test.de", "runs/good/result.json", "runs/good/model/README.md"]
+
+
+@pytest.mark.parametrize("name", RESULTS)
+@pytest.mark.parametrize("command", ["translate file=a.en", "score source=a.en target=a.de"])
+def test_no_output_replaces_a_file_of_a_run_or_a_corpus(name: str, command: str, run: Run) -> None:
+    Path("link").symlink_to(Path("outputs", name).absolute())
+    before = files()
+    for out in ("link", f"outputs/{name}"):
+        with pytest.raises(UserError, match=r"would replace a file of .*; change out="):
+            run(*command.split(), NEW, f"out={out}")
+    assert files() == before
+
+
+def test_an_evaluation_of_another_run_is_not_replaced(run: Run) -> None:
+    run("evaluate", "model=outputs/runs/poor", "out=outputs/runs/poor/evaluation/test")
+    before = files()
+    with pytest.raises(UserError, match=r"would replace a file of .*runs/poor; change"):
+        run("evaluate", NEW, "out=outputs/runs/poor/evaluation/test")
     assert files() == before
 
 

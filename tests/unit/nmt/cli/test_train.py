@@ -1,3 +1,4 @@
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,22 @@ def test_a_rank_without_a_launcher_is_refused_before_anything_is_written(
     with pytest.raises(UserError, match="RANK is set, as by torchrun, but WORLD_SIZE= is not"):
         train_each(tiny_config(tmp_path / "outputs"), None)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", [".lock", "train.log", "checkpoints", "evaluation/test"])
+def test_a_run_folder_that_leads_out_is_refused(name: str, tmp_path: Path) -> None:
+    config = tiny_config(tmp_path / "outputs")
+    link = config.run_folder / name
+    link.parent.mkdir(parents=True)
+    link.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(UserError, match=f"{name}: leads out of its folder"):
+        train_each(config, None)
+    link.unlink()
+    os.mkfifo(link)
+    with pytest.raises(UserError, match=f"{name}: is a device or a pipe"):
+        train_each(config, None)
+    assert [path.name for path in tmp_path.iterdir()] == ["outputs"]
+    assert [path.name for path in (tmp_path / "outputs").iterdir()] == ["runs"]
 
 
 @pytest.mark.parametrize("rank", [0, 1])
