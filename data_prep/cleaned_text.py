@@ -6,12 +6,13 @@ source has annotations, and `cleaning.json`.
 """
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import chain, islice
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from data_prep.clean import Pair, normalise, normalise_pair
 from data_prep.clean_shard import (
@@ -23,7 +24,6 @@ from data_prep.clean_shard import (
     shard_stream,
 )
 from data_prep.ledger import CleaningSummary
-from data_prep.local_sources import AlignedFiles
 from data_prep.manifest import describe_outputs
 from data_prep.merge_shards import PartWriter, ShardMerger
 from data_prep.processes import map_in_processes
@@ -32,7 +32,7 @@ from data_prep.protocol import TRAIN, Source
 from nmt.base.errors import UserError
 from nmt.base.files import read_record, write_json, write_lines, writing
 from nmt.base.system import num_cores
-from nmt.config import CorpusConfig
+from nmt.config import CleaningConfig, CorpusConfig
 
 CLEANING_FILE = "cleaning.json"
 
@@ -79,47 +79,39 @@ class CleanedText:
 
 
 def write_cleaned_text(
-    source: Source,
+    sources: Sequence[Source],
     config: CorpusConfig,
     folder: Path,
     shards: Path,
     reporter: Reporter,
-    more: AlignedFiles | None = None,
     num_processes: int = 1,
 ) -> CleaningSummary:
-    """Clean a source, and additional training pairs, into an empty folder.
+    """Clean the source of a corpus, and the training pairs of others, into an empty folder.
 
     Args:
-        source: the corpus.
-        config: the direction and the rules.
+        sources: that of the corpus, then those that `corpus.sources` names.
+        config: the direction and the filters.
         folder: folder of the result.
         shards: folder of cleaned shards. Those of an interrupted attempt are used; the caller
             removes it.
         reporter: shows progress.
-        more: additional training pairs.
         num_processes: number of processes that clean; 0 means one per core.
 
     Raises:
         UserError: the source cannot be read, or no training pair passes the filters.
     """
     text = CleanedText(folder, (config.source_language, config.target_language))
-    total = source.num_pairs(TRAIN)
-    limit = config.max_train_pairs or None
-    if total is not None:
-        total = min(total, limit or total) + (more.num_pairs if more else 0)
-    streams = [_Stream(config.name, islice(source.pairs(TRAIN), limit), config.copies)]
-    if more:
-        streams.append(_Stream(config.more_path, more.pairs(), 1))
+    streams = _streams(sources, config)
+    total = _total([source.num_pairs(TRAIN) for source in sources], config.max_train_pairs)
+    source = sources[0]
     tests = _tests(source) if config.cleaning.drop_test_sentences else ([], [])
     merger = ShardMerger(config.cleaning, text.languages, tests)
     writer = PartWriter(text.part_paths, PAIRS_PER_PART)
     with reporter.stage("Cleaning", total) as advance:
-        for kept, num_read, copies in _clean(streams, config, shards, merger, total, num_processes):
+        for kept, num_read in _clean(streams, config, shards, merger, total, num_processes):
             train_bytes = None if total is None else merger.estimate_bytes(total)
             with writing(text.folder, train_bytes and train_bytes * 11 // 10 + _OTHER_BYTES):
-                # Copies are made after cleaning, so they are not dropped as duplicates.
-                for _ in range(copies):
-                    writer.write(kept)
+                writer.write(kept)
             advance(num_read)
     summary = merger.summary()
     if not summary.num_kept:
@@ -139,11 +131,29 @@ def write_cleaned_text(
 
 @dataclass(frozen=True)
 class _Stream:
-    """Training pairs of one source, and how often each of them occurs in an epoch."""
+    """Raw training pairs of one source, their filters, and the tag of the kept ones."""
 
     name: str
     pairs: Iterable[Pair]
-    copies: int
+    cleaning: CleaningConfig
+    tag: str
+
+
+def _streams(sources: Sequence[Source], config: CorpusConfig) -> list[_Stream]:
+    limit = config.max_train_pairs or None
+    names, pairs = [config.name, *config.sources], [source.pairs(TRAIN) for source in sources]
+    tags = ["", *(each.tag for each in config.sources.values())]
+    limited = [islice(pairs[0], limit), *pairs[1:]]
+    cleaning = [config.cleaning_of(name) for name in names]
+    return [_Stream(*each) for each in zip(names, limited, cleaning, tags, strict=True)]
+
+
+def _total(numbers: Sequence[int | None], limit: int) -> int | None:
+    """Return the number of raw training pairs; None if a source does not know its own."""
+    known = [number for number in numbers if number is not None]
+    if len(known) < len(numbers):
+        return None
+    return min(known[0], limit or known[0]) + sum(known[1:])
 
 
 def _tests(source: Source) -> tuple[list[str], list[str]]:
@@ -159,8 +169,8 @@ def _clean(
     merger: ShardMerger,
     total: int | None,
     num_processes: int,
-) -> Iterator[tuple[pa.Table, int, int]]:
-    """Yield the pairs to keep of each shard, the number of pairs read, and of copies."""
+) -> Iterator[tuple[pa.Table, int]]:
+    """Yield the pairs to keep of each shard, and the number of pairs read."""
     jobs = _jobs(streams, config, shards)
     first = list(islice(jobs, 2))
     # For a single shard, starting processes would take longer than the work.
@@ -168,7 +178,8 @@ def _clean(
     with writing(shards, total and _estimate_bytes(first, total)):
         for path in map_in_processes(clean_shard, chain(first, jobs), num_processes):
             stream, shard = streams[shard_stream(path)], CleanShard(path)
-            yield merger.add(shard, stream.name), shard.statistics.read.pairs, stream.copies
+            kept = merger.add(shard, stream.name)
+            yield _tagged(kept, stream.tag), shard.statistics.read.pairs
 
 
 def _estimate_bytes(jobs: list[ShardJob], num_pairs: int) -> int | None:
@@ -187,8 +198,16 @@ def _jobs(streams: list[_Stream], config: CorpusConfig, shards: Path) -> Iterato
         while shard := list(islice(iterator, SHARD_PAIRS)):
             output = shards / shard_file(index, number)
             sources, targets = ([], []) if output.exists() else map(list, zip(*shard, strict=True))
-            yield ShardJob(sources, targets, config.cleaning, languages, output)
+            yield ShardJob(sources, targets, stream.cleaning, languages, output)
             number += 1
+
+
+def _tagged(pairs: pa.Table, tag: str) -> pa.Table:
+    """Put a tag before each source sentence."""
+    if not tag:
+        return pairs
+    tagged = pc.binary_join_element_wise(tag, pairs["source"], " ")
+    return pairs.set_column(pairs.column_names.index("source"), "source", tagged)
 
 
 def _explain_empty_result(config: CorpusConfig, summary: CleaningSummary) -> str:

@@ -72,7 +72,6 @@ def write_report(
         "overlaps": _overlaps(summary.ledger),
         "meanings": MEANINGS,
         "leakage": leakage,
-        "has_copies": sum(summary.parts) != summary.num_kept,
         "charts": [
             (title, draw_histogram(f"{title} ({corpus.direction})", counts))
             for title, counts in (("Words per sentence", words), ("Tokens per sentence", tokens))
@@ -159,7 +158,7 @@ def _length_row(
         _total(words),
         side.num_tokens,
         _total(words) / summary.num_kept,
-        side.num_tokens / sum(summary.parts),
+        side.num_tokens / summary.num_kept,
         quantile(side.lengths, 0.99),
         max(side.lengths),
     )
@@ -169,16 +168,14 @@ def _vocabulary_row(
     language: str, side: TokenCounts, tokenizer: Tokenizer, summary: CleaningSummary
 ) -> tuple[Any, ...]:
     """Return language, vocabulary size, use of the vocabulary, and byte and unknown tokens."""
-    # Words are counted once for each pair, tokens once for each copy (corpus.copies).
-    tokens = side.num_tokens * summary.num_kept / sum(summary.parts)
     names = tokenizer.pieces(range(tokenizer.vocabulary_size))
     is_byte = [len(name) == len("<0x00>") and name.startswith("<0x") for name in names]
     return (
         language,
         tokenizer.vocabulary_size,
         int((side.id_counts > 0).sum()),
-        tokens / _total(summary.words[language]),
-        summary.characters[language] / tokens,
+        side.num_tokens / _total(summary.words[language]),
+        summary.characters[language] / side.num_tokens,
         int(side.id_counts[is_byte].sum()),
         side.num_unknown,
     )

@@ -30,12 +30,11 @@ class HubSource(Source):
         self._facts = facts
         self._report = report
         self._loaded: dict[str, Any] = {}
-        for split in (TRAIN, VALID):
-            if split not in config.hub_splits:
-                raise UserError(
-                    f"corpus.hub_splits lacks {split}: map it to a split of the data set, for"
-                    " example +corpus.hub_splits.valid=validation"
-                )
+        if TRAIN not in config.hub_splits:
+            raise UserError(
+                f"corpus.hub_splits lacks {TRAIN}: map it to a split of the data set, for example"
+                " corpus.hub_splits.train=train"
+            )
         if "{language}" not in config.hub_column:
             raise UserError(
                 f"corpus.hub_column={config.hub_column} lacks {{language}}; use for example"
@@ -64,8 +63,10 @@ class HubSource(Source):
         )
 
     def splits(self) -> list[str]:
-        """The keys of `corpus.hub_splits`, `train` and `valid` first."""
-        return [TRAIN, VALID, *sorted(self._config.hub_splits.keys() - {TRAIN, VALID})]
+        """The keys of `corpus.hub_splits`: `train`, `valid` if there is one, then test sets."""
+        names = self._config.hub_splits
+        first = [name for name in (TRAIN, VALID) if name in names]
+        return [*first, *sorted(names.keys() - set(first))]
 
     def identity(self) -> dict[str, Any]:
         """Hashes of local files, or the name, subset and revision of the data set.

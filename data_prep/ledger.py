@@ -83,7 +83,7 @@ class CleaningSummary:
         oddest: the kept pairs with the most unusual ratios of their lengths.
         words: by language, number of kept training sentences by their number of words.
         characters: characters of the kept training text, by language.
-        num_pairs: pairs by split; for `train`, the kept ones with their copies.
+        num_pairs: pairs by split; for `train`, the kept ones.
         parts: training pairs of each part.
         outputs: size and hash of each file of the folder, by relative path.
     """
@@ -105,7 +105,7 @@ class CleaningSummary:
 
     @property
     def num_kept(self) -> int:
-        """Training pairs kept, each counted once."""
+        """Training pairs kept."""
         return sum(source.kept.pairs for source in self.ledger.values())
 
     @property

@@ -55,16 +55,6 @@ class AlignedFiles:
             self._cache.check(path, facts)
 
 
-def open_more_pairs(config: CorpusConfig, facts: FactsCache) -> AlignedFiles | None:
-    """Additional training pairs in the folder `corpus.more_path`; None if it is empty."""
-    if not config.more_path:
-        return None
-    folder, languages = Path(config.more_path), (config.source_language, config.target_language)
-    source, target = (folder / f"{TRAIN}.{language}" for language in languages)
-    key = f"corpus.more_path={folder} with corpus.direction={config.direction}"
-    return AlignedFiles((source, target), facts, key)
-
-
 class FolderSource(Source):
     """A folder of aligned text: `<split>.<language>`, one sentence per line.
 

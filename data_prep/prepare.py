@@ -20,7 +20,7 @@ from data_prep.held_out import HeldOutSource
 from data_prep.hub_source import HubSource
 from data_prep.leakage import leakage_of
 from data_prep.ledger import LEDGER_FILE, ledger_table, write_ledger
-from data_prep.local_sources import FolderSource, TableSource, open_more_pairs
+from data_prep.local_sources import FolderSource, TableSource
 from data_prep.manifest import (
     FACTS_FILE,
     FactsCache,
@@ -35,6 +35,7 @@ from data_prep.protocol import TRAIN, VALID, Source
 from data_prep.text_files import plain_name
 from data_prep.tmx_source import TmxSource
 from data_prep.train_tokenizer import TOKENIZER_VERSION, train_tokenizer
+from nmt.base.errors import UserError
 from nmt.base.files import atomic_folder, remove, write_json
 from nmt.base.layout import MANIFEST_FILE, REPORT_FILE
 from nmt.base.locks import exclusive
@@ -109,16 +110,37 @@ def open_source(config: CorpusConfig, cache: Path, report: Callable[[str], None]
     facts = FactsCache(cache / FACTS_FILE)
     match config.source:
         case CorpusSource.folder:
-            source = _open_files(config, facts)
-            if VALID in source.splits():
-                return source
-            return HeldOutSource(source, config, report)
+            return _open_files(config, facts)
         case CorpusSource.hub:
             return HubSource(config, facts, report)
         case CorpusSource.bible:
             return BibleSource(config, cache / ".downloads", report)
         case CorpusSource.phrasebook:
             return PhrasebookSource(config, report)
+
+
+def open_corpus(config: CorpusConfig, cache: Path, report: Callable[[str], None]) -> list[Source]:
+    """Open the source of a corpus, with `valid` held out if it has none, and `corpus.sources`.
+
+    Args:
+        config: the corpus.
+        cache: folder for downloads and for the cache of file hashes.
+        report: receives messages about slow steps.
+
+    Raises:
+        UserError: a source lacks a split, or its files do not match or cannot be read.
+    """
+    first = open_source(config, cache, report)
+    can_lack_valid = config.source in (CorpusSource.folder, CorpusSource.hub)
+    if can_lack_valid and VALID not in first.splits():
+        first = HeldOutSource(first, config, report)
+    sources = [first]
+    for name in config.sources:
+        try:
+            sources.append(open_source(config.origin_of(name), cache, report))
+        except UserError as error:
+            raise UserError(f"corpus.sources.{name}: {error}") from None
+    return sources
 
 
 def _open_files(config: CorpusConfig, facts: FactsCache) -> Source:
@@ -141,14 +163,14 @@ class _Job:
         reporter: Reporter,
     ) -> None:
         self.corpus, self.tokenizer, self.reporter = corpus, tokenizer, reporter
-        self.source = open_source(corpus, corpora_folder, reporter.print)
+        self.sources = open_corpus(corpus, corpora_folder, reporter.print)
         self.facts = FactsCache(corpora_folder / FACTS_FILE)
-        self.more = open_more_pairs(corpus, self.facts)
         cleaned = fingerprint(
             {
-                "source": self.source.identity(),
-                "more": self.more.identity() if self.more else None,
-                "copies": corpus.copies,
+                "sources": [source.identity() for source in self.sources],
+                "names": [corpus.name, *corpus.sources],
+                "tags": [each.tag for each in corpus.sources.values()],
+                "changes": [each.cleaning for each in corpus.sources.values()],
                 "direction": corpus.direction,
                 "max_train_pairs": corpus.max_train_pairs,
                 "cleaning": to_plain(corpus.cleaning),
@@ -203,7 +225,7 @@ def _clean(job: _Job, num_processes: int) -> CleanedText:
         else:
             with atomic_folder(folder) as temporary:
                 summary = write_cleaned_text(
-                    job.source, job.corpus, temporary, shards, job.reporter, job.more, num_processes
+                    job.sources, job.corpus, temporary, shards, job.reporter, num_processes
                 )
             job.reporter.print(f"kept {summary.num_kept:,} of {summary.num_read:,} training pairs")
             job.reporter.print_table(ledger_table(summary.ledger))
@@ -220,13 +242,14 @@ def _build(job: _Job, text: CleanedText, folder: Path, num_processes: int) -> No
         shutil.copyfile(path, folder / "text" / path.name)
     names = tokenizer_files(tokenizer.joint, *text.languages)
     paths = (folder / names[0], folder / names[1])
+    tags = [source.tag for source in job.corpus.sources.values() if source.tag]
     for path in dict.fromkeys(paths):  # one model for both languages, or one for each
         languages = [code for code, own in zip(text.languages, paths, strict=True) if own == path]
         parts = [
             text.part_path(part, code) for code in languages for part in range(len(summary.parts))
         ]
         num_lines = len(languages) * sum(summary.parts)
-        train_tokenizer(parts, num_lines, tokenizer, path, reporter)
+        train_tokenizer(parts, num_lines, tokenizer, path, reporter, tags)
     leakage = leakage_of(text, reporter)
     token_counts = build_shards(text, summary.parts, paths, folder, reporter, num_processes)
     write_ledger(summary, folder / LEDGER_FILE)
@@ -238,6 +261,10 @@ def _build(job: _Job, text: CleanedText, folder: Path, num_processes: int) -> No
         "target_tokenizer": names[1],
         "test_splits": sorted(summary.num_pairs.keys() - {TRAIN, VALID}),
         "num_pairs": summary.num_pairs,
+        "sources": {
+            name: summary.ledger[name].kept.pairs if name in summary.ledger else 0
+            for name in (job.corpus.name, *job.corpus.sources)
+        },
         "cleaning": {
             "num_read": summary.num_read,
             "num_kept": summary.num_kept,

@@ -56,6 +56,7 @@ def train_tokenizer(
     config: TokenizerConfig,
     output: Path,
     reporter: Reporter,
+    tags: Sequence[str] = (),
 ) -> None:
     """Learn subwords from text files and write the model file.
 
@@ -65,6 +66,7 @@ def train_tokenizer(
         config: kind and size of the vocabulary.
         output: path of the model file.
         reporter: shows progress.
+        tags: further symbols that become one piece each.
 
     Raises:
         UserError: the text does not allow a vocabulary of this size.
@@ -77,7 +79,7 @@ def train_tokenizer(
         rules = "".join(f"{rule}\n" for rule in normalisation_rules())
         (folder / _RULES_FILE).write_text(rules, encoding="utf-8")
         with reporter.stage(f"Learning subwords from {size:,} sentences", None):
-            model = _run_trainer(folder, config, output)
+            model = _run_trainer(folder, config, output, tags)
     with atomic_path(output, len(model)) as temporary:
         temporary.write_bytes(model)
 
@@ -118,7 +120,7 @@ def _code_points(text: str) -> str:
     return " ".join(f"{ord(character):X}" for character in text)
 
 
-def _run_trainer(folder: Path, config: TokenizerConfig, output: Path) -> bytes:
+def _run_trainer(folder: Path, config: TokenizerConfig, output: Path, tags: Sequence[str]) -> bytes:
     """Run sentencepiece in `folder` and return the model."""
     options = {
         # Names relative to the working directory: sentencepiece splits paths at commas.
@@ -128,6 +130,8 @@ def _run_trainer(folder: Path, config: TokenizerConfig, output: Path) -> bytes:
         "vocab_size": config.vocabulary_size,
         "character_coverage": config.character_coverage,
         "byte_fallback": config.byte_fallback,
+        "split_digits": config.split_digits,
+        "user_defined_symbols": list(dict.fromkeys((*config.user_symbols, *tags))),
         "unk_id": UNKNOWN_ID,
         "bos_id": BOS_ID,
         "eos_id": EOS_ID,

@@ -3,7 +3,7 @@
 python -m nmt.cli.backtranslate file=mono.de model=FOLDER     → mono.de.back/train.{en,de}
 
 The model translates in the other direction: for a corpus en-de, from de to en. Then train with
-corpus.more_path=FOLDER corpus.copies=N; docs/translating.md explains them.
+corpus.sources.back.path=FOLDER; docs/translating.md explains it.
 """
 
 from collections.abc import Callable
@@ -23,8 +23,6 @@ from nmt.translation.lines import LineTranslator
 from nmt.translation.pipeline import Pipeline
 from nmt.translation.translator import Translator
 
-TAG = "<BT>"
-
 
 @checked_dataclass
 class Arguments(ModelArguments):
@@ -36,18 +34,13 @@ class Arguments(ModelArguments):
     """Text in the target language of the corpus, one sentence per line, UTF-8."""
     out: str = ""
     """Output folder, which gets train.<language> of both languages (default: FILE.back)."""
-    tag: str = TAG
-    """Word before each translation, so that training can distinguish it from text written by
-    people; empty for none."""
     resume: bool = True
     """Continue an interrupted translation; false starts from the beginning."""
 
 
 @dataclass(frozen=True)
 class BackTranslator(LineTranslator):
-    """Writes two texts: the translations, each after a tag, and the lines that were translated."""
-
-    tag: str = TAG
+    """Writes two texts: the translations, and the lines that were translated."""
 
     def texts(
         self, items: list[Item], first: int, progress: Callable[[float], None] | None = None
@@ -56,13 +49,12 @@ class BackTranslator(LineTranslator):
 
         A line that is empty or has an empty translation is in neither.
         """
-        tag = f"{self.tag} " if self.tag else ""
         sources, targets = "", ""
         answers = self.pipeline.answers(items, progress, first)
         for item, answer in zip(items, answers, strict=True):
             translation = answer.translations[0].text.strip()
             if translation and item.source.strip():
-                sources += f"{tag}{translation}\n"
+                sources += f"{translation}\n"
                 targets += f"{item.source}\n"
         return [sources, targets]
 
@@ -82,8 +74,8 @@ def main() -> None:
     decoding = arguments.decoding_config(model)
     pipeline = Pipeline(Translator(model, decoding, print_line))
     reader, writer = LineReader(Format.text), LineWriter(Format.text, model.target_tokenizer)
-    translator = BackTranslator(str(file), reader, pipeline, writer, tag=arguments.tag)
-    settings = {"model": weights_digest(folder), "tag": arguments.tag, **search_keys(decoding)}
+    translator = BackTranslator(str(file), reader, pipeline, writer)
+    settings = {"model": weights_digest(folder), **search_keys(decoding)}
     num_lines = translate_to_files(translator, file, outs, settings, [folder], arguments.resume)
     num_pairs = sum(1 for _ in iterate_lines(outs[0]))
     print_line(

@@ -24,7 +24,7 @@ from nmt.base.errors import UserError, first_line
 from nmt.base.system import require_package
 from nmt.cli.arguments import HELP_FLAGS, help_entry, plain_text, print_help, split_argument
 from nmt.cli.common import run_command
-from nmt.config import Config, from_mapping, leaf_fields, to_plain, unknown_key
+from nmt.config import Config, SourceConfig, from_mapping, leaf_fields, to_plain, unknown_key
 from nmt.runs import search
 from nmt.runs.jobs import run_job
 from nmt.runs.log import converted_errors, print_error
@@ -99,18 +99,23 @@ def literal(arguments: Sequence[str]) -> list[str]:
     """
     is_sweep = bool({"--multirun", "-m"}.intersection(arguments))
     fields, quoted = leaf_fields(Config), []
+    entry_fields = leaf_fields(SourceConfig)
+    tables = tuple(f"{key}." for key, field in fields.items() if field.default == {})
     for argument in arguments:
         key, _, value = argument.partition("=")
+        is_entry = f"{key}.".startswith(tables)
+        prefix = "++" if is_entry else ""  # Hydra takes a new key only with this prefix
+        field = entry_fields.get(key.rpartition(".")[2]) if is_entry else fields.get(key)
         is_quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "'\""
         is_list = is_sweep and "," in value and not os.path.exists(value) and key != _SPACE_KEY
-        if key in fields and fields[key].annotation is str and not (is_quoted or is_list):
+        if field and field.annotation is str and not (is_quoted or is_list):
             # A backslash is special only before a quote, the end and an interpolation.
             value = re.sub(r"(\\*)\$\{", r"\1\1\\${", value)
             value = re.sub(r"(\\*)'", r"\1\1\\'", value)
             value = re.sub(r"(\\+)$", r"\1\1", value)
-            quoted.append(f"{key}='{value}'")
+            quoted.append(f"{prefix}{key}='{value}'")
         else:
-            quoted.append(argument)
+            quoted.append(prefix + argument)
     return quoted
 
 

@@ -1,8 +1,9 @@
 """Configuration group `corpus`: the sentence pairs."""
 
-from dataclasses import field
+from dataclasses import field, replace
 from enum import StrEnum
 
+from nmt.base.errors import UserError
 from nmt.config.fields import (
     MAX_SEED,
     FolderName,
@@ -11,11 +12,14 @@ from nmt.config.fields import (
     option,
     require,
 )
+from nmt.config.files import from_mapping, to_plain
 
 CorpusSource = StrEnum("CorpusSource", "phrasebook folder hub bible")
 
 _MAX_PAIRS = 10_000_000_000
 _MAX_GENERATED = 10_000_000
+_MAX_WEIGHT = 1_000_000
+_CORPUS_FILTERS = {"drop_duplicates", "drop_near_duplicates", "drop_test_sentences"}
 _PHRASEBOOK = ("source", CorpusSource.phrasebook)
 _HUB = ("source", CorpusSource.hub)
 _WITH_PATH = ("source", CorpusSource.folder, CorpusSource.hub)
@@ -55,15 +59,11 @@ class CleaningConfig:
 
 
 @checked_dataclass
-class CorpusConfig:
-    """The sentence pairs."""
+class OriginConfig:
+    """Where sentence pairs come from."""
 
-    name: FolderName = "phrasebook"
-    """Name of the corpus; its folder is `outputs/corpora/<name>-<fingerprint>`."""
-    source: CorpusSource = CorpusSource.phrasebook
+    source: CorpusSource = CorpusSource.folder
     """The generated phrasebook, a local folder, the Hugging Face hub, or the Bible."""
-    direction: str = "en-de"
-    """Source and target language codes, joined by a hyphen."""
     path: str = option("", free=True, used_with=_WITH_PATH)
     """`folder`: folder with `<split>.<language>` files, the common beginning of two such files, a
     TMX file or a TSV file, also compressed. `hub`: parquet files instead of the hub."""
@@ -77,6 +77,83 @@ class CorpusConfig:
     """`hub`: location of a language's text in a row: a column, or `column.key`."""
     hub_splits: dict[FolderName, str] = option({}, used_with=_HUB)
     """`hub`: split names there by split: `train`, `valid`; every other one is a test set."""
+
+
+@checked_dataclass
+class SourceConfig(OriginConfig):
+    """Further training pairs."""
+
+    tag: str = ""
+    """Text before each source sentence, such as `<BT>`; it is one piece of the vocabulary."""
+    cleaning: dict[str, bool | int | float] = option({})
+    """Values that replace those of `corpus.cleaning` for these pairs."""
+
+
+@checked_dataclass
+class MixingStage:
+    """Shares of the sources in some epochs."""
+
+    epochs: int = option(0, ge=0, le=1_000_000)
+    """Number of epochs; 0, in the last stage, means all that follow."""
+    weights: dict[FolderName, float] = option({})
+    """Share of each source among the pairs of an epoch, in any unit; the others have none."""
+
+
+@checked_dataclass
+class MixingConfig:
+    """How often pairs of each source occur in an epoch; the corpus itself is named corpus.name."""
+
+    repeats: dict[FolderName, float] = option({})
+    """How often each pair of a source occurs in an epoch; 1 by default, 0.5 is every second."""
+    weights: dict[FolderName, float] = option({})
+    """Share of each source among the pairs of an epoch, in any unit; the others have none."""
+    temperature: float = option(1.0, ge=1, le=1_000)
+    """Shares proportional to (number of pairs)^(1 / temperature); large values equalise them."""
+    stages: list[MixingStage] = option([])
+    """Shares that change in the course of the training; the last stage has no end."""
+
+    def __post_init__(self) -> None:
+        ways = {
+            "repeats": bool(self.repeats),
+            "weights": bool(self.weights),
+            "temperature": self.temperature != 1,
+            "stages": bool(self.stages),
+        }
+        given = [f"corpus.mixing.{name}" for name, is_given in ways.items() if is_given]
+        require(len(given) < 2, f"{' and '.join(given)} exclude each other; leave one of them")
+        tables = [self.repeats, self.weights, *(stage.weights for stage in self.stages)]
+        numbers = [number for table in tables for number in table.values()]
+        require(
+            all(0 <= number <= _MAX_WEIGHT for number in numbers),
+            f"corpus.mixing: weights and repeats must be between 0 and {_MAX_WEIGHT:,}",
+        )
+        require(
+            all(sum(table.values()) for table in tables if table)
+            and all(stage.weights for stage in self.stages),
+            "corpus.mixing: at least one weight of each stage must be above 0",
+        )
+        require(
+            all(stage.epochs for stage in self.stages[:-1]),
+            "corpus.mixing.stages: only the last stage may have epochs=0, all that follow",
+        )
+
+    @property
+    def names(self) -> set[str]:
+        """Names of the sources that are mentioned."""
+        tables = [self.repeats, self.weights, *(stage.weights for stage in self.stages)]
+        return {name for table in tables for name in table}
+
+
+@checked_dataclass
+class CorpusConfig(OriginConfig):
+    """The sentence pairs."""
+
+    name: FolderName = "phrasebook"
+    """Name of the corpus; its folder is `outputs/corpora/<name>-<fingerprint>`."""
+    source: CorpusSource = CorpusSource.phrasebook
+    """The generated phrasebook, a local folder, the Hugging Face hub, or the Bible."""
+    direction: str = "en-de"
+    """Source and target language codes, joined by a hyphen."""
     num_train: int = option(60_000, ge=1, le=_MAX_GENERATED, used_with=_PHRASEBOOK)
     """`phrasebook`: number of training pairs."""
     num_valid: int = option(1_000, ge=1, le=_MAX_GENERATED, used_with=_PHRASEBOOK)
@@ -87,10 +164,10 @@ class CorpusConfig:
     """`phrasebook`: seed of the generated text."""
     max_train_pairs: int = option(0, ge=0, le=_MAX_PAIRS)
     """Maximum number of training pairs, the first ones of the source; 0 uses all."""
-    more_path: str = option("", free=True)
-    """Folder of additional training pairs, such as back-translations; empty means none."""
-    copies: int = option(1, ge=1, le=1_000)
-    """Number of times that each training pair occurs in an epoch; those of more_path occur once."""
+    sources: dict[FolderName, SourceConfig] = option({})
+    """Further training pairs, by name: path or data set, tag and filters of each."""
+    mixing: MixingConfig = field(default_factory=MixingConfig)
+    """How often pairs of each source occur in an epoch."""
     cleaning: CleaningConfig = field(default_factory=CleaningConfig)
     """Filters of training pairs."""
 
@@ -105,6 +182,42 @@ class CorpusConfig:
             self.source is not CorpusSource.folder or bool(self.path),
             "corpus.path is empty: name the folder with the <split>.<language> files",
         )
+        require(
+            self.name not in self.sources,
+            f"corpus.sources.{self.name} has the name of the corpus; choose another",
+        )
+        unknown = sorted(self.mixing.names - {self.name, *self.sources})
+        known = ", ".join((self.name, *self.sources))
+        require(
+            not unknown,
+            f"corpus.mixing: {', '.join(unknown)} is not a source; the sources are {known}",
+        )
+
+        for name in self.sources:
+            self.cleaning_of(name)
+
+    def cleaning_of(self, name: str) -> CleaningConfig:
+        """Return the filters of a source in `sources`, or of the corpus itself.
+
+        Raises:
+            UserError: an unknown key or a wrong value, or a filter that compares all pairs.
+        """
+        changes = self.sources[name].cleaning if name in self.sources else {}
+        key = f"corpus.sources.{name}.cleaning."
+        for filter_name in sorted(_CORPUS_FILTERS & changes.keys()):
+            raise UserError(
+                f"{key}{filter_name}: this filter compares the pairs of all sources; set"
+                f" corpus.cleaning.{filter_name}"
+            )
+        cleaning = to_plain(self.cleaning) | changes
+        config: CleaningConfig = from_mapping(CleaningConfig, cleaning, "configuration", key)
+        return config
+
+    def origin_of(self, name: str) -> "CorpusConfig":
+        """Return a source in `sources` as a corpus of its own."""
+        origin = to_plain(self.sources[name])
+        kept = {key: origin[key] for key in OriginConfig.__dataclass_fields__}
+        return replace(self, name=name, sources={}, mixing=MixingConfig(), **kept)
 
     @property
     def source_language(self) -> str:

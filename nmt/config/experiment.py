@@ -1,5 +1,6 @@
 """Configuration group `run`, and the configuration of one experiment."""
 
+import re
 from dataclasses import field
 from pathlib import Path
 
@@ -93,3 +94,8 @@ FREE_KEYS = free_keys(Config)
 """Keys that change where and how fast a run works, but not its result: at most rounding, because
 the number of processes and threads changes the order of summation. A corpus is compared by its
 fingerprint, not by its path."""
+
+
+def is_free_key(key: str) -> bool:
+    """Return whether a dotted key changes where and how fast a run works, but not its result."""
+    return key.startswith(FREE_KEYS) or bool(re.match(r"corpus\.sources\..*\.path$", key))

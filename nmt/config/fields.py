@@ -24,7 +24,12 @@ _CHECKS = ConfigDict(
 @dataclass_transform(kw_only_default=True, frozen_default=True)
 def checked_dataclass(kind: type[Any]) -> Any:
     """Make a frozen dataclass whose values pydantic converts to their types and checks."""
-    return pydantic.dataclasses.dataclass(kind, frozen=True, kw_only=True, config=_CHECKS)
+    made = pydantic.dataclasses.dataclass(kind, frozen=True, kw_only=True, config=_CHECKS)
+    for base in kind.__mro__[1:]:  # pydantic drops the documentation of inherited fields
+        for name, field in getattr(base, "__pydantic_fields__", {}).items():
+            own = made.__pydantic_fields__[name]
+            own.description = own.description or field.description
+    return made
 
 
 def option(
@@ -67,7 +72,11 @@ def check_effects(config: Any, prefix: str = "") -> None:
         value, key = getattr(config, name), prefix + name
         if is_dataclass(value):
             check_effects(value, f"{key}.")
-        elif (used_with := extra(field, "used_with")) and value != field.default:
+            continue
+        for inner, each in value.items() if isinstance(value, dict) else ():
+            if is_dataclass(each):
+                check_effects(each, f"{key}.{inner}.")
+        if (used_with := extra(field, "used_with")) and value != field.default:
             other, *wanted = used_with
             require(
                 getattr(config, other) in wanted,

@@ -21,5 +21,9 @@ class TokenizerConfig:
     """Share of the characters of the training text that get a piece of their own."""
     byte_fallback: bool = True
     """Encode unknown characters as bytes, so that decoding restores them."""
+    split_digits: bool = False
+    """Make each digit a piece of its own."""
+    user_symbols: list[str] = option([])
+    """Texts that are one piece each wherever they occur, such as `<name>`."""
     sample_sentences: int = option(2_000_000, ge=0, le=1_000_000_000)
     """Number of sentences, sampled from the cleaned text, to learn from; 0 uses all."""

@@ -12,6 +12,7 @@ import numpy as np
 
 from nmt.base.errors import UserError
 from nmt.config import BatchingConfig
+from nmt.data.mixing import Mixing
 
 # An update consists of buckets: pairs of similar length with about this many target tokens (or one
 # smaller bucket, if the update is smaller). Buckets are shuffled, so large updates mix lengths.
@@ -34,7 +35,7 @@ class EpochPlan:
     Attributes:
         source_lengths: (pairs of the corpus,) tokens of each source, including EOS.
         target_lengths: (pairs of the corpus,) tokens of each target, including EOS.
-        order: (trainable pairs,) indices into the corpus, bucket after bucket.
+        order: (pairs of the epoch,) indices into the corpus, bucket after bucket.
         bucket_starts: (buckets + 1,) bucket b is `order[bucket_starts[b] : bucket_starts[b + 1]]`.
         buckets_per_update: consecutive buckets of an update; the last update may have fewer.
         max_micro_batch_tokens: maximum of padded source and of padded target tokens in a
@@ -158,8 +159,9 @@ def plan_epoch(
     config: BatchingConfig,
     seed: int,
     epoch: int,
+    mixing: Mixing | None = None,
 ) -> EpochPlan:
-    """Plan one epoch: every trainable pair exactly once.
+    """Plan one epoch: every trainable pair exactly once, or as often as `mixing` states.
 
     Args:
         source_lengths: (pairs,) tokens of each source, including EOS.
@@ -167,13 +169,15 @@ def plan_epoch(
         config: budgets and limits.
         seed: seed of the run.
         epoch: counted from 0.
+        mixing: the sources of the pairs.
 
     Raises:
-        UserError: no pair is within the length limits.
+        UserError: no pair is within the length limits, or `mixing` needs others.
     """
     trainable = trainable_pairs(source_lengths, target_lengths, config)
     random = np.random.default_rng((seed, epoch))
-    shuffled = random.permutation(trainable)
+    pairs = trainable if mixing is None else mixing.pairs(trainable, seed, epoch)
+    shuffled = random.permutation(pairs)
     fitting = int(target_lengths[trainable].sum()) // _MIN_BUCKETS
     largest = min(max(fitting, _MIN_BUCKET_TOKENS), _MAX_BUCKET_TOKENS)
     buckets_per_update = max(1, round(config.target_tokens_per_update / largest))

@@ -9,13 +9,14 @@ from typing import Any, Literal, NotRequired
 
 import numpy as np
 import pyarrow as pa
-from pydantic import ConfigDict, with_config
+from pydantic import ConfigDict, NonNegativeInt, with_config
 from typing_extensions import TypedDict
 
 from nmt.base.errors import UserError
 from nmt.base.files import atomic_path, file_inside, is_plain_name, read_lines, read_record
 from nmt.base.layout import MANIFEST_FILE
-from nmt.config import is_language_code
+from nmt.config import MixingConfig, is_language_code
+from nmt.data.mixing import Mixing
 
 _SCHEMA = pa.schema([("source", pa.list_(pa.int32())), ("target", pa.list_(pa.int32()))])
 
@@ -151,6 +152,7 @@ class Manifest(TypedDict):
     test_splits: list[str]
     leakage: NotRequired[dict[str, Leakage]]
     num_pairs: NotRequired[dict[str, int]]
+    sources: NotRequired[dict[str, NonNegativeInt]]
     tokens: NotRequired[dict[str, dict[str, int]]]
     cleaning: NotRequired[Cleaning]
 
@@ -204,7 +206,19 @@ class PreparedCorpus:
 
     def train(self) -> ParallelCorpus:
         """Open the training pairs."""
-        return ParallelCorpus.open(self.folder, "train")
+        pairs = ParallelCorpus.open(self.folder, "train")
+        sources = self.manifest.get("sources")
+        if sources is not None and sum(sources.values()) != len(pairs):
+            raise UserError(
+                f"{self.folder / MANIFEST_FILE}: sources have {sum(sources.values()):,} pairs, but"
+                f" the training text has {len(pairs):,}; prepare the corpus again"
+            )
+        return pairs
+
+    def mixing(self, config: MixingConfig) -> Mixing | None:
+        """Return how the sources are mixed; None if the corpus does not list any."""
+        sources = self.manifest.get("sources")
+        return Mixing(config, sources) if sources else None
 
     def text_path(self, split: str, language: str) -> Path:
         """Return the path of the text of `valid` or a test set in one language."""

@@ -10,6 +10,7 @@ from nmt.config import BatchingConfig
 from nmt.data.batch import Batch, SpecialIds, collate
 from nmt.data.batching import EpochPlan, plan_epoch
 from nmt.data.corpus import ParallelCorpus
+from nmt.data.mixing import Mixing
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,7 @@ class UpdateLoader:
         target_ids: SpecialIds,
         rank: int = 0,
         world_size: int = 1,
+        mixing: Mixing | None = None,
     ) -> None:
         self._corpus = corpus
         self._config = config
@@ -85,6 +87,7 @@ class UpdateLoader:
         self._target_ids = target_ids
         self._rank = rank
         self._world_size = world_size
+        self._mixing = mixing
         self.max_micro_batch_tokens = config.max_micro_batch_tokens
         self._planned: tuple[int, EpochPlan] | None = None
 
@@ -130,7 +133,8 @@ class UpdateLoader:
         if self._planned is None or self._planned[0] != epoch:
             lengths = self._corpus.source_lengths, self._corpus.target_lengths
             self._planned = None  # frees its memory before the next plan is made
-            self._planned = epoch, plan_epoch(*lengths, self._config, self._seed, epoch)
+            plan = plan_epoch(*lengths, self._config, self._seed, epoch, self._mixing)
+            self._planned = epoch, plan
         return replace(self._planned[1], max_micro_batch_tokens=self.max_micro_batch_tokens)
 
     def _micro_batch(self, number: int, pairs: np.ndarray) -> MicroBatch:

@@ -13,7 +13,7 @@ from typing import Any
 
 from nmt.base.errors import UserError, one_line
 from nmt.base.layout import VALID_HYPOTHESES_FILE
-from nmt.config import FREE_KEYS
+from nmt.config import is_free_key
 from nmt.evaluation.spread import Spread, count_seeds
 from nmt.evaluation.status import Status, run_status
 from nmt.evaluation.swept_run import SweptRun, read_run
@@ -120,7 +120,7 @@ def swept_keys(configs: Sequence[Mapping[str, Any]]) -> list[str]:
         key
         for key in dict.fromkeys(key for config in configs for key in config)
         if key != "training.seed"
-        and not key.startswith(FREE_KEYS)
+        and not is_free_key(key)
         and len({repr(config.get(key)) for config in configs}) > 1
     ]
 

@@ -15,7 +15,7 @@ from typing import Any
 from nmt.base import layout
 from nmt.base.errors import UserError, one_line
 from nmt.base.files import file_inside, is_forbidden, is_plain_name, read_record
-from nmt.config import FREE_KEYS, differing_values, load_values
+from nmt.config import differing_values, is_free_key, load_values
 from nmt.data.corpus import PreparedCorpus
 from nmt.evaluation.records import ValidatedRun
 
@@ -217,7 +217,7 @@ def _is_seed_of(run: Path, other: Path) -> bool:
     if not path.is_file():
         return False
     differing = differing_values(load_values(path), load_values(other / layout.CONFIG_FILE))
-    return {key for key in differing if not key.startswith(FREE_KEYS)} == {"training.seed"}
+    return {key for key in differing if not is_free_key(key)} == {"training.seed"}
 
 
 def _valid_text(corpus: Path) -> dict[str, bytes]:

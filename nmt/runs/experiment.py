@@ -18,11 +18,11 @@ from nmt.base.errors import UserError
 from nmt.base.files import write_json, write_lines
 from nmt.base.system import commit, processor_name, versions
 from nmt.config import (
-    FREE_KEYS,
     Config,
     CorpusSource,
     ValidationMetric,
     differing_values,
+    is_free_key,
     load_config,
     save_config,
     to_plain,
@@ -100,7 +100,7 @@ def check_configuration(config: Config) -> tuple[Config, list[str]]:
     differences = {
         key: f"{key}: the run has {old}, you asked for {new}"
         for key, (old, new) in differing_values(to_plain(stored), to_plain(config)).items()
-        if not key.startswith(FREE_KEYS)
+        if not is_free_key(key)
     }
     accepted = set(config.run.accept_changes.replace(",", " ").split())
     fixed = [key for key in differences if key.startswith(_FIXED_KEYS)]

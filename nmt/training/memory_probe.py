@@ -69,19 +69,20 @@ def first_epoch(config: Config, corpus: PreparedCorpus | None) -> tuple[EpochPla
 
     Without a corpus: one update of sentences of a usual length, and `tokenizer.vocabulary_size`.
     """
-    batching = config.batching
+    batching, mixing = config.batching, None
     if corpus is not None:
         source, target = Tokenizer(corpus.source_tokenizer), Tokenizer(corpus.target_tokenizer)
         sizes = source.vocabulary_size, target.vocabulary_size
         pairs = corpus.train()
         lengths = pairs.source_lengths, pairs.target_lengths
+        mixing = corpus.mixing(config.corpus.mixing)
     else:
         sizes = (config.tokenizer.vocabulary_size,) * 2
         length = min(_ASSUMED_LENGTH, batching.max_source_length, batching.max_target_length)
         lengths = (np.full(math.ceil(batching.target_tokens_per_update / length), length),) * 2
     if batching.is_auto:  # the size only splits updates
         batching = replace(batching, tokens_per_micro_batch=batching.longest)
-    return plan_epoch(*lengths, batching, config.training.seed, epoch=0), sizes
+    return plan_epoch(*lengths, batching, config.training.seed, 0, mixing), sizes
 
 
 def resolve_auto(config: Config, plan: EpochPlan, vocabulary_sizes: tuple[int, int]) -> Config:

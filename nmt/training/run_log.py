@@ -10,6 +10,7 @@ from nmt.base.layout import METRICS_FILE
 from nmt.config import BatchingConfig, Config
 from nmt.data.batching import trainable_pairs
 from nmt.data.corpus import ParallelCorpus
+from nmt.data.mixing import Mixing
 from nmt.model.transformer import count_parameters
 from nmt.tracking.file_tracker import FileTracker
 from nmt.tracking.tracker import Tracker, Validation
@@ -127,11 +128,12 @@ class RunLog:
 def log_size(
     batching: BatchingConfig,
     pairs: ParallelCorpus,
+    mixing: Mixing | None,
     model: TrainedModel,
     process: Process,
     precision: str,
 ) -> None:
-    """Log the size of a training, and what it leaves out."""
+    """Log the size of a training, its sources, and what it leaves out."""
     kept = trainable_pairs(pairs.source_lengths, pairs.target_lengths, batching)
     if len(kept) < len(pairs):
         logger.info(
@@ -140,6 +142,11 @@ def log_size(
             f"{len(pairs) - len(kept):,}",
             f"{len(pairs):,}",
         )
+    stages = mixing.stages(kept) if mixing and len(mixing.sizes) > 1 else {}
+    for epoch, numbers in stages.items():
+        total = max(1, sum(numbers.values()))
+        parts = [f"{name} {n:,} ({n / total:.0%})" for name, n in numbers.items()]
+        logger.info("pairs per epoch from epoch %d: %s", epoch + 1, ", ".join(parts))
     logger.info(
         "training %.2f million parameters with %d process(es) on %s in %s",
         count_parameters(model.transformer) / 1e6,

@@ -54,6 +54,7 @@ class Trainer:
         self.process = process
         self.model = new_model(config, corpus, process.device)
         self.train_pairs = corpus.train()
+        mixing = corpus.mixing(config.corpus.mixing)
         self.loader = UpdateLoader(
             self.train_pairs,
             config.batching,
@@ -62,6 +63,7 @@ class Trainer:
             special_ids(self.model.target_tokenizer),
             process.rank,
             process.world_size,
+            mixing,
         )
         self.optimizer = build_optimizer(self.model.transformer, config.optimizer)
         self.store = CheckpointStore(
@@ -85,7 +87,8 @@ class Trainer:
         self._log: RunLog | None = None
         if process.is_main_process:
             precision = self._updater.precision.name
-            log_size(config.batching, self.train_pairs, self.model, process, precision)
+            pairs = self.train_pairs
+            log_size(config.batching, pairs, mixing, self.model, process, precision)
 
     def run(self, tracker: Tracker | None = None) -> TrainingState:
         """Train until a limit is reached.

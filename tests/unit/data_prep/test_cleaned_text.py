@@ -1,4 +1,3 @@
-from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -6,21 +5,20 @@ import pytest
 
 from data_prep import clean_shard, cleaned_text
 from data_prep.cleaned_text import CLEANING_FILE, CleanedText, write_cleaned_text
-from data_prep.local_sources import open_more_pairs
 from data_prep.manifest import FactsCache, damage
-from data_prep.prepare import open_source
+from data_prep.prepare import open_corpus
 from data_prep.progress import Reporter
 from nmt.base.errors import UserError
 from nmt.base.files import read_lines
-from nmt.config import CleaningConfig, CorpusConfig
+from nmt.config import CleaningConfig, CorpusConfig, SourceConfig
 from tests.unit.data_prep.conftest import Toy, write_pairs
 
 
 def cleaned(config: CorpusConfig, folder: Path, **options) -> CleanedText:
     folder.mkdir()
-    source = open_source(config, folder.parent / "cache", lambda text: None)
+    sources = open_corpus(config, folder.parent / "cache", lambda text: None)
     shards = folder.with_suffix(".shards")
-    write_cleaned_text(source, config, folder, shards, Reporter(quiet=True), **options)
+    write_cleaned_text(sources, config, folder, shards, Reporter(quiet=True), **options)
     return CleanedText(folder, (config.source_language, config.target_language))
 
 
@@ -70,7 +68,7 @@ def dirty(toy: Toy, monkeypatch: pytest.MonkeyPatch) -> CorpusConfig:
         english + english[50:150:2] + more * 12 + ["end", "end"],
         german + german[50:150:2] + ["leer", "same same same", "y", "z" * 50] * 12 + ["end", "fin"],
     )
-    return replace(toy.config, copies=2)
+    return toy.config
 
 
 def test_the_result_does_not_depend_on_processes(dirty: CorpusConfig, tmp_path: Path) -> None:
@@ -110,35 +108,40 @@ def test_examples_are_a_sample_of_what_was_dropped(dirty: CorpusConfig, tmp_path
     assert len({one.source for one in summary.examples["duplicate"]}) == 20
 
 
-def test_only_pairs_of_the_corpus_are_copied(toy: Toy, tmp_path: Path) -> None:
-    english, german = ["<BT> A cat.", "<BT> A cat.", ""], ["Eine Katze.", "Eine Katze.", "leer"]
+@pytest.fixture
+def two_sources(toy: Toy, tmp_path: Path) -> CorpusConfig:
+    """The toy corpus and a source with a tag and a filter of its own."""
+    english = ["A cat.", "A cat.", "", "one two three four", "a b c d e"]
+    german = ["Eine Katze.", "Eine Katze.", "leer", "eins zwei drei vier", "a"]
     write_pairs(tmp_path / "more", "train", english, german)
-    config = replace(toy.config, more_path=str(tmp_path / "more"), copies=3)
-    more = open_more_pairs(config, FactsCache(tmp_path / "facts.json"))
-    text = cleaned(config, tmp_path / "out", more=more)
-    summary = text.summary()
-    plain = cleaned(toy.config, tmp_path / "plain").summary()
-    # Statistics of cleaning count pairs that were read, not copies.
-    assert summary.num_read == plain.num_read + 3
-    assert summary.num_kept == plain.num_kept + 1
-    assert summary.parts == [3 * plain.num_kept + 1]
-    assert summary.num_pairs["train"] == 3 * plain.num_kept + 1
-    lines = Counter(read_lines(text.part_path(0, "en")))
-    assert lines.pop("<BT> A cat.") == 1
-    assert set(lines.values()) == {3}
+    write_pairs(tmp_path / "more", "test", ["not read"], ["nicht gelesen"])
+    source = SourceConfig(path=str(tmp_path / "more"), tag="<BT>", cleaning={"max_words": 3})
+    return replace(toy.config, sources={"back": source})
 
 
-def test_additional_pairs_must_be_aligned(toy: Toy, tmp_path: Path) -> None:
-    config = replace(toy.config, more_path=str(tmp_path))
-    facts = FactsCache(tmp_path / "facts.json")
-    with pytest.raises(UserError, match=r"train\.en: no such file; corpus\.more_path="):
-        open_more_pairs(config, facts)
-    write_pairs(tmp_path, "train", ["a", "b"], ["c"])
-    with pytest.raises(UserError, match=r"has 2 lines and .* has 1"):
-        open_more_pairs(config, facts)
-    write_pairs(tmp_path, "train", [], [])
-    with pytest.raises(UserError, match="are empty"):
-        open_more_pairs(config, facts)
+def test_a_source_has_a_tag_and_filters_of_its_own(
+    two_sources: CorpusConfig, toy: Toy, tmp_path: Path
+) -> None:
+    text = cleaned(two_sources, tmp_path / "out")
+    plain = cleaned(toy.config, tmp_path / "plain")
+    lines = {language: read_lines(text.part_path(0, language)) for language in text.languages}
+    for language, line in (("en", "<BT> A cat."), ("de", "Eine Katze.")):
+        assert lines[language] == [*read_lines(plain.part_path(0, language)), line]
+    ledger = text.summary().ledger
+    assert list(ledger) == ["toy", "back"]
+    assert (ledger["back"].read.pairs, ledger["back"].kept.pairs) == (5, 1)
+    dropped = {name: one.pairs for name, one in ledger["back"].filters.items() if one.pairs}
+    assert dropped == {"empty": 1, "length": 2, "duplicate": 1}
+    assert text.summary().num_pairs.keys() == {"train", "valid", "test"}
+
+
+def test_an_error_of_a_source_names_it(toy: Toy, tmp_path: Path) -> None:
+    for split, count in (("train", 2), ("other", 1)):
+        write_pairs(tmp_path / split, "train", ["a"] * 2, ["b"] * count)
+    for path, message in (("nowhere", "neither a folder nor a file"), ("other", "has 2 lines and")):
+        sources = {"web": SourceConfig(path=str(tmp_path / path))}
+        with pytest.raises(UserError, match=rf"corpus\.sources\.web: .*{message}"):
+            cleaned(replace(toy.config, sources=sources), tmp_path / f"out {path}")
 
 
 def test_test_sets_are_normalised_and_never_dropped(toy: Toy, tmp_path: Path) -> None:

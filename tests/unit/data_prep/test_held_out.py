@@ -6,7 +6,7 @@ import pytest
 
 from data_prep.clean import Pair
 from data_prep.held_out import HeldOutSource
-from data_prep.prepare import find_prepared, open_source
+from data_prep.prepare import find_prepared, open_corpus
 from data_prep.protocol import Source
 from nmt.base.errors import UserError
 from nmt.base.files import write_lines
@@ -29,7 +29,8 @@ def table(tmp_path: Path) -> Path:
 
 def opened(path: Path, messages: list[str] | None = None) -> Source:
     config = CorpusConfig(name="own", source=CorpusSource.folder, path=str(path))
-    return open_source(config, path.parent / "cache", ([] if messages is None else messages).append)
+    report = ([] if messages is None else messages).append
+    return open_corpus(config, path.parent / "cache", report)[0]
 
 
 def contents(source: Source) -> dict[str, list[Pair]]:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from data_prep.prepare import open_source
+from data_prep.prepare import open_corpus
 from data_prep.protocol import Annotation
 from nmt.base.errors import UserError
 from nmt.base.files import write_lines
@@ -22,7 +22,7 @@ SPLITS = {"train": "train", "valid": "validation", "newstest": "test"}
 
 
 def opened(config: CorpusConfig, tmp_path: Path):
-    return open_source(config, tmp_path / "cache", lambda text: None)
+    return open_corpus(config, tmp_path / "cache", lambda text: None)[0]
 
 
 def test_folder(toy: Toy, tmp_path: Path) -> None:
@@ -161,7 +161,7 @@ def test_hub_plain_columns_and_missing_text(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"hub_splits": {"train": "train"}}, r"corpus\.hub_splits lacks valid"),
+        ({"hub_splits": {"valid": "train"}}, r"corpus\.hub_splits lacks train"),
         ({"hub_column": "text"}, r"corpus\.hub_column=text lacks \{language\}"),
         ({"path": "", "hub_dataset": ""}, r"corpus\.hub_dataset is empty"),
         ({"path": "nowhere"}, r"corpus\.path=nowhere is not a folder"),

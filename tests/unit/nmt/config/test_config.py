@@ -149,7 +149,7 @@ def test_every_field_has_documentation() -> None:
 
 def test_keys_that_do_not_change_a_result_are_free() -> None:
     assert {"run.name", "tracking.wandb", "training.num_threads", "corpus.path"} < set(FREE_KEYS)
-    assert not {"training.seed", "decoding.beam_size", "corpus.copies"} & set(FREE_KEYS)
+    assert not {"training.seed", "decoding.beam_size", "corpus.name"} & set(FREE_KEYS)
 
 
 def test_head_widths_default_to_the_width_divided_by_the_heads() -> None:

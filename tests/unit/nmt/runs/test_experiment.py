@@ -7,7 +7,7 @@ import pytest
 
 from nmt.base.errors import UserError
 from nmt.base.files import read_json, write_json
-from nmt.config import ARRANGING_KEYS, Config, load_config
+from nmt.config import ARRANGING_KEYS, Config, MixingConfig, SourceConfig, load_config
 from nmt.evaluation.records import is_complete
 from nmt.model import cpu
 from nmt.runs import experiment
@@ -73,8 +73,22 @@ def test_keys_that_do_not_change_the_result_may_change(config: Config, corpus: P
     decoding = {"batch_size": 2, "batch_tokens": 100, "num_workers": 1}
     assert decoding.keys() <= ARRANGING_KEYS
     open_run(replace(config, decoding=replace(config.decoding, **decoding)), corpus)
-    moved = replace(config, corpus=replace(config.corpus, more_path="elsewhere"))
-    open_run(accepting(moved, "corpus.more_path"), corpus)
+
+
+def test_the_paths_of_sources_may_change_but_not_their_mixing(config: Config, corpus: Path) -> None:
+    def with_source(path: str, repeats: float) -> Config:
+        sources, mixing = {"web": SourceConfig(path=path)}, MixingConfig(repeats={"web": repeats})
+        name = f"{config.run.name}_sources"
+        return replace(
+            config,
+            corpus=replace(config.corpus, sources=sources, mixing=mixing),
+            run=replace(config.run, name=name),
+        )
+
+    open_run(with_source("here", 2), corpus)
+    open_run(with_source("there", 2), corpus)
+    with pytest.raises(UserError, match=r"corpus\.mixing\.repeats\.web: the run has 2\.0"):
+        open_run(accepting(with_source("here", 3), "corpus.mixing.repeats.web"), corpus)
 
 
 def test_another_value_is_refused_with_the_key_that_accepts_it(config: Config) -> None:

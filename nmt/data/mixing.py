@@ -1,0 +1,103 @@
+"""Which pairs of each source an epoch has, as a pure function of sizes, configuration and seed.
+
+A source is drawn from an endless sequence: one random order of all its pairs after the other. An
+epoch continues where the one before ended, so that no pair is repeated before all were seen.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from nmt.base.errors import UserError
+from nmt.config import MixingConfig
+
+
+@dataclass(frozen=True)
+class Mixing:
+    """How the sources of a corpus are mixed.
+
+    Attributes:
+        config: weights and so on.
+        sizes: number of pairs of each source; the corpus has their pairs one after the other.
+    """
+
+    config: MixingConfig
+    sizes: Mapping[str, int]
+
+    def pairs(self, trainable: np.ndarray, seed: int, epoch: int) -> np.ndarray:
+        """Return the pairs of an epoch, source after source; a pair may occur several times.
+
+        Args:
+            trainable: (pairs,) ascending indices of the pairs within the length limits.
+            seed: seed of the run.
+            epoch: counted from 0.
+
+        Raises:
+            UserError: a source has a share of the epoch, but no trainable pair, or the epoch has
+                no pairs.
+        """
+        if self.config == MixingConfig():
+            return trainable
+        sources = self._by_source(trainable)
+        counts = np.array([len(source) for source in sources])
+        first, last = self._drawn(counts, epoch), self._drawn(counts, epoch + 1)
+        parts = [
+            _draw(source, (seed, number), int(first[number]), int(last[number]))
+            for number, source in enumerate(sources)
+        ]
+        if first.sum() == last.sum():
+            raise UserError(f"corpus.mixing: epoch {epoch + 1} has no pairs; raise the repeats")
+        return np.concatenate(parts)
+
+    def stages(self, trainable: np.ndarray) -> dict[int, dict[str, int]]:
+        """Return the first epoch of each stage, and the pairs of each source in such an epoch."""
+        starts = np.cumsum([0, *(stage.epochs for stage in self.config.stages[:-1])]).tolist()
+        counts = np.array([len(source) for source in self._by_source(trainable)])
+        numbers = [self._drawn(counts, epoch + 1) - self._drawn(counts, epoch) for epoch in starts]
+        return {
+            epoch: dict(zip(self.sizes, pairs.tolist(), strict=True))
+            for epoch, pairs in zip(starts, numbers, strict=True)
+        }
+
+    def _by_source(self, trainable: np.ndarray) -> list[np.ndarray]:
+        bounds = np.searchsorted(trainable, np.cumsum(list(self.sizes.values())))
+        return np.split(trainable, bounds[:-1])
+
+    def _drawn(self, counts: np.ndarray, epoch: int) -> np.ndarray:
+        """Return the number of pairs of each source, (sources,), in all epochs before one."""
+        if not self.config.stages:
+            return np.rint(epoch * self._per_epoch(counts, self.config.weights)).astype(np.int64)
+        drawn, left = np.zeros(len(counts)), epoch
+        for stage in self.config.stages:
+            is_last = stage is self.config.stages[-1]
+            epochs = left if is_last else min(left, stage.epochs)
+            drawn += epochs * self._per_epoch(counts, stage.weights)
+            left -= epochs
+        return np.rint(drawn).astype(np.int64)
+
+    def _per_epoch(self, counts: np.ndarray, weights: Mapping[str, float]) -> np.ndarray:
+        """Return the number of pairs of each source in an epoch, (sources,), not rounded.
+
+        With weights, an epoch has as many pairs as the sources that have a weight.
+        """
+        if weights:
+            shares = np.array([weights.get(name, 0.0) for name in self.sizes])
+            for name, share, count in zip(self.sizes, shares, counts, strict=True):
+                if share and not count:
+                    raise UserError(f"corpus.mixing: {name} has no pairs to train on")
+        elif self.config.temperature != 1:
+            shares = counts ** (1 / self.config.temperature)
+        else:
+            return counts * np.array([self.config.repeats.get(name, 1.0) for name in self.sizes])
+        return counts[shares > 0].sum() * shares / shares.sum()
+
+
+def _draw(pairs: np.ndarray, seed: tuple[int, int], first: int, last: int) -> np.ndarray:
+    """Return elements `first` to `last - 1` of an endless sequence of random orders of `pairs`."""
+    size = max(1, len(pairs))
+    parts = [pairs[:0]]
+    for number in range(first // size, -(-last // size)):
+        order = np.random.default_rng((*seed, number)).permutation(pairs)
+        parts.append(order[max(0, first - number * size) : last - number * size])
+    return np.concatenate(parts)
