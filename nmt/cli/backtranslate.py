@@ -10,7 +10,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from nmt.base.errors import UserError
 from nmt.base.files import check_readable, check_writable, iterate_lines
 from nmt.cli.arguments import parse_arguments
 from nmt.cli.common import run_command
@@ -63,8 +62,6 @@ class BackTranslator(LineTranslator):
 def main() -> None:
     """Run the command."""
     arguments = parse_arguments(Arguments)
-    if not arguments.tag.isprintable():  # a line end would shift the lines
-        raise UserError(f"tag={arguments.tag!r} has control characters; give a word")
     file = Path(arguments.file)
     check_readable(file)
     folder = model_folder(arguments.model)

@@ -105,12 +105,6 @@ def test_backtranslation_keeps_files_of_the_user(name: str, run: Run) -> None:
     assert files() == before
 
 
-def test_a_tag_that_shifts_lines_is_refused(run: Run) -> None:
-    with pytest.raises(UserError, match=r"tag='a\\nb' has control characters"):
-        run("backtranslate", NEW, "file=a.en", "out=out", "tag=a\nb")
-    assert not Path("out").exists()
-
-
 FOLDERS = ["outputs/runs/new/model", "outputs/runs/new", "outputs/corpora/toy-1", "."]
 
 
