@@ -16,7 +16,8 @@ $(foreach name,$(VARIABLES),$(eval override $(name) := $$(value $(name))))
 ifeq ($(EXPERIMENT),)
 override EXPERIMENT := $(if $(DATA),own_text,phrasebook_en_de)
 endif
-export $(VARIABLES)
+override PYTHON := $(value PYTHON)
+export $(VARIABLES) PYTHON
 
 # Reject variables that would have no effect.
 KNOWN := $(VARIABLES) PYTHON VENV
@@ -38,10 +39,10 @@ help:  ## List the targets and their variables
 install: $(VENV)/.installed  ## Create .venv and install the requirements
 
 $(VENV)/.installed: requirements.txt
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-	  { echo "error: $$($(PYTHON) --version 2>&1) is too old: Python 3.11 or later is needed; name one with PYTHON=python3.12" >&2; exit 2; }
+	@$$PYTHON -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "error: $$($$PYTHON --version 2>&1) is too old: Python 3.11 or later is needed; name one with PYTHON=python3.12" >&2; exit 2; }
 	@echo "creating $(VENV) and installing requirements.txt (once; some minutes)" >&2
-	@$(PYTHON) -m venv $(VENV)
+	@$$PYTHON -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
 	@touch $@
 

@@ -24,13 +24,13 @@ from data_prep.clean_shard import (
     shard_stream,
 )
 from data_prep.ledger import CleaningSummary
-from data_prep.manifest import describe_outputs
+from data_prep.manifest import describe_outputs, write_record_of
 from data_prep.merge_shards import PartWriter, ShardMerger
 from data_prep.processes import map_in_processes
 from data_prep.progress import Reporter
 from data_prep.protocol import TRAIN, Source
 from nmt.base.errors import UserError
-from nmt.base.files import read_record, write_json, write_lines, writing
+from nmt.base.files import read_record, write_lines, writing
 from nmt.base.system import num_cores
 from nmt.config import CleaningConfig, CorpusConfig
 
@@ -125,7 +125,7 @@ def write_cleaned_text(
             if split != TRAIN:
                 summary.num_pairs[split] = _write_text(source, split, text)
         summary.outputs = describe_outputs(folder)
-        write_json(folder / CLEANING_FILE, asdict(summary))
+        write_record_of(folder, CLEANING_FILE, asdict(summary))
     return summary
 
 

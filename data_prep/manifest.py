@@ -174,8 +174,20 @@ def describe_outputs(folder: Path) -> dict[str, Output]:
     return outputs
 
 
+def write_record_of(folder: Path, name: str, values: dict[str, Any]) -> None:
+    """Write `manifest.json` or `cleaning.json`, with a checksum of itself, into its folder."""
+    plain = json.loads(json.dumps(values))  # the keys of JSON are strings
+    write_json(folder / name, {**plain, "sha256": _digest_of(plain)})
+
+
+def _digest_of(values: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+
+
 def damage(record: Path, cache: FactsCache) -> str:
     """Describe the first file that is missing or differs from its record, or return "".
+
+    The record itself and shards that it does not list are included.
 
     Args:
         record: `manifest.json` or `cleaning.json`, in the folder of the files.
@@ -183,8 +195,14 @@ def damage(record: Path, cache: FactsCache) -> str:
     """
     try:
         outputs = read_record(record, _Outputs, "the file is damaged").outputs
+        values = read_record(record, dict[str, Any])
     except UserError as error:
         return str(error)
+    if values.pop("sha256", None) != _digest_of(values):
+        return f"{record}: is damaged"
+    for path in record.parent.glob("*.arrow"):
+        if path.name not in outputs:
+            return f"{path}: is not part of the corpus"
     for name, output in outputs.items():
         path = record.parent / name
         if not path.is_file():

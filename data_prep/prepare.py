@@ -28,6 +28,7 @@ from data_prep.manifest import (
     describe_outputs,
     fingerprint,
     tool_versions,
+    write_record_of,
 )
 from data_prep.phrasebook_source import PhrasebookSource
 from data_prep.progress import Reporter
@@ -36,7 +37,7 @@ from data_prep.text_files import plain_name
 from data_prep.tmx_source import TmxSource
 from data_prep.train_tokenizer import TOKENIZER_VERSION, train_tokenizer
 from nmt.base.errors import UserError
-from nmt.base.files import atomic_folder, remove, write_json
+from nmt.base.files import atomic_folder, remove
 from nmt.base.layout import MANIFEST_FILE, REPORT_FILE
 from nmt.base.locks import exclusive
 from nmt.config import CorpusConfig, CorpusSource, TokenizerConfig, to_plain
@@ -283,4 +284,4 @@ def _build(job: _Job, text: CleanedText, folder: Path, num_processes: int) -> No
         "tools": tool_versions(),
         "outputs": {name: asdict(each) for name, each in describe_outputs(folder).items()},
     }
-    write_json(folder / MANIFEST_FILE, manifest)
+    write_record_of(folder, MANIFEST_FILE, manifest)

@@ -9,6 +9,7 @@ from nmt.config.fields import (
     FolderName,
     checked_dataclass,
     is_language_code,
+    is_symbol,
     option,
     require,
 )
@@ -87,6 +88,12 @@ class SourceConfig(OriginConfig):
     """Text before each source sentence, such as `<BT>`; it is one piece of the vocabulary."""
     cleaning: dict[str, bool | int | float] = option({})
     """Values that replace those of `corpus.cleaning` for these pairs."""
+
+    def __post_init__(self) -> None:
+        require(
+            not self.tag or is_symbol(self.tag),
+            f"corpus.sources: tag={self.tag!r} must be printable and without white space",
+        )
 
 
 @checked_dataclass

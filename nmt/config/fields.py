@@ -101,6 +101,21 @@ FolderName = Annotated[str, AfterValidator(_check_folder_name)]
 """Text that can name a folder and is safe to print."""
 
 
+def is_symbol(text: str) -> bool:
+    """Return whether `text` can be one piece of a vocabulary: printable, without white space."""
+    return text.isprintable() and " " not in text and bool(text)
+
+
+def _check_symbol(text: str) -> str:
+    if not is_symbol(text):
+        raise ValueError("must be printable, without white space and not empty")
+    return text
+
+
+Symbol = Annotated[str, AfterValidator(_check_symbol)]
+"""Text that can be one piece of a vocabulary."""
+
+
 def is_language_code(text: str) -> bool:
     """Return whether `text` is a language code for file names, such as `en` or `zh_Hans`."""
     return all(part.isalnum() for part in text.split("_"))

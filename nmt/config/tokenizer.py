@@ -2,7 +2,7 @@
 
 from enum import StrEnum
 
-from nmt.config.fields import checked_dataclass, option
+from nmt.config.fields import Symbol, checked_dataclass, option
 
 TokenizerAlgorithm = StrEnum("TokenizerAlgorithm", "bpe unigram")
 
@@ -23,7 +23,7 @@ class TokenizerConfig:
     """Encode unknown characters as bytes, so that decoding restores them."""
     split_digits: bool = False
     """Make each digit a piece of its own."""
-    user_symbols: list[str] = option([])
+    user_symbols: list[Symbol] = option([])
     """Texts that are one piece each wherever they occur, such as `<name>`."""
     sample_sentences: int = option(2_000_000, ge=0, le=1_000_000_000)
     """Number of sentences, sampled from the cleaned text, to learn from; 0 uses all."""

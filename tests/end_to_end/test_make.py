@@ -114,6 +114,13 @@ def test_names_of_benchmarks_are_not_executed(fake_venv: Path, tmp_path: Path) -
     assert not trace.exists()
 
 
+def test_the_name_of_python_is_not_executed(tmp_path: Path) -> None:
+    trace = tmp_path / "trace"
+    ended = make("install", f"PYTHON=$(shell touch {trace})`touch {trace}`", venv=tmp_path / "new")
+    assert "is too old: Python 3.11 or later is needed" in ended.stderr
+    assert not trace.exists()
+
+
 def test_a_text_is_given_as_it_is(fake_venv: Path, tmp_path: Path) -> None:
     trace = tmp_path / "trace"
     text = f'It\'s $(shell touch {trace})`touch {trace}`$$HOME "q" -n \\n %s'

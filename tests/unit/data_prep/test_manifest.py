@@ -7,9 +7,15 @@ import pytest
 
 from data_prep import manifest
 from data_prep.local_sources import AlignedFiles, TableSource
-from data_prep.manifest import FactsCache, damage, describe_outputs, fingerprint, read_facts
+from data_prep.manifest import (
+    FactsCache,
+    damage,
+    describe_outputs,
+    fingerprint,
+    read_facts,
+    write_record_of,
+)
 from nmt.base.errors import UserError
-from nmt.base.files import write_json
 
 
 def test_a_fingerprint_depends_on_values_not_on_order() -> None:
@@ -51,8 +57,18 @@ def test_missing_and_changed_files_of_a_corpus_are_found(tmp_path: Path) -> None
     outputs = describe_outputs(tmp_path)
     assert list(outputs) == ["text/valid.en"]
     path, text, cache = (tmp_path / name for name in ("manifest.json", "text/valid.en", "cache"))
-    write_json(path, {"outputs": {name: asdict(each) for name, each in outputs.items()}})
+    described = {name: asdict(each) for name, each in outputs.items()}
+    values = {"outputs": described, "words": {3: 1}, "num": 5}
+    write_record_of(tmp_path, "manifest.json", values)
     assert damage(path, FactsCache(cache)) == ""
+    shard = tmp_path / "train-00001.arrow"
+    shard.touch()
+    assert damage(path, FactsCache(cache)) == f"{shard}: is not part of the corpus"
+    shard.unlink()
+    written = path.read_text()
+    path.write_text(written.replace('"num": 5', '"num": 6'))
+    assert damage(path, FactsCache(cache)) == f"{path}: is damaged"
+    path.write_text(written)
     for changed in ("longer\n", "ona\n"):
         text.write_text(changed)
         assert damage(path, FactsCache(cache)) == f"{text}: is damaged"
