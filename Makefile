@@ -65,8 +65,8 @@ gpus = $${GPUS:+"training.num_processes=$$GPUS"}
 dry_run = $(if $(filter-out 0 false no,$(DRY_RUN)),run.dry_run=true)
 model = $${MODEL:+"model=$$MODEL"} $${OUT:+"out=$$OUT"}
 
-prepare: install  ## Clean the text, learn subwords, write shards        EXPERIMENT= DATA= ARGS=
-	@$(RUN).prepare $(experiment) $(ARGS)
+prepare: install  ## Clean the text, learn subwords, write shards        EXPERIMENT= DATA= DRY_RUN=1 ARGS=
+	@$(RUN).prepare $(experiment) $(dry_run) $(ARGS)
 
 train: install  ## Train, choose the best checkpoint, score it         EXPERIMENT= DATA= GPUS= DRY_RUN=1 ARGS=
 	@$(RUN).train $(experiment) $(gpus) $(dry_run) $(ARGS)

@@ -6,21 +6,16 @@ skipped.
 """
 
 import shutil
-from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import asdict
 from pathlib import Path
 
-from data_prep.bible import BibleSource
 from data_prep.build_shards import build_shards
 from data_prep.clean import CLEANING_VERSION
 from data_prep.cleaned_text import CLEANING_FILE, CleanedText, write_cleaned_text
 from data_prep.data_report import write_report
-from data_prep.held_out import HeldOutSource
-from data_prep.hub_source import HubSource
 from data_prep.leakage import leakage_of
 from data_prep.ledger import LEDGER_FILE, ledger_table, write_ledger
-from data_prep.local_sources import FolderSource, TableSource
 from data_prep.manifest import (
     FACTS_FILE,
     FactsCache,
@@ -30,17 +25,14 @@ from data_prep.manifest import (
     tool_versions,
     write_record_of,
 )
-from data_prep.phrasebook_source import PhrasebookSource
 from data_prep.progress import Reporter
-from data_prep.protocol import TRAIN, VALID, Source
-from data_prep.text_files import plain_name
-from data_prep.tmx_source import TmxSource
+from data_prep.protocol import TRAIN, VALID
+from data_prep.sources import open_corpus
 from data_prep.train_tokenizer import TOKENIZER_VERSION, train_tokenizer
-from nmt.base.errors import UserError
 from nmt.base.files import atomic_folder, remove
 from nmt.base.layout import MANIFEST_FILE, REPORT_FILE
 from nmt.base.locks import exclusive
-from nmt.config import CorpusConfig, CorpusSource, TokenizerConfig, to_plain
+from nmt.config import CorpusConfig, TokenizerConfig, to_plain
 from nmt.tokenizer import tokenizer_files
 
 CORPUS_VERSION = 1
@@ -97,62 +89,6 @@ def find_prepared(
     return job.folder if _is_complete(job, job.folder / MANIFEST_FILE) else None
 
 
-def open_source(config: CorpusConfig, cache: Path, report: Callable[[str], None]) -> Source:
-    """Open the source that `corpus.source` names.
-
-    Args:
-        config: the corpus.
-        cache: folder for downloads and for the cache of file hashes.
-        report: receives messages about slow steps.
-
-    Raises:
-        UserError: the source lacks a split, or its files do not match or cannot be read.
-    """
-    facts = FactsCache(cache / FACTS_FILE)
-    match config.source:
-        case CorpusSource.folder:
-            return _open_files(config, facts)
-        case CorpusSource.hub:
-            return HubSource(config, facts, report)
-        case CorpusSource.bible:
-            return BibleSource(config, cache / ".downloads", report)
-        case CorpusSource.phrasebook:
-            return PhrasebookSource(config, report)
-
-
-def open_corpus(config: CorpusConfig, cache: Path, report: Callable[[str], None]) -> list[Source]:
-    """Open the source of a corpus, with `valid` held out if it has none, and `corpus.sources`.
-
-    Args:
-        config: the corpus.
-        cache: folder for downloads and for the cache of file hashes.
-        report: receives messages about slow steps.
-
-    Raises:
-        UserError: a source lacks a split, or its files do not match or cannot be read.
-    """
-    first = open_source(config, cache, report)
-    can_lack_valid = config.source in (CorpusSource.folder, CorpusSource.hub)
-    if can_lack_valid and VALID not in first.splits():
-        first = HeldOutSource(first, config, report)
-    sources = [first]
-    for name in config.sources:
-        try:
-            sources.append(open_source(config.origin_of(name), cache, report))
-        except UserError as error:
-            raise UserError(f"corpus.sources.{name}: {error}") from None
-    return sources
-
-
-def _open_files(config: CorpusConfig, facts: FactsCache) -> Source:
-    path = Path(config.path)
-    if not path.is_file():
-        return FolderSource(config, facts)
-    if plain_name(path).lower().endswith(".tmx"):
-        return TmxSource(path, (config.source_language, config.target_language), facts)
-    return TableSource(path, facts)
-
-
 class _Job:
     """The inputs of a preparation: configuration, source, fingerprints and folders."""
 
@@ -164,8 +100,8 @@ class _Job:
         reporter: Reporter,
     ) -> None:
         self.corpus, self.tokenizer, self.reporter = corpus, tokenizer, reporter
-        self.sources = open_corpus(corpus, corpora_folder, reporter.print)
         self.facts = FactsCache(corpora_folder / FACTS_FILE)
+        self.sources = open_corpus(corpus, corpora_folder, self.facts, reporter.print)
         cleaned = fingerprint(
             {
                 "sources": [source.identity() for source in self.sources],

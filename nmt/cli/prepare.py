@@ -1,17 +1,30 @@
 """Prepare a corpus: clean, learn subwords, write shards. An unchanged corpus is not prepared again.
 
 python -m nmt.cli.prepare [experiment=NAME] [corpus=PRESET] [key=value] …
+
+run.dry_run=true reads the first pairs of each source and shows what the filters, and those of each
+preset of `cleaning`, would take. It writes nothing.
 """
 
+from data_prep.dry_run import dry_run
 from data_prep.prepare import prepare as prepare_corpus
+from data_prep.progress import Reporter
 from nmt.base.layout import REPORT_FILE
-from nmt.cli.compose import run_composed
-from nmt.config import Config
+from nmt.cli.compose import CONFIG_FOLDER, presets, run_composed
+from nmt.config import CleaningConfig, Config, load_config
 from nmt.runs.log import print_written
 
 
 def prepare(config: Config) -> None:
     """Prepare the corpus of an experiment."""
+    if config.run.dry_run:
+        folder = CONFIG_FOLDER / "cleaning"
+        filters = {
+            name: load_config(CleaningConfig, folder / f"{name}.yaml")
+            for name in presets()["cleaning"]
+        }
+        dry_run(config.corpus, filters, config.corpora_folder, Reporter())
+        return
     folder = prepare_corpus(config.corpus, config.tokenizer, config.corpora_folder)
     print_written([folder, folder / REPORT_FILE])
 

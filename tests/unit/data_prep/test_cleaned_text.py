@@ -6,8 +6,8 @@ import pytest
 from data_prep import clean_shard, cleaned_text
 from data_prep.cleaned_text import CLEANING_FILE, CleanedText, write_cleaned_text
 from data_prep.manifest import FactsCache, damage
-from data_prep.prepare import open_corpus
 from data_prep.progress import Reporter
+from data_prep.sources import open_corpus
 from nmt.base.errors import UserError
 from nmt.base.files import read_lines
 from nmt.config import CleaningConfig, CorpusConfig, SourceConfig
@@ -16,7 +16,7 @@ from tests.unit.data_prep.conftest import Toy, write_pairs
 
 def cleaned(config: CorpusConfig, folder: Path, **options) -> CleanedText:
     folder.mkdir()
-    sources = open_corpus(config, folder.parent / "cache", lambda text: None)
+    sources = open_corpus(config, folder, FactsCache(folder.parent / "facts.json"), print)
     shards = folder.with_suffix(".shards")
     write_cleaned_text(sources, config, folder, shards, Reporter(quiet=True), **options)
     return CleanedText(folder, (config.source_language, config.target_language))

@@ -6,8 +6,10 @@ import pytest
 
 from data_prep.clean import Pair
 from data_prep.held_out import HeldOutSource
-from data_prep.prepare import find_prepared, open_corpus
+from data_prep.manifest import FactsCache
+from data_prep.prepare import find_prepared
 from data_prep.protocol import Source
+from data_prep.sources import open_corpus
 from nmt.base.errors import UserError
 from nmt.base.files import write_lines
 from nmt.config import CorpusConfig, CorpusSource
@@ -30,7 +32,7 @@ def table(tmp_path: Path) -> Path:
 def opened(path: Path, messages: list[str] | None = None) -> Source:
     config = CorpusConfig(name="own", source=CorpusSource.folder, path=str(path))
     report = ([] if messages is None else messages).append
-    return open_corpus(config, path.parent / "cache", report)[0]
+    return open_corpus(config, path.parent, FactsCache(path.parent / "facts.json"), report)[0]
 
 
 def contents(source: Source) -> dict[str, list[Pair]]:

@@ -11,8 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from data_prep.prepare import open_corpus
+from data_prep.manifest import FactsCache
 from data_prep.protocol import Annotation
+from data_prep.sources import open_corpus
 from nmt.base.errors import UserError
 from nmt.base.files import write_lines
 from nmt.config import CorpusConfig, CorpusSource
@@ -22,7 +23,7 @@ SPLITS = {"train": "train", "valid": "validation", "newstest": "test"}
 
 
 def opened(config: CorpusConfig, tmp_path: Path):
-    return open_corpus(config, tmp_path / "cache", lambda text: None)[0]
+    return open_corpus(config, tmp_path, FactsCache(tmp_path / "facts.json"), print)[0]
 
 
 def test_folder(toy: Toy, tmp_path: Path) -> None:

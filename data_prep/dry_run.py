@@ -1,0 +1,94 @@
+"""Show what filters would take from a sample of each source, without preparing anything."""
+
+import tempfile
+from collections.abc import Mapping
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from data_prep.clean import Pair
+from data_prep.clean_shard import CleanShard, ShardJob, clean_shard, shard_file
+from data_prep.ledger import SourceLedger, format_share
+from data_prep.manifest import NoFacts
+from data_prep.merge_shards import ShardMerger
+from data_prep.progress import Reporter
+from data_prep.protocol import TRAIN, Source
+from data_prep.sources import open_all
+from nmt.base.errors import UserError
+from nmt.config import CleaningConfig, CorpusConfig
+
+SAMPLE_PAIRS = 10_000
+"""Pairs that are read of each source, the first ones."""
+
+
+def dry_run(
+    corpus: CorpusConfig, presets: Mapping[str, CleaningConfig], cache: Path, reporter: Reporter
+) -> None:
+    """Print what the filters of the corpus, and those of each preset, would take.
+
+    Args:
+        corpus: the sources and their filters.
+        presets: other values of `corpus.cleaning`, by name.
+        cache: folder for downloads.
+        reporter: receives the tables.
+
+    Raises:
+        UserError: a source cannot be read, or the filters of the corpus need a missing package.
+    """
+    reporter.print("dry run: nothing is prepared and no file is written")
+    names = [corpus.name, *corpus.sources]
+    sources = open_all(corpus, cache, NoFacts(), reporter.print)
+    samples = {
+        name: list(islice(source.pairs(TRAIN), SAMPLE_PAIRS))
+        for name, source in zip(names, sources, strict=True)
+    }
+    tests = _tests(sources[0])
+    ledgers = {"as configured": _ledger(corpus, samples, tests)}
+    for name, cleaning in presets.items():
+        try:
+            ledgers[name] = _ledger(replace(corpus, cleaning=cleaning), samples, tests)
+        except UserError as error:
+            reporter.print(f"cleaning={name} is not shown: {error}")
+    for name, pairs in samples.items():
+        found = {column: ledger.get(name, SourceLedger()) for column, ledger in ledgers.items()}
+        reporter.print_table(_table(name, len(pairs), found))
+
+
+def _tests(source: Source) -> tuple[list[str], list[str]]:
+    splits = [split for split in source.splits() if split != TRAIN]
+    pairs = [pair for split in splits for pair in islice(source.pairs(split), SAMPLE_PAIRS)]
+    return [pair.source for pair in pairs], [pair.target for pair in pairs]
+
+
+def _ledger(
+    corpus: CorpusConfig, samples: Mapping[str, list[Pair]], tests: tuple[list[str], list[str]]
+) -> dict[str, SourceLedger]:
+    languages = corpus.source_language, corpus.target_language
+    merger = ShardMerger(corpus.cleaning, languages, tests)
+    with tempfile.TemporaryDirectory() as folder:
+        for number, (name, pairs) in enumerate(samples.items()):
+            sides = [pair.source for pair in pairs], [pair.target for pair in pairs]
+            output = Path(folder) / shard_file(number, 0)
+            clean_shard(ShardJob(*sides, corpus.cleaning_of(name), languages, output))
+            merger.add(CleanShard(output), name)
+    return merger.summary().ledger
+
+
+def _table(name: str, num_pairs: int, ledgers: Mapping[str, SourceLedger]) -> Table:
+    """Return the share of pairs that each filter drops, with a column for each set of filters."""
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
+    table.add_column(Text(f"{name}: first {num_pairs:,} pairs"), overflow="fold")
+    for column in ledgers:
+        table.add_column(column, justify="right", no_wrap=True)
+    used = {key for ledger in ledgers.values() for key, one in ledger.filters.items() if one.pairs}
+    rows = {"kept": [ledger.kept.pairs for ledger in ledgers.values()]}
+    for key in next(iter(ledgers.values())).filters:
+        if key in used:
+            rows[key] = [ledger.filters[key].pairs for ledger in ledgers.values()]
+    for key, numbers in rows.items():
+        table.add_row(key, *(format_share(number, num_pairs) for number in numbers))
+    return table

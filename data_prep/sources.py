@@ -1,0 +1,77 @@
+"""Open the sources that the configuration of a corpus names."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from data_prep.bible import BibleSource
+from data_prep.held_out import HeldOutSource
+from data_prep.hub_source import HubSource
+from data_prep.local_sources import FolderSource, TableSource
+from data_prep.manifest import FactsCache
+from data_prep.phrasebook_source import PhrasebookSource
+from data_prep.protocol import VALID, Source
+from data_prep.text_files import plain_name
+from data_prep.tmx_source import TmxSource
+from nmt.base.errors import UserError
+from nmt.config import CorpusConfig, CorpusSource
+
+
+def open_source(
+    config: CorpusConfig, cache: Path, facts: FactsCache, report: Callable[[str], None]
+) -> Source:
+    """Open the source that `corpus.source` names.
+
+    Args:
+        config: the corpus.
+        cache: folder for downloads.
+        facts: cache of file hashes.
+        report: receives messages about slow steps.
+
+    Raises:
+        UserError: the source lacks a split, or its files do not match or cannot be read.
+    """
+    match config.source:
+        case CorpusSource.folder:
+            return _open_files(config, facts)
+        case CorpusSource.hub:
+            return HubSource(config, facts, report)
+        case CorpusSource.bible:
+            return BibleSource(config, cache / ".downloads", report)
+        case CorpusSource.phrasebook:
+            return PhrasebookSource(config, report)
+
+
+def open_corpus(
+    config: CorpusConfig, cache: Path, facts: FactsCache, report: Callable[[str], None]
+) -> list[Source]:
+    """Open the source of a corpus, with `valid` held out if it has none, and `corpus.sources`.
+
+    The arguments and errors are those of `open_source`.
+    """
+    first, *others = open_all(config, cache, facts, report)
+    can_lack_valid = config.source in (CorpusSource.folder, CorpusSource.hub)
+    if can_lack_valid and VALID not in first.splits():
+        first = HeldOutSource(first, config, report)
+    return [first, *others]
+
+
+def open_all(
+    config: CorpusConfig, cache: Path, facts: FactsCache, report: Callable[[str], None]
+) -> list[Source]:
+    """Open the source of a corpus, without holding out any pairs, and `corpus.sources`."""
+    sources = [open_source(config, cache, facts, report)]
+    for name in config.sources:
+        try:
+            sources.append(open_source(config.origin_of(name), cache, facts, report))
+        except UserError as error:
+            raise UserError(f"corpus.sources.{name}: {error}") from None
+    return sources
+
+
+def _open_files(config: CorpusConfig, facts: FactsCache) -> Source:
+    path = Path(config.path)
+    if not path.is_file():
+        return FolderSource(config, facts)
+    if plain_name(path).lower().endswith(".tmx"):
+        return TmxSource(path, (config.source_language, config.target_language), facts)
+    return TableSource(path, facts)

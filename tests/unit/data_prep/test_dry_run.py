@@ -1,0 +1,46 @@
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from data_prep import dry_run as module
+from data_prep import filters
+from data_prep.dry_run import dry_run
+from data_prep.progress import Reporter
+from nmt.config import CleaningConfig, SourceConfig
+from tests.unit.data_prep.conftest import Toy, write_pairs
+
+
+def test_a_dry_run_shows_what_each_preset_takes_of_each_source_and_writes_nothing(
+    toy: Toy, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "SAMPLE_PAIRS", 4)
+    write_pairs(tmp_path / "web", "train", ["one", "two", "two", "a b c"], ["eins", *["zwei"] * 3])
+    source = SourceConfig(path=str(tmp_path / "web"), cleaning={"max_words": 2})
+    before = set(tmp_path.rglob("*"))
+    presets = {
+        "all": CleaningConfig(drop_duplicates=False, drop_copies=False),
+        "none": CleaningConfig(max_words=1, drop_duplicates=False),
+    }
+    config = replace(toy.config, sources={"web": source})
+    dry_run(config, presets, toy.outputs, Reporter())
+    lines = [line.split() for line in capsys.readouterr().err.splitlines() if "%" in line]
+    assert lines == [
+        ["kept", "100.00", "%", "100.00", "%", "0.00", "%"],
+        ["length", "0.00", "%", "0.00", "%", "100.00", "%"],
+        ["kept", "50.00", "%", "75.00", "%", "75.00", "%"],
+        ["length", "25.00", "%", "25.00", "%", "25.00", "%"],
+        ["duplicate", "25.00", "%", "0.00", "%", "0.00", "%"],
+    ]
+    assert set(tmp_path.rglob("*")) == before
+
+
+def test_a_preset_that_lacks_a_package_is_not_shown(
+    toy: Toy, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nmt.base.system.find_spec", lambda name: None)
+    filters._ftfy.cache_clear()
+    dry_run(toy.config, {"strict": CleaningConfig(repair_unicode=True)}, toy.outputs, Reporter())
+    printed = capsys.readouterr().err
+    assert "cleaning=strict is not shown: " in printed
+    assert "make install-data" in printed
