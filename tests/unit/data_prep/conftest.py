@@ -12,6 +12,7 @@ from nmt.config import CorpusConfig, CorpusSource, TokenizerConfig
 
 WORDS = {
     "en": ["the", "a", "dog", "cat", "house", "tree", "red", "small", "runs", "sees", "near"],
+    "fr": ["le", "un", "chien", "chat", "maison", "arbre", "rouge", "petit", "court", "voit", "à"],
     "de": ["der", "ein", "Hund", "Katze", "Haus", "Baum", "rot", "klein", "läuft", "sieht", "an"],
 }
 

@@ -149,6 +149,16 @@ def test_hub_reads_local_parquet(hub_config: CorpusConfig, tmp_path: Path) -> No
     assert next(back.pairs("valid")) == ("validation Satz 0", "validation line 0")
 
 
+def test_a_data_set_without_validation_has_it_held_out(
+    hub_config: CorpusConfig, tmp_path: Path
+) -> None:
+    source = opened(replace(hub_config, hub_splits={"train": "train"}), tmp_path)
+    assert source.splits() == ["train", "valid", "test"]
+    numbers = {split: len(list(source.pairs(split))) for split in source.splits()}
+    assert sum(numbers.values()) == 3000
+    assert numbers["valid"] == numbers["test"] == 150
+
+
 def test_hub_plain_columns_and_missing_text(tmp_path: Path) -> None:
     for name in ("train", "validation", "test"):
         table = pa.table({"en": ["one", None], "de": ["eins", "zwei"]})
