@@ -31,7 +31,7 @@ $(error $(NAME)= is not a variable of this Makefile: $(FORM))
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help install prepare train translate backtranslate score evaluate sweep sweep-report reproduce report export watch bench soak golden test check format install-tracking install-sweeps install-data dashboard
+.PHONY: help install prepare train translate subwords backtranslate score evaluate sweep sweep-report reproduce report export watch bench soak golden test check format install-tracking install-sweeps install-data dashboard
 
 help:  ## List the targets and their variables
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/' | expand -t 25
@@ -74,6 +74,9 @@ train: install  ## Train, choose the best checkpoint, score it         EXPERIMEN
 translate: install  ## Translate a file line by line, or one text          FILE= or TEXT=, MODEL= OUT= ARGS=
 	@if test -n "$$TEXT" -a -z "$$FILE"; then printf '%s\n' "$$TEXT" | $(RUN).translate file=- $(model) $(ARGS); \
 	  else $(RUN).translate "file=$$FILE" $(model) $(ARGS); fi
+
+subwords: install  ## Show the pieces of a text                          TEXT= MODEL= ARGS=side=target
+	@$(RUN).subwords "text=$$TEXT" $${MODEL:+"model=$$MODEL"} $(ARGS)
 
 backtranslate: install  ## Make training pairs from target-language text       FILE= MODEL= OUT= ARGS=
 	@$(RUN).backtranslate "file=$$FILE" $(model) $(ARGS)

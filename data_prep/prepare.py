@@ -25,6 +25,7 @@ from data_prep.manifest import (
     tool_versions,
     write_record_of,
 )
+from data_prep.own_tokenizer import copy_model, own_models
 from data_prep.progress import Reporter
 from data_prep.protocol import TRAIN, VALID
 from data_prep.sources import open_corpus
@@ -114,9 +115,11 @@ class _Job:
                 "version": CLEANING_VERSION,
             }
         )
+        self.own_models = own_models(tokenizer, corpus)
+        models = {path.name: self.facts.facts(path).sha256 for path in self.own_models}
         self.inputs = {
             "cleaned": cleaned,
-            "tokenizer": to_plain(tokenizer),
+            "tokenizer": models or to_plain(tokenizer),
             "versions": [TOKENIZER_VERSION, CORPUS_VERSION],
         }
         self.cleaned_folder = corpora_folder / CLEANED_FOLDER / cleaned
@@ -180,7 +183,10 @@ def _build(job: _Job, text: CleanedText, folder: Path, num_processes: int) -> No
     names = tokenizer_files(tokenizer.joint, *text.languages)
     paths = (folder / names[0], folder / names[1])
     tags = [source.tag for source in job.corpus.sources.values() if source.tag]
-    for path in dict.fromkeys(paths):  # one model for both languages, or one for each
+    written = list(dict.fromkeys(paths))  # one model for both languages, or one for each
+    for model, path in zip(job.own_models, written, strict=False):
+        copy_model(model, path)
+    for path in written[len(job.own_models) :]:
         languages = [code for code, own in zip(text.languages, paths, strict=True) if own == path]
         parts = [
             text.part_path(part, code) for code in languages for part in range(len(summary.parts))

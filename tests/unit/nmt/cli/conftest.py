@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from nmt.base.files import write_json, write_lines
-from nmt.cli import backtranslate, evaluate, export, report, score, translate
+from nmt.cli import backtranslate, evaluate, export, report, score, subwords, translate
 from nmt.trained_model import TrainedModel, save_trained_model
 from tests.support import made_up_sentences, tiny_trained_model, write_corpus
 
@@ -17,6 +17,7 @@ COMMANDS = {
     "export": export,
     "report": report,
     "score": score,
+    "subwords": subwords,
     "translate": translate,
 }
 

@@ -91,6 +91,21 @@ def test_sources_are_tagged_and_empty_lines_left_out(
     assert "2 pairs; 1 lines without one" in capsys.readouterr().err
 
 
+def test_the_pieces_of_a_text_are_shown(
+    run: Run, trained_model: TrainedModel, capsys: pytest.CaptureFixture[str]
+) -> None:
+    [ids] = trained_model.source_tokenizer.encode(["Kalo mine."])
+    pieces = " ".join(trained_model.source_tokenizer.pieces(ids))
+    run("subwords", "text=Kalo  mine.\n")
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[:2] == [pieces, " ".join(map(str, ids))]
+    assert shown[2:] == [
+        f"{len(ids)} pieces, {len(ids) / 2:.2f} per word",
+        "decoded: Kalo mine.",
+        *("", "", "0 pieces"),
+    ]
+
+
 def test_an_export_works_without_this_program(tmp_path: Path, run: Run) -> None:
     out = tmp_path / "out"
     for _ in range(2):  # an earlier export is replaced

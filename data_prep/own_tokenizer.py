@@ -1,0 +1,43 @@
+"""Use sentencepiece models of the user, `tokenizer.path`, instead of learning subwords."""
+
+from pathlib import Path
+
+from nmt.base.errors import UserError
+from nmt.base.files import atomic_path, check_readable
+from nmt.config import CorpusConfig, TokenizerConfig
+from nmt.tokenizer import Tokenizer, tokenizer_files
+
+
+def own_models(tokenizer: TokenizerConfig, corpus: CorpusConfig) -> list[Path]:
+    """Return the models that `tokenizer.path` names: none, one for both languages, or one for each.
+
+    Raises:
+        UserError: a model is missing, is not one, or lacks a special piece or the tag of a source.
+    """
+    if not tokenizer.path:
+        return []
+    path = Path(tokenizer.path)
+    names = tokenizer_files(tokenizer.joint, corpus.source_language, corpus.target_language)
+    models = [path / name for name in dict.fromkeys(names)] if path.is_dir() else [path]
+    if not tokenizer.joint and not path.is_dir():
+        raise UserError(
+            f"tokenizer.path={path} is not a folder; tokenizer.joint=false needs one with"
+            f" {' and '.join(names)}"
+        )
+    for model in models:
+        check_readable(model)
+    pieces = Tokenizer(models[0]).all_pieces()
+    for name, source in corpus.sources.items():
+        if source.tag and source.tag not in pieces:
+            raise UserError(
+                f"{models[0]}: lacks the piece {source.tag}, corpus.sources.{name}.tag; choose a"
+                " tag that is one of its pieces"
+            )
+    return models
+
+
+def copy_model(model: Path, output: Path) -> None:
+    """Copy a model into a corpus."""
+    contents = model.read_bytes()
+    with atomic_path(output, len(contents)) as temporary:
+        temporary.write_bytes(contents)

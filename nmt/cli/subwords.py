@@ -1,0 +1,48 @@
+"""Show how a model divides text into pieces.
+
+python -m nmt.cli.subwords text=TEXT [model=FOLDER] [side=target]
+"""
+
+from enum import StrEnum
+
+from nmt.base.errors import printable
+from nmt.cli.arguments import parse_arguments
+from nmt.cli.common import run_command
+from nmt.cli.models import model_folder, open_model
+from nmt.config import checked_dataclass
+
+Side = StrEnum("Side", "source target")
+
+
+@checked_dataclass
+class Arguments:
+    """Arguments of the command."""
+
+    text: str
+    """The text; each of its lines is shown by itself."""
+    model: str = ""
+    """Model or run folder (default: the last completed run)."""
+    side: Side = Side.source
+    """Language whose vocabulary is used, if the two are separate."""
+
+
+def main() -> None:
+    """Run the command."""
+    arguments = parse_arguments(Arguments)
+    model = open_model(model_folder(arguments.model), "cpu")
+    is_source = arguments.side is Side.source
+    tokenizer = model.source_tokenizer if is_source else model.target_tokenizer
+    for text in arguments.text.split("\n"):
+        [ids] = tokenizer.encode([text])
+        [decoded] = tokenizer.decode([ids])
+        pieces, words = tokenizer.pieces(ids), text.split()
+        per_word = f", {len(ids) / len(words):.2f} per word" if words else ""
+        print(printable(" ".join(pieces)))
+        print(" ".join(map(str, ids)))
+        print(f"{len(ids)} pieces{per_word}")
+        if decoded != text:
+            print(printable(f"decoded: {decoded}"))
+
+
+if __name__ == "__main__":
+    run_command(main)

@@ -1,0 +1,69 @@
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import sentencepiece
+
+from nmt.base.errors import UserError
+from nmt.config import SourceConfig, TokenizerConfig
+from nmt.data.corpus import PreparedCorpus
+from nmt.tokenizer import Tokenizer
+from tests.unit.data_prep.conftest import Toy, write_pairs
+
+
+@pytest.fixture
+def learned(toy: Toy) -> Path:
+    """A corpus with a vocabulary for each language, with symbols and digits of their own."""
+    symbols = ["<name>", "€"]
+    return toy.prepare(replace(toy.tokenizer, joint=False, user_symbols=symbols, split_digits=True))
+
+
+def test_symbols_and_digits_are_pieces(learned: Path) -> None:
+    tokenizer = Tokenizer(learned / "tokenizer.en.model")
+    [ids] = tokenizer.encode(["a<name>b 5€"])
+    assert {"<name>", "€"} <= set(tokenizer.pieces(ids))
+    assert tokenizer.decode([ids]) == ["a<name>b 5€"]
+
+
+def test_models_of_a_folder_are_used(learned: Path, toy: Toy) -> None:
+    again = toy.prepare(TokenizerConfig(path=str(learned), joint=False), name="again")
+    for language in ("en", "de"):
+        name = f"tokenizer.{language}.model"
+        assert (again / name).read_bytes() == (learned / name).read_bytes()
+    first, second = PreparedCorpus(learned).train(), PreparedCorpus(again).train()
+    for index in range(len(first)):
+        for one, other in zip(first.pair(index), second.pair(index), strict=True):
+            assert one.tolist() == other.tolist()
+
+
+def test_the_contents_of_a_model_are_part_of_the_corpus(
+    learned: Path, toy: Toy, tmp_path: Path
+) -> None:
+    own = tmp_path / "own.model"
+    own.write_bytes((learned / "tokenizer.en.model").read_bytes())
+    first = toy.prepare(TokenizerConfig(path=str(own)))
+    assert (first / "tokenizer.model").read_bytes() == own.read_bytes()
+    own.write_bytes((learned / "tokenizer.de.model").read_bytes())
+    assert toy.prepare(TokenizerConfig(path=str(own))) != first
+
+
+def test_models_that_cannot_be_used_are_named(learned: Path, toy: Toy, tmp_path: Path) -> None:
+    for path, joint, message in (
+        ("nowhere", True, "nowhere: no such file"),
+        (learned / "tokenizer.en.model", False, "is not a folder; .* needs one with tokenizer"),
+        (learned, True, r"tokenizer\.model: no such file"),
+        (learned / "manifest.json", True, "is not a sentencepiece model"),
+    ):
+        with pytest.raises(UserError, match=message):
+            toy.prepare(TokenizerConfig(path=str(path), joint=joint))
+    text, plain = toy.raw / "train.en", tmp_path / "plain"
+    sentencepiece.SentencePieceTrainer.train(
+        input=str(text), model_prefix=str(plain), vocab_size=28, minloglevel=2
+    )
+    with pytest.raises(UserError, match="lacks a padding, unknown, BOS or EOS piece"):
+        toy.prepare(TokenizerConfig(path=f"{plain}.model"))
+    write_pairs(tmp_path / "back", "train", ["a"], ["b"])
+    sources = {"back": SourceConfig(path=str(tmp_path / "back"), tag="<BT>")}
+    own = TokenizerConfig(path=str(learned / "tokenizer.en.model"))
+    with pytest.raises(UserError, match=r"lacks the piece <BT>, corpus\.sources\.back\.tag"):
+        toy.prepare(own, sources=sources)
