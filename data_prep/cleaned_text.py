@@ -229,7 +229,6 @@ def _write_text(source: Source, split: str, text: CleanedText) -> int:
     for path, lines in zip(paths, zip(*pairs, strict=True), strict=True):
         write_lines(path, lines)
     for number, references in enumerate(source.more_references(split), start=1):
-        assert len(references) == len(pairs)
         path = paths[1].with_name(f"{paths[1].name}.{number}")
         write_lines(path, map(normalise, references))
     annotations = source.annotations(split)

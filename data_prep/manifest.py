@@ -77,6 +77,17 @@ def read_facts(path: Path) -> FileFacts:
     return FileFacts(size, digest.hexdigest(), num_lines)
 
 
+class ChangedError(UserError):
+    """Text was changed while it was read.
+
+    Args:
+        path: the file, or the folder of the text.
+    """
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(f"{path}: was changed while it was read; run the command again")
+
+
 FACTS_FILE = ".files.json"
 """Name of the cache in the folder of the corpora."""
 
@@ -121,9 +132,9 @@ class FactsCache:
         return facts
 
     def check(self, path: Path, facts: FileFacts) -> None:
-        """Raise UserError if a file has other facts than before it was read."""
+        """Raise ChangedError if a file has other facts than before it was read."""
         if self.facts(path) != facts:
-            raise UserError(f"{path}: was changed while it was read; run the command again")
+            raise ChangedError(path)
 
     def _store(self, path: Path, entry: _Entry) -> None:
         self._entries[str(path.resolve())] = entry

@@ -18,6 +18,7 @@ from data_prep.leakage import leakage_of
 from data_prep.ledger import LEDGER_FILE, ledger_table, write_ledger
 from data_prep.manifest import (
     FACTS_FILE,
+    ChangedError,
     FactsCache,
     damage,
     describe_outputs,
@@ -28,12 +29,12 @@ from data_prep.manifest import (
 from data_prep.own_tokenizer import copy_model, own_models
 from data_prep.progress import Reporter
 from data_prep.protocol import TRAIN, VALID
-from data_prep.sources import open_corpus
+from data_prep.sources import open_corpus, open_source
 from data_prep.train_tokenizer import TOKENIZER_VERSION, train_tokenizer
 from nmt.base.files import atomic_folder, remove
 from nmt.base.layout import MANIFEST_FILE, REPORT_FILE
 from nmt.base.locks import exclusive
-from nmt.config import CorpusConfig, TokenizerConfig, to_plain
+from nmt.config import CorpusConfig, CorpusSource, TokenizerConfig, to_plain
 from nmt.tokenizer import tokenizer_files
 
 CORPUS_VERSION = 1
@@ -163,14 +164,30 @@ def _clean(job: _Job, num_processes: int) -> CleanedText:
         if _is_complete(job, folder / CLEANING_FILE):
             job.reporter.print(f"{folder}: already cleaned")
         else:
-            with atomic_folder(folder) as temporary:
-                summary = write_cleaned_text(
-                    job.sources, job.corpus, temporary, shards, job.reporter, num_processes
-                )
+            try:
+                with atomic_folder(folder) as temporary:
+                    summary = write_cleaned_text(
+                        job.sources, job.corpus, temporary, shards, job.reporter, num_processes
+                    )
+                    _check_unchanged(job)
+            except ChangedError:
+                remove(shards)  # if the old text is restored, they are not of it
+                raise
             job.reporter.print(f"kept {summary.num_kept:,} of {summary.num_read:,} training pairs")
             job.reporter.print_table(ledger_table(summary.ledger))
         remove(shards)
     return text
+
+
+def _check_unchanged(job: _Job) -> None:
+    """Raise ChangedError if local text was changed, also where it was not read to its end."""
+    origins = [job.corpus, *map(job.corpus.origin_of, job.corpus.sources)]
+    for origin, source in zip(origins, job.sources, strict=True):
+        if origin.source is CorpusSource.folder:
+            known = source.identity()
+            now = open_source(origin, job.folder.parent, job.facts, job.reporter.print).identity()
+            if known | now != known:
+                raise ChangedError(Path(origin.path))
 
 
 def _build(job: _Job, text: CleanedText, folder: Path, num_processes: int) -> None:

@@ -125,7 +125,7 @@ def _text(path: Path, element: Any) -> Iterator[str]:
                 f"{path}: line {element.sourceline}: the entity {child.text} is not supported;"
                 " replace it by its characters"
             )
-        if etree.QName(child).localname not in _CODES:
+        if str(child.tag).rpartition("}")[2] not in _CODES:  # `QName` refuses unbound prefixes
             yield from _text(path, child)
         yield child.tail or ""
 

@@ -179,3 +179,39 @@ def test_annotations_are_written_with_the_text(toy: Toy) -> None:
         assert all(words in text for words in annotation["must_contain"])
         assert not any(words in text for words in annotation["must_not_contain"])
     assert "cannot be compared" in (folder / "report.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("name", "lines", "max_train_pairs", "message"),
+    [
+        # Not read to its end.
+        ("train.en", ["a changed sentence"] * 200, 20, "raw: was changed while it was read"),
+        ("train.en", ["a changed sentence"] * 200, 0, "train.en: was changed while it was read"),
+        ("test.de.1", ["fewer", "lines"], 0, "test.de.1 has 2; they must be aligned"),
+    ],
+)
+def test_text_that_changes_after_its_fingerprint_is_refused_and_not_kept(
+    toy: Toy,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    lines: list[str],
+    max_train_pairs: int,
+    message: str,
+) -> None:
+    monkeypatch.setattr("data_prep.cleaned_text.SHARD_PAIRS", 50)
+    monkeypatch.setattr("data_prep.cleaned_text.num_cores", lambda: 1)
+    write_lines(toy.raw / "test.de.1", ["eins", "zwei", "drei", "vier"])
+    original, before = module.write_cleaned_text, toy.lines(name)
+
+    def late(*arguments: object, **options: object) -> object:
+        write_lines(toy.raw / name, lines)
+        return original(*arguments, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "write_cleaned_text", late)
+        with pytest.raises(UserError, match=message):
+            toy.prepare(max_train_pairs=max_train_pairs)
+    write_lines(toy.raw / name, before)
+    prepared = PreparedCorpus(toy.prepare(max_train_pairs=max_train_pairs))
+    first = Tokenizer(prepared.source_tokenizer).decode(prepared.train().pair(0))[0]
+    assert first == toy.lines("train.en")[0]

@@ -75,6 +75,7 @@ BOMB = '<!ENTITY a0 "aaaaaaaaaa">' + "".join(
         ("", "is not valid XML"),
         (BODY % "<tu><tuv><seg>a</seg></tuv></tu>", "line 4: a tuv has no xml:lang"),
         (BODY % '<tu><tuv xml:lang="en"/></tu>', "line 4: a tuv has no seg"),
+        (BODY % unit(("en", "<x:b>a</x:b>"), ("de", "b")), "prefix x on b is not defined"),
         (
             f"<!DOCTYPE tmx [{BOMB}]>" + BODY % unit(("en", "&a1;")),
             "line 4: the entity &a1; is not",
