@@ -116,7 +116,7 @@ class MixingConfig:
     """Share of each source among the pairs of an epoch, in any unit; the others have none."""
     temperature: float = option(1.0, ge=1, le=1_000)
     """Shares proportional to (number of pairs)^(1 / temperature); large values equalise them."""
-    stages: list[MixingStage] = option([])
+    stages: list[MixingStage] = option([], max_length=1000)
     """Shares that change in the course of the training; the last stage has no end."""
 
     def __post_init__(self) -> None:

@@ -41,7 +41,7 @@ def option(
         default: the default value.
         used_with: another field, and those of its values with which this field has an effect.
         free: whether the field changes where and how fast a run works, but not its result.
-        bounds: the arguments `ge`, `gt`, `le` and `lt` of `pydantic.Field`.
+        bounds: the arguments `ge`, `gt`, `le`, `lt` and `max_length` of `pydantic.Field`.
     """
     extras: dict[str, Any] = {"used_with": used_with, "free": free}
     return Field(default, json_schema_extra=extras, **bounds)

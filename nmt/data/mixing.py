@@ -12,6 +12,9 @@ import numpy as np
 from nmt.base.errors import UserError
 from nmt.config import MixingConfig
 
+_MAX_EPOCH_PAIRS = 100_000_000
+"""The plan of a larger epoch would fill the memory, unless the corpus itself is of that size."""
+
 
 @dataclass(frozen=True)
 class Mixing:
@@ -34,8 +37,8 @@ class Mixing:
             epoch: counted from 0.
 
         Raises:
-            UserError: a source has a share of the epoch, but no trainable pair, or the epoch has
-                no pairs.
+            UserError: a source has a share of the epoch, but no trainable pair, or the repeats are
+                so low or high that an epoch has no pairs or does not fit into memory.
         """
         if self.config == MixingConfig():
             return trainable
@@ -46,8 +49,6 @@ class Mixing:
             _draw(source, (seed, number), int(first[number]), int(last[number]))
             for number, source in enumerate(sources)
         ]
-        if first.sum() == last.sum():
-            raise UserError(f"corpus.mixing: epoch {epoch + 1} has no pairs; raise the repeats")
         return np.concatenate(parts)
 
     def stages(self, trainable: np.ndarray) -> dict[int, dict[str, int]]:
@@ -89,8 +90,22 @@ class Mixing:
         elif self.config.temperature != 1:
             shares = counts ** (1 / self.config.temperature)
         else:
-            return counts * np.array([self.config.repeats.get(name, 1.0) for name in self.sizes])
+            repeats = np.array([self.config.repeats.get(name, 1.0) for name in self.sizes])
+            return _checked(counts, counts * repeats)
         return counts[shares > 0].sum() * shares / shares.sum()
+
+
+def _checked(counts: np.ndarray, per_epoch: np.ndarray) -> np.ndarray:
+    """Return the pairs of each source in an epoch; UserError if too few or too many for one."""
+    if per_epoch.max() < 1:
+        raise UserError("corpus.mixing.repeats: some epochs have no pairs; raise the repeats")
+    most = max(_MAX_EPOCH_PAIRS, 10 * int(counts.sum()))
+    if per_epoch.sum() > most:
+        raise UserError(
+            f"corpus.mixing.repeats: an epoch has {per_epoch.sum():,.0f} pairs, and at most"
+            f" {most:,} are possible; lower the repeats"
+        )
+    return per_epoch
 
 
 def _draw(pairs: np.ndarray, seed: tuple[int, int], first: int, last: int) -> np.ndarray:

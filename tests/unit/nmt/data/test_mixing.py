@@ -81,8 +81,17 @@ def test_a_source_that_cannot_have_its_share_is_named() -> None:
     long = ALL[100:]
     with pytest.raises(UserError, match=r"corpus\.mixing: clean has no pairs to train on"):
         epochs(MixingConfig(weights={"clean": 1, "web": 1}), 1, long)
-    with pytest.raises(UserError, match="epoch 1 has no pairs"):
+    with pytest.raises(UserError, match="some epochs have no pairs"):
         epochs(MixingConfig(repeats={"web": 0.001}), 1, long)
+
+
+def test_an_epoch_that_would_be_empty_or_fill_the_memory_is_refused_at_the_start() -> None:
+    # The first epoch would have a pair, and the second none.
+    with pytest.raises(UserError, match="some epochs have no pairs"):
+        epochs(MixingConfig(repeats={"clean": 0.006, "web": 0}), 1)
+    message = "an epoch has 400,000,100 pairs, and at most 100,000,000 are possible"
+    with pytest.raises(UserError, match=message):
+        epochs(MixingConfig(repeats={"web": 1_000_000}), 1)
 
 
 def test_the_plan_has_the_pairs_of_the_mixing() -> None:
@@ -107,6 +116,7 @@ def test_the_plan_has_the_pairs_of_the_mixing() -> None:
         ({"weights": {"web": 0}}, "at least one weight"),
         ({"stages": [{"weights": {"web": 1}}, {"weights": {"mine": 1}}]}, "only the last stage"),
         ({"stages": [{"epochs": 1}]}, "at least one weight"),
+        ({"stages": [{"epochs": 1, "weights": {"web": 1}}] * 1001}, "at most 1000 items"),
     ],
 )
 def test_a_mixing_that_makes_no_sense_is_refused(mixing: dict, message: str) -> None:
