@@ -27,6 +27,9 @@ from nmt.runs.reproduce import Result, check_data, find_result, reproduce
 # Set by this command, because every result has its own runs.
 _OWN_KEYS = ("run.name", "run.folder", "run.accept_changes", "run.dry_run")
 
+# Where files are written and what is sent to a server is not for the table, maybe a stranger's.
+_NOT_IN_A_RECIPE = ("run", "tracking", "hydra")
+
 
 @checked_dataclass
 class Arguments:
@@ -71,6 +74,12 @@ def main() -> None:
 
 def _configuration(result: Result, arguments: Arguments) -> Config:
     """Return the row's experiment with the user's keys, which may not change the result."""
+    for override in result.overrides:
+        if override.lstrip("+~").startswith(_NOT_IN_A_RECIPE):
+            raise UserError(
+                f"{result.name}: overrides: {override} is not part of a recipe; remove it from the"
+                " table, and set it on the command line"
+            )
     values = {
         f"{group_name}.{name}": value
         for group_name in ("training", "run", "decoding", "tracking")

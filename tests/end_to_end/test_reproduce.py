@@ -111,6 +111,11 @@ def test_wrong_arguments_and_text_are_refused_before_preparation(
     key = "training.max_updates=5"
     assert f"{key} cannot be changed here" in error(f"data={data}", key)
     assert "run.name=x cannot be changed here" in error(f"data={data}", "run.name=x")
+    table, written = tmp_path / "table.yaml", (tmp_path / "table.yaml").read_text()
+    for override in (f"run.outputs={tmp_path / 'out'}", "tracking=wandb", "++hydra.run.dir=x"):
+        table.write_text(written.replace("- model=tiny", f"- {override}"))
+        assert f"overrides: {override} is not part of a recipe" in error(f"data={data}")
+    table.write_text(written)
     write_lines(data / "test.de.1", ["x"] * 6)
     assert "test.de.1 is an additional reference" in error(f"data={data}")
     (data / "test.de.1").unlink()
