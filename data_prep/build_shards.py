@@ -12,11 +12,11 @@ from pathlib import Path
 import numpy as np
 
 from data_prep.cleaned_text import CleanedText
-from data_prep.processes import map_in_processes
+from data_prep.executors import map_jobs
 from data_prep.progress import Reporter
 from data_prep.protocol import TRAIN
 from nmt.base.files import iterate_lines
-from nmt.base.system import num_cores
+from nmt.config import PrepareConfig
 from nmt.data.corpus import Ids, shard_name, write_shard
 from nmt.tokenizer import Tokenizer
 
@@ -70,7 +70,7 @@ def build_shards(
     tokenizers: tuple[Path, Path],
     folder: Path,
     reporter: Reporter,
-    num_processes: int = 0,
+    work: PrepareConfig,
 ) -> _BothCounts:
     """Write `train-00000.arrow` and so on into `folder`; return token counts of both languages.
 
@@ -80,7 +80,7 @@ def build_shards(
         tokenizers: model files of source and target.
         folder: folder of the shards.
         reporter: shows progress.
-        num_processes: number of processes, at most one per part; 0 means one per core.
+        work: where parts are encoded.
     """
     source_language, target_language = text.languages
     jobs = [
@@ -92,12 +92,10 @@ def build_shards(
         )
         for part in range(len(num_pairs))
     ]
-    num_processes = min(num_processes or num_cores(), len(jobs))
     results = []
     with reporter.stage("Encoding", sum(num_pairs)) as advance:
-        for count, result in zip(
-            num_pairs, map_in_processes(encode_part, jobs, num_processes), strict=True
-        ):
+        found = map_jobs(encode_part, jobs, work, folder, len(jobs))
+        for count, result in zip(num_pairs, found, strict=True):
             results.append(result)
             advance(count)
     for source, target in results[1:]:

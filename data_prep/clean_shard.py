@@ -8,7 +8,7 @@ import heapq
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from hashlib import blake2b
+from hashlib import blake2b, sha256
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +17,7 @@ import pyarrow as pa
 from data_prep.clean import Pair
 from data_prep.filters import LETTERS, clean_pair
 from data_prep.ledger import Amount, Example
+from nmt.base.errors import UserError
 from nmt.base.files import atomic_path
 from nmt.config import CleaningConfig
 
@@ -29,6 +30,7 @@ TEST_MIN_WORDS = 5
 """Shorter sentences of test sets may occur in the training text: "Yes, thank you."."""
 
 _STATISTICS = b"statistics"
+_DIGEST_BYTES = 32
 
 
 Keyed = tuple[int, Example]
@@ -62,17 +64,25 @@ class ShardJob:
 
 
 class CleanShard:
-    """The pairs of a shard that pass the filters, and statistics, in an Arrow file.
+    """The pairs of a shard that pass the filters, and statistics.
+
+    Its file has Arrow's format, followed by the SHA-256 of what is before.
 
     Attributes:
         table: columns `source`, `target` and `key`; `near`, `source_key` and `target_key` if the
             filters of the whole corpus need them.
         statistics: what was dropped.
+
+    Raises:
+        UserError: the file is damaged.
     """
 
     def __init__(self, path: Path) -> None:
-        with pa.memory_map(str(path)) as stream:
-            self.table: pa.Table = pa.ipc.open_file(stream).read_all()
+        contents = path.read_bytes()
+        arrow, digest = contents[:-_DIGEST_BYTES], contents[-_DIGEST_BYTES:]
+        if digest != sha256(arrow).digest():
+            raise UserError(f"{path}: is damaged; remove it and run the command again")
+        self.table: pa.Table = pa.ipc.open_file(pa.py_buffer(arrow)).read_all()
         stored = json.loads(self.table.schema.metadata[_STATISTICS])
         self.statistics = Statistics(
             Amount(*stored["read"]),
@@ -131,10 +141,14 @@ def clean_shard(job: ShardJob) -> Path:
     )
     with (
         atomic_path(job.output) as temporary,
-        pa.OSFile(str(temporary), "wb") as sink,
-        pa.ipc.new_file(sink, table.schema) as writer,
+        temporary.open("wb") as out,
     ):
-        writer.write_table(table)
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_file(sink, table.schema) as writer:
+            writer.write_table(table)
+        arrow = sink.getvalue()
+        out.write(arrow)
+        out.write(sha256(arrow).digest())
     return job.output
 
 

@@ -23,16 +23,15 @@ from data_prep.clean_shard import (
     shard_file,
     shard_stream,
 )
+from data_prep.executors import map_jobs
 from data_prep.ledger import CleaningSummary
 from data_prep.manifest import describe_outputs, write_record_of
 from data_prep.merge_shards import PartWriter, ShardMerger
-from data_prep.processes import map_in_processes
 from data_prep.progress import Reporter
 from data_prep.protocol import TRAIN, Source
 from nmt.base.errors import UserError
 from nmt.base.files import read_record, write_lines, writing
-from nmt.base.system import num_cores
-from nmt.config import CleaningConfig, CorpusConfig
+from nmt.config import CleaningConfig, CorpusConfig, PrepareConfig
 
 CLEANING_FILE = "cleaning.json"
 
@@ -84,7 +83,7 @@ def write_cleaned_text(
     folder: Path,
     shards: Path,
     reporter: Reporter,
-    num_processes: int = 1,
+    work: PrepareConfig | None = None,
 ) -> CleaningSummary:
     """Clean the source of a corpus, and the training pairs of others, into an empty folder.
 
@@ -95,7 +94,7 @@ def write_cleaned_text(
         shards: folder of cleaned shards. Those of an interrupted attempt are used; the caller
             removes it.
         reporter: shows progress.
-        num_processes: number of processes that clean; 0 means one per core.
+        work: where shards are cleaned; one process of this machine by default.
 
     Raises:
         UserError: the source cannot be read, or no training pair passes the filters.
@@ -108,7 +107,7 @@ def write_cleaned_text(
     merger = ShardMerger(config.cleaning, text.languages, tests)
     writer = PartWriter(text.part_paths, PAIRS_PER_PART)
     with reporter.stage("Cleaning", total) as advance:
-        for kept, num_read in _clean(streams, config, shards, merger, total, num_processes):
+        for kept, num_read in _clean(streams, config, shards, merger, total, work):
             train_bytes = None if total is None else merger.estimate_bytes(total)
             with writing(text.folder, train_bytes and train_bytes * 11 // 10 + _OTHER_BYTES):
                 writer.write(kept)
@@ -168,15 +167,16 @@ def _clean(
     shards: Path,
     merger: ShardMerger,
     total: int | None,
-    num_processes: int,
+    work: PrepareConfig | None,
 ) -> Iterator[tuple[pa.Table, int]]:
     """Yield the pairs to keep of each shard, and the number of pairs read."""
     jobs = _jobs(streams, config, shards)
     first = list(islice(jobs, 2))
     # For a single shard, starting processes would take longer than the work.
-    num_processes = (num_processes or num_cores()) if len(first) > 1 else 1
+    if work is None or len(first) < 2:
+        work = PrepareConfig(num_processes=1)
     with writing(shards, total and _estimate_bytes(first, total)):
-        for path in map_in_processes(clean_shard, chain(first, jobs), num_processes):
+        for path in map_jobs(clean_shard, chain(first, jobs), work, shards):
             stream, shard = streams[shard_stream(path)], CleanShard(path)
             kept = merger.add(shard, stream.name)
             yield _tagged(kept, stream.tag), shard.statistics.read.pairs
@@ -196,7 +196,7 @@ def _jobs(streams: list[_Stream], config: CorpusConfig, shards: Path) -> Iterato
     for index, stream in enumerate(streams):
         iterator, number = iter(stream.pairs), 0
         while shard := list(islice(iterator, SHARD_PAIRS)):
-            output = shards / shard_file(index, number)
+            output = shards.absolute() / shard_file(index, number)
             sources, targets = ([], []) if output.exists() else map(list, zip(*shard, strict=True))
             yield ShardJob(sources, targets, stream.cleaning, languages, output)
             number += 1

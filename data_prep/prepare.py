@@ -34,7 +34,7 @@ from data_prep.train_tokenizer import TOKENIZER_VERSION, train_tokenizer
 from nmt.base.files import atomic_folder, remove
 from nmt.base.layout import MANIFEST_FILE, REPORT_FILE
 from nmt.base.locks import exclusive
-from nmt.config import CorpusConfig, CorpusSource, TokenizerConfig, to_plain
+from nmt.config import CorpusConfig, CorpusSource, PrepareConfig, TokenizerConfig, to_plain
 from nmt.tokenizer import tokenizer_files
 
 CORPUS_VERSION = 1
@@ -50,7 +50,7 @@ def prepare(
     tokenizer: TokenizerConfig,
     corpora_folder: Path,
     reporter: Reporter | None = None,
-    num_processes: int = 0,
+    work: PrepareConfig | None = None,
 ) -> Path:
     """Prepare a corpus unless it exists; return its folder, `<name>-<fingerprint>`.
 
@@ -59,13 +59,13 @@ def prepare(
         tokenizer: the subwords.
         corpora_folder: `outputs/corpora`; hidden folders in it are caches.
         reporter: receives messages and progress; stderr by default.
-        num_processes: number of processes that clean and encode; 0 means one per core.
+        work: where text is cleaned and encoded; one process per core by default.
 
     Raises:
         UserError: the source lacks something or cannot be read, no pair passes the cleaning rules,
             the vocabulary does not fit the text, or the disk is full (DiskError).
     """
-    reporter = reporter or Reporter()
+    reporter, work = reporter or Reporter(), work or PrepareConfig()
     job = _Job(corpus, tokenizer, corpora_folder, reporter)
     folder = job.folder
     manifest = folder / MANIFEST_FILE
@@ -75,9 +75,9 @@ def prepare(
     with _lock(corpora_folder / f".{folder.name}.lock", folder, reporter):
         # Another process may have just prepared it.
         if not _is_complete(job, manifest):
-            text = _clean(job, num_processes)
+            text = _clean(job, work)
             with atomic_folder(folder, _estimate_bytes(text)) as temporary:
-                _build(job, text, temporary, num_processes)
+                _build(job, text, temporary, work)
             reporter.print(f"{folder}: prepared; {folder / REPORT_FILE} describes its contents")
     return folder
 
@@ -154,7 +154,7 @@ def _is_complete(job: _Job, record: Path) -> bool:
     return not found
 
 
-def _clean(job: _Job, num_processes: int) -> CleanedText:
+def _clean(job: _Job, work: PrepareConfig) -> CleanedText:
     """Clean the text, unless it is in the cache."""
     folder = job.cleaned_folder
     text = CleanedText(folder, (job.corpus.source_language, job.corpus.target_language))
@@ -167,7 +167,7 @@ def _clean(job: _Job, num_processes: int) -> CleanedText:
             try:
                 with atomic_folder(folder) as temporary:
                     summary = write_cleaned_text(
-                        job.sources, job.corpus, temporary, shards, job.reporter, num_processes
+                        job.sources, job.corpus, temporary, shards, job.reporter, work
                     )
                     _check_unchanged(job)
             except ChangedError:
@@ -190,7 +190,7 @@ def _check_unchanged(job: _Job) -> None:
                 raise ChangedError(Path(origin.path))
 
 
-def _build(job: _Job, text: CleanedText, folder: Path, num_processes: int) -> None:
+def _build(job: _Job, text: CleanedText, folder: Path, work: PrepareConfig) -> None:
     """Write all files of a corpus; the manifest is the last, because it lists the others."""
     summary, tokenizer, reporter = text.summary(), job.tokenizer, job.reporter
     # Not `copytree`, whose error does not contain the error of the disk.
@@ -211,7 +211,7 @@ def _build(job: _Job, text: CleanedText, folder: Path, num_processes: int) -> No
         num_lines = len(languages) * sum(summary.parts)
         train_tokenizer(parts, num_lines, tokenizer, path, reporter, tags)
     leakage = leakage_of(text, reporter)
-    token_counts = build_shards(text, summary.parts, paths, folder, reporter, num_processes)
+    token_counts = build_shards(text, summary.parts, paths, folder, reporter, work)
     write_ledger(summary, folder / LEDGER_FILE)
     write_report(folder / REPORT_FILE, job.corpus, tokenizer, summary, token_counts, paths, leakage)
     manifest = {

@@ -76,7 +76,7 @@ class TmxSource(Source):
             known = ", ".join(f"{code} ({count:,})" for code, count in found.most_common(20))
             raise UserError(
                 f"{self._path}: no translation unit has text in {' and '.join(self._languages)};"
-                f" its languages are {known or 'unknown'}; change corpus.direction"
+                f" its languages are {one_line(known) or 'unknown'}; change corpus.direction"
             )
         self._cache.check(self._path, self._facts)
 

@@ -20,7 +20,7 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from nmt.base.errors import UserError, first_line
+from nmt.base.errors import UserError, first_line, one_line
 from nmt.base.system import require_package
 from nmt.cli.arguments import HELP_FLAGS, help_entry, plain_text, print_help, split_argument
 from nmt.cli.common import run_command
@@ -89,7 +89,7 @@ def _check_presets(group: str, value: str, names: list[str]) -> None:
         if name not in names:
             near = difflib.get_close_matches(name, names, 1)
             fix = f"did you mean {near[0]}?" if near else f"the presets are {', '.join(names)}"
-            raise UserError(f"{group}={name} is not a preset; {fix}")
+            raise UserError(f"{group}={one_line(name)} is not a preset; {fix}")
 
 
 def literal(arguments: Sequence[str]) -> list[str]:

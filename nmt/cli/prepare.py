@@ -25,9 +25,11 @@ def prepare(config: Config) -> None:
         }
         dry_run(config.corpus, filters, config.corpora_folder, Reporter())
         return
-    folder = prepare_corpus(config.corpus, config.tokenizer, config.corpora_folder)
+    folder = prepare_corpus(
+        config.corpus, config.tokenizer, config.corpora_folder, work=config.prepare
+    )
     print_written([folder, folder / REPORT_FILE])
 
 
 if __name__ == "__main__":
-    run_composed(prepare, groups=("corpus", "tokenizer", "run"))
+    run_composed(prepare, groups=("corpus", "prepare", "tokenizer", "run"))

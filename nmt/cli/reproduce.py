@@ -75,7 +75,7 @@ def main() -> None:
 def _configuration(result: Result, arguments: Arguments) -> Config:
     """Return the row's experiment with the user's keys, which may not change the result."""
     for override in result.overrides:
-        if override.lstrip("+~").startswith(_NOT_IN_A_RECIPE):
+        if override.lstrip("+~").startswith(_NOT_IN_A_RECIPE) or "${" in override:
             raise UserError(
                 f"{result.name}: overrides: {override} is not part of a recipe; remove it from the"
                 " table, and set it on the command line"

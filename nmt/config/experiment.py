@@ -11,6 +11,7 @@ from nmt.config.decoding import DecodingConfig
 from nmt.config.fields import FolderName, checked_dataclass, free_keys, option, require
 from nmt.config.model import ModelConfig, TiedEmbeddings
 from nmt.config.optimizer import OptimizerConfig, ScheduleConfig, ScheduleName
+from nmt.config.prepare import PrepareConfig
 from nmt.config.search import SearchConfig
 from nmt.config.tokenizer import TokenizerConfig
 from nmt.config.training import TrackingConfig, TrainingConfig
@@ -40,6 +41,7 @@ class Config:
 
     corpus: CorpusConfig = field(default_factory=CorpusConfig)
     tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
+    prepare: PrepareConfig = field(default_factory=PrepareConfig)
     model: ModelConfig = field(default_factory=ModelConfig)
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
     schedule: ScheduleConfig = field(default_factory=ScheduleConfig)

@@ -147,7 +147,7 @@ def reproduce(result: Result, config: Config, is_judged: bool) -> tuple[bool, st
     """
     path = Path(config.run.outputs) / "reproduce" / f"{result.name}.json"
     check_writable(path)
-    folder = prepare(config.corpus, config.tokenizer, config.corpora_folder)
+    folder = prepare(config.corpus, config.tokenizer, config.corpora_folder, work=config.prepare)
     if result.test_set not in PreparedCorpus(folder).test_splits:
         raise UserError(f"{result.name}: the corpus has no test set {result.test_set}")
     summary = train_seeds(config, result.seeds)

@@ -63,7 +63,8 @@ def train(config: Config) -> float | None:
         set_up_logging()
         check_installed(config.tracking)
         experiment.check_configuration(config)
-    corpus_folder = prepare(config.corpus, config.tokenizer, config.corpora_folder)
+    corpora = config.corpora_folder
+    corpus_folder = prepare(config.corpus, config.tokenizer, corpora, work=config.prepare)
     lock = exclusive(folder / layout.LOCK_FILE, refuse) if is_main else nullcontext()
     with lock, own_gpu(config):
         has_trained = (_worker if is_launched else _start)(config, corpus_folder)

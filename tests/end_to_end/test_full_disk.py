@@ -21,7 +21,7 @@ from nmt.base.files import write_json, write_lines
 from nmt.cli import evaluate, prepare, translate
 from nmt.cli.common import run_command
 from nmt.cli.compose import run_composed
-from nmt.config import CorpusConfig, CorpusSource, TokenizerConfig
+from nmt.config import CorpusConfig, CorpusSource, PrepareConfig, TokenizerConfig
 from nmt.runs import sweep
 from nmt.runs.log import set_up_logging
 from tests.namespaces import ROOT
@@ -48,9 +48,9 @@ def raw(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def disk_error_of(raw: Path, corpora: Path) -> DiskError | None:
     """Prepare a corpus; return the disk error, if there is one."""
     corpus = CorpusConfig(name="toy", source=CorpusSource.folder, path=str(raw))
-    tokenizer = TokenizerConfig(vocabulary_size=330)
+    tokenizer, work = TokenizerConfig(vocabulary_size=330), PrepareConfig(num_processes=1)
     try:
-        data_prep.prepare.prepare(corpus, tokenizer, corpora, Reporter(quiet=True), num_processes=1)
+        data_prep.prepare.prepare(corpus, tokenizer, corpora, Reporter(quiet=True), work)
     except DiskError as error:
         return error
     return None

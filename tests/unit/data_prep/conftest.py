@@ -8,7 +8,7 @@ import pytest
 from data_prep.prepare import prepare
 from data_prep.progress import Reporter
 from nmt.base.files import read_lines, write_lines
-from nmt.config import CorpusConfig, CorpusSource, TokenizerConfig
+from nmt.config import CorpusConfig, CorpusSource, PrepareConfig, TokenizerConfig
 
 WORDS = {
     "en": ["the", "a", "dog", "cat", "house", "tree", "red", "small", "runs", "sees", "near"],
@@ -45,9 +45,14 @@ class Toy:
     def lines(self, name: str) -> list[str]:
         return read_lines(self.raw / name)
 
-    def prepare(self, tokenizer: TokenizerConfig | None = None, **corpus: object) -> Path:
-        config = replace(self.config, **corpus)
-        return prepare(config, tokenizer or self.tokenizer, self.outputs, Reporter(quiet=True))
+    def prepare(
+        self,
+        tokenizer: TokenizerConfig | None = None,
+        work: PrepareConfig | None = None,
+        **corpus: object,
+    ) -> Path:
+        config, quiet = replace(self.config, **corpus), Reporter(quiet=True)
+        return prepare(config, tokenizer or self.tokenizer, self.outputs, quiet, work)
 
 
 def write_toy(folder: Path) -> Toy:

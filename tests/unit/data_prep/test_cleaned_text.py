@@ -10,7 +10,7 @@ from data_prep.progress import Reporter
 from data_prep.sources import open_corpus
 from nmt.base.errors import UserError
 from nmt.base.files import read_lines
-from nmt.config import CleaningConfig, CorpusConfig, SourceConfig
+from nmt.config import CleaningConfig, CorpusConfig, PrepareConfig, SourceConfig
 from tests.unit.data_prep.conftest import Toy, write_pairs
 
 
@@ -73,7 +73,9 @@ def dirty(toy: Toy, monkeypatch: pytest.MonkeyPatch) -> CorpusConfig:
 
 def test_the_result_does_not_depend_on_processes(dirty: CorpusConfig, tmp_path: Path) -> None:
     found = [
-        contents(cleaned(dirty, tmp_path / f"out{number}", num_processes=number))
+        contents(
+            cleaned(dirty, tmp_path / f"out{number}", work=PrepareConfig(num_processes=number))
+        )
         for number in (1, 2, 3)
     ]
     assert found[0] == found[1] == found[2]
@@ -97,6 +99,19 @@ def test_shards_of_an_interrupted_attempt_are_used(
     monkeypatch.setattr(clean_shard, "clean_pair", counting)
     assert contents(cleaned(dirty, tmp_path / "again")) == expected
     assert len(cleaned_pairs) == 150
+
+
+def test_a_damaged_shard_of_an_interrupted_attempt_is_named(
+    dirty: CorpusConfig, tmp_path: Path
+) -> None:
+    cleaned(dirty, tmp_path / "out")
+    (tmp_path / "out.shards").rename(tmp_path / "again.shards")
+    path = sorted((tmp_path / "again.shards").iterdir())[4]
+    contents = bytearray(path.read_bytes())
+    contents[len(contents) // 2] ^= 1
+    path.write_bytes(contents)
+    with pytest.raises(UserError, match=rf"{path.name}: is damaged; remove it"):
+        cleaned(dirty, tmp_path / "again")
 
 
 def test_examples_are_a_sample_of_what_was_dropped(dirty: CorpusConfig, tmp_path: Path) -> None:

@@ -1,0 +1,189 @@
+"""Apply a function to many jobs, in order: in processes, as SLURM jobs, or on a Ray cluster.
+
+A job names its output file, which is complete or missing, so jobs may be run again.
+"""
+
+import logging
+import multiprocessing
+import os
+import re
+import signal
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from itertools import islice
+from pathlib import Path
+from typing import Any, TypeVar
+
+from nmt.base.errors import UserError, first_line, one_line
+from nmt.base.system import num_cores, require_package
+from nmt.config import ExecutorName, PrepareConfig
+
+Job = TypeVar("Job")
+Result = TypeVar("Result")
+
+
+_ARRAY_JOBS = 64
+_RETRIES = 10
+
+
+def map_jobs(
+    function: Callable[[Job], Result],
+    jobs: Iterable[Job],
+    config: PrepareConfig,
+    folder: Path,
+    num_jobs: int | None = None,
+) -> Iterator[Result]:
+    """Yield the result of each job, in order, from the executor that is configured.
+
+    Args:
+        function: a function of a module, and of its job alone.
+        jobs: taken one by one, a few more than run at a time, so that not all are in memory.
+        config: the executor.
+        folder: for files of SLURM jobs.
+        num_jobs: number of jobs, if it is known.
+
+    Raises:
+        UserError: a process was killed, or the cluster cannot be used; also any error of the
+            function.
+    """
+    match config.executor:
+        case ExecutorName.local:
+            processes = config.num_processes or num_cores()
+            return map_in_processes(function, jobs, min(processes, num_jobs or processes))
+        case ExecutorName.slurm:
+            import submitit  # noqa: PLC0415 - takes half a second, and few corpora need it
+
+            executor = submitit.AutoExecutor(folder / "slurm")
+            executor.update_parameters(**config.slurm)
+            return map_in_arrays(function, jobs, executor, config.num_processes or _ARRAY_JOBS)
+        case ExecutorName.ray:
+            return map_on_ray(function, jobs, config.ray_address)
+
+
+def map_in_arrays(
+    function: Callable[[Job], Result],
+    jobs: Iterable[Job],
+    executor: Any,
+    array_jobs: int,
+) -> Iterator[Result]:
+    """Yield the result of each job, in order, from arrays of at most `array_jobs` jobs.
+
+    Args:
+        function: a function of a module, and of its job alone.
+        jobs: the jobs of an array are in memory together.
+        executor: a submitit executor.
+        array_jobs: number of jobs of an array, which run at a time.
+    """
+    iterator = iter(jobs)
+    while batch := list(islice(iterator, array_jobs)):
+        submitted = executor.map_array(function, batch)
+        try:
+            for job in submitted:
+                yield _result_of(job)
+        finally:
+            for job in submitted:
+                if not job.done():
+                    job.cancel()
+
+
+def _result_of(job: Any) -> Any:
+    """Return the result of a submitit job.
+
+    Raises:
+        UserError: the function raised one, or the job failed in another way.
+    """
+    error = job.exception()
+    if error is None:
+        return job.result()
+    # The function's own error is text: the last line of the traceback that the job has stored.
+    lines = re.findall(r"^(?:[\w.]+\.)?\w*(?:Error|Interrupt)\b.*$", str(error), re.MULTILINE)
+    text = one_line(lines[-1] if lines else first_line(error))
+    raise UserError(f"job {job.job_id} failed: {text}; its log is {job.paths.stderr}")
+
+
+def map_on_ray(
+    function: Callable[[Job], Result], jobs: Iterable[Job], address: str
+) -> Iterator[Result]:
+    """Yield the result of each job, in order, from tasks on a Ray cluster.
+
+    Ray runs the tasks of a host that fails again on another one.
+    """
+    require_package("prepare.executor=ray", "ray", "ray")
+    import ray  # noqa: PLC0415 - takes a second, and few corpora need it
+
+    root = Path(__file__).resolve().parents[1]
+    paths = os.pathsep.join([str(root), *filter(None, [os.environ.get("PYTHONPATH")])])
+    try:
+        ray.init(
+            address or None,
+            runtime_env={"env_vars": {"PYTHONPATH": paths}},
+            log_to_driver=False,
+            logging_level=logging.ERROR,
+            ignore_reinit_error=True,
+        )
+    except Exception as error:  # Ray raises many types
+        raise UserError(
+            f"prepare.ray_address={address}: cannot connect to the Ray cluster"
+            f" ({type(error).__name__}: {first_line(error)})"
+        ) from error
+    task = ray.remote(max_retries=_RETRIES)(function)
+    resources: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
+    window = 2 * max(1, int(resources.get("CPU", 1)))
+    pending: deque[Any] = deque()
+    try:
+        for job in jobs:
+            pending.append(task.remote(job))
+            if len(pending) > window:
+                yield ray.get(pending.popleft())
+        while pending:
+            yield ray.get(pending.popleft())
+    except (ray.exceptions.RaySystemError, ray.exceptions.WorkerCrashedError) as error:
+        raise UserError(f"a task of the Ray cluster failed: {first_line(error)}") from None
+    finally:
+        for each in pending:
+            ray.cancel(each, force=True)
+        ray.shutdown()
+
+
+def map_in_processes(
+    function: Callable[[Job], Result], jobs: Iterable[Job], num_processes: int
+) -> Iterator[Result]:
+    """Yield the result of each job, in order.
+
+    Jobs are taken one by one, a few more than there are processes, so that not all of them are in
+    memory. With one process, the function runs in this one.
+
+    Raises:
+        UserError: a process was killed; also any error of the function.
+    """
+    if num_processes == 1:
+        yield from map(function, jobs)
+        return
+    # A forked process would inherit locks that threads of torch and rich hold.
+    context = multiprocessing.get_context("spawn")
+    pool = ProcessPoolExecutor(num_processes, mp_context=context, initializer=_exit_at_interrupt)
+    futures: deque[Future[Result]] = deque()
+    try:
+        for job in jobs:
+            futures.append(pool.submit(function, job))
+            if len(futures) > 2 * num_processes:
+                yield futures.popleft().result()
+        while futures:
+            yield futures.popleft().result()
+    except BrokenProcessPool:
+        raise UserError(
+            "a process that prepared the corpus was killed, probably because it ran out of memory;"
+            f" prepare on fewer than {num_processes} cores, for example with"
+            " `taskset -c 0,1 make prepare`"
+        ) from None
+    finally:
+        # After an error or Ctrl-C, cancel waiting jobs, and wait for running ones: their folder
+        # is about to be removed.
+        pool.shutdown(cancel_futures=True)
+
+
+def _exit_at_interrupt() -> None:
+    # Ctrl-C reaches every process of the terminal; without this, each prints a traceback.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -1,0 +1,15 @@
+"""A job for tests of executors, in a module that other processes import quickly."""
+
+import os
+import signal
+
+from nmt.base.errors import UserError
+
+
+def double(number: int) -> int:
+    """Return twice the number; 13 is an error, 14 kills the process."""
+    if number == 13:
+        raise UserError("13 brings bad luck")
+    if number == 14:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return 2 * number
