@@ -17,7 +17,7 @@ from data_prep.clean import Pair
 from data_prep.manifest import FactsCache
 from data_prep.protocol import TRAIN, Source
 from data_prep.text_files import open_bytes
-from nmt.base.errors import UserError, first_line
+from nmt.base.errors import UserError, first_line, one_line
 
 TMX_VERSION = 1
 """Part of the fingerprint: raise it whenever other text is read."""

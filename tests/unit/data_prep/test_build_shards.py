@@ -9,7 +9,7 @@ from data_prep.progress import Reporter
 from data_prep.train_tokenizer import train_tokenizer
 from nmt.base.errors import UserError
 from nmt.base.files import write_lines
-from nmt.config import TokenizerConfig
+from nmt.config import PrepareConfig, TokenizerConfig
 from nmt.data.corpus import ParallelCorpus
 from nmt.tokenizer import Tokenizer
 
@@ -39,7 +39,8 @@ def build(
     """Return the corpus and the token counts of both languages."""
     folder = Path(tempfile.mkdtemp(dir=model.parent))
     quiet = Reporter(quiet=True)
-    counts = build_shards(text, parts, (model, model), folder, quiet, num_processes)
+    work = PrepareConfig(num_processes=num_processes)
+    counts = build_shards(text, parts, (model, model), folder, quiet, work)
     return ParallelCorpus.open(folder, "train"), counts
 
 

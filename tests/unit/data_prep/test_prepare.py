@@ -199,7 +199,7 @@ def test_text_that_changes_after_its_fingerprint_is_refused_and_not_kept(
     message: str,
 ) -> None:
     monkeypatch.setattr("data_prep.cleaned_text.SHARD_PAIRS", 50)
-    monkeypatch.setattr("data_prep.cleaned_text.num_cores", lambda: 1)
+    monkeypatch.setattr("data_prep.executors.num_cores", lambda: 1)
     write_lines(toy.raw / "test.de.1", ["eins", "zwei", "drei", "vier"])
     original, before = module.write_cleaned_text, toy.lines(name)
 
