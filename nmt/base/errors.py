@@ -100,3 +100,20 @@ def one_line(message: object) -> str:
 def first_line(error: BaseException) -> str:
     """The first non-empty line of an error's message, or the name of its type."""
     return next(iter(str(error).strip().splitlines()), type(error).__name__).strip()
+
+
+# Messages of allocators. oneDNN only names what it could not create, and NVIDIA's libraries give a
+# code.
+_MEMORY_WORDS = (
+    *("can't allocate memory", "Cannot allocate memory", "bad_alloc", "out of memory"),
+    *("could not create a primitive", "could not create a memory", "ALLOC_FAILED"),
+)
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an error means that memory is exhausted, on any device."""
+    return isinstance(error, MemoryError) or any(words in str(error) for words in _MEMORY_WORDS)
+
+
+class FailedProcessesError(SystemExit):
+    """The processes of a training have failed and reported why; the launcher exits."""

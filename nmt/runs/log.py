@@ -10,10 +10,16 @@ from pathlib import Path
 
 from rich.console import Console
 
-from nmt.base.errors import DiskError, UserError, disk_errno, first_line, printable
+from nmt.base.errors import (
+    DiskError,
+    UserError,
+    disk_errno,
+    first_line,
+    is_out_of_memory,
+    printable,
+)
 from nmt.base.files import is_forbidden, writing
 from nmt.training.signals import Interruption
-from nmt.training.updater import is_out_of_memory
 
 console = Console(stderr=True, highlight=False)
 

@@ -15,13 +15,12 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import ChoiceSweep, IntervalSweep, RangeSweep
 from hydra.errors import HydraException
 
-from nmt.base.errors import BusyError, UserError, first_line
+from nmt.base.errors import BusyError, FailedProcessesError, UserError, first_line
 from nmt.base.layout import CONFIG_FILE, PRUNED_FILE, STUDY_FILE
 from nmt.base.locks import exclusive
 from nmt.base.system import require_package
 from nmt.config import Config, leaf_fields
 from nmt.evaluation.records import is_complete, read_result
-from nmt.training.distributed import FailedProcessesError
 
 logger = logging.getLogger(__name__)
 

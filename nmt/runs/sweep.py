@@ -1,12 +1,6 @@
 """Report of a sweep: ranked table on the terminal, `ranking.tsv` and `report.html`."""
 
-import traceback
 from pathlib import Path
-from typing import Any
-
-from hydra.core.hydra_config import HydraConfig
-from hydra.experimental.callback import Callback
-from omegaconf import DictConfig
 
 from nmt.base.errors import UserError, one_line
 from nmt.base.files import to_lines, write_texts
@@ -16,7 +10,7 @@ from nmt.evaluation.sweep import Group, Sweep, read_sweep
 from nmt.evaluation.sweep_page import group_row, sweep_page
 from nmt.evaluation.swept_run import SweptRun
 from nmt.evaluation.tables import as_text, new_table
-from nmt.runs.log import console, converted_errors, print_error, print_line, print_written
+from nmt.runs.log import console, print_line, print_written
 
 RANKING_FILE = "ranking.tsv"
 
@@ -25,35 +19,6 @@ _COLUMNS = (
     *("group", "seed", "status", "parameters", "flops", "seconds"),
 )
 _TABLE_COLUMNS = ("seeds", "valid BLEU", "vs best", "p", "test BLEU")
-
-
-class RankedTable(Callback):
-    """Hydra callback that reports the sweep at the end of `--multirun`."""
-
-    def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
-        """Write the report, and exit with status 2 if runs have failed.
-
-        Any other error ends the command, too: Hydra turns an Exception of a callback into a
-        warning.
-        """
-        del kwargs
-        hydra_config = config.hydra if "hydra" in config else HydraConfig.get()
-        try:
-            with converted_errors():
-                sweep = write_sweep_report(Path(hydra_config.sweep.dir))
-        except UserError as error:
-            print_error(str(error))
-            raise SystemExit(error.exit_status) from None
-        except Exception:
-            print_error(traceback.format_exc())
-            raise SystemExit(1) from None
-        failed = [run.name for run in sweep.runs if run.status is Status.failed]
-        if failed:
-            print_error(
-                f"{len(failed)} of {len(sweep.runs)} runs failed: {', '.join(failed)};"
-                " report.html has their last lines, and the same command tries them again"
-            )
-            raise SystemExit(UserError.exit_status)
 
 
 def write_sweep_report(folder: Path) -> Sweep:

@@ -17,7 +17,7 @@ from nmt.config import Config, CorpusSource, ValidationMetric
 from nmt.evaluation import tables
 from nmt.evaluation.records import is_complete, read_result
 from nmt.runs import experiment
-from nmt.runs.jobs import own_gpu
+from nmt.runs.gpus import own_gpu
 from nmt.runs.log import (
     console,
     converted_errors,

@@ -25,7 +25,7 @@ from torch.distributed.elastic.multiprocessing.api import SignalException
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
-from nmt.base.errors import UserError, first_line
+from nmt.base.errors import FailedProcessesError, UserError, first_line
 from nmt.base.system import idle_cores, num_cores
 from nmt.config import TrainingConfig
 from nmt.training.signals import Interruption, handlers_restored
@@ -81,10 +81,6 @@ class Process:
         """Wait, without a timeout, until all ranks get here."""
         if self.world_size > 1:
             dist.barrier(group=_waiting_group)
-
-
-class FailedProcessesError(SystemExit):
-    """The processes of a training have failed and reported why; the launcher exits."""
 
 
 class LostProcessError(Exception):

@@ -15,7 +15,7 @@ from multiprocessing.connection import Connection
 import numpy as np
 import torch
 
-from nmt.base.errors import UserError
+from nmt.base.errors import UserError, is_out_of_memory
 from nmt.config import Config
 from nmt.data.batch import Batch
 from nmt.data.batching import EpochPlan, plan_epoch
@@ -30,7 +30,7 @@ from nmt.training.distributed import Process
 from nmt.training.memory import available_memory, limit_memory, peak_memory
 from nmt.training.metrics import MetricSums
 from nmt.training.optimizer import build_optimizer
-from nmt.training.updater import Updater, is_out_of_memory
+from nmt.training.updater import Updater
 
 logger = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from nmt.base.errors import first_line
+from nmt.base.errors import first_line, is_out_of_memory
 from nmt.config import Config, Precision
 from nmt.data.batch import Batch
 from nmt.data.loader import UpdateWork
@@ -162,19 +162,6 @@ class Updater:
         with torch.autocast(self._process.device.type, enabled=False):
             (loss * weight).backward()  # type: ignore[no-untyped-call]
         return loss.detach() if weight else torch.zeros_like(loss)
-
-
-# Messages of allocators. oneDNN only names what it could not create, and NVIDIA's libraries give a
-# code.
-_MEMORY_WORDS = (
-    *("can't allocate memory", "Cannot allocate memory", "bad_alloc", "out of memory"),
-    *("could not create a primitive", "could not create a memory", "ALLOC_FAILED"),
-)
-
-
-def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an error means that memory is exhausted, on any device."""
-    return isinstance(error, MemoryError) or any(words in str(error) for words in _MEMORY_WORDS)
 
 
 def precision_on(device: torch.device, requested: Precision) -> Precision:

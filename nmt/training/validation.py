@@ -5,12 +5,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import chain
 
-from nmt.base.errors import UserError, first_line
+from nmt.base.errors import UserError, first_line, is_out_of_memory
 from nmt.config import DecodingConfig, ValidationMetric
 from nmt.data.corpus import PreparedCorpus
 from nmt.metrics.scores import bleu_score
 from nmt.trained_model import TrainedModel
-from nmt.training.updater import is_out_of_memory
 from nmt.translation.forced import ForcedDecoder
 from nmt.translation.translator import Translator
 

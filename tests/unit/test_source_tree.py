@@ -2,6 +2,8 @@
 
 import ast
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -159,3 +161,9 @@ def test_no_file_uses_a_retired_word() -> None:
         for match in RETIRED_WORDS.finditer(line)
     ]
     assert found == []
+
+
+def test_preparation_does_not_import_torch() -> None:
+    # It takes seconds, in each process that cleans or encodes.
+    code = "import sys, nmt.cli.prepare; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0

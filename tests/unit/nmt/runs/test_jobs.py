@@ -11,11 +11,11 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from nmt.base.errors import BusyError, UserError
+from nmt.base.errors import BusyError, FailedProcessesError, UserError
 from nmt.base.files import read_json
 from nmt.config import Config
-from nmt.runs.jobs import own_gpu, run_job
-from nmt.training.distributed import FailedProcessesError
+from nmt.runs.gpus import own_gpu
+from nmt.runs.jobs import run_job
 from nmt.training.signals import Interruption
 from tests.support import tiny_config
 
