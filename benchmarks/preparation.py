@@ -21,23 +21,38 @@ import sentencepiece
 
 from benchmarks.figures import Figure, figures_json, print_figures, write_result
 from benchmarks.setting import run_alone, text_name
-from data_prep.cleaned_text import write_cleaned_text
-from data_prep.manifest import FactsCache
-from data_prep.progress import Reporter
-from data_prep.sources import open_corpus
 from nmt.base.errors import UserError
 from nmt.base.files import iterate_lines
 from nmt.base.system import num_cores
 from nmt.cli.arguments import parse_arguments
 from nmt.cli.common import run_command
-from nmt.cli.compose import compose_config
-from nmt.config import PrepareConfig, checked_dataclass
+from nmt.config import checked_dataclass
 
 # Limits: preparation / encoding, without and with language identification.
 _MOST_TIMES = {"standard": 2.3, "strict": 4.0}
 _SPLITS = ("valid", "test")
 _SPLIT_LINES = 2_000
 _BLOCK = 100_000
+
+_CLEAN = """
+import sys, time
+from pathlib import Path
+from data_prep.cleaned_text import write_cleaned_text
+from data_prep.manifest import FactsCache
+from data_prep.progress import Reporter
+from data_prep.sources import open_corpus
+from nmt.cli.compose import compose_config
+from nmt.config import PrepareConfig
+
+folder, corpus = Path(sys.argv[1]), compose_config(sys.argv[3:]).corpus
+out = folder / "out"
+out.mkdir(parents=True)
+sources = open_corpus(corpus, folder, FactsCache(folder / "facts.json"), print)
+started = time.perf_counter()
+work = PrepareConfig(num_processes=int(sys.argv[2]))
+write_cleaned_text(sources, corpus, out, folder / "shards", Reporter(quiet=True), work)
+print(time.perf_counter() - started)
+"""
 
 
 @checked_dataclass
@@ -107,7 +122,7 @@ def _measure(raw: Path, outputs: Path, number: int, arguments: Arguments) -> Ite
     yield Figure(f"{name}: preparation / encoding", seconds / encoding, at_most=limit)
     yield Figure(f"{name}: nothing changed", _run_prepare(keys)[0], "s", at_most=2.0)
     alone, together = (
-        run_alone(_cleaning_seconds, keys, outputs / f"clean-{processes}", processes)
+        _cleaning_seconds(keys, outputs / f"clean-{processes}", processes)
         for processes in (1, num_cores())
     )
     yield Figure(f"{name}: cleaning by one process", alone, "s")
@@ -170,16 +185,10 @@ def _encoding_seconds(raw: Path, model: Path) -> float:
 
 
 def _cleaning_seconds(keys: list[str], folder: Path, processes: int) -> float:
-    """Clean the text, without learning subwords or encoding."""
-    corpus = compose_config(keys).corpus
-    folder.mkdir(parents=True)
-    facts = FactsCache(folder / "facts.json")
-    sources = open_corpus(corpus, folder, facts, print)
-    out, work = folder / "out", PrepareConfig(num_processes=processes)
-    out.mkdir()
-    started = time.perf_counter()
-    write_cleaned_text(sources, corpus, out, folder / "shards", Reporter(quiet=True), work)
-    return time.perf_counter() - started
+    """Clean the text, without learning subwords or encoding, in a process without torch."""
+    command = [sys.executable, "-c", _CLEAN, str(folder), str(processes), *keys]
+    ended = subprocess.run(command, check=True, capture_output=True, text=True)
+    return float(ended.stdout)
 
 
 if __name__ == "__main__":

@@ -15,14 +15,14 @@ their words and 8 bytes for each of their 8-grams. Most training lines cost one 
 because a word that no test sentence contains ends every 8-gram that it is in.
 """
 
-import random
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from data_prep.cleaned_text import CleanedText
 from data_prep.progress import Advance, Reporter
@@ -32,7 +32,7 @@ from nmt.base.files import iterate_lines, read_lines, read_record, write_json
 
 LEAKAGE_FILE = "leakage.json"
 
-LEAKAGE_VERSION = 1
+LEAKAGE_VERSION = 2
 """Raise it whenever counts change: stored counts of other versions are not used."""
 
 NGRAM_WORDS = 8
@@ -40,12 +40,14 @@ NEAR_SHARE = 0.7
 
 _CHUNK_LINES = 10_000
 
-_WORD = re.compile(r"[^\W\d_]+")
+_NO_LETTERS = r"[^\p{L}\p{Nl}\p{No}]+"
 
 
-def words_of(text: str) -> list[str]:
-    """The words of a text (sequences of letters), in lower case."""
-    return _WORD.findall(text.lower())
+def words_of(texts: Sequence[str]) -> pa.ListArray:
+    """The words of each text (sequences of letters), in lower case; of none, an empty word."""
+    lower = pc.utf8_lower(pa.array(texts, pa.string()))
+    letters = pc.replace_substring_regex(lower, _NO_LETTERS, " ")
+    return pc.utf8_split_whitespace(pc.utf8_trim_whitespace(letters))
 
 
 class _NGrams:
@@ -58,22 +60,23 @@ class _NGrams:
     """
 
     def __init__(self, sentences: Sequence[str]) -> None:
-        generator = random.Random(1)
-        self._numbers: dict[str, int] = {}
-        lines = [words_of(sentence) for sentence in sentences]
-        for word in (word for words in lines for word in words):
-            if word not in self._numbers:
-                self._numbers[word] = generator.getrandbits(64) | 1
-        self._factors = np.array(
-            [generator.getrandbits(64) | 1 for _ in range(NGRAM_WORDS)], dtype=np.uint64
+        generator = np.random.default_rng(1)
+        words = words_of(sentences)
+        # In the order of the first occurrence; an empty word stands for none.
+        self._words = words.flatten().unique().filter(pc.not_equal(words.flatten().unique(), ""))
+        self._numbers, self._factors = (
+            generator.integers(2**64, size=size, dtype=np.uint64) | np.uint64(1)
+            for size in (len(self._words), NGRAM_WORDS)
         )
-        self._ngrams_of = [self._hashes([words]) for words in lines]
-        self._distinct = np.unique(np.concatenate([np.zeros(0, np.uint64), *self._ngrams_of]))
+        ngrams, sentence_of = self._hashes(sentences)
+        ends = np.searchsorted(sentence_of, range(1, len(sentences)))
+        self._ngrams_of = np.split(ngrams, ends)
+        self._distinct = np.unique(ngrams)
         self._is_found = np.zeros(len(self._distinct), dtype=bool)
 
-    def read(self, lines: Iterable[str]) -> None:
+    def read(self, lines: Sequence[str]) -> None:
         """Mark the n-grams that training lines contain."""
-        ngrams = self._hashes([words_of(line) for line in lines])
+        ngrams, _ = self._hashes(lines)
         if not len(ngrams) or not len(self._distinct):
             return
         indices = np.searchsorted(self._distinct, ngrams).clip(max=len(self._distinct) - 1)
@@ -87,25 +90,31 @@ class _NGrams:
         )
         return [bool(share >= NEAR_SHARE) for share in shares]
 
-    def _hashes(self, lines: Sequence[list[str]]) -> np.ndarray:
-        """Hash the n-grams of all lines; a short line is padded to one n-gram.
+    def _hashes(self, lines: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        """Return the hashes of the n-grams of all lines, and the index of the line of each.
 
-        N-grams with a word that no test sentence has are left out.
+        A short line is padded to one n-gram. N-grams with a word that no test sentence has are
+        left out.
         """
-        get = self._numbers.get
-        numbers: list[int] = []
-        for words in lines:
-            numbers += [get(word, 0) for word in words]
-            if 0 < len(words) < NGRAM_WORDS:
-                # A short line has to equal a whole line, not a part of a longer one.
-                numbers += [_PADDING] * (NGRAM_WORDS - len(words))
-            numbers.append(0)  # an n-gram does not continue in the next line
-        row = np.array(numbers, dtype=np.uint64)
+        words = words_of(lines)
+        lengths = pc.list_value_length(words).to_numpy()
+        # A 0 after each line: an n-gram does not continue in the next one.
+        starts = np.cumsum(np.maximum(lengths, NGRAM_WORDS) + 1)
+        row = np.zeros(int(starts[-1]) if len(starts) else 0, dtype=np.uint64)
+        starts = np.concatenate(([0], starts[:-1]))
+        # A short line has to equal a whole line, not a part of a longer one.
+        for offset in range(NGRAM_WORDS):
+            row[starts[lengths <= offset] + offset] = _PADDING
+        known = pc.index_in(words.flatten(), value_set=self._words).fill_null(-1).to_numpy()
+        before = np.cumsum(lengths) - lengths
+        positions = np.arange(len(known)) + np.repeat(starts - before, lengths)
+        row[positions] = np.where(known < 0, 0, np.append(self._numbers, np.uint64(0))[known])
         if len(row) < NGRAM_WORDS:
-            return np.zeros(0, dtype=np.uint64)
+            return np.zeros(0, dtype=np.uint64), np.zeros(0, dtype=np.int64)
         windows = np.lib.stride_tricks.sliding_window_view(row, NGRAM_WORDS)
-        whole = windows[_windows_without_zero(row)]
-        return (whole * self._factors).sum(axis=1, dtype=np.uint64)
+        positions = np.flatnonzero(_windows_without_zero(row))
+        hashes = (windows[positions] * self._factors).sum(axis=1, dtype=np.uint64)
+        return hashes, np.searchsorted(starts, positions, side="right") - 1
 
 
 _PADDING = 2

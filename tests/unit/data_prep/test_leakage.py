@@ -3,12 +3,13 @@ import random
 import pytest
 
 from data_prep import leakage
-from data_prep.leakage import NGRAM_WORDS, count_leakage, words_of
+from data_prep.leakage import NGRAM_WORDS, count_leakage
 from nmt.config import TokenizerConfig
 from nmt.data.corpus import PreparedCorpus
 from tests.unit.data_prep.conftest import Toy, write_pairs
 
 LONG = "On the third day they walked from the old mill to the river near Ulm."
+WORDS = LONG[:-1].split()
 
 
 def counted(tests: list[str], train: list[str], chunk: int = 3) -> dict[str, int]:
@@ -37,8 +38,8 @@ def counted(tests: list[str], train: list[str], chunk: int = 3) -> dict[str, int
         (LONG, [f"He said: {LONG} And so it was."], 0, 1),  # within a longer sentence
         (LONG, [""], 0, 0),
         # N-grams may be in several lines, but do not cross lines.
-        (LONG, [" ".join(words_of(LONG)[:11]), " ".join(words_of(LONG)[4:])], 0, 1),
-        (LONG, [" ".join(words_of(LONG)[:7]), " ".join(words_of(LONG)[7:])], 0, 0),
+        (LONG, [" ".join(WORDS[:11]), " ".join(WORDS[4:])], 0, 1),
+        (LONG, [" ".join(WORDS[:7]), " ".join(WORDS[7:])], 0, 0),
         ("Good day!", ["Good day!"], 1, 1),
         ("Good day!", ["good day"], 0, 1),
         ("Good day!", ["Good day, Sir!"], 0, 0),  # a short sentence must be the whole line
@@ -51,7 +52,7 @@ def counted(tests: list[str], train: list[str], chunk: int = 3) -> dict[str, int
 def test_long_sentences_are_compared_by_n_grams_and_short_ones_as_a_whole(
     test: str, train: list[str], exact: int, near: int
 ) -> None:
-    assert len(words_of(LONG)) - NGRAM_WORDS + 1 == 8
+    assert len(WORDS) - NGRAM_WORDS + 1 == 8
     assert counted([test], ["something else", *train, "x"]) == {"exact": exact, "near": near}
 
 
