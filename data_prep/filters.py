@@ -37,6 +37,7 @@ _ALL = 1_000  # more labels than there are
 LETTERS = re.compile(r"[^\W\d_]+")
 _NUMBER = re.compile(r"\d+")
 _ADDRESS = re.compile(r"https?://\S+|www\.\S+|\S+@\S+\.\S+")
+_ADDRESS_MARKS = "://", "www.", "@"
 
 
 Filter = Callable[[Pair, CleaningConfig, tuple[str, str]], str]
@@ -83,7 +84,9 @@ def _repetition(pair: Pair, config: CleaningConfig, _languages: tuple[str, str])
     """Drop text such as "ha ha ha ha ha" and the loops of translation systems."""
     for side, text in zip(Pair._fields, pair, strict=True):
         words = text.split(" ")
-        if not config.max_phrase_repeats or len(words) <= config.max_phrase_repeats:
+        # A phrase that is repeated consists of words that are.
+        num_repeated = len(words) - len(set(words))
+        if not config.max_phrase_repeats or num_repeated < config.max_phrase_repeats:
             continue
         phrases = zip(*(words[start:] for start in range(_PHRASE_WORDS)), strict=False)
         [(phrase, count)] = Counter(phrases).most_common(1) or [((), 0)]
@@ -97,10 +100,14 @@ def _letters(pair: Pair, config: CleaningConfig, _languages: tuple[str, str]) ->
     for side, text in zip(Pair._fields, pair, strict=True):
         if not config.min_letter_share or len(text) < SHORT_CHARACTERS:
             continue
+        num_characters = len(text) - text.count(" ")
+        # Counting most of the letters is faster, and enough for nearly all texts.
+        if sum(map(str.isalpha, text)) >= config.min_letter_share * num_characters:
+            continue
         rest = LETTERS.sub("", text).replace(" ", "")
         # Vowel signs and accents that combine with a letter are marks, and no part of \w.
         others = sum(unicodedata.category(character)[0] != "M" for character in rest)
-        share = 1 - others / (len(text) - text.count(" "))
+        share = 1 - others / num_characters
         if share < config.min_letter_share:
             return f"{100 * share:.0f} % of {side} are letters"
     return ""
@@ -116,7 +123,8 @@ def _numbers(pair: Pair, config: CleaningConfig, _languages: tuple[str, str]) ->
 
 def _addresses(pair: Pair, config: CleaningConfig, _languages: tuple[str, str]) -> str:
     """Compare the URLs and e-mail addresses of both sides."""
-    if not config.same_addresses:
+    has_address = any(mark in text for text in pair for mark in _ADDRESS_MARKS)
+    if not config.same_addresses or not has_address:
         return ""
     found = ([one.strip(".,;:!?\"'()<>") for one in _ADDRESS.findall(text)] for text in pair)
     source, target = map(Counter, found)
