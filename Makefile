@@ -112,7 +112,7 @@ export: install  ## Convert a model for another program                 MODEL= F
 watch: install  ## Show the runs in progress, refreshed              ARGS="every=2"
 	@$(RUN).watch $(ARGS)
 
-bench: $(VENV)/.installed-dev  ## Measure speed beside other programs                 BENCH="training decoding data" ARGS=
+bench: $(VENV)/.installed-dev  ## Measure speed beside other programs                 BENCH="training decoding data preparation" ARGS=
 # If a benchmark cannot run, such as decoding without a model, the others still do.
 	@status=0; for name in $$BENCH; do $(BIN)/python -m "benchmarks.$$name" $(ARGS) || status=$$?; done; exit $$status
 
