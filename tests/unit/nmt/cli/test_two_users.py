@@ -67,7 +67,7 @@ def check_commands(folder: str, tokenizer: str) -> None:
     os.chdir(folder)
     write_outputs(tokenizer)
     config = tiny_config(Path("outputs"))
-    train.prepare = lambda *_: Path("outputs/corpora/toy-1")  # type: ignore[assignment]
+    train.prepare = lambda *_, **__: Path("outputs/corpora/toy-1")  # type: ignore[assignment]
     # Modules are imported while this user may read them.
     for main in (evaluate.main, export.main):
         status, printed = printed_by(main, NEW, f"out=of_{main.__module__}")
