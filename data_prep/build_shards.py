@@ -71,6 +71,7 @@ def build_shards(
     folder: Path,
     reporter: Reporter,
     work: PrepareConfig,
+    jobs_folder: Path,
 ) -> _BothCounts:
     """Write `train-00000.arrow` and so on into `folder`; return token counts of both languages.
 
@@ -81,6 +82,7 @@ def build_shards(
         folder: folder of the shards.
         reporter: shows progress.
         work: where parts are encoded.
+        jobs_folder: for files of SLURM jobs, which are not part of the corpus.
     """
     source_language, target_language = text.languages
     jobs = [
@@ -94,7 +96,7 @@ def build_shards(
     ]
     results = []
     with reporter.stage("Encoding", sum(num_pairs)) as advance:
-        found = map_jobs(encode_part, jobs, work, folder, len(jobs))
+        found = map_jobs(encode_part, jobs, work, jobs_folder, len(jobs))
         for count, result in zip(num_pairs, found, strict=True):
             results.append(result)
             advance(count)

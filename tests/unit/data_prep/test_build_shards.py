@@ -40,7 +40,7 @@ def build(
     folder = Path(tempfile.mkdtemp(dir=model.parent))
     quiet = Reporter(quiet=True)
     work = PrepareConfig(num_processes=num_processes)
-    counts = build_shards(text, parts, (model, model), folder, quiet, work)
+    counts = build_shards(text, parts, (model, model), folder, quiet, work, folder)
     return ParallelCorpus.open(folder, "train"), counts
 
 

@@ -1,4 +1,5 @@
 from collections.abc import Iterator
+from functools import partial
 from itertools import count
 from pathlib import Path
 
@@ -91,15 +92,19 @@ def test_arrays_of_jobs_keep_the_order_and_name_errors(
 
 
 @pytest.mark.slow
-def test_a_corpus_from_jobs_is_the_same(
-    jobs_here: submitit.AutoExecutor, many_shards: Toy, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_corpus_from_jobs_is_the_same(many_shards: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cleaned_text, "SHARD_PAIRS", 80)
     monkeypatch.setattr(cleaned_text, "PAIRS_PER_PART", 120)
-    expected = contents(many_shards.prepare())
-    monkeypatch.setattr(submitit, "AutoExecutor", lambda folder: jobs_here)
+    expected = many_shards.prepare()
+    here = partial(submitit.AutoExecutor, cluster="local")
+    monkeypatch.setattr(submitit, "AutoExecutor", here)
     work = PrepareConfig(executor=ExecutorName.slurm, num_processes=4)
-    assert contents(many_shards.prepare(name="again", work=work)) == expected
+    found = many_shards.prepare(name="again", work=work)
+    assert contents(found) == contents(expected)
+    # No file of the jobs is part of the corpus, or stays.
+    names = [sorted(each.relative_to(one) for each in one.rglob("*")) for one in (found, expected)]
+    assert names[0] == names[1]
+    assert not list(many_shards.outputs.glob("*.jobs"))
 
 
 def test_processes_keep_the_order_and_name_errors() -> None:
