@@ -103,7 +103,7 @@ def write_cleaned_text(
     streams = _streams(sources, config)
     total = _total([source.num_pairs(TRAIN) for source in sources], config.max_train_pairs)
     source = sources[0]
-    tests = _tests(source) if config.cleaning.drop_test_sentences else ([], [])
+    tests = sentences_of_tests(source) if config.cleaning.drop_test_sentences else ([], [])
     merger = ShardMerger(config.cleaning, text.languages, tests)
     writer = PartWriter(text.part_paths, PAIRS_PER_PART)
     with reporter.stage("Cleaning", total) as advance:
@@ -155,8 +155,8 @@ def _total(numbers: Sequence[int | None], limit: int) -> int | None:
     return min(known[0], limit or known[0]) + sum(known[1:])
 
 
-def _tests(source: Source) -> tuple[list[str], list[str]]:
-    """Return the sources and the targets of `valid` and the test sets."""
+def sentences_of_tests(source: Source) -> tuple[list[str], list[str]]:
+    """Return the sources and the targets of `valid` and the test sets, normalised."""
     pairs = [pair for split in source.splits() if split != TRAIN for pair in source.pairs(split)]
     return [normalise(pair.source) for pair in pairs], [normalise(pair.target) for pair in pairs]
 

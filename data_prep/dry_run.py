@@ -12,11 +12,12 @@ from rich.text import Text
 
 from data_prep.clean import Pair
 from data_prep.clean_shard import CleanShard, ShardJob, clean_shard, shard_file
+from data_prep.cleaned_text import sentences_of_tests
 from data_prep.ledger import SourceLedger, format_share
 from data_prep.manifest import NoFacts
 from data_prep.merge_shards import ShardMerger
 from data_prep.progress import Reporter
-from data_prep.protocol import TRAIN, Source
+from data_prep.protocol import TRAIN
 from data_prep.sources import open_all
 from nmt.base.errors import UserError
 from nmt.config import CleaningConfig, CorpusConfig
@@ -46,7 +47,7 @@ def dry_run(
         name: list(islice(source.pairs(TRAIN), SAMPLE_PAIRS))
         for name, source in zip(names, sources, strict=True)
     }
-    tests = _tests(sources[0])
+    tests = sentences_of_tests(sources[0])
     ledgers = {"as configured": _ledger(corpus, samples, tests)}
     for name, cleaning in presets.items():
         try:
@@ -56,12 +57,6 @@ def dry_run(
     for name, pairs in samples.items():
         found = {column: ledger.get(name, SourceLedger()) for column, ledger in ledgers.items()}
         reporter.print_table(_table(name, len(pairs), found))
-
-
-def _tests(source: Source) -> tuple[list[str], list[str]]:
-    splits = [split for split in source.splits() if split != TRAIN]
-    pairs = [pair for split in splits for pair in islice(source.pairs(split), SAMPLE_PAIRS)]
-    return [pair.source for pair in pairs], [pair.target for pair in pairs]
 
 
 def _ledger(

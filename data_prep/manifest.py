@@ -198,13 +198,9 @@ def describe_outputs(folder: Path) -> dict[str, Output]:
 
 
 def write_record_of(folder: Path, name: str, values: dict[str, Any]) -> None:
-    """Write `manifest.json` or `cleaning.json`, with a checksum of itself, into its folder."""
+    """Write `manifest.json` or `cleaning.json`, with its own fingerprint, into its folder."""
     plain = json.loads(json.dumps(values))  # the keys of JSON are strings
-    write_json(folder / name, {**plain, "sha256": _digest_of(plain)})
-
-
-def _digest_of(values: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+    write_json(folder / name, {**plain, "fingerprint": fingerprint(plain)})
 
 
 def damage(record: Path, cache: FactsCache) -> str:
@@ -221,7 +217,7 @@ def damage(record: Path, cache: FactsCache) -> str:
         values = read_record(record, dict[str, Any])
     except UserError as error:
         return str(error)
-    if values.pop("sha256", None) != _digest_of(values):
+    if values.pop("fingerprint", None) != fingerprint(values):
         return f"{record}: is damaged"
     for path in record.parent.glob("*.arrow"):
         if path.name not in outputs:

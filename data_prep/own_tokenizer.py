@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from nmt.base.errors import UserError
-from nmt.base.files import atomic_path, check_readable
+from nmt.base.files import check_readable
 from nmt.config import CorpusConfig, TokenizerConfig
 from nmt.tokenizer import Tokenizer, tokenizer_files
 
@@ -34,10 +34,3 @@ def own_models(tokenizer: TokenizerConfig, corpus: CorpusConfig) -> list[Path]:
                 " tag that is one of its pieces"
             )
     return models
-
-
-def copy_model(model: Path, output: Path) -> None:
-    """Copy a model into a corpus."""
-    contents = model.read_bytes()
-    with atomic_path(output, len(contents)) as temporary:
-        temporary.write_bytes(contents)

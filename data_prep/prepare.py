@@ -26,7 +26,7 @@ from data_prep.manifest import (
     tool_versions,
     write_record_of,
 )
-from data_prep.own_tokenizer import copy_model, own_models
+from data_prep.own_tokenizer import own_models
 from data_prep.progress import Reporter
 from data_prep.protocol import TRAIN, VALID
 from data_prep.sources import open_corpus, open_source
@@ -202,7 +202,7 @@ def _build(job: _Job, text: CleanedText, folder: Path, work: PrepareConfig) -> N
     tags = [source.tag for source in job.corpus.sources.values() if source.tag]
     written = list(dict.fromkeys(paths))  # one model for both languages, or one for each
     for model, path in zip(job.own_models, written, strict=False):
-        copy_model(model, path)
+        shutil.copyfile(model, path)
     for path in written[len(job.own_models) :]:
         languages = [code for code, own in zip(text.languages, paths, strict=True) if own == path]
         parts = [

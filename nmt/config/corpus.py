@@ -128,7 +128,7 @@ class MixingConfig:
         }
         given = [f"corpus.mixing.{name}" for name, is_given in ways.items() if is_given]
         require(len(given) < 2, f"{' and '.join(given)} exclude each other; leave one of them")
-        tables = [self.repeats, self.weights, *(stage.weights for stage in self.stages)]
+        tables = self._tables
         numbers = [number for table in tables for number in table.values()]
         require(
             all(0 <= number <= _MAX_WEIGHT for number in numbers),
@@ -147,8 +147,11 @@ class MixingConfig:
     @property
     def names(self) -> set[str]:
         """Names of the sources that are mentioned."""
-        tables = [self.repeats, self.weights, *(stage.weights for stage in self.stages)]
-        return {name for table in tables for name in table}
+        return {name for table in self._tables for name in table}
+
+    @property
+    def _tables(self) -> list[dict[str, float]]:
+        return [self.repeats, self.weights, *(stage.weights for stage in self.stages)]
 
 
 @checked_dataclass
@@ -199,7 +202,6 @@ class CorpusConfig(OriginConfig):
             not unknown,
             f"corpus.mixing: {', '.join(unknown)} is not a source; the sources are {known}",
         )
-
         for name in self.sources:
             self.cleaning_of(name)
 
