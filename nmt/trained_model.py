@@ -22,7 +22,6 @@ from nmt.base.layout import CONFIG_FILE, MODEL_FOLDER, README_FILE, SCORES_FILE,
 from nmt.config import (
     DecodingConfig,
     ModelConfig,
-    TiedEmbeddings,
     checked_dataclass,
     from_mapping,
     is_language_code,
@@ -64,8 +63,6 @@ class TrainedModelConfig:
                 f"max_source_length={self.max_source_length} is not between 2 and"
                 f" model.max_length={self.model.max_length}"
             )
-        if not self.joint_vocabulary and self.model.tied_embeddings is TiedEmbeddings.three_way:
-            raise UserError("model.tied_embeddings=three_way needs joint_vocabulary=true")
 
 
 @dataclass(frozen=True)
@@ -207,7 +204,11 @@ def _load(folder: Path, device: torch.device | None) -> TrainedModel:
     weights = read_weights(weights_path)
     # Limits the memory of the model; smaller differences are reported by the name of a tensor.
     num_values = sum(tensor.numel() for tensor in weights.values())
-    if count_parameters(meta_transformer(config.model, *sizes)) > 2 * num_values:
+    try:
+        num_parameters = count_parameters(meta_transformer(config.model, *sizes))
+    except UserError as error:
+        raise UserError(f"{folder / CONFIG_FILE}: {error}") from None
+    if num_parameters > 2 * num_values:
         raise UserError(
             f"{weights_path}: holds {num_values:,} numbers, less than half of what {CONFIG_FILE}"
             " and the tokenizer require"

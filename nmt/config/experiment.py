@@ -54,7 +54,9 @@ class Config:
 
     def __post_init__(self) -> None:
         require(
-            self.tokenizer.joint or self.model.tied_embeddings is not TiedEmbeddings.three_way,
+            self.tokenizer.joint
+            or bool(self.tokenizer.path)
+            or self.model.tied_embeddings is not TiedEmbeddings.three_way,
             "model.tied_embeddings=three_way needs one vocabulary: set tokenizer.joint=true or"
             " model.tied_embeddings=target",
         )

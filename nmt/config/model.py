@@ -6,7 +6,9 @@ from nmt.config.fields import MAX_TOKENS, checked_dataclass, option, require
 
 Positions = StrEnum("Positions", "sinusoidal learned rotary")
 NormPlacement = StrEnum("NormPlacement", "post pre")
-Activation = StrEnum("Activation", "relu gelu")
+Activation = StrEnum("Activation", "relu gelu silu")
+StartEmbedding = StrEnum("StartEmbedding", "learned zero")
+Timescales = StrEnum("Timescales", "paper marian")
 TiedEmbeddings = StrEnum("TiedEmbeddings", "three_way target none")
 
 _MAX_WIDTH = 65_536
@@ -33,12 +35,18 @@ class ModelConfig:
     """Width of the values of a head, the paper's d_v; 0 means width / num_heads."""
     positions: Positions = Positions.sinusoidal
     """Encoding of token positions."""
+    timescales: Timescales = Timescales.paper
+    """Wavelengths of positions=sinusoidal: those of the paper, or Marian's, which reach 10,000."""
     norm: NormPlacement = NormPlacement.post
     """Layer normalisation after the residual sum (as in the paper) or before the sublayer."""
     activation: Activation = Activation.relu
     """Non-linearity of the feed-forward sublayer."""
     tied_embeddings: TiedEmbeddings = TiedEmbeddings.three_way
     """Sharing of source embedding, target embedding and output projection (section 3.4)."""
+    output_bias: bool = False
+    """Whether the output projection adds a bias, as in models of Marian; the paper's does not."""
+    start: StartEmbedding = StartEmbedding.learned
+    """Embedding of the first input of the decoder: that of BOS, or zero as in models of Marian."""
     max_length: int = option(512, ge=16, le=MAX_TOKENS)
     """Maximum sequence length in tokens, including EOS and BOS."""
     dropout: float = option(0.1, ge=0, lt=1)

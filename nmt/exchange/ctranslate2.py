@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from nmt.base.errors import UserError
 from nmt.base.layout import README_FILE
-from nmt.config import Activation, LengthPenalty, NormPlacement, Positions
+from nmt.config import Activation, LengthPenalty, NormPlacement, Positions, StartEmbedding
 from nmt.model.attention import MultiHeadAttention
 from nmt.search.hypothesis import penalty_exponent
 from nmt.tokenizer import Tokenizer
@@ -36,6 +36,7 @@ _CHECKED_LENGTHS = (1, 2, 3, 5, 8, 13, 21, 34)
 _ACTIVATIONS = {
     Activation.relu: CTranslate2Activation.RELU,
     Activation.gelu: CTranslate2Activation.GELU,
+    Activation.silu: CTranslate2Activation.SWISH,
 }
 
 
@@ -153,6 +154,9 @@ def _specification(model: TrainedModel) -> TransformerSpec:
     encoder.embeddings[0].weight = _array(transformer.source_embedding.weight)
     decoder.embeddings.weight = _array(transformer.target_embedding.weight)
     decoder.projection.weight = _array(transformer.output_weight)
+    if transformer.output_bias is not None:
+        decoder.projection.bias = _array(transformer.output_bias)
+    decoder.start_from_zero_embedding = config.start is StartEmbedding.zero
     source, target = transformer.source_positions, transformer.target_positions
     if source is None or target is None:
         del encoder.position_encodings  # the constructor always adds it

@@ -7,7 +7,7 @@ from torch import nn
 
 from nmt.config import DecodingPrecision
 from nmt.model.attention import MultiHeadAttention
-from nmt.model.cpu import PackedLinear, ReLUDropout, use_cpu_operators
+from nmt.model.cpu import PackedLinear, use_cpu_operators
 from nmt.model.layers import FeedForward
 from nmt.model.transformer import Transformer
 
@@ -73,7 +73,7 @@ def _pack_self_attention(attention: MultiHeadAttention) -> None:
 
 def _pack_feed_forward(layer: FeedForward) -> None:
     """Compute the first product and the activation together."""
-    activation = "relu" if isinstance(layer.activation, ReLUDropout) else "gelu"
+    activation = layer.activation_name
     inner = PackedLinear(layer.inner.weight, layer.inner.bias, activation)
     layer.register_module("inner", inner)
     layer.activation = nn.Identity()

@@ -12,14 +12,16 @@ from nmt.model.positions import RotaryPositions
 
 
 class FeedForward(nn.Module):
-    """FFN(x) = max(0, x W_1 + b_1) W_2 + b_2 (section 3.3, equation 2), or with GELU."""
+    """FFN(x) = max(0, x W_1 + b_1) W_2 + b_2 (section 3.3, equation 2), or with GELU or SiLU."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.inner = Linear(config.width, config.feed_forward_width)
+        self.activation_name = config.activation.value
         self.activation: nn.Module = ReLUDropout(config.activation_dropout)
-        if config.activation is Activation.gelu:
-            self.activation = nn.Sequential(nn.GELU(), Dropout(config.activation_dropout))
+        if config.activation is not Activation.relu:
+            function = nn.GELU() if config.activation is Activation.gelu else nn.SiLU()
+            self.activation = nn.Sequential(function, Dropout(config.activation_dropout))
         self.outer = Linear(config.feed_forward_width, config.width)
 
     def forward(self, hidden: Tensor) -> Tensor:

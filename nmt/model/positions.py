@@ -3,24 +3,27 @@
 import torch
 from torch import Tensor, nn
 
-from nmt.config import ModelConfig, Positions
+from nmt.config import ModelConfig, Positions, Timescales
 from nmt.model import cpu
 
 
-def sinusoidal_table(length: int, width: int) -> Tensor:
+def sinusoidal_table(length: int, width: int, timescales: Timescales = Timescales.paper) -> Tensor:
     """Compute the positional encoding of Vaswani et al. 2017, section 3.5.
 
-    PE(pos, 2i) = sin(pos / 10000^(2i/D)) and PE(pos, 2i+1) = cos(pos / 10000^(2i/D)).
+    PE(pos, 2i) = sin(pos / 10000^(2i/D)) and PE(pos, 2i+1) = cos(pos / 10000^(2i/D)). Marian has
+    D - 2 in place of D, as tensor2tensor, where the paper was written.
 
     Args:
         length: number of positions.
         width: D, an even number.
+        timescales: of the paper or of Marian.
 
     Returns:
         (length, D).
     """
     position = torch.arange(length, dtype=torch.float64)[:, None]
-    frequency = 10000.0 ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)
+    exponent_width = width if timescales is Timescales.paper else max(1, width - 2)
+    frequency = 10000.0 ** (-torch.arange(0, width, 2, dtype=torch.float64) / exponent_width)
     angle = position * frequency  # (length, D / 2)
     return torch.stack((angle.sin(), angle.cos()), dim=-1).flatten(1).float()  # (length, D)
 
@@ -35,7 +38,7 @@ class AddedPositions(nn.Module):
             self.table = nn.Parameter(torch.empty(config.max_length, config.width))
             nn.init.normal_(self.table, std=config.width**-0.5)
         else:
-            table = sinusoidal_table(config.max_length, config.width)
+            table = sinusoidal_table(config.max_length, config.width, config.timescales)
             self.register_buffer("table", table, persistent=False)
 
     def forward(self, embeddings: Tensor, first: int = 0) -> Tensor:

@@ -7,9 +7,11 @@ from functools import partial
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
-from nmt.config import ModelConfig, NormPlacement, Positions, TiedEmbeddings
+from nmt.base.errors import UserError
+from nmt.config import ModelConfig, NormPlacement, Positions, StartEmbedding, TiedEmbeddings
 from nmt.model.attention import MultiHeadAttention
 from nmt.model.cpu import Dropout, Linear
 from nmt.model.decoder_state import DecoderState, LayerCache
@@ -24,6 +26,9 @@ class Transformer(nn.Module):
         config: sizes and variants.
         source_vocabulary_size: V of the source.
         target_vocabulary_size: V of the target; the same with three-way tied embeddings.
+
+    Raises:
+        UserError: embeddings are tied three ways, but the vocabularies differ in size.
     """
 
     def __init__(
@@ -33,13 +38,19 @@ class Transformer(nn.Module):
         self.config = config
         self.source_embedding = nn.Embedding(source_vocabulary_size, config.width)
         if config.tied_embeddings is TiedEmbeddings.three_way:
-            assert source_vocabulary_size == target_vocabulary_size
+            if source_vocabulary_size != target_vocabulary_size:
+                raise UserError(
+                    "model.tied_embeddings=three_way needs one vocabulary for both languages, but"
+                    f" they have {source_vocabulary_size:,} and {target_vocabulary_size:,} pieces"
+                )
             self.target_embedding = self.source_embedding
         else:
             self.target_embedding = nn.Embedding(target_vocabulary_size, config.width)
         self.output_weight = self.target_embedding.weight  # (V, D)
         if config.tied_embeddings is TiedEmbeddings.none:
             self.output_weight = nn.Parameter(torch.empty(target_vocabulary_size, config.width))
+        bias = nn.Parameter(torch.zeros(target_vocabulary_size)) if config.output_bias else None
+        self.output_bias = bias  # (V,)
         is_rotary = config.positions is Positions.rotary
         rotary = RotaryPositions(config.max_length, config.head_key_width) if is_rotary else None
         self.source_positions = None if is_rotary else AddedPositions(config)
@@ -59,6 +70,7 @@ class Transformer(nn.Module):
         # On the meta device, so that it draws no random numbers for a weight that is replaced.
         self.projection = Linear(config.width, target_vocabulary_size, bias=False, device="meta")
         self.projection.weight = self.output_weight
+        self.projection.register_parameter("bias", self.output_bias)
 
     def encode(self, source: Tensor, source_mask: Tensor) -> Tensor:
         """Encode source ids.
@@ -86,7 +98,7 @@ class Transformer(nn.Module):
         Returns:
             (B, T, D), which `project` turns into logits.
         """
-        hidden = self._embed(self.target_embedding, self.target_positions, target_input)
+        hidden = self._embed_target(target_input)
         for layer in self.decoder:
             hidden = layer(hidden, memory, _per_head(source_mask))
         return self.decoder_norm(hidden)
@@ -121,9 +133,7 @@ class Transformer(nn.Module):
             Logits (N, V) of the next token, and `state`.
         """
         state.allocate()
-        hidden = self._embed(
-            self.target_embedding, self.target_positions, tokens[:, None], state.position
-        )  # (N, 1, D)
+        hidden = self._embed_target(tokens[:, None], state.position)  # (N, 1, D)
         for layer, cache in zip(self.decoder, state.layers, strict=True):
             hidden = layer.step(hidden, cache, state)
         state.position += 1
@@ -169,15 +179,27 @@ class Transformer(nn.Module):
             layer.compile(dynamic=True)
 
     def _embed(
-        self, embedding: nn.Embedding, positions: AddedPositions | None, ids: Tensor, first: int = 0
+        self,
+        embedding: nn.Embedding,
+        positions: AddedPositions | None,
+        ids: Tensor,
+        first: int = 0,
+        start: StartEmbedding = StartEmbedding.learned,
     ) -> Tensor:
         """Embed ids (B, L) at positions first, first + 1, …: (B, L, D)."""
         # Section 3.4 multiplies by sqrt(D): embeddings are initialized with a standard deviation of
         # D^-0.5, as the tied output projection needs, and positions are of the order of 1.
         scaled = embedding(ids) * math.sqrt(self.config.width)  # (B, L, D)
+        if start is StartEmbedding.zero and first == 0:
+            scaled = F.pad(scaled[:, 1:], (0, 0, 1, 0))
         if positions is not None:
             scaled = positions(scaled, first)
         return self.dropout(scaled)
+
+    def _embed_target(self, ids: Tensor, first: int = 0) -> Tensor:
+        """Embed target inputs (B, L) at positions first, first + 1, …: (B, L, D)."""
+        embedding, positions = self.target_embedding, self.target_positions
+        return self._embed(embedding, positions, ids, first, self.config.start)
 
     def _initialize(self) -> None:
         std = self.config.width**-0.5

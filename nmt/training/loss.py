@@ -32,7 +32,10 @@ class SummedLoss(nn.Module):
         # Padding is left out before the projection to V logits.
         real = hidden.flatten(0, 1).index_select(0, batch.target_indices)  # (N, D)
         tokens = batch.target_output.flatten()[batch.target_indices]  # (N,)
-        weight = self.transformer.output_weight
+        weight, bias = self.transformer.output_weight, self.transformer.output_bias
+        if bias is not None:  # W h + b is the product of [W b] and [h 1]
+            weight = torch.cat((weight, bias[:, None]), dim=1)  # (V, D + 1)
+            real = F.pad(real, (0, 1), value=1.0)  # (N, D + 1)
         return smoothed_cross_entropy(real, weight, tokens, self.label_smoothing)
 
 

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 import torch
 
-from nmt.config import DecodingPrecision, NormPlacement, Positions, TiedEmbeddings
+from nmt.config import Activation, DecodingPrecision, NormPlacement, Positions, TiedEmbeddings
 from nmt.model.cpu import PackedLinear
 from nmt.model.decoding_weights import DecodingWeights
 from nmt.model.transformer import Transformer
@@ -31,6 +31,8 @@ def tiny(**variant: Any) -> Transformer:
     [
         *({"tied_embeddings": tied} for tied in TiedEmbeddings),
         {"positions": Positions.rotary, "norm": NormPlacement.pre},
+        {"activation": Activation.gelu},
+        {"activation": Activation.silu, "output_bias": True},
         # The values of one product are at odd offsets.
         {"positions": Positions.rotary, "num_heads": 1, "key_width": 6, "value_width": 5},
     ],

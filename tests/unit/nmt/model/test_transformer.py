@@ -9,7 +9,16 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from benchmarks.plain_transformer import PlainTransformer, copy_weights
-from nmt.config import Activation, ModelConfig, NormPlacement, Positions, TiedEmbeddings
+from nmt.base.errors import UserError
+from nmt.config import (
+    Activation,
+    ModelConfig,
+    NormPlacement,
+    Positions,
+    StartEmbedding,
+    TiedEmbeddings,
+    Timescales,
+)
 from nmt.model.positions import sinusoidal_table
 from nmt.model.transformer import Transformer, count_parameters, meta_transformer
 from tests.support import tiny_model_config, tiny_transformer
@@ -29,6 +38,12 @@ VARIANTS: dict[str, dict[str, Any]] = {
         "value_width": 10,
         "positions": Positions.rotary,
         "norm": NormPlacement.pre,
+    },
+    "marian": {
+        "activation": Activation.silu,
+        "output_bias": True,
+        "start": StartEmbedding.zero,
+        "timescales": Timescales.marian,
     },
     "gelu-untied": {"activation": Activation.gelu, "tied_embeddings": TiedEmbeddings.none},
 }
@@ -210,3 +225,35 @@ def test_embeddings_have_the_standard_deviation_of_section_3_4() -> None:
     model = Transformer(tiny_model_config(width=64), 500, 500)
     assert float(model.source_embedding.weight.detach().std()) == pytest.approx(64**-0.5, rel=0.05)
     assert all(not p.any() for n, p in model.named_parameters() if ".query.bias" in n)
+
+
+def test_a_zero_start_does_not_depend_on_the_first_token() -> None:
+    model = model_of(start=StartEmbedding.zero)
+    target, changed = random_ids(2, 4), random_ids(2, 4)
+    changed[:, 0] += 1
+    changed[:, 1:] = target[:, 1:]
+    source, mask = random_ids(2, 5, seed=2), mask_of([5, 5])
+    assert torch.equal(model(source, mask, target), model(source, mask, changed))
+
+
+def test_the_output_bias_is_added_to_the_logits() -> None:
+    torch.manual_seed(0)
+    model = model_of(output_bias=True)
+    hidden = torch.randn(3, model.config.width, dtype=torch.float64)
+    without = hidden @ model.output_weight.T
+    with torch.no_grad():
+        assert model.output_bias is not None
+        model.output_bias.copy_(torch.arange(VOCABULARY))
+    torch.testing.assert_close(model.project(hidden), without + torch.arange(VOCABULARY))
+
+
+def test_positions_of_marian_have_wavelengths_from_two_pi_to_ten_thousand_times_that() -> None:
+    table = sinusoidal_table(7, 8, Timescales.marian)
+    for index, wavelength in enumerate([1.0, 10_000 ** (1 / 3), 10_000 ** (2 / 3), 10_000.0]):
+        assert table[5, 2 * index] == pytest.approx(math.sin(5 / wavelength), abs=1e-6)
+        assert table[5, 2 * index + 1] == pytest.approx(math.cos(5 / wavelength), abs=1e-6)
+
+
+def test_three_way_tied_vocabularies_of_two_sizes_are_refused() -> None:
+    with pytest.raises(UserError, match=r"three_way needs one vocabulary.*23 and 24 pieces"):
+        Transformer(tiny_model_config(tied_embeddings=TiedEmbeddings.three_way), 23, 24)

@@ -3,6 +3,7 @@ from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
@@ -127,3 +128,19 @@ def test_two_threads_give_the_same_gradient_every_time() -> None:
     assert_same_on_two_threads(
         lambda: torch.autograd.grad(smoothed_cross_entropy(hidden, weight, tokens, 0.1), weight)[0]
     )
+
+
+def test_the_loss_includes_the_output_bias() -> None:
+    model = tiny_transformer(tiny_model_config(output_bias=True), VOCABULARY)
+    assert model.output_bias is not None
+    batch = collate(PAIRS, SPECIAL, SPECIAL)
+    loss = SummedLoss(model, label_smoothing=0.1)(batch)
+    (gradient,) = torch.autograd.grad(loss, model.output_bias)
+    logits = model.project(model(batch.source, batch.source_mask, batch.target_input))
+    wanted = batch.target_output
+    real = batch.target_indices
+    expected = F.cross_entropy(
+        logits.flatten(0, 1)[real], wanted.flatten()[real], reduction="sum", label_smoothing=0.1
+    )
+    torch.testing.assert_close(loss, expected)
+    torch.testing.assert_close(gradient, torch.autograd.grad(expected, model.output_bias)[0])

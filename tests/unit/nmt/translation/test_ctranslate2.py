@@ -15,7 +15,9 @@ from nmt.config import (
     LengthPenalty,
     NormPlacement,
     Positions,
+    StartEmbedding,
     TiedEmbeddings,
+    Timescales,
     checked_dataclass,
 )
 from nmt.exchange import ctranslate2 as exchange
@@ -66,6 +68,8 @@ def engines(model: TrainedModel, **decoding: Any) -> tuple[TorchEngine, CTransla
         {"tied_embeddings": TiedEmbeddings.none},
         {"tied_embeddings": TiedEmbeddings.target, "num_decoder_layers": 1},
         {"max_length": 16},
+        {"activation": Activation.silu, "output_bias": True},
+        {"start": StartEmbedding.zero, "timescales": Timescales.marian},
     ],
     ids=str,
 )
