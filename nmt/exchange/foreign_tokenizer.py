@@ -1,0 +1,94 @@
+"""Tokenizers whose ids are given by the vocabulary of a foreign model.
+
+Marian numbers pieces by a vocabulary file, and only cuts text by sentencepiece models, whose own
+ids it ignores. Two of them may share one vocabulary. Here, each becomes a sentencepiece model over
+the whole vocabulary.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from google.protobuf.message import DecodeError
+from sentencepiece import sentencepiece_model_pb2 as proto
+
+from nmt.base.errors import UserError
+from nmt.tokenizer import WORD_BEGIN
+
+EOS, UNKNOWN, PAD, BOS = "</s>", "<unk>", "<pad>", "<s>"
+
+_MAX_BYTES = 64 * 2**20
+_MAX_PIECES = 1_000_000
+# Score of an unknown character, relative to the least probable piece, as in sentencepiece.
+_UNKNOWN_PENALTY = 10.0
+_Piece = proto.ModelProto.SentencePiece
+
+
+def read_sentencepiece(path: Path) -> proto.ModelProto:
+    """Parse a sentencepiece model of unknown origin."""
+    model = proto.ModelProto()
+    try:
+        model.ParseFromString(read_small(path))
+    except DecodeError:
+        raise UserError(f"{path}: is not a sentencepiece model") from None
+    if not any(piece.type == _Piece.NORMAL for piece in model.pieces):
+        raise UserError(f"{path}: is not a sentencepiece model: it has no pieces")
+    return model
+
+
+def read_small(path: Path) -> bytes:
+    """Read a file of unknown origin; UserError if it is too large for a tokenizer or settings."""
+    if path.stat().st_size > _MAX_BYTES:
+        raise UserError(f"{path}: is larger than {_MAX_BYTES // 2**20} MiB; no such file is")
+    return path.read_bytes()
+
+
+def pieces_in_order(ids: dict[str, int], path: Path) -> list[str]:
+    """Return the pieces of a vocabulary in the order of their ids, which must be 0, 1, 2, …."""
+    pieces = sorted(ids, key=lambda piece: ids[piece])
+    if [ids[piece] for piece in pieces] != list(range(len(ids))):
+        raise UserError(f"{path}: ids are not the numbers from 0 to {len(ids) - 1:,}, each once")
+    if not 0 < len(ids) <= _MAX_PIECES:
+        raise UserError(f"{path}: has {len(ids):,} pieces; at most {_MAX_PIECES:,} are possible")
+    for piece in (EOS, UNKNOWN):
+        if piece not in ids:
+            raise UserError(f"{path}: lacks the piece {piece}")
+    return pieces
+
+
+def write_tokenizer(path: Path, model: proto.ModelProto, pieces: Sequence[str]) -> None:
+    """Write a sentencepiece model that cuts text as `model`, but with the ids of a vocabulary.
+
+    Args:
+        path: output file.
+        model: cuts text.
+        pieces: the vocabulary in the order of its ids, with EOS and UNKNOWN; BOS and PAD follow
+            at the end if they are missing.
+    """
+    known = {piece.piece: piece for piece in model.pieces}
+    lowest = min(piece.score for piece in model.pieces if piece.type == _Piece.NORMAL)
+    pieces = [*pieces, *(special for special in (PAD, BOS) if special not in pieces)]
+    written = proto.ModelProto()
+    written.CopyFrom(model)
+    del written.pieces[:]
+    for piece in pieces:
+        name, kind, score = piece, _Piece.UNUSED, 0.0  # a piece of the other language
+        if piece == UNKNOWN:
+            kind = _Piece.UNKNOWN
+        elif piece in (EOS, PAD, BOS):
+            kind = _Piece.CONTROL
+        elif piece.startswith(">>") and piece.endswith("<<"):
+            # Target language of a multilingual model, which begins the source. Sentencepiece puts
+            # a space before a text, and a piece with the highest score always wins.
+            name, kind = f"{WORD_BEGIN}{piece}", _Piece.NORMAL
+        elif piece in known:
+            kind, score = known[piece].type, known[piece].score
+        elif len(piece) == 1:  # Marian finds characters that only the other language knows, too
+            kind, score = _Piece.NORMAL, lowest - _UNKNOWN_PENALTY
+        written.pieces.add(piece=name, type=kind, score=score)
+    trainer = written.trainer_spec
+    trainer.vocab_size = len(pieces)
+    trainer.unk_piece, trainer.unk_id = UNKNOWN, pieces.index(UNKNOWN)
+    trainer.bos_piece, trainer.bos_id = BOS, pieces.index(BOS)
+    trainer.eos_piece, trainer.eos_id = EOS, pieces.index(EOS)
+    trainer.pad_piece, trainer.pad_id = PAD, pieces.index(PAD)
+    path.write_bytes(written.SerializeToString())
