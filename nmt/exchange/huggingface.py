@@ -1,0 +1,265 @@
+"""Export to the classes Marian and Pegasus of Hugging Face's transformers.
+
+Marian is the post-norm Transformer of the paper, Pegasus the pre-norm one. Both add sinusoids.
+"""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from safetensors.torch import save_file
+from torch import Tensor
+
+from nmt.base.errors import UserError
+from nmt.base.files import to_json
+from nmt.config import (
+    Activation,
+    LengthPenalty,
+    NormPlacement,
+    Positions,
+    StartEmbedding,
+    TiedEmbeddings,
+    Timescales,
+)
+from nmt.exchange.exporter import Runtime
+from nmt.exchange.huggingface_weights import half_split, layer_names, reorder
+from nmt.exchange.tokenizer_json import tokenizer_json
+from nmt.exchange.transformers_runtime import TransformersRuntime
+from nmt.model.positions import sinusoidal_table
+from nmt.search.hypothesis import penalty_exponent
+from nmt.tokenizer import WORD_BEGIN, Tokenizer
+from nmt.trained_model import TrainedModel
+from nmt.translation.engine import banned_ids
+
+ACTIVATIONS = {Activation.relu: "relu", Activation.gelu: "gelu", Activation.silu: "swish"}
+WEIGHTS_FILE = "model.safetensors"
+VOCABULARY_FILE, TARGET_VOCABULARY_FILE = "vocab.json", "target_vocab.json"
+SOURCE_FILE, TARGET_FILE = "source.spm", "target.spm"
+
+NEVER = -1e9
+"""Bias of an output that no translation has; its probability is zero."""
+
+_OTHER_FORMATS = "export it with format=onnx or format=ctranslate2"
+# Users ask for up to 256 new tokens by default; sinusoids cost nothing.
+_MIN_POSITIONS = 1024
+
+
+class HuggingFaceExporter:
+    """Writes what AutoModelForSeq2SeqLM and AutoTokenizer of transformers 4 and 5 load."""
+
+    def check(self, model: TrainedModel) -> None:
+        """Raise UserError if neither class holds the model."""
+        config = model.config.model
+        if config.positions is not Positions.sinusoidal:
+            raise UserError(
+                f"model.positions={config.positions}: no class of Hugging Face has it;"
+                f" {_OTHER_FORMATS}, or train with model.positions=sinusoidal"
+            )
+        is_tied = config.tied_embeddings is TiedEmbeddings.three_way
+        if config.norm is NormPlacement.pre and not is_tied:
+            raise UserError(
+                f"model.tied_embeddings={config.tied_embeddings} with model.norm=pre:"
+                " transformers 4 would load other embeddings without a warning;"
+                f" {_OTHER_FORMATS}, or train with model.tied_embeddings=three_way"
+            )
+        for key, width in (
+            ("key_width", config.head_key_width),
+            ("value_width", config.head_value_width),
+        ):
+            if width * config.num_heads != config.width:
+                raise UserError(
+                    f"model.{key}={width}: heads of Hugging Face's classes have model.width /"
+                    f" model.num_heads = {config.width / config.num_heads:g}; {_OTHER_FORMATS}"
+                )
+        source, target = map(_special_pieces, (model.source_tokenizer, model.target_tokenizer))
+        if source != target:
+            raise UserError(
+                "the special pieces of the two tokenizers (tokenizer.path) have different ids,"
+                f" which Hugging Face does not support; {_OTHER_FORMATS}"
+            )
+
+    def export(self, model: TrainedModel, folder: Path) -> None:
+        """Write weights, settings and tokenizers into an empty folder."""
+        weights = _weights(model)
+        save_file(weights, folder / WEIGHTS_FILE, {"format": "pt"})
+        size = weights["final_logits_bias"].size(1)
+        shutil.copyfile(model.source_tokenizer.path, folder / SOURCE_FILE)
+        shutil.copyfile(model.target_tokenizer.path, folder / TARGET_FILE)
+        source, target = map(_vocabulary, (model.source_tokenizer, model.target_tokenizer))
+        files = {
+            "config.json": _config(model, size),
+            "generation_config.json": _generation_config(model),
+            "tokenizer_config.json": _tokenizer_config(model, source != target),
+            VOCABULARY_FILE: source,
+        }
+        if source != target:
+            files[TARGET_VOCABULARY_FILE] = target
+        elif fast := tokenizer_json(model.source_tokenizer):
+            files["tokenizer.json"] = fast
+        for name, content in files.items():
+            (folder / name).write_text(to_json(content), encoding="utf-8")
+
+    def open(self, model: TrainedModel, folder: Path) -> Runtime:
+        """Open an exported model with transformers."""
+        return TransformersRuntime(model, folder)
+
+    def usage(self, model: TrainedModel) -> str:
+        """Return the section of the README that shows how to use the export."""
+        search = model.config.decoding
+        note = ""
+        if search.length_penalty_kind is LengthPenalty.gnmt and search.beam_size > 1:
+            note = (
+                "\n`generate` divides the log-probability of n tokens by n ** length_penalty; the"
+                " scores\nabove were computed with ((5 + n) / 6) ** length_penalty.\n"
+            )
+        return f"""## Use with transformers 4 and 5
+
+    from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(".")
+    model = AutoModelForSeq2SeqLM.from_pretrained(".")
+    batch = tokenizer(["A sentence."], return_tensors="pt", padding=True, truncation=True)
+    print(tokenizer.batch_decode(model.generate(**batch), skip_special_tokens=True))
+
+It needs the packages `transformers`, `torch` and `sentencepiece`. `generate(**batch, num_beams=1)`
+is greedy search. transformers 4 also has `pipeline("translation", model=".")`.
+{note}"""
+
+
+def _special_pieces(tokenizer: Tokenizer) -> list[object]:
+    ids = tokenizer.unknown_id, tokenizer.bos_id, tokenizer.eos_id
+    return [*ids, *tokenizer.pieces(ids)]
+
+
+def _vocabulary(tokenizer: Tokenizer) -> dict[str, int]:
+    """Return ids by piece; the target languages of a model of many have no space before them."""
+    pieces = tokenizer.all_pieces()
+    names = [
+        piece.removeprefix(WORD_BEGIN) if piece.startswith(f"{WORD_BEGIN}>>") else piece
+        for piece in pieces
+    ]
+    return {name: index for index, name in enumerate(names)}
+
+
+def _weights(model: TrainedModel) -> dict[str, Tensor]:
+    """Return the weights under the names of Hugging Face, and in its order."""
+    config, transformer = model.config.model, model.transformer
+    order = half_split(config.width)
+    parameters = dict(transformer.named_parameters())
+    weights = {
+        theirs: reorder(ours, parameters[ours], order) for ours, theirs in layer_names(transformer)
+    }
+    target_size, bos = model.target_tokenizer.vocabulary_size, model.target_tokenizer.bos_id
+    size = max(model.source_tokenizer.vocabulary_size, target_size)
+
+    def padded(matrix: Tensor) -> Tensor:  # transformers 4 has one size for both languages
+        return F.pad(matrix[:, order], (0, 0, 0, size - len(matrix)))
+
+    source = padded(transformer.source_embedding.weight)
+    target = padded(transformer.target_embedding.weight)
+    bias = torch.full((1, size), NEVER)
+    bias[0, :target_size] = 0.0 if transformer.output_bias is None else transformer.output_bias
+    output = padded(transformer.output_weight)
+    if config.start is StartEmbedding.zero:
+        if config.tied_embeddings is TiedEmbeddings.three_way and source[bos].any():
+            bias[0, bos] = NEVER  # the row is an output, too, whose probability was about zero
+        target[bos] = 0.0
+    if config.tied_embeddings is TiedEmbeddings.three_way:
+        weights["model.shared.weight"] = target
+    else:
+        weights["model.encoder.embed_tokens.weight"] = source
+        weights["model.decoder.embed_tokens.weight"] = target
+        weights["lm_head.weight"] = output
+    weights["final_logits_bias"] = bias
+    # Pegasus stores positions. Marian computes those of the paper, but loads others.
+    if config.norm is NormPlacement.pre or config.timescales is Timescales.marian:
+        table = sinusoidal_table(_num_positions(model), config.width, config.timescales)
+        for side in ("encoder", "decoder"):
+            weights[f"model.{side}.embed_positions.weight"] = table[:, order]
+    return {
+        name: weight.detach().to("cpu", torch.float32).contiguous().clone()
+        for name, weight in weights.items()
+    }
+
+
+def _num_positions(model: TrainedModel) -> int:
+    return max(_MIN_POSITIONS, model.config.model.max_length)
+
+
+def _config(model: TrainedModel, vocabulary_size: int) -> dict[str, Any]:
+    config = model.config.model
+    is_marian = config.norm is NormPlacement.post
+    is_tied = config.tied_embeddings is TiedEmbeddings.three_way
+    values = {
+        "model_type": "marian" if is_marian else "pegasus",
+        "architectures": ["MarianMTModel" if is_marian else "PegasusForConditionalGeneration"],
+        "is_encoder_decoder": True,
+        "vocab_size": vocabulary_size,
+        "d_model": config.width,
+        "encoder_layers": config.num_encoder_layers,
+        "decoder_layers": config.num_decoder_layers,
+        "num_hidden_layers": config.num_encoder_layers,
+        "encoder_attention_heads": config.num_heads,
+        "decoder_attention_heads": config.num_heads,
+        "encoder_ffn_dim": config.feed_forward_width,
+        "decoder_ffn_dim": config.feed_forward_width,
+        "activation_function": ACTIVATIONS[config.activation],
+        "scale_embedding": True,
+        "normalize_before": not is_marian,  # for converters to other formats
+        "normalize_embedding": False,
+        "max_position_embeddings": _num_positions(model),
+        "tie_word_embeddings": is_tied,
+        "dropout": config.dropout,
+        "attention_dropout": config.attention_dropout,
+        "activation_dropout": config.activation_dropout,
+        **_token_ids(model),
+    }
+    if is_marian:
+        values |= {
+            "decoder_vocab_size": vocabulary_size,
+            "share_encoder_decoder_embeddings": is_tied,
+        }
+    return values
+
+
+def _token_ids(model: TrainedModel) -> dict[str, int]:
+    tokenizer = model.target_tokenizer
+    return {
+        "bos_token_id": tokenizer.bos_id,
+        "eos_token_id": tokenizer.eos_id,
+        "forced_eos_token_id": tokenizer.eos_id,
+        "decoder_start_token_id": tokenizer.bos_id,
+        # Masked, so its embedding is free. Converters start the decoder from it.
+        "pad_token_id": tokenizer.bos_id,
+    }
+
+
+def _generation_config(model: TrainedModel) -> dict[str, Any]:
+    search = model.config.decoding
+    return {
+        **_token_ids(model),
+        "num_beams": search.beam_size,
+        "length_penalty": penalty_exponent(search),
+        "max_length": model.config.model.max_length,
+        "min_new_tokens": max(0, search.min_length - 1),
+        "suppress_tokens": sorted(set(banned_ids(model.target_tokenizer))),
+    }
+
+
+def _tokenizer_config(model: TrainedModel, separate: bool) -> dict[str, Any]:
+    tokenizer = model.target_tokenizer
+    unknown, bos, eos = tokenizer.pieces((tokenizer.unknown_id, tokenizer.bos_id, tokenizer.eos_id))
+    return {
+        "tokenizer_class": "MarianTokenizer",
+        "source_lang": model.config.source_language,
+        "target_lang": model.config.target_language,
+        "unk_token": unknown,
+        "eos_token": eos,
+        "pad_token": bos,
+        "model_max_length": model.config.max_source_length,
+        "separate_vocabs": separate,
+        "split_special_tokens": True,  # "</s>" in a text does not end it
+        "clean_up_tokenization_spaces": False,
+    }

@@ -1,0 +1,87 @@
+"""Models that transformers runs, to compare with ours."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from nmt.data.batch import pad_ids
+from nmt.search.request import Request
+from nmt.trained_model import TrainedModel
+from nmt.translation.engine import length_batches
+from nmt.translation.torch_engine import TorchEngine
+
+_BATCH_SIZE = 32
+
+
+class TransformersRuntime:
+    """A Marian or Pegasus folder, run by transformers.
+
+    Args:
+        model: the same model, for ids and limits.
+        folder: the folder.
+
+    Raises:
+        ImportError: transformers is not installed.
+    """
+
+    tolerance = 1e-4
+
+    def __init__(self, model: TrainedModel, folder: Path) -> None:
+        import transformers  # noqa: PLC0415
+
+        transformers.utils.logging.set_verbosity_error()
+        transformers.utils.logging.disable_progress_bar()
+        self._model = model
+        self.tokenizer = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
+        loaded = transformers.AutoModelForSeq2SeqLM.from_pretrained(folder, local_files_only=True)
+        self.network = loaded.float().eval()
+
+    @torch.inference_mode()
+    def logits(
+        self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]
+    ) -> list[Tensor]:
+        """Compute the logits (T + 1, V) of the tokens of each target and of EOS, in one batch."""
+        config, eos_id = self.network.config, self._model.source_tokenizer.eos_id
+        source, mask = pad_ids(sources, config.pad_token_id, after=eos_id)
+        start = config.decoder_start_token_id
+        target, _ = pad_ids(targets, config.pad_token_id, before=start)
+        output = self.network(
+            input_ids=source, attention_mask=mask.long(), decoder_input_ids=target
+        )
+        pairs = zip(output.logits, targets, strict=True)
+        return [rows[: len(ids) + 1] for rows, ids in pairs]
+
+    def token_log_probs(
+        self, sources: Sequence[list[int]], targets: Sequence[list[int]]
+    ) -> list[list[float]]:
+        """Compute the log-probability in nats of each target token and of EOS."""
+        found = []
+        for first in range(0, len(sources), _BATCH_SIZE):
+            part = slice(first, first + _BATCH_SIZE)
+            batch = self.logits(sources[part], targets[part])
+            for logits, ids in zip(batch, targets[part], strict=True):
+                tokens = torch.tensor([*ids, self._model.target_tokenizer.eos_id])
+                log_probs = logits.log_softmax(dim=-1).gather(1, tokens[:, None])
+                found.append(log_probs[:, 0].tolist())
+        return found
+
+    @torch.inference_mode()
+    def translate(self, texts: Sequence[str]) -> list[str]:
+        """Translate by greedy search, up to the length at which our search stops."""
+        engine = TorchEngine(self._model, self._model.config.decoding)
+        encoded = self.tokenizer(list(texts), truncation=True)["input_ids"]
+        longest = self.network.config.max_position_embeddings
+        found: list[list[int]] = [[]] * len(texts)
+        for indices in length_batches([len(ids) for ids in encoded], lambda _: _BATCH_SIZE):
+            rows = [encoded[index] for index in indices]
+            batch = self.tokenizer.pad({"input_ids": rows}, return_tensors="pt")
+            limits = [engine.longest_translation(len(ids), Request()) for ids in rows]
+            # EOS is forced at the end of the longest row, which is cut below.
+            options = {"num_beams": 1, "do_sample": False}
+            options["max_length"] = min(max(limits) + 2, longest)
+            output = self.network.generate(**batch, **options).tolist()
+            for index, ids, limit in zip(indices, output, limits, strict=True):
+                found[index] = ids[1 : limit + 1]
+        return self.tokenizer.batch_decode(found, skip_special_tokens=True)

@@ -1,0 +1,235 @@
+"""transformers loads an export without remote code, and computes the same."""
+
+import json
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from data_prep.train_tokenizer import normalisation_rules
+from nmt.base.errors import UserError
+from nmt.config import (
+    Activation,
+    NormPlacement,
+    Positions,
+    StartEmbedding,
+    TiedEmbeddings,
+    Timescales,
+)
+from nmt.exchange.huggingface import HuggingFaceExporter
+from nmt.tokenizer import Tokenizer
+from nmt.trained_model import TrainedModel, load_trained_model
+from nmt.translation.forced import ForcedDecoder
+from nmt.translation.translator import Translator
+from tests.support import (
+    made_up_sentences,
+    reversed_digits,
+    tiny_trained_model,
+    train_tokenizer,
+)
+
+transformers = pytest.importorskip("transformers")
+
+EXPORTER = HuggingFaceExporter()
+
+
+@pytest.fixture(scope="module")
+def tokenizer_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A joint tokenizer without bytes, of which models with random weights make control codes."""
+    path = tmp_path_factory.mktemp("tokenizer") / "tokenizer.model"
+    return train_tokenizer(path, made_up_sentences(300), 150)
+
+
+def exported(model: TrainedModel, folder: Path) -> Any:
+    """Export a model and open it with transformers."""
+    EXPORTER.check(model)
+    folder.mkdir()
+    EXPORTER.export(model, folder)
+    return EXPORTER.open(model, folder)
+
+
+def largest_difference(model: TrainedModel, runtime: Any, texts: list[str]) -> float:
+    """Return the largest difference of the log-probability of a token."""
+    sources = model.source_tokenizer.encode(texts)
+    targets = model.target_tokenizer.encode(texts[::-1])
+    ours = ForcedDecoder(model).token_log_probs(list(zip(sources, targets, strict=True)))
+    theirs = runtime.token_log_probs(sources, targets)
+    assert list(map(len, ours)) == list(map(len, theirs))
+    rows = zip(ours, theirs, strict=True)
+    return max(abs(a - b) for row in rows for a, b in zip(*row, strict=True))
+
+
+def greedy(model: TrainedModel, texts: list[str]) -> list[str]:
+    config = replace(model.config.decoding, beam_size=1)
+    return [best.text for best, *_ in Translator(model, config).translate(texts)]
+
+
+CELLS = list(product(NormPlacement, TiedEmbeddings, Positions))
+
+
+@pytest.mark.parametrize(("norm", "tied", "positions"), CELLS, ids=map("-".join, CELLS))
+def test_each_variant_is_exact_or_refused(
+    tokenizer_path: Path,
+    tmp_path: Path,
+    norm: NormPlacement,
+    tied: TiedEmbeddings,
+    positions: Positions,
+) -> None:
+    """All weights are random, so a misplaced one changes the scores."""
+    activation = list(Activation)[CELLS.index((norm, tied, positions)) % len(Activation)]
+    model = tiny_trained_model(
+        tokenizer_path,
+        norm=norm,
+        tied_embeddings=tied,
+        positions=positions,
+        activation=activation,
+        output_bias=True,
+    )
+    is_legal = positions is Positions.sinusoidal and (
+        norm is NormPlacement.post or tied is TiedEmbeddings.three_way
+    )
+    if not is_legal:
+        key = "positions" if positions is not Positions.sinusoidal else "tied_embeddings"
+        with pytest.raises(UserError, match=rf"^model\.{key}=.*format=onnx or format=ctranslate2"):
+            EXPORTER.check(model)
+        return
+    texts = made_up_sentences(20)
+    runtime = exported(model, tmp_path / "hf")
+    assert largest_difference(model, runtime, texts) < 1e-5
+    assert runtime.translate(texts) == greedy(model, texts)
+    saved = tmp_path / "saved"  # as after fine-tuning there
+    runtime.network.save_pretrained(saved)
+    runtime.tokenizer.save_pretrained(saved)
+    assert largest_difference(model, EXPORTER.open(model, saved), texts) < 1e-5
+
+
+@pytest.mark.parametrize("activation", Activation)
+@pytest.mark.parametrize("norm", NormPlacement)
+def test_each_activation_is_exact(
+    tokenizer_path: Path, tmp_path: Path, norm: NormPlacement, activation: Activation
+) -> None:
+    model = tiny_trained_model(tokenizer_path, norm=norm, activation=activation)
+    texts = made_up_sentences(8)
+    assert largest_difference(model, exported(model, tmp_path / "hf"), texts) < 1e-5
+
+
+@pytest.mark.parametrize("norm", NormPlacement)
+def test_time_scales_of_marian_are_kept(
+    tokenizer_path: Path, tmp_path: Path, norm: NormPlacement
+) -> None:
+    model = tiny_trained_model(tokenizer_path, norm=norm, timescales=Timescales.marian)
+    texts = made_up_sentences(8)
+    assert largest_difference(model, exported(model, tmp_path / "hf"), texts) < 1e-5
+
+
+def test_the_key_of_unequal_head_widths_is_named(tokenizer_path: Path) -> None:
+    model = tiny_trained_model(tokenizer_path, key_width=4, value_width=8)
+    with pytest.raises(UserError, match=r"model\.key_width=4: heads .* = 8; export it with"):
+        EXPORTER.check(model)
+
+
+@pytest.mark.parametrize("tied", TiedEmbeddings)
+def test_a_zero_start_is_the_row_of_the_start_token(
+    tokenizer_path: Path, tmp_path: Path, tied: TiedEmbeddings
+) -> None:
+    """With three-way tying the row is an output, too, which a trained model never predicts."""
+    model = tiny_trained_model(
+        tokenizer_path, start=StartEmbedding.zero, tied_embeddings=tied, output_bias=True
+    )
+    bias = model.transformer.output_bias
+    assert bias is not None
+    bias[model.target_tokenizer.bos_id] = -50.0
+    texts = made_up_sentences(8)
+    runtime = exported(model, tmp_path / "hf")
+    assert largest_difference(model, runtime, texts) < 1e-5
+    start = runtime.network.config.decoder_start_token_id
+    assert not runtime.network.get_decoder().embed_tokens.weight[start].any()
+
+
+def two_tokenizers(tmp_path: Path, **model: Any) -> TrainedModel:
+    """Return a model with vocabularies of different sizes."""
+    paths = [
+        train_tokenizer(tmp_path / f"{size}.model", made_up_sentences(300, size), size)
+        for size in (70, 50)
+    ]
+    tied = tiny_trained_model(paths[0], tied_embeddings=TiedEmbeddings.target, **model)
+    source, target = map(Tokenizer, paths)
+    transformer = type(tied.transformer)(
+        tied.config.model, source.vocabulary_size, target.vocabulary_size
+    )
+    return TrainedModel(
+        replace(tied.config, joint_vocabulary=False),
+        transformer.eval().requires_grad_(False),
+        source,
+        target,
+    )
+
+
+def test_vocabularies_of_different_sizes_are_padded(tmp_path: Path) -> None:
+    model = two_tokenizers(tmp_path)
+    texts = made_up_sentences(8)
+    runtime = exported(model, tmp_path / "hf")
+    assert runtime.network.config.vocab_size == runtime.network.config.decoder_vocab_size == 70
+    assert largest_difference(model, runtime, texts) < 1e-5
+    assert runtime.translate(texts) == greedy(model, texts)
+
+
+def test_trained_model_gives_the_same_text(tmp_path: Path) -> None:
+    model = load_trained_model(Path(__file__).parents[3] / "models" / "digits_v1")
+    texts = [source for source, _ in reversed_digits(40, 7)]
+    runtime = exported(model, tmp_path / "hf")
+    assert runtime.translate(texts) == greedy(model, texts)
+    assert largest_difference(model, runtime, texts) < 1e-5
+
+
+NASTY = [
+    "a </s> b <s> <pad>",
+    "  two   spaces ",
+    "e\u0302\u0301 \ufeffx\u00a0y",
+    "\u2581 \u4e2d\U0001f600",
+]
+
+
+def test_both_tokenizers_give_our_ids(tmp_path: Path) -> None:
+    """The rules are those of the data stage; the vocabulary falls back to bytes."""
+    (tmp_path / "rules.tsv").write_text("".join(f"{rule}\n" for rule in normalisation_rules()))
+    texts = [*made_up_sentences(100), *NASTY]
+    path = train_tokenizer(
+        tmp_path / "tokenizer.model",
+        made_up_sentences(300),
+        400,
+        byte_fallback=True,
+        normalization_rule_tsv=str(tmp_path / "rules.tsv"),
+    )
+    model = tiny_trained_model(path)
+    runtime = exported(model, tmp_path / "hf")
+    fast = transformers.PreTrainedTokenizerFast(tokenizer_file=str(tmp_path / "hf/tokenizer.json"))
+    eos = model.source_tokenizer.eos_id
+    for text, ids in zip(texts, model.source_tokenizer.encode(texts), strict=True):
+        [decoded] = model.source_tokenizer.decode([ids])
+        assert runtime.tokenizer(text)["input_ids"] == [*ids, eos]
+        assert runtime.tokenizer.decode([*ids, eos], skip_special_tokens=True) == decoded
+        if "</s>" not in text:
+            assert fast(text)["input_ids"] == [*ids, eos]
+            assert fast.decode([*ids, eos], skip_special_tokens=True) == decoded
+
+
+@pytest.mark.parametrize(
+    "options", [{"model_type": "unigram"}, {"user_defined_symbols": ["<BT>"]}, {}]
+)
+def test_inexact_tokenizer_json_is_not_written(tmp_path: Path, options: dict[str, Any]) -> None:
+    """The last has the normalisation of sentencepiece."""
+    path = train_tokenizer(tmp_path / "a.model", made_up_sentences(300), 60, **options)
+    exported(tiny_trained_model(path), tmp_path / "hf")
+    assert not (tmp_path / "hf/tokenizer.json").exists()
+
+
+def test_generation_follows_the_search_of_the_scores(tokenizer_path: Path, tmp_path: Path) -> None:
+    model = tiny_trained_model(tokenizer_path)
+    exported(model, tmp_path / "hf")
+    settings = json.loads((tmp_path / "hf/generation_config.json").read_text())
+    assert (settings["num_beams"], settings["max_length"]) == (3, 64)
+    assert settings["suppress_tokens"] == [0, 1, 3]
+    assert "AutoModelForSeq2SeqLM" in EXPORTER.usage(model)
