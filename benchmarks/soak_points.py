@@ -157,7 +157,7 @@ def watch_phases(enter: Callable[[str], None]) -> None:
         (CheckpointStore, "save", "checkpoint"),
         (CheckpointStore, "update_state", "checkpoint"),
         (CheckpointStore, "_prune", "pruning"),
-        (experiment, "_finish", "end"),
+        (experiment, "finish", "end"),
     )
     stack = ["start"]
     for owner, name, phase in places:

@@ -156,7 +156,9 @@ def load_weights(transformer: Transformer, weights: dict[str, torch.Tensor], ori
             parameter.copy_(weights[name])
 
 
-def save_trained_model(model: TrainedModel, folder: Path, scores: dict[str, Any]) -> None:
+def save_trained_model(
+    model: TrainedModel, folder: Path, scores: dict[str, Any], readme: str = ""
+) -> None:
     """Write a model folder, atomically; an existing one is replaced."""
     config = model.config
     files = tokenizer_files(config.joint_vocabulary, config.source_language, config.target_language)
@@ -169,7 +171,7 @@ def save_trained_model(model: TrainedModel, folder: Path, scores: dict[str, Any]
         for tokenizer, name in zip(tokenizers, files, strict=True):
             shutil.copyfile(tokenizer.path, temporary / name)
         (temporary / SCORES_FILE).write_text(to_json(scores), encoding="utf-8")
-        readme = _readme(config, count_parameters(model.transformer), scores)
+        readme = readme or f"# Translator {config.source_language}-{config.target_language}\n"
         (temporary / README_FILE).write_text(readme, encoding="utf-8")
 
 
@@ -234,21 +236,3 @@ def _load_config(path: Path) -> TrainedModelConfig:
     if missing:
         raise UserError(f"{path}: lacks the key {missing[0]}; copy the folder again")
     return from_mapping(TrainedModelConfig, values, str(path))
-
-
-def _readme(config: TrainedModelConfig, num_parameters: int, scores: dict[str, Any]) -> str:
-    lines = [
-        f"# Translator {config.source_language}-{config.target_language}",
-        "",
-        f"An encoder-decoder Transformer with {num_parameters:,} parameters. The folder is"
-        " self-contained: it can be moved and copied.",
-        "",
-        "    python -m nmt.cli.translate model=THIS_FOLDER file=TEXT",
-        "",
-    ]
-    for split, table in scores.get("test_sets", {}).items():
-        bleu = table["bleu"]
-        lines.append(f"- {split}: BLEU {bleu['score']:.2f} `{bleu['signature']}`")
-    if scores.get("generated_corpus"):
-        lines += ["", "The corpus is generated: do not compare these scores with published ones."]
-    return "\n".join(lines) + "\n"

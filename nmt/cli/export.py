@@ -5,20 +5,27 @@ python -m nmt.cli.export model=FOLDER format=ctranslate2
 
 import os
 from dataclasses import asdict, dataclass
-from enum import StrEnum
 from pathlib import Path
 
 from nmt.base.errors import UserError
 from nmt.base.files import atomic_folder, check_writable, read_record, write_json, written_to
-from nmt.base.layout import EXPORT_FILE
+from nmt.base.layout import EXPORT_FILE, README_FILE, SCORES_FILE
 from nmt.cli.arguments import parse_arguments
 from nmt.cli.common import run_command
-from nmt.cli.models import model_folder, open_model
+from nmt.cli.models import check_languages, model_folder, open_model
 from nmt.config import checked_dataclass
+from nmt.evaluation.evaluate import TestSet, corpus_test_set, files_test_set
+from nmt.evaluation.model_card import model_card, read_facts
+from nmt.evaluation.systems import open_system
+from nmt.exchange.exporter import Exporter
+from nmt.exchange.formats import Format, open_exporter
+from nmt.exchange.verify import Text, Verification, verify
 from nmt.model.transformer import count_parameters
-from nmt.runs.log import print_written
+from nmt.runs.log import print_line, print_written
+from nmt.trained_model import TrainedModel
+from nmt.training.progress import progress_bar
 
-Format = StrEnum("Format", "ctranslate2")
+_MOST_SENTENCES = 3_000
 
 
 @checked_dataclass
@@ -28,10 +35,18 @@ class Arguments:
     model: str = ""
     """Model or run folder (default: the last completed run)."""
     format: Format = Format.ctranslate2
-    """Program that the model is converted for."""
+    """Program or format that the model is converted for."""
     out: str = ""
-    """Output folder; an earlier export there is replaced (default: the model folder's name with
-    -ctranslate2 at its end)."""
+    """Output folder; an earlier export there is replaced (default: the model folder's name with the
+    format at its end)."""
+    compute_type: str = ""
+    """format=ctranslate2 and argos: how weights are stored: float32, float16, bfloat16, int8 or
+    int16 (default: float32)."""
+    source: str = ""
+    """Text by which the export is compared with the model (default: the validation text of the
+    run's corpus)."""
+    reference: str = ""
+    """References of source."""
 
 
 @dataclass(frozen=True)
@@ -51,14 +66,65 @@ def main() -> None:
     _check_replaceable(out)
     check_writable(out)
     out = written_to(out)
-    # Imported here, because it is slow to import.
-    from nmt.exchange.ctranslate2 import export  # noqa: PLC0415
-
+    exporter = open_exporter(arguments.format, arguments.compute_type)
+    exporter.check(model)
+    text = _text(arguments, folder, model)
     with atomic_folder(out, 4 * count_parameters(model.transformer)) as temporary:
-        export(model, temporary)
-        names = sorted(path.name for path in temporary.iterdir())
-        write_json(temporary / EXPORT_FILE, asdict(_Export([*names, EXPORT_FILE])))
-    print_written(sorted(out.iterdir()))
+        exporter.export(model, temporary)
+        lines = _verified(exporter, model, temporary, text)
+        card = model_card(model, read_facts(folder / SCORES_FILE), exporter.usage(model), lines)
+        (temporary / README_FILE).write_text(card, encoding="utf-8")
+        names = [*_files(temporary), EXPORT_FILE]
+        write_json(temporary / EXPORT_FILE, asdict(_Export(names)))
+    for line in lines:
+        print_line(line)
+    print_written(out / name for name in _files(out))
+
+
+def _text(arguments: Arguments, folder: Path, model: TrainedModel) -> Text | None:
+    """Read the text of the comparison; None if no text was named and the corpus is unknown."""
+    if bool(arguments.source) != bool(arguments.reference):
+        raise UserError("give source= and reference= together")
+    test_set: TestSet
+    if arguments.source:
+        source, reference = Path(arguments.source), Path(arguments.reference)
+        check_languages(model, source, reference)
+        direction = model.config.source_language, model.config.target_language
+        test_set = files_test_set(source, reference, direction)
+    else:
+        corpus = open_system(folder).corpus
+        if corpus is None:
+            return None
+        test_set = corpus_test_set(corpus, "valid")
+    sources, references = (
+        lines[:_MOST_SENTENCES] for lines in (test_set.sources, test_set.references[0])
+    )
+    return Text(f"the first {len(sources):,} lines of {test_set.name}", sources, references)
+
+
+def _verified(
+    exporter: Exporter, model: TrainedModel, folder: Path, text: Text | None
+) -> list[str]:
+    """Compare the export with the model, where the program that runs it is installed."""
+    try:
+        runtime = exporter.open(model, folder)
+    except ImportError as error:
+        return [
+            f"not compared with torch, because {error.name} is not installed; run"
+            " `make install-exchange`, and export again"
+        ]
+    with progress_bar("comparing with torch", len(text.sources) if text else 0) as advance:
+        found: Verification = verify(runtime, model, text, advance)
+    lines = found.lines(text)
+    if text is None:
+        lines.append("no text was translated; name some with source= and reference=")
+    return lines
+
+
+def _files(folder: Path) -> list[str]:
+    """Return the files below a folder, relative to it."""
+    paths = sorted(path for path in folder.rglob("*") if not path.is_dir())
+    return [str(path.relative_to(folder)) for path in paths]
 
 
 def _check_replaceable(out: Path) -> None:
@@ -68,9 +134,12 @@ def _check_replaceable(out: Path) -> None:
     advice = "name another folder with out="
     if not out.is_dir() or not os.path.lexists(out / EXPORT_FILE):
         raise UserError(f"out={out} exists and is not an earlier export; {advice}")
-    exported = read_record(out / EXPORT_FILE, _Export, advice).files
-    for path in sorted(out.iterdir()):
-        if path.name not in exported or path.is_dir():
+    exported = {EXPORT_FILE, *read_record(out / EXPORT_FILE, _Export, advice).files}
+    folders = {str(parent) for name in exported for parent in Path(name).parents}
+    for path in sorted(out.rglob("*")):
+        name = str(path.relative_to(out))
+        is_folder = path.is_dir() and not path.is_symlink()
+        if name not in (folders if is_folder else exported):
             raise UserError(f"{path} is not from an export and would be removed; {advice}")
 
 

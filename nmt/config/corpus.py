@@ -68,6 +68,8 @@ class OriginConfig:
     path: str = option("", free=True, used_with=_WITH_PATH)
     """`folder`: folder with `<split>.<language>` files, the common beginning of two such files, a
     TMX file or a TSV file, also compressed. `hub`: parquet files instead of the hub."""
+    licence: str = option("", free=True)
+    """Licence of the text, for the README of the model."""
     hub_dataset: str = option("", used_with=_HUB)
     """`hub`: name of the data set, for example `wmt/wmt14`."""
     hub_subset: str = option("", used_with=_HUB)

@@ -4,9 +4,11 @@ The vocabularies of CTranslate2 are the pieces of our tokenizers in the order of
 EOS to a source itself and starts the decoder from BOS.
 """
 
+import copy
 import math
 import shutil
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,24 +22,102 @@ from ctranslate2.specs.transformer_spec import (
 from torch import Tensor, nn
 
 from nmt.base.errors import UserError
-from nmt.base.layout import README_FILE
 from nmt.config import Activation, LengthPenalty, NormPlacement, Positions, StartEmbedding
+from nmt.exchange.verify import greedy, verify
 from nmt.model.attention import MultiHeadAttention
 from nmt.search.hypothesis import penalty_exponent
-from nmt.tokenizer import Tokenizer
 from nmt.trained_model import TrainedModel
-from nmt.translation.ctranslate2_engine import open_translator
-from nmt.translation.forced import ForcedDecoder
+from nmt.translation.ctranslate2_engine import CTranslate2Engine, open_translator
 
-# Float32 arithmetic in another order differs by 1e-5 nats per token; a missing factor or offset by
-# tenths and more.
-_TOLERANCE, _RELATIVE_TOLERANCE = 1e-3, 1e-4
-_CHECKED_LENGTHS = (1, 2, 3, 5, 8, 13, 21, 34)
+# What CTranslate2 calls "quantization" of the stored weights.
+_COMPUTE_TYPES = ("float32", "float16", "bfloat16", "int8", "int16")
 _ACTIVATIONS = {
     Activation.relu: CTranslate2Activation.RELU,
     Activation.gelu: CTranslate2Activation.GELU,
     Activation.silu: CTranslate2Activation.SWISH,
 }
+
+
+class CTranslate2Runtime:
+    """A converted model; see `Runtime`."""
+
+    def __init__(self, model: TrainedModel, folder: Path, tolerance: float) -> None:
+        self.tolerance = tolerance
+        self._model = model
+        self._folder = folder
+
+    def token_log_probs(
+        self, sources: Sequence[list[int]], targets: Sequence[list[int]]
+    ) -> list[list[float]]:
+        """Compute the log-probability in nats of each target token and of EOS."""
+        translator = open_translator(self._folder, intra_threads=torch.get_num_threads())
+        source_pieces = map(self._model.source_tokenizer.pieces, sources)
+        target_pieces = map(self._model.target_tokenizer.pieces, targets)
+        scored = translator.score_batch(
+            list(source_pieces), list(target_pieces), max_input_length=0
+        )
+        return [result.log_probs for result in scored]
+
+    def translate(self, texts: Sequence[str]) -> list[str]:
+        """Translate by greedy search."""
+        model = self._model
+        engine = CTranslate2Engine(model, greedy(model), self._folder, "default")
+        found = engine.search(model.source_tokenizer.encode(list(texts)))
+        return model.target_tokenizer.decode([best[0].ids for best in found])
+
+
+class CTranslate2Exporter:
+    """Converts to CTranslate2, with weights stored as `compute_type`; see `Exporter`."""
+
+    def __init__(self, compute_type: str = "") -> None:
+        self._compute_type = compute_type or "float32"
+        if self._compute_type not in _COMPUTE_TYPES:
+            raise UserError(
+                f"compute_type={compute_type} is not one of {', '.join(_COMPUTE_TYPES)}"
+            )
+
+    def check(self, model: TrainedModel) -> None:
+        """Raise UserError if CTranslate2 does not support the model."""
+        config = model.config.model
+        if config.head_key_width != config.head_value_width:
+            raise UserError(
+                f"model.key_width={config.head_key_width} and model.value_width="
+                f"{config.head_value_width} differ, which CTranslate2 does not support; use"
+                " engine=torch or format=onnx"
+            )
+        source, target = model.source_tokenizer, model.target_tokenizer
+        special = target.pieces((target.unknown_id, target.eos_id))
+        if source.pieces((source.unknown_id, source.eos_id)) != special:
+            raise UserError(
+                f"{source.path.name} and {target.path.name} have different unknown or EOS pieces,"
+                " which CTranslate2 does not support; use engine=torch or format=onnx"
+            )
+
+    def write(self, model: TrainedModel, folder: Path) -> None:
+        """Write the converted model, without tokenizers."""
+        is_exact = self._compute_type == "float32"
+        if not is_exact:  # CTranslate2 rounds in place, and its arrays share memory with the model
+            model = replace(model, transformer=copy.deepcopy(model.transformer))
+        spec = _specification(model)
+        spec.validate()
+        spec.optimize(None if is_exact else self._compute_type)
+        spec.save(str(folder))
+
+    def export(self, model: TrainedModel, folder: Path) -> None:
+        """Write the converted model and its tokenizers into an empty folder."""
+        self.write(model, folder)
+        for tokenizer in (model.source_tokenizer, model.target_tokenizer):
+            shutil.copyfile(tokenizer.path, folder / tokenizer.path.name)
+
+    def open(self, model: TrainedModel, folder: Path) -> CTranslate2Runtime:
+        """Open a converted model."""
+        # Float32 in another order differs by 1e-5 nats; a wrong factor or offset by tenths.
+        is_exact = self._compute_type == "float32"
+        return CTranslate2Runtime(model, folder, 1e-4 if is_exact else math.inf)
+
+    def usage(self, model: TrainedModel) -> str:
+        """Return the section of the README that shows how to use the export."""
+        return _usage(model)
 
 
 def convert(model: TrainedModel, folder: Path) -> None:
@@ -46,38 +126,25 @@ def convert(model: TrainedModel, folder: Path) -> None:
     Raises:
         UserError: CTranslate2 does not support the model, or its scores differ.
     """
-    spec = _specification(model)
-    spec.validate()
-    spec.optimize()
-    spec.save(str(folder))
-    difference = _largest_difference(model, folder)
-    if not difference <= 1:  # also if it is NaN
-        raise UserError(
-            f"scores of CTranslate2 differ from those of torch by {difference:,.1f} times the"
-            f" tolerance of {_TOLERANCE} nats per token; use engine=torch"
-        )
+    exporter = CTranslate2Exporter()
+    exporter.check(model)
+    exporter.write(model, folder)
+    try:
+        verify(exporter.open(model, folder), model)
+    except UserError as error:
+        raise UserError(f"engine=ctranslate2: {error}; use engine=torch") from None
 
 
-def export(model: TrainedModel, folder: Path) -> None:
-    """Write the converted model, its tokenizers and a README into an empty folder."""
-    convert(model, folder)
-    for tokenizer in (model.source_tokenizer, model.target_tokenizer):
-        shutil.copyfile(tokenizer.path, folder / tokenizer.path.name)
-    (folder / README_FILE).write_text(_readme(model), encoding="utf-8")
-
-
-def _readme(model: TrainedModel) -> str:
+def _usage(model: TrainedModel) -> str:
     config, search, target = model.config, model.config.decoding, model.target_tokenizer
     suppressed = [[piece] for piece in target.pieces((target.pad_id, target.bos_id))]
     is_gnmt = search.length_penalty_kind is LengthPenalty.gnmt
     penalty = "((5 + n) / 6) ** alpha" if is_gnmt else "the same penalty"
-    return f"""# Translator {config.source_language}-{config.target_language} for CTranslate2
-
-    import ctranslate2, sentencepiece
+    return f"""    import ctranslate2, sentencepiece
 
     source = sentencepiece.SentencePieceProcessor(model_file="{model.source_tokenizer.path.name}")
     target = sentencepiece.SentencePieceProcessor(model_file="{target.path.name}")
-    translator = ctranslate2.Translator(".", compute_type="float32")
+    translator = ctranslate2.Translator(".")
     results = translator.translate_batch(
         source.encode(["A sentence."], out_type=str),
         beam_size={search.beam_size},
@@ -92,55 +159,15 @@ def _readme(model: TrainedModel) -> str:
 The tokens are the pieces of the tokenizers in this folder; CTranslate2 adds EOS and BOS. Sources
 have at most {config.max_source_length - 1} tokens.
 
-CTranslate2 divides the log-probability of n tokens by n ** alpha. The scores in the model folder
-were computed with {penalty} and translations of at most
-{search.max_length_ratio:g} times the source plus {search.max_length_offset} tokens.
+CTranslate2 divides the log-probability of n tokens by n ** alpha. The scores above were computed
+with {penalty} and translations of at most {search.max_length_ratio:g} times the source plus
+{search.max_length_offset} tokens.
 """
-
-
-def _largest_difference(model: TrainedModel, folder: Path) -> float:
-    """Return the largest difference of token scores on random sentences, in tolerances."""
-    generator = torch.Generator().manual_seed(1)
-    config, tokenizers = model.config, (model.source_tokenizer, model.target_tokenizer)
-    limits = (config.max_source_length - 1, config.model.max_length - 1)
-    lengths = (_CHECKED_LENGTHS, _CHECKED_LENGTHS[::-1])
-    sources, targets = (
-        [_random_ids(tokenizer, min(length, limit), generator) for length in side]
-        for tokenizer, limit, side in zip(tokenizers, limits, lengths, strict=True)
-    )
-    reference = ForcedDecoder(model).token_log_probs(list(zip(sources, targets, strict=True)))
-    source_pieces, target_pieces = (
-        list(map(tokenizer.pieces, side))
-        for tokenizer, side in zip(tokenizers, (sources, targets), strict=True)
-    )
-    translator = open_translator(
-        folder, compute_type="float32", intra_threads=torch.get_num_threads()
-    )
-    scored = translator.score_batch(source_pieces, target_pieces, max_input_length=0)
-    expected = torch.tensor([value for values in reference for value in values])
-    found = torch.tensor([value for result in scored for value in result.log_probs])
-    if found.shape != expected.shape:
-        return float("inf")
-    allowed = _TOLERANCE + _RELATIVE_TOLERANCE * expected.abs()
-    return float(((expected - found).abs() / allowed).max())
-
-
-def _random_ids(tokenizer: Tokenizer, length: int, generator: torch.Generator) -> list[int]:
-    special = (tokenizer.pad_id, tokenizer.bos_id, tokenizer.eos_id, tokenizer.unknown_id)
-    ordinary = [i for i in range(tokenizer.vocabulary_size) if i not in special]
-    drawn = torch.randint(len(ordinary), (length,), generator=generator).tolist()
-    return [ordinary[index] for index in drawn]
 
 
 def _specification(model: TrainedModel) -> TransformerSpec:
     """Return weights and vocabularies under the names of CTranslate2, in float32."""
     config, transformer = model.config.model, model.transformer
-    if config.head_key_width != config.head_value_width:
-        raise UserError(
-            f"model.key_width={config.head_key_width} and model.value_width="
-            f"{config.head_value_width} differ, which CTranslate2 does not support; use"
-            " engine=torch"
-        )
     is_rotary = config.positions is Positions.rotary
     is_pre_norm = config.norm is NormPlacement.pre
     options = {
@@ -179,13 +206,8 @@ def _specification(model: TrainedModel) -> TransformerSpec:
 
 
 def _set_special_tokens(config: Any, model: TrainedModel) -> None:
-    source, target = model.source_tokenizer, model.target_tokenizer
+    target = model.target_tokenizer
     unknown, bos, eos = target.pieces((target.unknown_id, target.bos_id, target.eos_id))
-    if source.pieces((source.unknown_id, source.eos_id)) != [unknown, eos]:
-        raise UserError(
-            f"{source.path.name} and {target.path.name} have different unknown or EOS pieces, which"
-            " CTranslate2 does not support; use engine=torch"
-        )
     config.unk_token, config.bos_token, config.eos_token = unknown, bos, eos
     config.decoder_start_token = bos
     config.add_source_eos = True

@@ -58,7 +58,7 @@ GIVEN = {
         ("score", "target=a.fr", "a.en and a.fr are en-fr by their names, but the model"),
         ("score", "target=long.de", r"a\.en has 1 lines and .*long\.de has 2;"),
         ("export", "out=.", "exists and is not an earlier export"),
-        ("export", "format=huggingface", "format=huggingface: Input should be 'ctranslate2'"),
+        ("export", "format=word", "format=word: Input should be 'huggingface'"),
     ],
 )
 def test_an_invalid_argument_is_reported(

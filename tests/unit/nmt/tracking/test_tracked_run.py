@@ -269,7 +269,7 @@ def test_a_resumed_run_repeats_no_record(
 ) -> None:
     tracking = TrackingConfig(tensorboard=True, trackio=True, project="mine")
     config = replace(resumed_config(tmp_path), tracking=tracking)
-    monkeypatch.setattr(experiment, "_finish", lambda *arguments: [])
+    monkeypatch.setattr(experiment, "finish", lambda *arguments: [])
     killed_after(config, digit_corpus, 7, monkeypatch)  # the record of update 6 is written
     run(config, digit_corpus)
     updates = [row["update"] for row in metrics(config) if "train/loss" in row]
@@ -286,7 +286,7 @@ def test_a_validation_before_a_kill_is_recorded_once(
 ) -> None:
     tracking = TrackingConfig(tensorboard=True, trackio=True, project="mine")
     config = replace(tiny_config(tmp_path, log_every=5), tracking=tracking)
-    monkeypatch.setattr(experiment, "_finish", lambda *arguments: [])
+    monkeypatch.setattr(experiment, "finish", lambda *arguments: [])
 
     def killed(self: CheckpointStore, state: TrainingState) -> None:
         if state.update == config.training.max_updates:

@@ -99,7 +99,7 @@ def test_trackers_are_closed_whatever_ends_the_run(
     opened = Mock(spec=Tracker)
     monkeypatch.setattr(experiment, "open_trackers", lambda *arguments: opened)
     monkeypatch.setattr(Trainer, "run", Mock(side_effect=error))
-    monkeypatch.setattr(experiment, "_finish", Mock(return_value=[]))
+    monkeypatch.setattr(experiment, "finish", Mock(return_value=[]))
     with pytest.raises(type(error)) if error else nullcontext():
         run(tiny_config(tmp_path), digit_corpus)
     arguments = {"has_failed": True} if error else {}

@@ -21,7 +21,8 @@ from nmt.config import (
     checked_dataclass,
 )
 from nmt.exchange import ctranslate2 as exchange
-from nmt.exchange.ctranslate2 import convert
+from nmt.exchange.ctranslate2 import CTranslate2Exporter, convert
+from nmt.exchange.verify import verify
 from nmt.search.hypothesis import length_penalty
 from nmt.search.request import Request
 from nmt.trained_model import TrainedModel, load_trained_model
@@ -78,8 +79,10 @@ def test_each_variant_has_the_scores_of_torch(
 ) -> None:
     """All weights are random, biases and norms too, so a misplaced one changes the scores."""
     model = tiny_trained_model(tokenizer_path, max_source_length=16, **variant)
-    convert(model, tmp_path)
-    assert exchange._largest_difference(model, tmp_path) < 0.1
+    exporter = CTranslate2Exporter()
+    exporter.check(model)
+    exporter.write(model, tmp_path)
+    assert verify(exporter.open(model, tmp_path), model).largest_difference < 1e-4
 
 
 def test_heads_of_two_widths_are_rejected(tokenizer_path: Path, tmp_path: Path) -> None:

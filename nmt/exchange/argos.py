@@ -1,0 +1,109 @@
+"""Packages for Argos Translate and LibreTranslate.
+
+A package is a zip file with `metadata.json`, one sentencepiece model and a folder `model` in the
+format of CTranslate2. https://github.com/argosopentech/argos-train describes it.
+"""
+
+import json
+import tempfile
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from nmt.base.errors import UserError
+from nmt.exchange.ctranslate2 import CTranslate2Exporter, CTranslate2Runtime
+from nmt.tokenizer import Tokenizer
+from nmt.trained_model import TrainedModel
+
+_VERSION = "1.0"
+_TOKENIZER = "sentencepiece.model"
+_MODEL = "model"
+
+
+class ArgosRuntime:
+    """The model and the tokenizer of a package, used as Argos Translate does; see `Runtime`."""
+
+    def __init__(self, model: TrainedModel, package: Path, exporter: CTranslate2Exporter) -> None:
+        self._folder = tempfile.TemporaryDirectory()
+        with zipfile.ZipFile(package) as archive:
+            archive.extractall(self._folder.name)
+        root = Path(self._folder.name, package.stem)
+        tokenizer = Tokenizer(root / _TOKENIZER)
+        shared = TrainedModel(model.config, model.transformer, tokenizer, tokenizer)
+        self._runtime: CTranslate2Runtime = exporter.open(shared, root / _MODEL)
+        self.tolerance = self._runtime.tolerance
+
+    def token_log_probs(
+        self, sources: Sequence[list[int]], targets: Sequence[list[int]]
+    ) -> list[list[float]]:
+        """Compute the log-probability in nats of each target token and of EOS."""
+        return self._runtime.token_log_probs(sources, targets)
+
+    def translate(self, texts: Sequence[str]) -> list[str]:
+        """Translate by greedy search."""
+        return self._runtime.translate(texts)
+
+
+class ArgosExporter:
+    """Writes a package with the extension `.argosmodel`; see `Exporter`."""
+
+    def __init__(self, compute_type: str = "") -> None:
+        self._ctranslate2 = CTranslate2Exporter(compute_type)
+
+    def check(self, model: TrainedModel) -> None:
+        """Raise UserError if a package cannot hold the model."""
+        self._ctranslate2.check(model)
+        # One sentencepiece model encodes sources and decodes translations.
+        if model.source_tokenizer.all_pieces() != model.target_tokenizer.all_pieces():
+            raise UserError(
+                "tokenizer.joint=false: a package of Argos Translate has one vocabulary for both"
+                " languages; train with tokenizer.joint=true, or use format=ctranslate2"
+            )
+
+    def export(self, model: TrainedModel, folder: Path) -> None:
+        """Write the package into an empty folder."""
+        config, name = model.config, package_name(model)
+        metadata = {
+            "package_version": _VERSION,
+            "argos_version": "1.5",
+            "from_code": _code(config.source_language),
+            "from_name": config.source_language,
+            "to_code": _code(config.target_language),
+            "to_name": config.target_language,
+            "type": "translate",
+        }
+        with (
+            tempfile.TemporaryDirectory(dir=folder) as converted,
+            zipfile.ZipFile(folder / f"{name}.argosmodel", "w", zipfile.ZIP_DEFLATED) as archive,
+        ):
+            self._ctranslate2.write(model, Path(converted))
+            archive.writestr(f"{name}/metadata.json", json.dumps(metadata, indent=4))
+            archive.write(model.source_tokenizer.path, f"{name}/{_TOKENIZER}")
+            for path in sorted(Path(converted).iterdir()):
+                archive.write(path, f"{name}/{_MODEL}/{path.name}")
+
+    def open(self, model: TrainedModel, folder: Path) -> ArgosRuntime:
+        """Open a package as Argos Translate does, without splitting text into sentences."""
+        return ArgosRuntime(model, folder / f"{package_name(model)}.argosmodel", self._ctranslate2)
+
+    def usage(self, model: TrainedModel) -> str:
+        """Return the section of the README that shows how to use the export."""
+        source, target = _code(model.config.source_language), _code(model.config.target_language)
+        return f"""    argospm install {package_name(model)}.argosmodel
+    argos-translate --from {source} --to {target} "A sentence."
+
+LibreTranslate offers an installed package after a restart. Argos Translate splits text into
+sentences by a model of its own, which it downloads at first use. It replaces each underscore in a
+translation by a space.
+"""
+
+
+def package_name(model: TrainedModel) -> str:
+    """Return the name of the package, without its extension."""
+    source, target = model.config.source_language, model.config.target_language
+    return f"translate-{_code(source)}_{_code(target)}-{_VERSION.replace('.', '_')}"
+
+
+def _code(language: str) -> str:
+    """Return a language code as Argos Translate knows it: `pt_BR` → `pb`, `zh_Hant` → `zt`."""
+    return {"pt_BR": "pb", "zh_Hant": "zt", "zh_TW": "zt"}.get(language, language.partition("_")[0])

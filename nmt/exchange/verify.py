@@ -1,0 +1,165 @@
+"""Comparison of an exported model, run by its own program, with the model in torch."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+
+from nmt.base.errors import UserError
+from nmt.config import DecodingConfig, DecodingPrecision, LengthPenalty, SearchMethod
+from nmt.exchange.exporter import Runtime
+from nmt.metrics.scores import bleu_score
+from nmt.tokenizer import Tokenizer
+from nmt.trained_model import TrainedModel
+from nmt.translation.forced import ForcedDecoder, Pair
+from nmt.translation.torch_engine import TorchEngine
+
+_RANDOM_LENGTHS = (1, 2, 3, 5, 8, 13, 21, 34)
+_NUM_SCORED = 200
+
+
+@dataclass(frozen=True)
+class Text:
+    """Aligned sentences to compare translations of; `name` says where they are from."""
+
+    name: str
+    sources: Sequence[str]
+    references: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Verification:
+    """Result of a comparison.
+
+    Attributes:
+        largest_difference: of the log-probability of a token, in nats.
+        num_scored: number of pairs whose tokens were compared.
+        num_equal: number of translations by greedy search that are equal; None without text.
+        num_texts: number of sentences translated.
+        bleu: BLEU of these translations by torch and by the other program.
+    """
+
+    largest_difference: float
+    num_scored: int
+    num_equal: int | None = None
+    num_texts: int = 0
+    bleu: tuple[float, float] = (math.nan, math.nan)
+
+    def lines(self, text: Text | None) -> list[str]:
+        """Describe the result."""
+        found = [
+            f"log-probabilities of tokens differ from those of torch by at most"
+            f" {self.largest_difference:.1e} nats in {self.num_scored} sentences"
+        ]
+        if text is not None:
+            torch_bleu, bleu = self.bleu
+            found += [
+                f"{self.num_equal:,} of {self.num_texts:,} translations of {text.name} by greedy"
+                " search are equal to those of torch",
+                f"BLEU of these translations: {bleu:.2f}, by torch {torch_bleu:.2f}, a difference"
+                f" of {bleu - torch_bleu:+.2f}",
+            ]
+        return found
+
+
+def verify(
+    runtime: Runtime,
+    model: TrainedModel,
+    text: Text | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> Verification:
+    """Compare an exported model with the one in torch.
+
+    Args:
+        runtime: the exported model.
+        model: the model in torch, on a CPU.
+        text: sentences to translate by greedy search; None compares scores of random ids only.
+        progress: called with the number of sentences just translated.
+
+    Raises:
+        UserError: a log-probability differs by more than the runtime's tolerance.
+    """
+    pairs = random_pairs(model) if text is None else _encoded(model, text)[:_NUM_SCORED]
+    difference = _largest_difference(runtime, model, pairs)
+    if text is None:
+        return Verification(difference, len(pairs))
+    engine = TorchEngine(model, greedy(model))
+    ids = model.source_tokenizer.encode(list(text.sources))
+    fitting = [i for i, sequence in enumerate(ids) if 0 < len(sequence) < engine.longest_source]
+    found = engine.search([ids[i] for i in fitting], progress)
+    expected = model.target_tokenizer.decode([best[0].ids for best in found])
+    translations = runtime.translate([text.sources[i] for i in fitting])
+    references = [text.references[i] for i in fitting]
+    return Verification(
+        difference,
+        len(pairs),
+        sum(a == b for a, b in zip(expected, translations, strict=True)),
+        len(fitting),
+        (bleu_score(expected, references).score, bleu_score(translations, references).score),
+    )
+
+
+def greedy(model: TrainedModel) -> DecodingConfig:
+    """Return the settings of greedy search, limited by the maximum length of the model only."""
+    return replace(
+        model.config.decoding,
+        beam_size=1,
+        num_best=1,
+        length_penalty_kind=LengthPenalty.none,
+        max_length_ratio=0.0,
+        max_length_offset=model.config.model.max_length,
+        max_length=0,
+        min_length=0,
+        method=SearchMethod.beam,
+        precision=DecodingPrecision.float32,
+        patience=0.0,
+    )
+
+
+def random_pairs(model: TrainedModel) -> list[Pair]:
+    """Return pairs of random ids; they need no text."""
+    generator = torch.Generator().manual_seed(1)
+    config, tokenizers = model.config, (model.source_tokenizer, model.target_tokenizer)
+    limits = (config.max_source_length - 1, config.model.max_length - 1)
+    lengths = (_RANDOM_LENGTHS, _RANDOM_LENGTHS[::-1])
+    sources, targets = (
+        [_random_ids(tokenizer, min(length, limit), generator) for length in side]
+        for tokenizer, limit, side in zip(tokenizers, limits, lengths, strict=True)
+    )
+    return list(zip(sources, targets, strict=True))
+
+
+def _random_ids(tokenizer: Tokenizer, length: int, generator: torch.Generator) -> list[int]:
+    special = (tokenizer.pad_id, tokenizer.bos_id, tokenizer.eos_id, tokenizer.unknown_id)
+    ordinary = [i for i in range(tokenizer.vocabulary_size) if i not in special]
+    drawn = torch.randint(len(ordinary), (length,), generator=generator).tolist()
+    return [ordinary[index] for index in drawn]
+
+
+def _encoded(model: TrainedModel, text: Text) -> list[Pair]:
+    """Return the ids of the pairs that fit the model."""
+    fits = ForcedDecoder(model).fits
+    sources = model.source_tokenizer.encode(list(text.sources))
+    targets = model.target_tokenizer.encode(list(text.references))
+    return [pair for pair in zip(sources, targets, strict=True) if all(pair) and fits(pair)]
+
+
+def _largest_difference(runtime: Runtime, model: TrainedModel, pairs: Sequence[Pair]) -> float:
+    """Return the largest difference of a token's log-probability, in nats."""
+    reference = ForcedDecoder(model).token_log_probs(pairs)
+    sources, targets = ([list(pair[side]) for pair in pairs] for side in range(2))
+    scored = runtime.token_log_probs(sources, targets)
+    expected = torch.tensor([value for values in reference for value in values])
+    found = torch.tensor([value for values in scored for value in values])
+    if found.shape != expected.shape:
+        raise UserError(f"the exported model scored {len(found)} tokens of {len(expected)}")
+    differences = (expected - found).abs()
+    # Log-probabilities far below zero have larger rounding errors.
+    if not bool((differences <= runtime.tolerance * expected.abs().clamp(min=1)).all()):
+        raise UserError(
+            "log-probabilities of the exported model differ from those of torch by up to"
+            f" {float(differences.max()):.2g} nats, more than the tolerance of"
+            f" {runtime.tolerance:g}"
+        )
+    return float(differences.max())

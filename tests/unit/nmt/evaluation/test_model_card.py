@@ -1,0 +1,59 @@
+"""The README of a model folder states what was recorded, and no more."""
+
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from nmt.evaluation.model_card import USAGE, Facts, model_card
+from nmt.trained_model import TrainedModel
+
+SCORE = {"score": 37.126, "signature": "nrefs:1|tok:13a", "ci95": 0.9}
+TEST_SET: dict[str, Any] = {
+    "bleu": SCORE,
+    "chrf": SCORE,
+    "length_ratio": 0.9,
+    "test_set": {"known_as": "wmt14", "warnings": ["it is tokenised"]},
+    "phenomena": {
+        name: {"accuracy": accuracy, "bleu": 1.0}
+        for name, accuracy in {"a": 90.0, "b": 50.0, "c": 70.0, "d": 60.0, "e": None}.items()
+    },
+}
+
+
+def card_of(model: TrainedModel, **facts: Any) -> str:
+    return model_card(model, TypeAdapter(Facts).validate_python(facts), USAGE, ["it is equal"])
+
+
+def test_every_recorded_fact_is_stated(trained_model: TrainedModel) -> None:
+    card = card_of(
+        trained_model,
+        chosen="checkpoint of update 7",
+        training_data=[
+            {"name": "news", "pairs": 1234, "licence": "CC0"},
+            {"name": "web", "pairs": 5, "licence": ""},
+        ],
+        test_sets={"newstest": TEST_SET},
+        cost={"training_flops": 2e15, "device_hours": 1.5, "target_tokens": 9000},
+    )
+    for line in (
+        "# Translator en-de",
+        "- it is equal",
+        "- news: 1,234 sentence pairs; CC0",
+        "- web: 5 sentence pairs; licence not recorded",
+        "- cost: 2e+15 floating-point operations, 1.50 device hours, 9,000 target tokens",
+        "- weights chosen on validation: checkpoint of update 7",
+        "- newstest (wmt14): BLEU 37.13 ± 0.90 `nrefs:1|tok:13a`",
+        "- newstest: translations have 90% of the references' length",
+        "- newstest: 50 % of the sentences with b are correct",
+        "- newstest: it is tokenised",
+        "- the longest sources in training had 31 tokens",
+    ):
+        assert line in card.splitlines()
+    assert "with a are" not in card  # only the three weakest
+    assert 'nmt.load("THIS_FOLDER")' in card
+
+
+def test_unknown_facts_leave_no_empty_section(trained_model: TrainedModel) -> None:
+    card = card_of(trained_model)
+    assert "## Scores" not in card
+    assert "## Training" not in card
