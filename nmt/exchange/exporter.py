@@ -24,7 +24,10 @@ class Runtime(Protocol):
         """
 
     def translate(self, texts: Sequence[str]) -> list[str]:
-        """Translate by greedy search, with the exported tokenizer."""
+        """Translate by greedy search, with the exported tokenizer.
+
+        The minimum and maximum lengths are those of the model's `decoding` configuration.
+        """
 
 
 class Exporter(Protocol):

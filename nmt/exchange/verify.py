@@ -101,16 +101,12 @@ def verify(
 
 
 def greedy(model: TrainedModel) -> DecodingConfig:
-    """Return the settings of greedy search, limited by the maximum length of the model only."""
+    """Return the settings of greedy search, with the length limits of the model's own search."""
     return replace(
         model.config.decoding,
         beam_size=1,
         num_best=1,
         length_penalty_kind=LengthPenalty.none,
-        max_length_ratio=0.0,
-        max_length_offset=model.config.model.max_length,
-        max_length=0,
-        min_length=0,
         method=SearchMethod.beam,
         precision=DecodingPrecision.float32,
         patience=0.0,
