@@ -17,7 +17,7 @@ from nmt.config import checked_dataclass
 from nmt.evaluation.evaluate import TestSet, corpus_test_set, files_test_set
 from nmt.evaluation.model_card import model_card, read_facts
 from nmt.evaluation.systems import open_system
-from nmt.exchange.exporter import Exporter
+from nmt.exchange.exporter import Exporter, QuantizedExporter
 from nmt.exchange.formats import Format, open_exporter
 from nmt.exchange.verify import Text, Verification, verify
 from nmt.model.transformer import count_parameters
@@ -116,6 +116,9 @@ def _verified(
     with progress_bar("comparing with torch", len(text.sources) if text else 0) as advance:
         found: Verification = verify(runtime, model, text, advance)
     lines = found.lines(text)
+    if isinstance(exporter, QuantizedExporter):
+        quantized = verify(exporter.open_quantized(model, folder), model, text)
+        lines += [f"with 8-bit weights: {line}" for line in quantized.lines(text)]
     if text is None:
         lines.append("no text was translated; name some with source= and reference=")
     return lines

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from nmt.trained_model import TrainedModel
 
@@ -51,3 +51,11 @@ class Exporter(Protocol):
 
     def usage(self, model: TrainedModel) -> str:
         """Return the section of the README that shows how to use the export, in Markdown."""
+
+
+@runtime_checkable
+class QuantizedExporter(Exporter, Protocol):
+    """A format that also writes weights in fewer bits."""
+
+    def open_quantized(self, model: TrainedModel, folder: Path) -> Runtime:
+        """Open the export with these weights; see `open`."""

@@ -3,9 +3,10 @@
 from enum import StrEnum
 
 from nmt.base.errors import UserError
+from nmt.base.system import require_package
 from nmt.exchange.exporter import Exporter
 
-Format = StrEnum("Format", "huggingface ctranslate2 argos")
+Format = StrEnum("Format", "huggingface onnx ctranslate2 argos")
 
 
 def open_exporter(name: Format, compute_type: str) -> Exporter:
@@ -29,6 +30,12 @@ def open_exporter(name: Format, compute_type: str) -> Exporter:
             f"compute_type={compute_type} has an effect with format=ctranslate2 and format=argos"
             " only; leave it out"
         )
+    if name is Format.onnx:
+        for package in ("onnx", "onnxruntime"):
+            require_package("format=onnx", package, "exchange")
+        from nmt.exchange.onnx import OnnxExporter  # noqa: PLC0415
+
+        return OnnxExporter()
     from nmt.exchange.huggingface import HuggingFaceExporter  # noqa: PLC0415
 
     return HuggingFaceExporter()

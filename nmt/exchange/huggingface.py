@@ -13,7 +13,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from nmt.base.errors import UserError
-from nmt.base.files import to_json
+from nmt.base.files import write_json
 from nmt.config import (
     Activation,
     LengthPenalty,
@@ -35,6 +35,7 @@ from nmt.translation.engine import banned_ids
 
 ACTIVATIONS = {Activation.relu: "relu", Activation.gelu: "gelu", Activation.silu: "swish"}
 WEIGHTS_FILE = "model.safetensors"
+CONFIG_FILE, GENERATION_FILE = "config.json", "generation_config.json"
 VOCABULARY_FILE, TARGET_VOCABULARY_FILE = "vocab.json", "target_vocab.json"
 SOURCE_FILE, TARGET_FILE = "source.spm", "target.spm"
 
@@ -85,21 +86,9 @@ class HuggingFaceExporter:
         weights = _weights(model)
         save_file(weights, folder / WEIGHTS_FILE, {"format": "pt"})
         size = weights["final_logits_bias"].size(1)
-        shutil.copyfile(model.source_tokenizer.path, folder / SOURCE_FILE)
-        shutil.copyfile(model.target_tokenizer.path, folder / TARGET_FILE)
-        source, target = map(_vocabulary, (model.source_tokenizer, model.target_tokenizer))
-        files = {
-            "config.json": _config(model, size),
-            "generation_config.json": _generation_config(model),
-            "tokenizer_config.json": _tokenizer_config(model, source != target),
-            VOCABULARY_FILE: source,
-        }
-        if source != target:
-            files[TARGET_VOCABULARY_FILE] = target
-        elif fast := tokenizer_json(model.source_tokenizer):
-            files["tokenizer.json"] = fast
-        for name, content in files.items():
-            (folder / name).write_text(to_json(content), encoding="utf-8")
+        write_tokenizers(model, folder)
+        write_json(folder / CONFIG_FILE, network_config(model, size))
+        write_json(folder / GENERATION_FILE, generation_config(model))
 
     def open(self, model: TrainedModel, folder: Path) -> Runtime:
         """Open an exported model with transformers."""
@@ -126,6 +115,19 @@ class HuggingFaceExporter:
 It needs the packages `transformers`, `torch` and `sentencepiece`. `generate(**batch, num_beams=1)`
 is greedy search. transformers 4 also has `pipeline("translation", model=".")`.
 {note}"""
+
+
+def write_tokenizers(model: TrainedModel, folder: Path) -> None:
+    """Write the files of AutoTokenizer, and `tokenizer.json` if there is one tokenizer."""
+    shutil.copyfile(model.source_tokenizer.path, folder / SOURCE_FILE)
+    shutil.copyfile(model.target_tokenizer.path, folder / TARGET_FILE)
+    source, target = map(_vocabulary, (model.source_tokenizer, model.target_tokenizer))
+    write_json(folder / "tokenizer_config.json", _tokenizer_config(model, source != target))
+    write_json(folder / VOCABULARY_FILE, source)
+    if source != target:
+        write_json(folder / TARGET_VOCABULARY_FILE, target)
+    elif fast := tokenizer_json(model.source_tokenizer):
+        write_json(folder / "tokenizer.json", fast)
 
 
 def _special_pieces(tokenizer: Tokenizer) -> list[object]:
@@ -188,7 +190,8 @@ def _num_positions(model: TrainedModel) -> int:
     return max(_MIN_POSITIONS, model.config.model.max_length)
 
 
-def _config(model: TrainedModel, vocabulary_size: int) -> dict[str, Any]:
+def network_config(model: TrainedModel, vocabulary_size: int) -> dict[str, Any]:
+    """Return the contents of `config.json`."""
     config = model.config.model
     is_marian = config.norm is NormPlacement.post
     is_tied = config.tied_embeddings is TiedEmbeddings.three_way
@@ -236,7 +239,8 @@ def _token_ids(model: TrainedModel) -> dict[str, int]:
     }
 
 
-def _generation_config(model: TrainedModel) -> dict[str, Any]:
+def generation_config(model: TrainedModel) -> dict[str, Any]:
+    """Return the contents of `generation_config.json`."""
     search = model.config.decoding
     return {
         **_token_ids(model),

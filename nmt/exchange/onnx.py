@@ -1,0 +1,257 @@
+"""Export to ONNX, for onnxruntime, optimum and transformers.js.
+
+    onnx/{encoder_model,decoder_model_merged}{,_quantized}.onnx
+    config.json  generation_config.json  and the tokenizer files of Hugging Face
+
+The names are those of optimum and transformers.js, which take from `config.json` the names and
+sizes of the cache, and no more: it says `marian` whatever the variant of the model is.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import torch
+from onnxruntime.quantization import QuantType, quantize_dynamic
+from torch import Tensor
+
+from nmt.base.files import write_json
+from nmt.data.batch import pad_ids
+from nmt.exchange.huggingface import (
+    CONFIG_FILE,
+    GENERATION_FILE,
+    SOURCE_FILE,
+    TARGET_FILE,
+    generation_config,
+    network_config,
+    write_tokenizers,
+)
+from nmt.exchange.onnx_transformer import decoder_graph, encoder_graph
+from nmt.exchange.verify import greedy
+from nmt.search.request import Request, TargetIds
+from nmt.search.search import beam_search
+from nmt.tokenizer import Tokenizer
+from nmt.trained_model import TrainedModel
+from nmt.translation.engine import BatchResults, Engine, banned_ids, length_batches
+
+_FOLDER = "onnx"
+_ENCODER, _DECODER = "encoder_model", "decoder_model_merged"
+_QUANTIZED = "_quantized"
+# Pairs whose logits are computed together.
+_SCORED_TOGETHER = 16
+
+
+class OnnxExporter:
+    """Writes graphs in float32 and with 8-bit weights; see `Exporter`."""
+
+    def check(self, model: TrainedModel) -> None:
+        """Accept every model: the graphs are written for it."""
+
+    def export(self, model: TrainedModel, folder: Path) -> None:
+        """Write graphs, settings and tokenizers into an empty folder."""
+        (folder / _FOLDER).mkdir()
+        for name, graph in ((_ENCODER, encoder_graph), (_DECODER, decoder_graph)):
+            network = graph(model.transformer)
+            onnx.save(network, _path(folder, name))
+            # Otherwise a warning recommends to do what these graphs do not need.
+            onnx.helper.set_model_props(network, {"onnx.quant.pre_process": "onnxruntime.quant"})
+            # Sums of int8 products overflow on CPUs without VNNI, those of uint8 do not.
+            quantize_dynamic(
+                network,
+                _path(folder, name + _QUANTIZED),
+                weight_type=QuantType.QUInt8,
+                extra_options={"EnableSubgraph": True},
+            )
+        _write_settings(model, folder)
+        write_tokenizers(model, folder)
+
+    def open(self, model: TrainedModel, folder: Path) -> "OnnxRuntime":
+        """Open the graphs in float32."""
+        return OnnxRuntime(model, folder)
+
+    def open_quantized(self, model: TrainedModel, folder: Path) -> "OnnxRuntime":
+        """Open the graphs with 8-bit weights."""
+        return OnnxRuntime(model, folder, _QUANTIZED)
+
+    def usage(self, model: TrainedModel) -> str:
+        """Return the section of the README that shows how to use the export."""
+        return _usage(model)
+
+
+class OnnxRuntime:
+    """The graphs of an export, run by onnxruntime; see `Runtime`.
+
+    Args:
+        model: the model, for its limits.
+        folder: its export.
+        suffix: end of the names of the graphs.
+    """
+
+    def __init__(self, model: TrainedModel, folder: Path, suffix: str = "") -> None:
+        self.tolerance = math.inf if suffix else 1e-4
+        self._source = Tokenizer(folder / SOURCE_FILE)
+        self._target = Tokenizer(folder / TARGET_FILE)
+        exported = TrainedModel(model.config, model.transformer, self._source, self._target)
+        encoder, decoder = (_session(_path(folder, name + suffix)) for name in (_ENCODER, _DECODER))
+        self._decoder = _Decoder(encoder, decoder, self._source)
+        self._engine = _OnnxEngine(exported, self._decoder)
+
+    def token_log_probs(
+        self, sources: Sequence[list[int]], targets: Sequence[list[int]]
+    ) -> list[list[float]]:
+        """Compute the log-probability in nats of each target token and of EOS."""
+        found: list[list[float]] = [[]] * len(targets)
+        bos, eos = self._target.bos_id, self._target.eos_id
+        for indices in length_batches([*map(len, targets)], lambda _: _SCORED_TOGETHER):
+            inputs, _ = pad_ids([targets[i] for i in indices], self._target.pad_id, before=bos)
+            state = self._decoder.start([sources[i] for i in indices])
+            log_probs = self._decoder.run(inputs, state)[0].log_softmax(dim=-1)  # (B, T, V)
+            for index, rows in zip(indices, log_probs, strict=True):
+                tokens = torch.tensor([*targets[index], eos])
+                found[index] = rows[: len(tokens)].gather(1, tokens[:, None])[:, 0].tolist()
+        return found
+
+    def translate(self, texts: Sequence[str]) -> list[str]:
+        """Translate by greedy search."""
+        found = self._engine.search(self._source.encode(list(texts)))
+        return self._target.decode([best[0].ids for best in found])
+
+
+@dataclass
+class _State:
+    """Inputs of the decoder, except for the tokens; all but one have a row per hypothesis."""
+
+    inputs: dict[str, Any]
+
+    def reorder(self, rows: Tensor) -> "_State":
+        kept = rows.numpy()
+        return _State(
+            {n: v if n == "use_cache_branch" else v[kept] for n, v in self.inputs.items()}
+        )
+
+
+class _Decoder:
+    """The two graphs as functions of tensors."""
+
+    def __init__(self, encoder: Any, decoder: Any, source: Tokenizer) -> None:
+        self._encoder, self._decoder, self._source = encoder, decoder, source
+        self._cache = [one for one in decoder.get_inputs() if one.name.startswith("past_")]
+
+    def start(self, sources: Sequence[Sequence[int]]) -> _State:
+        ids, mask = pad_ids(sources, self._source.pad_id, after=self._source.eos_id)
+        attended = mask.long().numpy()
+        inputs = {"input_ids": ids.numpy(), "attention_mask": attended}
+        (memory,) = self._encoder.run(None, inputs)
+        empty = {
+            one.name: np.zeros((len(ids), one.shape[1], 0, one.shape[3]), np.float32)
+            for one in self._cache
+        }
+        cached = {"use_cache_branch": np.array([False]), **empty}
+        return _State(
+            {"encoder_attention_mask": attended, "encoder_hidden_states": memory, **cached}
+        )
+
+    def run(self, tokens: Tensor, state: _State) -> tuple[Tensor, _State]:
+        """Tokens (N, T) → logits (N, T, V), and the next state."""
+        outputs = self._decoder.run(None, {"input_ids": tokens.numpy(), **state.inputs})
+        names = (one.name for one in self._cache)
+        cached = {
+            "use_cache_branch": np.array([True]),
+            **dict(zip(names, outputs[1:], strict=True)),
+        }
+        return torch.from_numpy(outputs[0]), _State({**state.inputs, **cached})
+
+
+class _OnnxEngine(Engine):
+    """Greedy search over the graphs."""
+
+    def __init__(self, model: TrainedModel, decoder: _Decoder) -> None:
+        super().__init__(greedy(model), model)
+        self._decoder = decoder
+
+    def _search_batches(self, requests: Sequence[Request]) -> BatchResults:
+        def step(tokens: Tensor, state: _State) -> tuple[Tensor, _State]:
+            logits, state = self._decoder.run(tokens[:, None], state)
+            return logits[:, 0], state
+
+        target = self._model.target_tokenizer
+        ids = TargetIds(target.bos_id, target.eos_id, banned_ids(target))
+        for batch in self._batches(requests):
+            chosen = [requests[index] for index in batch]
+            state = self._decoder.start([request.source for request in chosen])
+            yield batch, beam_search(step, state, self._config, ids, chosen)
+
+
+def _path(folder: Path, name: str) -> Path:
+    return folder / _FOLDER / f"{name}.onnx"
+
+
+def _session(path: Path) -> Any:
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = torch.get_num_threads()
+    return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+
+
+def _write_settings(model: TrainedModel, folder: Path) -> None:
+    # optimum takes the size of the vocabulary for the width of the logits.
+    config = network_config(model, model.target_tokenizer.vocabulary_size)
+    config |= {"model_type": "marian", "architectures": ["MarianMTModel"]}
+    write_json(folder / CONFIG_FILE, config)
+    # transformers.js does not know suppress_tokens.
+    banned = {"bad_words_ids": [[index] for index in banned_ids(model.target_tokenizer)]}
+    write_json(folder / GENERATION_FILE, generation_config(model) | banned)
+
+
+def _usage(model: TrainedModel) -> str:
+    target, config = model.target_tokenizer, model.config
+    ends = [target.bos_id, target.eos_id]
+    browser = """
+In JavaScript, with transformers.js, where `FOLDER/NAME` is this folder:
+
+    import { pipeline, env } from "@huggingface/transformers";
+
+    env.allowRemoteModels = false;
+    env.localModelPath = "FOLDER/";
+    const translate = await pipeline("translation", "NAME", { dtype: "fp32" });
+    console.log(await translate("A sentence."));
+
+transformers.js has greedy search only. `dtype: "q8"` selects the smaller graphs.
+"""
+    return f"""In Python, with greedy search:
+
+    import numpy as np, onnxruntime, sentencepiece
+
+    source = sentencepiece.SentencePieceProcessor(model_file="{SOURCE_FILE}")
+    target = sentencepiece.SentencePieceProcessor(model_file="{TARGET_FILE}")
+    encoder = onnxruntime.InferenceSession("{_FOLDER}/{_ENCODER}.onnx")
+    decoder = onnxruntime.InferenceSession("{_FOLDER}/{_DECODER}.onnx")
+
+    ids = np.array([[*source.encode("A sentence."), {model.source_tokenizer.eos_id}]])
+    inputs = {{"encoder_attention_mask": np.ones_like(ids)}}
+    (inputs["encoder_hidden_states"],) = encoder.run(
+        None, {{"input_ids": ids, "attention_mask": np.ones_like(ids)}}
+    )
+    cache = {{
+        past.name: np.zeros((1, past.shape[1], 0, past.shape[3]), np.float32)
+        for past in decoder.get_inputs()
+        if past.name.startswith("past")
+    }}
+    output = [{target.bos_id}]
+    while len(output) < {config.model.max_length} and output[-1] != {target.eos_id}:
+        inputs["input_ids"] = np.array([output[-1:]])
+        inputs["use_cache_branch"] = np.array([len(output) > 1])
+        logits, *values = decoder.run(None, inputs | cache)
+        cache = dict(zip(cache, values))
+        logits[..., {list(banned_ids(target))}] = -np.inf  # padding, BOS, unknown
+        output.append(int(logits[0, -1].argmax()))
+    print(target.decode([i for i in output if i not in {ends}]))
+{browser if model.source_tokenizer.path == target.path else ""}
+The graphs whose names end in {_QUANTIZED} have 8-bit weights and a quarter of the size. Their
+translations can depend on what else is in the batch, since a batch has one scale for its
+activations. Sources have at most {config.max_source_length - 1} tokens.
+"""

@@ -1,0 +1,125 @@
+"""ONNX graphs compute the scores of torch, in the layout of optimum and transformers.js."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nmt.config import Activation, NormPlacement, Positions, StartEmbedding, TiedEmbeddings
+from nmt.config import Timescales as Scales
+from nmt.exchange.verify import Text, verify
+from nmt.trained_model import TrainedModel
+from tests.support import made_up_sentences, tiny_trained_model
+
+pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+
+import numpy as np
+import onnx
+
+from nmt.exchange.onnx import OnnxExporter
+
+SENTENCES = made_up_sentences(6)
+TEXT = Text("made-up sentences", SENTENCES, SENTENCES)
+
+
+def exported(model: TrainedModel, folder: Path) -> OnnxExporter:
+    exporter = OnnxExporter()
+    exporter.check(model)
+    exporter.export(model, folder)
+    return exporter
+
+
+@pytest.mark.parametrize(
+    "variant",
+    [
+        {"norm": NormPlacement.pre, "positions": Positions.rotary, "key_width": 12},
+        {"positions": Positions.learned, "activation": Activation.gelu},
+        {"tied_embeddings": TiedEmbeddings.none, "num_decoder_layers": 1, "output_bias": True},
+        {"start": StartEmbedding.zero, "timescales": Scales.marian},
+    ],
+    ids=str,
+)
+def test_scores_and_translations_are_those_of_torch(
+    tokenizer_path: Path, tmp_path: Path, variant: dict[str, Any]
+) -> None:
+    """Scores are computed for whole targets, translations token by token from the cache."""
+    model = tiny_trained_model(tokenizer_path, **variant)
+    exporter = exported(model, tmp_path)
+    assert verify(exporter.open(model, tmp_path), model).largest_difference < 1e-5
+    found = verify(exporter.open(model, tmp_path), model, TEXT)
+    assert found.num_equal == found.num_texts == len(SENTENCES)
+
+
+def test_names_are_those_that_other_programs_expect(
+    trained_model: TrainedModel, tmp_path: Path
+) -> None:
+    exported(trained_model, tmp_path)
+    encoder = onnx.load(tmp_path / "onnx" / "encoder_model.onnx").graph
+    decoder = onnx.load(tmp_path / "onnx" / "decoder_model_merged.onnx").graph
+    assert [one.name for one in encoder.input] == ["input_ids", "attention_mask"]
+    assert [one.name for one in encoder.output] == ["last_hidden_state"]
+    cache = [
+        f"{layer}.{side}.{kind}"
+        for layer in range(2)
+        for side in ("decoder", "encoder")
+        for kind in ("key", "value")
+    ]
+    assert [one.name for one in decoder.input] == [
+        *("encoder_attention_mask", "input_ids", "encoder_hidden_states"),
+        *(f"past_key_values.{name}" for name in cache),
+        "use_cache_branch",
+    ]
+    assert [one.name for one in decoder.output] == ["logits", *(f"present.{n}" for n in cache)]
+
+
+def test_graphs_are_valid_and_store_a_tied_matrix_once(
+    trained_model: TrainedModel, tmp_path: Path
+) -> None:
+    exported(trained_model, tmp_path)
+    size = trained_model.target_tokenizer.vocabulary_size
+    for name in ("encoder_model", "decoder_model_merged"):
+        model = onnx.load(tmp_path / "onnx" / f"{name}.onnx")
+        onnx.checker.check_model(model, full_check=True)
+        large = [list(one.dims) for one in model.graph.initializer if size in one.dims]
+        assert large == [[16, size]]
+
+
+def test_sinusoids_reach_beyond_the_longest_training_sentence(
+    trained_model: TrainedModel, tmp_path: Path
+) -> None:
+    """transformers.js and optimum generate more tokens than the model's limit if asked to."""
+    runtime = exported(trained_model, tmp_path).open(trained_model, tmp_path)
+    target = [5] * (trained_model.config.model.max_length + 10)
+    assert np.isfinite(runtime.token_log_probs([[5, 6]], [target])).all()
+
+
+def test_eight_bit_weights_have_nearly_the_same_scores(
+    trained_model: TrainedModel, tmp_path: Path
+) -> None:
+    exporter = exported(trained_model, tmp_path)
+    found = verify(exporter.open_quantized(trained_model, tmp_path), trained_model, TEXT)
+    assert 1e-4 < found.largest_difference < 0.5
+    for graph in ("encoder_model", "decoder_model_merged"):
+        quantized = onnx.load(tmp_path / "onnx" / f"{graph}_quantized.onnx").graph
+        stored = {
+            one.name for one in quantized.initializer if one.data_type == onnx.TensorProto.FLOAT
+        }
+        # Only tables of positions, norms, biases and scales are real numbers.
+        assert not [name for name in stored if name.endswith("weight") and "norm" not in name]
+
+
+def test_program_of_the_readme_translates(
+    trained_model: TrainedModel,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    exporter = exported(trained_model, tmp_path)
+    (expected,) = exporter.open(trained_model, tmp_path).translate([SENTENCES[0]])
+    program = exporter.usage(trained_model).split("\n\nIn JavaScript")[0]
+    lines = [line[4:] for line in program.splitlines() if line.startswith("    ")]
+    monkeypatch.chdir(tmp_path)
+    exec("\n".join(lines).replace("A sentence.", SENTENCES[0]), {})
+    # The program has no limit but that of the model; the weights are random.
+    assert capsys.readouterr().out.startswith(expected)
