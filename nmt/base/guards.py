@@ -11,7 +11,7 @@ from nmt.base.errors import UserError
 _RESULTS = (
     (layout.CONFIG_FILE, layout.ENVIRONMENT_FILE),
     (layout.CONFIG_FILE, layout.WEIGHTS_FILE),
-    (layout.EXPORT_FILE, "model.bin"),
+    (layout.EXPORT_FILE, layout.README_FILE),
     (layout.MANIFEST_FILE, "train-00000.arrow"),
 )
 

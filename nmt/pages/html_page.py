@@ -1,7 +1,7 @@
 """Self-contained HTML pages from Jinja templates, with charts as inline SVG.
 
-A page is a single file: it contains its style, runs no script and loads nothing. All text is
-escaped, and control characters are replaced.
+A page is a single file: it contains its style and loads nothing; only the page of attention runs a
+script. All text is escaped, and control characters are replaced.
 """
 
 import io

@@ -1,10 +1,12 @@
-"""Cross-attention of the decoder on single sentences, for the pages that show it."""
+"""Attention weights on single sentences, for the pages that show them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nmt.trained_model import TrainedModel
-from nmt.translation.forced import ForcedDecoder
+import torch
+
+from nmt.data.batch import collate
+from nmt.trained_model import TrainedModel, special_ids
 from nmt.translation.formats import END
 
 _MAX_PIECES = 16
@@ -29,14 +31,43 @@ class AttentionMap:
 
 def attention_map(model: TrainedModel, source: str, translation: str) -> AttentionMap:
     """Compute the attention weights while the decoder is forced to produce a translation."""
+    found = sentence_attention(model, source, translation)
+    last = found.kinds["cross"][-1]  # (H, T, S)
+    return AttentionMap(found.source, found.target, last.mean(dim=0).tolist(), last.tolist())
+
+
+@dataclass(frozen=True)
+class SentenceAttention:
+    """All attention weights on one sentence and its translation.
+
+    Attributes:
+        source: pieces of the source, EOS last.
+        target: pieces of the translation, EOS last.
+        kinds: `encoder` (H, S, S), `decoder` (H, T, T) and `cross` (H, T, S) of each layer. Row t
+            of the last two predicts target piece t; column t of `decoder` is the piece before it,
+            BOS at first.
+    """
+
+    source: list[str]
+    target: list[str]
+    kinds: dict[str, list[torch.Tensor]]
+
+
+@torch.inference_mode()
+def sentence_attention(model: TrainedModel, source: str, translation: str) -> SentenceAttention:
+    """Compute all attention weights while the decoder is forced to produce a translation."""
     source_ids = model.source_tokenizer.encode([source])[0]
     target_ids = model.target_tokenizer.encode([translation])[0]
-    [(_, layers)] = ForcedDecoder(model).cross_attention([(source_ids, target_ids)])
-    return AttentionMap(
+    ids = special_ids(model.source_tokenizer), special_ids(model.target_tokenizer)
+    batch = collate([(source_ids, target_ids)], *ids).to(model.device)
+    was_training = model.transformer.training
+    model.transformer.eval()
+    maps = model.transformer.attention_maps(batch.source, batch.source_mask, batch.target_input)
+    model.transformer.train(was_training)
+    return SentenceAttention(
         [*model.source_tokenizer.pieces(source_ids), END],
         [*model.target_tokenizer.pieces(target_ids), END],
-        layers[-1].mean(dim=0).tolist(),
-        layers[-1].tolist(),
+        {kind: [layer[0].float().cpu() for layer in layers] for kind, layers in maps.items()},
     )
 
 

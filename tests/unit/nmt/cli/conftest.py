@@ -6,12 +6,13 @@ from pathlib import Path
 import pytest
 
 from nmt.base.files import write_json, write_lines
-from nmt.cli import backtranslate, evaluate, export, report, score, subwords, translate
+from nmt.cli import attend, backtranslate, evaluate, export, report, score, subwords, translate
 from nmt.trained_model import TrainedModel, save_trained_model
 from tests.support import made_up_sentences, tiny_trained_model, write_corpus
 
 Run = Callable[..., None]
 COMMANDS = {
+    "attend": attend,
     "backtranslate": backtranslate,
     "evaluate": evaluate,
     "export": export,

@@ -106,6 +106,30 @@ def test_the_pieces_of_a_text_are_shown(
     ]
 
 
+def test_attention_is_written_as_a_page_and_images(run: Run) -> None:
+    run("attend", "text=Kalo mine.\nMine kalo.", "out=seen")
+    names = {path.name for path in Path("seen").iterdir()}
+    kinds = ("encoder", "decoder", "cross")
+    assert names == {"attention.html", *(f"{i}-{kind}.png" for i in (1, 2) for kind in kinds)}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["text= "], "text= is empty"),
+        (["text=Kalo", "layer=3"], "layer=3: the decoder has layers 1 to 2"),
+        (["text=Kalo", "translation=Mine\nkalo"], "translation= has 2 lines, text= has 1"),
+        (["text=" + "kalo " * 40], "give one sentence a line"),
+    ],
+)
+def test_attention_that_cannot_be_shown_is_explained(
+    run: Run, arguments: list[str], message: str
+) -> None:
+    with pytest.raises(UserError, match=message):
+        run("attend", *arguments)
+    assert not Path("outputs").exists()
+
+
 def test_an_export_works_without_this_program(tmp_path: Path, run: Run) -> None:
     out = tmp_path / "out"
     for _ in range(2):  # an earlier export is replaced

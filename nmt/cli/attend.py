@@ -1,0 +1,109 @@
+"""Translate sentences and show the attention of every layer and head, as a page and as images.
+
+python -m nmt.cli.attend text="A sentence." [model=FOLDER] [layer=6]
+"""
+
+from pathlib import Path
+
+from nmt.base.errors import UserError
+from nmt.base.files import check_writable, write_texts, writing
+from nmt.base.guards import check_not_in_results
+from nmt.cli.arguments import parse_arguments
+from nmt.cli.common import run_command
+from nmt.cli.models import ModelArguments, model_folder, open_model
+from nmt.config import checked_dataclass
+from nmt.evaluation.attention_page import attention_page, rows_and_columns
+from nmt.runs.log import print_line, print_written
+from nmt.tracking.pictures import draw_attention
+from nmt.trained_model import TrainedModel
+from nmt.translation.attention import AttentionMap, SentenceAttention, sentence_attention
+from nmt.translation.translator import Translator
+
+_PAGE = "attention.html"
+_MOST_SENTENCES = 20
+
+
+@checked_dataclass
+class Arguments(ModelArguments):
+    """Arguments of the command."""
+
+    text: str = ""
+    """The sentences, one a line."""
+    translation: str = ""
+    """Their translations, one a line (default: those of the model)."""
+    layer: int = 0
+    """Layer of the images (default: the last one)."""
+    out: str = "outputs/attention"
+    """Folder for attention.html and the images."""
+
+
+def main() -> None:
+    """Run the command."""
+    arguments = parse_arguments(Arguments)
+    texts = [line for line in arguments.text.split("\n") if line.strip()]
+    if not texts:
+        raise UserError('text= is empty; give a sentence, such as text="A sentence."')
+    if len(texts) > _MOST_SENTENCES:
+        raise UserError(f"text= has {len(texts)} lines; a page shows at most {_MOST_SENTENCES}")
+    out = Path(arguments.out)
+    check_not_in_results([out / _PAGE])
+    check_writable(out / _PAGE)
+    model = open_model(model_folder(arguments.model), arguments.device)
+    num_layers = len(model.transformer.decoder)
+    layer = arguments.layer or num_layers
+    if not 1 <= layer <= num_layers:
+        raise UserError(f"layer={layer}: the decoder has layers 1 to {num_layers}")
+    pairs = list(zip(texts, _translations(arguments, model, texts), strict=True))
+    sentences = [(*pair, sentence_attention(model, *pair)) for pair in pairs]
+    direction = f"{model.config.source_language}-{model.config.target_language}"
+    write_texts({out / _PAGE: attention_page(direction, sentences)})
+    written = [out / _PAGE]
+    for number, (source, translation, attention) in enumerate(sentences, start=1):
+        print_line(f"{source} → {translation}")
+        prefix = f"{number}-" if len(sentences) > 1 else ""
+        written += _write_images(attention, layer, out, prefix, source)
+    print_written(written)
+
+
+def _translations(arguments: Arguments, model: TrainedModel, texts: list[str]) -> list[str]:
+    if arguments.translation:
+        given = arguments.translation.split("\n")
+        if len(given) != len(texts):
+            raise UserError(f"translation= has {len(given)} lines, text= has {len(texts)}")
+    else:
+        translator = Translator(model, arguments.decoding_config(model), print_line)
+        given = [best[0].text for best in translator.translate(texts)]
+    limits = (model.config.max_source_length, model.config.model.max_length)
+    for text, translation in zip(texts, given, strict=True):
+        lengths = (
+            len(model.source_tokenizer.encode([text])[0]),
+            len(model.target_tokenizer.encode([translation])[0]),
+        )
+        if not all(length < limit for length, limit in zip(lengths, limits, strict=True)):
+            raise UserError(
+                f"{text[:60]!r} has {lengths[0]} pieces and its translation {lengths[1]}; the model"
+                f" takes {limits[0] - 1} and {limits[1] - 1}: give one sentence a line"
+            )
+    return given
+
+
+def _write_images(
+    attention: SentenceAttention, layer: int, out: Path, prefix: str, caption: str
+) -> list[Path]:
+    """Write the mean over the heads of each kind of attention as a PNG."""
+    from PIL import Image  # noqa: PLC0415 - slow to import
+
+    written = []
+    for kind, layers in attention.kinds.items():
+        rows, columns = rows_and_columns(kind, attention)
+        weights = layers[min(layer, len(layers)) - 1]
+        shown = AttentionMap(columns, rows, weights.mean(dim=0).tolist(), weights.tolist())
+        path = out / f"{prefix}{kind}.png"
+        with writing(path):
+            Image.fromarray(draw_attention(shown, caption).pixels).save(path)
+        written.append(path)
+    return written
+
+
+if __name__ == "__main__":
+    run_command(main)
