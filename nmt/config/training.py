@@ -19,6 +19,8 @@ class TrainingConfig:
 
     seed: int = option(1, ge=0, le=MAX_SEED)
     """Seed of the initial weights, the order of the data, and dropout."""
+    initial_model: str = ""
+    """Model or run folder whose weights the training starts from; empty: random weights."""
     max_updates: int = option(100_000, ge=1, le=_MAX_UPDATES)
     """Maximum number of optimizer steps."""
     max_minutes: float = option(0.0, ge=0, le=10_000_000)

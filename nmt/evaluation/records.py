@@ -24,6 +24,7 @@ class Environment(TypedDict):
     processes: int
     threads: int
     corpus: str
+    initial_weights: NotRequired[str]
 
 
 @with_config(_OTHER_KEYS)

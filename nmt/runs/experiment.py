@@ -35,7 +35,7 @@ from nmt.runs.search import pruning
 from nmt.tracking.samples import ValidationSamples
 from nmt.tracking.tracker import Tracker
 from nmt.tracking.trackers import open_trackers
-from nmt.training import distributed
+from nmt.training import distributed, fresh_model
 from nmt.training.memory_probe import first_epoch, resolve_auto
 from nmt.training.signals import Interruption
 from nmt.training.trainer import Trainer
@@ -69,6 +69,7 @@ def environment(corpus_folder: Path, config: Config) -> dict[str, Any]:
         "threads": distributed.threads_per_process(config.training.num_threads, local_processes),
         "gpus": [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())],
         "corpus": corpus_folder.name,
+        "initial_weights": fresh_model.initial_weights(config),
     }
 
 
@@ -120,6 +121,7 @@ def open_run(config: Config, corpus_folder: Path) -> Config:
     folder = config.run_folder
     config, changes = check_configuration(config)
     if not (folder / layout.CONFIG_FILE).is_file():
+        fresh_model.check_initial_model(config, corpus_folder)
         training = distributed.with_num_threads(config.training, config.run.parallel_runs)
         config = replace(config, training=training)
         if config.batching.is_auto:
@@ -133,6 +135,7 @@ def open_run(config: Config, corpus_folder: Path) -> Config:
             f"{folder} was trained on {corpus_name}, but the corpus is now {corpus_folder.name},"
             " because its text or its cleaning has changed; choose another run.name"
         )
+    fresh_model.check_initial_weights(config, read_environment(folder).get("initial_weights", ""))
     if changes:
         for line in changes:
             logger.info("changed from here on: %s", line)

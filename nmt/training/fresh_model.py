@@ -1,22 +1,39 @@
 """The model before its first update."""
 
+from pathlib import Path
+
 import torch
 
-from nmt.config import Config
+from nmt.base.errors import UserError
+from nmt.config import Config, differing_values, to_plain
 from nmt.data.corpus import PreparedCorpus
 from nmt.model.transformer import Transformer
 from nmt.tokenizer import Tokenizer
-from nmt.trained_model import TrainedModel, TrainedModelConfig
+from nmt.trained_model import (
+    TrainedModel,
+    TrainedModelConfig,
+    load_trained_model,
+    load_weights,
+    model_folder,
+    weights_digest,
+)
+
+_DROPOUT_KEYS = {"dropout", "attention_dropout", "activation_dropout"}
 
 
 def new_model(config: Config, corpus: PreparedCorpus, device: torch.device) -> TrainedModel:
-    """Create a model with initial weights that depend on the seed only."""
+    """Create a model with random weights that depend on the seed only, or with the initial ones."""
     source_tokenizer = Tokenizer(corpus.source_tokenizer)
     target_tokenizer = Tokenizer(corpus.target_tokenizer)
     torch.manual_seed(config.training.seed)
     transformer = Transformer(
         config.model, source_tokenizer.vocabulary_size, target_tokenizer.vocabulary_size
     )
+    if config.training.initial_model:
+        initial = load_trained_model(Path(config.training.initial_model)).transformer
+        load_weights(
+            transformer, dict(initial.named_parameters()), Path(config.training.initial_model)
+        )
     return TrainedModel(
         TrainedModelConfig(
             source_language=corpus.source_language,
@@ -30,3 +47,57 @@ def new_model(config: Config, corpus: PreparedCorpus, device: torch.device) -> T
         source_tokenizer,
         target_tokenizer,
     )
+
+
+def initial_weights(config: Config) -> str:
+    """Return the digest of the weights that the training starts from; empty for random ones."""
+    name = config.training.initial_model
+    return weights_digest(model_folder(Path(name))) if name else ""
+
+
+def check_initial_weights(config: Config, stored: str) -> None:
+    """Raise UserError if a run did not start from the weights of `training.initial_model`.
+
+    Args:
+        config: the experiment.
+        stored: the digest of the weights that the run started from; empty for random ones.
+    """
+    if stored != initial_weights(config):
+        name = config.training.initial_model
+        raise UserError(
+            f"{config.run_folder} did not start from the weights of training.initial_model={name};"
+            " name the model that it started from, or choose another run.name"
+        )
+
+
+def check_initial_model(config: Config, corpus_folder: Path) -> None:
+    """Raise UserError if the initial model has another architecture, language or tokenizer."""
+    name = config.training.initial_model
+    if not name:
+        return
+    corpus, initial = PreparedCorpus(corpus_folder), load_trained_model(Path(name))
+    of_corpus = f"{corpus.source_language}-{corpus.target_language}"
+    direction = f"{initial.config.source_language}-{initial.config.target_language}"
+    if direction != of_corpus:
+        raise UserError(
+            f"training.initial_model={name} translates {direction}, but the corpus is {of_corpus};"
+            " choose another model or another corpus"
+        )
+    differing = differing_values(to_plain(initial.config.model), to_plain(config.model))
+    for key, (old, new) in differing.items():
+        if key not in _DROPOUT_KEYS:
+            raise UserError(
+                f"model.{key}={new} differs from training.initial_model={name}; set"
+                f" model.{key}={old}"
+            )
+    pairs = {
+        corpus.source_tokenizer: initial.source_tokenizer.path,
+        corpus.target_tokenizer: initial.target_tokenizer.path,
+    }
+    for own, given in pairs.items():
+        if own.read_bytes() != given.read_bytes():
+            joint = str(initial.config.joint_vocabulary).lower()
+            raise UserError(
+                f"training.initial_model={name} has other subwords than the corpus; set"
+                f" tokenizer.path={given.parent} tokenizer.joint={joint}"
+            )

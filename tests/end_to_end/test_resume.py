@@ -10,10 +10,11 @@ import pytest
 
 from nmt.base.files import read_json
 from nmt.config import Config, OptimizerConfig, OptimizerName
-from nmt.trained_model import read_weights
+from nmt.trained_model import read_weights, save_trained_model
 from nmt.training.signals import Interruption
 from nmt.training.trainer import Trainer
 from tests.runs import assert_same, killed_after, last_state, metrics, resumed_config, run, timeless
+from tests.support import tiny_trained_model
 
 
 def run_until(
@@ -81,3 +82,26 @@ def test_muon_is_continued_too(
     run(ended, digit_corpus)
     assert metrics(ended) == metrics(whole)
     assert_same(last_state(ended), last_state(whole))
+
+
+def test_a_run_from_given_weights_is_continued_too(
+    digit_corpus: Path,
+    digit_tokenizer_path: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    save_trained_model(tiny_trained_model(digit_tokenizer_path), tmp_path / "old", {})
+    whole, ended = (resumed_config(tmp_path / name) for name in ("whole", "ended"))
+    whole, ended = (
+        replace(each, training=replace(each.training, initial_model=str(tmp_path / "old")))
+        for each in (whole, ended)
+    )
+    run(whole, digit_corpus)
+    run_until(ended, digit_corpus, 3, "kill", monkeypatch)  # before its first checkpoint
+    run_until(ended, digit_corpus, 7, "kill", monkeypatch)
+    run(ended, digit_corpus)
+    assert metrics(ended) == metrics(whole)
+    assert_same(last_state(ended), last_state(whole))
+    assert_same(
+        *(read_weights(each.run_folder / "model/weights.safetensors") for each in (ended, whole))
+    )
