@@ -69,6 +69,11 @@ class Config:
             self.run.parallel_runs == 1 or self.training.num_processes == 1,
             f"run.parallel_runs={self.run.parallel_runs} needs training.num_processes=1",
         )
+        require(
+            not self.optimizer.lora_rank or bool(self.training.initial_model),
+            f"optimizer.lora_rank={self.optimizer.lora_rank} changes given weights: name their"
+            " folder with training.initial_model",
+        )
         schedule, updates = self.schedule, self.training.max_updates
         most = {
             ScheduleName.inverse_square_root: schedule.warmup_updates,

@@ -2,11 +2,12 @@
 
 from enum import StrEnum
 
-from nmt.config.fields import checked_dataclass, option
+from nmt.config.fields import checked_dataclass, option, require
 
 OptimizerName = StrEnum("OptimizerName", "adam adamw muon")
 ScheduleName = StrEnum("ScheduleName", "inverse_square_root cosine warmup_stable_decay")
 
+_ADAM = ("name", OptimizerName.adam, OptimizerName.adamw)
 _DECOUPLED = ("name", OptimizerName.adamw, OptimizerName.muon)
 _DECAYING = ("name", ScheduleName.cosine, ScheduleName.warmup_stable_decay)
 _MAX_RATE = 100
@@ -33,6 +34,22 @@ class OptimizerConfig:
     """Decay of Muon's momentum; that of Adam is beta1."""
     max_gradient_norm: float = option(1.0, ge=0, le=1_000_000)
     """Maximum norm of the whole gradient, which is clipped to it; 0 disables clipping."""
+    lora_rank: int = option(0, ge=0, le=4_096, used_with=_ADAM)
+    """LoRA (Hu et al. 2021): rank of the changes of the weight matrices of attention and
+    feed-forward, the only ones that are trained; 0 trains all weights."""
+    lora_alpha: float = option(0.0, ge=0, le=1_000_000)
+    """LoRA: the changes are multiplied by lora_alpha / lora_rank; 0 means 2 · lora_rank."""
+
+    def __post_init__(self) -> None:
+        require(
+            self.lora_rank > 0 or not self.lora_alpha,
+            f"optimizer.lora_alpha={self.lora_alpha:g} has no effect without optimizer.lora_rank",
+        )
+
+    @property
+    def lora_scale(self) -> float:
+        """Factor of LoRA's changes."""
+        return (self.lora_alpha or 2.0 * self.lora_rank) / self.lora_rank
 
 
 @checked_dataclass

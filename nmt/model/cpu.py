@@ -209,18 +209,20 @@ def rotate(heads: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
 
 
 def smoothed_cross_entropy(
-    hidden: Tensor, weight: Tensor, tokens: Tensor, eps: float
-) -> tuple[Tensor, Tensor, Tensor]:
+    hidden: Tensor, weight: Tensor, tokens: Tensor, eps: float, is_weight_trained: bool
+) -> tuple[Tensor, Tensor, Tensor | None]:
     """Compute the loss of `nmt.training.loss.smoothed_cross_entropy` and its gradients.
 
     With logits z = W h, the smoothed loss is the plain one plus eps · (z_y - mean_v z_v), and that
     mean is the product of h with the mean row of W.
 
     Returns:
-        The sum over tokens, and its gradients for `hidden` and `weight`.
+        The sum over tokens, and its gradients for `hidden` and `weight`; the latter is None unless
+        the weight is trained.
     """
     mean_row = weight.mean(dim=0)  # (D,)
-    grad_hidden, grad_weight = torch.empty_like(hidden), torch.zeros_like(weight)
+    grad_hidden = torch.empty_like(hidden)
+    grad_weight = torch.zeros_like(weight) if is_weight_trained else None
     loss = -eps * (hidden @ mean_row).sum()
     by_onednn = use_onednn(hidden)
     # Chunks of one size, for oneDNN, whose logits stay near the caches.
@@ -245,12 +247,15 @@ def smoothed_cross_entropy(
         powers[n:] = 0.0
         if by_onednn:
             grad_hidden[chunk] = onednn_product(powers, weight.t())[:n] / total[:n]
-            grad_weight += onednn_product(powers.t(), (rows / total).t())
         else:
             grad_hidden[chunk] = powers @ weight / total
+        if grad_weight is not None and by_onednn:
+            grad_weight += onednn_product(powers.t(), (rows / total).t())
+        elif grad_weight is not None:
             grad_weight.addmm_(powers.t(), rows / total)
     grad_hidden -= eps * mean_row
-    grad_weight -= eps / len(weight) * hidden.sum(dim=0)
+    if grad_weight is not None:
+        grad_weight -= eps / len(weight) * hidden.sum(dim=0)
     return loss, grad_hidden, grad_weight
 
 

@@ -48,7 +48,7 @@ _PACKAGES = ("torch", "numpy", "sentencepiece", "datasets", "pyarrow", "sacreble
 
 # These keys define the order of the data and the shapes in a checkpoint.
 _FIXED_KEYS = (
-    *("corpus.", "tokenizer.", "model.", "training.seed", "optimizer.name"),
+    *("corpus.", "tokenizer.", "model.", "training.seed", "optimizer.name", "optimizer.lora_rank"),
     *("batching.target_tokens_per_update", "batching.max_source_length"),
     "batching.max_target_length",
 )

@@ -212,7 +212,7 @@ def _load_moments(optimizer: torch.optim.Optimizer, saved: dict[str, Any]) -> No
     """Load moments; check their names and shapes, because torch does not."""
     # The hyperparameters are those of the configuration, which may have changed.
     groups = optimizer.state_dict()["param_groups"]
-    optimizer.load_state_dict({"state": saved["state"], "param_groups": groups})
+    optimizer.load_state_dict({**saved, "param_groups": groups})
     for group in optimizer.param_groups:
         names = ("momentum",) if "momentum" in group else ("exp_avg", "exp_avg_sq")
         for parameter in group["params"]:

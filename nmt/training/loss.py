@@ -65,37 +65,41 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
     @staticmethod
     def forward(context: Any, hidden: Tensor, weight: Tensor, tokens: Tensor, eps: float) -> Tensor:
         compute = cpu.smoothed_cross_entropy if cpu.use_cpu_operators(hidden) else _in_chunks
-        loss, *gradients = compute(hidden, weight, tokens, eps)
+        loss, *gradients = compute(hidden, weight, tokens, eps, context.needs_input_grad[1])
         context.save_for_backward(*gradients)
         return loss
 
     @staticmethod
     @once_differentiable
     def backward(context: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        grad_hidden, grad_weight = context.saved_tensors
-        return grad_hidden * gradients[0], grad_weight * gradients[0], None, None
+        for_hidden, for_weight = context.saved_tensors
+        scaled = None if for_weight is None else for_weight * gradients[0]
+        return for_hidden * gradients[0], scaled, None, None
 
 
 def _in_chunks(
-    hidden: Tensor, weight: Tensor, tokens: Tensor, eps: float
-) -> tuple[Tensor, Tensor, Tensor]:
+    hidden: Tensor, weight: Tensor, tokens: Tensor, eps: float, is_weight_trained: bool
+) -> tuple[Tensor, Tensor, Tensor | None]:
     """Compute the summed loss and its gradients for `hidden` and `weight`, chunk by chunk."""
     device = hidden.device
     dtype = torch.promote_types(hidden.dtype, torch.float32)
     loss = torch.zeros((), dtype=dtype, device=device)
-    grad_hidden, grad_weight = torch.empty_like(hidden), torch.zeros_like(weight)
+    grad_hidden = torch.empty_like(hidden)
+    grad_weight = torch.zeros_like(weight) if is_weight_trained else None
     hidden, weight = hidden.detach(), weight.detach()
     if torch.is_autocast_enabled(device.type):
         # Otherwise autocast would cache a copy of this weight, besides that of the parameter.
         weight = weight.to(torch.get_autocast_dtype(device.type))
-    weight.requires_grad_()
+    weight.requires_grad_(is_weight_trained)
     for first in range(0, len(tokens), _TOKENS_PER_CHUNK):
         chunk = slice(first, first + _TOKENS_PER_CHUNK)
         rows = hidden[chunk].requires_grad_()
         with torch.enable_grad():
             logits = F.linear(rows, weight).to(dtype)  # (n, V)
             partial = F.cross_entropy(logits, tokens[chunk], reduction="sum", label_smoothing=eps)
-        grad_hidden[chunk], grad = torch.autograd.grad(partial, (rows, weight))
-        grad_weight += grad
+        inputs = (rows, weight) if is_weight_trained else (rows,)
+        grad_hidden[chunk], *of_weight = torch.autograd.grad(partial, inputs)
+        if grad_weight is not None:
+            grad_weight += of_weight[0]
         loss += partial.detach()
     return loss, grad_hidden, grad_weight

@@ -5,6 +5,7 @@ from torch import Tensor, nn
 
 from nmt.config import OptimizerConfig, OptimizerName
 from nmt.training import muon
+from nmt.training.lora import LoRA
 
 _CLASSES = {
     OptimizerName.adam: torch.optim.Adam,
@@ -14,7 +15,16 @@ _CLASSES = {
 
 
 def build_optimizer(model: nn.Module, config: OptimizerConfig) -> torch.optim.Optimizer:
-    """Build the optimizer of all parameters; the caller sets the learning rate before each step."""
+    """Build the optimizer of all parameters; the caller sets the learning rate before each step.
+
+    With `lora_rank`, it trains low-rank changes of the hidden matrices and freezes all others.
+    """
+    options = {"lr": 0.0, "betas": (config.beta1, config.beta2), "eps": config.epsilon}
+    if config.lora_rank:
+        trained = hidden_matrices(model)
+        for parameter in model.parameters():
+            parameter.requires_grad_(any(parameter is one for one in trained))
+        return LoRA(trained, config, fused=True, **options)
     hidden = hidden_matrices(model) if config.name is OptimizerName.muon else []
     matrices = [p for p in model.parameters() if p.dim() > 1 and p not in set(hidden)]
     vectors = [p for p in model.parameters() if p.dim() <= 1]
@@ -25,8 +35,7 @@ def build_optimizer(model: nn.Module, config: OptimizerConfig) -> torch.optim.Op
     if hidden:
         momentum, decay = config.momentum, config.weight_decay
         groups.insert(0, {"params": hidden, "momentum": momentum, "weight_decay": decay})
-    betas = config.beta1, config.beta2
-    return _CLASSES[config.name](groups, lr=0.0, betas=betas, eps=config.epsilon, fused=True)
+    return _CLASSES[config.name](groups, fused=True, **options)
 
 
 def hidden_matrices(model: nn.Module) -> list[Tensor]:

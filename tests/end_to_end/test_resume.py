@@ -84,16 +84,22 @@ def test_muon_is_continued_too(
     assert_same(last_state(ended), last_state(whole))
 
 
+@pytest.mark.parametrize("lora_rank", [0, 2])
 def test_a_run_from_given_weights_is_continued_too(
     digit_corpus: Path,
     digit_tokenizer_path: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
+    lora_rank: int,
 ) -> None:
     save_trained_model(tiny_trained_model(digit_tokenizer_path), tmp_path / "old", {})
     whole, ended = (resumed_config(tmp_path / name) for name in ("whole", "ended"))
     whole, ended = (
-        replace(each, training=replace(each.training, initial_model=str(tmp_path / "old")))
+        replace(
+            each,
+            training=replace(each.training, initial_model=str(tmp_path / "old")),
+            optimizer=OptimizerConfig(lora_rank=lora_rank),
+        )
         for each in (whole, ended)
     )
     run(whole, digit_corpus)

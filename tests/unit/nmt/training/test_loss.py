@@ -49,6 +49,16 @@ def test_the_loss_and_its_gradients_equal_the_formula(eps: float, dtype: torch.d
         torch.testing.assert_close(ours, theirs, **precision)
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_no_gradient_of_a_frozen_projection_is_computed(dtype: torch.dtype) -> None:
+    hidden, weight, tokens = inputs(dtype=dtype)
+    (expected,) = torch.autograd.grad(smoothed_cross_entropy(hidden, weight, tokens, 0.1), hidden)
+    loss = smoothed_cross_entropy(hidden, weight.detach(), tokens, 0.1)
+    saved: Any = loss.grad_fn
+    assert saved.saved_tensors[1] is None
+    assert torch.equal(torch.autograd.grad(loss, hidden)[0], expected)
+
+
 class LargestTensor(TorchDispatchMode):
     """Records the largest number of elements that an operator returns."""
 

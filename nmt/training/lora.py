@@ -1,0 +1,80 @@
+"""LoRA: training of low-rank changes of weight matrices (Hu et al. 2021).
+
+The model keeps its ordinary weights W = W_0 + (alpha / rank) B A, and the optimizer owns A and B.
+Validation, checkpoints, averages and the model folder are therefore those of any other training.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nmt.config import OptimizerConfig
+
+
+class LoRA(torch.optim.AdamW):
+    """AdamW of A (rank, in) and B (out, rank) for each matrix W (out, in).
+
+    A is random and B is zero at the start. The gradients of A and B follow from that of W, which is
+    also the one that is clipped.
+
+    Args:
+        matrices: the weights W; at present they are W_0.
+        config: rank, alpha and weight decay.
+        options: further arguments of AdamW.
+    """
+
+    def __init__(self, matrices: Sequence[Tensor], config: OptimizerConfig, **options: Any) -> None:
+        self._scale = config.lora_scale
+        self._layers = []
+        for matrix in matrices:
+            rows, columns = matrix.shape
+            # Drawn on the CPU, so that they do not depend on the device.
+            down = torch.empty(config.lora_rank, columns).uniform_(-1, 1) / columns**0.5
+            up = matrix.new_zeros(rows, config.lora_rank)
+            low_rank = down.to(matrix).requires_grad_(), up.requires_grad_()
+            self._layers.append((matrix, matrix.detach().clone(), *low_rank))
+        parameters = [one for _, _, *low_rank in self._layers for one in low_rank]
+        super().__init__(parameters, weight_decay=config.weight_decay, **options)
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], Any] | None = None) -> None:  # type: ignore[override]
+        """Perform one optimizer step, unless the attribute `found_inf` is not 0."""
+        assert closure is None
+        for matrix, _, down, up in self._layers:
+            assert matrix.grad is not None
+            down.grad = self._scale * up.t() @ matrix.grad
+            up.grad = self._scale * matrix.grad @ down.t()
+        super().step()
+        self._merge()
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Remove the gradients of the matrices."""
+        super().zero_grad(set_to_none)
+        for matrix, *_ in self._layers:
+            matrix.grad = None
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state of AdamW, and A and B of each matrix as `low_rank`."""
+        low_rank = [[down.detach(), up.detach()] for _, _, down, up in self._layers]
+        return {**super().state_dict(), "low_rank": low_rank}
+
+    @torch.no_grad()
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Load a `state_dict`, and compute the matrices.
+
+        Raises:
+            ValueError: it is of other matrices, or of another rank.
+        """
+        super().load_state_dict(state_dict)
+        for (_, _, *own), loaded in zip(self._layers, state_dict["low_rank"], strict=True):
+            for parameter, value in zip(own, loaded, strict=True):
+                if value.shape != parameter.shape or not value.isfinite().all():
+                    raise ValueError(f"low_rank: {tuple(value.shape)} or not finite")
+                parameter.copy_(value)
+        self._merge()
+
+    def _merge(self) -> None:
+        for matrix, initial, down, up in self._layers:
+            matrix.copy_(torch.addmm(initial, up, down, alpha=self._scale))
