@@ -11,7 +11,7 @@ RUN := $(BIN)/python -m nmt.cli
 
 # Values are passed to the shell through the environment and quoted. make must not expand them,
 # because a file may be called $(shell rm).en. Only ARGS is not quoted: the shell splits it into words.
-VARIABLES := EXPERIMENT GPUS DRY_RUN DATA FILE TEXT MODEL OUT TEST BASELINE FORMAT SOURCE TARGET SWEEP RESULT BENCH KILLS SIGNALS TROUBLES ARGS
+VARIABLES := EXPERIMENT GPUS DRY_RUN DATA FILE TEXT MODEL FROM OUT TEST BASELINE FORMAT SOURCE TARGET SWEEP RESULT BENCH KILLS SIGNALS TROUBLES ARGS
 $(foreach name,$(VARIABLES),$(eval override $(name) := $$(value $(name))))
 ifeq ($(EXPERIMENT),)
 override EXPERIMENT := $(if $(DATA),own_text,phrasebook_en_de)
@@ -31,7 +31,7 @@ $(error $(NAME)= is not a variable of this Makefile: $(FORM))
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help install prepare train translate subwords attend backtranslate score evaluate sweep sweep-report reproduce report export watch bench soak golden test check format install-tracking install-sweeps install-data install-ray install-exchange dashboard
+.PHONY: help install prepare train translate subwords attend backtranslate score evaluate sweep sweep-report reproduce report export import watch bench soak golden test check format install-tracking install-sweeps install-data install-ray install-exchange dashboard
 
 help:  ## List the targets and their variables
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/' | expand -t 25
@@ -113,6 +113,9 @@ report: install  ## Write the report of a completed run again           MODEL=
 
 export: install  ## Convert a model for another program                 MODEL= FORMAT=ctranslate2 OUT=
 	@$(RUN).export $${FORMAT:+"format=$$FORMAT"} $(model) $(ARGS)
+
+import: install  ## Import a Marian, OPUS-MT or Hugging Face model      FROM=FOLDER OUT= ARGS="check=FILE"
+	@$(RUN).import_model "folder=$$FROM" $${OUT:+"out=$$OUT"} $(ARGS)
 
 watch: install  ## Show the runs in progress, refreshed              ARGS="every=2"
 	@$(RUN).watch $(ARGS)

@@ -27,7 +27,8 @@ def read_sentencepiece(path: Path) -> proto.ModelProto:
     """Parse a sentencepiece model of unknown origin."""
     model = proto.ModelProto()
     try:
-        model.ParseFromString(read_small(path))
+        check_small(path)
+        model.ParseFromString(path.read_bytes())
     except DecodeError:
         raise UserError(f"{path}: is not a sentencepiece model") from None
     if not any(piece.type == _Piece.NORMAL for piece in model.pieces):
@@ -35,11 +36,16 @@ def read_sentencepiece(path: Path) -> proto.ModelProto:
     return model
 
 
-def read_small(path: Path) -> bytes:
-    """Read a file of unknown origin; UserError if it is too large for a tokenizer or settings."""
+def check_small(path: Path) -> None:
+    """Raise UserError if a file is too large for a tokenizer or for settings."""
     if path.stat().st_size > _MAX_BYTES:
         raise UserError(f"{path}: is larger than {_MAX_BYTES // 2**20} MiB; no such file is")
-    return path.read_bytes()
+
+
+def plain_piece(piece: str) -> str:
+    """Return the name of a piece in a vocabulary; see `write_tokenizer` on target languages."""
+    is_language = piece.startswith(f"{WORD_BEGIN}>>") and piece.endswith("<<")
+    return piece.removeprefix(WORD_BEGIN) if is_language else piece
 
 
 def pieces_in_order(ids: dict[str, int], path: Path) -> list[str]:
@@ -64,6 +70,12 @@ def write_tokenizer(path: Path, model: proto.ModelProto, pieces: Sequence[str]) 
         pieces: the vocabulary in the order of its ids, with EOS and UNKNOWN; BOS and PAD follow
             at the end if they are missing.
     """
+    trainer = model.trainer_spec
+    special_ids = trainer.unk_id, trainer.bos_id, trainer.eos_id, trainer.pad_id
+    is_whole = [plain_piece(piece.piece) for piece in model.pieces] == list(pieces)
+    if is_whole and min(special_ids) >= 0:  # a tokenizer that this program has written
+        path.write_bytes(model.SerializeToString())
+        return
     known = {piece.piece: piece for piece in model.pieces}
     lowest = min(piece.score for piece in model.pieces if piece.type == _Piece.NORMAL)
     pieces = [*pieces, *(special for special in (PAD, BOS) if special not in pieces)]

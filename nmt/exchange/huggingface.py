@@ -24,12 +24,13 @@ from nmt.config import (
     Timescales,
 )
 from nmt.exchange.exporter import Runtime
+from nmt.exchange.foreign_tokenizer import plain_piece
 from nmt.exchange.huggingface_weights import half_split, layer_names, reorder
 from nmt.exchange.tokenizer_json import tokenizer_json
 from nmt.exchange.transformers_runtime import TransformersRuntime
 from nmt.model.positions import sinusoidal_table
 from nmt.search.hypothesis import penalty_exponent
-from nmt.tokenizer import WORD_BEGIN, Tokenizer
+from nmt.tokenizer import Tokenizer
 from nmt.trained_model import TrainedModel
 from nmt.translation.engine import banned_ids
 
@@ -39,8 +40,8 @@ CONFIG_FILE, GENERATION_FILE = "config.json", "generation_config.json"
 VOCABULARY_FILE, TARGET_VOCABULARY_FILE = "vocab.json", "target_vocab.json"
 SOURCE_FILE, TARGET_FILE = "source.spm", "target.spm"
 
-NEVER = -1e9
-"""Bias of an output that no translation has; its probability is zero."""
+NEVER = -1e4
+"""Bias of an output that never occurs: its probability is zero in float32."""
 
 _OTHER_FORMATS = "export it with format=onnx or format=ctranslate2"
 # Users ask for up to 256 new tokens by default; sinusoids cost nothing.
@@ -136,13 +137,7 @@ def _special_pieces(tokenizer: Tokenizer) -> list[object]:
 
 
 def _vocabulary(tokenizer: Tokenizer) -> dict[str, int]:
-    """Return ids by piece; the target languages of a model of many have no space before them."""
-    pieces = tokenizer.all_pieces()
-    names = [
-        piece.removeprefix(WORD_BEGIN) if piece.startswith(f"{WORD_BEGIN}>>") else piece
-        for piece in pieces
-    ]
-    return {name: index for index, name in enumerate(names)}
+    return {plain_piece(piece): index for index, piece in enumerate(tokenizer.all_pieces())}
 
 
 def _weights(model: TrainedModel) -> dict[str, Tensor]:

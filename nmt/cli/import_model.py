@@ -1,0 +1,135 @@
+"""Import a model of another program: Marian, OPUS-MT, or an export to Hugging Face.
+
+python -m nmt.cli.import_model folder=opus-mt-en-de
+python -m nmt.cli.import_model folder=Helsinki-NLP/opus-mt-en-de
+"""
+
+import os
+import random
+import re
+import tempfile
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+
+from nmt.base.errors import UserError, first_line, one_line
+from nmt.base.files import check_writable, iterate_lines, write_texts
+from nmt.base.layout import README_FILE
+from nmt.cli.arguments import parse_arguments
+from nmt.cli.common import run_command
+from nmt.config import checked_dataclass
+from nmt.exchange.foreign_tokenizer import plain_piece
+from nmt.exchange.import_huggingface import HuggingFaceImporter
+from nmt.exchange.importer import Importer
+from nmt.runs.log import print_line, print_written
+from nmt.trained_model import TrainedModel, save_trained_model
+
+_IMPORTERS: tuple[Importer, ...] = (HuggingFaceImporter(),)
+_NUM_TEXTS = 1_000
+_HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
+_HUB_FILES = ["*config.json", "*vocab.json", "source.spm", "target.spm"]
+_HUB_WEIGHTS = ("model.safetensors", "pytorch_model.bin")
+
+
+@checked_dataclass
+class Arguments:
+    """Arguments of the command."""
+
+    folder: str = ""
+    """Folder of the other program, or the name of a model of the Hugging Face hub (for make:
+    FROM=)."""
+    out: str = ""
+    """New model folder (default: outputs/imports/ and the name of the folder)."""
+    direction: str = ""
+    """Source and target language, such as en-de (default: what the folder says)."""
+    check: str = ""
+    """Text of the source language whose first 1,000 lines are compared with the original program
+    (default: made-up lines)."""
+
+
+def main() -> None:
+    """Run the command."""
+    arguments = parse_arguments(Arguments)
+    if not arguments.folder:
+        raise UserError("folder= is missing (for make: FROM=): name a folder of another program")
+    name = Path(arguments.folder)
+    out = Path(arguments.out or Path("outputs", "imports", name.resolve().name))
+    if os.path.lexists(out):
+        raise UserError(f"out={out} exists; name another folder with out=, or remove it")
+    check_writable(out)
+    if arguments.check:
+        next(iterate_lines(Path(arguments.check)), None)  # before long work
+    with tempfile.TemporaryDirectory() as temporary:
+        folder, workspace = Path(temporary, name.name), Path(temporary, "tokenizers")
+        workspace.mkdir()
+        if not name.is_dir():
+            _download(arguments.folder, folder)
+        try:
+            written = _import(arguments, name if name.is_dir() else folder, workspace, out)
+        except UserError as error:
+            raise UserError(one_line(error)) from None
+    print_written(written)
+
+
+def _import(arguments: Arguments, folder: Path, workspace: Path, out: Path) -> list[Path]:
+    importer = next((one for one in _IMPORTERS if one.can_read(folder)), None)
+    if importer is None:
+        raise UserError(
+            f"{folder}: is no model of Marian or Hugging Face: it has no config.json; name the"
+            " folder that has it"
+        )
+    model = importer.load(folder, workspace, arguments.direction)
+    print_line(f"model: {model.config.source_language}-{model.config.target_language}")
+    lines = iterate_lines(Path(arguments.check)) if arguments.check else _made_up(model)
+    try:
+        report = importer.compare(model, folder, list(islice(lines, _NUM_TEXTS)))
+    except ImportError as error:
+        report = f"Not compared with the original program: {first_line(error)}.\n"
+    print_line(report)
+    save_trained_model(model, out, {})
+    readme = out / README_FILE
+    origin = f"Imported from {one_line(arguments.folder)}. {report}{_languages(model)}"
+    section = f"\n## Origin\n\n{origin}"
+    write_texts({readme: readme.read_text(encoding="utf-8") + section})
+    return sorted(out.iterdir())
+
+
+def _download(name: str, folder: Path) -> None:
+    """Copy a model of the hub into a folder: its settings, and one file of weights."""
+    if not _HUB_NAME.fullmatch(name):
+        raise UserError(f"{name}: no such folder, and no name such as Helsinki-NLP/opus-mt-en-de")
+    from huggingface_hub import snapshot_download  # noqa: PLC0415
+
+    print_line(f"downloading {name}")
+    for weights in _HUB_WEIGHTS:
+        try:
+            snapshot_download(name, local_dir=folder, allow_patterns=[*_HUB_FILES, weights])
+        except OSError as error:
+            raise UserError(
+                f"{name}: no such folder, and not downloaded from the hub: {first_line(error)}"
+            ) from None
+        if (folder / weights).exists():
+            return
+
+
+def _made_up(model: TrainedModel) -> Iterator[str]:
+    """Yield texts of random pieces of the source vocabulary."""
+    generator, tokenizer = random.Random(1), model.source_tokenizer
+    ids = [index for index in range(tokenizer.vocabulary_size) if index != tokenizer.unknown_id]
+    for _ in range(_NUM_TEXTS):
+        [text] = tokenizer.decode([generator.choices(ids, k=generator.randint(3, 20))])
+        if text.isprintable():  # not parts of characters, of pieces that are bytes
+            yield text
+
+
+def _languages(model: TrainedModel) -> str:
+    """Describe how to choose the target language of a model of many."""
+    pieces = map(plain_piece, model.source_tokenizer.all_pieces())
+    names = [one_line(piece) for piece in pieces if piece.startswith(">>")]
+    if not names:
+        return ""
+    return f"\nBegin each source text with its target language, one of {', '.join(names)}.\n"
+
+
+if __name__ == "__main__":
+    run_command(main)

@@ -1,0 +1,134 @@
+"""Settings in a folder of Hugging Face, as configuration of this program."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from nmt.base.errors import UserError
+from nmt.base.files import Record, file_inside, read_record
+from nmt.config import (
+    Activation,
+    DecodingConfig,
+    LengthPenalty,
+    ModelConfig,
+    NormPlacement,
+    TiedEmbeddings,
+    from_mapping,
+)
+from nmt.exchange.foreign_tokenizer import check_small
+from nmt.exchange.huggingface import ACTIVATIONS
+
+CONFIG_FILE, GENERATION_FILE = "config.json", "generation_config.json"
+TOKENIZER_FILE = "tokenizer_config.json"
+
+_ACTIVATIONS = {name: ours for ours, name in ACTIVATIONS.items()} | {"silu": Activation.silu}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What is read of `config.json`; its defaults are those of MarianConfig."""
+
+    model_type: Literal["marian", "pegasus"]
+    d_model: int
+    encoder_layers: int
+    decoder_layers: int
+    encoder_attention_heads: int
+    decoder_attention_heads: int
+    encoder_ffn_dim: int
+    decoder_ffn_dim: int
+    vocab_size: int
+    decoder_start_token_id: int
+    eos_token_id: int
+    activation_function: str = "gelu"
+    scale_embedding: bool = False
+    max_position_embeddings: int = 1024
+    dropout: float = 0.1
+    attention_dropout: float = 0.0
+    activation_dropout: float = 0.0
+    tie_word_embeddings: bool = True
+    share_encoder_decoder_embeddings: bool = True
+
+
+@dataclass(frozen=True)
+class _Generation:
+    """What is read of `generation_config.json`."""
+
+    num_beams: int | None = None
+    length_penalty: float | None = None
+    max_length: int | None = None
+    min_new_tokens: int | None = None
+
+
+@dataclass(frozen=True)
+class TokenizerSettings:
+    """What is read of `tokenizer_config.json`."""
+
+    source_lang: str | None = None
+    target_lang: str | None = None
+    model_max_length: float = 512
+    separate_vocabs: bool = False
+
+    @property
+    def languages(self) -> list[str]:
+        """Both codes, if they are given."""
+        return [code for code in (self.source_lang, self.target_lang) if code]
+
+
+def read_settings(folder: Path, name: str, kind: type[Record]) -> Record:
+    """Read a JSON file of a folder; unknown keys are ignored."""
+    path = file_inside(folder, name)
+    check_small(path)
+    return read_record(path, kind, "copy the folder again")
+
+
+def decoding_config(folder: Path) -> DecodingConfig:
+    """Return the search of a folder; older ones have its settings in `config.json`."""
+    name = GENERATION_FILE if (folder / GENERATION_FILE).exists() else CONFIG_FILE
+    found = read_settings(folder, name, _Generation)
+    alpha = 1.0 if found.length_penalty is None else found.length_penalty
+    kinds = {0.0: LengthPenalty.none, 1.0: LengthPenalty.average}
+    values = {
+        "beam_size": found.num_beams or 1,
+        "length_penalty": alpha,
+        "length_penalty_kind": kinds.get(alpha, LengthPenalty.gnmt),
+        "max_length": found.max_length or 0,
+        "min_length": found.min_new_tokens + 1 if found.min_new_tokens else 0,
+    }
+    origin = str(folder / name)
+    decoding: DecodingConfig = from_mapping(DecodingConfig, values, origin, "decoding.")
+    return decoding
+
+
+def model_config(settings: Settings, path: Path) -> ModelConfig:
+    """Return the sizes and variants that the settings name; the weights determine the others."""
+    activation = _ACTIVATIONS.get(settings.activation_function)
+    if activation is None:
+        raise UserError(
+            f"{path}: activation_function={settings.activation_function} is not one of"
+            f" {', '.join(_ACTIVATIONS)}"
+        )
+    is_shared = settings.share_encoder_decoder_embeddings
+    for key, wanted in (
+        ("scale_embedding", True),
+        ("decoder_attention_heads", settings.encoder_attention_heads),
+        ("decoder_ffn_dim", settings.encoder_ffn_dim),
+        ("tie_word_embeddings", is_shared or settings.tie_word_embeddings),
+    ):
+        if (value := getattr(settings, key)) != wanted:
+            raise UserError(f"{path}: {key}={value}, but this program needs {wanted}")
+    values = {
+        "width": settings.d_model,
+        "num_encoder_layers": settings.encoder_layers,
+        "num_decoder_layers": settings.decoder_layers,
+        "num_heads": settings.encoder_attention_heads,
+        "feed_forward_width": settings.encoder_ffn_dim,
+        "norm": NormPlacement.post if settings.model_type == "marian" else NormPlacement.pre,
+        "activation": activation,
+        "tied_embeddings": TiedEmbeddings.three_way if is_shared else TiedEmbeddings.none,
+        "max_length": settings.max_position_embeddings,
+        "dropout": settings.dropout,
+        "attention_dropout": settings.attention_dropout,
+        "activation_dropout": settings.activation_dropout,
+    }
+    config: ModelConfig = from_mapping(ModelConfig, values, str(path), "model.")
+    return config

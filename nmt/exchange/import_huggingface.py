@@ -1,0 +1,244 @@
+"""Import of Marian models of Hugging Face, such as those of OPUS-MT, and of our own exports.
+
+The decoder of Marian starts from the padding token, ours from BOS. BOS becomes a new last row of
+the embeddings, and its bias gives it no probability.
+"""
+
+import zipfile
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from safetensors.torch import load_file
+from torch import Tensor
+
+from nmt.base.errors import UserError, first_line, one_line
+from nmt.base.files import file_inside
+from nmt.config import (
+    ModelConfig,
+    StartEmbedding,
+    TiedEmbeddings,
+    Timescales,
+    is_language_code,
+)
+from nmt.exchange import huggingface as names
+from nmt.exchange.comparison import compare
+from nmt.exchange.foreign_tokenizer import (
+    pieces_in_order,
+    read_sentencepiece,
+    write_tokenizer,
+)
+from nmt.exchange.huggingface_settings import (
+    CONFIG_FILE,
+    TOKENIZER_FILE,
+    Settings,
+    TokenizerSettings,
+    decoding_config,
+    model_config,
+    read_settings,
+)
+from nmt.exchange.huggingface_weights import half_split, layer_names, reorder
+from nmt.exchange.importer import ForeignWeights
+from nmt.exchange.transformers_runtime import TransformersRuntime
+from nmt.model.positions import sinusoidal_table
+from nmt.model.transformer import Transformer, count_parameters, meta_transformer
+from nmt.tokenizer import Tokenizer, tokenizer_files
+from nmt.trained_model import TrainedModel, TrainedModelConfig, load_weights
+
+TORCH_FILE = "pytorch_model.bin"
+
+_BIAS = "final_logits_bias"
+_SHARED = "model.shared.weight"
+_SOURCE, _TARGET = "model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight"
+_OUTPUT = "lm_head.weight"
+_POSITIONS = ("model.encoder.embed_positions.weight", "model.decoder.embed_positions.weight")
+_POSITION_TOLERANCE = 1e-4
+
+
+class HuggingFaceImporter:
+    """Reads folders of MarianMTModel and MarianTokenizer."""
+
+    def can_read(self, folder: Path) -> bool:
+        """Return whether the folder has the settings of a model of Hugging Face."""
+        return (folder / CONFIG_FILE).is_file()
+
+    def load(self, folder: Path, workspace: Path, direction: str) -> TrainedModel:
+        """Read a model; see `Importer.load`."""
+        settings = read_settings(folder, CONFIG_FILE, Settings)
+        tokenizing = read_settings(folder, TOKENIZER_FILE, TokenizerSettings)
+        languages = direction.split("-") if direction else tokenizing.languages
+        if len(set(languages)) != 2 or not all(map(is_language_code, languages)):
+            raise UserError(
+                f"{folder / TOKENIZER_FILE}: source_lang and target_lang are {languages}, which are"
+                " not two language codes; give them, such as direction=en-de"
+            )
+        sizes, tokenizers = _tokenizers(folder, workspace, tokenizing.separate_vocabs, languages)
+        _check_ids(folder / CONFIG_FILE, settings, sizes, tokenizers[1])
+        transformer = _transformer(folder, settings, sizes, tokenizers)
+        longest = transformer.config.max_length
+        config = TrainedModelConfig(
+            source_language=languages[0],
+            target_language=languages[1],
+            joint_vocabulary=tokenizers[0] is tokenizers[1],
+            max_source_length=int(min(tokenizing.model_max_length, longest)),
+            model=transformer.config,
+            decoding=decoding_config(folder),
+        )
+        return TrainedModel(config, transformer, *tokenizers)
+
+    def compare(self, model: TrainedModel, folder: Path, texts: Sequence[str]) -> str:
+        """Compare with the original model, run by transformers; see `Importer.compare`."""
+        return compare(model, TransformersRuntime(model, folder), texts)
+
+
+def _tokenizers(
+    folder: Path, workspace: Path, is_separate: bool, languages: Sequence[str]
+) -> tuple[list[int], list[Tokenizer]]:
+    """Write both tokenizers; return the number of pieces of the original ones, and the new ones."""
+    paths = [file_inside(folder, name) for name in (names.SOURCE_FILE, names.TARGET_FILE)]
+    models = [read_sentencepiece(path) for path in paths]
+    tables = [names.VOCABULARY_FILE, names.VOCABULARY_FILE]
+    if is_separate:
+        tables[1] = names.TARGET_VOCABULARY_FILE
+    is_joint = not is_separate and models[0] == models[1]
+    sizes, tokenizers = [], []
+    for path, model, table, file in zip(
+        paths, models, tables, tokenizer_files(is_joint, *languages), strict=True
+    ):
+        pieces = pieces_in_order(read_settings(folder, table, dict[str, int]), folder / table)
+        write_tokenizer(workspace / file, model, pieces)
+        sizes.append(len(pieces))
+        try:
+            tokenizers.append(Tokenizer(workspace / file))
+        except UserError as error:
+            raise UserError(f"{path}: does not fit {table}: {error}") from None
+    return sizes, [tokenizers[0]] * 2 if is_joint else tokenizers
+
+
+def _check_ids(path: Path, settings: Settings, sizes: Sequence[int], target: Tokenizer) -> None:
+    if settings.vocab_size < max(sizes):
+        raise UserError(
+            f"{path}: vocab_size={settings.vocab_size}, but the vocabulary has {max(sizes)} pieces"
+        )
+    if settings.eos_token_id != target.eos_id:
+        raise UserError(
+            f"{path}: eos_token_id={settings.eos_token_id}, but the vocabulary has </s> at"
+            f" {target.eos_id}"
+        )
+    if not 0 <= settings.decoder_start_token_id < sizes[1]:
+        raise UserError(
+            f"{path}: decoder_start_token_id={settings.decoder_start_token_id} is not in the"
+            f" vocabulary of {sizes[1]} pieces"
+        )
+
+
+def _read_tensors(path: Path) -> dict[str, Tensor]:
+    """Read a file of safetensors or of torch, without unpickling anything but tensors."""
+    try:
+        if path.name == names.WEIGHTS_FILE:
+            return load_file(path)
+        if zipfile.is_zipfile(path):
+            with zipfile.ZipFile(path) as archive:
+                num_bytes = sum(record.file_size for record in archive.infolist())
+            if num_bytes > path.stat().st_size:
+                raise UserError(f"{path}: is compressed; save the weights again with torch")
+        found = torch.load(path, map_location="cpu", weights_only=True)
+    except UserError:
+        raise
+    except Exception as error:  # both raise errors of any kind for damaged files
+        raise UserError(f"{path}: is damaged: {one_line(first_line(error))}") from None
+    for name, tensor in found.items() if isinstance(found, dict) else [("it", found)]:
+        is_plain = isinstance(tensor, Tensor) and tensor.layout is torch.strided
+        if not (isinstance(name, str) and is_plain and tensor.device.type == "cpu"):
+            raise UserError(f"{path}: {name} is not a plain tensor")
+    return dict(found)
+
+
+def _transformer(
+    folder: Path, settings: Settings, sizes: Sequence[int], tokenizers: Sequence[Tokenizer]
+) -> Transformer:
+    """Read the weights, in our order of the model width."""
+    config = model_config(settings, folder / CONFIG_FILE)
+    is_safe = (folder / names.WEIGHTS_FILE).exists()
+    path = file_inside(folder, names.WEIGHTS_FILE if is_safe else TORCH_FILE)
+    num_rows = settings.vocab_size
+    # Limits the memory; smaller differences are reported by the name of a tensor.
+    if count_parameters(meta_transformer(config, num_rows, num_rows)) > path.stat().st_size:
+        raise UserError(f"{path}: is too small for the model that {CONFIG_FILE} describes")
+    weights = ForeignWeights(path, _read_tensors(path))
+    outer, config = _outer_weights(weights, settings, config, sizes, tokenizers)
+    config = replace(config, timescales=_timescales(weights, config))
+    columns = half_split(config.width).argsort()
+    ours = {
+        name: weight if name == "output_bias" else weight[:, columns]
+        for name, weight in outer.items()
+    }
+    transformer = Transformer(config, *(tokenizer.vocabulary_size for tokenizer in tokenizers))
+    parameters = dict(transformer.named_parameters())
+    for name, theirs in layer_names(transformer):
+        ours[name] = reorder(name, weights.take(theirs, *parameters[name].shape), columns)
+    weights.check_all_taken({_SHARED, _SOURCE, _TARGET, _OUTPUT})
+    load_weights(transformer, ours, path)
+    return transformer.eval().requires_grad_(False)
+
+
+def _outer_weights(
+    weights: ForeignWeights,
+    settings: Settings,
+    config: ModelConfig,
+    sizes: Sequence[int],
+    tokenizers: Sequence[Tokenizer],
+) -> tuple[dict[str, Tensor], ModelConfig]:
+    """Return embeddings and output under our names, and the variants that they need."""
+    num_rows, shape = settings.vocab_size, (settings.vocab_size, settings.d_model)
+    bos_id, (source_size, size) = tokenizers[1].bos_id, sizes
+    tied = config.tied_embeddings
+    if tied is TiedEmbeddings.three_way:
+        # The same matrix may be stored under several names, or under any of them.
+        shared = next(filter(weights.__contains__, (_SHARED, _TARGET, _SOURCE, _OUTPUT)), _SHARED)
+        source = target = output = weights.take(shared, *shape)
+    else:
+        source, target = weights.take(_SOURCE, *shape), weights.take(_TARGET, *shape)
+        output = target if settings.tie_word_embeddings else weights.take(_OUTPUT, *shape)
+        tied = TiedEmbeddings.target if torch.equal(output, target) else TiedEmbeddings.none
+    bias = weights.take(_BIAS, 1, num_rows)[0] if _BIAS in weights else torch.zeros(num_rows)
+    if (bias[size:] > names.NEVER).any():
+        raise UserError(
+            f"{weights.path}: has {num_rows} rows of embeddings, but the vocabulary has only {size}"
+            " pieces"
+        )
+    start = target[settings.decoder_start_token_id].clone()
+    new_sizes = [tokenizer.vocabulary_size for tokenizer in tokenizers]
+    source = F.pad(source[:source_size], (0, 0, 0, new_sizes[0] - source_size))
+    target, output = (
+        F.pad(matrix[:size], (0, 0, 0, new_sizes[1] - size)) for matrix in (target, output)
+    )
+    bias = F.pad(bias[:size], (0, new_sizes[1] - size), value=names.NEVER)
+    if start.any() and not torch.equal(target[bos_id], start):
+        if bos_id < size:
+            raise UserError(f"{weights.path}: the decoder does not start from zero or from <s>")
+        target[bos_id] = start
+    found = {"output_weight": output if tied is TiedEmbeddings.none else target}
+    if tied is not TiedEmbeddings.three_way:
+        found["source_embedding.weight"] = source
+    if tied is TiedEmbeddings.none:
+        found["target_embedding.weight"] = target
+    if has_bias := bool(bias.any()):
+        found["output_bias"] = bias
+    kind = StartEmbedding.learned if start.any() else StartEmbedding.zero
+    return found, replace(config, tied_embeddings=tied, start=kind, output_bias=has_bias)
+
+
+def _timescales(weights: ForeignWeights, config: ModelConfig) -> Timescales:
+    """Find the wavelengths of the stored positions; models without them have the paper's."""
+    shape = config.max_length, config.width
+    tables = [weights.take(name, *shape) for name in _POSITIONS if name in weights]
+    for timescales in Timescales:
+        expected = sinusoidal_table(*shape, timescales)[:, half_split(config.width)]
+        if all((table - expected).abs().max() < _POSITION_TOLERANCE for table in tables):
+            return timescales
+    raise UserError(
+        f"{weights.path}: {_POSITIONS[0]} is not sinusoidal; no learned one is possible"
+    )

@@ -1,0 +1,458 @@
+"""Models of the shape of OPUS-MT compute the same here, and broken folders are rejected."""
+
+import json
+import os
+import re
+import shutil
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from nmt.base.errors import UserError
+from nmt.cli import import_model
+from nmt.config import NormPlacement, StartEmbedding, TiedEmbeddings, Timescales
+from nmt.exchange.foreign_tokenizer import read_sentencepiece
+from nmt.exchange.huggingface import HuggingFaceExporter
+from nmt.exchange.huggingface_weights import half_split
+from nmt.exchange.import_huggingface import HuggingFaceImporter
+from nmt.model.positions import sinusoidal_table
+from nmt.trained_model import TrainedModel, load_trained_model
+from nmt.translation.translator import Translator
+from tests.support import made_up_sentences, tiny_trained_model, train_tokenizer
+
+transformers = pytest.importorskip("transformers")
+
+WIDTH, POSITIONS = 16, 128
+SOURCE, TARGET = made_up_sentences(300), made_up_sentences(300, 1)
+LINES = made_up_sentences(40)
+# Code in a hostile file would create this file.
+TRACE = "code_ran"
+
+
+@pytest.fixture(scope="module")
+def opus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder as OPUS-MT publishes them: two unigram models over one vocabulary."""
+    folder = tmp_path_factory.mktemp("opus") / "opus-mt-en-de"
+    folder.mkdir()
+    options = {"model_type": "unigram", "bos_id": -1, "pad_id": -1, "unk_id": 1, "eos_id": 0}
+    names: set[str] = set()
+    for side, lines, size in (("source", SOURCE, 70), ("target", [*TARGET, "\u00e4"], 60)):
+        path = train_tokenizer(folder / f"{side}.spm", lines, size, **options)
+        names |= {piece.piece for piece in read_sentencepiece(path).pieces}
+    pieces = ["</s>", "<unk>", *sorted(names - {"</s>", "<unk>"}), ">>deu<<", "<pad>"]
+    ids = {piece: index for index, piece in enumerate(pieces)}
+    (folder / "vocab.json").write_text(json.dumps(ids))
+    languages = {"source_lang": "en", "target_lang": "de", "tokenizer_class": "MarianTokenizer"}
+    (folder / "tokenizer_config.json").write_text(json.dumps(languages))
+    pad = ids["<pad>"]
+    config = transformers.MarianConfig(
+        vocab_size=len(ids),
+        d_model=WIDTH,
+        encoder_layers=2,
+        decoder_layers=1,
+        encoder_attention_heads=2,
+        decoder_attention_heads=2,
+        encoder_ffn_dim=32,
+        decoder_ffn_dim=32,
+        activation_function="swish",
+        scale_embedding=True,
+        max_position_embeddings=POSITIONS,
+        pad_token_id=pad,
+        decoder_start_token_id=pad,
+        eos_token_id=0,
+        forced_eos_token_id=0,
+    )
+    torch.manual_seed(1)
+    network = transformers.MarianMTModel(config)
+    with torch.no_grad():
+        for name, parameter in network.named_parameters():
+            if "embed_positions" not in name:
+                parameter.normal_(0, 0.3 if parameter.ndim == 1 else WIDTH**-0.5)
+                parameter.add_(1.0 if name.endswith("norm.weight") else 0.0)
+        network.final_logits_bias.normal_()
+        network.final_logits_bias[0, 1] = -20.0  # <unk>, which our search never chooses
+        network.model.shared.weight[pad] = 0.0
+    network.generation_config.update(num_beams=6, max_length=100, bad_words_ids=[[pad]])
+    network.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture
+def folder(opus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy that may be changed."""
+    monkeypatch.chdir(tmp_path)
+    return Path(shutil.copytree(opus, tmp_path / "opus"))
+
+
+def load(folder: Path, direction: str = "") -> TrainedModel:
+    workspace = folder.parent / f"{folder.name}-tokenizers"
+    workspace.mkdir(exist_ok=True)
+    return HuggingFaceImporter().load(folder, workspace, direction)
+
+
+def compared(folder: Path, texts: list[str] = LINES) -> str:
+    """Import and compare; UserError if logits differ."""
+    return HuggingFaceImporter().compare(load(folder), folder, texts)
+
+
+def test_a_model_of_opus_mt_computes_the_same(folder: Path) -> None:
+    report = compared(folder)
+    assert "- 0 sources have other ids\n- 0 greedy translations differ" in report
+    model = load(folder)
+    config = model.config
+    assert (config.source_language, config.target_language) == ("en", "de")
+    assert not config.joint_vocabulary
+    assert (config.model.start, config.model.output_bias) == (StartEmbedding.zero, True)
+    assert (config.decoding.beam_size, config.decoding.max_length) == (6, 100)
+    # BOS has no probability.
+    assert model.target_tokenizer.bos_id == model.target_tokenizer.vocabulary_size - 1
+    bias = model.transformer.output_bias
+    assert bias is not None
+    assert bias[model.target_tokenizer.bos_id] < -1000
+
+
+def test_target_languages_are_pieces(folder: Path) -> None:
+    """Also at the begin of a text without a space."""
+    assert "0 sources have other ids" in compared(
+        folder, [f">>deu<< {line}" for line in LINES] + [f">>deu<<{line}" for line in LINES]
+    )
+
+
+def test_every_difference_is_listed(folder: Path) -> None:
+    text = "Ka </s> ka."  # the end of the source there
+    report = compared(folder, [text, *LINES])
+    assert "- 1 sources have other ids" in report
+    assert f"    other ids: {text}" in report
+
+
+def test_pytorch_files_in_half_precision_are_read(folder: Path) -> None:
+    tensors = load_file(folder / "model.safetensors")
+    (folder / "model.safetensors").unlink()
+    half = {name: tensor.half() for name, tensor in tensors.items()}
+    half[TABLE] = sinusoidal_table(POSITIONS, WIDTH)[:, half_split(WIDTH)]
+    half["lm_head.weight"] = half["model.shared.weight"]  # as old versions of transformers did
+    torch.save(half, folder / "pytorch_model.bin")
+    compared(folder)
+
+
+def test_a_start_that_is_not_zero_is_the_row_of_bos(folder: Path) -> None:
+    tensors = load_file(folder / "model.safetensors")
+    tensors["model.shared.weight"][-1] = 0.5
+    save_file(tensors, folder / "model.safetensors", {"format": "pt"})
+    assert load(folder).config.model.start is StartEmbedding.learned
+    compared(folder)
+
+
+@pytest.mark.parametrize(
+    "variant",
+    [
+        {},
+        {"tied_embeddings": TiedEmbeddings.target, "output_bias": True},
+        {"tied_embeddings": TiedEmbeddings.none, "start": StartEmbedding.zero},
+        {"norm": NormPlacement.pre, "timescales": Timescales.marian},
+        {"timescales": Timescales.marian},
+    ],
+    ids=str,
+)
+def test_an_export_comes_back(tmp_path: Path, variant: dict[str, Any]) -> None:
+    path = train_tokenizer(tmp_path / "tokenizer.model", SOURCE, 150)
+    model = tiny_trained_model(path, **variant)
+    (tmp_path / "hf").mkdir()
+    HuggingFaceExporter().export(model, tmp_path / "hf")
+    again = load(tmp_path / "hf")
+    assert again.config.joint_vocabulary
+    parameters = dict(model.transformer.named_parameters())
+    found = dict(again.transformer.named_parameters())
+    if "start" in variant:
+        bos = model.target_tokenizer.bos_id
+        parameters["target_embedding.weight"][bos] = 0.0
+    assert parameters.keys() == found.keys()
+    assert all(torch.equal(parameters[name], found[name]) for name in found)
+    assert again.config.model.timescales is model.config.model.timescales
+    texts = SOURCE[:50]
+    expected = Translator(model, again.config.decoding).translate(texts)
+    assert Translator(again).translate(texts) == expected
+
+
+def test_command_writes_a_model_folder(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder.parent / "lines.txt").write_text("".join(f"{line}\n" for line in LINES))
+    arguments = ["folder=opus", "out=new", "check=lines.txt"]
+    monkeypatch.setattr("sys.argv", ["import_model", *arguments])
+    import_model.main()
+    model = load_trained_model(Path("new"))
+    assert Translator(model).translate(LINES) == Translator(load(folder)).translate(LINES)
+    readme = Path("new/README.md").read_text()
+    assert "Imported from opus. Compared with the original model on 40 lines" in readme
+    assert "one of >>deu<<." in readme
+    with pytest.raises(UserError, match="out=new exists"):
+        import_model.main()
+
+
+def test_command_without_transformers_says_so(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "transformers", None)
+    monkeypatch.setattr("sys.argv", ["import_model", "folder=opus", "out=new"])
+    import_model.main()
+    assert "Not compared with the original program" in Path("new/README.md").read_text()
+
+
+def test_command_downloads_from_the_hub(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The weights of torch are downloaded only if there are no safetensors."""
+    asked: list[list[str]] = []
+
+    def snapshot_download(name: str, local_dir: Path, allow_patterns: list[str]) -> None:
+        asked.append(allow_patterns)
+        shutil.copytree(folder, local_dir, dirs_exist_ok=True)
+
+    monkeypatch.setattr("huggingface_hub.snapshot_download", snapshot_download)
+    (folder.parent / "lines.txt").write_text("Ka.\n")
+    arguments = ["folder=Helsinki-NLP/opus-mt-en-de", "check=lines.txt"]
+    monkeypatch.setattr("sys.argv", ["import_model", *arguments])
+    import_model.main()
+    assert load_trained_model(Path("outputs/imports/opus-mt-en-de"))
+    assert [patterns[-1] for patterns in asked] == ["model.safetensors"]
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("", r"folder= is missing \(for make: FROM=\)"),
+        ("a/b/c", "a/b/c: no such folder, and no name such as"),
+        ("Helsinki-NLP/x", "Helsinki-NLP/x: no such folder, and not downloaded from the hub: gone"),
+        (".", r"is no model of Marian or Hugging Face"),
+    ],
+)
+def test_command_names_what_it_cannot_find(
+    name: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def snapshot_download(*_: object, **__: object) -> None:
+        raise ConnectionError("gone")
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("huggingface_hub.snapshot_download", snapshot_download)
+    monkeypatch.setattr("sys.argv", ["import_model", f"folder={name}"])
+    with pytest.raises(UserError, match=message):
+        import_model.main()
+
+
+# Broken folders.
+
+Change = Callable[[Path], Any]
+
+
+def text(name: str, content: str) -> Change:
+    return lambda folder: (folder / name).write_text(content)
+
+
+def values(name: str, **changes: object) -> Change:
+    """Set keys of a JSON file; `...` removes a key."""
+
+    def change(folder: Path) -> None:
+        stored = json.loads((folder / name).read_text())
+        stored.update(changes)
+        kept = {key: value for key, value in stored.items() if value is not ...}
+        (folder / name).write_text(json.dumps(kept))
+
+    return change
+
+
+def config(**changes: object) -> Change:
+    return values("config.json", **changes)
+
+
+def removed(name: str) -> Change:
+    return lambda folder: (folder / name).unlink()
+
+
+def cut(name: str, num_bytes: int) -> Change:
+    return lambda folder: (folder / name).write_bytes((folder / name).read_bytes()[:num_bytes])
+
+
+def outside(name: str) -> Change:
+    """Replace a file by a link that leads out of the folder."""
+
+    def change(folder: Path) -> None:
+        (folder / name).rename(folder.parent / name)
+        (folder / name).symlink_to(folder.parent / name)
+
+    return change
+
+
+def large(name: str, num_bytes: int) -> Change:
+    return lambda folder: os.truncate(folder / name, num_bytes)
+
+
+def tensors(change: Callable[[dict[str, Any]], Any], file: str = "model.safetensors") -> Change:
+    """Change the tensors, and write them as safetensors or as a file of torch."""
+
+    def changed(folder: Path) -> None:
+        found: dict[str, Any] = load_file(folder / "model.safetensors")
+        change(found)
+        (folder / "model.safetensors").unlink()
+        if file == "model.safetensors":
+            save_file(found, folder / file)
+        else:
+            torch.save(found, folder / file)
+
+    return changed
+
+
+NORM = "model.encoder.layers.0.final_layer_norm.weight"
+SHARED = "model.shared.weight"
+TABLE = "model.encoder.embed_positions.weight"
+TORCH = "pytorch_model.bin"
+
+
+class Code:
+    def __reduce__(self) -> Any:
+        return open, (TRACE, "w")
+
+
+def compressed(folder: Path) -> None:
+    """A file of torch that is a thousand times larger when it is read."""
+    tensors(lambda found: found.update({SHARED: torch.zeros(10**6)}), TORCH)(folder)
+    with zipfile.ZipFile(folder / TORCH) as old:
+        records = {name: old.read(name) for name in old.namelist()}
+    with zipfile.ZipFile(folder / TORCH, "w", zipfile.ZIP_DEFLATED) as new:
+        for name, content in records.items():
+            new.writestr(name, content)
+
+
+def renamed(old: str, new: str) -> Change:
+    return tensors(lambda found: found.update({new: found.pop(old)}))
+
+
+def more_rows(folder: Path) -> None:
+    """Add a row of embeddings without a piece."""
+    found = load_file(folder / "model.safetensors")
+    found[SHARED] = torch.cat((found[SHARED], torch.zeros(1, WIDTH)))
+    found["final_logits_bias"] = torch.cat((found["final_logits_bias"], torch.zeros(1, 1)), dim=1)
+    save_file(found, folder / "model.safetensors")
+    config(vocab_size=len(found[SHARED]))(folder)
+
+
+def vocabulary(change: Callable[[dict[str, int]], Any]) -> Change:
+    def changed(folder: Path) -> None:
+        ids = json.loads((folder / "vocab.json").read_text())
+        change(ids)
+        (folder / "vocab.json").write_text(json.dumps(ids))
+
+    return changed
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        # Settings.
+        (removed("tokenizer_config.json"), r"tokenizer_config\.json: no such file"),
+        (text("config.json", ""), r"config\.json: Invalid JSON"),
+        (text("config.json", "[" * 100_000), r"config\.json: Invalid JSON"),
+        (text("config.json", "[]"), r"config\.json: "),
+        (config(model_type="bart"), r"config\.json: key model_type: Input should be 'marian'"),
+        (config(d_model=...), r"config\.json: key d_model: Field required"),
+        (config(d_model="16"), r"config\.json: key d_model: Input should be a valid integer"),
+        (config(d_model=-2), r"config\.json: model\.width=-2"),
+        (config(d_model=60_000), r"model\.safetensors: is too small for the model"),
+        (config(encoder_layers=10**12), r"config\.json: model\.num_encoder_layers=1000000000000"),
+        (config(vocab_size=10**12), r"is too small for the model"),
+        (config(vocab_size=5), r"config\.json: vocab_size=5, but the vocabulary has"),
+        (config(encoder_attention_heads=3), r"decoder_attention_heads=2, .* needs 3"),
+        (config(decoder_ffn_dim=8), r"config\.json: decoder_ffn_dim=8, but this program needs 32"),
+        (config(scale_embedding=False), r"config\.json: scale_embedding=False"),
+        (config(activation_function="tanh"), r"config\.json: activation_function=tanh is not one"),
+        (config(tie_word_embeddings=False), r"config\.json: tie_word_embeddings=False"),
+        (config(max_position_embeddings=10**9), r"config\.json: model\.max_length=1000000000"),
+        (config(decoder_start_token_id=10**6), r"decoder_start_token_id=1000000 is not in the"),
+        (config(eos_token_id=3), r"eos_token_id=3, but the vocabulary has </s> at 0"),
+        (config(dropout=float("nan")), r"config\.json: model\.dropout=nan"),
+        (values("generation_config.json", num_beams=10**9), r"decoding\.beam_size=1000000000"),
+        (
+            values("tokenizer_config.json", source_lang=None),
+            r"lang are \['de'\], which",
+        ),
+        (
+            values("tokenizer_config.json", target_lang="../x"),
+            r"'\.\./x'\], which are not two",
+        ),
+        (large("config.json", 2**27), r"config\.json: is larger than 64 MiB"),
+        (outside("config.json"), r"config\.json: leads out of its folder"),
+        # Vocabulary and sentencepiece models.
+        (text("vocab.json", "{}"), r"vocab\.json: has 0 pieces"),
+        (
+            text("vocab.json", '{"</s>": 0.5}'),
+            r"vocab\.json: key </s>: Input should be a valid int",
+        ),
+        (vocabulary(lambda ids: ids.pop("<unk>")), r"vocab\.json: ids are not the numbers"),
+        (vocabulary(lambda ids: ids.update({"<unk>": 0})), r"vocab\.json: ids are not the numbers"),
+        (vocabulary(lambda ids: ids.pop("<pad>")), r"decoder_start_token_id=\d+ is not in"),
+        (vocabulary(lambda ids: ids.update(x=len(ids))), r"vocab_size=\d+, but the vocabulary"),
+        (vocabulary(lambda ids: ids.update({"": ids.pop("<unk>")})), r"lacks the piece <unk>"),
+        (
+            vocabulary(lambda ids: ids.update({"": ids.pop("a")})),
+            r"source\.spm: does not fit",
+        ),
+        (
+            values("tokenizer_config.json", separate_vocabs=True),
+            r"target_vocab\.json: no such file",
+        ),
+        (removed("target.spm"), r"target\.spm: no such file"),
+        (cut("source.spm", 400), r"source\.spm: is not a sentencepiece model"),
+        (text("source.spm", ""), r"source\.spm: is not a sentencepiece model: it has no pieces"),
+        (large("source.spm", 2**30), r"source\.spm: is larger than 64 MiB"),
+        (outside("source.spm"), r"source\.spm: leads out of its folder"),
+        # Weights.
+        (removed("model.safetensors"), r"pytorch_model\.bin: no such file"),
+        (outside("model.safetensors"), r"model\.safetensors: leads out of its folder"),
+        (cut("model.safetensors", 20_000), r"model\.safetensors: is damaged: .*"),
+        (text("model.safetensors", "x" * 20_000), r"model\.safetensors: is damaged"),
+        (tensors(lambda found: found.pop(NORM)), f"lacks the tensor {re.escape(NORM)}"),
+        (renamed(NORM, f"{NORM}s"), f"lacks .* it has {re.escape(NORM)}s instead"),
+        (renamed(SHARED, "shared"), f"lacks the tensor {SHARED}"),
+        (tensors(lambda found: found.update(more=torch.ones(1))), r"holds the tensor more, which"),
+        (tensors(lambda found: found[NORM].fill_(torch.nan)), r"norm\.weight holds NaN"),
+        (tensors(lambda found: found.update({NORM: torch.ones(15)})), r"has shape \(15,\)"),
+        (tensors(lambda found: found.update({NORM: torch.ones(16).int()})), r"holds torch\.int32"),
+        (
+            tensors(lambda found: found.update({TABLE: torch.ones(POSITIONS, WIDTH)})),
+            r"embed_positions\.weight is not sinusoidal",
+        ),
+        (
+            tensors(lambda found: found.update(code=Code()), TORCH),
+            r"pytorch_model\.bin: is damaged",
+        ),
+        (tensors(lambda found: found.update(a=["b"]), TORCH), r"a is not a plain tensor"),
+        (
+            tensors(lambda found: found.update({NORM: torch.ones(1).expand(10**12)}), TORCH),
+            r"norm\.weight has shape \(1000000000000,\)",
+        ),
+        (
+            tensors(lambda found: found.update({NORM: torch.ones(16, device="meta")}), TORCH),
+            r"norm\.weight is not a plain tensor",
+        ),
+        (
+            more_rows,
+            r"has 91 rows of embeddings, but the vocabulary has only 90",
+        ),
+        (compressed, r"pytorch_model\.bin: is compressed"),
+        (
+            lambda folder: (tensors(lambda _: None, TORCH)(folder), cut(TORCH, 30_000)(folder)),
+            r"pytorch_model\.bin: is damaged",
+        ),
+    ],
+)
+def test_broken_folders_are_rejected_in_one_line(
+    folder: Path, change: Change, message: str
+) -> None:
+    change(folder)
+    with pytest.raises(UserError, match=message) as caught:
+        load(folder)
+    assert "\n" not in str(caught.value)
+    assert not Path(TRACE).exists()
