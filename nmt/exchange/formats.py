@@ -6,7 +6,7 @@ from nmt.base.errors import UserError
 from nmt.base.system import require_package
 from nmt.exchange.exporter import Exporter
 
-Format = StrEnum("Format", "huggingface onnx ctranslate2 argos")
+Format = StrEnum("Format", "huggingface onnx ctranslate2 argos marian")
 
 
 def open_exporter(name: Format, compute_type: str) -> Exporter:
@@ -36,6 +36,10 @@ def open_exporter(name: Format, compute_type: str) -> Exporter:
         from nmt.exchange.onnx import OnnxExporter  # noqa: PLC0415
 
         return OnnxExporter()
+    if name is Format.marian:
+        from nmt.exchange.marian import MarianExporter  # noqa: PLC0415
+
+        return MarianExporter()
     from nmt.exchange.huggingface import HuggingFaceExporter  # noqa: PLC0415
 
     return HuggingFaceExporter()

@@ -1,0 +1,247 @@
+"""Import of models in Marian's own format.
+
+The folder has `decoder.yml`, which names the weights (.npz) and the vocabularies: sentencepiece
+models (.spm), or tables of ids (.yml) beside `source.spm` and `target.spm`, as in the original
+releases of OPUS-MT.
+"""
+
+import zipfile
+import zlib
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+import yaml
+from torch import Tensor
+
+from nmt.base.errors import UserError, one_line
+from nmt.base.files import file_inside
+from nmt.config import (
+    DecodingConfig,
+    LengthPenalty,
+    ModelConfig,
+    Positions,
+    StartEmbedding,
+    TiedEmbeddings,
+    Timescales,
+    from_mapping,
+    is_language_code,
+    load_values,
+)
+from nmt.exchange.foreign_tokenizer import (
+    pieces_in_order,
+    read_sentencepiece,
+    read_small,
+    write_tokenizer,
+)
+from nmt.exchange.huggingface import NEVER
+from nmt.exchange.huggingface_weights import half_split
+from nmt.exchange.importer import ForeignWeights
+from nmt.exchange.marian import (
+    ACTIVATIONS,
+    DECODER_FILE,
+    FIXED_SETTINGS,
+    OUTPUT_BIAS,
+    SETTINGS,
+    MarianRuntime,
+    in_order,
+    in_shape,
+    marian_names,
+)
+from nmt.exchange.verify import Text, verify
+from nmt.model.transformer import Transformer, meta_transformer
+from nmt.tokenizer import Tokenizer, tokenizer_files
+from nmt.trained_model import TrainedModel, TrainedModelConfig, load_weights
+
+_MAX_LENGTH = 512  # Marian has no limit
+_MAX_SETTINGS = 2**16  # bytes
+_ORIGINAL = (
+    "the original is what CTranslate2's converter reads from the arrays of Marian, with Marian's"
+    " positions"
+)
+_DAMAGED = (
+    *(zipfile.BadZipFile, zlib.error, OSError, EOFError, MemoryError),
+    *(ValueError, RuntimeError, NotImplementedError, yaml.YAMLError),
+)
+
+
+class MarianImporter:
+    """Reads a folder with `decoder.yml`; see `Importer`."""
+
+    def can_read(self, folder: Path) -> bool:
+        """Return whether a folder has arrays of Marian."""
+        return any(folder.glob("*.npz"))
+
+    def load(self, folder: Path, workspace: Path, direction: str) -> TrainedModel:
+        """Read a model, and write its tokenizers into a workspace."""
+        options = load_values(file_inside(folder, DECODER_FILE))
+        path = _named_files(folder, options, "models", 1)[0]
+        vocabularies = _named_files(folder, options, "vocabs", 2)
+        settings, weights = _read_arrays(path)
+        config = _model_config(settings, path)
+        source, _, target = direction.partition("-")
+        if not (is_language_code(source) and is_language_code(target)):
+            raise UserError(
+                f"direction={direction!r}: {folder} does not say its languages; give two language"
+                " codes, such as direction=en-de"
+            )
+        is_joint = vocabularies[0] == vocabularies[1] and vocabularies[0].suffix == ".spm"
+        names = tokenizer_files(is_joint, source, target)
+        numbers = [
+            _write_tokenizer(vocabulary, side, workspace / name)
+            for vocabulary, side, name in zip(
+                vocabularies, ("source", "target"), names, strict=True
+            )
+        ]
+        tokenizers = {name: Tokenizer(workspace / name) for name in names}
+        pair = tokenizers[names[0]], tokenizers[names[1]]
+        transformer = _transformer(config, weights, numbers, [t.vocabulary_size for t in pair])
+        values = {
+            "source_language": source,
+            "target_language": target,
+            "joint_vocabulary": is_joint,
+            "max_source_length": _MAX_LENGTH,
+        }
+        described = from_mapping(TrainedModelConfig, values, "direction")
+        decoding = _decoding(options, folder / DECODER_FILE)
+        described = replace(described, model=transformer.config, decoding=decoding)
+        return TrainedModel(described, transformer, *pair)
+
+    def compare(self, model: TrainedModel, folder: Path, texts: Sequence[str]) -> str:
+        """Compare a loaded model with its arrays, read by the converter of CTranslate2."""
+        options = load_values(file_inside(folder, DECODER_FILE))
+        runtime = MarianRuntime(model, _named_files(folder, options, "models", 1)[0])
+        sentences = [text for text in texts if text.strip()]
+        text = Text(f"{len(sentences):,} sentences", sentences, sentences)
+        found = verify(runtime, model, text).lines(text)
+        # The last line is BLEU, which needs references.
+        return "\n".join(f"- {line}" for line in [_ORIGINAL, *found[:-1]])
+
+
+def _named_files(folder: Path, options: dict[str, Any], key: str, number: int) -> list[Path]:
+    """Return the files that `decoder.yml` names; their folders are those of another machine."""
+    names = options.get(key)
+    if not isinstance(names, list) or [type(name) for name in names] != [str] * number:
+        raise UserError(f"{folder / DECODER_FILE}: {key}={names!r} does not name {number} file(s)")
+    return [file_inside(folder, Path(name).name) for name in names]
+
+
+def _read_arrays(path: Path) -> tuple[dict[str, Any], ForeignWeights]:
+    """Read the settings of the network and the other arrays."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            if any(info.compress_type != zipfile.ZIP_STORED for info in archive.infolist()):
+                raise UserError(f"{path}: is compressed; save it again with numpy.savez")
+        with np.load(path, allow_pickle=False) as arrays:
+            found = {name: arrays[name] for name in arrays.files}
+        text = bytes(found.pop(SETTINGS, np.zeros(0, np.int8))[:_MAX_SETTINGS]).rstrip(b"\0")
+        tensors = {
+            name: torch.from_numpy(array.astype(np.float32 if array.dtype.kind == "f" else np.int8))
+            for name, array in found.items()
+        }
+        settings = yaml.safe_load(text)
+    except _DAMAGED as error:
+        raise UserError(f"{path}: is damaged: {one_line(error)}") from None
+    if not isinstance(settings, dict):
+        raise UserError(f"{path}: lacks {SETTINGS}, the settings of a model of Marian")
+    return settings, ForeignWeights(path, tensors)
+
+
+def _model_config(settings: dict[str, Any], path: Path) -> ModelConfig:
+    for key, needed in FIXED_SETTINGS.items():
+        if (value := settings.get(key, needed)) != needed:
+            raise UserError(f"{path}: {key}={value!r}, but this program needs {key}={needed!r}")
+    activation = settings.get("transformer-ffn-activation")
+    if activation not in ACTIVATIONS:
+        raise UserError(
+            f"{path}: transformer-ffn-activation={activation!r} is not one of"
+            f" {', '.join(ACTIVATIONS)}"
+        )
+    tied = TiedEmbeddings.none
+    if settings.get("tied-embeddings-all"):
+        tied = TiedEmbeddings.three_way
+    elif settings.get("tied-embeddings"):
+        tied = TiedEmbeddings.target
+    values = {
+        "width": settings.get("dim-emb"),
+        "num_encoder_layers": settings.get("enc-depth"),
+        "num_decoder_layers": settings.get("dec-depth"),
+        "num_heads": settings.get("transformer-heads"),
+        "feed_forward_width": settings.get("transformer-dim-ffn"),
+        "positions": Positions.sinusoidal,
+        "timescales": Timescales.marian,
+        "start": StartEmbedding.zero,
+        "output_bias": True,
+        "activation": ACTIVATIONS[activation],
+        "tied_embeddings": tied,
+        "max_length": _MAX_LENGTH,
+    }
+    config: ModelConfig = from_mapping(ModelConfig, values, f"{path}: {SETTINGS}")
+    return config
+
+
+def _write_tokenizer(vocabulary: Path, side: str, path: Path) -> int:
+    """Write a tokenizer with the ids of a vocabulary, and return the size of the vocabulary."""
+    if vocabulary.suffix == ".spm":
+        model = read_sentencepiece(vocabulary)
+        ids = {piece.piece: index for index, piece in enumerate(model.pieces)}
+    else:
+        model = read_sentencepiece(file_inside(vocabulary.parent, f"{side}.spm"))
+        try:
+            # All scalars stay text, since `yes` and `1` are pieces.
+            values = yaml.load(read_small(vocabulary), Loader=yaml.CBaseLoader)
+            ids = {str(piece): int(number) for piece, number in values.items()}
+        except (yaml.YAMLError, ValueError, TypeError, AttributeError, RecursionError) as error:
+            raise UserError(
+                f"{vocabulary}: is not a table of ids by piece: {one_line(error)}"
+            ) from None
+    write_tokenizer(path, model, pieces_in_order(ids, vocabulary))
+    return len(ids)
+
+
+def _transformer(
+    config: ModelConfig, weights: ForeignWeights, numbers: list[int], sizes: list[int]
+) -> Transformer:
+    """Build the model; the pieces that it does not know come after its own."""
+    expected = meta_transformer(config, *numbers)
+    order = half_split(config.width).argsort()
+    taken: dict[str, Tensor] = {}
+    parameters = dict(expected.named_parameters())
+    for ours, theirs in marian_names(expected).items():
+        shape = in_shape(ours, parameters[ours]).shape
+        if theirs == OUTPUT_BIAS and theirs not in weights:
+            weight = torch.zeros(shape)
+        else:
+            weight = weights.take(theirs, *shape)
+        taken[ours] = in_order(ours, in_shape(ours, weight), order)
+    weights.check_all_taken()
+    for name in ("source_embedding.weight", "target_embedding.weight", "output_weight"):
+        if name in taken:
+            extra = sizes[name != "source_embedding.weight"] - len(taken[name])
+            taken[name] = F.pad(taken[name], (0, 0, 0, extra))
+    bias = taken.pop("output_bias")
+    bias = F.pad(bias, (0, sizes[1] - len(bias)), value=NEVER)
+    if bias.any():
+        taken["output_bias"] = bias
+    config = replace(config, output_bias=bool(bias.any()))
+    transformer = Transformer(config, *sizes)
+    load_weights(transformer, taken, weights.path)
+    return transformer.eval().requires_grad_(False)
+
+
+def _decoding(options: dict[str, Any], path: Path) -> DecodingConfig:
+    alpha = options.get("normalize", 0)
+    kind = LengthPenalty.gnmt
+    if alpha in (0, 1):
+        kind = LengthPenalty.average if alpha else LengthPenalty.none
+    values = {
+        "beam_size": options.get("beam-size", 12),
+        "length_penalty": alpha,
+        "length_penalty_kind": kind,
+    }
+    config: DecodingConfig = from_mapping(DecodingConfig, values, str(path))
+    return config

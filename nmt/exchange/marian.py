@@ -1,0 +1,294 @@
+"""Export to Marian and to Bergamot's engine, which is Marian in browsers and translateLocally.
+
+    model.npz  model.bin  vocab.spm (or source.spm and target.spm)  decoder.yml
+
+Both files hold the same float32 arrays: matrices transposed, vectors with one row. As in Hugging
+Face's classes, the sines of a position are in the first half of a vector, so every axis of the
+model width is reordered.
+"""
+
+import re
+import shutil
+import struct
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+from torch import Tensor
+
+from nmt.base.errors import UserError
+from nmt.config import (
+    Activation,
+    NormPlacement,
+    Positions,
+    StartEmbedding,
+    TiedEmbeddings,
+    Timescales,
+)
+from nmt.exchange.ctranslate2 import CTranslate2Runtime
+from nmt.exchange.huggingface import NEVER
+from nmt.exchange.huggingface_weights import half_split, reorder
+from nmt.model.positions import sinusoidal_table
+from nmt.model.transformer import Transformer
+from nmt.search.hypothesis import penalty_exponent
+from nmt.tokenizer import Tokenizer
+from nmt.trained_model import TrainedModel
+
+FIXED_SETTINGS: dict[str, Any] = {
+    "type": "transformer",
+    "tied-embeddings-src": False,
+    "transformer-preprocess": "",
+    "transformer-postprocess": "dan",
+    "transformer-postprocess-top": "",
+    "transformer-postprocess-emb": "d",
+    "transformer-ffn-depth": 2,
+    "transformer-decoder-dim-ffn": 0,
+    "transformer-decoder-ffn-depth": 0,
+    "transformer-decoder-autoreg": "self-attention",
+    "transformer-no-projection": False,
+    "transformer-rnn-projection": False,
+    "transformer-pool": False,
+    "transformer-tied-layers": [],
+    "transformer-train-position-embeddings": False,
+    "factors-dim-emb": 0,
+    "lemma-dim-emb": 0,
+    "lemma-dependency": "",
+    "input-types": [],
+    "right-left": False,
+    "ulr": False,
+}
+"""Options of Marian with one value in all models that this program can represent."""
+
+ACTIVATIONS = {"relu": Activation.relu, "swish": Activation.silu}
+SETTINGS = "special:model.yml"
+DECODER_FILE = "decoder.yml"
+OUTPUT_BIAS = "decoder_ff_logit_out_b"
+_MODEL, _BINARY = "model.npz", "model.bin"
+_JOINT, _SOURCE, _TARGET = "vocab.spm", "source.spm", "target.spm"
+_ALIGNMENT = 256  # bytes
+_FLOAT32, _INT8 = 0x404, 0x101  # types in a binary file
+
+_OUTPUT_WEIGHTS = {
+    TiedEmbeddings.three_way: "Wemb",
+    TiedEmbeddings.target: "decoder_Wemb",
+    TiedEmbeddings.none: "decoder_ff_logit_out_Wt",
+}
+_SUBLAYERS = {"self_attention": "self", "cross_attention": "context", "feed_forward": "ffn"}
+_LINEARS = {"query": "q", "key": "k", "value": "v", "output": "o", "inner": "1", "outer": "2"}
+_LAYER_WEIGHT = re.compile(r"(\w+)\.(\d+)\.(\w+?)(_residual)?\.(\w+)\.(weight|bias)")
+
+
+class MarianExporter:
+    """Writes a model in both formats of Marian; see `Exporter`."""
+
+    def check(self, model: TrainedModel) -> None:
+        """Raise UserError if Marian does not know the variant of the model."""
+        config = model.config.model
+        activation = config.activation if config.activation in ACTIVATIONS.values() else None
+        key_width, value_width = (
+            0 if width * config.num_heads == config.width else width
+            for width in (config.head_key_width, config.head_value_width)
+        )
+        for key, value, needed in (
+            # Keys and values of Marian's pre-norm self-attention are not normalized: in version
+            # 1.9 nowhere, in 1.12 not in the decoder after the first token.
+            ("norm", config.norm, NormPlacement.post),
+            ("positions", config.positions, Positions.sinusoidal),
+            ("timescales", config.timescales, Timescales.marian),
+            ("start", config.start, StartEmbedding.zero),
+            ("activation", config.activation, activation or " or ".join(ACTIVATIONS.values())),
+            ("key_width", key_width, 0),
+            ("value_width", value_width, 0),
+        ):
+            if value != needed:
+                raise UserError(
+                    f"model.{key}={value}: format=marian needs model.{key}={needed}; train with it,"
+                    " or use format=onnx"
+                )
+
+    def export(self, model: TrainedModel, folder: Path) -> None:
+        """Write weights, tokenizers and the decoder's settings into an empty folder."""
+        arrays = _arrays(model)
+        np.savez(folder / _MODEL, **arrays)
+        _save_binary(folder / _BINARY, arrays)
+        for tokenizer, name in zip(_tokenizers(model), _vocabularies(model), strict=True):
+            shutil.copyfile(tokenizer.path, folder / name)
+        search = model.config.decoding
+        settings = {
+            "relative-paths": True,
+            "models": [_MODEL],
+            "vocabs": _vocabularies(model),
+            "beam-size": search.beam_size,
+            "normalize": penalty_exponent(search),
+            "word-penalty": 0,
+            # Times the length of the source; there is no offset.
+            "max-length-factor": search.max_length_ratio + search.max_length_offset,
+        }
+        (folder / DECODER_FILE).write_text(yaml.safe_dump(settings, sort_keys=False))
+
+    def open(self, model: TrainedModel, folder: Path) -> "MarianRuntime":
+        """Open `model.npz` with CTranslate2."""
+        source, target = (Tokenizer(folder / name) for name in _vocabularies(model))
+        exported = TrainedModel(model.config, model.transformer, source, target)
+        return MarianRuntime(exported, folder / _MODEL)
+
+    def usage(self, model: TrainedModel) -> str:
+        """Return the section of the README that shows how to use the export."""
+        return f"""With [Marian](https://marian-nmt.github.io):
+
+    echo "A sentence." | marian-decoder -c {DECODER_FILE} --cpu-threads 1
+
+Marian applies the tokenizers itself. Bergamot's engine and translateLocally read `{_BINARY}`, the
+same weights in float32, with `{_vocabularies(model)[0]}`; set `gemm-precision: float32`.
+
+Unlike this program, Marian can output padding and BOS, whose probability is about zero, and adds
+1e-9 in place of 1e-5 to the variance in layer normalization. It divides the log-probability of n
+tokens by n ** normalize.
+"""
+
+
+class MarianRuntime(CTranslate2Runtime):
+    """A model of Marian, run by CTranslate2; see `Runtime`.
+
+    Its converter has the sinusoids of the paper, and Marian's only as trained positions, so they
+    are added to the arrays, and pieces without probability for those that an import has added. It
+    reads all else by its own knowledge of the format.
+
+    Args:
+        model: the same model in torch, with at least the pieces of the Marian model.
+        path: the arrays, `.npz`.
+    """
+
+    def __init__(self, model: TrainedModel, path: Path) -> None:
+        from ctranslate2.converters import MarianConverter  # noqa: PLC0415
+
+        self._temporary = tempfile.TemporaryDirectory()
+        root, config = Path(self._temporary.name), model.config.model
+        table = sinusoidal_table(config.max_length, config.width, config.timescales)
+        with np.load(path, allow_pickle=False) as arrays:
+            padded = {name: _padded(model, name, array) for name, array in arrays.items()}
+        padded["Wpos"] = table[:, half_split(config.width)].numpy()
+        np.savez(root / _MODEL, **padded)
+        vocabularies = [root / _SOURCE, root / _TARGET]
+        for tokenizer, vocabulary in zip(_tokenizers(model), vocabularies, strict=True):
+            # The converter unescapes double quotes in its own way.
+            pieces = [piece.replace("'", "''") for piece in tokenizer.all_pieces()]
+            lines = [f"'{piece}': {index}\n" for index, piece in enumerate(pieces)]
+            vocabulary.write_text("".join(lines), encoding="utf-8")
+        converter = MarianConverter(str(root / _MODEL), [*map(str, vocabularies)])
+        converter.convert(str(root / "converted"))
+        super().__init__(model, root / "converted", 1e-4)
+
+
+def _padded(model: TrainedModel, name: str, array: Any) -> Any:
+    source, target = (tokenizer.vocabulary_size for tokenizer in _tokenizers(model))
+    if name == OUTPUT_BIAS:
+        return np.pad(array, ((0, 0), (0, target - array.shape[1])), constant_values=NEVER)
+    if name.endswith(("Wemb", "logit_out_Wt")):
+        size = source if name.startswith("encoder") else target
+        return np.pad(array, ((0, size - len(array)), (0, 0)))
+    return array
+
+
+def marian_names(transformer: Transformer) -> dict[str, str]:
+    """Return the name in Marian of each parameter, by our name."""
+    names = {
+        "source_embedding.weight": "encoder_Wemb",
+        "target_embedding.weight": "decoder_Wemb",
+        # A tied matrix has this name only.
+        "output_weight": _OUTPUT_WEIGHTS[transformer.config.tied_embeddings],
+        "output_bias": OUTPUT_BIAS,
+    }
+    for name, _ in transformer.named_parameters():
+        if match := _LAYER_WEIGHT.fullmatch(name):
+            side, index, sublayer, is_residual, module, kind = match.groups()
+            begin = f"{side}_l{int(index) + 1}_{_SUBLAYERS[sublayer]}"
+            if is_residual:
+                part = "ffn" if sublayer == "feed_forward" else "Wo"
+                end = f"_{part}_ln_{'scale' if kind == 'weight' else 'bias'}"
+            else:
+                end = f"_{'W' if kind == 'weight' else 'b'}{_LINEARS[module]}"
+            names[name] = begin + end
+    return {name: names[name] for name, _ in transformer.named_parameters()}
+
+
+def in_order(name: str, weight: Tensor, order: Tensor) -> Tensor:
+    """Reorder the axis of the model width of a parameter; see `reorder`."""
+    if name == "output_bias":
+        return weight
+    return weight[:, order] if _is_embedding(name) else reorder(name, weight, order)
+
+
+def in_shape(name: str, weight: Tensor) -> Tensor:
+    """Transpose a matrix of ours or of Marian; add or remove the first axis of a vector."""
+    if name.endswith("bias") or "norm." in name:
+        return weight[None] if weight.dim() == 1 else weight[0]
+    return weight if _is_embedding(name) else weight.T
+
+
+def _is_embedding(name: str) -> bool:
+    return name in ("source_embedding.weight", "target_embedding.weight", "output_weight")
+
+
+def _arrays(model: TrainedModel) -> dict[str, Any]:
+    transformer, order = model.transformer, half_split(model.config.model.width)
+    parameters = dict(transformer.named_parameters())
+    arrays = {
+        theirs: np.ascontiguousarray(
+            in_shape(ours, in_order(ours, parameters[ours].detach().cpu().float(), order)).numpy()
+        )
+        for ours, theirs in marian_names(transformer).items()
+    }
+    zero = np.zeros((1, model.target_tokenizer.vocabulary_size), np.float32)
+    arrays.setdefault(OUTPUT_BIAS, zero)  # older versions of Marian require it
+    text = yaml.safe_dump(_settings(model)).encode() + b"\0"
+    return {SETTINGS: np.frombuffer(text, np.int8), **arrays}
+
+
+def _settings(model: TrainedModel) -> dict[str, Any]:
+    """Return the options of Marian that describe the network."""
+    config = model.config.model
+    activations = {ours: theirs for theirs, ours in ACTIVATIONS.items()}
+    return {
+        "version": "v1.12.0",
+        "dim-vocabs": [tokenizer.vocabulary_size for tokenizer in _tokenizers(model)],
+        "dim-emb": config.width,
+        "enc-depth": config.num_encoder_layers,
+        "dec-depth": config.num_decoder_layers,
+        "tied-embeddings-all": config.tied_embeddings is TiedEmbeddings.three_way,
+        "tied-embeddings": config.tied_embeddings is TiedEmbeddings.target,
+        "transformer-heads": config.num_heads,
+        "transformer-dim-ffn": config.feed_forward_width,
+        "transformer-ffn-activation": activations[config.activation],
+        "transformer-guided-alignment-layer": "last",
+        **FIXED_SETTINGS,
+    }
+
+
+def _tokenizers(model: TrainedModel) -> tuple[Tokenizer, Tokenizer]:
+    return model.source_tokenizer, model.target_tokenizer
+
+
+def _vocabularies(model: TrainedModel) -> list[str]:
+    """Return the file names of the source and the target vocabulary."""
+    same = model.source_tokenizer.path == model.target_tokenizer.path
+    return [_JOINT, _JOINT] if same else [_SOURCE, _TARGET]
+
+
+def _save_binary(path: Path, arrays: dict[str, Any]) -> None:
+    """Write arrays in Marian's binary format, version 1."""
+    names = [name.encode() + b"\0" for name in arrays]
+    contents = [array.tobytes() for array in arrays.values()]
+    contents = [content + b"\0" * (-len(content) % _ALIGNMENT) for content in contents]
+    head = struct.pack("<QQ", 1, len(arrays))
+    for name, array, content in zip(names, arrays.values(), contents, strict=True):
+        kind = _FLOAT32 if array.dtype == np.float32 else _INT8
+        head += struct.pack("<QQQQ", len(name), kind, array.ndim, len(content))
+    head += b"".join(names)
+    for array in arrays.values():
+        head += struct.pack(f"<{array.ndim}i", *array.shape)
+    offset = -(len(head) + 8) % _ALIGNMENT
+    head += struct.pack("<Q", offset) + b"\0" * offset
+    path.write_bytes(head + b"".join(contents))

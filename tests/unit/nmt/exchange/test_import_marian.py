@@ -1,0 +1,291 @@
+"""Models of Marian become model folders with the same scores, and broken ones are refused."""
+
+import io
+import shutil
+import zipfile
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import sentencepiece
+import torch
+import yaml
+
+from nmt.base.errors import UserError
+from nmt.config import Activation, StartEmbedding, TiedEmbeddings, Timescales
+from nmt.exchange.import_marian import MarianImporter
+from nmt.exchange.marian import SETTINGS, MarianExporter
+from nmt.exchange.verify import greedy
+from nmt.trained_model import TrainedModel
+from nmt.translation.torch_engine import TorchEngine
+from tests.support import made_up_sentences, tiny_trained_model
+
+SENTENCES = made_up_sentences(30)
+
+
+def marian_model(tokenizer: Path, **variant: Any) -> TrainedModel:
+    values = {"timescales": Timescales.marian, "start": StartEmbedding.zero, **variant}
+    return tiny_trained_model(tokenizer, max_source_length=64, **values)
+
+
+def translations(model: TrainedModel) -> list[str]:
+    engine = TorchEngine(model, greedy(model))
+    found = engine.search(model.source_tokenizer.encode(SENTENCES))
+    return model.target_tokenizer.decode([best[0].ids for best in found])
+
+
+def exported(model: TrainedModel, folder: Path) -> Path:
+    folder.mkdir()
+    MarianExporter().export(model, folder)
+    return folder
+
+
+def change_arrays(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    with np.load(folder / "model.npz") as file:
+        arrays = dict(file)
+    change(arrays)
+    np.savez(folder / "model.npz", **arrays)
+
+
+def change_settings(folder: Path, **changes: Any) -> None:
+    def change(arrays: dict[str, Any]) -> None:
+        settings = {**yaml.safe_load(bytes(arrays[SETTINGS])[:-1]), **changes}
+        text = yaml.safe_dump(settings).encode() + b"\0"
+        arrays[SETTINGS] = np.frombuffer(text, np.int8)
+
+    change_arrays(folder, change)
+
+
+def change_decoder(folder: Path, **changes: Any) -> None:
+    path = folder / "decoder.yml"
+    path.write_text(yaml.safe_dump({**yaml.safe_load(path.read_text()), **changes}))
+
+
+@pytest.mark.parametrize(
+    "variant",
+    [
+        {},
+        {"tied_embeddings": TiedEmbeddings.target, "output_bias": True},
+        {"tied_embeddings": TiedEmbeddings.none, "activation": Activation.silu},
+    ],
+    ids=str,
+)
+def test_round_trip_keeps_weights_and_translations(
+    tokenizer_path: Path, tmp_path: Path, variant: dict[str, Any]
+) -> None:
+    model = marian_model(tokenizer_path, **variant)
+    folder = exported(model, tmp_path / "marian")
+    importer = MarianImporter()
+    assert importer.can_read(folder)
+    loaded = importer.load(folder, tmp_path, "en-de")
+    assert loaded.config.model == replace(model.config.model, max_length=512, dropout=0.1)
+    expected = dict(model.transformer.named_parameters())
+    for name, parameter in loaded.transformer.named_parameters():
+        torch.testing.assert_close(parameter, expected.pop(name), rtol=0, atol=0)
+    assert not expected
+    limits = {"max_length_ratio": 1.0, "max_length_offset": 4, "min_length": 2}
+    decoding = replace(loaded.config.decoding, **limits)
+    loaded = replace(loaded, config=replace(loaded.config, decoding=decoding))
+    assert translations(loaded) == translations(model)
+    assert loaded.config.decoding.beam_size == model.config.decoding.beam_size
+
+
+def test_comparison_is_described(tokenizer_path: Path, tmp_path: Path) -> None:
+    folder = exported(marian_model(tokenizer_path), tmp_path / "marian")
+    importer = MarianImporter()
+    loaded = importer.load(folder, tmp_path, "en-de")
+    assert "5 of 5 translations" in importer.compare(loaded, folder, [*SENTENCES[:5], ""])
+
+
+@pytest.fixture(scope="module")
+def opus_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model like those of OPUS-MT: two tokenizers over one vocabulary without BOS and padding."""
+    folder = tmp_path_factory.mktemp("opus")
+    for side, seed in (("source", 0), ("target", 1)):
+        model = io.BytesIO()
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(made_up_sentences(200, seed)),
+            model_writer=model,
+            vocab_size=80,
+            model_type="unigram",
+            **{"eos_id": 0, "unk_id": 1, "bos_id": -1, "pad_id": -1},
+            minloglevel=2,
+        )
+        (folder / f"{side}.spm").write_bytes(model.getvalue())
+    sides = [
+        sentencepiece.SentencePieceProcessor(model_file=str(folder / f"{side}.spm"))
+        for side in ("source", "target")
+    ]
+    pieces = {side.IdToPiece(i) for side in sides for i in range(2, side.GetPieceSize())}
+    names = ["</s>", "<unk>", *sorted(pieces), "yes", "1", "=", '"', "\\", "~"]
+    lines = [
+        f"{yaml.dump(name, default_style=chr(34)).strip()}: {i}" for i, name in enumerate(names)
+    ]
+    (folder / "opus.vocab.yml").write_text("\n".join(lines), encoding="utf-8")
+    return folder
+
+
+def test_original_release_of_opus_mt(
+    tokenizer_path: Path, opus_folder: Path, tmp_path: Path
+) -> None:
+    """Ids are those of the vocabulary; the added pieces have no probability."""
+    folder = Path(shutil.copytree(opus_folder, tmp_path / "opus"))
+    vocabulary = yaml.load((folder / "opus.vocab.yml").read_text(), Loader=yaml.BaseLoader)
+    size = len(vocabulary)
+    MarianExporter().export(marian_model(tokenizer_path, activation=Activation.silu), folder)
+    shutil.copytree(opus_folder, folder, dirs_exist_ok=True)
+    names = ["/somewhere/opus.vocab.yml"] * 2
+    change_decoder(folder, vocabs=names, **{"normalize": 1, "beam-size": 6})
+    change_settings(folder, **{"dim-vocabs": [size, size]})
+    generator = np.random.default_rng(1)
+
+    def resize(arrays: dict[str, Any]) -> None:
+        arrays["Wemb"] = generator.normal(size=(size, 16)).astype(np.float32)
+        arrays["decoder_ff_logit_out_b"] = generator.normal(size=(1, size)).astype(np.float32)
+
+    change_arrays(folder, resize)
+    importer = MarianImporter()
+    model = importer.load(folder, tmp_path, "en-de")
+    for side, tokenizer in (("source", model.source_tokenizer), ("target", model.target_tokenizer)):
+        original = sentencepiece.SentencePieceProcessor(model_file=str(folder / f"{side}.spm"))
+        pieces = [original.EncodeAsPieces(text) for text in SENTENCES]
+        ids = [[int(vocabulary[piece]) for piece in text] for text in pieces]
+        assert tokenizer.encode(SENTENCES) == ids
+    assert not model.config.joint_vocabulary
+    assert model.config.decoding.beam_size == 6
+    assert model.config.decoding.length_penalty_kind == "average"
+    bias = model.transformer.output_bias
+    assert bias is not None
+    assert bias[size:].tolist() == [-1e9, -1e9]
+    assert "30 of 30 translations" in importer.compare(model, folder, SENTENCES)
+
+
+def rename(name: str, other: str) -> Callable[[Path], None]:
+    return lambda folder: change_arrays(folder, lambda a: a.update({other: a.pop(name)}))
+
+
+def replace_array(name: str, array: Any) -> Callable[[Path], None]:
+    return lambda folder: change_arrays(folder, lambda arrays: arrays.update({name: array}))
+
+
+def settings(**changes: Any) -> Callable[[Path], None]:
+    return lambda folder: change_settings(
+        folder, **{name.replace("_", "-"): value for name, value in changes.items()}
+    )
+
+
+def decoder(**changes: Any) -> Callable[[Path], None]:
+    return lambda folder: change_decoder(folder, **changes)
+
+
+def write(name: str, content: bytes) -> Callable[[Path], None]:
+    return lambda folder: (folder / name).write_bytes(content) and None
+
+
+def truncate(name: str) -> Callable[[Path], None]:
+    def change(folder: Path) -> None:
+        content = (folder / name).read_bytes()
+        (folder / name).write_bytes(content[: len(content) // 2])
+
+    return change
+
+
+def compress(folder: Path) -> None:
+    with np.load(folder / "model.npz") as file:
+        np.savez_compressed(folder / "model.npz", **dict(file))
+
+
+def link_outside(folder: Path) -> None:
+    (folder / "vocab.spm").rename(folder.parent / "elsewhere.spm")
+    (folder / "vocab.spm").symlink_to(folder.parent / "elsewhere.spm")
+
+
+def claim_huge_array(folder: Path) -> None:
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(
+        header, {"descr": "<f4", "fortran_order": False, "shape": (2**46,)}
+    )
+    with zipfile.ZipFile(folder / "model.npz", "a") as archive:
+        archive.writestr("huge.npy", header.getvalue())
+
+
+WQ = "encoder_l1_self_Wq"
+BROKEN: dict[str, tuple[Callable[[Path], object], str]] = {
+    "no decoder.yml": (lambda folder: (folder / "decoder.yml").unlink(), "decoder.yml: no such"),
+    "no models": (decoder(models=None), "models=None does not name 1 file"),
+    "two models": (decoder(models=["model.npz", "model.npz"]), "does not name 1 file"),
+    "one vocabulary": (decoder(vocabs=["vocab.spm"]), "vocabs=['vocab.spm'] does not name 2"),
+    "missing vocabulary": (decoder(vocabs=["a.spm", "a.spm"]), "a.spm: no such file"),
+    "path outside": (decoder(models=["../.."]), "not a plain file name"),
+    "link outside": (link_outside, "vocab.spm: leads out of its folder"),
+    "code in YAML": (write("decoder.yml", b"models: !!python/name:os.system"), "decoder.yml"),
+    "truncated arrays": (truncate("model.npz"), "model.npz: is damaged"),
+    "no zip file": (write("model.npz", b"abc"), "model.npz: is damaged"),
+    "compressed arrays": (compress, "is compressed; save it again with numpy.savez"),
+    "pickled array": (replace_array(WQ, np.array([{}, None])), "model.npz: is damaged"),
+    "huge array": (claim_huge_array, "model.npz: is damaged"),
+    "renamed array": (rename(WQ, "encoder_l1_self_Wx"), f"lacks the tensor {WQ}"),
+    "array too many": (replace_array("more", np.ones(3, np.float32)), "holds the tensor more"),
+    "other shape": (replace_array(WQ, np.ones((16, 8), np.float32)), f"{WQ} has shape (16, 8)"),
+    "integers": (replace_array(WQ, np.ones((16, 16), np.int64)), f"{WQ} holds torch.int"),
+    "not finite": (replace_array(WQ, np.full((16, 16), np.nan, np.float32)), "NaN or infinity"),
+    "no settings": (rename(SETTINGS, "x"), "lacks special:model.yml"),
+    "settings no YAML": (replace_array(SETTINGS, np.frombuffer(b"a: [", np.int8)), "is damaged"),
+    "recurrent": (settings(type="s2s"), "type='s2s', but this program needs type='transformer'"),
+    "pre-norm": (settings(transformer_preprocess="n"), "transformer-preprocess='n', but this"),
+    "trained positions": (
+        settings(transformer_train_position_embeddings=True),
+        "transformer-train-position-embeddings=True, but",
+    ),
+    "other activation": (
+        settings(transformer_ffn_activation="gelu"),
+        "transformer-ffn-activation='gelu' is not one of relu, swish",
+    ),
+    "no width": (settings(dim_emb=None), "special:model.yml: width=None"),
+    "huge width": (settings(dim_emb=2**40), "special:model.yml: width="),
+    "heads": (settings(transformer_heads=3), "model.width=16 is not divisible"),
+    "fewer layers": (settings(enc_depth=1), "holds the tensor encoder_l2"),
+    "vocabulary no model": (write("vocab.spm", b"abc"), "vocab.spm: is not a sentencepiece model"),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_broken_folders_are_refused(tokenizer_path: Path, tmp_path: Path, name: str) -> None:
+    folder = exported(marian_model(tokenizer_path), tmp_path / "marian")
+    change, message = BROKEN[name]
+    change(folder)
+    with pytest.raises(UserError) as caught:
+        MarianImporter().load(folder, tmp_path, "en-de")
+    assert message in str(caught.value)
+    assert str(folder) in str(caught.value) or "model.width" in message
+    assert "\n" not in str(caught.value)
+
+
+def test_languages_are_needed(tokenizer_path: Path, tmp_path: Path) -> None:
+    folder = exported(marian_model(tokenizer_path), tmp_path / "marian")
+    with pytest.raises(UserError, match="direction=en-de"):
+        MarianImporter().load(folder, tmp_path, "")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ('"</s>": 0\n"<unk>": 1\na: b\n', "is not a table of ids by piece"),
+        ('"</s>": 0\n"<unk>": 1\na: 5\n', "ids are not the numbers from 0 to 2"),
+        ("a: 0\n", "lacks the piece </s>"),
+        ("- a\n", "is not a table of ids by piece"),
+    ],
+)
+def test_broken_vocabularies_are_refused(
+    tokenizer_path: Path, opus_folder: Path, tmp_path: Path, content: str, message: str
+) -> None:
+    folder = exported(marian_model(tokenizer_path), tmp_path / "marian")
+    shutil.copytree(opus_folder, folder, dirs_exist_ok=True)
+    (folder / "opus.vocab.yml").write_text(content)
+    change_decoder(folder, vocabs=["opus.vocab.yml"] * 2)
+    with pytest.raises(UserError) as caught:
+        MarianImporter().load(folder, tmp_path, "en-de")
+    assert message in str(caught.value)
