@@ -20,11 +20,12 @@ from nmt.cli.common import run_command
 from nmt.config import checked_dataclass
 from nmt.exchange.foreign_tokenizer import plain_piece
 from nmt.exchange.import_huggingface import HuggingFaceImporter
+from nmt.exchange.import_marian import MarianImporter
 from nmt.exchange.importer import Importer
 from nmt.runs.log import print_line, print_written
 from nmt.trained_model import TrainedModel, save_trained_model
 
-_IMPORTERS: tuple[Importer, ...] = (HuggingFaceImporter(),)
+_IMPORTERS: tuple[Importer, ...] = (HuggingFaceImporter(), MarianImporter())
 _NUM_TEXTS = 1_000
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
 _HUB_FILES = ["*config.json", "*vocab.json", "source.spm", "target.spm"]
@@ -75,8 +76,8 @@ def _import(arguments: Arguments, folder: Path, workspace: Path, out: Path) -> l
     importer = next((one for one in _IMPORTERS if one.can_read(folder)), None)
     if importer is None:
         raise UserError(
-            f"{folder}: is no model of Marian or Hugging Face: it has no config.json; name the"
-            " folder that has it"
+            f"{folder}: is no model of Hugging Face or Marian: it has neither config.json nor"
+            " weights (.npz); name the folder that has them"
         )
     model = importer.load(folder, workspace, arguments.direction)
     print_line(f"model: {model.config.source_language}-{model.config.target_language}")

@@ -33,9 +33,9 @@ from nmt.config import (
     load_values,
 )
 from nmt.exchange.foreign_tokenizer import (
+    check_small,
     pieces_in_order,
     read_sentencepiece,
-    read_small,
     write_tokenizer,
 )
 from nmt.exchange.huggingface import NEVER
@@ -59,10 +59,7 @@ from nmt.trained_model import TrainedModel, TrainedModelConfig, load_weights
 
 _MAX_LENGTH = 512  # Marian has no limit
 _MAX_SETTINGS = 2**16  # bytes
-_ORIGINAL = (
-    "the original is what CTranslate2's converter reads from the arrays of Marian, with Marian's"
-    " positions"
-)
+_ORIGINAL = "Compared with what CTranslate2's converter reads from the files of Marian:"
 _DAMAGED = (
     *(zipfile.BadZipFile, zlib.error, OSError, EOFError, MemoryError),
     *(ValueError, RuntimeError, NotImplementedError, yaml.YAMLError),
@@ -119,7 +116,7 @@ class MarianImporter:
         text = Text(f"{len(sentences):,} sentences", sentences, sentences)
         found = verify(runtime, model, text).lines(text)
         # The last line is BLEU, which needs references.
-        return "\n".join(f"- {line}" for line in [_ORIGINAL, *found[:-1]])
+        return "\n".join([_ORIGINAL, "", *(f"- {line}" for line in found[:-1]), ""])
 
 
 def _named_files(folder: Path, options: dict[str, Any], key: str, number: int) -> list[Path]:
@@ -191,9 +188,10 @@ def _write_tokenizer(vocabulary: Path, side: str, path: Path) -> int:
         ids = {piece.piece: index for index, piece in enumerate(model.pieces)}
     else:
         model = read_sentencepiece(file_inside(vocabulary.parent, f"{side}.spm"))
+        check_small(vocabulary)
         try:
             # All scalars stay text, since `yes` and `1` are pieces.
-            values = yaml.load(read_small(vocabulary), Loader=yaml.CBaseLoader)
+            values = yaml.load(vocabulary.read_bytes(), Loader=yaml.CBaseLoader)
             ids = {str(piece): int(number) for piece, number in values.items()}
         except (yaml.YAMLError, ValueError, TypeError, AttributeError, RecursionError) as error:
             raise UserError(
