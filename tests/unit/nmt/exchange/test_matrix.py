@@ -1,0 +1,108 @@
+"""Each format holds a variant of the model exactly, or refuses it and names the key."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from nmt.base.errors import UserError
+from nmt.config import (
+    Activation,
+    NormPlacement,
+    Positions,
+    StartEmbedding,
+    TiedEmbeddings,
+    Timescales,
+)
+from nmt.exchange.formats import Format, open_exporter
+from nmt.exchange.verify import verify
+from nmt.trained_model import TrainedModel
+from tests.support import tiny_trained_model
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A cell of the matrix; all other keys are those that the format needs, or the defaults."""
+
+    norm: NormPlacement
+    tied_embeddings: TiedEmbeddings
+    positions: Positions
+    activation: Activation
+
+    def __str__(self) -> str:
+        return f"{self.norm}-{self.tied_embeddings}-{self.positions}-{self.activation}"
+
+
+VARIANTS = [
+    Variant(norm, tied, positions, activation)
+    for norm in NormPlacement
+    for tied in TiedEmbeddings
+    for positions in Positions
+    for activation in Activation
+]
+
+
+def everything(_: Variant) -> bool:
+    return True
+
+
+def classes_of_hugging_face(variant: Variant) -> bool:
+    if variant.positions is not Positions.sinusoidal:
+        return False
+    is_post_norm = variant.norm is NormPlacement.post
+    return is_post_norm or variant.tied_embeddings is TiedEmbeddings.three_way
+
+
+def networks_of_marian(variant: Variant) -> bool:
+    is_paper_form = (variant.norm, variant.positions) == (NormPlacement.post, Positions.sinusoidal)
+    return is_paper_form and variant.activation is not Activation.gelu
+
+
+HELD: dict[Format, Callable[[Variant], bool]] = {
+    Format.huggingface: classes_of_hugging_face,
+    Format.onnx: everything,
+    Format.ctranslate2: everything,
+    Format.argos: everything,
+    Format.marian: networks_of_marian,
+}
+RUNTIMES = {Format.huggingface: ["transformers"], Format.onnx: ["onnx", "onnxruntime"]}
+
+
+@cache
+def model_of(tokenizer: Path, variant: Variant, is_marian: bool) -> TrainedModel:
+    return tiny_trained_model(
+        tokenizer,
+        norm=variant.norm,
+        tied_embeddings=variant.tied_embeddings,
+        positions=variant.positions,
+        activation=variant.activation,
+        start=StartEmbedding.zero if is_marian else StartEmbedding.learned,
+        timescales=Timescales.marian if is_marian else Timescales.paper,
+    )
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=str)
+@pytest.mark.parametrize("name", Format)
+def test_held_exactly_or_refused(
+    tokenizer_path: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    name: Format,
+    variant: Variant,
+) -> None:
+    for package in RUNTIMES.get(name, []):
+        pytest.importorskip(package)
+    model = model_of(tokenizer_path, variant, name is Format.marian)
+    exporter = open_exporter(name, "")
+    if not HELD[name](variant):
+        with pytest.raises(UserError, match=r"(model|tokenizer)\.[a-z_]+="):
+            exporter.check(model)
+        return
+    if name is Format.onnx:  # 8-bit weights take most of the time, and are tested elsewhere
+        monkeypatch.setattr("nmt.exchange.onnx.quantize_dynamic", lambda *_, **__: None)
+    exporter.check(model)
+    exporter.export(model, tmp_path)
+    found = verify(exporter.open(model, tmp_path), model)
+    assert found.largest_difference < 1e-4
