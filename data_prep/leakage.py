@@ -15,9 +15,10 @@ their words and 8 bytes for each of their 8-grams. Most training lines cost one 
 because a word that no test sentence contains ends every 8-gram that it is in.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,10 +26,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from data_prep.cleaned_text import CleanedText
-from data_prep.progress import Advance, Reporter
+from data_prep.executors import map_jobs
+from data_prep.progress import Reporter
 from data_prep.protocol import TRAIN
 from nmt.base.errors import UserError
 from nmt.base.files import iterate_lines, read_lines, read_record, write_json
+from nmt.config import PrepareConfig
 
 LEAKAGE_FILE = "leakage.json"
 
@@ -72,7 +75,7 @@ class _NGrams:
         ends = np.searchsorted(sentence_of, range(1, len(sentences)))
         self._ngrams_of = np.split(ngrams, ends)
         self._distinct = np.unique(ngrams)
-        self._is_found = np.zeros(len(self._distinct), dtype=bool)
+        self.is_found = np.zeros(len(self._distinct), dtype=bool)
 
     def read(self, lines: Sequence[str]) -> None:
         """Mark the n-grams that training lines contain."""
@@ -80,12 +83,12 @@ class _NGrams:
         if not len(ngrams) or not len(self._distinct):
             return
         indices = np.searchsorted(self._distinct, ngrams).clip(max=len(self._distinct) - 1)
-        self._is_found[indices[self._distinct[indices] == ngrams]] = True
+        self.is_found[indices[self._distinct[indices] == ngrams]] = True
 
     def near(self) -> list[bool]:
         """Whether enough n-grams of each sentence were found."""
         shares = (
-            self._is_found[np.searchsorted(self._distinct, ngrams)].mean() if len(ngrams) else 0.0
+            self.is_found[np.searchsorted(self._distinct, ngrams)].mean() if len(ngrams) else 0.0
             for ngrams in self._ngrams_of
         )
         return [bool(share >= NEAR_SHARE) for share in shares]
@@ -127,66 +130,104 @@ def _windows_without_zero(row: np.ndarray) -> np.ndarray:
     return zeros[NGRAM_WORDS:] == zeros[:-NGRAM_WORDS]
 
 
-@dataclass
+_Tests = dict[str, tuple[list[str], list[str]]]
+"""Sources and references of each test set, aligned."""
+
+
 class _TestSide:
     """One language of all test sets, concatenated."""
 
-    sentences: list[str]
-    ngrams: _NGrams = field(init=False)
-    indices: dict[str, list[int]] = field(init=False)
-    is_exact: list[bool] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.ngrams = _NGrams(self.sentences)
-        self.is_exact = [False] * len(self.sentences)
-        self.indices = {}
-        for index, sentence in enumerate(self.sentences):
-            self.indices.setdefault(sentence, []).append(index)
+    def __init__(self, sentences: list[str]) -> None:
+        self.sentences = sentences
+        self.ngrams = _NGrams(sentences)
+        self.is_exact = np.zeros(len(sentences), dtype=bool)
+        self._indices: dict[str, list[int]] = {}
+        for index, sentence in enumerate(sentences):
+            self._indices.setdefault(sentence, []).append(index)
 
     def read(self, lines: list[str]) -> None:
         """Compare training lines."""
         for line in lines:
-            for index in self.indices.get(line, ()):
+            for index in self._indices.get(line, ()):
                 self.is_exact[index] = True
         self.ngrams.read(lines)
 
 
-def count_leakage(
-    tests: dict[str, tuple[list[str], list[str]]],
-    chunks: Iterable[tuple[list[str], list[str]]],
-    advance: Advance,
-) -> dict[str, dict[str, Any]]:
-    """Count the sentences of each test set that the training text contains.
+@dataclass(frozen=True)
+class _Found:
+    """What a part of the training text contains, for source and target.
 
-    Args:
-        tests: sources and references by split.
-        chunks: aligned training lines in chunks.
-        advance: receives the number of pairs of each chunk.
-
-    Returns:
-        By split `{"sentences", "source": {"exact", "near"}, "target": {…}, "pairs": {"exact"}}`.
+    Attributes:
+        exact: whether each sentence was found.
+        ngrams: whether each distinct n-gram was found.
+        pairs: the pairs that were found.
     """
-    sides = [_TestSide([line for pair in tests.values() for line in pair[s]]) for s in (0, 1)]
-    pairs = set(zip(sides[0].sentences, sides[1].sentences, strict=True))
-    found_pairs: set[tuple[str, str]] = set()
-    for chunk in chunks:
-        for side, lines in zip(sides, chunk, strict=True):
+
+    exact: list[np.ndarray]
+    ngrams: list[np.ndarray]
+    pairs: set[tuple[str, str]]
+
+
+class LeakageCount:
+    """Test sentences that the training text contains; parts of the text may be read elsewhere."""
+
+    def __init__(self, tests: _Tests) -> None:
+        self._tests = tests
+        self._sides = [
+            _TestSide([line for pair in tests.values() for line in pair[side]]) for side in (0, 1)
+        ]
+        self._pairs = set(zip(*(side.sentences for side in self._sides), strict=True))
+        self._found_pairs: set[tuple[str, str]] = set()
+
+    def read(self, chunk: tuple[list[str], list[str]]) -> None:
+        """Compare aligned training lines."""
+        for side, lines in zip(self._sides, chunk, strict=True):
             side.read(lines)
-        found_pairs.update(pair for pair in zip(*chunk, strict=True) if pair in pairs)
-        advance(len(chunk[0]))
-    nears = [side.ngrams.near() for side in sides]
-    counts: dict[str, dict[str, Any]] = {}
-    start = 0
-    for split, pair in tests.items():
-        part = slice(start, start + len(pair[0]))
-        start = part.stop
-        counts[split] = {"sentences": len(pair[0])}
-        for name, side, near in zip(("source", "target"), sides, nears, strict=True):
-            exact = sum(side.is_exact[part])
-            counts[split][name] = {"exact": exact, "near": sum(near[part])}
-        exact_pairs = sum(both in found_pairs for both in zip(*pair, strict=True))
-        counts[split]["pairs"] = {"exact": exact_pairs}
-    return counts
+        self._found_pairs.update(pair for pair in zip(*chunk, strict=True) if pair in self._pairs)
+
+    def found(self) -> _Found:
+        """Return what was found so far."""
+        exact = [side.is_exact for side in self._sides]
+        return _Found(exact, [side.ngrams.is_found for side in self._sides], self._found_pairs)
+
+    def add(self, found: _Found) -> None:
+        """Add what another part of the text contains."""
+        for side, exact, ngrams in zip(self._sides, found.exact, found.ngrams, strict=True):
+            side.is_exact |= exact
+            side.ngrams.is_found |= ngrams
+        self._found_pairs |= found.pairs
+
+    def counts(self) -> dict[str, dict[str, Any]]:
+        """Count by split: `{"sentences", "source": {"exact", "near"}, "target", "pairs"}`."""
+        nears = [side.ngrams.near() for side in self._sides]
+        counts: dict[str, dict[str, Any]] = {}
+        start = 0
+        for split, pair in self._tests.items():
+            part = slice(start, start + len(pair[0]))
+            start = part.stop
+            counts[split] = {"sentences": len(pair[0])}
+            for name, side, near in zip(("source", "target"), self._sides, nears, strict=True):
+                exact = int(side.is_exact[part].sum())
+                counts[split][name] = {"exact": exact, "near": sum(near[part])}
+            exact_pairs = sum(both in self._found_pairs for both in zip(*pair, strict=True))
+            counts[split]["pairs"] = {"exact": exact_pairs}
+        return counts
+
+
+@dataclass(frozen=True)
+class _PartJob:
+    """A part of the training text to compare with the test sets."""
+
+    tests: _Tests
+    paths: list[Path]
+
+
+def _read_part(job: _PartJob) -> _Found:
+    count = LeakageCount(job.tests)
+    source, target = map(iterate_lines, job.paths)
+    while lines := list(islice(source, _CHUNK_LINES)):
+        count.read((lines, list(islice(target, _CHUNK_LINES))))
+    return count.found()
 
 
 @dataclass(frozen=True)
@@ -197,8 +238,17 @@ class _Stored:
     splits: dict[str, dict[str, Any]]
 
 
-def leakage_of(text: CleanedText, reporter: Reporter) -> dict[str, dict[str, Any]]:
-    """Count the leakage of cleaned text, or read the counts from `leakage.json` in its folder."""
+def leakage_of(
+    text: CleanedText, reporter: Reporter, work: PrepareConfig, jobs_folder: Path
+) -> dict[str, dict[str, Any]]:
+    """Count the leakage of cleaned text, or read the counts from `leakage.json` in its folder.
+
+    Args:
+        text: the cleaned text.
+        reporter: shows progress.
+        work: where the parts of the text are read.
+        jobs_folder: for files of SLURM jobs.
+    """
     path = text.folder / LEAKAGE_FILE
     if path.is_file():
         try:
@@ -216,16 +266,14 @@ def leakage_of(text: CleanedText, reporter: Reporter) -> dict[str, dict[str, Any
         )
         for split in sorted(summary.num_pairs.keys() - {TRAIN})
     }
+    count = LeakageCount(tests)
+    jobs = [_PartJob(tests, text.part_paths(part)) for part in range(len(summary.parts))]
     description = "Looking for test sentences in the training text"
     with reporter.stage(description, sum(summary.parts)) as advance:
-        counts = count_leakage(tests, _chunks(text, len(summary.parts)), advance)
+        results = map_jobs(_read_part, jobs, work, jobs_folder, len(jobs))
+        for num_pairs, found in zip(summary.parts, results, strict=True):
+            count.add(found)
+            advance(num_pairs)
+    counts = count.counts()
     write_json(path, {"version": LEAKAGE_VERSION, "splits": counts})
     return counts
-
-
-def _chunks(text: CleanedText, num_parts: int) -> Iterator[tuple[list[str], list[str]]]:
-    for part in range(num_parts):
-        paths = [text.part_path(part, language) for language in text.languages]
-        source, target = map(iterate_lines, paths)
-        while lines := list(islice(source, _CHUNK_LINES)):
-            yield lines, list(islice(target, _CHUNK_LINES))

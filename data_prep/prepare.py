@@ -210,8 +210,8 @@ def _build(job: _Job, text: CleanedText, folder: Path, work: PrepareConfig) -> N
         ]
         num_lines = len(languages) * sum(summary.parts)
         train_tokenizer(parts, num_lines, tokenizer, path, reporter, tags)
-    leakage = leakage_of(text, reporter)
     jobs = job.folder.with_name(f".{job.folder.name}.jobs")
+    leakage = leakage_of(text, reporter, work, jobs)
     token_counts = build_shards(text, summary.parts, paths, folder, reporter, work, jobs)
     remove(jobs)  # stays after an error, which names a log in it
     write_ledger(summary, folder / LEDGER_FILE)

@@ -3,7 +3,7 @@ import random
 import pytest
 
 from data_prep import leakage
-from data_prep.leakage import NGRAM_WORDS, count_leakage
+from data_prep.leakage import NGRAM_WORDS, LeakageCount
 from nmt.config import TokenizerConfig
 from nmt.data.corpus import PreparedCorpus
 from tests.unit.data_prep.conftest import Toy, write_pairs
@@ -19,7 +19,10 @@ def counted(tests: list[str], train: list[str], chunk: int = 3) -> dict[str, int
         for start in range(0, len(train), chunk)
     ]
     splits = {"test": (tests, [f"?{n}" for n in range(len(tests))])}
-    found = count_leakage(splits, chunks, lambda count: None)["test"]
+    count = LeakageCount(splits)
+    for pair in chunks:
+        count.read(pair)
+    found = count.counts()["test"]
     assert found["target"] == {"exact": 0, "near": 0}
     return found["source"]
 
@@ -63,8 +66,12 @@ def test_repeated_test_sentences_are_counted_each_time() -> None:
 def test_pairs_and_splits_are_counted_separately() -> None:
     tests = {"one": (["a", "b"], ["x", "y"]), "two": (["a"], ["z"])}
     chunks = [(["a", "c"], ["x", "z"]), (["b"], ["q"])]
-    read: list[int] = []
-    found = count_leakage(tests, chunks, read.append)
+    count = LeakageCount(tests)
+    for chunk in chunks:  # each part of the text is read by itself
+        part = LeakageCount(tests)
+        part.read(chunk)
+        count.add(part.found())
+    found = count.counts()
     assert found["one"] == {
         "sentences": 2,
         "source": {"exact": 2, "near": 2},
@@ -73,7 +80,6 @@ def test_pairs_and_splits_are_counted_separately() -> None:
     }
     assert found["two"]["pairs"] == {"exact": 0}
     assert found["two"]["source"]["exact"] == found["two"]["target"]["exact"] == 1
-    assert read == [2, 1]
 
 
 def test_hashes_agree_with_a_comparison_of_words() -> None:
@@ -103,6 +109,6 @@ def test_leakage_is_counted_once_and_stored_in_the_manifest(
     assert set(prepared.leakage) == {"valid", "test"}
     assert "Test sentences in the training text" in (prepared.folder / "report.html").read_text()
     # With another tokenizer the stored counts are used.
-    monkeypatch.setattr(leakage, "count_leakage", lambda *_: pytest.fail("counted again"))
+    monkeypatch.setattr(leakage, "LeakageCount", lambda *_: pytest.fail("counted again"))
     other = toy.prepare(TokenizerConfig(vocabulary_size=320))
     assert PreparedCorpus(other).leakage == prepared.leakage
