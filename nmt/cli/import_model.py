@@ -13,11 +13,11 @@ from itertools import islice
 from pathlib import Path
 
 from nmt.base.errors import UserError, first_line, one_line
-from nmt.base.files import check_writable, iterate_lines, write_texts
-from nmt.base.layout import README_FILE
+from nmt.base.files import check_writable, iterate_lines
 from nmt.cli.arguments import parse_arguments
 from nmt.cli.common import run_command
 from nmt.config import checked_dataclass
+from nmt.evaluation.model_card import Facts, model_card
 from nmt.exchange.foreign_tokenizer import plain_piece
 from nmt.exchange.import_huggingface import HuggingFaceImporter
 from nmt.exchange.import_marian import MarianImporter
@@ -87,11 +87,10 @@ def _import(arguments: Arguments, folder: Path, workspace: Path, out: Path) -> l
     except ImportError as error:
         report = f"Not compared with the original program: {first_line(error)}.\n"
     print_line(report)
-    save_trained_model(model, out, {})
-    readme = out / README_FILE
-    origin = f"Imported from {one_line(arguments.folder)}. {report}{_languages(model)}"
-    section = f"\n## Origin\n\n{origin}"
-    write_texts({readme: readme.read_text(encoding="utf-8") + section})
+    notes = [f"imported from {one_line(arguments.folder)}", *_languages(model)]
+    card = model_card(model, Facts(notes=notes))
+    readme = f"{card}\n## Comparison with the original\n\n{report}"
+    save_trained_model(model, out, {"notes": notes}, readme)
     return sorted(out.iterdir())
 
 
@@ -123,13 +122,12 @@ def _made_up(model: TrainedModel) -> Iterator[str]:
             yield text
 
 
-def _languages(model: TrainedModel) -> str:
+def _languages(model: TrainedModel) -> list[str]:
     """Describe how to choose the target language of a model of many."""
     pieces = map(plain_piece, model.source_tokenizer.all_pieces())
     names = [one_line(piece) for piece in pieces if piece.startswith(">>")]
-    if not names:
-        return ""
-    return f"\nBegin each source text with its target language, one of {', '.join(names)}.\n"
+    choice = f"each source text begins with its target language, one of {', '.join(names)}"
+    return [choice] if names else []
 
 
 if __name__ == "__main__":

@@ -104,17 +104,16 @@ class HuggingFaceExporter:
                 "\n`generate` divides the log-probability of n tokens by n ** length_penalty; the"
                 " scores\nabove were computed with ((5 + n) / 6) ** length_penalty.\n"
             )
-        return f"""## Use with transformers 4 and 5
-
-    from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+        return f"""    from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(".")
     model = AutoModelForSeq2SeqLM.from_pretrained(".")
     batch = tokenizer(["A sentence."], return_tensors="pt", padding=True, truncation=True)
     print(tokenizer.batch_decode(model.generate(**batch), skip_special_tokens=True))
 
-It needs the packages `transformers`, `torch` and `sentencepiece`. `generate(**batch, num_beams=1)`
-is greedy search. transformers 4 also has `pipeline("translation", model=".")`.
+It needs the packages `transformers` (4 or 5), `torch` and `sentencepiece`.
+`generate(**batch, num_beams=1)` is greedy search. transformers 4 also has
+`pipeline("translation", model=".")`, which transformers 5 has not.
 {note}"""
 
 

@@ -1,16 +1,18 @@
 """`tokenizer.json`, the tokenizer of the Rust and JavaScript libraries of Hugging Face."""
 
+import json
+from pathlib import Path
 from typing import Any
 
 from sentencepiece import sentencepiece_model_pb2 as proto
 
 from nmt.exchange.foreign_tokenizer import read_sentencepiece
-from nmt.tokenizer import WORD_BEGIN, Tokenizer
+from nmt.tokenizer import Tokenizer
 
 _Piece = proto.ModelProto.SentencePiece
 _KINDS = {_Piece.NORMAL, _Piece.UNKNOWN, _Piece.CONTROL, _Piece.BYTE}
-# Written out: in a regular expression of Oniguruma, \xa0 is a byte and not a character.
-_WHITE_SPACE = "[\x00- \x7f-\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+"
+# White space is written as characters: for Oniguruma, \xa0 in an expression is a byte.
+_TEMPLATE = Path(__file__).with_name("tokenizer_template.json")
 
 
 def tokenizer_json(tokenizer: Tokenizer) -> dict[str, Any] | None:
@@ -31,59 +33,22 @@ def tokenizer_json(tokenizer: Tokenizer) -> dict[str, Any] | None:
     pieces = [piece.piece for piece in model.pieces]
     eos = pieces[tokenizer.eos_id]
     special = {tokenizer.unknown_id, tokenizer.bos_id, tokenizer.eos_id, tokenizer.pad_id}
-    return {
-        "version": "1.0",
-        "truncation": None,
-        "padding": None,
-        "added_tokens": [
-            {"id": index, "content": pieces[index], "special": True, "normalized": False}
-            | dict.fromkeys(("single_word", "lstrip", "rstrip"), False)
-            for index in sorted(special)
-        ],
-        "normalizer": _sequence(
-            "normalizers",
-            {"type": "NFC"},
-            _replace({"String": "\ufeff"}, ""),
-            _replace({"String": WORD_BEGIN}, "_"),
-            _replace({"Regex": _WHITE_SPACE}, " "),
-            {"type": "Strip", "strip_left": True, "strip_right": True},
-        ),
-        "pre_tokenizer": {
-            "type": "Metaspace",
-            "replacement": WORD_BEGIN,
-            "prepend_scheme": "always",
-            "split": True,
-        },
-        "post_processor": {
-            "type": "TemplateProcessing",
-            "single": [{"Sequence": {"id": "A", "type_id": 0}}, _special(eos)],
-            "pair": [
-                {"Sequence": {"id": "A", "type_id": 0}},
-                {"Sequence": {"id": "B", "type_id": 0}},
-                _special(eos),
-            ],
-            "special_tokens": {eos: {"id": eos, "ids": [tokenizer.eos_id], "tokens": [eos]}},
-        },
-        "decoder": _sequence(
-            "decoders",
-            _replace({"String": WORD_BEGIN}, " "),
-            {"type": "ByteFallback"},
-            {"type": "Fuse"},
-            {"type": "Strip", "content": " ", "start": 1, "stop": 0},
-        ),
-        "model": {
-            "type": "BPE",
-            "dropout": None,
-            "unk_token": pieces[tokenizer.unknown_id],
-            "continuing_subword_prefix": None,
-            "end_of_word_suffix": None,
-            "fuse_unk": False,
-            "byte_fallback": True,
-            "ignore_merges": False,
-            "vocab": {piece: index for index, piece in enumerate(pieces)},
-            "merges": _merges(model),
-        },
+    written: dict[str, Any] = json.loads(_TEMPLATE.read_text(encoding="utf-8"))
+    flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
+    written["added_tokens"] = [
+        {"id": index, "content": pieces[index], "special": True, **flags}
+        for index in sorted(special)
+    ]
+    processor, end = written["post_processor"], {"SpecialToken": {"id": eos, "type_id": 0}}
+    processor["single"].append(end)
+    processor["pair"].append(end)
+    processor["special_tokens"] = {eos: {"id": eos, "ids": [tokenizer.eos_id], "tokens": [eos]}}
+    written["model"] |= {
+        "unk_token": pieces[tokenizer.unknown_id],
+        "vocab": {piece: index for index, piece in enumerate(pieces)},
+        "merges": _merges(model),
     }
+    return written
 
 
 def _merges(model: proto.ModelProto) -> list[tuple[str, str]]:
@@ -98,15 +63,3 @@ def _merges(model: proto.ModelProto) -> list[tuple[str, str]]:
             if left in ids and right in ids
         ]
     return [pair for *_, pair in sorted(ranked)]
-
-
-def _sequence(name: str, *steps: dict[str, Any]) -> dict[str, Any]:
-    return {"type": "Sequence", name: list(steps)}
-
-
-def _replace(pattern: dict[str, str], content: str) -> dict[str, Any]:
-    return {"type": "Replace", "pattern": pattern, "content": content}
-
-
-def _special(piece: str) -> dict[str, Any]:
-    return {"SpecialToken": {"id": piece, "type_id": 0}}

@@ -189,8 +189,9 @@ def test_command_writes_a_model_folder(
     model = load_trained_model(Path("new"))
     assert Translator(model).translate(LINES) == Translator(load(folder)).translate(LINES)
     readme = Path("new/README.md").read_text()
-    assert "Imported from opus. Compared with the original model on 40 lines" in readme
-    assert "one of >>deu<<." in readme
+    assert "- imported from opus\n- each source text begins with" in readme
+    assert "one of >>deu<<\n" in readme
+    assert "Compared with the original model on 40 lines" in readme
     with pytest.raises(UserError, match="out=new exists"):
         import_model.main()
 
@@ -227,7 +228,7 @@ def test_command_downloads_from_the_hub(folder: Path, monkeypatch: pytest.Monkey
         ("", r"folder= is missing \(for make: FROM=\)"),
         ("a/b/c", "a/b/c: no such folder, and no name such as"),
         ("Helsinki-NLP/x", "Helsinki-NLP/x: no such folder, and not downloaded from the hub: gone"),
-        (".", r"is no model of Marian or Hugging Face"),
+        (".", r"is no model of Hugging Face or Marian"),
     ],
 )
 def test_command_names_what_it_cannot_find(
