@@ -136,12 +136,13 @@ class MarianExporter:
 
     def usage(self, model: TrainedModel) -> str:
         """Return the section of the README that shows how to use the export."""
+        names = " and ".join(f"`{name}`" for name in dict.fromkeys(_vocabularies(model)))
         return f"""With [Marian](https://marian-nmt.github.io):
 
     echo "A sentence." | marian-decoder -c {DECODER_FILE} --cpu-threads 1
 
 Marian applies the tokenizers itself. Bergamot's engine and translateLocally read `{_BINARY}`, the
-same weights in float32, with `{_vocabularies(model)[0]}`; set `gemm-precision: float32`.
+same weights in float32, with {names}; set `gemm-precision: float32`.
 
 Unlike this program, Marian can output padding and BOS, whose probability is about zero, and adds
 1e-9 in place of 1e-5 to the variance in layer normalization. It divides the log-probability of n

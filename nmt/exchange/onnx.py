@@ -210,6 +210,11 @@ def _write_settings(model: TrainedModel, folder: Path) -> None:
 def _usage(model: TrainedModel) -> str:
     target, config = model.target_tokenizer, model.config
     ends = [target.bos_id, target.eos_id]
+    # transformers.js has one tokenizer, and makes a first cache of these widths.
+    widths = {config.model.head_key_width, config.model.head_value_width}
+    has_pipeline = model.source_tokenizer.path == target.path and widths == {
+        config.model.width // config.model.num_heads
+    }
     browser = """
 In JavaScript, with transformers.js, where `FOLDER/NAME` is this folder:
 
@@ -250,7 +255,7 @@ transformers.js has greedy search only. `dtype: "q8"` selects the smaller graphs
         logits[..., {list(banned_ids(target))}] = -np.inf  # padding, BOS, unknown
         output.append(int(logits[0, -1].argmax()))
     print(target.decode([i for i in output if i not in {ends}]))
-{browser if model.source_tokenizer.path == target.path else ""}
+{browser if has_pipeline else ""}
 The graphs whose names end in {_QUANTIZED} have 8-bit weights and a quarter of the size. Their
 translations can depend on what else is in the batch, since a batch has one scale for its
 activations. Sources have at most {config.max_source_length - 1} tokens.
