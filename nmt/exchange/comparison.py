@@ -29,6 +29,8 @@ def compare(model: TrainedModel, original: TransformersRuntime, texts: Sequence[
     eos_id = model.source_tokenizer.eos_id
     sources = model.source_tokenizer.encode(texts)
     kept = [i for i, ids in enumerate(sources) if 0 < len(ids) < model.config.max_source_length]
+    if not kept:
+        raise UserError("no line to compare fits the model; name other text with check=FILE")
     texts, sources = [texts[i] for i in kept], [sources[i] for i in kept]
     ours = [best.text for best, *_ in Translator(model, greedy(model)).translate(texts)]
     targets = model.target_tokenizer.encode(ours)

@@ -90,7 +90,14 @@ class HuggingFaceImporter:
 
     def compare(self, model: TrainedModel, folder: Path, texts: Sequence[str]) -> str:
         """Compare with the original model, run by transformers; see `Importer.compare`."""
-        return compare(model, TransformersRuntime(model, folder), texts)
+        try:
+            original = TransformersRuntime(model, folder)
+        except ImportError:
+            raise
+        except Exception as error:  # transformers raises errors of any kind
+            reason = one_line(first_line(error))
+            return f"Not compared with the original model: transformers cannot read it: {reason}\n"
+        return compare(model, original, texts)
 
 
 def _tokenizers(

@@ -34,8 +34,9 @@ class TransformersRuntime:
         transformers.utils.logging.set_verbosity_error()
         transformers.utils.logging.disable_progress_bar()
         self._model = model
-        self.tokenizer = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
-        loaded = transformers.AutoModelForSeq2SeqLM.from_pretrained(folder, local_files_only=True)
+        options = {"local_files_only": True, "trust_remote_code": False}
+        self.tokenizer = transformers.AutoTokenizer.from_pretrained(folder, **options)
+        loaded = transformers.AutoModelForSeq2SeqLM.from_pretrained(folder, **options)
         self.network = loaded.float().eval()
 
     @torch.inference_mode()

@@ -130,6 +130,20 @@ def test_every_difference_is_listed(folder: Path) -> None:
     assert f"    other ids: {text}" in report
 
 
+def test_what_transformers_cannot_read_is_not_compared(folder: Path) -> None:
+    values("tokenizer_config.json", tokenizer_class="Nothing", auto_map={"AutoTokenizer": "a.B"})(
+        folder
+    )
+    (folder / "a.py").write_text(f"open({TRACE!r}, 'w')")
+    assert compared(folder).startswith("Not compared with the original model: transformers cannot")
+    assert not Path(TRACE).exists()
+
+
+def test_text_without_lines_is_rejected(folder: Path) -> None:
+    with pytest.raises(UserError, match="no line to compare fits the model"):
+        compared(folder, ["", "ka " * 1000])
+
+
 def test_pytorch_files_in_half_precision_are_read(folder: Path) -> None:
     tensors = load_file(folder / "model.safetensors")
     (folder / "model.safetensors").unlink()
