@@ -11,7 +11,7 @@ RUN := $(BIN)/python -m nmt.cli
 
 # Values are passed to the shell through the environment and quoted. make must not expand them,
 # because a file may be called $(shell rm).en. Only ARGS is not quoted: the shell splits it into words.
-VARIABLES := EXPERIMENT GPUS DRY_RUN DATA FILE TEXT MODEL FROM OUT TEST BASELINE FORMAT SOURCE TARGET SWEEP RESULT BENCH KILLS SIGNALS TROUBLES ARGS
+VARIABLES := EXPERIMENT GPUS DRY_RUN DATA GENERAL FILE TEXT MODEL FROM OUT TEST BASELINE FORMAT SOURCE TARGET SWEEP RESULT BENCH KILLS SIGNALS TROUBLES ARGS
 $(foreach name,$(VARIABLES),$(eval override $(name) := $$(value $(name))))
 ifeq ($(EXPERIMENT),)
 override EXPERIMENT := $(if $(DATA),own_text,phrasebook_en_de)
@@ -31,7 +31,7 @@ $(error $(NAME)= is not a variable of this Makefile: $(FORM))
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help install prepare train translate subwords attend backtranslate score evaluate sweep sweep-report reproduce report export import watch bench soak golden test check format install-tracking install-sweeps install-data install-ray install-exchange dashboard
+.PHONY: help install prepare train adapt translate subwords attend backtranslate score evaluate sweep sweep-report reproduce report export import watch bench soak golden test check format install-tracking install-sweeps install-data install-ray install-exchange dashboard
 
 help:  ## List the targets and their variables
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/' | expand -t 25
@@ -74,6 +74,9 @@ prepare: install  ## Clean the text, learn subwords, write shards        EXPERIM
 
 train: install  ## Train, choose the best checkpoint, score it         EXPERIMENT= DATA= GPUS= DRY_RUN=1 ARGS=
 	@$(RUN).train $(experiment) $(gpus) $(dry_run) $(ARGS)
+
+adapt: install  ## Fine-tune a model on your own text                  MODEL= DATA= GENERAL= GPUS= OUT= ARGS=
+	@$(RUN).adapt "data=$$DATA" $${GENERAL:+"general=$$GENERAL"} $(gpus) $(model) $(ARGS)
 
 translate: install  ## Translate a file line by line, or one text          FILE= or TEXT=, MODEL= OUT= ARGS=
 	@if test -n "$$TEXT" -a -z "$$FILE"; then printf '%s\n' "$$TEXT" | $(RUN).translate file=- $(model) $(ARGS); \

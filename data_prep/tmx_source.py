@@ -74,9 +74,11 @@ class TmxSource(Source):
                 yield Pair(source, target)
         if not num_pairs:
             known = ", ".join(f"{code} ({count:,})" for code, count in found.most_common(20))
+            if not known:
+                raise UserError(f"{self._path}: has no translation unit with text in a language")
             raise UserError(
                 f"{self._path}: no translation unit has text in {' and '.join(self._languages)};"
-                f" its languages are {one_line(known) or 'unknown'}; change corpus.direction"
+                f" its languages are {one_line(known)}; change corpus.direction or the model"
             )
         self._cache.check(self._path, self._facts)
 

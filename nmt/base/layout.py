@@ -28,6 +28,7 @@ VALID_HYPOTHESES_FILE = "valid_hypotheses.txt"
 REPORT_FILE = "report.html"
 CHECKPOINTS_FOLDER = "checkpoints"
 EVALUATION_FOLDER = "evaluation"
+ADAPTATION_FOLDER = "adaptation"
 MODEL_FOLDER = "model"
 
 # In `evaluation/<test set>/`. A model folder has a `scores.json`, too.

@@ -70,6 +70,7 @@ def arguments_of(venv: Path, target: str, *variables: str) -> list[str]:
         ("translate", ["FILE=a b.en", "MODEL=m"], ["file=a b.en", "model=m"]),
         ("translate", ["TEXT=Hello."], ["file=-"]),
         ("translate", ["FILE=price$HOME.en"], ["file=price$HOME.en"]),
+        ("adapt", ["DATA=a b", "GENERAL=c", "MODEL=m"], ["data=a b", "general=c", "model=m"]),
         ("evaluate", ["MODEL=a b", "TEST=x"], ["test=x", "model=a b"]),
         ("sweep-report", ["SWEEP=a b"], ["sweep=a b"]),
         ("export", ["FORMAT=ctranslate2"], ["format=ctranslate2"]),
@@ -85,6 +86,7 @@ def test_variables_become_arguments(
 TARGETS = {
     "translate": ["FILE", "MODEL", "OUT"],
     "train": ["EXPERIMENT", "DATA", "GPUS"],
+    "adapt": ["MODEL", "DATA", "GENERAL", "OUT"],
     "evaluate": ["TEST", "BASELINE"],
     "score": ["SOURCE", "TARGET"],
     "subwords": ["TEXT", "MODEL"],

@@ -108,6 +108,11 @@ def test_a_run_from_given_weights_is_continued_too(
     run(ended, digit_corpus)
     assert metrics(ended) == metrics(whole)
     assert_same(last_state(ended), last_state(whole))
-    assert_same(
-        *(read_weights(each.run_folder / "model/weights.safetensors") for each in (ended, whole))
+    old, ours, theirs = (
+        read_weights(folder / "weights.safetensors")
+        for folder in (tmp_path / "old", ended.run_folder / "model", whole.run_folder / "model")
     )
+    assert_same(ours, theirs)
+    assert old["output_weight"].equal(ours["output_weight"]) == bool(lora_rank)
+    name = "decoder.0.feed_forward.inner.weight"
+    assert not old[name].equal(ours[name])

@@ -1,0 +1,94 @@
+"""Adapt a model to text of your own, and compare it with the model before.
+
+python -m nmt.cli.adapt model=FOLDER data=my.tmx [general=FOLDER] [key=value] …
+
+The preset conf/experiment/adapt.yaml has the settings; other arguments change them, as for
+`nmt.cli.train`: optimizer.lora_rank=16, cleaning=strict, run.name=NAME. The same command continues
+an interrupted run. docs/adapting.md explains it.
+"""
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from nmt.base.errors import UserError
+from nmt.base.files import check_writable
+from nmt.cli.arguments import HELP_FLAGS, parse_arguments
+from nmt.cli.common import run_command
+from nmt.cli.compose import compose_config
+from nmt.config import Config, checked_dataclass, leaf_fields, option, to_plain
+from nmt.evaluation.systems import open_system
+from nmt.runs.adapt import adapt, check_languages, general_test_set
+from nmt.trained_model import load_trained_model
+
+
+@checked_dataclass
+class Arguments:
+    """Arguments of the command, besides the keys of the configuration."""
+
+    model: str
+    """Model or run folder to start from: trained here, or imported."""
+    data: str
+    """Text to adapt to: TMX or TSV file, folder with train.<language>, or the common beginning of
+    two files. Without valid and test, both are held out."""
+    general: str = ""
+    """General text to mix in, of any of these kinds, so that the model forgets less."""
+    general_weight: float = option(1.0, gt=0, le=1_000)
+    """Number of general pairs for each pair of data."""
+    general_test: str = ""
+    """General test set: the common beginning of two files (default: a test set of general)."""
+    out: str = ""
+    """Folder for a copy of the adapted model, which is in the run folder in any case."""
+
+
+def main() -> None:
+    """Run the command."""
+    known = leaf_fields(Arguments).keys() | HELP_FLAGS
+    own = [argument for argument in sys.argv[1:] if argument.partition("=")[0] in known]
+    changes = [argument for argument in sys.argv[1:] if argument not in own]
+    arguments = parse_arguments(Arguments, own)
+    out = Path(arguments.out) if arguments.out else None
+    if out is not None:
+        if out.exists():
+            raise UserError(f"out={out} exists; name a new folder")
+        check_writable(out)
+    config = _configuration(arguments, changes)
+    adapt(config, general_test_set(config, arguments.general_test), out)
+
+
+def _configuration(arguments: Arguments, changes: Sequence[str]) -> Config:
+    """Compose the preset, the properties of the model folder, and the changes of the user."""
+    system = open_system(Path(arguments.model))
+    model = load_trained_model(system.model)
+    source, target = model.config.source_language, model.config.target_language
+    data = Path(arguments.data)
+    for name in filter(None, (arguments.data, arguments.general)):
+        check_languages(Path(name), (source, target), system.model)
+    stem = data.resolve().name.partition(".")[0]
+    joint, longest = model.config.joint_vocabulary, model.config.max_source_length
+    values = {
+        "corpus.path": arguments.data,
+        "corpus.direction": f"{source}-{target}",
+        "tokenizer.path": str(model.source_tokenizer.path if joint else system.model),
+        "tokenizer.joint": joint,
+        "tokenizer.vocabulary_size": model.target_tokenizer.vocabulary_size,  # of a dry run
+        "batching.max_source_length": longest,
+        "batching.max_target_length": longest,
+        "training.initial_model": str(system.model),
+        "run.name": f"{system.name}_{stem}".replace("/", "_"),
+        **{f"model.{key}": value for key, value in to_plain(model.config.model).items()},
+        **{f"decoding.{key}": value for key, value in to_plain(model.config.decoding).items()},
+    }
+    if arguments.general:
+        values["corpus.sources.general.path"] = arguments.general
+        values["corpus.mixing.weights"] = f"{{domain: 1, general: {arguments.general_weight:g}}}"
+    given = [
+        f"{key}={value if isinstance(value, str) else json.dumps(value)}"
+        for key, value in values.items()
+    ]
+    return compose_config(["experiment=adapt", *given, *changes])
+
+
+if __name__ == "__main__":
+    run_command(main)

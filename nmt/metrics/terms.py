@@ -1,0 +1,82 @@
+"""Terms of a domain: words of its text that a model does not use, and how many of them it finds."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+DEFINITION = (
+    "A term is a word of four letters or more, case ignored, that occurs five times or more in the"
+    " target text of the training and once or more in the references of valid, but never in the"
+    " translations of valid by the model before. Recall is the share of the occurrences of terms in"
+    " the references of the test set that its translations have, too."
+)
+
+_WORD = re.compile(r"[^\W\d_]{4,}")
+_MIN_OCCURRENCES = 5
+
+
+@dataclass(frozen=True)
+class TermRecall:
+    """Recall of the terms in a test set, before and after, each from 0 to 100.
+
+    Attributes:
+        words: the terms.
+        occurrences: number of their occurrences in the references; with 0, recall is 0, too.
+    """
+
+    words: list[str]
+    occurrences: int
+    before: float
+    after: float
+
+    def __str__(self) -> str:
+        occurrences = (
+            f"{len(self.words):,} terms, {self.occurrences:,} occurrences in the references"
+        )
+        if not self.occurrences:
+            return occurrences
+        return f"{occurrences}; recall {self.before:.1f} % before, {self.after:.1f} % after"
+
+
+def find_terms(
+    training: Iterable[str], references: Sequence[str], translations: Sequence[str]
+) -> list[str]:
+    """Find the terms; see `DEFINITION`.
+
+    Args:
+        training: target sentences of the training text.
+        references: references of `valid`.
+        translations: translations of `valid` by the model before.
+    """
+    counts: Counter[str] = Counter()
+    for line in training:
+        counts.update(_words(line))
+    missed = _words("\n".join(references)).keys() - _words("\n".join(translations)).keys()
+    return sorted(word for word in missed if counts[word] >= _MIN_OCCURRENCES)
+
+
+def term_recall(
+    terms: Iterable[str], references: Sequence[str], before: Sequence[str], after: Sequence[str]
+) -> TermRecall:
+    """Compute the recall of terms, sentence by sentence, before and after."""
+    words = set(terms)
+    wanted = [
+        {word: count for word, count in _words(line).items() if word in words}
+        for line in references
+    ]
+    occurrences = sum(sum(each.values()) for each in wanted)
+
+    def recall(translations: Sequence[str]) -> float:
+        found = sum(
+            min(count, has[word])
+            for each, has in zip(wanted, map(_words, translations), strict=True)
+            for word, count in each.items()
+        )
+        return 100 * found / max(1, occurrences)
+
+    return TermRecall(sorted(words), occurrences, recall(before), recall(after))
+
+
+def _words(text: str) -> Counter[str]:
+    return Counter(_WORD.findall(text.casefold()))

@@ -1,0 +1,236 @@
+"""Adapt a model to text of the user, and show what that has changed, for better and for worse."""
+
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from data_prep.manifest import FACTS_FILE, FactsCache
+from data_prep.protocol import TRAIN, VALID
+from data_prep.sources import open_source
+from data_prep.text_files import plain_name
+from nmt.base import layout
+from nmt.base.errors import UserError, one_line
+from nmt.base.files import atomic_folder, to_json, to_lines, write_texts
+from nmt.config import Config
+from nmt.data.corpus import PreparedCorpus
+from nmt.evaluation import evaluate
+from nmt.evaluation.evaluate import TestSet
+from nmt.evaluation.systems import open_system
+from nmt.evaluation.tables import as_text, new_table
+from nmt.metrics.scores import METRIC_NAMES, sentence_chrf
+from nmt.metrics.significance import Comparison, compare, format_difference, format_p
+from nmt.metrics.terms import DEFINITION, TermRecall, find_terms, term_recall
+from nmt.runs.log import console, print_line, print_written
+from nmt.runs.train import train
+from nmt.tokenizer import Tokenizer
+from nmt.trained_model import load_trained_model
+from nmt.training import distributed
+from nmt.training.progress import progress_bar
+from nmt.translation.translator import Translator
+
+GENERAL = "general"
+"""Name of the general text in `corpus.sources`."""
+
+_METRICS = ("bleu", "chrf")
+_NUM_CHANGED = 5  # sentences that became better, and as many that became worse
+_TARGETS_AT_A_TIME = 10_000
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A test set with its translations by the model before and by the adapted one."""
+
+    test_set: TestSet
+    before: list[str]
+    after: list[str]
+    comparison: Comparison
+
+
+@dataclass(frozen=True)
+class Changed:
+    """A sentence of a test set whose chrF has changed; scores are from 0 to 100."""
+
+    source: str
+    reference: str
+    before: str
+    after: str
+    chrf_before: float
+    chrf_after: float
+
+
+def check_languages(data: Path, languages: tuple[str, str], model: Path) -> None:
+    """Raise UserError if a folder, or the beginning of two files, lacks a language of the model."""
+    folder, beginning = (data, "") if data.is_dir() else (data.parent, f"{data.name}.")
+    if data.is_file() or not folder.is_dir():
+        return
+    names = [plain_name(path) for path in folder.iterdir() if path.name.startswith(beginning)]
+    endings = sorted({name.rpartition(".")[2] for name in names if "." in name})
+    missing = [code for code in languages if code not in endings]
+    if missing and endings:
+        raise UserError(
+            f"{data} has no file of the language {missing[0]}, only {', '.join(endings)}, but"
+            f" {model} translates {'-'.join(languages)}; name text or a model of other languages"
+        )
+
+
+def general_test_set(config: Config, beginning: str) -> TestSet | None:
+    """Return the general test set: two files, or the first test set of the general text, if any.
+
+    Args:
+        config: the experiment, with the general text in `corpus.sources`.
+        beginning: the common beginning of two files; may be empty.
+    """
+    languages = (config.corpus.source_language, config.corpus.target_language)
+    if beginning:
+        source, reference = (Path(f"{beginning}.{language}") for language in languages)
+        return evaluate.files_test_set(source, reference, languages)
+    if GENERAL not in config.corpus.sources:
+        return None
+    origin = config.corpus.origin_of(GENERAL)
+    facts = FactsCache(config.corpora_folder / FACTS_FILE)
+    text = open_source(origin, config.corpora_folder, facts, print_line)
+    splits = [split for split in text.splits() if split not in (TRAIN, VALID)]
+    if not splits:
+        return None
+    sources, references = map(list, zip(*text.pairs(splits[0]), strict=True))
+    return TestSet(f"{GENERAL}_{splits[0]}", languages, sources, [references])
+
+
+def adapt(config: Config, general: TestSet | None, out: Path | None) -> None:
+    """Train from the weights of `training.initial_model`, and compare both models.
+
+    Args:
+        config: the experiment.
+        general: test set of other text than that which the model is adapted to.
+        out: a new folder for a copy of the adapted model.
+    """
+    if train(config) is None:  # a dry run, or one of several processes
+        return
+    system = open_system(config.run_folder)
+    corpus = system.corpus
+    assert corpus is not None
+    splits = corpus.test_splits or [VALID]
+    tests = [evaluate.corpus_test_set(corpus, split) for split in splits]
+    tests += [general] if general else []
+    valid = evaluate.corpus_test_set(corpus, VALID)
+    of_valid, *before = _translations(config, Path(config.training.initial_model), [valid, *tests])
+    stored = [evaluate.stored_hypotheses(system, test) for test in tests]  # by the end of the run
+    missing = [test for test, lines in zip(tests, stored, strict=True) if lines is None]
+    others = iter(_translations(config, system.model, missing))
+    after = [lines or next(others) for lines in stored]
+    compared = [
+        Compared(test, old, new, compare("before", "the model before", old, new, *test.references))
+        for test, old, new in zip(tests, before, after, strict=True)
+    ]
+    first = compared[0]
+    terms = find_terms(_training_targets(corpus, config), valid.references[0], of_valid)
+    recall = term_recall(terms, first.test_set.references[0], first.before, first.after)
+    _report(config, corpus, compared, recall)
+    if out is not None:
+        with atomic_folder(out) as temporary:
+            shutil.copytree(system.model, temporary, dirs_exist_ok=True)
+        print_line(f"the adapted model: {out}")
+
+
+def _translations(config: Config, model: Path, tests: Sequence[TestSet]) -> list[list[str]]:
+    """Translate test sets with a model."""
+    if not tests:
+        return []
+    loaded = load_trained_model(model, distributed.local_device())
+    translator = Translator(loaded, config.decoding, print_line)
+    found = []
+    for test in tests:
+        with progress_bar(f"translating {test.name}", len(test.sources)) as advance:
+            translated = translator.translate(test.sources, advance)
+        found.append([best[0].text for best in translated])
+    return found
+
+
+def _training_targets(corpus: PreparedCorpus, config: Config) -> Iterator[str]:
+    """Yield the target sentences of the training text, without further sources."""
+    pairs, tokenizer = corpus.train(), Tokenizer(corpus.target_tokenizer)
+    number = corpus.manifest.get("sources", {}).get(config.corpus.name, len(pairs))
+    for first in range(0, number, _TARGETS_AT_A_TIME):
+        indices = range(first, min(number, first + _TARGETS_AT_A_TIME))
+        yield from tokenizer.decode([pairs.pair(index)[1].tolist() for index in indices])
+
+
+def most_changed(compared: Compared) -> tuple[list[Changed], list[Changed]]:
+    """Return the sentences whose chrF has risen most, and those whose chrF has fallen most."""
+    references = compared.test_set.references
+    before, after = (sentence_chrf(t, *references) for t in (compared.before, compared.after))
+    columns = (compared.test_set.sources, references[0], compared.before, compared.after)
+    rows = [Changed(*row) for row in zip(*columns, before, after, strict=True)]
+    rows.sort(key=lambda row: row.chrf_before - row.chrf_after)
+    better = [row for row in rows if row.chrf_after > row.chrf_before]
+    worse = [row for row in reversed(rows) if row.chrf_after < row.chrf_before]
+    return better[:_NUM_CHANGED], worse[:_NUM_CHANGED]
+
+
+def _report(
+    config: Config, corpus: PreparedCorpus, compared: Sequence[Compared], recall: TermRecall
+) -> None:
+    """Print the comparison, and write it as `adapt.md` and `adapt.json` with the translations."""
+    run, (better, worse) = config.run_folder, most_changed(compared[0])
+    columns = ("test set", "metric", "before", "after", "difference", "p", "verdict")
+    rows = [row for each in compared for row in _rows(each)]
+    table = new_table("Before and after", *columns, texts=["test set", "metric", "verdict"])
+    for cells in rows:
+        table.add_row(*map(as_text, cells))
+    console.print(table)
+    notes = [f"{recall} ({compared[0].test_set.name})", DEFINITION]
+    if len(compared) == len(corpus.test_splits or [VALID]):
+        notes.insert(0, "no general test set: name two files with general_test=BEGINNING")
+    lines = [
+        f"# {run.name}: before and after",
+        *("", f"Model before: {config.training.initial_model}", ""),
+        *(f"| {' | '.join(map(one_line, cells))} |" for cells in (columns, ["---"] * 7, *rows)),
+        *("", *(f"{note}\n" for note in notes)),
+        f"## Sentences of {compared[0].test_set.name} that became better",
+        *(line for row in better for line in _lines(row)),
+        f"\n## Sentences of {compared[0].test_set.name} that became worse",
+        *(line for row in worse for line in _lines(row)),
+    ]
+    for line in notes:
+        print_line(line)
+    for row in (*better, *worse):
+        console.print("\n".join(_lines(row)), markup=False, soft_wrap=True)
+    values = {
+        "initial_model": config.training.initial_model,
+        "test_sets": {each.test_set.name: each.comparison.to_json() for each in compared},
+        "terms": {"definition": DEFINITION, **asdict(recall)},
+        "better": [asdict(row) for row in better],
+        "worse": [asdict(row) for row in worse],
+    }
+    texts = {run / "adapt.md": to_lines(lines), run / "adapt.json": to_json(values)}
+    for each in compared:
+        folder = run / layout.ADAPTATION_FOLDER / each.test_set.name
+        test = each.test_set
+        names = {"source": test.sources, "reference": test.references[0]}
+        names |= {"before": each.before, "after": each.after}
+        texts |= {folder / f"{name}.txt": to_lines(text) for name, text in names.items()}
+    write_texts(texts)
+    print_written([*texts, run / layout.MODEL_FOLDER, corpus.folder / layout.REPORT_FILE])
+
+
+def _rows(compared: Compared) -> list[list[str]]:
+    """Return a row of cells for each metric."""
+    rows = []
+    for key in _METRICS:
+        test = compared.comparison.differences[key]
+        scores = f"{test.baseline:.2f}", f"{test.baseline + test.difference:.2f}"
+        difference = format_difference(test.difference), format_p(test.p), test.verdict
+        rows.append([compared.test_set.name, METRIC_NAMES[key], *scores, *difference])
+    return rows
+
+
+def _lines(row: Changed) -> list[str]:
+    """Return the lines of Markdown about a sentence."""
+    texts = {"source": row.source, "reference": row.reference, "before": row.before}
+    texts["after"] = row.after
+    change = format_difference(row.chrf_after - row.chrf_before)
+    return [
+        f"\nchrF2++ {change}: from {row.chrf_before:.1f} to {row.chrf_after:.1f}\n",
+        *(f"- {name}: {one_line(text)}" for name, text in texts.items()),
+    ]

@@ -1,0 +1,99 @@
+"""A model is adapted to other text, improves on it, and what changed is written."""
+
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nmt.base.errors import UserError
+from nmt.base.files import read_json, read_lines, write_lines
+from nmt.cli import adapt
+from nmt.trained_model import load_trained_model
+from nmt.translation.translator import Translator
+from tests.support import reversed_digits
+
+MODEL = Path(__file__).parents[1] / "models" / "digits_v1"
+QUICK = [
+    *("training.max_updates=60", "training.validate_every=30", "training.num_threads=1"),
+    *("schedule.peak_learning_rate=1e-2", "schedule.warmup_updates=5"),
+    *("batching.target_tokens_per_update=400", "prepare.num_processes=1"),
+]
+
+
+def domain_pairs(count: int, seed: int) -> list[tuple[str, str]]:
+    """Digits to reverse, where 7 is called 0."""
+    return [(source, target.replace("7", "0")) for source, target in reversed_digits(count, seed)]
+
+
+@pytest.fixture
+def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A TSV file of the domain; beside it a general test set. It is the current folder."""
+    monkeypatch.chdir(tmp_path)
+    write_lines(tmp_path / "my.tsv", map("\t".join, domain_pairs(800, 1)))
+    for index, language in enumerate(("en", "de")):
+        general = reversed_digits(30, 3)
+        write_lines(tmp_path / "old" / f"digits.{language}", [pair[index] for pair in general])
+        write_lines(tmp_path / "old" / f"train.{language}", [f"{pair[index]}" for pair in general])
+    return tmp_path / "my.tsv"
+
+
+def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> None:
+    monkeypatch.setattr(sys, "argv", ["adapt", *arguments])
+    adapt.main()
+
+
+@pytest.mark.slow
+def test_a_model_is_adapted(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = [f"model={MODEL}", "data=my.tsv", "general=old", *QUICK]
+    run(monkeypatch, *command, "out=adapted")
+    folder = tmp_path / "outputs" / "runs" / "digits_v1_my"
+    found: dict[str, Any] = read_json(folder / "adapt.json")
+    assert list(found["test_sets"]) == ["test", "general_digits"]
+    own, general = (each["bleu"] for each in found["test_sets"].values())
+    assert own["difference"] > 5
+    assert own["verdict"] == "better"
+    assert general["baseline"] == pytest.approx(100)
+    rows = re.findall(r"(?m)^\| test \| BLEU \| ([0-9.]+) \|", (folder / "adapt.md").read_text())
+    assert float(rows[0]) == pytest.approx(own["baseline"], abs=0.01)
+    printed = capsys.readouterr().err
+    assert "report.html" in printed
+    assert "Before and after" in printed
+
+    # The copy is an ordinary model folder, whose translations are those that were scored.
+    model = load_trained_model(tmp_path / "adapted")
+    texts = folder / "adaptation" / "test"
+    translations = Translator(model, model.config.decoding).translate(
+        read_lines(texts / "source.txt")
+    )
+    assert [best[0].text for best in translations] == read_lines(texts / "after.txt")
+    with pytest.raises(UserError, match="out=adapted exists; name a new folder"):
+        run(monkeypatch, *command, "out=adapted")
+
+
+def test_models_and_text_that_do_not_fit_are_refused(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "fr").mkdir()
+    for language in ("en", "fr"):
+        write_lines(tmp_path / "fr" / f"train.{language}", ["a b"])
+    write_lines(tmp_path / "empty.tmx", ["<tmx version='1.4'><body></body></tmx>"])
+    write_lines(tmp_path / "half" / "config.yaml", ["format_version: 1"])
+    (tmp_path / "half" / "weights.safetensors").touch()
+    for arguments, message in {
+        (f"model={MODEL}", "data=fr"): "fr has no file of the language de, only en, fr, but",
+        (f"model={MODEL}", "data=empty.tmx"): "empty.tmx: has no translation unit with text",
+        (f"model={MODEL}", "data=missing.tmx"): "missing.tmx is neither a folder nor a file",
+        (f"model={MODEL}", "data=my.tsv", "general=fr"): "fr has no file of the language de",
+        ("model=half", "data=my.tsv"): "config.yaml: lacks the key",
+        ("model=fr", "data=my.tsv"): "fr: neither a model folder nor a run folder with a model",
+        ("data=my.tsv",): "model= is missing",
+        (f"model={MODEL}", "data=my.tsv", "lora_rank=4"): "did you mean optimizer.lora_rank",
+    }.items():
+        with pytest.raises(UserError, match=re.escape(message)) as error:
+            run(monkeypatch, *arguments)
+        assert "\n" not in str(error.value)
+    assert not (tmp_path / "outputs" / "runs").exists()

@@ -1,0 +1,71 @@
+from dataclasses import replace
+from pathlib import Path
+from unittest.mock import Mock
+
+import pytest
+
+from nmt.base.errors import UserError
+from nmt.base.files import write_lines
+from nmt.config import Config, CorpusConfig, SourceConfig
+from nmt.evaluation.evaluate import TestSet
+from nmt.runs.adapt import Compared, check_languages, general_test_set, most_changed
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> Path:
+    """A folder with training text and a test set, English and French."""
+    folder = tmp_path / "text"
+    for language in ("en", "fr"):
+        write_lines(folder / f"train.{language}", ["a", "b"])
+        write_lines(folder / f"news.{language}", [f"one {language}", f"two {language}"])
+    return folder
+
+
+def config_with(general: Path | None, tmp_path: Path) -> Config:
+    sources = {"general": SourceConfig(path=str(general))} if general else {}
+    config = Config(corpus=CorpusConfig(direction="en-fr", sources=sources))
+    return replace(config, run=replace(config.run, outputs=str(tmp_path)))
+
+
+def test_text_in_other_languages_is_refused_before_training(text: Path, tmp_path: Path) -> None:
+    model = tmp_path / "model"
+    for data in (text, text / "train"):
+        check_languages(data, ("en", "fr"), model)
+        with pytest.raises(
+            UserError, match=r"no file of the language de, only en, fr, but .*en-de"
+        ):
+            check_languages(data, ("en", "de"), model)
+    (text / "train.en").rename(text / "train.en.gz")
+    check_languages(text, ("en", "fr"), model)
+    for data in (text / "news.en", tmp_path / "missing", tmp_path / "missing" / "news"):
+        check_languages(data, ("en", "de"), model)  # the source of the corpus refuses or reads it
+
+
+def test_the_general_test_set_is_that_of_the_general_text_unless_one_is_named(
+    text: Path, tmp_path: Path
+) -> None:
+    found = general_test_set(config_with(text, tmp_path), "")
+    assert found == TestSet(
+        "general_news", ("en", "fr"), ["one en", "two en"], [["one fr", "two fr"]]
+    )
+    named = general_test_set(config_with(None, tmp_path), str(text / "train"))
+    assert named is not None
+    assert (named.name, named.references) == ("train", [["a", "b"]])
+    assert general_test_set(config_with(None, tmp_path), "") is None
+    assert general_test_set(config_with(text / "train", tmp_path), "") is None
+
+
+def test_the_sentences_that_changed_most_are_shown_in_both_directions() -> None:
+    reference = [f"the cat number {i} sat on the mat" for i in range(9)]
+    before = [*reference[:2], *(f"the cat {i}" for i in range(2, 8)), "the same"]
+    after = ["the cat", "the cat number 1 sat", *reference[2:8], "the same"]
+    test_set = TestSet("test", ("en", "de"), list("abcdefghi"), [reference])
+    better, worse = most_changed(Compared(test_set, before, after, Mock()))
+    assert [row.source for row in worse] == ["a", "b"]  # the larger change first
+    assert len(better) == 5
+    assert {row.source for row in better} <= set("cdefgh")
+    assert all(row.chrf_after == 100.0 > row.chrf_before for row in better)
+    assert (better[0].before, better[0].reference) == (
+        before["abcdefghi".index(better[0].source)],
+        better[0].after,
+    )
