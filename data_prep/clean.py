@@ -16,7 +16,7 @@ import re
 import unicodedata
 from typing import NamedTuple
 
-CLEANING_VERSION = 2
+CLEANING_VERSION = 3
 """Part of the fingerprint of cleaned text: raise it whenever normalisation or a filter changes."""
 
 WHITE_SPACE = re.compile(r"[\s\x00-\x1f\x7f-\x9f]+")
@@ -27,6 +27,24 @@ class Pair(NamedTuple):
 
     source: str
     target: str
+
+
+class ScoredPair(Pair):
+    """A raw pair with a score by another program, such as COMET-QE or Bicleaner."""
+
+    score: float
+
+    @classmethod
+    def of(cls, source: str, target: str, score: float) -> "ScoredPair":
+        """Return a pair with its score."""
+        pair = cls(source, target)
+        pair.score = score
+        return pair
+
+
+def score_of(pair: Pair) -> float | None:
+    """Return the score of a raw pair, if it has one."""
+    return pair.score if isinstance(pair, ScoredPair) else None
 
 
 def normalise(text: str) -> str:

@@ -9,6 +9,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from hashlib import blake2b, sha256
+from itertools import repeat
 from pathlib import Path
 
 import numpy as np
@@ -54,13 +55,14 @@ class Statistics:
 
 @dataclass(frozen=True)
 class ShardJob:
-    """Raw pairs, the filters, the languages, and the file for the result."""
+    """Raw pairs, filters, languages, the file for the result, and scores if there are any."""
 
     sources: list[str]
     targets: list[str]
     config: CleaningConfig
     languages: tuple[str, str]
     output: Path
+    scores: list[float] | None = None
 
 
 class CleanShard:
@@ -112,8 +114,10 @@ def clean_shard(job: ShardJob) -> Path:
     dropped: dict[str, Amount] = {}
     examples: dict[str, list[Keyed]] = {}
     read = Amount()
-    for raw in zip(job.sources, job.targets, strict=True):
-        pair, reasons = clean_pair(*raw, job.config, job.languages)
+    scores = job.scores or repeat(None, len(job.sources))
+    for source, target, score in zip(job.sources, job.targets, scores, strict=True):
+        raw = source, target
+        pair, reasons = clean_pair(*raw, job.config, job.languages, score)
         amount = Amount(1, num_words(pair.source))
         read.add(amount)
         if not reasons:

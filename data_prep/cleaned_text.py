@@ -14,7 +14,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from data_prep.clean import Pair, normalise, normalise_pair
+from data_prep.clean import Pair, normalise, normalise_pair, score_of
 from data_prep.clean_shard import (
     SHARD_PAIRS,
     CleanShard,
@@ -31,7 +31,7 @@ from data_prep.progress import Reporter
 from data_prep.protocol import TRAIN, Source
 from nmt.base.errors import UserError
 from nmt.base.files import read_record, write_lines, writing
-from nmt.config import CleaningConfig, CorpusConfig, PrepareConfig
+from nmt.config import MAX_SCORE, CleaningConfig, CorpusConfig, PrepareConfig
 
 CLEANING_FILE = "cleaning.json"
 
@@ -198,8 +198,23 @@ def _jobs(streams: list[_Stream], config: CorpusConfig, shards: Path) -> Iterato
         while shard := list(islice(iterator, SHARD_PAIRS)):
             output = shards.absolute() / shard_file(index, number)
             sources, targets = ([], []) if output.exists() else map(list, zip(*shard, strict=True))
-            yield ShardJob(sources, targets, stream.cleaning, languages, output)
+            scores = None if output.exists() else _scores(shard, stream)
+            yield ShardJob(sources, targets, stream.cleaning, languages, output, scores)
             number += 1
+
+
+def _scores(pairs: Sequence[Pair], stream: _Stream) -> list[float] | None:
+    """Return the scores of raw pairs, if a minimum is set; UserError if a pair has none."""
+    if stream.cleaning.min_score == -MAX_SCORE:
+        return None
+    scores = [score for pair in pairs if (score := score_of(pair)) is not None]
+    if len(scores) < len(pairs):
+        raise UserError(
+            f"corpus.cleaning.min_score={stream.cleaning.min_score:g}: pairs of {stream.name} have"
+            " no score; give a third column of a TSV file, a file train.score beside the text, or"
+            " corpus.hub_score"
+        )
+    return scores
 
 
 def _tagged(pairs: pa.Table, tag: str) -> pa.Table:

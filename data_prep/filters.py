@@ -189,6 +189,9 @@ FILTERS: dict[str, Filter] = {
 }
 
 
+SCORE = "score"
+"""The filter of the scores that pairs may have."""
+
 GLOBAL_FILTERS = ("test_sentence", "duplicate", "near_duplicate")
 """Filters that compare the pairs of the whole corpus; see `data_prep.merge_shards`."""
 
@@ -202,6 +205,7 @@ MEANINGS = {
     "numbers": "the sides have different numbers",
     "addresses": "the sides have different URLs or e-mail addresses",
     "language": "a side is in another language",
+    SCORE: "the score of the pair is below min_score",
     "test_sentence": "a side is a sentence of valid or of a test set",
     "duplicate": "the pair occurred before",
     "near_duplicate": "a pair with the same letters occurred before",
@@ -209,7 +213,11 @@ MEANINGS = {
 
 
 def clean_pair(
-    source: str, target: str, config: CleaningConfig, languages: tuple[str, str]
+    source: str,
+    target: str,
+    config: CleaningConfig,
+    languages: tuple[str, str],
+    score: float | None = None,
 ) -> tuple[Pair, dict[str, str]]:
     """Normalise a pair; return it with the reason of each filter that drops it.
 
@@ -218,17 +226,21 @@ def clean_pair(
         target: its translation.
         config: the filters.
         languages: codes of source and target.
+        score: the score of the pair, if it has one.
     """
     if config.repair_unicode:
         source, target = _repaired(source), _repaired(target)
     pair = normalise_pair(source, target)
     if reason := _empty(pair, config, languages):
         return pair, {"empty": reason}
-    return pair, {
+    reasons = {
         name: reason
         for name, check in FILTERS.items()
         if (reason := check(pair, config, languages))
     }
+    if score is not None and score < config.min_score:
+        reasons[SCORE] = f"score {score:g}"
+    return pair, reasons
 
 
 def _repaired(text: str) -> str:

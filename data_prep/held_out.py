@@ -1,13 +1,13 @@
 """Hold out `valid` and a test set from the training pairs of a source that has none."""
 
 from collections.abc import Callable, Iterator
-from functools import cached_property, partial
+from functools import cached_property
 from hashlib import blake2b
 from typing import Any
 
 import numpy as np
 
-from data_prep.clean import Pair, normalise
+from data_prep.clean import Pair, normalise, score_of
 from data_prep.filters import clean_pair
 from data_prep.protocol import TEST, TRAIN, VALID, Annotation, Source
 from nmt.base.errors import UserError
@@ -75,6 +75,9 @@ class HeldOutSource(Source):
         """Annotations of the source."""
         return None if split in self._names else self._source.annotations(split)
 
+    def _clean(self, pair: Pair) -> tuple[Pair, dict[str, str]]:
+        return clean_pair(*pair, self._cleaning, self._languages, score_of(pair))
+
     @cached_property
     def _num_removed(self) -> int:
         """Number of pairs of the source that are not in `train`."""
@@ -87,7 +90,7 @@ class HeldOutSource(Source):
         found: dict[str, dict[Pair, None]] = {name: {} for name in self._names}
         for pair in self._source.pairs(TRAIN):
             if name := self._split_of.get(_digest(pair)):
-                cleaned, reasons = clean_pair(*pair, self._cleaning, self._languages)
+                cleaned, reasons = self._clean(pair)
                 if not reasons:
                     found[name][cleaned] = None
         sizes = " and ".join(f"{len(pairs):,} as {name}" for name, pairs in found.items())
@@ -98,8 +101,7 @@ class HeldOutSource(Source):
     def _split_of(self) -> dict[int, str]:
         """The split of each held-out source sentence, by its digest."""
         pairs = self._source.pairs(TRAIN)
-        check = partial(clean_pair, config=self._cleaning, languages=self._languages)
-        clean = (pair for pair in pairs if not check(*pair)[1])
+        clean = (pair for pair in pairs if not self._clean(pair)[1])
         digests = np.fromiter(map(_digest, clean), dtype=np.uint64)
         distinct, counts = np.unique(digests, return_counts=True)
         if len(distinct) <= len(self._names):

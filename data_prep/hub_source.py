@@ -2,12 +2,13 @@
 
 import errno
 import logging
+import math
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from data_prep.clean import Pair
+from data_prep.clean import Pair, ScoredPair
 from data_prep.manifest import FactsCache
 from data_prep.protocol import TRAIN, VALID, Source
 from nmt.base.errors import UserError, disk_errno, first_line
@@ -79,6 +80,8 @@ class HubSource(Source):
             "column": config.hub_column,
             "splits": dict(config.hub_splits),
         }
+        if config.hub_score:
+            identity["score"] = config.hub_score
         if config.path:
             return identity | {
                 "files": {
@@ -162,7 +165,10 @@ class HubSource(Source):
                 return
             sources = self._column(batch, self._config.source_language)
             targets = self._column(batch, self._config.target_language)
-            yield from map(Pair, sources, targets)
+            if not self._config.hub_score:
+                yield from map(Pair, sources, targets)
+            else:
+                yield from map(ScoredPair.of, sources, targets, self._scores(batch))
 
     def _column(self, batch: dict[str, list[Any]], language: str) -> list[str]:
         name, _, key = self._config.hub_column.format(language=language).partition(".")
@@ -176,6 +182,16 @@ class HubSource(Source):
             values = [value[key] for value in values]
         # Cleaning drops empty texts from the training pairs and counts them.
         return ["" if value is None else str(value) for value in values]
+
+    def _scores(self, batch: dict[str, list[Any]]) -> list[float]:
+        name = self._config.hub_score
+        values = batch.get(name)
+        if values is None:
+            raise UserError(f"corpus.hub_score={name}: the rows have only {', '.join(batch)}")
+        for value in values:
+            if not isinstance(value, int | float) or not math.isfinite(value):
+                raise UserError(f"corpus.hub_score={name}: {value!r} is not a finite number")
+        return [float(value) for value in values]
 
     def _no_column(self, name: str, language: str, present: list[str]) -> UserError:
         return UserError(

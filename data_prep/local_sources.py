@@ -3,13 +3,14 @@
 Every file may be compressed (`.gz`, `.xz`, `.zst`).
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import asdict
 from itertools import starmap
 from pathlib import Path
 from typing import Any
 
-from data_prep.clean import Pair
+from data_prep.clean import Pair, ScoredPair
 from data_prep.manifest import FactsCache
 from data_prep.protocol import TRAIN, VALID, Source
 from data_prep.text_files import find_file, is_file, iterate_text, plain_name
@@ -18,12 +19,26 @@ from nmt.base.files import check_aligned, is_plain_name, read_lines
 from nmt.config import CorpusConfig
 from nmt.data.corpus import more_reference_paths
 
+_SCORES = "score"
+
+
+def parse_score(text: str, path: Path, number: int) -> float:
+    """Return the score on a line; UserError if it is not a finite number."""
+    try:
+        score = float(text)
+    except ValueError:
+        score = math.nan
+    if not math.isfinite(score):
+        raise UserError(f"{path}: line {number}: {text[:40]!r} is not a score, a finite number")
+    return score
+
 
 class AlignedFiles:
     """Two files of aligned lines: line n of the second is the translation of line n of the first.
 
     Args:
-        paths: files of the source and the target language.
+        paths: files of the source and the target language. The scores of the pairs may be in a
+            third one, `<split>.score`.
         facts: cache of their sizes and hashes.
         key: the configuration key that names their folder, for error messages.
 
@@ -33,6 +48,8 @@ class AlignedFiles:
 
     def __init__(self, paths: tuple[Path, Path], facts: FactsCache, key: str) -> None:
         self.paths = [find_file(path) for path in paths]
+        if is_file(scores := paths[0].with_name(f"{paths[0].stem}.{_SCORES}")):
+            self.paths.append(find_file(scores))
         for path in self.paths:
             if not path.exists():
                 raise UserError(f"{path}: no such file; {key} needs it, with one sentence per line")
@@ -41,16 +58,22 @@ class AlignedFiles:
         self.num_pairs = self._facts[0].num_lines
         check_aligned({path: f.num_lines for path, f in zip(self.paths, self._facts, strict=True)})
         if not self.num_pairs:
-            source, target = self.paths
+            source, target, *_ = self.paths
             raise UserError(f"{source} and {target} are empty; {key} needs sentences in them")
 
     def identity(self) -> list[dict[str, Any]]:
-        """Size, hash and number of lines of both files."""
+        """Size, hash and number of lines of each file."""
         return [asdict(facts) for facts in self._facts]
 
     def pairs(self) -> Iterator[Pair]:
         """Lines of both files, side by side; UserError if a file changes meanwhile."""
-        yield from starmap(Pair, zip(*map(iterate_text, self.paths), strict=False))
+        lines = zip(*map(iterate_text, self.paths), strict=False)
+        if len(self.paths) == 2:
+            yield from starmap(Pair, lines)
+        else:
+            for number, (source, target, score) in enumerate(lines, start=1):
+                value = parse_score(score, self.paths[2], number)
+                yield ScoredPair.of(source, target, value)
         for path, facts in zip(self.paths, self._facts, strict=True):
             self._cache.check(path, facts)
 
@@ -133,7 +156,7 @@ class FolderSource(Source):
         """Size and hash of each file, by split or part of the training text."""
         files: dict[str, Any] = {
             split if len(parts) == 1 else name: dict(
-                zip(self._languages, part.identity(), strict=True)
+                zip((*self._languages, _SCORES), part.identity(), strict=False)
             )
             for split, parts in self._files.items()
             for name, part in parts.items()
@@ -187,10 +210,15 @@ class TableSource(Source):
         assert split == TRAIN
         for number, line in enumerate(iterate_text(self._path), start=1):
             columns = line.split("\t")
-            if len(columns) != 2:
+            if len(columns) not in (2, 3):
                 raise UserError(
                     f"{self._path}: line {number} has {len(columns)} columns, separated by tabs;"
-                    " each line needs 2, the source and its translation"
+                    " each line needs 2, the source and its translation, or a score as a third one"
                 )
-            yield Pair(*columns)
+            source, target, *rest = columns
+            if rest:
+                score = parse_score(rest[0], self._path, number)
+                yield ScoredPair.of(source, target, score)
+            else:
+                yield Pair(source, target)
         self._cache.check(self._path, self._facts)

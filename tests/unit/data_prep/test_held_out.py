@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from data_prep.clean import Pair
+from data_prep.clean import Pair, score_of
 from data_prep.held_out import HeldOutSource
 from data_prep.manifest import FactsCache
 from data_prep.prepare import find_prepared
@@ -12,7 +12,7 @@ from data_prep.protocol import Source
 from data_prep.sources import open_corpus
 from nmt.base.errors import UserError
 from nmt.base.files import write_lines
-from nmt.config import CorpusConfig, CorpusSource
+from nmt.config import CleaningConfig, CorpusConfig, CorpusSource
 from nmt.data.corpus import PreparedCorpus
 from tests.unit.data_prep.conftest import Toy, sentences, write_pairs
 
@@ -29,8 +29,13 @@ def table(tmp_path: Path) -> Path:
     return path
 
 
-def opened(path: Path, messages: list[str] | None = None) -> Source:
-    config = CorpusConfig(name="own", source=CorpusSource.folder, path=str(path))
+def opened(path: Path, messages: list[str] | None = None, **cleaning: float) -> Source:
+    config = CorpusConfig(
+        name="own",
+        source=CorpusSource.folder,
+        path=str(path),
+        cleaning=CleaningConfig(**cleaning),
+    )
     report = ([] if messages is None else messages).append
     return open_corpus(config, path.parent, FactsCache(path.parent / "facts.json"), report)[0]
 
@@ -82,12 +87,29 @@ def test_only_pairs_that_pass_the_cleaning_rules_are_held_out(table: Path) -> No
     assert (len(splits["train"]), len(splits["test"])) == (580, 10)
 
 
-@pytest.mark.parametrize(("line", "columns"), [("no tab", 1), ("a\tb\tc", 3), ("", 1)])
+@pytest.mark.parametrize(("line", "columns"), [("no tab", 1), ("a\tb\t1\tc", 4), ("", 1)])
 def test_a_line_with_another_number_of_columns_is_named(
     table: Path, line: str, columns: int
 ) -> None:
     write_lines(table, ["a\tb", "c\td", line])
     with pytest.raises(UserError, match=rf"my text\.tsv: line 3 has {columns} columns, .* needs 2"):
+        contents(opened(table))
+
+
+def test_pairs_with_a_low_score_are_neither_held_out_nor_kept(table: Path) -> None:
+    pairs = made_up_pairs(200)
+    write_lines(table, ["\t".join((*pair, str(n / 200))) for n, pair in enumerate(pairs)])
+    source = opened(table, min_score=0.5)
+    assert {score_of(pair) for pair in source.pairs("train")} < {n / 200 for n in range(200)}
+    held_out = {pair for name in ("valid", "test") for pair in source.pairs(name)}
+    assert held_out < set(pairs[100:])
+    assert any(pair in pairs[:100] for pair in opened(table).pairs("valid"))
+
+
+@pytest.mark.parametrize("score", ["good", "nan", "inf", ""])
+def test_a_third_column_must_be_a_score(table: Path, score: str) -> None:
+    write_lines(table, ["a\tb\t0.5", f"c\td\t{score}"])
+    with pytest.raises(UserError, match=rf"my text\.tsv: line 2: '{score}' is not a score"):
         contents(opened(table))
 
 

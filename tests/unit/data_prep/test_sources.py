@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from data_prep.clean import score_of
 from data_prep.manifest import FactsCache
 from data_prep.protocol import Annotation
 from data_prep.sources import open_corpus
@@ -157,6 +158,24 @@ def test_a_data_set_without_validation_has_it_held_out(
     numbers = {split: len(list(source.pairs(split))) for split in source.splits()}
     assert sum(numbers.values()) == 3000
     assert numbers["valid"] == numbers["test"] == 150
+
+
+def test_hub_column_of_scores(hub_config: CorpusConfig, tmp_path: Path) -> None:
+    files = {path: pq.read_table(path) for path in Path(hub_config.path).rglob("train-*.parquet")}
+
+    def write_scores(last: float | None) -> None:
+        for path, rows in files.items():
+            scores = [*[0.5] * (rows.num_rows - 1), last]
+            pq.write_table(rows.append_column("comet", [scores]), path)
+
+    write_scores(1.5)
+    source = opened(replace(hub_config, hub_score="comet"), tmp_path)
+    assert {score_of(pair) for pair in source.pairs("train")} == {0.5, 1.5}
+    with pytest.raises(UserError, match=r"hub_score=qe: the rows have only .*comet"):
+        list(opened(replace(hub_config, hub_score="qe"), tmp_path).pairs("train"))
+    write_scores(None)
+    with pytest.raises(UserError, match=r"hub_score=comet: None is not a finite number"):
+        list(opened(replace(hub_config, hub_score="comet"), tmp_path).pairs("train"))
 
 
 def test_hub_plain_columns_and_missing_text(tmp_path: Path) -> None:
