@@ -2,6 +2,7 @@
 
 import bisect
 import re
+import unicodedata
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -55,7 +56,7 @@ class Tokenizer:
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Encode each text as ids, without BOS and EOS."""
-        ids: list[list[int]] = self._processor.EncodeAsIds(list(texts))
+        ids: list[list[int]] = self._processor.EncodeAsIds([_composed(text) for text in texts])
         return ids
 
     def decode(self, sequences: Sequence[Sequence[int]]) -> list[str]:
@@ -80,11 +81,21 @@ class Tokenizer:
         Words are separated by white space. A piece that spans several words belongs to the first
         one that does not end before the piece.
         """
-        found = self._processor.Encode(list(texts), return_type="offset_mapping")
+        texts = [_composed(text) for text in texts]
+        found = self._processor.Encode(texts, return_type="offset_mapping")
         return [
             _words_at([end for _, end in each["offsets"]], text)
             for each, text in zip(found, texts, strict=True)
         ]
+
+
+def _composed(text: str) -> str:
+    """Return a text in Unicode's composed form (NFC), as training text is.
+
+    The rules in a sentencepiece model compose most characters, but neither marks in another order
+    nor Hangul, and they cannot contain U+0000.
+    """
+    return unicodedata.normalize("NFC", text).replace("\0", " ")
 
 
 def _words_at(piece_ends: Sequence[int], text: str) -> list[int]:
