@@ -85,7 +85,10 @@ def _import(arguments: Arguments, folder: Path, workspace: Path, out: Path) -> l
     try:
         report = importer.compare(model, folder, list(islice(lines, _NUM_TEXTS)))
     except ImportError as error:
-        report = f"Not compared with the original program: {first_line(error)}.\n"
+        report = (
+            f"Not compared with the original program: {error.name} is not installed; run"
+            " `make install-exchange`, and import again.\n"
+        )
     print_line(report)
     notes = [f"imported from {one_line(arguments.folder)}", *_languages(model)]
     card = model_card(model, Facts(notes=notes))

@@ -4,6 +4,7 @@ The decoder of Marian starts from the padding token, ours from BOS. BOS becomes 
 the embeddings, and its bias gives it no probability.
 """
 
+import os
 import zipfile
 from collections.abc import Sequence
 from dataclasses import replace
@@ -66,6 +67,11 @@ class HuggingFaceImporter:
 
     def load(self, folder: Path, workspace: Path, direction: str) -> TrainedModel:
         """Read a model; see `Importer.load`."""
+        if not any(os.path.lexists(folder / name) for name in (names.WEIGHTS_FILE, TORCH_FILE)):
+            raise UserError(
+                f"{folder}: has neither {names.WEIGHTS_FILE} nor {TORCH_FILE}; export the model"
+                " with format=huggingface, because other exports cannot be imported"
+            )
         settings = read_settings(folder, CONFIG_FILE, Settings)
         tokenizing = read_settings(folder, TOKENIZER_FILE, TokenizerSettings)
         languages = direction.split("-") if direction else tokenizing.languages

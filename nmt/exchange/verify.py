@@ -81,6 +81,8 @@ def verify(
         UserError: a log-probability differs by more than the runtime's tolerance.
     """
     pairs = random_pairs(model) if text is None else _encoded(model, text)[:_NUM_SCORED]
+    if not pairs:
+        raise UserError("no line of the text to compare is full and fits the model; name another")
     difference = _largest_difference(runtime, model, pairs)
     if text is None:
         return Verification(difference, len(pairs))

@@ -216,7 +216,10 @@ def test_command_without_transformers_says_so(
     monkeypatch.setitem(__import__("sys").modules, "transformers", None)
     monkeypatch.setattr("sys.argv", ["import_model", "folder=opus", "out=new"])
     import_model.main()
-    assert "Not compared with the original program" in Path("new/README.md").read_text()
+    assert (
+        "program: transformers is not installed; run `make install-exchange`"
+        in Path("new/README.md").read_text()
+    )
 
 
 def test_command_downloads_from_the_hub(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -424,7 +427,10 @@ def vocabulary(change: Callable[[dict[str, int]], Any]) -> Change:
         (large("source.spm", 2**30), r"source\.spm: is larger than 64 MiB"),
         (outside("source.spm"), r"source\.spm: leads out of its folder"),
         # Weights.
-        (removed("model.safetensors"), r"pytorch_model\.bin: no such file"),
+        (
+            removed("model.safetensors"),
+            r"opus: has neither model\.safetensors nor pytorch_model\.bin",
+        ),
         (outside("model.safetensors"), r"model\.safetensors: leads out of its folder"),
         (cut("model.safetensors", 20_000), r"model\.safetensors: is damaged: .*"),
         (text("model.safetensors", "x" * 20_000), r"model\.safetensors: is damaged"),

@@ -65,6 +65,12 @@ def test_equal_translations_and_bleu_are_counted(digits: TrainedModel, text: Tex
     assert "39 of 40 translations of forty lines" in found.lines(text)[1]
 
 
+def test_text_without_pairs_is_rejected(digits: TrainedModel) -> None:
+    for pair in ([], []), ([""], ["1"]), (["1"], [""]), (["1 " * 40], ["1"]):
+        with pytest.raises(UserError, match="no line of the text to compare"):
+            verify(OurRuntime(digits, 0.0, {}), digits, Text("text", *pair))
+
+
 @pytest.mark.parametrize("with_text", [False, True])
 def test_other_log_probabilities_are_refused(
     digits: TrainedModel, text: Text, with_text: bool
