@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from nmt.base.errors import printable
 from nmt.base.files import read_record
 from nmt.metrics.scores import Score, column_title, format_score
 from nmt.model.transformer import count_parameters
@@ -103,8 +104,11 @@ def model_card(
         "Known weaknesses": _weaknesses(facts, config.max_source_length),
     }
     for title, lines in sections.items():
-        if lines:
-            parts += [f"## {title}", "\n".join(f"- {line}" for line in lines)]
+        if lines:  # without headings or control characters of a copied `scores.json`
+            parts += [
+                f"## {title}",
+                "\n".join(f"- {printable(' '.join(line.split()))}" for line in lines),
+            ]
     return "\n\n".join(parts) + "\n"
 
 
@@ -159,5 +163,5 @@ def _weaknesses(facts: Facts, max_source_length: int) -> list[str]:
             for phenomenon in sorted(accuracies, key=lambda key: accuracies[key])[:_NUM_WEAKEST]
         ]
         lines += [f"{name}: {warning}" for warning in found.test_set.warnings]
-    lines.append(f"the longest sources in training had {max_source_length - 1:,} tokens")
+    lines.append(f"the longest source that the model takes has {max_source_length - 1:,} tokens")
     return lines

@@ -46,7 +46,7 @@ def test_every_recorded_fact_is_stated(trained_model: TrainedModel) -> None:
         "- newstest: translations have 90% of the references' length",
         "- newstest: 50 % of the sentences with b are correct",
         "- newstest: it is tokenised",
-        "- the longest sources in training had 31 tokens",
+        "- the longest source that the model takes has 31 tokens",
     ):
         assert line in card.splitlines()
     assert "with a are" not in card  # only the three weakest
@@ -57,3 +57,12 @@ def test_unknown_facts_leave_no_empty_section(trained_model: TrainedModel) -> No
     card = card_of(trained_model)
     assert "## Scores" not in card
     assert "## Training" not in card
+
+
+def test_recorded_text_does_not_add_headings_or_control_characters(
+    trained_model: TrainedModel,
+) -> None:
+    languages = ", ".join(f">>l{number}<<" for number in range(200))
+    card = card_of(trained_model, notes=["from\n## Title\x1b[31m", languages])
+    assert "- from ## Title\\x1b[31m" in card.splitlines()
+    assert f"- {languages}" in card.splitlines()  # not shortened
