@@ -14,6 +14,7 @@ from nmt.cli.models import ModelArguments, model_folder, open_model
 from nmt.config import checked_dataclass
 from nmt.evaluation.attention_page import attention_page, rows_and_columns
 from nmt.runs.log import print_line, print_written
+from nmt.tokenizer import Tokenizer
 from nmt.tracking.pictures import draw_attention
 from nmt.trained_model import TrainedModel
 from nmt.translation.attention import AttentionMap, SentenceAttention, sentence_attention
@@ -66,6 +67,7 @@ def main() -> None:
 
 
 def _translations(arguments: Arguments, model: TrainedModel, texts: list[str]) -> list[str]:
+    _check_lengths(texts, texts, model.source_tokenizer, model.config.max_source_length)
     if arguments.translation:
         given = arguments.translation.split("\n")
         if len(given) != len(texts):
@@ -73,18 +75,19 @@ def _translations(arguments: Arguments, model: TrainedModel, texts: list[str]) -
     else:
         translator = Translator(model, arguments.decoding_config(model), print_line)
         given = [best[0].text for best in translator.translate(texts)]
-    limits = (model.config.max_source_length, model.config.model.max_length)
-    for text, translation in zip(texts, given, strict=True):
-        lengths = (
-            len(model.source_tokenizer.encode([text])[0]),
-            len(model.target_tokenizer.encode([translation])[0]),
-        )
-        if not all(length < limit for length, limit in zip(lengths, limits, strict=True)):
-            raise UserError(
-                f"{text[:60]!r} has {lengths[0]} pieces and its translation {lengths[1]}; the model"
-                f" takes {limits[0] - 1} and {limits[1] - 1}: give one sentence a line"
-            )
+    _check_lengths(given, texts, model.target_tokenizer, model.config.model.max_length)
     return given
+
+
+def _check_lengths(checked: list[str], texts: list[str], tokenizer: Tokenizer, limit: int) -> None:
+    """Raise UserError unless each text, or its translation, has fewer pieces than the limit."""
+    part = "" if checked is texts else "the translation of "
+    for text, ids in zip(texts, tokenizer.encode(checked), strict=True):
+        if len(ids) >= limit:
+            raise UserError(
+                f"{part}{text[:60]!r} has {len(ids)} pieces, and the model takes {limit - 1}:"
+                " give one sentence a line"
+            )
 
 
 def _write_images(
