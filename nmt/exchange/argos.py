@@ -7,7 +7,6 @@ format of CTranslate2. https://github.com/argosopentech/argos-train describes it
 import json
 import tempfile
 import zipfile
-from collections.abc import Sequence
 from pathlib import Path
 
 from nmt.base.errors import UserError
@@ -20,28 +19,17 @@ _TOKENIZER = "sentencepiece.model"
 _MODEL = "model"
 
 
-class ArgosRuntime:
+class ArgosRuntime(CTranslate2Runtime):
     """The model and the tokenizer of a package, used as Argos Translate does; see `Runtime`."""
 
-    def __init__(self, model: TrainedModel, package: Path, exporter: CTranslate2Exporter) -> None:
-        self._folder = tempfile.TemporaryDirectory()
+    def __init__(self, model: TrainedModel, package: Path, tolerance: float) -> None:
+        self._temporary = tempfile.TemporaryDirectory()
         with zipfile.ZipFile(package) as archive:
-            archive.extractall(self._folder.name)
-        root = Path(self._folder.name, package.stem)
+            archive.extractall(self._temporary.name)
+        root = Path(self._temporary.name, package.stem)
         tokenizer = Tokenizer(root / _TOKENIZER)
         shared = TrainedModel(model.config, model.transformer, tokenizer, tokenizer)
-        self._runtime: CTranslate2Runtime = exporter.open(shared, root / _MODEL)
-        self.tolerance = self._runtime.tolerance
-
-    def token_log_probs(
-        self, sources: Sequence[list[int]], targets: Sequence[list[int]]
-    ) -> list[list[float]]:
-        """Compute the log-probability in nats of each target token and of EOS."""
-        return self._runtime.token_log_probs(sources, targets)
-
-    def translate(self, texts: Sequence[str]) -> list[str]:
-        """Translate by greedy search."""
-        return self._runtime.translate(texts)
+        super().__init__(shared, root / _MODEL, tolerance)
 
 
 class ArgosExporter:
@@ -84,7 +72,8 @@ class ArgosExporter:
 
     def open(self, model: TrainedModel, folder: Path) -> ArgosRuntime:
         """Open a package as Argos Translate does, without splitting text into sentences."""
-        return ArgosRuntime(model, folder / f"{package_name(model)}.argosmodel", self._ctranslate2)
+        package = folder / f"{package_name(model)}.argosmodel"
+        return ArgosRuntime(model, package, self._ctranslate2.tolerance)
 
     def usage(self, model: TrainedModel) -> str:
         """Return the section of the README that shows how to use the export."""

@@ -75,6 +75,8 @@ class CTranslate2Exporter:
             raise UserError(
                 f"compute_type={compute_type} is not one of {', '.join(_COMPUTE_TYPES)}"
             )
+        # Float32 in another order differs by 1e-5 nats; a wrong factor or offset by tenths.
+        self.tolerance = 1e-4 if self._compute_type == "float32" else math.inf
 
     def check(self, model: TrainedModel) -> None:
         """Raise UserError if CTranslate2 does not support the model."""
@@ -111,36 +113,15 @@ class CTranslate2Exporter:
 
     def open(self, model: TrainedModel, folder: Path) -> CTranslate2Runtime:
         """Open a converted model."""
-        # Float32 in another order differs by 1e-5 nats; a wrong factor or offset by tenths.
-        is_exact = self._compute_type == "float32"
-        return CTranslate2Runtime(model, folder, 1e-4 if is_exact else math.inf)
+        return CTranslate2Runtime(model, folder, self.tolerance)
 
     def usage(self, model: TrainedModel) -> str:
         """Return the section of the README that shows how to use the export."""
-        return _usage(model)
-
-
-def convert(model: TrainedModel, folder: Path) -> None:
-    """Write the converted model into an empty folder, and compare its scores with those of torch.
-
-    Raises:
-        UserError: CTranslate2 does not support the model, or its scores differ.
-    """
-    exporter = CTranslate2Exporter()
-    exporter.check(model)
-    exporter.write(model, folder)
-    try:
-        verify(exporter.open(model, folder), model)
-    except UserError as error:
-        raise UserError(f"engine=ctranslate2: {error}; use engine=torch") from None
-
-
-def _usage(model: TrainedModel) -> str:
-    config, search, target = model.config, model.config.decoding, model.target_tokenizer
-    suppressed = [[piece] for piece in target.pieces((target.pad_id, target.bos_id))]
-    is_gnmt = search.length_penalty_kind is LengthPenalty.gnmt
-    penalty = "((5 + n) / 6) ** alpha" if is_gnmt else "the same penalty"
-    return f"""    import ctranslate2, sentencepiece
+        config, search, target = model.config, model.config.decoding, model.target_tokenizer
+        suppressed = [[piece] for piece in target.pieces((target.pad_id, target.bos_id))]
+        is_gnmt = search.length_penalty_kind is LengthPenalty.gnmt
+        penalty = "((5 + n) / 6) ** alpha" if is_gnmt else "the same penalty"
+        return f"""    import ctranslate2, sentencepiece
 
     source = sentencepiece.SentencePieceProcessor(model_file="{model.source_tokenizer.path.name}")
     target = sentencepiece.SentencePieceProcessor(model_file="{target.path.name}")
@@ -163,6 +144,21 @@ CTranslate2 divides the log-probability of n tokens by n ** alpha. The scores ab
 with {penalty} and translations of at most {search.max_length_ratio:g} times the source plus
 {search.max_length_offset} tokens.
 """
+
+
+def convert(model: TrainedModel, folder: Path) -> None:
+    """Write the converted model into an empty folder, and compare its scores with those of torch.
+
+    Raises:
+        UserError: CTranslate2 does not support the model, or its scores differ.
+    """
+    exporter = CTranslate2Exporter()
+    exporter.check(model)
+    exporter.write(model, folder)
+    try:
+        verify(exporter.open(model, folder), model)
+    except UserError as error:
+        raise UserError(f"engine=ctranslate2: {error}; use engine=torch") from None
 
 
 def _specification(model: TrainedModel) -> TransformerSpec:
