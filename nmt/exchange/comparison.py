@@ -65,7 +65,7 @@ def _compare_logits(
     sources: Sequence[list[int]],
     targets: Sequence[list[int]],
 ) -> tuple[float, float]:
-    """Return the largest difference of logits and the largest logit, without rows that are new."""
+    """Return the largest difference of logits and the largest logit, ignoring added pieces."""
     ids = special_ids(model.source_tokenizer), special_ids(model.target_tokenizer)
     longest = model.config.model.max_length - 1
     differences, sizes = [], []

@@ -39,7 +39,9 @@ def read_sentencepiece(path: Path) -> proto.ModelProto:
 def check_small(path: Path) -> None:
     """Raise UserError if a file is too large for a tokenizer or for settings."""
     if path.stat().st_size > _MAX_BYTES:
-        raise UserError(f"{path}: is larger than {_MAX_BYTES // 2**20} MiB; no such file is")
+        raise UserError(
+            f"{path}: is larger than {_MAX_BYTES // 2**20} MiB, the limit of such files"
+        )
 
 
 def plain_piece(piece: str) -> str:

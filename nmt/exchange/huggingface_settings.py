@@ -16,9 +16,8 @@ from nmt.config import (
     from_mapping,
 )
 from nmt.exchange.foreign_tokenizer import check_small
-from nmt.exchange.huggingface import ACTIVATIONS
+from nmt.exchange.huggingface import ACTIVATIONS, CONFIG_FILE, GENERATION_FILE
 
-CONFIG_FILE, GENERATION_FILE = "config.json", "generation_config.json"
 TOKENIZER_FILE = "tokenizer_config.json"
 
 _ACTIVATIONS = {name: ours for ours, name in ACTIVATIONS.items()} | {"silu": Activation.silu}
@@ -100,7 +99,7 @@ def decoding_config(folder: Path) -> DecodingConfig:
 
 
 def model_config(settings: Settings, path: Path) -> ModelConfig:
-    """Return the sizes and variants that the settings name; the weights determine the others."""
+    """Convert the settings; tying of the target side, start and bias are found in the weights."""
     activation = _ACTIVATIONS.get(settings.activation_function)
     if activation is None:
         raise UserError(

@@ -32,7 +32,6 @@ from nmt.exchange.foreign_tokenizer import (
     write_tokenizer,
 )
 from nmt.exchange.huggingface_settings import (
-    CONFIG_FILE,
     TOKENIZER_FILE,
     Settings,
     TokenizerSettings,
@@ -63,7 +62,7 @@ class HuggingFaceImporter:
 
     def can_read(self, folder: Path) -> bool:
         """Return whether the folder has the settings of a model of Hugging Face."""
-        return (folder / CONFIG_FILE).is_file()
+        return (folder / names.CONFIG_FILE).is_file()
 
     def load(self, folder: Path, workspace: Path, direction: str) -> TrainedModel:
         """Read a model; see `Importer.load`."""
@@ -72,7 +71,7 @@ class HuggingFaceImporter:
                 f"{folder}: has neither {names.WEIGHTS_FILE} nor {TORCH_FILE}; export the model"
                 " with format=huggingface, because other exports cannot be imported"
             )
-        settings = read_settings(folder, CONFIG_FILE, Settings)
+        settings = read_settings(folder, names.CONFIG_FILE, Settings)
         tokenizing = read_settings(folder, TOKENIZER_FILE, TokenizerSettings)
         languages = direction.split("-") if direction else tokenizing.languages
         if len(set(languages)) != 2 or not all(map(is_language_code, languages)):
@@ -81,7 +80,7 @@ class HuggingFaceImporter:
                 " not two language codes; give them, such as direction=en-de"
             )
         sizes, tokenizers = _tokenizers(folder, workspace, tokenizing.separate_vocabs, languages)
-        _check_ids(folder / CONFIG_FILE, settings, sizes, tokenizers[1])
+        _check_ids(folder / names.CONFIG_FILE, settings, sizes, tokenizers[1])
         transformer = _transformer(folder, settings, sizes, tokenizers)
         longest = transformer.config.max_length
         config = TrainedModelConfig(
@@ -173,13 +172,13 @@ def _transformer(
     folder: Path, settings: Settings, sizes: Sequence[int], tokenizers: Sequence[Tokenizer]
 ) -> Transformer:
     """Read the weights, in our order of the model width."""
-    config = model_config(settings, folder / CONFIG_FILE)
+    config = model_config(settings, folder / names.CONFIG_FILE)
     is_safe = (folder / names.WEIGHTS_FILE).exists()
     path = file_inside(folder, names.WEIGHTS_FILE if is_safe else TORCH_FILE)
     num_rows = settings.vocab_size
     # Limits the memory; smaller differences are reported by the name of a tensor.
     if count_parameters(meta_transformer(config, num_rows, num_rows)) > path.stat().st_size:
-        raise UserError(f"{path}: is too small for the model that {CONFIG_FILE} describes")
+        raise UserError(f"{path}: is too small for the model that {names.CONFIG_FILE} describes")
     weights = ForeignWeights(path, _read_tensors(path))
     outer, config = _outer_weights(weights, settings, config, sizes, tokenizers)
     config = replace(config, timescales=_timescales(weights, config))
@@ -253,5 +252,5 @@ def _timescales(weights: ForeignWeights, config: ModelConfig) -> Timescales:
         if all((table - expected).abs().max() < _POSITION_TOLERANCE for table in tables):
             return timescales
     raise UserError(
-        f"{weights.path}: {_POSITIONS[0]} is not sinusoidal; no learned one is possible"
+        f"{weights.path}: {_POSITIONS[0]} is not sinusoidal; learned positions cannot be imported"
     )

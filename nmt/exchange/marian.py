@@ -153,9 +153,9 @@ tokens by n ** normalize.
 class MarianRuntime(CTranslate2Runtime):
     """A model of Marian, run by CTranslate2; see `Runtime`.
 
-    Its converter has the sinusoids of the paper, and Marian's only as trained positions, so they
-    are added to the arrays, and pieces without probability for those that an import has added. It
-    reads all else by its own knowledge of the format.
+    CTranslate2's converter would give the model the sinusoids of the paper. Marian's are therefore
+    added to the arrays as trained positions. An import may have added pieces to the tokenizers, so
+    rows without probability are added for them. All other arrays are converted as they are.
 
     Args:
         model: the same model in torch, with at least the pieces of the Marian model.

@@ -58,7 +58,7 @@ class OnnxExporter:
         for name, graph in ((_ENCODER, encoder_graph), (_DECODER, decoder_graph)):
             network = graph(model.transformer)
             onnx.save(network, _path(folder, name))
-            # Otherwise a warning recommends to do what these graphs do not need.
+            # Without this mark, onnxruntime recommends a preprocessing that is not needed.
             onnx.helper.set_model_props(network, {"onnx.quant.pre_process": "onnxruntime.quant"})
             # Sums of int8 products overflow on CPUs without VNNI, those of uint8 do not.
             quantize_dynamic(
