@@ -59,27 +59,23 @@ class ForeignWeights:
     def __contains__(self, name: str) -> bool:
         return name in self._tensors
 
-    def shape(self, name: str) -> tuple[int, ...]:
-        """Return the shape of a tensor; UserError if it is missing."""
-        if name not in self._tensors:
-            near = difflib.get_close_matches(name, sorted(self._unused), 1, 0.8)
-            hint = f"; it has {near[0]} instead" if near else ""
-            raise UserError(f"{self.path}: lacks the tensor {name}{hint}")
-        return tuple(self._tensors[name].shape)
-
     def take(self, name: str, *shape: int) -> Tensor:
         """Return a tensor in float32.
 
         Raises:
             UserError: it is missing, has another shape, or holds anything but finite numbers.
         """
-        if self.shape(name) != shape:
+        if name not in self._tensors:
+            near = difflib.get_close_matches(name, sorted(self._unused), 1, 0.8)
+            hint = f"; it has {near[0]} instead" if near else ""
+            raise UserError(f"{self.path}: lacks the tensor {name}{hint}")
+        tensor = self._tensors[name]
+        if tensor.shape != shape:
             raise UserError(
-                f"{self.path}: {name} has shape {self.shape(name)}, the configuration and the"
+                f"{self.path}: {name} has shape {tuple(tensor.shape)}, the configuration and the"
                 f" vocabulary require {shape}"
             )
         self._unused.discard(name)
-        tensor = self._tensors[name]
         if not tensor.is_floating_point():
             raise UserError(f"{self.path}: {name} holds {tensor.dtype}, not real numbers")
         tensor = tensor.to(torch.float32).contiguous()
