@@ -17,7 +17,8 @@ from tests.support import reversed_digits
 MODEL = Path(__file__).parents[1] / "models" / "digits_v1"
 QUICK = [
     *("training.max_updates=60", "training.validate_every=30", "training.num_threads=1"),
-    *("schedule.peak_learning_rate=1e-2", "schedule.warmup_updates=5"),
+    *("schedule=inverse_square_root", "schedule.peak_learning_rate=1e-2"),
+    "schedule.warmup_updates=5",
     *("batching.target_tokens_per_update=400", "prepare.num_processes=1"),
 ]
 

@@ -74,11 +74,16 @@ def forbidden_calls(source: str) -> list[str]:
                 for argument, value in FORBIDDEN_ARGUMENTS.items()
                 if constants.get(argument) is value
             ]
-            if constants.get("weights_only") is True:
+            loaders = [
+                whole_name(argument.value, imported)
+                for argument in node.keywords
+                if argument.arg == "Loader"
+            ]
+            if constants.get("weights_only") is True or loaders == ["yaml.CBaseLoader"]:
                 safe_loads.add(node.func)
         name = whole_name(node, imported)
         if (
-            name in FORBIDDEN_NAMES
+            (name in FORBIDDEN_NAMES and node not in safe_loads)
             or ("." in name and name.rpartition(".")[2] in FORBIDDEN_LAST_PARTS)
             or (name in {"torch.load", "torch.serialization.load"} and node not in safe_loads)
         ):
@@ -98,6 +103,7 @@ def test_no_module_can_execute_the_contents_of_a_file() -> None:
 
 
 HARMLESS = [
+    "import yaml\nyaml.load(text, Loader=yaml.CBaseLoader)",
     "import torch\ntorch.load(path, map_location='cpu', weights_only=True)",
     "import yaml\nyaml.safe_load(text)",
     "model.eval()",

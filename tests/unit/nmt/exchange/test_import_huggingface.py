@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shutil
+import sys
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -213,7 +214,7 @@ def test_command_writes_a_model_folder(
 def test_command_without_transformers_says_so(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "transformers", None)
+    monkeypatch.setitem(sys.modules, "transformers", None)
     monkeypatch.setattr("sys.argv", ["import_model", "folder=opus", "out=new"])
     import_model.main()
     assert (

@@ -134,7 +134,7 @@ def test_original_release_of_opus_mt(
 ) -> None:
     """Ids are those of the vocabulary; the added pieces have no probability."""
     folder = Path(shutil.copytree(opus_folder, tmp_path / "opus"))
-    vocabulary = yaml.load((folder / "opus.vocab.yml").read_text(), Loader=yaml.BaseLoader)
+    vocabulary = yaml.load((folder / "opus.vocab.yml").read_text(), Loader=yaml.CBaseLoader)
     size = len(vocabulary)
     MarianExporter().export(marian_model(tokenizer_path, activation=Activation.silu), folder)
     shutil.copytree(opus_folder, folder, dirs_exist_ok=True)
