@@ -203,6 +203,8 @@ def contents(folder: Path) -> dict[str, Any]:
             found[name] = timeless(json.loads(path.read_text()))
         elif path.suffix == ".jsonl":
             found[name] = [timeless(json.loads(line)) for line in read_lines(path)]
+        elif path.name == "README.md":  # it states the time that the training took
+            found[name] = [line for line in read_lines(path) if "device hours" not in line]
         else:
             found[name] = path.read_bytes()
     return found

@@ -409,8 +409,8 @@ def out_of_memory(
     def full(gradient: torch.Tensor) -> None:
         raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 1 GB")
 
-    def embedded(embedding: Any, positions: Any, ids: torch.Tensor, first: int = 0) -> torch.Tensor:
-        hidden = embed(embedding, positions, ids, first)
+    def embedded(embedding: Any, positions: Any, ids: torch.Tensor, *options: Any) -> torch.Tensor:
+        hidden = embed(embedding, positions, ids, *options)
         if trainer.state.update + 1 >= update and len(ids) > most_rows and hidden.requires_grad:
             hidden.register_hook(full)
         return hidden
