@@ -14,6 +14,7 @@ model treats raw text in the same way.
 
 import re
 import unicodedata
+from collections.abc import Sequence
 from typing import NamedTuple
 
 CLEANING_VERSION = 3
@@ -45,6 +46,12 @@ class ScoredPair(Pair):
 def score_of(pair: Pair) -> float | None:
     """Return the score of a raw pair, if it has one."""
     return pair.score if isinstance(pair, ScoredPair) else None
+
+
+def scores_of(pairs: Sequence[Pair]) -> list[float] | None:
+    """Return the scores of raw pairs, if all of them have one."""
+    scores = [score for pair in pairs if (score := score_of(pair)) is not None]
+    return scores if len(scores) == len(pairs) else None
 
 
 def normalise(text: str) -> str:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from data_prep.clean import Pair, normalise, normalise_pair, score_of
+from data_prep.clean import Pair, normalise, normalise_pair, scores_of
 from data_prep.clean_shard import (
     SHARD_PAIRS,
     CleanShard,
@@ -207,8 +207,8 @@ def _scores(pairs: Sequence[Pair], stream: _Stream) -> list[float] | None:
     """Return the scores of raw pairs, if a minimum is set; UserError if a pair has none."""
     if stream.cleaning.min_score == -MAX_SCORE:
         return None
-    scores = [score for pair in pairs if (score := score_of(pair)) is not None]
-    if len(scores) < len(pairs):
+    scores = scores_of(pairs)
+    if scores is None:
         raise UserError(
             f"corpus.cleaning.min_score={stream.cleaning.min_score:g}: pairs of {stream.name} have"
             " no score; give a third column of a TSV file, a file train.score beside the text, or"

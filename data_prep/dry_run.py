@@ -10,7 +10,7 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from data_prep.clean import Pair, score_of
+from data_prep.clean import Pair, scores_of
 from data_prep.clean_shard import CleanShard, ShardJob, clean_shard, shard_file
 from data_prep.cleaned_text import sentences_of_tests
 from data_prep.ledger import SourceLedger, format_share
@@ -68,10 +68,8 @@ def _ledger(
         for number, (name, pairs) in enumerate(samples.items()):
             sides = [pair.source for pair in pairs], [pair.target for pair in pairs]
             output = Path(folder) / shard_file(number, 0)
-            scores = [score for pair in pairs if (score := score_of(pair)) is not None]
-            is_scored = len(scores) == len(pairs)
-            job = ShardJob(*sides, corpus.cleaning_of(name), languages, output)
-            clean_shard(replace(job, scores=scores if is_scored else None))
+            cleaning = corpus.cleaning_of(name)
+            clean_shard(ShardJob(*sides, cleaning, languages, output, scores_of(pairs)))
             merger.add(CleanShard(output), name)
     return merger.summary().ledger
 
