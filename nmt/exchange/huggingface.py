@@ -17,6 +17,7 @@ from nmt.base.files import write_json
 from nmt.config import (
     Activation,
     LengthPenalty,
+    ModelConfig,
     NormPlacement,
     Positions,
     StartEmbedding,
@@ -44,7 +45,6 @@ NEVER = -1e4
 """Bias of an output that never occurs: its probability is zero in float32."""
 
 _OTHER_FORMATS = "export it with format=onnx or format=ctranslate2"
-# Users ask for up to 256 new tokens by default; sinusoids cost nothing.
 _MIN_POSITIONS = 1024
 
 
@@ -171,7 +171,7 @@ def _weights(model: TrainedModel) -> dict[str, Tensor]:
     weights["final_logits_bias"] = bias
     # Pegasus stores positions. Marian computes those of the paper, but loads others.
     if config.norm is NormPlacement.pre or config.timescales is Timescales.marian:
-        table = sinusoidal_table(_num_positions(model), config.width, config.timescales)
+        table = sinusoidal_table(num_positions(config), config.width, config.timescales)
         for side in ("encoder", "decoder"):
             weights[f"model.{side}.embed_positions.weight"] = table[:, order]
     return {
@@ -180,8 +180,13 @@ def _weights(model: TrainedModel) -> dict[str, Tensor]:
     }
 
 
-def _num_positions(model: TrainedModel) -> int:
-    return max(_MIN_POSITIONS, model.config.model.max_length)
+def num_positions(config: ModelConfig) -> int:
+    """Return the number of positions of an exported model.
+
+    transformers and transformers.js generate up to 256 tokens if they are given no limit, whatever
+    the model's is, and computed positions cost nothing.
+    """
+    return max(_MIN_POSITIONS, config.max_length)
 
 
 def network_config(model: TrainedModel, vocabulary_size: int) -> dict[str, Any]:
@@ -206,7 +211,7 @@ def network_config(model: TrainedModel, vocabulary_size: int) -> dict[str, Any]:
         "scale_embedding": True,
         "normalize_before": not is_marian,  # for converters to other formats
         "normalize_embedding": False,
-        "max_position_embeddings": _num_positions(model),
+        "max_position_embeddings": num_positions(config),
         "tie_word_embeddings": is_tied,
         "dropout": config.dropout,
         "attention_dropout": config.attention_dropout,

@@ -21,6 +21,7 @@ from onnx import TensorProto, helper
 from torch import Tensor, nn
 
 from nmt.config import Activation, NormPlacement, Positions, StartEmbedding
+from nmt.exchange.huggingface import num_positions
 from nmt.exchange.onnx_graph import Graph
 from nmt.model.attention import MultiHeadAttention
 from nmt.model.layers import DecoderLayer, FeedForward, Residual
@@ -28,8 +29,6 @@ from nmt.model.positions import AddedPositions, sinusoidal_table
 from nmt.model.transformer import Transformer
 
 _MASKED = float(np.finfo(np.float32).min)
-# transformers.js generates up to 256 tokens if it is given no limit, whatever the model's is.
-_MIN_POSITIONS = 1024
 _PAST, _PRESENT = "past_key_values", "present"
 
 
@@ -134,7 +133,7 @@ class _Network(Graph):
         self._first, self._end = first, self.add("Add", first, length)
         if self._config.positions is Positions.rotary:
             width = self._config.head_key_width
-            table = sinusoidal_table(max(_MIN_POSITIONS, self._config.max_length), width)
+            table = sinusoidal_table(num_positions(self._config), width)
             self._sin, self._cos = (
                 self._rows(f"rotary.{offset}", table[:, offset::2]) for offset in (0, 1)
             )
@@ -155,8 +154,7 @@ class _Network(Graph):
             return hidden
         table, name = positions.table, self._names.get(id(positions.table), "positions")
         if config.positions is Positions.sinusoidal:
-            length = max(_MIN_POSITIONS, config.max_length)
-            table = sinusoidal_table(length, config.width, config.timescales)
+            table = sinusoidal_table(num_positions(config), config.width, config.timescales)
         return self.add("Add", hidden, self._rows(name, table))
 
     def linear(
