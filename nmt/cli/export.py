@@ -19,7 +19,7 @@ from nmt.evaluation.model_card import model_card, read_facts
 from nmt.evaluation.systems import open_system
 from nmt.exchange.exporter import Exporter, QuantizedExporter
 from nmt.exchange.formats import Format, open_exporter
-from nmt.exchange.verify import Text, Verification, verify
+from nmt.exchange.verify import Reference, Text
 from nmt.model.transformer import count_parameters
 from nmt.runs.log import print_line, print_written
 from nmt.trained_model import TrainedModel
@@ -114,10 +114,10 @@ def _verified(
             " `make install-exchange`, and export again"
         ]
     with progress_bar("comparing with torch", len(text.sources) if text else 0) as advance:
-        found: Verification = verify(runtime, model, text, advance)
-    lines = found.lines(text)
+        reference = Reference(model, text, advance)
+        lines = reference.compare(runtime).lines(text)
     if isinstance(exporter, QuantizedExporter):
-        quantized = verify(exporter.open_quantized(model, folder), model, text)
+        quantized = reference.compare(exporter.open_quantized(model, folder))
         lines += [f"with 8-bit weights: {line}" for line in quantized.lines(text)]
     if text is None:
         lines.append("no text was translated; name some with source= and reference=")

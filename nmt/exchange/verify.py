@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import torch
 
@@ -63,43 +64,74 @@ class Verification:
         return found
 
 
-def verify(
-    runtime: Runtime,
-    model: TrainedModel,
-    text: Text | None = None,
-    progress: Callable[[int], None] | None = None,
-) -> Verification:
-    """Compare an exported model with the one in torch.
+class Reference:
+    """What torch computes for a model, once for all runtimes that are compared with it.
 
     Args:
-        runtime: the exported model.
         model: the model in torch, on a CPU.
         text: sentences to translate by greedy search; None compares scores of random ids only.
         progress: called with the number of sentences just translated.
 
     Raises:
-        UserError: a log-probability differs by more than the runtime's tolerance.
+        UserError: no line of the text can be compared.
     """
-    pairs = random_pairs(model) if text is None else _encoded(model, text)[:_NUM_SCORED]
-    if not pairs:
-        raise UserError("no line of the text to compare is full and fits the model; name another")
-    difference = _largest_difference(runtime, model, pairs)
-    if text is None:
-        return Verification(difference, len(pairs))
-    engine = TorchEngine(model, greedy(model))
-    ids = model.source_tokenizer.encode(list(text.sources))
-    fitting = [i for i, sequence in enumerate(ids) if 0 < len(sequence) < engine.longest_source]
-    found = engine.search([ids[i] for i in fitting], progress)
-    expected = model.target_tokenizer.decode([best[0].ids for best in found])
-    translations = runtime.translate([text.sources[i] for i in fitting])
-    references = [text.references[i] for i in fitting]
-    return Verification(
-        difference,
-        len(pairs),
-        sum(a == b for a, b in zip(expected, translations, strict=True)),
-        len(fitting),
-        (bleu_score(expected, references).score, bleu_score(translations, references).score),
-    )
+
+    def __init__(
+        self,
+        model: TrainedModel,
+        text: Text | None = None,
+        progress: Callable[[int], None] | None = None,
+    ) -> None:
+        self._model = model
+        self._text = text
+        self._progress = progress
+        self._pairs = random_pairs(model) if text is None else _encoded(model, text)[:_NUM_SCORED]
+        if not self._pairs:
+            raise UserError(
+                "no line of the text to compare is full and fits the model; name another"
+            )
+
+    @cached_property
+    def _log_probs(self) -> list[list[float]]:
+        return ForcedDecoder(self._model).token_log_probs(self._pairs)
+
+    @cached_property
+    def _translated(self) -> tuple[list[int], list[str]]:
+        """Indices of the sentences that fit the model, and their translations."""
+        model, text = self._model, self._text
+        assert text is not None
+        engine = TorchEngine(model, greedy(model))
+        ids = model.source_tokenizer.encode(list(text.sources))
+        fitting = [i for i, sequence in enumerate(ids) if 0 < len(sequence) < engine.longest_source]
+        found = engine.search([ids[i] for i in fitting], self._progress)
+        return fitting, model.target_tokenizer.decode([best[0].ids for best in found])
+
+    def compare(self, runtime: Runtime) -> Verification:
+        """Compare an exported model with the one in torch.
+
+        Raises:
+            UserError: a log-probability differs by more than the runtime's tolerance.
+        """
+        sources, targets = ([list(pair[side]) for pair in self._pairs] for side in range(2))
+        scored = runtime.token_log_probs(sources, targets)
+        difference = _largest_difference(self._log_probs, scored, runtime.tolerance)
+        if self._text is None:
+            return Verification(difference, len(self._pairs))
+        fitting, expected = self._translated
+        translations = runtime.translate([self._text.sources[i] for i in fitting])
+        references = [self._text.references[i] for i in fitting]
+        return Verification(
+            difference,
+            len(self._pairs),
+            sum(a == b for a, b in zip(expected, translations, strict=True)),
+            len(fitting),
+            (bleu_score(expected, references).score, bleu_score(translations, references).score),
+        )
+
+
+def verify(runtime: Runtime, model: TrainedModel, text: Text | None = None) -> Verification:
+    """Compare one exported model with the one in torch; see `Reference`."""
+    return Reference(model, text).compare(runtime)
 
 
 def greedy(model: TrainedModel) -> DecodingConfig:
@@ -143,21 +175,19 @@ def _encoded(model: TrainedModel, text: Text) -> list[Pair]:
     return [pair for pair in zip(sources, targets, strict=True) if all(pair) and fits(pair)]
 
 
-def _largest_difference(runtime: Runtime, model: TrainedModel, pairs: Sequence[Pair]) -> float:
+def _largest_difference(
+    reference: Sequence[list[float]], scored: Sequence[list[float]], tolerance: float
+) -> float:
     """Return the largest difference of a token's log-probability, in nats."""
-    reference = ForcedDecoder(model).token_log_probs(pairs)
-    sources, targets = ([list(pair[side]) for pair in pairs] for side in range(2))
-    scored = runtime.token_log_probs(sources, targets)
     expected = torch.tensor([value for values in reference for value in values])
     found = torch.tensor([value for values in scored for value in values])
     if found.shape != expected.shape:
         raise UserError(f"the exported model scored {len(found)} tokens of {len(expected)}")
     differences = (expected - found).abs()
     # Log-probabilities far below zero have larger rounding errors.
-    if not bool((differences <= runtime.tolerance * expected.abs().clamp(min=1)).all()):
+    if not bool((differences <= tolerance * expected.abs().clamp(min=1)).all()):
         raise UserError(
             "log-probabilities of the exported model differ from those of torch by up to"
-            f" {float(differences.max()):.2g} nats, more than the tolerance of"
-            f" {runtime.tolerance:g}"
+            f" {float(differences.max()):.2g} nats, more than the tolerance of {tolerance:g}"
         )
     return float(differences.max())
