@@ -5,12 +5,10 @@ python -m nmt.cli.watch [outputs=FOLDER] [every=SECONDS] [once=true]
 Prints once if the output is not a terminal.
 """
 
-import json
 import math
 import signal
 import sys
 import time
-from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from datetime import timedelta
 from functools import lru_cache
@@ -25,7 +23,7 @@ from nmt.base.errors import UserError
 from nmt.cli.arguments import parse_arguments
 from nmt.cli.common import run_command
 from nmt.config import Config, checked_dataclass, load_config, option
-from nmt.evaluation.status import Status, run_status
+from nmt.evaluation.records import Status, is_complete, read_metrics, run_status, with_number
 from nmt.evaluation.systems import system_name
 from nmt.evaluation.tables import as_text, new_table
 from nmt.runs.log import console
@@ -90,11 +88,11 @@ def find_runs(outputs: Path) -> tuple[list[Path], list[Path]]:
 
 def progress_cells(run: Path) -> list[str]:
     """Return the cells of a run after its name, with a dash for what is not known yet."""
-    path = run / layout.METRICS_FILE
-    # A run in progress may be writing the last line.
-    lines = path.read_bytes().split(b"\n")[:-1] if path.is_file() else []
-    last = next(_records(reversed(lines), "train/seconds"), {"update": 0})
-    bleu = [record["valid/bleu"] for record in _records(lines, "valid/bleu")]
+    records: list[dict[str, Any]] = []
+    with suppress(UserError, OSError):  # the file is damaged
+        records = read_metrics(run / layout.METRICS_FILE)
+    last = next(reversed(with_number(records, "train/seconds")), {"update": 0})
+    bleu = [record["valid/bleu"] for record in with_number(records, "valid/bleu")]
     update, seconds = last["update"], last.get("train/seconds", 0.0)
     scores = [
         _number(last.get("train/loss"), ".3f"),
@@ -102,7 +100,7 @@ def progress_cells(run: Path) -> list[str]:
         _number(max(bleu, default=None), ".2f"),
         _number(last.get("train/target_tokens_per_second"), ",.0f"),
     ]
-    if (run / layout.RESULT_FILE).is_file():
+    if is_complete(run):
         return [f"{update:,}", "", *scores, "complete"]
     try:
         config = run / layout.CONFIG_FILE
@@ -113,18 +111,6 @@ def progress_cells(run: Path) -> list[str]:
     done = f"{update:,} of {training.max_updates:,}"
     time_left = "–" if math.isnan(left) else str(timedelta(seconds=int(left)))
     return [done, f"{100 * update / training.max_updates:.0f} %", *scores, time_left]
-
-
-def _records(lines: Iterable[bytes], key: str) -> Iterator[dict[str, Any]]:
-    """Iterate over the records with a numeric key; damaged lines are left out."""
-    for line in lines:
-        if key.encode() in line:  # much faster than parsing every line
-            with suppress(ValueError):
-                record = json.loads(line)
-                if isinstance(record, dict) and {int, float} >= {
-                    type(record.get(name)) for name in (key, "update")
-                }:
-                    yield record
 
 
 @lru_cache

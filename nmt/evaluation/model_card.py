@@ -6,6 +6,7 @@ from pathlib import Path
 
 from nmt.base.errors import printable
 from nmt.base.files import read_record
+from nmt.evaluation.records import CostRecord, describe_cost
 from nmt.metrics.scores import Score, column_title, format_score
 from nmt.model.transformer import count_parameters
 from nmt.trained_model import TrainedModel
@@ -54,13 +55,6 @@ class _TestSet:
 
 
 @dataclass(frozen=True)
-class _Cost:
-    training_flops: float
-    device_hours: float
-    target_tokens: int
-
-
-@dataclass(frozen=True)
 class Facts:
     """The part of a model folder's `scores.json` that the README is made from."""
 
@@ -68,7 +62,7 @@ class Facts:
     generated_corpus: bool = False
     training_data: list[TrainingData] = field(default_factory=list)
     test_sets: dict[str, _TestSet] = field(default_factory=dict)
-    cost: _Cost | None = None
+    cost: CostRecord | None = None
     notes: list[str] = field(default_factory=list)
     """Sentences about the origin of the weights."""
 
@@ -118,11 +112,7 @@ def _training(facts: Facts) -> list[str]:
         licence = source.licence or "licence not recorded"
         lines.append(f"{source.name}: {source.pairs:,} sentence pairs; {licence}")
     if facts.cost:
-        lines.append(
-            f"cost: {facts.cost.training_flops:.3g} floating-point operations,"
-            f" {facts.cost.device_hours:.2f} device hours, {facts.cost.target_tokens:,} target"
-            " tokens"
-        )
+        lines.append(f"cost: {describe_cost(facts.cost)}")
     if facts.chosen:
         lines.append(f"weights chosen on validation: {facts.chosen}")
     return lines

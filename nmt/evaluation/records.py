@@ -1,5 +1,8 @@
-"""The JSON files of a run folder: types of their values, and reading."""
+"""The JSON files of a run folder: types of their values, reading, and the status they show."""
 
+import json
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
 from pathlib import Path
 from typing import Any, Literal, NotRequired
 
@@ -7,7 +10,9 @@ from pydantic import ConfigDict, with_config
 from typing_extensions import TypedDict
 
 from nmt.base import layout
+from nmt.base.errors import UserError
 from nmt.base.files import read_record
+from nmt.base.locks import is_locked
 
 _OTHER_KEYS = ConfigDict(extra="allow")
 
@@ -72,6 +77,14 @@ class CostRecord(TypedDict):
     target_tokens: int
 
 
+def describe_cost(cost: CostRecord) -> str:
+    """Describe the cost of a training in one line."""
+    return (
+        f"{cost['training_flops']:.3g} floating-point operations,"
+        f" {cost['device_hours']:.2f} device hours, {cost['target_tokens']:,} target tokens"
+    )
+
+
 @with_config(_OTHER_KEYS)
 class RunResult(ValidatedRun):
     """`result.json`: the result of a completed run."""
@@ -81,6 +94,40 @@ class RunResult(ValidatedRun):
     training_seconds: float
     test_sets: dict[str, TestSetRecord]
     cost: NotRequired[CostRecord]
+
+
+class Pruned(TypedDict):
+    """`pruned.json`: the update at which a search has stopped a run, and its validation loss."""
+
+    update: int
+    loss: float
+
+
+class Failure(TypedDict):
+    """`failure.json`: the last lines of the error that has ended a run of a sweep."""
+
+    lines: list[str]
+
+
+Status = StrEnum("Status", "running complete pruned failed interrupted")
+
+_FILES = {
+    Status.complete: layout.RESULT_FILE,
+    Status.pruned: layout.PRUNED_FILE,
+    Status.failed: layout.FAILURE_FILE,
+    Status.interrupted: layout.CONFIG_FILE,
+}
+
+
+def run_status(folder: Path) -> Status | None:
+    """Return the status of a run; None if the folder is not that of a run.
+
+    A run is in progress while a process holds its lock; otherwise the first file of complete,
+    pruned, failed and interrupted runs counts.
+    """
+    if is_locked(folder / layout.LOCK_FILE):
+        return Status.running
+    return next((status for status, name in _FILES.items() if (folder / name).is_file()), None)
 
 
 def is_complete(run_folder: Path) -> bool:
@@ -96,3 +143,27 @@ def read_result(run_folder: Path) -> dict[str, Any]:
 def read_environment(run_folder: Path) -> Environment:
     """Read `environment.json` of a run."""
     return read_record(run_folder / layout.ENVIRONMENT_FILE, Environment, "choose another run.name")
+
+
+def read_metrics(path: Path) -> list[dict[str, Any]]:
+    """Read `metrics.jsonl`, without the incomplete last line of a killed run.
+
+    Raises:
+        UserError: a line is not a JSON object with `update`.
+    """
+    if not path.is_file():
+        return []
+    records = []
+    for number, line in enumerate(path.read_bytes().split(b"\n")[:-1], start=1):
+        try:
+            record = json.loads(line)
+            record["update"] = int(record["update"])
+        except (ValueError, KeyError, TypeError):
+            raise UserError(f"{path}: line {number} is not a JSON object with `update`") from None
+        records.append(record)
+    return records
+
+
+def with_number(records: Iterable[Mapping[str, Any]], key: str) -> list[Mapping[str, Any]]:
+    """Return the records in which a key has a number."""
+    return [record for record in records if isinstance(record.get(key), float | int)]

@@ -5,7 +5,6 @@ configuration and the environment. It is made from the files of the run, of its 
 corpus, so it can be made again at any time.
 """
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from nmt.config import Config, differing_values, flattened, load_config, to_plai
 from nmt.data.corpus import PreparedCorpus
 from nmt.evaluation.charts import Chart, Series, line_chart
 from nmt.evaluation.evaluate import StoredTexts, read_texts, stored_hypotheses
+from nmt.evaluation.records import read_metrics
 from nmt.evaluation.sentences import describe_test_set
 from nmt.evaluation.systems import NO_BASELINE, find_baseline, system_name
 from nmt.evaluation.tables import describe_leakage
@@ -131,25 +131,6 @@ def report_page(data: RunData, attention: Sequence[AttentionMap]) -> str:
     return render(_TEMPLATE, context)
 
 
-def read_records(path: Path) -> list[dict[str, Any]]:
-    """Read `metrics.jsonl`, without the incomplete last line of a killed run.
-
-    Raises:
-        UserError: a line is not a JSON object with `update`.
-    """
-    if not path.is_file():
-        return []
-    records = []
-    for number, line in enumerate(path.read_bytes().split(b"\n")[:-1], start=1):
-        try:
-            record = json.loads(line)
-            record["update"] = int(record["update"])
-        except (ValueError, KeyError, TypeError):
-            raise UserError(f"{path}: line {number} is not a JSON object with `update`") from None
-        records.append(record)
-    return records
-
-
 def _read_run(run: Path, result: Mapping[str, Any], corpus: PreparedCorpus | None) -> RunData:
     found = find_baseline(run, corpus) if corpus else None
     system, baseline = found.system if found else None, None
@@ -174,7 +155,7 @@ def _read_run(run: Path, result: Mapping[str, Any], corpus: PreparedCorpus | Non
 def _read_training(run: Path, name: str) -> Training:
     config = to_plain(load_config(Config, run / layout.CONFIG_FILE))
     environment = read_record(run / layout.ENVIRONMENT_FILE, dict[str, Any])
-    return Training(name, config, environment, read_records(run / layout.METRICS_FILE))
+    return Training(name, config, environment, read_metrics(run / layout.METRICS_FILE))
 
 
 def _curves(data: RunData) -> list[Chart]:

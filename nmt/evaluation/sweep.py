@@ -14,8 +14,8 @@ from typing import Any
 from nmt.base.errors import UserError, one_line
 from nmt.base.layout import VALID_HYPOTHESES_FILE
 from nmt.config import is_free_key
+from nmt.evaluation.records import Status, run_status
 from nmt.evaluation.spread import Spread, count_seeds
-from nmt.evaluation.status import Status, run_status
 from nmt.evaluation.swept_run import SweptRun, read_run
 from nmt.metrics.seeds_significance import SeedsBootstrap, SeedsDifference, seeds_difference
 from nmt.metrics.significance import LEVEL, format_p

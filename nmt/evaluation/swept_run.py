@@ -10,10 +10,15 @@ from nmt.base.errors import UserError, one_line
 from nmt.base.files import read_lines, read_record
 from nmt.config import Config, flattened, load_config, to_plain
 from nmt.data.corpus import PreparedCorpus
-from nmt.evaluation.records import read_result
-from nmt.evaluation.report import read_records
-from nmt.evaluation.status import Failure, Pruned, Status
-from nmt.evaluation.systems import corpus_name, outputs_of
+from nmt.evaluation.records import (
+    Failure,
+    Pruned,
+    Status,
+    read_metrics,
+    read_result,
+    with_number,
+)
+from nmt.evaluation.systems import corpus_of
 from nmt.model.transformer import count_parameters, meta_transformer
 from nmt.tokenizer import Tokenizer
 
@@ -56,7 +61,7 @@ class SweptRun:
         The scores of a run that is not complete are those of its best validation so far.
         """
         if self.result is None:
-            found = self._with_number("valid/bleu")
+            found = with_number(self.records, "valid/bleu")
             return max(found, key=lambda one: one["valid/bleu"], default={}).get(f"valid/{metric}")
         if metric == "test_bleu":
             tests = list(self.result["test_sets"].values())
@@ -66,7 +71,7 @@ class SweptRun:
     def validations(self, metric: str) -> tuple[list[float], list[float]]:
         """Return the updates of all validations and their `bleu` or `loss`."""
         key = f"valid/{metric}"
-        found = self._with_number(key)
+        found = with_number(self.records, key)
         return [one["update"] for one in found], [one[key] for one in found]
 
     @property
@@ -89,9 +94,6 @@ class SweptRun:
         bleu, loss = self.score("bleu"), self.score("loss")
         return self.result is None, 1.0 if bleu is None else -bleu, loss or 0
 
-    def _with_number(self, key: str) -> list[Mapping[str, Any]]:
-        return [one for one in self.records if isinstance(one.get(key), float | int)]
-
     def _last(self, key: str) -> Any:
         return next((one[key] for one in reversed(self.records) if key in one), None)
 
@@ -113,13 +115,13 @@ def read_run(folder: Path, status: Status) -> SweptRun:
     if status is Status.pruned:
         notes += read(_pruned_lines, layout.PRUNED_FILE, no_lines)
     config = read(lambda path: load_config(Config, path), layout.CONFIG_FILE, None)
-    corpus = read(_read_corpus, layout.ENVIRONMENT_FILE, None)
+    corpus = read(lambda _: corpus_of(folder), layout.ENVIRONMENT_FILE, None)
     is_complete = status is Status.complete
     return SweptRun(
         name=folder.name,
         status=status,
         config=flattened(to_plain(config)) if config else {},
-        records=read(read_records, layout.METRICS_FILE, []),
+        records=read(read_metrics, layout.METRICS_FILE, []),
         result=read(lambda _: read_result(folder), layout.RESULT_FILE, None)
         if is_complete
         else None,
@@ -137,12 +139,6 @@ def _failure_lines(path: Path) -> list[str]:
 def _pruned_lines(path: Path) -> list[str]:
     pruned = read_record(path, Pruned)
     return [f"pruned at update {pruned['update']:,} with validation loss {pruned['loss']:.4f}"]
-
-
-def _read_corpus(environment: Path) -> PreparedCorpus | None:
-    run = environment.parent
-    folder = outputs_of(run) / layout.CORPORA_FOLDER / corpus_name(run)
-    return PreparedCorpus(folder) if folder.is_dir() else None
 
 
 def _num_parameters(config: Config | None, corpus: PreparedCorpus | None) -> int | None:

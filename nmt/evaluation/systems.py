@@ -41,10 +41,7 @@ class System:
     @property
     def corpus(self) -> PreparedCorpus | None:
         """The corpus that the model was trained on; None if it is unknown or does not exist."""
-        if self.run is None:
-            return None
-        folder = outputs_of(self.run) / layout.CORPORA_FOLDER / corpus_name(self.run)
-        return PreparedCorpus(folder) if folder.is_dir() else None
+        return corpus_of(self.run) if self.run else None
 
     @property
     def direction(self) -> tuple[str, str]:
@@ -170,6 +167,12 @@ def find_baseline(run: Path, corpus: PreparedCorpus) -> Baseline | None:
         return Baseline(open_system(best), f"the only earlier run on {name} {direction}")
     why = f"best on validation (BLEU {bleu:.2f}) of {len(found)} earlier runs on {name} {direction}"
     return Baseline(open_system(best), why)
+
+
+def corpus_of(run: Path) -> PreparedCorpus | None:
+    """Return the corpus that a run was trained on; None if it no longer exists."""
+    folder = outputs_of(run) / layout.CORPORA_FOLDER / corpus_name(run)
+    return PreparedCorpus(folder) if folder.is_dir() else None
 
 
 def corpus_name(run: Path) -> str:

@@ -5,7 +5,7 @@ from pathlib import Path
 from nmt.base.errors import UserError, one_line
 from nmt.base.files import to_lines, write_texts
 from nmt.base.layout import REPORT_FILE, SWEEPS_FOLDER
-from nmt.evaluation.status import Status, run_status
+from nmt.evaluation.records import Status, run_status
 from nmt.evaluation.sweep import Group, Sweep, read_sweep
 from nmt.evaluation.sweep_page import group_row, sweep_page
 from nmt.evaluation.swept_run import SweptRun

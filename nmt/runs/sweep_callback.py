@@ -9,7 +9,7 @@ from hydra.experimental.callback import Callback
 from omegaconf import DictConfig
 
 from nmt.base.errors import UserError
-from nmt.evaluation.status import Status
+from nmt.evaluation.records import Status
 from nmt.runs.log import converted_errors, print_error
 
 

@@ -15,7 +15,7 @@ from nmt.base.guards import check_no_way_out
 from nmt.base.locks import exclusive
 from nmt.config import Config, CorpusSource, ValidationMetric
 from nmt.evaluation import tables
-from nmt.evaluation.records import is_complete, read_result
+from nmt.evaluation.records import describe_cost, is_complete, read_result
 from nmt.runs import experiment
 from nmt.runs.gpus import own_gpu
 from nmt.runs.log import (
@@ -139,11 +139,7 @@ def _run(config: Config, corpus_folder: Path) -> None:
 def _report_result(config: Config) -> float:
     """Log cost and score of a completed run; returns its validation metric."""
     result = read_result(config.run_folder)
-    cost = result["cost"]
-    logger.info(
-        f"cost: {cost['training_flops']:.3g} floating-point operations,"
-        f" {cost['device_hours']:.2f} device hours, {cost['target_tokens']:,} target tokens"
-    )
+    logger.info(f"cost: {describe_cost(result['cost'])}")
     score = f"valid BLEU {result['valid']['bleu']:.2f}  (the corpus has no test set)"
     for split, table in list(result["test_sets"].items())[:1]:
         score = tables.bleu_line(split, table["bleu"]["score"], table["bleu"]["signature"])

@@ -15,7 +15,7 @@ from nmt.base.files import write_json, write_lines
 from nmt.config import Config, CorpusConfig, OptimizerConfig, save_config, to_plain
 from nmt.data.corpus import PreparedCorpus
 from nmt.evaluation.evaluate import StoredTexts
-from nmt.evaluation.report import RunData, Training, read_records, report_page, write_report
+from nmt.evaluation.report import RunData, Training, report_page, write_report
 from nmt.trained_model import TrainedModel, save_trained_model
 from nmt.translation.attention import attention_map, short_sentences
 from tests.html_check import check_page
@@ -151,19 +151,6 @@ def test_curves_have_gaps_where_records_have_no_value(config: Config) -> None:
     check_page(page)
     charts = [chart.split("<b>")[1].split("</b>")[0] for chart in page.split("<figure")[1:]]
     assert charts == ["Loss", "Validation BLEU", "Gradient norm"]
-
-
-def test_incomplete_last_record_is_ignored(tmp_path: Path) -> None:
-    path = tmp_path / "metrics.jsonl"
-    assert read_records(path) == []
-    path.write_text('{"update": 1, "train/loss": NaN, "note": "a\u2028b"}\n{"upd', encoding="utf-8")
-    (record,) = read_records(path)
-    assert record["update"] == 1
-    path.write_text('{"update": 1}\n[]\n', encoding="utf-8")
-    with pytest.raises(
-        UserError, match=r"metrics\.jsonl: line 2 is not a JSON object with `update`"
-    ):
-        read_records(path)
 
 
 def test_attention_map_of_a_sentence(config: Config, trained_model: TrainedModel) -> None:

@@ -7,7 +7,7 @@ import pytest
 from nmt.base.files import read_json, write_json, write_lines
 from nmt.base.locks import exclusive
 from nmt.data.corpus import PreparedCorpus
-from nmt.evaluation.status import Status
+from nmt.evaluation.records import Status
 from nmt.evaluation.sweep import count_statuses, format_value, read_sweep, swept_keys
 from nmt.metrics.scores import bleu_score
 from tests.support import made_up_sentences, with_noise, write_corpus

@@ -1,12 +1,13 @@
-"""Status of a run, from its files and its lock."""
+"""Files of a run folder: status of the run, and records of metrics."""
 
 from pathlib import Path
 
 import pytest
 
+from nmt.base.errors import UserError
 from nmt.base.files import write_json
 from nmt.base.locks import exclusive, is_locked
-from nmt.evaluation.status import Status, run_status
+from nmt.evaluation.records import Status, read_metrics, run_status
 
 
 def test_the_first_file_of_the_order_counts(tmp_path: Path) -> None:
@@ -33,3 +34,16 @@ def test_looking_at_a_lock_does_not_hold_it(tmp_path: Path) -> None:
     assert not is_locked(lock)
     with exclusive(lock, lambda: pytest.fail("the lock is held")):
         assert is_locked(lock)
+
+
+def test_incomplete_last_record_is_ignored(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    assert read_metrics(path) == []
+    path.write_text('{"update": 1, "train/loss": NaN, "note": "a\u2028b"}\n{"upd', encoding="utf-8")
+    (record,) = read_metrics(path)
+    assert record["update"] == 1
+    path.write_text('{"update": 1}\n[]\n', encoding="utf-8")
+    with pytest.raises(
+        UserError, match=r"metrics\.jsonl: line 2 is not a JSON object with `update`"
+    ):
+        read_metrics(path)
