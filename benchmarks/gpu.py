@@ -51,7 +51,7 @@ from nmt.config import Config, DecodingPrecision, checked_dataclass
 from nmt.data.corpus import PreparedCorpus
 from nmt.data.loader import Position, UpdateLoader, UpdateWork
 from nmt.exchange.engines import EngineName
-from nmt.model.transformer import Transformer
+from nmt.model.build import build_model
 from nmt.tokenizer import JOINT_FILE, Tokenizer
 from nmt.trained_model import (
     TrainedModel,
@@ -458,7 +458,7 @@ def _decoding_job(setting: Setting) -> Job:
     tokenizer = Tokenizer(corpus / JOINT_FILE)
     config = compose_config([f"model={sizes.decoder}", *sizes.overrides]).model
     torch.manual_seed(1)
-    transformer = Transformer(config, tokenizer.vocabulary_size, tokenizer.vocabulary_size)
+    transformer = build_model(config, tokenizer.vocabulary_size, tokenizer.vocabulary_size)
     folder = setting.folder / "model"
     model = TrainedModel(TrainedModelConfig(model=config), transformer, tokenizer, tokenizer)
     save_trained_model(model, folder, {})

@@ -29,7 +29,8 @@ from nmt.config import (
     save_config,
 )
 from nmt.data.batch import SpecialIds
-from nmt.model.transformer import Transformer, count_parameters, meta_transformer
+from nmt.model.build import build_model, count_parameters, meta_model
+from nmt.model.encoder_decoder import EncoderDecoder
 from nmt.tokenizer import Tokenizer, tokenizer_files
 
 FORMAT_VERSION = 1
@@ -50,7 +51,7 @@ class TrainedModelConfig:
     max_source_length: int = 256
     """Maximum source length in training, in tokens including EOS; longer sources are cut."""
     model: ModelConfig = field(default_factory=ModelConfig)
-    """Sizes and variants of the Transformer."""
+    """Architecture, sizes and variants."""
     decoding: DecodingConfig = field(default_factory=DecodingConfig)
     """Search settings of the stored scores."""
 
@@ -67,10 +68,10 @@ class TrainedModelConfig:
 
 @dataclass(frozen=True)
 class TrainedModel:
-    """A Transformer with its tokenizers."""
+    """An encoder and decoder with its tokenizers."""
 
     config: TrainedModelConfig
-    transformer: Transformer
+    transformer: EncoderDecoder
     source_tokenizer: Tokenizer
     target_tokenizer: Tokenizer
 
@@ -91,7 +92,7 @@ def special_ids(tokenizer: Tokenizer) -> SpecialIds:
     return SpecialIds(tokenizer.pad_id, tokenizer.bos_id, tokenizer.eos_id)
 
 
-def save_weights(transformer: Transformer, path: Path) -> None:
+def save_weights(transformer: EncoderDecoder, path: Path) -> None:
     """Write the parameters as safetensors, atomically. Tied matrices are written once."""
     tensors = {
         name: parameter.detach().to("cpu", torch.float32).contiguous()
@@ -136,7 +137,9 @@ def read_weights(path: Path) -> dict[str, torch.Tensor]:
     return weights
 
 
-def load_weights(transformer: Transformer, weights: dict[str, torch.Tensor], origin: Path) -> None:
+def load_weights(
+    transformer: EncoderDecoder, weights: dict[str, torch.Tensor], origin: Path
+) -> None:
     """Copy weights into the model; error messages name their file or folder, `origin`.
 
     Raises:
@@ -207,7 +210,7 @@ def _load(folder: Path, device: torch.device | None) -> TrainedModel:
     # Limits the memory of the model; smaller differences are reported by the name of a tensor.
     num_values = sum(tensor.numel() for tensor in weights.values())
     try:
-        num_parameters = count_parameters(meta_transformer(config.model, *sizes))
+        num_parameters = count_parameters(meta_model(config.model, *sizes))
     except UserError as error:
         raise UserError(f"{folder / CONFIG_FILE}: {error}") from None
     if num_parameters > 2 * num_values:
@@ -215,7 +218,7 @@ def _load(folder: Path, device: torch.device | None) -> TrainedModel:
             f"{weights_path}: holds {num_values:,} numbers, less than half of what {CONFIG_FILE}"
             " and the tokenizer require"
         )
-    transformer = Transformer(config.model, *sizes)
+    transformer = build_model(config.model, *sizes)
     load_weights(transformer, weights, weights_path)
     transformer.eval().requires_grad_(False)
     if device is not None:

@@ -50,10 +50,10 @@ def main() -> None:
     check_not_in_results([out / _PAGE])
     check_writable(out / _PAGE)
     model = open_model(model_folder(arguments.model), arguments.device)
-    num_layers = len(model.transformer.decoder)
+    num_layers = model.transformer.num_attention_layers
     layer = arguments.layer or num_layers
     if not 1 <= layer <= num_layers:
-        raise UserError(f"layer={layer}: the decoder has layers 1 to {num_layers}")
+        raise UserError(f"layer={layer}: the decoder has {num_layers} layers with attention")
     pairs = list(zip(texts, _translations(arguments, model, texts), strict=True))
     sentences = [(*pair, sentence_attention(model, *pair)) for pair in pairs]
     direction = f"{model.config.source_language}-{model.config.target_language}"

@@ -20,7 +20,7 @@ from nmt.evaluation.systems import open_system
 from nmt.exchange.exporter import Exporter, QuantizedExporter
 from nmt.exchange.formats import Format, open_exporter
 from nmt.exchange.verify import Reference, Text
-from nmt.model.transformer import count_parameters
+from nmt.model.build import count_parameters
 from nmt.runs.log import print_line, print_written
 from nmt.trained_model import TrainedModel
 from nmt.training.progress import progress_bar

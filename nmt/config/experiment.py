@@ -9,7 +9,7 @@ from nmt.config.batching import BatchingConfig
 from nmt.config.corpus import CorpusConfig
 from nmt.config.decoding import DecodingConfig
 from nmt.config.fields import FolderName, checked_dataclass, free_keys, option, require
-from nmt.config.model import ModelConfig, TiedEmbeddings
+from nmt.config.model import Architecture, ModelConfig, TiedEmbeddings
 from nmt.config.optimizer import OptimizerConfig, ScheduleConfig, ScheduleName
 from nmt.config.prepare import PrepareConfig
 from nmt.config.search import SearchConfig
@@ -64,6 +64,11 @@ class Config:
             self.batching.longest <= self.model.max_length,
             "batching.max_source_length and batching.max_target_length must be at most"
             f" model.max_length={self.model.max_length}",
+        )
+        require(
+            not self.training.compile or self.model.architecture is Architecture.transformer,
+            f"training.compile=true has no effect with model.architecture="
+            f"{self.model.architecture}: leave it out",
         )
         require(
             self.run.parallel_runs == 1 or self.training.num_processes == 1,

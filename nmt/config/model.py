@@ -1,9 +1,10 @@
-"""Configuration group `model`: the Transformer."""
+"""Configuration group `model`: the Transformer, or an architecture that it is compared with."""
 
 from enum import StrEnum
 
 from nmt.config.fields import MAX_TOKENS, checked_dataclass, option, require
 
+Architecture = StrEnum("Architecture", "transformer")
 Positions = StrEnum("Positions", "sinusoidal learned rotary")
 NormPlacement = StrEnum("NormPlacement", "post pre")
 Activation = StrEnum("Activation", "relu gelu silu")
@@ -12,6 +13,7 @@ Timescales = StrEnum("Timescales", "paper marian")
 TiedEmbeddings = StrEnum("TiedEmbeddings", "three_way target none")
 
 _MAX_WIDTH = 65_536
+_TRANSFORMER = ("architecture", Architecture.transformer)
 _MAX_TABLE = 2**24  # values, to limit the memory of a model folder of unknown origin
 
 
@@ -19,44 +21,57 @@ _MAX_TABLE = 2**24  # values, to limit the memory of a model folder of unknown o
 class ModelConfig:
     """The Transformer, in the paper's notation; the defaults are its base model (Table 3)."""
 
+    architecture: Architecture = Architecture.transformer
+    """Kind of encoder and decoder."""
     width: int = option(512, ge=1, le=_MAX_WIDTH)
     """D, the paper's d_model."""
     num_encoder_layers: int = option(6, ge=1, le=200)
     """Number of encoder layers, the paper's N."""
     num_decoder_layers: int = option(6, ge=1, le=200)
     """Number of decoder layers, the paper's N."""
-    num_heads: int = option(8, ge=1, le=1_024)
+    num_heads: int = option(8, ge=1, le=1_024, used_with=_TRANSFORMER)
     """H, the paper's h."""
-    feed_forward_width: int = option(2048, ge=1, le=4 * _MAX_WIDTH)
+    feed_forward_width: int = option(2048, ge=1, le=4 * _MAX_WIDTH, used_with=_TRANSFORMER)
     """F, the paper's d_ff."""
-    key_width: int = option(0, ge=0, le=_MAX_WIDTH)
+    key_width: int = option(0, ge=0, le=_MAX_WIDTH, used_with=_TRANSFORMER)
     """Width of the queries and keys of a head, the paper's d_k; 0 means width / num_heads."""
-    value_width: int = option(0, ge=0, le=_MAX_WIDTH)
+    value_width: int = option(0, ge=0, le=_MAX_WIDTH, used_with=_TRANSFORMER)
     """Width of the values of a head, the paper's d_v; 0 means width / num_heads."""
-    positions: Positions = Positions.sinusoidal
+    positions: Positions = option(Positions.sinusoidal, used_with=_TRANSFORMER)
     """Encoding of token positions."""
-    timescales: Timescales = Timescales.paper
+    timescales: Timescales = option(Timescales.paper, used_with=_TRANSFORMER)
     """Wavelengths of positions=sinusoidal: those of the paper, or Marian's, which reach 10,000."""
-    norm: NormPlacement = NormPlacement.post
+    norm: NormPlacement = option(NormPlacement.post, used_with=_TRANSFORMER)
     """Layer normalisation after the residual sum (as in the paper) or before the sublayer."""
-    activation: Activation = Activation.relu
+    activation: Activation = option(Activation.relu, used_with=_TRANSFORMER)
     """Non-linearity of the feed-forward sublayer."""
     tied_embeddings: TiedEmbeddings = TiedEmbeddings.three_way
     """Sharing of source embedding, target embedding and output projection (section 3.4)."""
     output_bias: bool = False
     """Whether the output projection adds a bias, as in models of Marian; the paper's does not."""
-    start: StartEmbedding = StartEmbedding.learned
+    start: StartEmbedding = option(StartEmbedding.learned, used_with=_TRANSFORMER)
     """Embedding of the first input of the decoder: that of BOS, or zero as in models of Marian."""
     max_length: int = option(512, ge=16, le=MAX_TOKENS)
     """Maximum sequence length in tokens, including EOS and BOS."""
     dropout: float = option(0.1, ge=0, lt=1)
     """Dropout on embeddings and on the output of each sublayer (section 5.4)."""
-    attention_dropout: float = option(0.0, ge=0, lt=1)
+    attention_dropout: float = option(0.0, ge=0, lt=1, used_with=_TRANSFORMER)
     """Dropout on the attention weights."""
-    activation_dropout: float = option(0.0, ge=0, lt=1)
+    activation_dropout: float = option(0.0, ge=0, lt=1, used_with=_TRANSFORMER)
     """Dropout after the feed-forward activation."""
 
     def __post_init__(self) -> None:
+        if self.architecture is Architecture.transformer:
+            self._check_heads()
+        table_width = max(self.width, self.head_key_width)
+        require(
+            self.max_length * table_width <= _MAX_TABLE,
+            f"model.max_length={self.max_length} is too large for a width of {table_width}: a table"
+            f" of positions has at most {_MAX_TABLE:,} values",
+        )
+
+    def _check_heads(self) -> None:
+        """Raise UserError if the width of a head, or that of added positions, does not fit."""
         if not (self.key_width and self.value_width):
             require(
                 self.width % self.num_heads == 0,
@@ -69,12 +84,6 @@ class ModelConfig:
         require(
             self.positions is not Positions.sinusoidal or self.width % 2 == 0,
             f"model.positions=sinusoidal needs an even model.width, not {self.width}",
-        )
-        table_width = max(self.width, self.head_key_width)
-        require(
-            self.max_length * table_width <= _MAX_TABLE,
-            f"model.max_length={self.max_length} is too large for a width of {table_width}: a table"
-            f" of positions has at most {_MAX_TABLE:,} values",
         )
 
     @property

@@ -8,7 +8,7 @@ from nmt.base.errors import printable
 from nmt.base.files import read_record
 from nmt.evaluation.records import CostRecord, describe_cost
 from nmt.metrics.scores import Score, column_title, format_score
-from nmt.model.transformer import count_parameters
+from nmt.model.build import count_parameters
 from nmt.trained_model import TrainedModel
 
 _NUM_WEAKEST = 3

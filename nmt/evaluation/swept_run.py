@@ -19,7 +19,7 @@ from nmt.evaluation.records import (
     with_number,
 )
 from nmt.evaluation.systems import corpus_of
-from nmt.model.transformer import count_parameters, meta_transformer
+from nmt.model.build import count_parameters, meta_model
 from nmt.tokenizer import Tokenizer
 
 Content = TypeVar("Content")
@@ -146,4 +146,4 @@ def _num_parameters(config: Config | None, corpus: PreparedCorpus | None) -> int
         return None
     paths = corpus.source_tokenizer, corpus.target_tokenizer
     sizes = [Tokenizer(path).vocabulary_size for path in paths]
-    return count_parameters(meta_transformer(config.model, *sizes))
+    return count_parameters(meta_model(config.model, *sizes))

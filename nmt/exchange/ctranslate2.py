@@ -23,6 +23,7 @@ from torch import Tensor, nn
 
 from nmt.base.errors import UserError
 from nmt.config import Activation, LengthPenalty, NormPlacement, Positions, StartEmbedding
+from nmt.exchange.exporter import transformer_of
 from nmt.exchange.verify import greedy, verify
 from nmt.model.attention import MultiHeadAttention
 from nmt.search.hypothesis import penalty_exponent
@@ -80,6 +81,7 @@ class CTranslate2Exporter:
 
     def check(self, model: TrainedModel) -> None:
         """Raise UserError if CTranslate2 does not support the model."""
+        transformer_of(model)
         config = model.config.model
         if config.head_key_width != config.head_value_width:
             raise UserError(
@@ -163,7 +165,7 @@ def convert(model: TrainedModel, folder: Path) -> None:
 
 def _specification(model: TrainedModel) -> TransformerSpec:
     """Return weights and vocabularies under the names of CTranslate2, in float32."""
-    config, transformer = model.config.model, model.transformer
+    config, transformer = model.config.model, transformer_of(model)
     is_rotary = config.positions is Positions.rotary
     is_pre_norm = config.norm is NormPlacement.pre
     options = {

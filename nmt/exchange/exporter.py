@@ -4,7 +4,19 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
+from nmt.base.errors import UserError
+from nmt.model.transformer import Transformer
 from nmt.trained_model import TrainedModel
+
+
+def transformer_of(model: TrainedModel) -> Transformer:
+    """Return the Transformer of a model; UserError if it has another architecture."""
+    if not isinstance(model.transformer, Transformer):
+        raise UserError(
+            f"model.architecture={model.config.model.architecture}: only Transformers can be"
+            " exported; translate with engine=torch, or train with model.architecture=transformer"
+        )
+    return model.transformer
 
 
 class Runtime(Protocol):

@@ -24,7 +24,7 @@ from nmt.config import (
     TiedEmbeddings,
     Timescales,
 )
-from nmt.exchange.exporter import Runtime
+from nmt.exchange.exporter import Runtime, transformer_of
 from nmt.exchange.foreign_tokenizer import plain_piece
 from nmt.exchange.huggingface_weights import half_split, layer_names, reorder
 from nmt.exchange.tokenizer_json import tokenizer_json
@@ -53,6 +53,7 @@ class HuggingFaceExporter:
 
     def check(self, model: TrainedModel) -> None:
         """Raise UserError if neither class holds the model."""
+        transformer_of(model)
         config = model.config.model
         if config.positions is not Positions.sinusoidal:
             raise UserError(

@@ -7,7 +7,7 @@ Since positions are added to embeddings, every axis of the model width has anoth
 import torch
 from torch import Tensor
 
-from nmt.model.transformer import Transformer
+from nmt.model.encoder_decoder import EncoderDecoder
 
 _RENAMED = (
     ("encoder_norm.", "encoder.layer_norm."),
@@ -30,7 +30,7 @@ _INPUT_AXIS_LAST = ("query.weight", "key.weight", "value.weight", "inner.weight"
 _INPUT_UNCHANGED = ("query.bias", "key.bias", "value.bias", "inner.bias")
 
 
-def layer_names(transformer: Transformer) -> list[tuple[str, str]]:
+def layer_names(transformer: EncoderDecoder) -> list[tuple[str, str]]:
     """Return our name and theirs of each weight of the encoder and the decoder."""
     pairs = []
     for name, _ in transformer.named_parameters():

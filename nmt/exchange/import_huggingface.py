@@ -42,8 +42,9 @@ from nmt.exchange.huggingface_settings import (
 from nmt.exchange.huggingface_weights import half_split, layer_names, reorder
 from nmt.exchange.importer import ForeignWeights
 from nmt.exchange.transformers_runtime import TransformersRuntime
+from nmt.model.build import build_model, count_parameters, meta_model
+from nmt.model.encoder_decoder import EncoderDecoder
 from nmt.model.positions import sinusoidal_table
-from nmt.model.transformer import Transformer, count_parameters, meta_transformer
 from nmt.tokenizer import Tokenizer, tokenizer_files
 from nmt.trained_model import TrainedModel, TrainedModelConfig, load_weights
 
@@ -170,14 +171,14 @@ def _read_tensors(path: Path) -> dict[str, Tensor]:
 
 def _transformer(
     folder: Path, settings: Settings, sizes: Sequence[int], tokenizers: Sequence[Tokenizer]
-) -> Transformer:
+) -> EncoderDecoder:
     """Read the weights, in our order of the model width."""
     config = model_config(settings, folder / names.CONFIG_FILE)
     is_safe = (folder / names.WEIGHTS_FILE).exists()
     path = file_inside(folder, names.WEIGHTS_FILE if is_safe else TORCH_FILE)
     num_rows = settings.vocab_size
     # Limits the memory; smaller differences are reported by the name of a tensor.
-    if count_parameters(meta_transformer(config, num_rows, num_rows)) > path.stat().st_size:
+    if count_parameters(meta_model(config, num_rows, num_rows)) > path.stat().st_size:
         raise UserError(f"{path}: is too small for the model that {names.CONFIG_FILE} describes")
     weights = ForeignWeights(path, _read_tensors(path))
     outer, config = _outer_weights(weights, settings, config, sizes, tokenizers)
@@ -187,7 +188,7 @@ def _transformer(
         name: weight if name == "output_bias" else weight[:, columns]
         for name, weight in outer.items()
     }
-    transformer = Transformer(config, *(tokenizer.vocabulary_size for tokenizer in tokenizers))
+    transformer = build_model(config, *(tokenizer.vocabulary_size for tokenizer in tokenizers))
     parameters = dict(transformer.named_parameters())
     for name, theirs in layer_names(transformer):
         ours[name] = reorder(name, weights.take(theirs, *parameters[name].shape), columns)

@@ -53,7 +53,8 @@ from nmt.exchange.marian import (
     marian_names,
 )
 from nmt.exchange.verify import Text, verify
-from nmt.model.transformer import Transformer, meta_transformer
+from nmt.model.build import build_model, meta_model
+from nmt.model.encoder_decoder import EncoderDecoder
 from nmt.tokenizer import Tokenizer, tokenizer_files
 from nmt.trained_model import TrainedModel, TrainedModelConfig, load_weights
 
@@ -203,9 +204,9 @@ def _write_tokenizer(vocabulary: Path, side: str, path: Path) -> int:
 
 def _transformer(
     config: ModelConfig, weights: ForeignWeights, numbers: list[int], sizes: list[int]
-) -> Transformer:
+) -> EncoderDecoder:
     """Build the model; the pieces that it does not know come after its own."""
-    expected = meta_transformer(config, *numbers)
+    expected = meta_model(config, *numbers)
     order = half_split(config.width).argsort()
     taken: dict[str, Tensor] = {}
     parameters = dict(expected.named_parameters())
@@ -226,7 +227,7 @@ def _transformer(
     if bias.any():
         taken["output_bias"] = bias
     config = replace(config, output_bias=bool(bias.any()))
-    transformer = Transformer(config, *sizes)
+    transformer = build_model(config, *sizes)
     load_weights(transformer, taken, weights.path)
     return transformer.eval().requires_grad_(False)
 

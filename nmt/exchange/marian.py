@@ -28,10 +28,11 @@ from nmt.config import (
     Timescales,
 )
 from nmt.exchange.ctranslate2 import CTranslate2Runtime
+from nmt.exchange.exporter import transformer_of
 from nmt.exchange.huggingface import NEVER
 from nmt.exchange.huggingface_weights import half_split, reorder
+from nmt.model.encoder_decoder import EncoderDecoder
 from nmt.model.positions import sinusoidal_table
-from nmt.model.transformer import Transformer
 from nmt.search.hypothesis import penalty_exponent
 from nmt.tokenizer import Tokenizer
 from nmt.trained_model import TrainedModel
@@ -85,6 +86,7 @@ class MarianExporter:
 
     def check(self, model: TrainedModel) -> None:
         """Raise UserError if Marian does not know the variant of the model."""
+        transformer_of(model)
         config = model.config.model
         activation = config.activation if config.activation in ACTIVATIONS.values() else None
         key_width, value_width = (
@@ -193,7 +195,7 @@ def _padded(model: TrainedModel, name: str, array: Any) -> Any:
     return array
 
 
-def marian_names(transformer: Transformer) -> dict[str, str]:
+def marian_names(transformer: EncoderDecoder) -> dict[str, str]:
     """Return the name in Marian of each parameter, by our name."""
     names = {
         "source_embedding.weight": "encoder_Wemb",

@@ -22,6 +22,7 @@ from torch import Tensor
 
 from nmt.base.files import write_json
 from nmt.data.batch import pad_ids
+from nmt.exchange.exporter import transformer_of
 from nmt.exchange.huggingface import (
     CONFIG_FILE,
     GENERATION_FILE,
@@ -50,13 +51,14 @@ class OnnxExporter:
     """Writes graphs in float32 and with 8-bit weights; see `Exporter`."""
 
     def check(self, model: TrainedModel) -> None:
-        """Accept every model: the graphs are written for it."""
+        """Accept every Transformer: the graphs are written for it."""
+        transformer_of(model)
 
     def export(self, model: TrainedModel, folder: Path) -> None:
         """Write graphs, settings and tokenizers into an empty folder."""
         (folder / _FOLDER).mkdir()
         for name, graph in ((_ENCODER, encoder_graph), (_DECODER, decoder_graph)):
-            network = graph(model.transformer)
+            network = graph(transformer_of(model))
             onnx.save(network, _path(folder, name))
             # Without this mark, onnxruntime recommends a preprocessing that is not needed.
             onnx.helper.set_model_props(network, {"onnx.quant.pre_process": "onnxruntime.quant"})

@@ -1,1 +1,1 @@
-"""The encoder-decoder Transformer."""
+"""The encoder-decoder Transformer, and the architectures that it is compared with."""

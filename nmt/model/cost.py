@@ -18,7 +18,8 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from nmt.config import ModelConfig
-from nmt.model.transformer import Transformer, meta_transformer
+from nmt.model.build import meta_model
+from nmt.model.encoder_decoder import EncoderDecoder
 
 _FORWARD_AND_BACKWARD = 3
 # (S, T) of the inputs that the coefficients are computed from.
@@ -85,7 +86,7 @@ def training_flops(config: ModelConfig, target_vocabulary_size: int, processed: 
 def _forward_flops(config: ModelConfig, target_vocabulary_size: int) -> tuple[int, ...]:
     """Return the FLOPs of a forward pass for each unit of the fields of `Processed`."""
     # A larger source vocabulary costs no more: embeddings are looked up.
-    model = meta_transformer(config, target_vocabulary_size, target_vocabulary_size)
+    model = meta_model(config, target_vocabulary_size, target_vocabulary_size)
     sizes = [astuple(micro_batch(1, *lengths, 0))[:-1] for lengths in _LENGTHS]
     counts = [_count_forward(model, *lengths) for lengths in _LENGTHS]
     solution = np.linalg.solve(np.array(sizes, dtype=float), np.array(counts, dtype=float))
@@ -95,7 +96,7 @@ def _forward_flops(config: ModelConfig, target_vocabulary_size: int) -> tuple[in
 
 
 @torch.no_grad()
-def _count_forward(model: Transformer, source: int, target: int) -> int:
+def _count_forward(model: EncoderDecoder, source: int, target: int) -> int:
     """Count the FLOPs for one pair of these lengths, without the output projection."""
     source_ids, target_ids = (
         torch.zeros(1, length, dtype=torch.int64, device="meta") for length in (source, target)

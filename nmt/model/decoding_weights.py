@@ -8,8 +8,8 @@ from torch import nn
 from nmt.config import DecodingPrecision
 from nmt.model.attention import MultiHeadAttention
 from nmt.model.cpu import PackedLinear, use_cpu_operators
+from nmt.model.encoder_decoder import EncoderDecoder
 from nmt.model.layers import FeedForward
-from nmt.model.transformer import Transformer
 
 
 class DecodingWeights:
@@ -20,13 +20,13 @@ class DecodingWeights:
         precision: precision of decoding.
     """
 
-    def __init__(self, model: Transformer, precision: DecodingPrecision) -> None:
+    def __init__(self, model: EncoderDecoder, precision: DecodingPrecision) -> None:
         self._model = model
         self._precision = precision
-        self._copy: Transformer | None = None
+        self._copy: EncoderDecoder | None = None
         self._copied_weights: list[tuple[int, int, int]] = []
 
-    def now(self) -> Transformer:
+    def now(self) -> EncoderDecoder:
         """Return a model in evaluation mode with the current weights."""
         # A fused optimizer changes weights without counting versions: no copy is kept in training.
         if self._model.training:
@@ -37,7 +37,7 @@ class DecodingWeights:
             self._copy, self._copied_weights = self._make(), weights
         return self._copy
 
-    def _make(self) -> Transformer:
+    def _make(self) -> EncoderDecoder:
         # The copy shares all parameters; only replaced ones take memory.
         shared = {id(weight): weight for weight in self._model.parameters()}
         model = copy.deepcopy(self._model, shared).eval()

@@ -19,7 +19,7 @@ import torch
 from nmt.base.errors import UserError, first_line, one_line
 from nmt.base.files import atomic_folder, read_json, read_record, remove, write_json
 from nmt.base.layout import MANIFEST_FILE, WEIGHTS_FILE
-from nmt.model.transformer import Transformer
+from nmt.model.encoder_decoder import EncoderDecoder
 from nmt.trained_model import load_weights, read_weights, save_weights
 from nmt.training.training_state import TrainingState
 
@@ -81,7 +81,7 @@ class CheckpointStore:
         return [u for u in updates if u % self._every == 0 or u == updates[-1]][-number:]
 
     def save(
-        self, transformer: Transformer, optimizer: torch.optim.Optimizer, state: TrainingState
+        self, transformer: EncoderDecoder, optimizer: torch.optim.Optimizer, state: TrainingState
     ) -> Path:
         """Write a checkpoint, then remove those that are no longer needed."""
         path = self.path(state.update)
@@ -132,7 +132,7 @@ class CheckpointStore:
                 yield update
 
     def load(
-        self, update: int, transformer: Transformer, optimizer: torch.optim.Optimizer
+        self, update: int, transformer: EncoderDecoder, optimizer: torch.optim.Optimizer
     ) -> TrainingState:
         """Restore weights, moments and training state; hyperparameters stay those of `optimizer`.
 

@@ -13,8 +13,8 @@ import torch
 from nmt.config import Config
 from nmt.data.batching import EpochPlan
 from nmt.data.corpus import PreparedCorpus
+from nmt.model.build import count_parameters, meta_model
 from nmt.model.cost import Processed, micro_batch, training_flops
-from nmt.model.transformer import count_parameters, meta_transformer
 from nmt.training import distributed
 from nmt.training.fresh_model import new_model
 from nmt.training.memory_probe import first_epoch, heaviest_shapes, measure_updates, resolve_auto
@@ -37,7 +37,7 @@ def dry_run(config: Config, corpus_folder: Path | None) -> None:
     if config.batching.is_auto:
         config = resolve_auto(config, plan, sizes)
     plan = replace(plan, max_micro_batch_tokens=config.batching.max_micro_batch_tokens)
-    transformer = meta_transformer(config.model, *sizes)
+    transformer = meta_model(config.model, *sizes)
     gradient_flops, padding = _mean_work(config, plan, sizes[1])
     flops = gradient_flops + step_flops(config.optimizer, transformer)
     updates = config.training.max_updates

@@ -7,7 +7,7 @@ import torch
 from nmt.base.errors import UserError
 from nmt.config import Config, differing_values, to_plain
 from nmt.data.corpus import PreparedCorpus
-from nmt.model.transformer import Transformer
+from nmt.model.build import build_model
 from nmt.tokenizer import Tokenizer
 from nmt.trained_model import (
     TrainedModel,
@@ -26,7 +26,7 @@ def new_model(config: Config, corpus: PreparedCorpus, device: torch.device) -> T
     source_tokenizer = Tokenizer(corpus.source_tokenizer)
     target_tokenizer = Tokenizer(corpus.target_tokenizer)
     torch.manual_seed(config.training.seed)
-    transformer = Transformer(
+    transformer = build_model(
         config.model, source_tokenizer.vocabulary_size, target_tokenizer.vocabulary_size
     )
     if config.training.initial_model:

@@ -9,7 +9,7 @@ from torch.autograd.function import once_differentiable
 
 from nmt.data.batch import Batch
 from nmt.model import cpu
-from nmt.model.transformer import Transformer
+from nmt.model.encoder_decoder import EncoderDecoder
 
 # Tokens whose logits are in memory at a time.
 _TOKENS_PER_CHUNK = 4096
@@ -21,7 +21,7 @@ class SummedLoss(nn.Module):
     The caller divides by the number of target tokens of the whole update.
     """
 
-    def __init__(self, transformer: Transformer, label_smoothing: float) -> None:
+    def __init__(self, transformer: EncoderDecoder, label_smoothing: float) -> None:
         super().__init__()
         self.transformer = transformer
         self.label_smoothing = label_smoothing

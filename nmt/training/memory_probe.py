@@ -22,8 +22,8 @@ from nmt.data.batching import EpochPlan, plan_epoch
 from nmt.data.corpus import PreparedCorpus
 from nmt.data.loader import MicroBatch, Position, UpdateWork
 from nmt.model import cpu
+from nmt.model.build import build_model
 from nmt.model.cpu_library import measure_library
-from nmt.model.transformer import Transformer
 from nmt.tokenizer import Tokenizer
 from nmt.training import distributed
 from nmt.training.distributed import Process
@@ -170,7 +170,7 @@ def _measure(
         limit_memory(available)
     try:
         cpu.select_library(measure_library(config.model.width, config.model.feed_forward_width))
-        transformer = Transformer(config.model, *vocabulary_sizes).to(device).train()
+        transformer = build_model(config.model, *vocabulary_sizes).to(device).train()
         optimizer = build_optimizer(transformer, config.optimizer)
         updater = Updater(config, transformer, optimizer, Process(0, 1, device), MetricSums())
         for shapes in updates:

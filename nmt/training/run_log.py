@@ -11,7 +11,7 @@ from nmt.config import BatchingConfig, Config
 from nmt.data.batching import trainable_pairs
 from nmt.data.corpus import ParallelCorpus
 from nmt.data.mixing import Mixing
-from nmt.model.transformer import count_parameters
+from nmt.model.build import count_parameters
 from nmt.tracking.file_tracker import FileTracker
 from nmt.tracking.tracker import Tracker, Validation
 from nmt.trained_model import TrainedModel

@@ -15,7 +15,7 @@ from nmt.base.errors import first_line, is_out_of_memory
 from nmt.config import Config, Precision
 from nmt.data.batch import Batch
 from nmt.data.loader import UpdateWork
-from nmt.model.transformer import Transformer
+from nmt.model.encoder_decoder import EncoderDecoder
 from nmt.training.distributed import Process
 from nmt.training.loss import SummedLoss
 from nmt.training.metrics import GradientMonitor, MetricSums
@@ -51,7 +51,7 @@ class Updater:
     def __init__(
         self,
         config: Config,
-        transformer: Transformer,
+        transformer: EncoderDecoder,
         optimizer: torch.optim.Optimizer,
         process: Process,
         sums: MetricSums,

@@ -34,7 +34,7 @@ class Aligner:
     """
 
     def __init__(self, model: TrainedModel, layer: int = 0) -> None:
-        num_layers = model.config.model.num_decoder_layers
+        num_layers = model.transformer.num_attention_layers
         if not 0 <= layer <= num_layers:
             raise UserError(f"alignment_layer={layer} is not between 1 and {num_layers}")
         self._tokenizers = (model.source_tokenizer, model.target_tokenizer)

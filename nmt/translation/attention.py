@@ -74,7 +74,12 @@ def sentence_attention(model: TrainedModel, source: str, translation: str) -> Se
 def short_sentences(
     model: TrainedModel, sources: Sequence[str], translations: Sequence[str], number: int
 ) -> list[int]:
-    """Return the indices of at most `number` evenly spaced sentences that are short enough."""
+    """Return the indices of at most `number` evenly spaced sentences that are short enough.
+
+    There are none if the model has no attention.
+    """
+    if not model.transformer.num_attention_layers:
+        return []
     limits = (model.config.max_source_length, model.config.model.max_length)
     longest = min(_MAX_PIECES, *(limit - 1 for limit in limits))
     pairs = zip(

@@ -1,4 +1,4 @@
-"""The default engine: `beam_search` over one or several Transformers."""
+"""The default engine: `beam_search` over one or several models."""
 
 import math
 import threading
@@ -12,12 +12,11 @@ from torch import Tensor
 from nmt.base.errors import UserError
 from nmt.config import DecodingConfig, SearchMethod
 from nmt.data.batch import pad_ids
-from nmt.model.decoder_state import DecoderState
 from nmt.model.decoding_weights import DecodingWeights
-from nmt.model.transformer import Transformer
+from nmt.model.encoder_decoder import EncoderDecoder
 from nmt.search.hypothesis import Hypothesis
 from nmt.search.request import Request, TargetIds
-from nmt.search.search import beam_search
+from nmt.search.search import SearchState, beam_search
 from nmt.trained_model import TrainedModel
 from nmt.translation.engine import BatchResults, Engine, banned_ids
 
@@ -26,7 +25,7 @@ from nmt.translation.engine import BatchResults, Engine, banned_ids
 class EnsembleState:
     """Decoder states of all models."""
 
-    states: list[DecoderState]
+    states: list[SearchState]
 
     def reorder(self, rows: Tensor) -> "EnsembleState":
         """Select rows (N') of every model."""
@@ -36,7 +35,7 @@ class EnsembleState:
 class Ensemble:
     """Averages the next-token probabilities of one or more models with the same vocabularies."""
 
-    def __init__(self, models: Sequence[Transformer]) -> None:
+    def __init__(self, models: Sequence[EncoderDecoder]) -> None:
         self._models = list(models)
 
     def start(self, source: Tensor, source_mask: Tensor) -> EnsembleState:

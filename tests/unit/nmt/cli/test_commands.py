@@ -117,7 +117,7 @@ def test_attention_is_written_as_a_page_and_images(run: Run) -> None:
     ("arguments", "message"),
     [
         (["text= "], "text= is empty"),
-        (["text=Kalo", "layer=3"], "layer=3: the decoder has layers 1 to 2"),
+        (["text=Kalo", "layer=3"], "layer=3: the decoder has 2 layers with attention"),
         (["text=Kalo", "translation=Mine\nkalo"], "translation= has 2 lines, text= has 1"),
         (["text=" + "kalo " * 40], r"^'kalo .* and the model takes 31: give one sentence a line"),
         (["text=Kalo", "translation=" + "kalo " * 70], "^the translation of 'Kalo' has"),

@@ -1,11 +1,12 @@
 """Each format holds a variant of the model exactly, or refuses it and names the key."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
 import pytest
+from torch import nn
 
 from nmt.base.errors import UserError
 from nmt.config import (
@@ -106,3 +107,12 @@ def test_held_exactly_or_refused(
     exporter.export(model, tmp_path)
     found = verify(exporter.open(model, tmp_path), model)
     assert found.largest_difference < 1e-4
+
+
+@pytest.mark.parametrize("name", Format)
+def test_only_transformers_are_exported(tokenizer_path: Path, name: Format) -> None:
+    for package in RUNTIMES.get(name, []):
+        pytest.importorskip(package)
+    model = replace(tiny_trained_model(tokenizer_path), transformer=nn.Identity())
+    with pytest.raises(UserError, match=r"model\.architecture=.*only Transformers can be exported"):
+        open_exporter(name, "").check(model)

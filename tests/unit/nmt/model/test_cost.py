@@ -5,8 +5,9 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from nmt.config import ModelConfig, NormPlacement, Positions, TiedEmbeddings
+from nmt.model.build import count_parameters, meta_model
 from nmt.model.cost import Processed, micro_batch, training_flops
-from nmt.model.transformer import Transformer, count_parameters, meta_transformer
+from nmt.model.transformer import Transformer
 from tests.support import tiny_model_config
 
 
@@ -53,6 +54,6 @@ def test_flops_of_the_base_model_are_six_per_weight_and_token() -> None:
 
 def test_a_meta_transformer_has_the_parameters_of_the_model_and_no_memory() -> None:
     config = tiny_model_config(tied_embeddings=TiedEmbeddings.target)
-    model = meta_transformer(config, 11, 13)
+    model = meta_model(config, 11, 13)
     assert count_parameters(model) == count_parameters(Transformer(config, 11, 13))
     assert {tensor.device.type for tensor in model.state_dict().values()} == {"meta"}

@@ -19,8 +19,9 @@ from nmt.config import (
     TiedEmbeddings,
     Timescales,
 )
+from nmt.model.build import count_parameters, meta_model
 from nmt.model.positions import sinusoidal_table
-from nmt.model.transformer import Transformer, count_parameters, meta_transformer
+from nmt.model.transformer import Transformer
 from tests.support import tiny_model_config, tiny_transformer
 
 VOCABULARY = 23
@@ -194,7 +195,7 @@ def test_models_have_as_many_parameters_as_in_the_paper(
     config = ModelConfig(
         width=width, num_heads=num_heads, feed_forward_width=4 * width, max_length=512
     )
-    assert count_parameters(meta_transformer(config, 37_000, 37_000)) == count
+    assert count_parameters(meta_model(config, 37_000, 37_000)) == count
     # The paper rounds, and its vocabulary of 37,000 is approximate too.
     assert count == pytest.approx(millions * 1e6, rel=0.04)
 

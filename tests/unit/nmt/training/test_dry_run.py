@@ -10,8 +10,8 @@ import torch
 
 from nmt.config import Config
 from nmt.data.corpus import PreparedCorpus
+from nmt.model.build import count_parameters
 from nmt.model.cost import micro_batch, training_flops
-from nmt.model.transformer import count_parameters
 from nmt.training import dry_run as module
 from nmt.training import memory_probe
 from nmt.training.distributed import Process

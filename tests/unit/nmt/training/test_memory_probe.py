@@ -117,12 +117,12 @@ def test_only_errors_of_memory_are_reported_as_such(
 ) -> None:
     monkeypatch.setattr(memory_probe, "limit_memory", lambda _: None)
     for error in (MemoryError(), RuntimeError("DefaultCPUAllocator: can't allocate memory")):
-        monkeypatch.setattr(memory_probe, "Transformer", Mock(side_effect=error))
+        monkeypatch.setattr(memory_probe, "build_model", Mock(side_effect=error))
         sender = Mock()
         memory_probe._measure(sender, auto, SIZES, [])
         assert sender.send.mock_calls == [call(None)]
     error = RuntimeError("shapes do not match")
-    monkeypatch.setattr(memory_probe, "Transformer", Mock(side_effect=error))
+    monkeypatch.setattr(memory_probe, "build_model", Mock(side_effect=error))
     with pytest.raises(RuntimeError, match="shapes"):
         memory_probe._measure(sender, auto, SIZES, [])
 

@@ -1,0 +1,31 @@
+"""Construction of a model of the configured architecture."""
+
+import torch
+from torch import nn
+
+from nmt.config import Architecture, ModelConfig
+from nmt.model.encoder_decoder import EncoderDecoder
+from nmt.model.transformer import Transformer
+
+_ARCHITECTURES: dict[Architecture, type[EncoderDecoder]] = {Architecture.transformer: Transformer}
+
+
+def build_model(
+    config: ModelConfig, source_vocabulary_size: int, target_vocabulary_size: int
+) -> EncoderDecoder:
+    """Build a model with random weights; see `EncoderDecoder`."""
+    kind = _ARCHITECTURES[config.architecture]
+    return kind(config, source_vocabulary_size, target_vocabulary_size)
+
+
+def meta_model(
+    config: ModelConfig, source_vocabulary_size: int, target_vocabulary_size: int
+) -> EncoderDecoder:
+    """Build a model without memory for its weights."""
+    with torch.device("meta"):
+        return build_model(config, source_vocabulary_size, target_vocabulary_size)
+
+
+def count_parameters(model: nn.Module) -> int:
+    """Return the number of trainable parameters; a tied matrix counts once."""
+    return sum(parameter.numel() for parameter in model.parameters())

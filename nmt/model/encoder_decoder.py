@@ -1,0 +1,167 @@
+"""What all architectures have in common: embeddings, output projection and interface."""
+
+import math
+from abc import ABC, abstractmethod
+from typing import Generic, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from nmt.base.errors import UserError
+from nmt.config import ModelConfig, TiedEmbeddings
+from nmt.model.cpu import Dropout, Linear
+from nmt.search.search import SearchState
+
+State = TypeVar("State", bound=SearchState)
+
+
+class EncoderDecoder(nn.Module, ABC, Generic[State]):
+    """Encoder and decoder with embeddings and an output projection, which may be tied.
+
+    A subclass adds its layers and calls `_initialize` at the end of its constructor.
+
+    Args:
+        config: sizes and variants.
+        source_vocabulary_size: V of the source.
+        target_vocabulary_size: V of the target; the same with three-way tied embeddings.
+
+    Raises:
+        UserError: embeddings are tied three ways, but the vocabularies differ in size.
+    """
+
+    def __init__(
+        self, config: ModelConfig, source_vocabulary_size: int, target_vocabulary_size: int
+    ) -> None:
+        super().__init__()
+        self.config = config
+        self.source_embedding = nn.Embedding(source_vocabulary_size, config.width)
+        if config.tied_embeddings is TiedEmbeddings.three_way:
+            if source_vocabulary_size != target_vocabulary_size:
+                raise UserError(
+                    "model.tied_embeddings=three_way needs one vocabulary for both languages, but"
+                    f" they have {source_vocabulary_size:,} and {target_vocabulary_size:,} pieces"
+                )
+            self.target_embedding = self.source_embedding
+        else:
+            self.target_embedding = nn.Embedding(target_vocabulary_size, config.width)
+        self.output_weight = self.target_embedding.weight  # (V, D)
+        if config.tied_embeddings is TiedEmbeddings.none:
+            self.output_weight = nn.Parameter(torch.empty(target_vocabulary_size, config.width))
+        bias = nn.Parameter(torch.zeros(target_vocabulary_size)) if config.output_bias else None
+        self.output_bias = bias  # (V,)
+        self.dropout = Dropout(config.dropout)
+        # On the meta device, so that it draws no random numbers for a weight that is replaced.
+        self.projection = Linear(config.width, target_vocabulary_size, bias=False, device="meta")
+        self.projection.weight = self.output_weight
+        self.projection.register_parameter("bias", self.output_bias)
+
+    @abstractmethod
+    def encode(self, source: Tensor, source_mask: Tensor) -> Tensor:
+        """Encode source ids.
+
+        Args:
+            source: (B, S).
+            source_mask: (B, S), True at real tokens.
+
+        Returns:
+            Encoder output (B, S, D).
+        """
+
+    @abstractmethod
+    def decode(self, target_input: Tensor, memory: Tensor, source_mask: Tensor) -> Tensor:
+        """Decode all target positions at once.
+
+        Args:
+            target_input: (B, T).
+            memory: encoder output (B, S, D).
+            source_mask: (B, S), True at real tokens.
+
+        Returns:
+            (B, T, D), which `project` turns into logits.
+        """
+
+    @abstractmethod
+    def start(self, memory: Tensor, source_mask: Tensor) -> State:
+        """Return the state before the first decoding step, with one row per sentence.
+
+        Args:
+            memory: encoder output (B, S, D).
+            source_mask: (B, S), True at real tokens.
+        """
+
+    @abstractmethod
+    def step(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+        """Decode one target position of every row.
+
+        Args:
+            tokens: (N,) previous token of each row.
+            state: state after that token's predecessor; it is changed in place.
+
+        Returns:
+            Logits (N, V) of the next token, and `state`.
+        """
+
+    @abstractmethod
+    def attention_maps(
+        self, source: Tensor, source_mask: Tensor, target_input: Tensor
+    ) -> dict[str, list[Tensor]]:
+        """Compute the attention weights of every layer that has attention.
+
+        Returns:
+            `cross`: (B, H, T, S) per layer; `encoder`: (B, H, S, S) and `decoder`: (B, H, T, T) of
+            an architecture with self-attention.
+
+        Raises:
+            UserError: the architecture has no attention.
+        """
+
+    @property
+    @abstractmethod
+    def num_attention_layers(self) -> int:
+        """Number of decoder layers that attend to the encoder output."""
+
+    @property
+    def aligning_layer(self) -> int:
+        """Index of the layer whose cross-attention aligns target and source tokens best.
+
+        The last of up to three layers, else the last but one, which Garg et al. 2019 (section 4.1)
+        found to be the best of the six of a Transformer.
+        """
+        num_layers = self.num_attention_layers
+        return num_layers - 1 if num_layers <= 3 else num_layers - 2
+
+    def compile_layers(self) -> None:
+        """Compile each layer at its first call; the configuration refuses it where there is none.
+
+        Raises:
+            NotImplementedError: the architecture has no layers to compile.
+        """
+        raise NotImplementedError
+
+    def project(self, hidden: Tensor) -> Tensor:
+        """Compute logits: (…, D) → (…, V)."""
+        return self.projection(hidden)
+
+    def forward(self, source: Tensor, source_mask: Tensor, target_input: Tensor) -> Tensor:
+        """Encode (B, S) source ids and decode (B, T) target ids to (B, T, D); see the parts."""
+        return self.decode(target_input, self.encode(source, source_mask), source_mask)
+
+    def _scaled(self, embedding: nn.Embedding, ids: Tensor) -> Tensor:
+        """Embed ids (B, L) to vectors (B, L, D) whose elements are of the order of 1.
+
+        Embeddings are initialized with a standard deviation of D^-0.5, as the tied output
+        projection needs, and multiplied by sqrt(D) (Vaswani et al. 2017, section 3.4).
+        """
+        return embedding(ids) * math.sqrt(self.config.width)
+
+    def _initialize(self) -> None:
+        """Draw the weights of embeddings and linear layers."""
+        std = self.config.width**-0.5
+        for module in self.modules():
+            if isinstance(module, nn.Linear) and module is not self.projection:
+                nn.init.xavier_uniform_(module.weight)
+                nn.init.zeros_(module.bias)
+            elif isinstance(module, nn.Embedding):
+                nn.init.normal_(module.weight, std=std)
+        if self.config.tied_embeddings is TiedEmbeddings.none:
+            nn.init.normal_(self.output_weight, std=std)
