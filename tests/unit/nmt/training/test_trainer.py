@@ -6,7 +6,7 @@ import os
 import shutil
 import signal
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -41,9 +41,7 @@ from tests.support import tiny_config, tiny_model_config, with_batching
 ALONE = Process(0, 1, torch.device("cpu"))
 
 
-def trainer_of(config: Config, corpus: Path) -> Trainer:
-    config.run_folder.mkdir(parents=True, exist_ok=True)
-    return Trainer(config, PreparedCorpus(corpus), ALONE)
+Make = Callable[..., Trainer]
 
 
 @pytest.fixture
@@ -52,16 +50,28 @@ def config(tmp_path: Path) -> Config:
 
 
 @pytest.fixture
-def trainer(config: Config, digit_corpus: Path) -> Trainer:
-    return trainer_of(config, digit_corpus)
+def make(tmp_path: Path, digit_corpus: Path) -> Make:
+    """Make the trainer of an experiment, by default the tiny one with changes of `training`."""
+
+    def made(config: Config | None = None, **training: Any) -> Trainer:
+        config = config or tiny_config(tmp_path, **training)
+        config.run_folder.mkdir(parents=True, exist_ok=True)
+        return Trainer(config, PreparedCorpus(digit_corpus), ALONE)
+
+    return made
+
+
+@pytest.fixture
+def trainer(make: Make) -> Trainer:
+    return make()
 
 
 def first_work(trainer: Trainer) -> UpdateWork:
     return next(trainer.loader.updates(Position()))
 
 
-def records(config: Config, key: str) -> list[dict[str, Any]]:
-    text = (config.run_folder / "metrics.jsonl").read_text(encoding="utf-8")
+def records(trainer: Trainer, key: str, name: str = "metrics") -> list[dict[str, Any]]:
+    text = (trainer.config.run_folder / f"{name}.jsonl").read_text(encoding="utf-8")
     return [record for record in map(json.loads, text.splitlines()) if key in record]
 
 
@@ -78,12 +88,9 @@ def without_chance(config: Config, max_gradient_norm: float = 0.0) -> Config:
     return replace(config, model=tiny_model_config(), optimizer=optimizer)
 
 
-def test_accumulated_micro_batches_have_the_gradient_of_one(
-    config: Config, digit_corpus: Path
-) -> None:
+def test_accumulated_micro_batches_have_the_gradient_of_one(config: Config, make: Make) -> None:
     config = without_chance(config)
-    many = trainer_of(config, digit_corpus)
-    one = trainer_of(with_batching(config, tokens_per_micro_batch=4096), digit_corpus)
+    many, one = make(config), make(with_batching(config, tokens_per_micro_batch=4096))
     assert len(first_work(many).shapes) >= 4
     assert len(first_work(one).shapes) == 1
     whole, parts = gradients(one), gradients(many)
@@ -93,12 +100,11 @@ def test_accumulated_micro_batches_have_the_gradient_of_one(
 
 
 def test_the_gradient_is_that_of_the_mean_over_target_tokens(
-    config: Config, digit_corpus: Path
+    config: Config, make: Make, digit_corpus: Path
 ) -> None:
-    config = without_chance(config)
-    trainer = trainer_of(config, digit_corpus)
+    trainer = make(without_chance(config))
     work = first_work(trainer)
-    fresh = new_model(config, PreparedCorpus(digit_corpus), ALONE.device).transformer
+    fresh = new_model(trainer.config, PreparedCorpus(digit_corpus), ALONE.device).transformer
     total = torch.zeros(())
     for part in work.micro_batches:
         batch = part.batch
@@ -107,7 +113,7 @@ def test_the_gradient_is_that_of_the_mean_over_target_tokens(
             logits[batch.target_mask],
             batch.target_output[batch.target_mask],
             reduction="sum",
-            label_smoothing=config.training.label_smoothing,
+            label_smoothing=trainer.config.training.label_smoothing,
         )
     (total / work.num_target_tokens).backward()
     found = gradients(trainer)
@@ -116,35 +122,34 @@ def test_the_gradient_is_that_of_the_mean_over_target_tokens(
         torch.testing.assert_close(found[name], parameter.grad, rtol=1e-4, atol=1e-6)
 
 
-def test_the_gradient_is_clipped_as_a_whole(config: Config, digit_corpus: Path) -> None:
-    found = gradients(trainer_of(without_chance(config, 0.01), digit_corpus))
+def test_the_gradient_is_clipped_as_a_whole(config: Config, make: Make) -> None:
+    found = gradients(make(without_chance(config, 0.01)))
     norm = math.sqrt(sum(float(gradient.square().sum()) for gradient in found.values()))
     assert norm == pytest.approx(0.01, rel=1e-3)
 
 
-def test_ten_updates_are_logged_validated_and_saved(config: Config, trainer: Trainer) -> None:
+def test_ten_updates_are_logged_validated_and_saved(trainer: Trainer) -> None:
     state = trainer.run()
     assert state.update == 10
-    train, valid = records(config, "train/loss"), records(config, "valid/loss")
+    train, valid = records(trainer, "train/loss"), records(trainer, "valid/loss")
     assert [record["update"] for record in train] == list(range(1, 11))
     assert [record["update"] for record in valid] == [5, 10]
     for record in train:
-        rate = learning_rate(record["update"], config.schedule, 10)
+        rate = learning_rate(record["update"], trainer.config.schedule, 10)
         assert record["train/learning_rate"] == rate
         assert 0 < record["train/share_not_padding"] <= 1
     assert train[-1]["train/target_tokens"] == state.target_tokens
     assert train[-1]["train/loss"] < train[0]["train/loss"]
-    checkpoints = sorted(path.name for path in (config.run_folder / "checkpoints").iterdir())
-    assert checkpoints == ["update_0000005", "update_0000010"]
+    assert trainer.store.updates() == [5, 10]
     assert state.best_update in (5, 10)
 
 
-def test_a_finished_run_makes_no_further_update(digit_corpus: Path, tmp_path: Path) -> None:
-    config = tiny_config(tmp_path, max_updates=3, validate_every=3)
-    first = trainer_of(config, digit_corpus).run()
-    before = (config.run_folder / "metrics.jsonl").read_bytes()
-    assert trainer_of(config, digit_corpus).run() == first
-    assert (config.run_folder / "metrics.jsonl").read_bytes() == before
+def test_a_finished_run_makes_no_further_update(make: Make) -> None:
+    trainer = make(max_updates=3, validate_every=3)
+    first = trainer.run()
+    before = records(trainer, "update")
+    assert make(trainer.config).run() == first
+    assert records(trainer, "update") == before
 
 
 def fixed_validation(monkeypatch: pytest.MonkeyPatch, *results: tuple[float, float]) -> None:
@@ -163,8 +168,7 @@ def fixed_validation(monkeypatch: pytest.MonkeyPatch, *results: tuple[float, flo
     ],
 )
 def test_patience_ends_training_and_the_loss_breaks_ties(
-    digit_corpus: Path,
-    tmp_path: Path,
+    make: Make,
     monkeypatch: pytest.MonkeyPatch,
     metric: str,
     results: list[tuple[float, float]],
@@ -174,26 +178,22 @@ def test_patience_ends_training_and_the_loss_breaks_ties(
 ) -> None:
     fixed_validation(monkeypatch, *results)
     changes = {"patience": 2, "validation_metric": ValidationMetric(metric)}
-    config = tiny_config(tmp_path, max_updates=20, validate_every=2, **changes)
-    state = trainer_of(config, digit_corpus).run()
+    trainer = make(max_updates=20, validate_every=2, **changes)
+    state = trainer.run()
     assert (state.update, state.best_update, state.best_rank) == (update, best_update, best_rank)
-    kept = {path.name for path in (config.run_folder / "checkpoints").iterdir()}
-    assert kept == {f"update_{number:07}" for number in (best_update, update - 2, update)}
+    assert trainer.store.updates() == sorted({best_update, update - 2, update})
 
 
-def test_time_ends_training(
-    digit_corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_time_ends_training(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """A clock that moves a second an update; validation and a checkpoint come all the same."""
     fixed_validation(monkeypatch, (1, 1))
-    config = tiny_config(tmp_path, max_updates=1000, validate_every=500, max_minutes=0.1)
-    trainer = trainer_of(config, digit_corpus)
+    trainer = make(max_updates=1000, validate_every=500, max_minutes=0.1)
     seconds = iter(range(1_000_000))
     monkeypatch.setattr(trainer_module.time, "monotonic", lambda: float(next(seconds)))
     state = trainer.run()
     assert state.update < 10
     assert state.best_update == state.update
-    assert (config.run_folder / "checkpoints" / f"update_{state.update:07d}").is_dir()
+    assert trainer.store.updates() == [state.update]
 
 
 def signalled_at(
@@ -217,14 +217,9 @@ def signalled_at(
 )
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_saves_the_last_complete_update(
-    trainer: Trainer,
-    digit_corpus: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    place: str,
-    saved: int,
-    number: int,
+    make: Make, monkeypatch: pytest.MonkeyPatch, place: str, saved: int, number: int
 ) -> None:
-    handler = signal.getsignal(number)
+    trainer, handler = make(), signal.getsignal(number)
     with monkeypatch.context() as patch:
         signalled_at(patch, place, 2, number)
         with pytest.raises(Interruption) as interruption:
@@ -232,11 +227,11 @@ def test_a_signal_saves_the_last_complete_update(
     assert interruption.value.exit_status == 128 + number
     assert signal.getsignal(number) is handler
     assert trainer.store.updates() == [saved]
-    assert trainer_of(trainer.config, digit_corpus).run().update == 10
+    assert make(trainer.config).run().update == 10
 
 
 def test_a_signal_in_validation_leaves_it_due(
-    config: Config, trainer: Trainer, digit_corpus: Path, monkeypatch: pytest.MonkeyPatch
+    trainer: Trainer, make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls = []
 
@@ -250,15 +245,15 @@ def test_a_signal_in_validation_leaves_it_due(
     with pytest.raises(Interruption):
         trainer.run()
     assert trainer.store.updates() == [5]
-    assert records(config, "valid/loss") == []
-    assert trainer_of(config, digit_corpus).state.validation_due
-    trainer_of(config, digit_corpus).run()
-    assert [record["update"] for record in records(config, "valid/loss")] == [5, 10]
+    assert records(trainer, "valid/loss") == []
+    assert make().state.validation_due
+    make().run()
+    assert [record["update"] for record in records(trainer, "valid/loss")] == [5, 10]
     assert len(calls) == 3
 
 
 def test_a_signal_in_the_last_counters_is_not_lost(
-    trainer: Trainer, digit_corpus: Path, monkeypatch: pytest.MonkeyPatch
+    trainer: Trainer, make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fixed_validation(monkeypatch, (1, 1), (1, 2))
     update_state = trainer.store.update_state
@@ -272,7 +267,7 @@ def test_a_signal_in_the_last_counters_is_not_lost(
     with pytest.raises(Interruption) as interruption:
         trainer.run()
     assert interruption.value.exit_status == 128 + signal.SIGTERM
-    again = trainer_of(trainer.config, digit_corpus)
+    again = make()
     assert (again.state.update, again.state.validation_due) == (10, False)
 
 
@@ -306,16 +301,14 @@ def spoiled(
     monkeypatch.setattr(Updater, "gradient", gradient)
 
 
-def skipped(config: Config) -> list[dict[str, Any]]:
-    text = (config.run_folder / "skipped_updates.jsonl").read_text(encoding="utf-8")
-    return [json.loads(line) for line in text.splitlines()]
+def skipped(trainer: Trainer) -> list[dict[str, Any]]:
+    return records(trainer, "update", "skipped_updates")
 
 
 def test_an_update_with_a_nan_gradient_changes_only_the_metrics(
-    digit_corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    config = tiny_config(tmp_path, max_updates=3, validate_every=3)
-    trainer = trainer_of(config, digit_corpus)
+    trainer = make(max_updates=3, validate_every=3)
     spoiled(monkeypatch, [2])
     weights = []
     step = Trainer._step
@@ -330,24 +323,23 @@ def test_an_update_with_a_nan_gradient_changes_only_the_metrics(
     assert all(torch.equal(a, b) for a, b in zip(weights[0], weights[1], strict=True))
     assert not torch.equal(weights[1][0], weights[2][0])
     assert (state.update, state.metrics.skipped, state.metrics.skipped_in_a_row) == (3, 1, 0)
-    losses = records(config, "train/skipped_updates")
+    losses = records(trainer, "train/skipped_updates")
     assert [record["train/skipped_updates"] for record in losses] == [0, 1, 1]
     assert "train/loss" not in losses[1]
-    (record,) = skipped(config)
+    (record,) = skipped(trainer)
     assert (record["update"], record["gradient_norm"]) == (2, "nan")
 
 
 def test_a_spike_is_skipped_and_its_sentences_are_recorded(
-    digit_corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(metrics_module, "_WINDOW", 3)
-    config = tiny_config(tmp_path, max_updates=6, validate_every=6)
-    trainer = trainer_of(config, digit_corpus)
+    trainer = make(max_updates=6, validate_every=6)
     work = next(islice(trainer.loader.updates(Position()), 4, None))
     spoiled(monkeypatch, [5], factor=1000.0)
     state = trainer.run()
     assert state.metrics.skipped == 1
-    (record,) = skipped(config)
+    (record,) = skipped(trainer)
     assert record["update"] == 5
     assert record["gradient_norm"] > 10 * record["mean_gradient_norm"]
     tokenizer = trainer.model.target_tokenizer
@@ -367,16 +359,13 @@ def test_a_spike_is_not_skipped_before_there_is_a_running_mean(
     assert trainer.run().metrics.skipped == 0
 
 
-def test_divergence_ends_with_a_diagnosis(
-    digit_corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    config = tiny_config(tmp_path, max_skipped_in_a_row=3)
-    trainer = trainer_of(config, digit_corpus)
+def test_divergence_ends_with_a_diagnosis(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    trainer = make(max_skipped_in_a_row=3)
     spoiled(monkeypatch, range(6, 100))
     with pytest.raises(UserError, match=r"3 updates in a row .* up to update 8; .*peak_learn"):
         trainer.run(tracker := Mock(spec=Tracker))
     assert trainer.store.updates() == [5]
-    assert [record["update"] for record in skipped(config)] == [6, 7, 8]
+    assert [record["update"] for record in skipped(trainer)] == [6, 7, 8]
     alerts = [(update, title) for update, title, _ in (c.args for c in tracker.alert.mock_calls)]
     titles = ["skipped updates"] * 3 + ["training has diverged"]
     assert alerts == list(zip((6, 7, 8, 8), titles, strict=True))
@@ -384,19 +373,18 @@ def test_divergence_ends_with_a_diagnosis(
 
 
 def test_skipped_updates_are_recorded_once_over_restarts(
-    config: Config, digit_corpus: Path, monkeypatch: pytest.MonkeyPatch
+    trainer: Trainer, make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
         spoiled(patch, [3, 7])
         signalled_at(patch, "_read_metrics", 8)
         with pytest.raises(Interruption):
-            trainer_of(config, digit_corpus).run()
-    assert [record["update"] for record in skipped(config)] == [3, 7]
-    shutil.rmtree(config.run_folder / "checkpoints" / "update_0000008")
-    with monkeypatch.context() as patch:
-        spoiled(patch, [2])  # 7 again, after the checkpoint of 5
-        state = trainer_of(config, digit_corpus).run()
-    assert [record["update"] for record in skipped(config)] == [3, 7]
+            trainer.run()
+    assert [record["update"] for record in skipped(trainer)] == [3, 7]
+    shutil.rmtree(trainer.store.path(8))
+    spoiled(monkeypatch, [2])  # 7 again, after the checkpoint of 5
+    state = make().run()
+    assert [record["update"] for record in skipped(trainer)] == [3, 7]
     assert state.metrics.skipped == 2
 
 
@@ -419,7 +407,7 @@ def out_of_memory(
 
 
 def test_memory_that_runs_out_halves_micro_batches_and_goes_on(
-    trainer: Trainer, digit_corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    trainer: Trainer, make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What follows is what a run in smaller micro-batches from there on makes, bit for bit."""
     with monkeypatch.context() as patch:
@@ -430,8 +418,7 @@ def test_memory_that_runs_out_halves_micro_batches_and_goes_on(
     assert size.asked == 48 > 2 * size.used - 2
     found = trainer.model.transformer.state_dict()
 
-    other = tiny_config(tmp_path / "other")
-    smaller = trainer_of(other, digit_corpus)
+    smaller = make(tiny_config(tmp_path / "other"))
     step = Trainer._step
 
     def lowered(self: Trainer, *arguments: Any) -> None:
@@ -447,7 +434,7 @@ def test_memory_that_runs_out_halves_micro_batches_and_goes_on(
 
 
 def test_the_halved_size_is_kept_by_who_continues(
-    config: Config, trainer: Trainer, digit_corpus: Path, monkeypatch: pytest.MonkeyPatch
+    trainer: Trainer, make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
         out_of_memory(patch, trainer, 2, most_rows=3)
@@ -456,12 +443,12 @@ def test_the_halved_size_is_kept_by_who_continues(
             trainer.run()
     size = trainer.micro_batch_size
     assert size.times == 2
-    again = trainer_of(config, digit_corpus)
+    again = make()
     assert again.loader.max_micro_batch_tokens == size.used < 24
     again.run()
     assert again.micro_batch_size == size
-    asked = with_batching(config, tokens_per_micro_batch=40)
-    assert trainer_of(asked, digit_corpus).loader.max_micro_batch_tokens == 40
+    asked = with_batching(trainer.config, tokens_per_micro_batch=40)
+    assert make(asked).loader.max_micro_batch_tokens == 40
 
 
 def test_nothing_of_a_failed_micro_batch_stays(
@@ -502,9 +489,9 @@ def test_smaller_is_smaller_where_a_row_is_longer_than_the_limit(trainer: Traine
 
 
 def test_the_validation_loss_has_neither_smoothing_nor_dropout(
-    digit_corpus: Path, tmp_path: Path
+    make: Make, digit_corpus: Path
 ) -> None:
-    trainer = trainer_of(tiny_config(tmp_path, label_smoothing=0.3), digit_corpus)
+    trainer = make(label_smoothing=0.3)
     model, corpus = trainer.model, PreparedCorpus(digit_corpus)
     transformer = model.transformer.train()
     found = trainer.validator.validate().loss
@@ -536,10 +523,10 @@ def test_memory_that_runs_out_in_validation_says_what_to_lower(
         trainer.validator.validate()
 
 
-def test_dropout_depends_on_the_position_only(config: Config, digit_corpus: Path) -> None:
+def test_dropout_depends_on_the_position_only(make: Make) -> None:
     found = []
     for seed in (1, 2):
-        trainer = trainer_of(config, digit_corpus)
+        trainer = make()
         torch.manual_seed(seed)
         found.append(gradients(trainer))
     assert all(torch.equal(found[0][name], found[1][name]) for name in found[0])
@@ -547,15 +534,14 @@ def test_dropout_depends_on_the_position_only(config: Config, digit_corpus: Path
 
 @pytest.mark.slow
 def test_compiled_layers_have_the_same_gradients_and_loss_on_validation(
-    digit_corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Everything but the last stage of the compiler, which takes minutes.
     monkeypatch.setattr(torch, "compile", partial(torch.compile, backend="aot_eager"))
     found, losses = [], []
     for compiles in (False, True):
         # Without dropout, whose chance comes from elsewhere while compiling.
-        config = without_chance(tiny_config(tmp_path / str(compiles), compile=compiles))
-        trainer = trainer_of(config, digit_corpus)
+        trainer = make(without_chance(tiny_config(tmp_path / str(compiles), compile=compiles)))
         transformer = trainer.model.transformer
         layers = [*transformer.encoder, *transformer.decoder]
         assert all((layer._compiled_call_impl is not None) == compiles for layer in layers)
@@ -585,39 +571,34 @@ def test_weights_come_from_the_seed_alone(digit_corpus: Path, tmp_path: Path) ->
     assert not torch.equal(weights[0], weights[2])
 
 
-def test_pairs_that_are_all_over_long_are_refused(config: Config, digit_corpus: Path) -> None:
+def test_pairs_that_are_all_over_long_are_refused(config: Config, make: Make) -> None:
     config = replace(config, batching=BatchingConfig(max_source_length=2, max_target_length=2))
     with pytest.raises(UserError, match=r"none of the 300 training pairs fits in batching\.max_so"):
-        trainer_of(config, digit_corpus)
+        make(config)
 
 
 def test_pairs_left_out_are_counted(
-    config: Config, digit_corpus: Path, caplog: pytest.LogCaptureFixture
+    config: Config, make: Make, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.INFO, logger="nmt"):
-        trainer = trainer_of(with_batching(config, max_source_length=5), digit_corpus)
+        trainer = make(with_batching(config, max_source_length=5))
     left_out = int((trainer.train_pairs.source_lengths > 5).sum())
     assert 0 < left_out < 300
     assert f"{left_out} of 300 pairs are longer" in caplog.text
 
 
-def test_bfloat16_trains_and_keeps_weights_in_float32(digit_corpus: Path, tmp_path: Path) -> None:
-    config = tiny_config(tmp_path, max_updates=4, validate_every=4, precision=Precision.bfloat16)
-    trainer = trainer_of(config, digit_corpus)
+def test_bfloat16_trains_and_keeps_weights_in_float32(make: Make) -> None:
+    trainer = make(max_updates=4, validate_every=4, precision=Precision.bfloat16)
     trainer.run()
-    losses = [record["train/loss"] for record in records(config, "train/loss")]
-    assert all(math.isfinite(loss) for loss in losses)
+    assert all(math.isfinite(one["train/loss"]) for one in records(trainer, "train/loss"))
     assert trainer.model.transformer.output_weight.dtype == torch.float32
 
 
-def test_in_bfloat16_micro_batches_add_up_as_each_by_itself(
-    digit_corpus: Path, tmp_path: Path
-) -> None:
+def test_in_bfloat16_micro_batches_add_up_as_each_by_itself(config: Config, make: Make) -> None:
     """Weights are made narrow once for all of them; what is kept of it must not leak."""
-    config = tiny_config(tmp_path, precision=Precision.bfloat16)
-    config = replace(config, optimizer=replace(config.optimizer, max_gradient_norm=0.0))
-    trainer = trainer_of(config, digit_corpus)
-    model = trainer.model.transformer.eval()  # without dropout
+    training = replace(config.training, precision=Precision.bfloat16)
+    trainer = make(without_chance(replace(config, training=training)))
+    model = trainer.model.transformer
     work = trainer.loader.work(Position())
     assert len(work.micro_batches) > 2
     updater = trainer._updater
