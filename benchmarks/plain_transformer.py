@@ -13,7 +13,7 @@ from nmt.config import Config, ModelConfig, NormPlacement, Precision
 from nmt.data.batch import Batch
 from nmt.data.loader import UpdateWork
 from nmt.model.attention import MultiHeadAttention
-from nmt.model.layers import DecoderLayer, EncoderLayer
+from nmt.model.layers import DecoderLayer, EncoderLayer, FeedForward
 from nmt.model.positions import sinusoidal_table
 from nmt.model.transformer import Transformer
 from nmt.training.schedule import learning_rate
@@ -114,6 +114,7 @@ def _copy_feed_forward(
     copy: nn.TransformerEncoderLayer | nn.TransformerDecoderLayer,
     layer: EncoderLayer | DecoderLayer,
 ) -> None:
+    assert isinstance(layer.feed_forward, FeedForward)
     copy.linear1.load_state_dict(layer.feed_forward.inner.state_dict())
     copy.linear2.load_state_dict(layer.feed_forward.outer.state_dict())
 

@@ -70,6 +70,11 @@ class Config:
             f"training.compile=true has no effect with model.architecture="
             f"{self.model.architecture}: leave it out",
         )
+        weight, num_experts = self.training.balance_weight, self.model.num_experts
+        require(
+            not self.training.compile or num_experts == 1,
+            f"training.compile=true does not support model.num_experts={num_experts}: leave it out",
+        )
         require(
             self.run.parallel_runs == 1 or self.training.num_processes == 1,
             f"run.parallel_runs={self.run.parallel_runs} needs training.num_processes=1",
@@ -78,6 +83,11 @@ class Config:
             not self.optimizer.lora_rank or bool(self.training.initial_model),
             f"optimizer.lora_rank={self.optimizer.lora_rank} changes given weights: name their"
             " folder with training.initial_model",
+        )
+        require(
+            num_experts > 1 or weight == TrainingConfig().balance_weight,
+            f"training.balance_weight={weight} has no effect without model.num_experts: set that to"
+            " 4, for example, or leave out training.balance_weight",
         )
         schedule, updates = self.schedule, self.training.max_updates
         most = {

@@ -33,6 +33,9 @@ class ModelConfig:
     """H, the paper's h."""
     feed_forward_width: int = option(2048, ge=1, le=4 * _MAX_WIDTH, used_with=_TRANSFORMER)
     """F, the paper's d_ff."""
+    num_experts: int = option(1, ge=1, le=1_024, used_with=_TRANSFORMER)
+    """Number of feed-forward networks per sublayer, of which each token uses two; 1: as in the
+    paper."""
     key_width: int = option(0, ge=0, le=_MAX_WIDTH, used_with=_TRANSFORMER)
     """Width of the queries and keys of a head, the paper's d_k; 0 means width / num_heads."""
     value_width: int = option(0, ge=0, le=_MAX_WIDTH, used_with=_TRANSFORMER)

@@ -27,6 +27,8 @@ class TrainingConfig:
     """Minutes of training, validation and restarts included, after which it stops; 0: no limit."""
     label_smoothing: float = option(0.1, ge=0, lt=1)
     """The paper's epsilon_ls (section 5.4)."""
+    balance_weight: float = option(0.01, ge=0, le=1_000)
+    """Weight of the loss that balances the experts of model.num_experts."""
     precision: Precision = Precision.auto
     """Arithmetic of forward and backward; auto is bfloat16 on a GPU that supports it."""
     compile: bool = False

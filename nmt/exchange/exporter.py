@@ -10,11 +10,21 @@ from nmt.trained_model import TrainedModel
 
 
 def transformer_of(model: TrainedModel) -> Transformer:
-    """Return the Transformer of a model; UserError if it has another architecture."""
+    """Return the Transformer of a model.
+
+    Raises:
+        UserError: the model has another architecture or experts, which no format holds.
+    """
     if not isinstance(model.transformer, Transformer):
         raise UserError(
             f"model.architecture={model.config.model.architecture}: only Transformers can be"
             " exported; translate with engine=torch, or train with model.architecture=transformer"
+        )
+    num_experts = model.config.model.num_experts
+    if num_experts > 1:
+        raise UserError(
+            f"model.num_experts={num_experts}: models with experts cannot be exported; translate"
+            " with engine=torch, or train with model.num_experts=1"
         )
     return model.transformer
 

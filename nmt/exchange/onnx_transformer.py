@@ -176,7 +176,9 @@ class _Network(Graph):
             return self.add("Add", hidden, sublayer(self.norm(hidden, layer.norm)))
         return self.norm(self.add("Add", hidden, sublayer(hidden)), layer.norm)
 
-    def feed_forward(self, hidden: str, layer: FeedForward, residual: Residual) -> str:
+    def feed_forward(self, hidden: str, layer: nn.Module, residual: Residual) -> str:
+        assert isinstance(layer, FeedForward)
+
         def sublayer(inputs: str) -> str:
             inner = self.linear(inputs, layer.inner)
             if self._config.activation is Activation.relu:

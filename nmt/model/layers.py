@@ -8,6 +8,7 @@ from nmt.config import Activation, ModelConfig, NormPlacement
 from nmt.model.attention import MultiHeadAttention
 from nmt.model.cpu import Dropout, Linear, ReLUDropout
 from nmt.model.decoder_state import DecoderState, LayerCache
+from nmt.model.experts import Experts
 from nmt.model.positions import RotaryPositions
 
 
@@ -27,6 +28,13 @@ class FeedForward(nn.Module):
     def forward(self, hidden: Tensor) -> Tensor:
         """(…, D) → (…, D)."""
         return self.outer(self.activation(self.inner(hidden)))
+
+
+def build_feed_forward(config: ModelConfig) -> FeedForward | Experts:
+    """Build the feed-forward sublayer: one network, or several experts."""
+    if config.num_experts == 1:
+        return FeedForward(config)
+    return Experts(config.width, [FeedForward(config) for _ in range(config.num_experts)])
 
 
 class Residual(nn.Module):
@@ -55,7 +63,7 @@ class EncoderLayer(nn.Module):
     def __init__(self, config: ModelConfig, rotary: RotaryPositions | None) -> None:
         super().__init__()
         self.self_attention = MultiHeadAttention(config, rotary)
-        self.feed_forward = FeedForward(config)
+        self.feed_forward = build_feed_forward(config)
         self.self_attention_residual = Residual(config)
         self.feed_forward_residual = Residual(config)
 
@@ -74,7 +82,7 @@ class DecoderLayer(nn.Module):
         super().__init__()
         self.self_attention = MultiHeadAttention(config, rotary)
         self.cross_attention = MultiHeadAttention(config)
-        self.feed_forward = FeedForward(config)
+        self.feed_forward = build_feed_forward(config)
         self.self_attention_residual = Residual(config)
         self.cross_attention_residual = Residual(config)
         self.feed_forward_residual = Residual(config)

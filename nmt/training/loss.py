@@ -1,4 +1,7 @@
-"""Training objective: label-smoothed cross-entropy, summed over target tokens."""
+"""Training objective: label-smoothed cross-entropy, summed over target tokens.
+
+Models with experts add the loss that balances them, which is a sum over sentences.
+"""
 
 from typing import Any
 
@@ -10,6 +13,7 @@ from torch.autograd.function import once_differentiable
 from nmt.data.batch import Batch
 from nmt.model import cpu
 from nmt.model.encoder_decoder import EncoderDecoder
+from nmt.model.experts import balance_loss, recorded_routing
 
 # Tokens whose logits are in memory at a time.
 _TOKENS_PER_CHUNK = 4096
@@ -21,14 +25,18 @@ class SummedLoss(nn.Module):
     The caller divides by the number of target tokens of the whole update.
     """
 
-    def __init__(self, transformer: EncoderDecoder, label_smoothing: float) -> None:
+    def __init__(
+        self, transformer: EncoderDecoder, label_smoothing: float, balance_weight: float = 0.0
+    ) -> None:
         super().__init__()
         self.transformer = transformer
         self.label_smoothing = label_smoothing
+        self.balance_weight = balance_weight
 
     def forward(self, batch: Batch) -> Tensor:
         """Return the summed loss in nats, a scalar."""
-        hidden = self.transformer(batch.source, batch.source_mask, batch.target_input)
+        with recorded_routing(self.transformer) as routing:
+            hidden = self.transformer(batch.source, batch.source_mask, batch.target_input)
         # Padding is left out before the projection to V logits.
         real = hidden.flatten(0, 1).index_select(0, batch.target_indices)  # (N, D)
         tokens = batch.target_output.flatten()[batch.target_indices]  # (N,)
@@ -36,7 +44,11 @@ class SummedLoss(nn.Module):
         if bias is not None:  # W h + b is the product of [W b] and [h 1]
             weight = torch.cat((weight, bias[:, None]), dim=1)  # (V, D + 1)
             real = F.pad(real, (0, 1), value=1.0)  # (N, D + 1)
-        return smoothed_cross_entropy(real, weight, tokens, self.label_smoothing)
+        loss = smoothed_cross_entropy(real, weight, tokens, self.label_smoothing)
+        for path, probabilities in routing.items():
+            mask = batch.source_mask if path.startswith("encoder.") else batch.target_mask
+            loss = loss + self.balance_weight * balance_loss(probabilities, mask)
+        return loss
 
 
 def smoothed_cross_entropy(hidden: Tensor, weight: Tensor, tokens: Tensor, eps: float) -> Tensor:

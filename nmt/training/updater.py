@@ -63,7 +63,10 @@ class Updater:
         self.monitor = GradientMonitor(config.training.max_gradient_spike, sums, process.device)
         if config.training.compile:
             transformer.compile_layers()
-        self._objective: nn.Module = SummedLoss(transformer, config.training.label_smoothing)
+        training = config.training
+        self._objective: nn.Module = SummedLoss(
+            transformer, training.label_smoothing, training.balance_weight
+        )
         if process.world_size > 1:
             self._objective = DistributedDataParallel(
                 self._objective, forward_sync_buffers=False, gradient_as_bucket_view=True

@@ -107,6 +107,8 @@ def test_values_are_converted_to_the_type_of_the_field_and_to_plain_values() -> 
         ({"optimizer": {"weight_decay": 0.1}}, "without optimizer.name=adamw or muon"),
         ({"schedule": {"final_learning_rate": 1e-5}}, "=cosine or warmup_stable_decay"),
         ({"decoding": {"top_k": 3}}, "decoding.top_k=3 has no effect without decoding.method="),
+        ({"training": {"balance_weight": 0.1}}, "=0.1 has no effect without model.num_experts"),
+        ({"training": {"compile": True}, "model": {"num_experts": 4}}, "model.num_experts=4"),
         ({"model": {"num_heads": 7}}, "model.width=512 is not divisible by model.num_heads=7"),
         ({"model": {"max_length": 40_000}}, "model.max_length=40000 is too large for a width"),
         (

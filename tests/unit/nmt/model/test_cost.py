@@ -18,6 +18,7 @@ from tests.support import tiny_model_config
         {"key_width": 6, "value_width": 10, "num_encoder_layers": 1, "num_decoder_layers": 3},
         {"tied_embeddings": TiedEmbeddings.none, "norm": NormPlacement.pre},
         {"positions": Positions.rotary, "attention_dropout": 0.1},
+        {"num_experts": 5},
     ],
 )
 def test_training_flops_equal_those_that_torch_counts(changes: dict[str, object]) -> None:

@@ -32,6 +32,7 @@ def tiny(**variant: Any) -> Transformer:
         *({"tied_embeddings": tied} for tied in TiedEmbeddings),
         {"positions": Positions.rotary, "norm": NormPlacement.pre},
         {"activation": Activation.gelu},
+        {"num_experts": 4},
         {"activation": Activation.silu, "output_bias": True},
         # The values of one product are at odd offsets.
         {"positions": Positions.rotary, "num_heads": 1, "key_width": 6, "value_width": 5},

@@ -46,6 +46,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
         "start": StartEmbedding.zero,
         "timescales": Timescales.marian,
     },
+    "experts": {"num_experts": 4},
     "gelu-untied": {"activation": Activation.gelu, "tied_embeddings": TiedEmbeddings.none},
 }
 

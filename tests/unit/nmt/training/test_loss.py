@@ -95,17 +95,18 @@ def test_under_autocast_the_loss_is_summed_in_float32() -> None:
         assert float((one - other).norm() / other.norm()) < 0.01
 
 
-def objective() -> SummedLoss:
-    return SummedLoss(tiny_transformer(tiny_model_config(), VOCABULARY), 0.1)
+def objective(**model: Any) -> SummedLoss:
+    return SummedLoss(tiny_transformer(tiny_model_config(**model), VOCABULARY), 0.1, 0.5)
 
 
 def batch_of(pairs: list[tuple[list[int], list[int]]]) -> Batch:
     return collate(pairs, SPECIAL, SPECIAL)
 
 
-def test_the_loss_is_the_sum_over_any_split_of_the_pairs() -> None:
+@pytest.mark.parametrize("num_experts", [1, 4])
+def test_the_loss_is_the_sum_over_any_split_of_the_pairs(num_experts: int) -> None:
     """Padding does not count, so the losses of micro-batches add up."""
-    module = objective()
+    module = objective(num_experts=num_experts)
     whole = module(batch_of(PAIRS))
     parts = sum(module(batch_of([pair])) for pair in PAIRS)
     torch.testing.assert_close(whole, parts)

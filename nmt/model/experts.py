@@ -1,0 +1,111 @@
+"""Feed-forward sublayer of several experts, of which a router selects two for each token.
+
+Sparsely-gated mixture of experts (Shazeer et al. 2017), with the two best experts of a token as in
+GShard (Lepikhin et al. 2021). An expert has no capacity limit, so the output for a token depends on
+that token only.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+
+import torch
+from torch import Tensor, nn
+
+from nmt.model.cpu import Linear
+
+NUM_SELECTED = 2
+
+
+class Router(nn.Module):
+    """Probabilities of the X experts: softmax(x W_r + b_r), in float32 at least.
+
+    Lower precision changes the selection (Fedus et al. 2022, section 2.4).
+    """
+
+    def __init__(self, width: int, num_experts: int) -> None:
+        super().__init__()
+        self.linear = Linear(width, num_experts)
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """(…, D) → (…, X)."""
+        with torch.autocast("cuda" if hidden.is_cuda else "cpu", enabled=False):
+            logits = self.linear(hidden)
+        return logits.softmax(dim=-1, dtype=torch.promote_types(logits.dtype, torch.float32))
+
+
+class Experts(nn.Module):
+    """Weighted sum of the two experts with the highest probabilities.
+
+    Their weights are these probabilities, divided by the sum of both (Lepikhin et al. 2021,
+    section 2.2).
+
+    Args:
+        width: D.
+        experts: X modules of one size, each (N, D) → (N, D).
+    """
+
+    def __init__(self, width: int, experts: Sequence[nn.Module]) -> None:
+        super().__init__()
+        self.router = Router(width, len(experts))
+        self.experts = nn.ModuleList(experts)
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """(…, D) → (…, D)."""
+        rows = hidden.flatten(0, -2)  # (N, D)
+        weights, selected = self.router(rows).topk(NUM_SELECTED)  # (N, 2) each
+        weights = weights / weights.sum(dim=-1, keepdim=True)
+        order = selected.flatten().argsort(stable=True)  # (2 N,) tokens by expert
+        twice = rows.repeat_interleave(NUM_SELECTED, dim=0).index_select(0, order)  # (2 N, D)
+        parts = torch.split(twice, self._num_tokens(selected))
+        outputs = torch.cat(list(map(self._compute, self.experts, parts)))
+        pairs = outputs.index_select(0, order.argsort()).view(-1, NUM_SELECTED, rows.size(1))
+        return (pairs * weights[..., None].to(pairs.dtype)).sum(dim=1).view(hidden.shape)
+
+    def _compute(self, expert: nn.Module, rows: Tensor) -> Tensor:
+        # In training also without rows, so that all ranks have a gradient for all weights.
+        return expert(rows) if self.training or len(rows) else rows
+
+    def _num_tokens(self, selected: Tensor) -> list[int]:
+        """Return the number of tokens of each expert."""
+        if selected.is_meta:  # it has no values; FLOPs are the same for any numbers
+            return [selected.numel()] + [0] * (len(self.experts) - 1)
+        return selected.flatten().bincount(minlength=len(self.experts)).tolist()
+
+
+@contextmanager
+def recorded_routing(model: nn.Module) -> Iterator[dict[str, Tensor]]:
+    """Record the probabilities (B·L, X) that routers compute, by the path of the router."""
+    routing: dict[str, Tensor] = {}
+    with ExitStack() as hooks:
+        for path, module in model.named_modules():
+            if isinstance(module, Router):
+
+                def record(_: nn.Module, __: object, output: Tensor, path: str = path) -> None:
+                    routing[path] = output
+
+                hooks.enter_context(module.register_forward_hook(record))
+        yield routing
+
+
+def balance_loss(probabilities: Tensor, mask: Tensor) -> Tensor:
+    """Compute the load-balancing loss of a router, summed over tokens.
+
+    That of a sentence with n tokens is n · X · Σ_e f_e P_e, with the share f_e of its selections
+    that expert e has, and the mean probability P_e of e (Fedus et al. 2022, equation 4). It is n
+    when both are uniform. Shares are those of sentences, not of batches as in the paper, so that
+    the loss of a batch is the sum over its sentences.
+
+    Args:
+        probabilities: (B·L, X).
+        mask: (B, L), True at real tokens.
+
+    Returns:
+        A scalar.
+    """
+    probabilities = probabilities.view(*mask.shape, -1)  # (B, L, X)
+    real = mask[..., None].to(probabilities.dtype)  # (B, L, 1)
+    selected = probabilities.topk(NUM_SELECTED).indices
+    is_selected = torch.zeros_like(probabilities).scatter(-1, selected, 1.0)  # (B, L, X)
+    shares = (is_selected * real).sum(dim=1) / (NUM_SELECTED * real.sum(dim=1))  # (B, X)
+    summed = (probabilities * real).sum(dim=1)  # (B, X): n P
+    return probabilities.size(-1) * (shares * summed).sum()
