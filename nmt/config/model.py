@@ -56,6 +56,8 @@ class ModelConfig:
     """Embedding of the first input of the decoder: that of BOS, or zero as in models of Marian."""
     max_length: int = option(512, ge=16, le=MAX_TOKENS)
     """Maximum sequence length in tokens, including EOS and BOS."""
+    attention_window: int = option(0, ge=0, le=MAX_TOKENS, used_with=_TRANSFORMER)
+    """Positions that a position attends to in self-attention, the r of section 4; 0 means all."""
     dropout: float = option(0.1, ge=0, lt=1)
     """Dropout on embeddings and on the output of each sublayer (section 5.4)."""
     attention_dropout: float = option(0.0, ge=0, lt=1, used_with=_TRANSFORMER)
@@ -74,7 +76,7 @@ class ModelConfig:
         )
 
     def _check_heads(self) -> None:
-        """Raise UserError if the width of a head, or that of added positions, does not fit."""
+        """Raise UserError if the width of a head, added positions or the window do not fit."""
         if not (self.key_width and self.value_width):
             require(
                 self.width % self.num_heads == 0,
@@ -87,6 +89,11 @@ class ModelConfig:
         require(
             self.positions is not Positions.sinusoidal or self.width % 2 == 0,
             f"model.positions=sinusoidal needs an even model.width, not {self.width}",
+        )
+        require(
+            self.attention_window < self.max_length,
+            f"model.attention_window={self.attention_window} has no effect: it is not below"
+            f" model.max_length={self.max_length}; lower it, or leave it out",
         )
 
     @property

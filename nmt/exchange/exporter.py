@@ -13,19 +13,23 @@ def transformer_of(model: TrainedModel) -> Transformer:
     """Return the Transformer of a model.
 
     Raises:
-        UserError: the model has another architecture or experts, which no format holds.
+        UserError: the model has another architecture or a variant that no format holds.
     """
+    config = model.config.model
     if not isinstance(model.transformer, Transformer):
         raise UserError(
-            f"model.architecture={model.config.model.architecture}: only Transformers can be"
-            " exported; translate with engine=torch, or train with model.architecture=transformer"
+            f"model.architecture={config.architecture}: only Transformers can be exported;"
+            " translate with engine=torch, or train with model.architecture=transformer"
         )
-    num_experts = model.config.model.num_experts
-    if num_experts > 1:
-        raise UserError(
-            f"model.num_experts={num_experts}: models with experts cannot be exported; translate"
-            " with engine=torch, or train with model.num_experts=1"
-        )
+    for key, value, held in (
+        ("num_experts", config.num_experts, 1),
+        ("attention_window", config.attention_window, 0),
+    ):
+        if value != held:
+            raise UserError(
+                f"model.{key}={value}: no format can hold it; translate with engine=torch, or"
+                f" train with model.{key}={held}"
+            )
     return model.transformer
 
 

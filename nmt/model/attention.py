@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from nmt.config import ModelConfig
 from nmt.model.cpu import Dropout, Linear, use_cpu_operators
 from nmt.model.positions import RotaryPositions
+from nmt.model.window import split_blocks, window_mask
 
 # cuDNN's kernels, which torch prefers on recent GPUs, compile a plan for each new shape, for tens
 # of milliseconds; batches have all shapes.
@@ -43,14 +44,18 @@ class MultiHeadAttention(nn.Module):
     Args:
         config: widths and dropout.
         rotary: rotates queries and keys; None if positions are added to the embeddings.
+        window: r of restricted self-attention; 0 if positions attend to all others.
 
     Attributes:
         packed: one product for queries, keys and values of self-attention; set for decoding only,
             where it replaces `query`, `key` and `value`.
     """
 
-    def __init__(self, config: ModelConfig, rotary: RotaryPositions | None = None) -> None:
+    def __init__(
+        self, config: ModelConfig, rotary: RotaryPositions | None = None, window: int = 0
+    ) -> None:
         super().__init__()
+        self.window = window
         self.num_heads = config.num_heads
         key_width = config.num_heads * config.head_key_width  # H · d_k
         value_width = config.num_heads * config.head_value_width  # H · d_v
@@ -82,7 +87,15 @@ class MultiHeadAttention(nn.Module):
         else:
             query = self.split_heads(self.query(queries))
             key, value = self.project_memory(memory)
-        return self.output(self.attend(query, key, value, mask, is_causal))
+        length = query.size(2)
+        if self.window and length > self.window:
+            blocks = split_blocks(query, key, value, mask, self.window, is_causal)
+            heads = self.attend(*blocks)  # (B·W, r, H · d_v)
+            heads = heads.reshape(len(query), -1, heads.size(-1))[:, :length]
+            return self.output(heads)
+        if self.window:
+            mask = window_mask(length, self.window, is_causal, mask, query.device)
+        return self.output(self.attend(query, key, value, mask, is_causal and mask is None))
 
     def weights(
         self, queries: Tensor, memory: Tensor, mask: Tensor | None = None, is_causal: bool = False
@@ -92,7 +105,9 @@ class MultiHeadAttention(nn.Module):
             query, key, _ = self.project_self(queries)
         else:
             query, (key, _) = self.split_heads(self.query(queries)), self.project_memory(memory)
-        if is_causal:
+        if self.window:
+            mask = window_mask(query.size(2), self.window, is_causal, mask, query.device)
+        elif is_causal:
             mask = causal_mask(query.size(2), query.device)
         return attention_weights(query, key, mask)
 

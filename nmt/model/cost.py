@@ -20,6 +20,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from nmt.config import ModelConfig
 from nmt.model.build import meta_model
 from nmt.model.encoder_decoder import EncoderDecoder
+from nmt.model.window import num_scores
 
 _FORWARD_AND_BACKWARD = 3
 # (S, T) of the inputs that the coefficients are computed from.
@@ -33,8 +34,8 @@ class Processed:
     Attributes:
         source: source positions B·S, padding included.
         target: target positions B·T, padding included.
-        source_squares: B·S².
-        target_squares: B·T².
+        source_squares: B·S²; with `model.attention_window`, B times `num_scores`.
+        target_squares: B·T², or the same.
         source_target: B·S·T.
         projected: target tokens, padding excluded.
     """
@@ -50,7 +51,9 @@ class Processed:
         return Processed(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
 
 
-def micro_batch(rows: int, source: int, target: int, num_target_tokens: int) -> Processed:
+def micro_batch(
+    rows: int, source: int, target: int, num_target_tokens: int, window: int = 0
+) -> Processed:
     """Return the sizes of one micro-batch.
 
     Args:
@@ -58,12 +61,13 @@ def micro_batch(rows: int, source: int, target: int, num_target_tokens: int) -> 
         source: padded source length S.
         target: padded target length T.
         num_target_tokens: target tokens, padding excluded.
+        window: `model.attention_window`.
     """
     return Processed(
         rows * source,
         rows * target,
-        rows * source**2,
-        rows * target**2,
+        rows * num_scores(source, window),
+        rows * num_scores(target, window),
         rows * source * target,
         num_target_tokens,
     )
@@ -87,7 +91,8 @@ def _forward_flops(config: ModelConfig, target_vocabulary_size: int) -> tuple[in
     """Return the FLOPs of a forward pass for each unit of the fields of `Processed`."""
     # A larger source vocabulary costs no more: embeddings are looked up.
     model = meta_model(config, target_vocabulary_size, target_vocabulary_size)
-    sizes = [astuple(micro_batch(1, *lengths, 0))[:-1] for lengths in _LENGTHS]
+    window = config.attention_window
+    sizes = [astuple(micro_batch(1, *lengths, 0, window))[:-1] for lengths in _LENGTHS]
     counts = [_count_forward(model, *lengths) for lengths in _LENGTHS]
     solution = np.linalg.solve(np.array(sizes, dtype=float), np.array(counts, dtype=float))
     with FlopCounterMode(display=False) as counter:

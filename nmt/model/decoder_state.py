@@ -4,6 +4,7 @@ The N rows are the hypotheses of B sentences, ordered by sentence. Most tokens o
 a sentence are the same ones, those before they branched. Each sentence therefore has M slots for
 keys and values, and a table says which slots each row uses. A hypothesis that is continued twice or
 not at all changes the table and copies no keys or values; a slot that no row uses is free again.
+With restricted self-attention, a row uses the slots of its last r tokens only: M stays about K · r.
 """
 
 import math
@@ -80,6 +81,8 @@ class DecoderState:
         used: (N, M) True for the slots with the tokens of a row.
         written: (N,) index in the flattened (B·M) slots of each row's last token.
         mask: (B, 1, K, M') True where a row of a sentence uses a slot; those from M' on are free.
+        slots: (N, r) slot of each row's last r tokens, in order of their position modulo r; (N, 0)
+            if rows attend to all their tokens.
         position: target position of the next decoding step.
     """
 
@@ -90,21 +93,32 @@ class DecoderState:
     used: Tensor
     written: Tensor
     mask: Tensor
+    slots: Tensor
     position: int = 0
 
     @classmethod
-    def start(cls, layers: list[LayerCache], source_mask: Tensor) -> Self:
-        """Return the state before the first decoding step, with one row per sentence."""
+    def start(cls, layers: list[LayerCache], source_mask: Tensor, window: int = 0) -> Self:
+        """Return the state before the first decoding step, with one row per sentence.
+
+        Args:
+            layers: empty cache of each decoder layer.
+            source_mask: (B, 1, 1, S) True at real tokens.
+            window: r of restricted self-attention; 0 if rows attend to all their tokens.
+        """
         num_sentences, device = len(source_mask), source_mask.device
         sentences = torch.arange(num_sentences, device=device)
         grid = RowGrid.of(sentences, num_sentences)
         used = torch.zeros(num_sentences, _SLOTS_PER_GROWTH, dtype=torch.bool, device=device)
         none = sentences.new_empty(0)
-        return cls(layers, source_mask, sentences, grid, used, written=none, mask=none)
+        slots = sentences.new_zeros(num_sentences, window)
+        return cls(layers, source_mask, sentences, grid, used, written=none, mask=none, slots=slots)
 
     def allocate(self) -> None:
         """Give each row the first free slot of its sentence that no other row gets."""
-        grid = self.grid
+        grid, window = self.grid, self.slots.size(1)
+        if window and self.position >= window:
+            column = self.position % window
+            self.used.scatter_(1, self.slots[:, column : column + 1], False)
         occupied = grid.spread(self.used).any(dim=1)  # (B, M)
         missing = int(occupied.sum(dim=1).max()) + grid.max_rows - self.used.size(1)
         if missing > 0:
@@ -116,6 +130,8 @@ class DecoderState:
         free = occupied.byte().argsort(dim=1, stable=True)[:, : grid.max_rows]  # (B, K)
         slots = grid.collect(free[..., None])  # (N, 1)
         self.used.scatter_(1, slots, True)
+        if window:
+            self.slots[:, self.position % window] = slots[:, 0]
         last = int(self.used.any(dim=0).nonzero().max())
         self.written = self.sentences * self.used.size(1) + slots[:, 0]
         self.mask = grid.spread(self.used[:, : last + 1])[:, None]
@@ -129,6 +145,7 @@ class DecoderState:
         if torch.equal(rows, torch.arange(len(self.sentences), device=rows.device)):
             return self
         self.used = self.used.index_select(0, rows)
+        self.slots = self.slots.index_select(0, rows)
         self.sentences = self.sentences.index_select(0, rows)
         num_sentences = len(self.source_mask)
         kept, indices = torch.unique_consecutive(self.sentences, return_inverse=True)

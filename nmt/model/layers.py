@@ -62,7 +62,7 @@ class EncoderLayer(nn.Module):
 
     def __init__(self, config: ModelConfig, rotary: RotaryPositions | None) -> None:
         super().__init__()
-        self.self_attention = MultiHeadAttention(config, rotary)
+        self.self_attention = MultiHeadAttention(config, rotary, config.attention_window)
         self.feed_forward = build_feed_forward(config)
         self.self_attention_residual = Residual(config)
         self.feed_forward_residual = Residual(config)
@@ -80,7 +80,7 @@ class DecoderLayer(nn.Module):
 
     def __init__(self, config: ModelConfig, rotary: RotaryPositions | None) -> None:
         super().__init__()
-        self.self_attention = MultiHeadAttention(config, rotary)
+        self.self_attention = MultiHeadAttention(config, rotary, config.attention_window)
         self.cross_attention = MultiHeadAttention(config)
         self.feed_forward = build_feed_forward(config)
         self.self_attention_residual = Residual(config)

@@ -57,7 +57,7 @@ class Transformer(EncoderDecoder[DecoderState]):
         """Return the state before the first decoding step, with one row per sentence."""
         projected = [layer.cross_attention.project_memory(memory) for layer in self.decoder]
         layers = [LayerCache.empty(keys, values) for keys, values in projected]
-        return DecoderState.start(layers, _per_head(source_mask))
+        return DecoderState.start(layers, _per_head(source_mask), self.config.attention_window)
 
     def step(self, tokens: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
         """Decode one target position of every row: tokens (N,) → logits (N, V)."""

@@ -64,7 +64,8 @@ def _mean_work(config: Config, plan: EpochPlan, vocabulary_size: int) -> tuple[f
     """FLOPs of the gradient of a mean update, and the share of padding."""
     updates = range(0, plan.num_updates, -(-plan.num_updates // _MAX_UPDATES))
     parts = [part for update in updates for part in plan.micro_batches(update)]
-    sizes = [micro_batch(*plan.shape(p), int(plan.target_lengths[p].sum())) for p in parts]
+    window = config.model.attention_window
+    sizes = [micro_batch(*plan.shape(p), int(plan.target_lengths[p].sum()), window) for p in parts]
     processed = sum(sizes, start=Processed())
     tokens = int(plan.source_lengths[np.concatenate(parts)].sum()) + processed.projected
     flops = training_flops(config.model, vocabulary_size, processed)
@@ -88,7 +89,8 @@ def _log_measured(
         _log("memory", f"{found or 'out of memory'}; lower batching.tokens_per_micro_batch")
         return
     _log("memory", str(found))
-    measured = [micro_batch(*shape, shape[0] * shape[2]) for shape in shapes]
+    window = config.model.attention_window
+    measured = [micro_batch(*shape, shape[0] * shape[2], window) for shape in shapes]
     flops = training_flops(config.model, sizes[1], sum(measured, start=Processed()))
     processes, on_host = distributed.num_processes(training)
     evenness = plan.evenness(processes)

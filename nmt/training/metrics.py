@@ -50,9 +50,11 @@ class MetricSums:
         kept = "gradient_norm", "skipped", "skipped_in_a_row", "mean_norm", "num_norms", "processed"
         return MetricSums(**{name: getattr(self, name) for name in kept})
 
-    def add(self, work: UpdateWork, loss: float, norm: float, is_skipped: bool) -> None:
-        """Add one update."""
-        sizes = (cost.micro_batch(*shape, 0) for shape in work.shapes)
+    def add(
+        self, work: UpdateWork, loss: float, norm: float, is_skipped: bool, window: int
+    ) -> None:
+        """Add one update of a model with `model.attention_window`."""
+        sizes = (cost.micro_batch(*shape, 0, window) for shape in work.shapes)
         processed = replace(sum(sizes, start=Processed()), projected=work.num_target_tokens)
         self.processed += processed
         self.positions += processed.source + processed.target
@@ -120,8 +122,11 @@ class RunningMetrics:
         sums: the sums as of the last `read`.
     """
 
-    def __init__(self, sums: MetricSums, monitor: GradientMonitor, process: Process) -> None:
+    def __init__(
+        self, sums: MetricSums, monitor: GradientMonitor, process: Process, window: int
+    ) -> None:
         self.sums = replace(sums)
+        self._window = window
         self._monitor = monitor
         self._process = process
         self._pending: list[tuple[int, UpdateWork]] = []
@@ -153,7 +158,7 @@ class RunningMetrics:
                 self._pending, losses.tolist(), norms.tolist(), flags.tolist(), strict=True
             )
             for (update, work), loss, norm, is_skipped in values:
-                self.sums.add(work, loss, norm, is_skipped)
+                self.sums.add(work, loss, norm, is_skipped, self._window)
                 if is_skipped:
                     position = Position(work.epoch, work.update_in_epoch)
                     skipped.append(SkippedUpdate(update, position, norm, self.sums.mean_norm))

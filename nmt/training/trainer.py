@@ -77,7 +77,8 @@ class Trainer:
         self.loader.max_micro_batch_tokens = self.micro_batch_size.used
         sums = self.state.metrics
         self._updater = Updater(config, self.model.transformer, self.optimizer, process, sums)
-        self._metrics = RunningMetrics(sums, self._updater.monitor, process)
+        window = config.model.attention_window
+        self._metrics = RunningMetrics(sums, self._updater.monitor, process, window)
         self.validator = Validator(corpus, self.model, config.decoding)
         self._saved_update = self.state.update
         self._skipped_file = config.run_folder / SKIPPED_UPDATES_FILE

@@ -111,6 +111,7 @@ def test_values_are_converted_to_the_type_of_the_field_and_to_plain_values() -> 
         ({"training": {"compile": True}, "model": {"num_experts": 4}}, "model.num_experts=4"),
         ({"model": {"num_heads": 7}}, "model.width=512 is not divisible by model.num_heads=7"),
         ({"model": {"max_length": 40_000}}, "model.max_length=40000 is too large for a width"),
+        ({"model": {"attention_window": 512}}, "model.attention_window=512 has no effect"),
         (
             {"model": {"positions": "rotary", "key_width": 5, "value_width": 5}},
             "an even key width, not 5",

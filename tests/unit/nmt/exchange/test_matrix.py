@@ -110,12 +110,14 @@ def test_held_exactly_or_refused(
 
 
 @pytest.mark.parametrize("name", Format)
-def test_only_transformers_without_experts_are_exported(tokenizer_path: Path, name: Format) -> None:
+def test_only_variants_that_others_run_are_exported(tokenizer_path: Path, name: Format) -> None:
     for package in RUNTIMES.get(name, []):
         pytest.importorskip(package)
     model = replace(tiny_trained_model(tokenizer_path), transformer=nn.Identity())
     with pytest.raises(UserError, match=r"model\.architecture=.*only Transformers can be exported"):
         open_exporter(name, "").check(model)
-    model = tiny_trained_model(tokenizer_path, num_experts=3)
-    with pytest.raises(UserError, match=r"^model\.num_experts=3: .*model\.num_experts=1$"):
-        open_exporter(name, "").check(model)
+    for key, value, held in (("num_experts", 3, 1), ("attention_window", 4, 0)):
+        model = tiny_trained_model(tokenizer_path, **{key: value})
+        message = rf"^model\.{key}={value}: .*model\.{key}={held}$"
+        with pytest.raises(UserError, match=message):
+            open_exporter(name, "").check(model)

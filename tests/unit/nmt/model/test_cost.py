@@ -19,6 +19,7 @@ from tests.support import tiny_model_config
         {"tied_embeddings": TiedEmbeddings.none, "norm": NormPlacement.pre},
         {"positions": Positions.rotary, "attention_dropout": 0.1},
         {"num_experts": 5},
+        *({"attention_window": window} for window in (1, 2, 3, 6, 9)),
     ],
 )
 def test_training_flops_equal_those_that_torch_counts(changes: dict[str, object]) -> None:
@@ -36,7 +37,7 @@ def test_training_flops_equal_those_that_torch_counts(changes: dict[str, object]
     ):
         hidden = model(source, torch.ones(3, 7, dtype=torch.bool), target)
         F.cross_entropy(model.project(hidden[is_token]), target[is_token]).backward()
-    processed = micro_batch(rows=3, source=7, target=5, num_target_tokens=13)
+    processed = micro_batch(3, 7, 5, num_target_tokens=13, window=config.attention_window)
     assert training_flops(config, 23, processed) == counter.get_total_flops()
 
 

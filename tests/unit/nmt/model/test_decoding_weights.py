@@ -32,6 +32,7 @@ def tiny(**variant: Any) -> Transformer:
         *({"tied_embeddings": tied} for tied in TiedEmbeddings),
         {"positions": Positions.rotary, "norm": NormPlacement.pre},
         {"activation": Activation.gelu},
+        {"attention_window": 2},
         {"num_experts": 4},
         {"activation": Activation.silu, "output_bias": True},
         # The values of one product are at odd offsets.

@@ -1,0 +1,93 @@
+"""Restricted self-attention: each position attends to r positions (Vaswani et al. 2017, section 4).
+
+A position of the encoder attends to the r positions centred on it, r // 2 of them before it; one of
+the decoder to itself and the r - 1 before it. A sequence of length L is split into W = ⌈L / r⌉
+blocks. The r queries of a block see keys of two blocks only, so that time and memory are
+O(r · L · D), where full attention takes O(L² · D). Sequences of up to r positions need no blocks.
+
+Padding attends to itself too, since it may have no other position to attend to.
+"""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+
+def num_before(window: int, is_causal: bool) -> int:
+    """Return how many of the r positions that a position attends to are before it."""
+    return window - 1 if is_causal else window // 2
+
+
+def num_scores(length: int, window: int) -> int:
+    """Return how many products of queries and keys a head computes in self-attention.
+
+    Args:
+        length: L.
+        window: r; 0 if positions attend to all others.
+    """
+    if not window or length <= window:
+        return length**2
+    return -(-length // window) * 2 * window**2
+
+
+def window_mask(
+    length: int,
+    window: int,
+    is_causal: bool,
+    mask: Tensor | None = None,
+    device: torch.device | None = None,
+) -> Tensor:
+    """Return the mask, (L, L) or (B, 1, L, L), of the positions that each position attends to.
+
+    Args:
+        length: L.
+        window: r.
+        is_causal: whether positions attend to earlier ones only.
+        mask: (B, 1, 1, L), True at real tokens; None if all are real.
+        device: where the mask is made.
+    """
+    positions = torch.arange(length, device=device)
+    distance = positions - positions[:, None] + num_before(window, is_causal)  # (L, L)
+    is_near = (distance >= 0) & (distance < window)
+    return is_near if mask is None else is_near & (mask | (positions == positions[:, None]))
+
+
+def split_blocks(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, window: int, is_causal: bool
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Split (B, H, L, E) queries, keys and values into blocks that attend as separate sentences.
+
+    Args:
+        query: (B, H, L, d_k).
+        key: (B, H, L, d_k).
+        value: (B, H, L, d_v).
+        mask: (B, 1, 1, L), True at real tokens; None if all are real.
+        window: r.
+        is_causal: whether positions attend to earlier ones only.
+
+    Returns:
+        Queries (B·W, H, r, d_k), keys (B·W, H, 2r, d_k), values (B·W, H, 2r, d_v) and the mask
+        (B·W, 1, r, 2r) of real tokens in the window of each query.
+    """
+    length, before = query.size(2), num_before(window, is_causal)
+    num_blocks = -(-length // window)  # W
+    added = num_blocks * window - length
+
+    def blocks(inputs: Tensor, left: int, right: int) -> Tensor:
+        padded = F.pad(inputs, (0, 0, left, right))
+        shape = *padded.shape[:2], -1, window, padded.size(3)
+        return padded.reshape(shape).transpose(1, 2)  # (B, W, H, r, E)
+
+    def with_next(inputs: Tensor) -> Tensor:
+        # Key j of a block and the next one is at distance j - before from query 0.
+        found = blocks(inputs, before, added + window - before)  # (B, W + 1, H, r, E)
+        return torch.cat((found[:, :-1], found[:, 1:]), dim=3).flatten(0, 1)  # (B·W, H, 2r, E)
+
+    if mask is None:
+        mask = query.new_ones((len(query), 1, 1, length), dtype=torch.bool)
+    is_real = with_next(mask.transpose(2, 3)).transpose(2, 3)  # (B·W, 1, 1, 2r)
+    distance = torch.arange(2 * window, device=query.device)
+    distance = distance - torch.arange(window, device=query.device)[:, None]  # (r, 2r)
+    is_near = (distance >= 0) & (distance < window)
+    near = is_near & (is_real | (distance == before))  # (B·W, 1, r, 2r)
+    return blocks(query, 0, added).flatten(0, 1), with_next(key), with_next(value), near
