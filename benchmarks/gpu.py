@@ -57,7 +57,6 @@ from nmt.trained_model import (
     TrainedModel,
     TrainedModelConfig,
     save_trained_model,
-    special_ids,
 )
 
 # Nats per target token, absolute. float32 sums differ in their order between devices.
@@ -404,11 +403,10 @@ def _training_updates(
     """Return the updates of an experiment and the function that computes one."""
     if kind == "nn.Transformer":
         tokenizer = Tokenizer(corpus / JOINT_FILE)
-        ids = special_ids(tokenizer)
         pairs = PreparedCorpus(corpus).train()
-        loader = UpdateLoader(pairs, config.batching, config.training.seed, ids, ids)
+        loader = UpdateLoader(pairs, config.batching, config.training.seed, tokenizer, tokenizer)
         size, device = tokenizer.vocabulary_size, torch.device(setting.device)
-        return loader.updates(Position()), plain_update(config, size, ids.pad_id, device)
+        return loader.updates(Position()), plain_update(config, size, tokenizer.pad_id, device)
     trainer = trainer_of(config, corpus, threads=0)
     trainer.model.transformer.train()
     return trainer.loader.updates(Position()), trainer.update

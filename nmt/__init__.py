@@ -49,7 +49,7 @@ class Model:
     @property
     def direction(self) -> str:
         """Codes of source and target language, such as `en-de`."""
-        return f"{self._model.config.source_language}-{self._model.config.target_language}"
+        return self._model.config.direction
 
     @overload
     def translate(

@@ -8,6 +8,7 @@ instantiated, and sizes are checked before memory is allocated.
 
 import hashlib
 import shutil
+from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,6 @@ from nmt.config import (
     load_values,
     save_config,
 )
-from nmt.data.batch import SpecialIds
 from nmt.model.build import build_model, count_parameters, meta_model
 from nmt.model.encoder_decoder import EncoderDecoder
 from nmt.tokenizer import Tokenizer, tokenizer_files
@@ -65,6 +65,11 @@ class TrainedModelConfig:
                 f" model.max_length={self.model.max_length}"
             )
 
+    @property
+    def direction(self) -> str:
+        """Codes of source and target language, such as `en-de`."""
+        return f"{self.source_language}-{self.target_language}"
+
 
 @dataclass(frozen=True)
 class TrainedModel:
@@ -76,6 +81,11 @@ class TrainedModel:
     target_tokenizer: Tokenizer
 
     @property
+    def tokenizers(self) -> tuple[Tokenizer, Tokenizer]:
+        """The tokenizers of source and target."""
+        return self.source_tokenizer, self.target_tokenizer
+
+    @property
     def device(self) -> torch.device:
         """Device of the weights."""
         return self.transformer.output_weight.device
@@ -85,11 +95,6 @@ def weights_digest(folder: Path) -> str:
     """Return the SHA-256 of the weights of a model folder, which identifies the model."""
     with file_inside(folder, WEIGHTS_FILE).open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
-
-
-def special_ids(tokenizer: Tokenizer) -> SpecialIds:
-    """Return the special ids of a tokenizer."""
-    return SpecialIds(tokenizer.pad_id, tokenizer.bos_id, tokenizer.eos_id)
 
 
 def save_weights(transformer: EncoderDecoder, path: Path) -> None:
@@ -159,22 +164,30 @@ def load_weights(
             parameter.copy_(weights[name])
 
 
+def build_from_weights(
+    config: ModelConfig, sizes: Iterable[int], weights: dict[str, torch.Tensor], origin: Path
+) -> EncoderDecoder:
+    """Build a model that translates, for vocabularies of these sizes; see `load_weights`."""
+    transformer = build_model(config, *sizes)
+    load_weights(transformer, weights, origin)
+    return transformer.eval().requires_grad_(False)
+
+
 def save_trained_model(
     model: TrainedModel, folder: Path, scores: dict[str, Any], readme: str = ""
 ) -> None:
     """Write a model folder, atomically; an existing one is replaced."""
     config = model.config
     files = tokenizer_files(config.joint_vocabulary, config.source_language, config.target_language)
-    tokenizers = (model.source_tokenizer, model.target_tokenizer)
     needed = 4 * count_parameters(model.transformer)  # float32
-    needed += sum(tokenizer.path.stat().st_size for tokenizer in tokenizers)
+    needed += sum(tokenizer.path.stat().st_size for tokenizer in model.tokenizers)
     with atomic_folder(folder, needed) as temporary:
         save_config(config, temporary / CONFIG_FILE)
         save_weights(model.transformer, temporary / WEIGHTS_FILE)
-        for tokenizer, name in zip(tokenizers, files, strict=True):
+        for tokenizer, name in zip(model.tokenizers, files, strict=True):
             shutil.copyfile(tokenizer.path, temporary / name)
         (temporary / SCORES_FILE).write_text(to_json(scores), encoding="utf-8")
-        readme = readme or f"# Translator {config.source_language}-{config.target_language}\n"
+        readme = readme or f"# Translator {config.direction}\n"
         (temporary / README_FILE).write_text(readme, encoding="utf-8")
 
 
@@ -218,9 +231,7 @@ def _load(folder: Path, device: torch.device | None) -> TrainedModel:
             f"{weights_path}: holds {num_values:,} numbers, less than half of what {CONFIG_FILE}"
             " and the tokenizer require"
         )
-    transformer = build_model(config.model, *sizes)
-    load_weights(transformer, weights, weights_path)
-    transformer.eval().requires_grad_(False)
+    transformer = build_from_weights(config.model, sizes, weights, weights_path)
     if device is not None:
         transformer.to(device)
     return TrainedModel(config, transformer, source_tokenizer, target_tokenizer)

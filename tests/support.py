@@ -5,7 +5,7 @@ import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import sentencepiece
 import torch
@@ -32,6 +32,15 @@ from nmt.trained_model import TrainedModel, TrainedModelConfig
 from nmt.training.distributed import Process
 
 Pairs = Sequence[tuple[str, str]]
+
+
+class SpecialIds(NamedTuple):
+    """The special ids of a vocabulary without a tokenizer."""
+
+    pad_id: int
+    bos_id: int
+    eos_id: int
+
 
 ALONE = Process(0, 1, torch.device("cpu"))
 """The only process of a training."""

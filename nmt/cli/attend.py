@@ -56,8 +56,7 @@ def main() -> None:
         raise UserError(f"layer={layer}: the decoder has {num_layers} layers with attention")
     pairs = list(zip(texts, _translations(arguments, model, texts), strict=True))
     sentences = [(*pair, sentence_attention(model, *pair)) for pair in pairs]
-    direction = f"{model.config.source_language}-{model.config.target_language}"
-    write_texts({out / _PAGE: attention_page(direction, sentences)})
+    write_texts({out / _PAGE: attention_page(model.config.direction, sentences)})
     written = [out / _PAGE]
     for number, (source, translation, attention) in enumerate(sentences, start=1):
         print_line(f"{source} → {translation}")

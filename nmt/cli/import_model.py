@@ -80,7 +80,7 @@ def _import(arguments: Arguments, folder: Path, workspace: Path, out: Path) -> l
             " weights (.npz); name the folder that has them"
         )
     model = importer.load(folder, workspace, arguments.direction)
-    print_line(f"model: {model.config.source_language}-{model.config.target_language}")
+    print_line(f"model: {model.config.direction}")
     lines = iterate_lines(Path(arguments.check)) if arguments.check else _made_up(model)
     try:
         report = importer.compare(model, folder, list(islice(lines, _NUM_TEXTS)))

@@ -76,13 +76,13 @@ def open_model(folder: Path, device: str) -> TrainedModel:
     model = trained_model.load_trained_model(folder, torch.device(device or available[0]))
     path, here = folder.resolve(), Path.cwd()  # `latest` is a link
     shown = path.relative_to(here) if path.is_relative_to(here) else path
-    print_line(f"model: {shown} ({model.config.source_language}-{model.config.target_language})")
+    print_line(f"model: {shown} ({model.config.direction})")
     return model
 
 
 def check_languages(model: TrainedModel, source: Path, target: Path) -> None:
     """Raise a UserError if the endings of two files are languages, but not those of the model."""
-    direction = f"{model.config.source_language}-{model.config.target_language}"
+    direction = model.config.direction
     endings = f"{source.suffix[1:]}-{target.suffix[1:]}"
     if endings != direction and re.fullmatch("[a-z]{2}-[a-z]{2}", endings):
         raise UserError(

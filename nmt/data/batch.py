@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -49,9 +50,8 @@ class Batch:
         )
 
 
-@dataclass(frozen=True)
-class SpecialIds:
-    """Ids of the tokens for padding and for the begin and end of a sentence."""
+class SpecialIds(Protocol):
+    """Ids of the tokens for padding and for the begin and end of a sentence: a `Tokenizer`."""
 
     pad_id: int
     bos_id: int

@@ -85,7 +85,7 @@ def model_card(
     """
     config = model.config
     parts = [
-        f"# Translator {config.source_language}-{config.target_language}",
+        f"# Translator {config.direction}",
         f"An encoder-decoder Transformer with {count_parameters(model.transformer):,} parameters."
         " The folder is self-contained: it can be moved and copied.",
         "## Use",

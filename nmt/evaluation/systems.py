@@ -143,7 +143,7 @@ def find_baseline(run: Path, corpus: PreparedCorpus) -> Baseline | None:
     deadline = own_result.stat().st_mtime if own_result.is_file() else math.inf
     # The folder's name is the corpus's name, a hyphen and the fingerprint.
     name = corpus.folder.name.rpartition("-")[0]
-    direction = f"{corpus.source_language}-{corpus.target_language}"
+    direction = corpus.manifest["direction"]
     found: list[tuple[float, float, Path]] = []
     for result in _results(outputs):
         other = result.parent

@@ -9,7 +9,7 @@ from nmt.data.batch import collate
 from nmt.exchange.huggingface import NEVER
 from nmt.exchange.transformers_runtime import TransformersRuntime
 from nmt.exchange.verify import greedy
-from nmt.trained_model import TrainedModel, special_ids
+from nmt.trained_model import TrainedModel
 from nmt.translation.translator import Translator
 
 # Relative to the largest logit.
@@ -66,13 +66,12 @@ def _compare_logits(
     targets: Sequence[list[int]],
 ) -> tuple[float, float]:
     """Return the largest difference of logits and the largest logit, ignoring added pieces."""
-    ids = special_ids(model.source_tokenizer), special_ids(model.target_tokenizer)
     longest = model.config.model.max_length - 1
     differences, sizes = [], []
     for first in range(0, len(sources), _BATCH_SIZE):
         part = slice(first, first + _BATCH_SIZE)
         pairs = [(s, t[:longest]) for s, t in zip(sources[part], targets[part], strict=True)]
-        batch = collate(pairs, *ids)
+        batch = collate(pairs, *model.tokenizers)
         hidden = model.transformer(batch.source, batch.source_mask, batch.target_input)
         ours = model.transformer.project(hidden)
         for row, theirs in zip(ours, original.logits(*zip(*pairs, strict=True)), strict=True):

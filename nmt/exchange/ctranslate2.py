@@ -110,7 +110,7 @@ class CTranslate2Exporter:
     def export(self, model: TrainedModel, folder: Path) -> None:
         """Write the converted model and its tokenizers into an empty folder."""
         self.write(model, folder)
-        for tokenizer in (model.source_tokenizer, model.target_tokenizer):
+        for tokenizer in model.tokenizers:
             shutil.copyfile(tokenizer.path, folder / tokenizer.path.name)
 
     def open(self, model: TrainedModel, folder: Path) -> CTranslate2Runtime:

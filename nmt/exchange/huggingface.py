@@ -76,7 +76,7 @@ class HuggingFaceExporter:
                     f"model.{key}={width}: heads of Hugging Face's classes have model.width /"
                     f" model.num_heads = {config.width / config.num_heads:g}; {_OTHER_FORMATS}"
                 )
-        source, target = map(_special_pieces, (model.source_tokenizer, model.target_tokenizer))
+        source, target = map(_special_pieces, model.tokenizers)
         if source != target:
             raise UserError(
                 "the special pieces of the two tokenizers (tokenizer.path) have different ids,"
@@ -122,7 +122,7 @@ def write_tokenizers(model: TrainedModel, folder: Path) -> None:
     """Write the files of AutoTokenizer, and `tokenizer.json` if there is one tokenizer."""
     shutil.copyfile(model.source_tokenizer.path, folder / SOURCE_FILE)
     shutil.copyfile(model.target_tokenizer.path, folder / TARGET_FILE)
-    source, target = map(_vocabulary, (model.source_tokenizer, model.target_tokenizer))
+    source, target = map(_vocabulary, model.tokenizers)
     write_json(folder / "tokenizer_config.json", _tokenizer_config(model, source != target))
     write_json(folder / VOCABULARY_FILE, source)
     if source != target:

@@ -42,11 +42,11 @@ from nmt.exchange.huggingface_settings import (
 from nmt.exchange.huggingface_weights import half_split, layer_names, reorder
 from nmt.exchange.importer import ForeignWeights
 from nmt.exchange.transformers_runtime import TransformersRuntime
-from nmt.model.build import build_model, count_parameters, meta_model
+from nmt.model.build import count_parameters, meta_model
 from nmt.model.encoder_decoder import EncoderDecoder
 from nmt.model.positions import sinusoidal_table
 from nmt.tokenizer import Tokenizer, tokenizer_files
-from nmt.trained_model import TrainedModel, TrainedModelConfig, load_weights
+from nmt.trained_model import TrainedModel, TrainedModelConfig, build_from_weights
 
 TORCH_FILE = "pytorch_model.bin"
 
@@ -188,13 +188,13 @@ def _transformer(
         name: weight if name == "output_bias" else weight[:, columns]
         for name, weight in outer.items()
     }
-    transformer = build_model(config, *(tokenizer.vocabulary_size for tokenizer in tokenizers))
-    parameters = dict(transformer.named_parameters())
-    for name, theirs in layer_names(transformer):
+    new_sizes = [tokenizer.vocabulary_size for tokenizer in tokenizers]
+    expected = meta_model(config, *new_sizes)
+    parameters = dict(expected.named_parameters())
+    for name, theirs in layer_names(expected):
         ours[name] = reorder(name, weights.take(theirs, *parameters[name].shape), columns)
     weights.check_all_taken({_SHARED, _SOURCE, _TARGET, _OUTPUT})
-    load_weights(transformer, ours, path)
-    return transformer.eval().requires_grad_(False)
+    return build_from_weights(config, new_sizes, ours, path)
 
 
 def _outer_weights(

@@ -53,10 +53,10 @@ from nmt.exchange.marian import (
     marian_names,
 )
 from nmt.exchange.verify import Text, verify
-from nmt.model.build import build_model, meta_model
+from nmt.model.build import meta_model
 from nmt.model.encoder_decoder import EncoderDecoder
 from nmt.tokenizer import Tokenizer, tokenizer_files
-from nmt.trained_model import TrainedModel, TrainedModelConfig, load_weights
+from nmt.trained_model import TrainedModel, TrainedModelConfig, build_from_weights
 
 _MAX_LENGTH = 512  # Marian has no limit
 _MAX_SETTINGS = 2**16  # bytes
@@ -227,9 +227,7 @@ def _transformer(
     if bias.any():
         taken["output_bias"] = bias
     config = replace(config, output_bias=bool(bias.any()))
-    transformer = build_model(config, *sizes)
-    load_weights(transformer, taken, weights.path)
-    return transformer.eval().requires_grad_(False)
+    return build_from_weights(config, sizes, taken, weights.path)
 
 
 def _decoding(options: dict[str, Any], path: Path) -> DecodingConfig:

@@ -115,7 +115,7 @@ class MarianExporter:
         arrays = _arrays(model)
         np.savez(folder / _MODEL, **arrays)
         _save_binary(folder / _BINARY, arrays)
-        for tokenizer, name in zip(_tokenizers(model), _vocabularies(model), strict=True):
+        for tokenizer, name in zip(model.tokenizers, _vocabularies(model), strict=True):
             shutil.copyfile(tokenizer.path, folder / name)
         search = model.config.decoding
         settings = {
@@ -175,7 +175,7 @@ class MarianRuntime(CTranslate2Runtime):
         padded["Wpos"] = table[:, half_split(config.width)].numpy()
         np.savez(root / _MODEL, **padded)
         vocabularies = [root / _SOURCE, root / _TARGET]
-        for tokenizer, vocabulary in zip(_tokenizers(model), vocabularies, strict=True):
+        for tokenizer, vocabulary in zip(model.tokenizers, vocabularies, strict=True):
             # The converter unescapes double quotes in its own way.
             pieces = [piece.replace("'", "''") for piece in tokenizer.all_pieces()]
             lines = [f"'{piece}': {index}\n" for index, piece in enumerate(pieces)]
@@ -186,7 +186,7 @@ class MarianRuntime(CTranslate2Runtime):
 
 
 def _padded(model: TrainedModel, name: str, array: Any) -> Any:
-    source, target = (tokenizer.vocabulary_size for tokenizer in _tokenizers(model))
+    source, target = (tokenizer.vocabulary_size for tokenizer in model.tokenizers)
     if name == OUTPUT_BIAS:
         return np.pad(array, ((0, 0), (0, target - array.shape[1])), constant_values=NEVER)
     if name.endswith(("Wemb", "logit_out_Wt")):
@@ -256,7 +256,7 @@ def _settings(model: TrainedModel) -> dict[str, Any]:
     activations = {ours: theirs for theirs, ours in ACTIVATIONS.items()}
     return {
         "version": "v1.12.0",
-        "dim-vocabs": [tokenizer.vocabulary_size for tokenizer in _tokenizers(model)],
+        "dim-vocabs": [tokenizer.vocabulary_size for tokenizer in model.tokenizers],
         "dim-emb": config.width,
         "enc-depth": config.num_encoder_layers,
         "dec-depth": config.num_decoder_layers,
@@ -268,10 +268,6 @@ def _settings(model: TrainedModel) -> dict[str, Any]:
         "transformer-guided-alignment-layer": "last",
         **FIXED_SETTINGS,
     }
-
-
-def _tokenizers(model: TrainedModel) -> tuple[Tokenizer, Tokenizer]:
-    return model.source_tokenizer, model.target_tokenizer
 
 
 def _vocabularies(model: TrainedModel) -> list[str]:

@@ -150,12 +150,11 @@ def greedy(model: TrainedModel) -> DecodingConfig:
 def random_pairs(model: TrainedModel) -> list[Pair]:
     """Return pairs of random ids; they need no text."""
     generator = torch.Generator().manual_seed(1)
-    config, tokenizers = model.config, (model.source_tokenizer, model.target_tokenizer)
-    limits = (config.max_source_length - 1, config.model.max_length - 1)
+    limits = (model.config.max_source_length - 1, model.config.model.max_length - 1)
     lengths = (_RANDOM_LENGTHS, _RANDOM_LENGTHS[::-1])
     sources, targets = (
         [_random_ids(tokenizer, min(length, limit), generator) for length in side]
-        for tokenizer, limit, side in zip(tokenizers, limits, lengths, strict=True)
+        for tokenizer, limit, side in zip(model.tokenizers, limits, lengths, strict=True)
     )
     return list(zip(sources, targets, strict=True))
 

@@ -76,8 +76,7 @@ def check_initial_model(config: Config, corpus_folder: Path) -> None:
     if not name:
         return
     corpus, initial = PreparedCorpus(corpus_folder), load_trained_model(Path(name))
-    of_corpus = f"{corpus.source_language}-{corpus.target_language}"
-    direction = f"{initial.config.source_language}-{initial.config.target_language}"
+    of_corpus, direction = corpus.manifest["direction"], initial.config.direction
     if direction != of_corpus:
         raise UserError(
             f"training.initial_model={name} translates {direction}, but the corpus is {of_corpus};"
@@ -90,14 +89,11 @@ def check_initial_model(config: Config, corpus_folder: Path) -> None:
                 f"model.{key}={new} differs from training.initial_model={name}; set"
                 f" model.{key}={old}"
             )
-    pairs = {
-        corpus.source_tokenizer: initial.source_tokenizer.path,
-        corpus.target_tokenizer: initial.target_tokenizer.path,
-    }
-    for own, given in pairs.items():
-        if own.read_bytes() != given.read_bytes():
+    own_files = corpus.source_tokenizer, corpus.target_tokenizer
+    for own, given in zip(own_files, initial.tokenizers, strict=True):
+        if own.read_bytes() != given.path.read_bytes():
             joint = str(initial.config.joint_vocabulary).lower()
             raise UserError(
                 f"training.initial_model={name} has other subwords than the corpus; set"
-                f" tokenizer.path={given.parent} tokenizer.joint={joint}"
+                f" tokenizer.path={given.path.parent} tokenizer.joint={joint}"
             )

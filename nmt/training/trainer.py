@@ -14,7 +14,6 @@ from nmt.data.corpus import PreparedCorpus
 from nmt.data.loader import UpdateLoader, UpdateWork
 from nmt.tracking.file_tracker import drop_later_records
 from nmt.tracking.tracker import Tracker
-from nmt.trained_model import special_ids
 from nmt.training.checkpoint import CheckpointStore
 from nmt.training.distributed import Process, lost_connection
 from nmt.training.fresh_model import new_model
@@ -59,8 +58,7 @@ class Trainer:
             self.train_pairs,
             config.batching,
             config.training.seed,
-            special_ids(self.model.source_tokenizer),
-            special_ids(self.model.target_tokenizer),
+            *self.model.tokenizers,
             process.rank,
             process.world_size,
             mixing,

@@ -37,7 +37,7 @@ class Aligner:
         num_layers = model.transformer.num_attention_layers
         if not 0 <= layer <= num_layers:
             raise UserError(f"alignment_layer={layer} is not between 1 and {num_layers}")
-        self._tokenizers = (model.source_tokenizer, model.target_tokenizer)
+        self._tokenizers = model.tokenizers
         self._forced = ForcedDecoder(model)
         self._layer = layer - 1 if layer else model.transformer.aligning_layer
 

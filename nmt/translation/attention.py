@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 
 from nmt.data.batch import collate
-from nmt.trained_model import TrainedModel, special_ids
+from nmt.trained_model import TrainedModel
 from nmt.translation.formats import END
 
 _MAX_PIECES = 16
@@ -58,8 +58,7 @@ def sentence_attention(model: TrainedModel, source: str, translation: str) -> Se
     """Compute all attention weights while the decoder is forced to produce a translation."""
     source_ids = model.source_tokenizer.encode([source])[0]
     target_ids = model.target_tokenizer.encode([translation])[0]
-    ids = special_ids(model.source_tokenizer), special_ids(model.target_tokenizer)
-    batch = collate([(source_ids, target_ids)], *ids).to(model.device)
+    batch = collate([(source_ids, target_ids)], *model.tokenizers).to(model.device)
     was_training = model.transformer.training
     model.transformer.eval()
     maps = model.transformer.attention_maps(batch.source, batch.source_mask, batch.target_input)

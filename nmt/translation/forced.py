@@ -11,7 +11,7 @@ from nmt.base.errors import UserError
 from nmt.config import DecodingConfig
 from nmt.data.batch import Batch, collate
 from nmt.search.hypothesis import length_penalty
-from nmt.trained_model import TrainedModel, special_ids
+from nmt.trained_model import TrainedModel
 from nmt.translation.engine import length_batches
 
 Pair = tuple[Sequence[int], Sequence[int]]
@@ -88,14 +88,13 @@ class ForcedDecoder:
     def _batches(self, pairs: Sequence[Pair]) -> Iterator[tuple[list[int], Batch]]:
         """Yield batches of pairs of similar length, the longest first, and their indices."""
         model = self._model
-        ids = special_ids(model.source_tokenizer), special_ids(model.target_tokenizer)
         lengths = [max(len(source), len(target)) + 1 for source, target in pairs]
         was_training = model.transformer.training
         model.transformer.eval()
         for indices in length_batches(
             lengths, lambda length: min(self._batch_size, max(1, _MAX_WEIGHTS // length**2))
         ):
-            batch = collate([pairs[index] for index in indices], *ids)
+            batch = collate([pairs[index] for index in indices], *model.tokenizers)
             yield indices, batch.to(model.device)
         model.transformer.train(was_training)
 

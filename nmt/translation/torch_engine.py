@@ -73,7 +73,7 @@ class TorchEngine(Engine):
     ) -> None:
         models = (model, *others)
         super().__init__(config, *models)
-        expected, *found = map(_languages_and_pieces, models)
+        expected, *found = map(_direction_and_pieces, models)
         for number, other in enumerate(found, start=2):
             if other != expected:
                 raise UserError(
@@ -142,6 +142,5 @@ class TorchEngine(Engine):
         )
 
 
-def _languages_and_pieces(model: TrainedModel) -> list[object]:
-    config, tokenizers = model.config, (model.source_tokenizer, model.target_tokenizer)
-    return [config.source_language, config.target_language, *(t.all_pieces() for t in tokenizers)]
+def _direction_and_pieces(model: TrainedModel) -> list[object]:
+    return [model.config.direction, *(one.all_pieces() for one in model.tokenizers)]

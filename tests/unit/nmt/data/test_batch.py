@@ -1,7 +1,8 @@
 import numpy as np
 import torch
 
-from nmt.data.batch import SpecialIds, collate, pad_ids
+from nmt.data.batch import collate, pad_ids
+from tests.support import SpecialIds
 
 SOURCE, TARGET = SpecialIds(0, 1, 2), SpecialIds(3, 4, 5)
 

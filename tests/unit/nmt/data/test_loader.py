@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 
 from nmt.config import BatchingConfig
-from nmt.data.batch import SpecialIds
 from nmt.data.batching import plan_epoch
 from nmt.data.corpus import ParallelCorpus, shard_name, write_shard
 from nmt.data.loader import Position, UpdateLoader, UpdateWork
+from tests.support import SpecialIds
 
 CONFIG = BatchingConfig(
     target_tokens_per_update=120,

@@ -8,9 +8,14 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from nmt.data.batch import Batch, SpecialIds, collate
+from nmt.data.batch import Batch, collate
 from nmt.training.loss import _TOKENS_PER_CHUNK, SummedLoss, smoothed_cross_entropy
-from tests.support import assert_same_on_two_threads, tiny_model_config, tiny_transformer
+from tests.support import (
+    SpecialIds,
+    assert_same_on_two_threads,
+    tiny_model_config,
+    tiny_transformer,
+)
 
 pytestmark = pytest.mark.usefixtures("cpu_library")
 

@@ -23,7 +23,6 @@ from nmt.data.batch import Batch, collate
 from nmt.data.corpus import PreparedCorpus
 from nmt.data.loader import Position, UpdateWork
 from nmt.tracking.tracker import Tracker
-from nmt.trained_model import special_ids
 from nmt.training import metrics as metrics_module
 from nmt.training import signals as signals_module
 from nmt.training import trainer as trainer_module
@@ -498,8 +497,7 @@ def test_the_validation_loss_has_neither_smoothing_nor_dropout(
     assert transformer.training
     sources, targets = corpus.read_text("valid")
     ids = model.source_tokenizer.encode(sources), model.target_tokenizer.encode(targets)
-    special = special_ids(model.source_tokenizer)
-    batch = collate(list(zip(*ids, strict=True)), special, special)
+    batch = collate(list(zip(*ids, strict=True)), *model.tokenizers)
     total = SummedLoss(transformer.eval(), 0.0)(batch).detach()
     assert found == pytest.approx(float(total) / batch.num_target_tokens, rel=1e-5)
 

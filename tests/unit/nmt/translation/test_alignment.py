@@ -4,7 +4,7 @@ import torch
 from nmt.base.errors import UserError
 from nmt.data.batch import collate
 from nmt.tokenizer import Tokenizer
-from nmt.trained_model import TrainedModel, special_ids
+from nmt.trained_model import TrainedModel
 from nmt.translation.alignment import Aligner, pharaoh, sum_by_words
 from nmt.translation.forced import ForcedDecoder
 
@@ -34,11 +34,7 @@ def test_cross_attention_is_that_of_the_model(trained_model: TrainedModel) -> No
     pairs = [([5, 6, 7, 8], [9, 10]), ([5], [6, 7, 8])]
     found = dict(ForcedDecoder(trained_model).cross_attention(pairs))
     for pair, layers in zip(pairs, [found[0], found[1]], strict=True):
-        batch = collate(
-            [pair],
-            special_ids(trained_model.source_tokenizer),
-            special_ids(trained_model.target_tokenizer),
-        )
+        batch = collate([pair], *trained_model.tokenizers)
         maps = trained_model.transformer.attention_maps(
             batch.source, batch.source_mask, batch.target_input
         )
