@@ -2,10 +2,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from nmt.data.batch import SpecialIds, collate
+from nmt.data.batch import collate
 from nmt.model.experts import Experts, balance_loss, recorded_routing
 from nmt.training.loss import SummedLoss
-from tests.support import tiny_model_config, tiny_transformer
+from tests.support import SpecialIds, tiny_model_config, tiny_transformer
 
 
 def experts_of(num_experts: int, width: int = 6) -> Experts:
