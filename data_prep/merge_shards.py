@@ -16,8 +16,7 @@ from data_prep.clean_shard import (
     sentence_key,
     smallest,
 )
-from data_prep.filters import MEANINGS
-from data_prep.ledger import Amount, CleaningSummary, Example, SourceLedger
+from data_prep.ledger import KEPT, Amount, CleaningSummary, Example, SourceLedger
 from nmt.base.files import to_lines
 from nmt.config import CleaningConfig
 
@@ -80,8 +79,7 @@ class ShardMerger:
         self._tests = [_sentence_keys(side) for side in tests] if config.drop_test_sentences else []
         self._ledger: dict[str, SourceLedger] = {}
         self._num_bytes = 0
-        self._examples: dict[str, list[Keyed]] = {name: [] for name in MEANINGS}
-        self._samples: list[Keyed] = []
+        self._examples: dict[tuple[str, str], list[Keyed]] = {}  # by source and filter
         self._oddest: list[Keyed] = []
         self._words = {language: np.zeros(0, dtype=np.int64) for language in languages}
         self._characters = dict.fromkeys(languages, 0)
@@ -93,33 +91,32 @@ class ShardMerger:
         for combination, amount in shard.statistics.dropped.items():
             ledger.drop(combination, amount)
         for name, found in shard.statistics.examples.items():
-            self._add_examples(name, found)
+            self._add_examples(source, name, found)
         kept = shard.table
         if self._tests:
             columns = (kept[name].to_numpy() for name in ("source_key", "target_key"))
             sides = [np.isin(keys, known) for keys, known in zip(columns, self._tests, strict=True)]
-            kept = self._keep(kept, ~(sides[0] | sides[1]), "test_sentence", ledger)
+            kept = self._keep(kept, ~(sides[0] | sides[1]), "test_sentence", source)
         for name, (column, seen) in self._seen.items():
-            kept = self._keep(kept, seen.first_seen(kept[column].to_numpy()), name, ledger)
+            kept = self._keep(kept, seen.first_seen(kept[column].to_numpy()), name, source)
         ledger.kept.add(_amount(kept))
-        self._samples = smallest(self._samples + _sample(kept))
+        self._add_examples(source, KEPT, _sample(kept))
         self._add_oddest(kept)
         for language, name in zip(self._languages, Pair._fields, strict=True):
             self._count(language, kept[name])
         return kept
 
-    def _keep(
-        self, pairs: pa.Table, is_kept: np.ndarray, name: str, ledger: SourceLedger
-    ) -> pa.Table:
-        """Return the pairs that a filter keeps; add the others to the ledger."""
+    def _keep(self, pairs: pa.Table, is_kept: np.ndarray, name: str, source: str) -> pa.Table:
+        """Return the pairs that a filter keeps; add the others to the ledger of the source."""
         dropped = pairs.filter(pa.array(~is_kept))
         if len(dropped):
-            ledger.drop(name, _amount(dropped))
-            self._add_examples(name, _sample(dropped))
+            self._ledger[source].drop(name, _amount(dropped))
+            self._add_examples(source, name, _sample(dropped))
         return pairs.filter(pa.array(is_kept))
 
-    def _add_examples(self, name: str, found: list[Keyed]) -> None:
-        self._examples[name] = smallest(self._examples[name] + found)
+    def _add_examples(self, source: str, name: str, found: list[Keyed]) -> None:
+        before = self._examples.get((source, name), [])
+        self._examples[source, name] = smallest(before + found)
 
     def _add_oddest(self, pairs: pa.Table) -> None:
         """Compare the ratio of the lengths of each pair with the median of the shard."""
@@ -151,10 +148,10 @@ class ShardMerger:
 
     def summary(self) -> CleaningSummary:
         """The statistics of all shards so far."""
+        for (source, name), found in self._examples.items():
+            self._ledger[source].examples[name] = _texts(found)
         return CleaningSummary(
             ledger=self._ledger,
-            examples={name: _texts(found) for name, found in self._examples.items()},
-            samples=_texts(self._samples),
             oddest=_texts(self._oddest),
             words={
                 language: {int(length): int(counts[length]) for length in np.flatnonzero(counts)}

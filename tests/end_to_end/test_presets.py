@@ -56,6 +56,7 @@ def test_every_group_has_presets() -> None:
 REQUIRED = {
     "corpus=folder": ["corpus.path=DIR"],
     "corpus=bible": ["corpus.direction=en-fr"],
+    "corpus=opus": ["corpus.opus=Books/v1"],
     "experiment=own_text": ["corpus.path=DIR", "corpus.direction=en-fr"],
 }
 

@@ -30,10 +30,11 @@ def test_dropped_pairs_are_counted_with_examples(toy: Toy, tmp_path: Path) -> No
     assert (summary.num_read, summary.num_kept) == (6, 1)
     dropped = {name: count for name, count in summary.dropped.items() if count}
     assert dropped == {"empty": 1, "length": 1, "ratio": 1, "copy": 1, "duplicate": 1}
-    assert summary.examples["length"][0].detail == "source has 3000 characters"
-    assert len(summary.examples["length"][0].source) == 300
-    assert summary.examples["empty"][0].target == "leer"
-    assert summary.samples[0].source == "A dog."
+    examples = summary.ledger["toy"].examples
+    assert examples["length"][0].detail == "source has 3000 characters"
+    assert len(examples["length"][0].source) == 300
+    assert examples["empty"][0].target == "leer"
+    assert examples["kept"][0].source == "A dog."
     assert summary.words == {"en": {2: 1}, "de": {2: 1}}
 
 
@@ -44,7 +45,7 @@ def test_scores_beside_the_text_are_a_filter(toy: Toy, tmp_path: Path) -> None:
     config = replace(toy.config, cleaning=CleaningConfig(min_score=0.5))
     summary = cleaned(config, tmp_path / "out").summary()
     assert (summary.num_kept, summary.dropped["score"], summary.dropped["empty"]) == (2, 1, 1)
-    assert summary.examples["score"][0].detail == "score -1"
+    assert summary.ledger["toy"].examples["score"][0].detail == "score -1"
     (toy.raw / "train.score").unlink()
     with pytest.raises(UserError, match=r"min_score=0\.5: pairs of toy have no score; give a"):
         cleaned(config, tmp_path / "none")
@@ -135,8 +136,9 @@ def test_examples_are_a_sample_of_what_was_dropped(dirty: CorpusConfig, tmp_path
     dropped = {name: count for name, count in summary.dropped.items() if count}
     assert dropped == {"empty": 12, "length": 12, "ratio": 24, "copy": 12, "duplicate": 50}
     assert summary.num_read == summary.num_kept + 98 == 300
-    assert len(summary.examples["duplicate"]) == len(summary.samples) == 20
-    assert len({one.source for one in summary.examples["duplicate"]}) == 20
+    examples = summary.ledger[dirty.name].examples
+    assert len(examples["duplicate"]) == len(examples["kept"]) == 20
+    assert len({one.source for one in examples["duplicate"]}) == 20
 
 
 @pytest.fixture

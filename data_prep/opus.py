@@ -1,0 +1,107 @@
+"""Corpora of OPUS (Tiedemann 2012) by name: found by opustools, downloaded as aligned text."""
+
+import zipfile
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from nmt.base.errors import UserError, disk_errno, first_line
+from nmt.base.files import atomic_folder, writing
+from nmt.base.locks import exclusive
+from nmt.base.system import require_package
+from nmt.config import CorpusConfig
+
+_BYTES_PER_UNIT = 1_000
+"""opustools states sizes in these units."""
+
+
+def fetch_opus(config: CorpusConfig, folder: Path, report: Callable[[str], None]) -> Path:
+    """Return the common beginning of the two text files of a corpus, and download them if missing.
+
+    An interrupted download continues at the next call. Names and versions come from the list that
+    opustools includes, so that the same command finds the same text a year later.
+
+    Args:
+        config: the corpus; `opus` is its name and release, such as `Europarl/v8`.
+        folder: folder for downloads.
+        report: receives a message when a download begins.
+
+    Raises:
+        UserError: OPUS has no such corpus for these languages, or it cannot be downloaded.
+    """
+    found = _find(config, folder)
+    languages = sorted((config.source_language, config.target_language))
+    name = f"{found['corpus']}-{found['version']}.{'-'.join(languages)}"
+    text = folder / f"{name}.text" / name
+    waiting = partial(report, f"waiting for the process that downloads {name}")
+    with exclusive(folder / f"{name}.lock", waiting):
+        if not text.parent.is_dir():
+            archive = folder / f"{name}.zip"
+            _download(found["url"], archive, found["size"] * _BYTES_PER_UNIT, report)
+            _extract(archive, text, languages)
+            archive.unlink()
+    return text
+
+
+def _find(config: CorpusConfig, folder: Path) -> dict[str, Any]:
+    """Return what opustools knows of the corpus: `corpus`, `version`, `url`, `size`, and more."""
+    require_package("corpus=opus", "opustools", "data")
+    from opustools import OpusGet  # noqa: PLC0415 - few corpora need it
+
+    name, _, release = config.opus.partition("/")
+    list_of_opus = OpusGet(
+        source=config.source_language,
+        target=config.target_language,
+        directory=name,
+        release=release or None,
+        preprocess="moses",
+        local_db=True,
+        database=str(folder / "opus.sqlite3"),
+        download_dir=str(folder),
+    )
+    found, _ = list_of_opus.get_corpora_data()
+    if release and found:
+        return found[0]
+    releases = ", ".join(f"{name}/{one['version']}" for one in found)
+    raise UserError(
+        f"corpus.opus={config.opus}: "
+        + (
+            f"name a release, one of {releases}"
+            if found
+            else f"OPUS has no such corpus for {config.direction}; names and releases are on"
+            " https://opus.nlpl.eu, for example Europarl/v8"
+        )
+    )
+
+
+def _download(url: str, path: Path, num_bytes: int, report: Callable[[str], None]) -> None:
+    """Download a file to `path`, which may have the first part of it already."""
+    from huggingface_hub.file_download import http_get  # noqa: PLC0415 - it takes a second
+
+    report(f"downloading {url} ({num_bytes / 1e6:,.0f} MB)")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with writing(path, num_bytes), path.open("ab") as stream:
+        try:
+            http_get(url, stream, resume_size=path.stat().st_size)
+        except Exception as error:  # those of the library's HTTP client
+            if disk_errno(error):
+                raise
+            raise UserError(
+                f"{url}: cannot be downloaded ({first_line(error)}); check the network, and try"
+                " again to continue the download"
+            ) from error
+
+
+def _extract(archive: Path, text: Path, languages: list[str]) -> None:
+    """Extract the files of both languages, whose checksums zipfile verifies."""
+    try:
+        with zipfile.ZipFile(archive) as zipped:
+            members = {name.rpartition(".")[2]: name for name in zipped.namelist()}
+            with atomic_folder(text.parent) as temporary:
+                for language in languages:
+                    extracted = zipped.extract(members[language], temporary)
+                    Path(extracted).rename(temporary / f"{text.name}.{language}")
+    except (zipfile.BadZipFile, KeyError) as error:
+        archive.unlink()
+        raise UserError(f"{archive} was damaged ({error}) and is deleted; try again") from None
