@@ -54,7 +54,8 @@ def open_corpus(
     The arguments and errors are those of `open_source`.
     """
     first, *others = open_all(config, cache, facts, report)
-    if VALID not in first.splits():
+    has_valid = config.source in (CorpusSource.phrasebook, CorpusSource.bible)
+    if not has_valid and VALID not in first.splits():
         first = HeldOutSource(first, config, report)
     return [first, *others]
 
