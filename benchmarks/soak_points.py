@@ -150,7 +150,7 @@ PHASES = ("preparation", "start", "update", "validation", "checkpoint", "pruning
 
 def watch_phases(enter: Callable[[str], None]) -> None:
     """Patch the program to call `enter` with each phase of PHASES that it enters."""
-    places = (
+    watched = (
         (train_module, "prepare", "preparation"),
         (Trainer, "_loop", "update"),
         (Validator, "validate", "validation"),
@@ -160,7 +160,7 @@ def watch_phases(enter: Callable[[str], None]) -> None:
         (experiment, "finish", "end"),
     )
     stack = ["start"]
-    for owner, name, phase in places:
+    for owner, name, phase in watched:
         _watch(owner, name, phase, stack, enter)
 
 

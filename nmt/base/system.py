@@ -27,7 +27,7 @@ def versions(packages: Iterable[str]) -> dict[str, str]:
 
 
 def require_package(what: str, package: str, extra: str) -> None:
-    """Raise a UserError that tells how to install the packages of an extra if one is missing."""
+    """Raise a UserError with the command to run if a package of an extra is missing."""
     if find_spec(package) is None:
         raise UserError(
             f"{what} needs the package {package}: make install-{extra}, or"

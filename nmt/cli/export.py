@@ -17,8 +17,7 @@ from nmt.config import checked_dataclass
 from nmt.evaluation.evaluate import TestSet, corpus_test_set, files_test_set
 from nmt.evaluation.model_card import model_card, read_facts
 from nmt.evaluation.systems import open_system
-from nmt.exchange.exporter import Exporter, QuantizedExporter
-from nmt.exchange.formats import Format, open_exporter
+from nmt.exchange.exporter import Exporter, Format, QuantizedExporter, open_exporter
 from nmt.exchange.verify import Reference, Text
 from nmt.model.build import count_parameters
 from nmt.runs.log import print_line, print_written

@@ -42,7 +42,7 @@ class Arguments:
     out: str = ""
     """New model folder (default: outputs/imports/ and the name of the folder)."""
     direction: str = ""
-    """Source and target language, such as en-de (default: what the folder says)."""
+    """Source and target language, such as en-de (default: those that the folder names)."""
     check: str = ""
     """Text of the source language whose first 1,000 lines are compared with the original program
     (default: made-up lines)."""

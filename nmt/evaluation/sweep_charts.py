@@ -137,5 +137,5 @@ def axis_of(values: Sequence[Any]) -> tuple[list[float], dict[float, str]]:
     if len(labelled) > _MAX_LABELS:
         spaced = (np.geomspace if is_log else np.linspace)(low, high, 4)
         labelled = [float(f"{one:.2g}") for one in spaced]
-    place = math.log10 if is_log else float
-    return [place(value) for value in values], {place(one): format_value(one) for one in labelled}
+    scale = math.log10 if is_log else float
+    return [scale(value) for value in values], {scale(one): format_value(one) for one in labelled}

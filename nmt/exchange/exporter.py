@@ -1,10 +1,13 @@
-"""What every export format implements."""
+"""The formats of export, by name, and what each of them implements."""
 
 from collections.abc import Sequence
+from enum import StrEnum
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from nmt.base.errors import UserError
+from nmt.base.system import require_package
+from nmt.config import ModelConfig
 from nmt.model.transformer import Transformer
 from nmt.trained_model import TrainedModel
 
@@ -31,6 +34,17 @@ def transformer_of(model: TrainedModel) -> Transformer:
                 f" train with model.{key}={held}"
             )
     return model.transformer
+
+
+def check_head_widths(config: ModelConfig, advice: str) -> None:
+    """Raise UserError with some advice unless heads have the paper's width, D / H."""
+    widths = {"key_width": config.head_key_width, "value_width": config.head_value_width}
+    for key, width in widths.items():
+        if width * config.num_heads != config.width:
+            raise UserError(
+                f"model.{key}={width}: heads of this format have model.width / model.num_heads ="
+                f" {config.width / config.num_heads:g}; {advice}"
+            )
 
 
 class Runtime(Protocol):
@@ -85,3 +99,42 @@ class QuantizedExporter(Exporter, Protocol):
 
     def open_quantized(self, model: TrainedModel, folder: Path) -> Runtime:
         """Open the export with these weights; see `open`."""
+
+
+Format = StrEnum("Format", "huggingface onnx ctranslate2 argos marian")
+
+
+def open_exporter(name: Format, compute_type: str) -> Exporter:
+    """Return the exporter of a format.
+
+    Args:
+        name: the format.
+        compute_type: how weights are stored, for the formats that have a choice; empty for float32.
+
+    Raises:
+        UserError: the format has no such choice, or needs a package that is not installed.
+    """
+    # Each is imported where it is needed, because it is slow to import, or an optional package.
+    if name in (Format.ctranslate2, Format.argos):
+        from nmt.exchange.argos import ArgosExporter  # noqa: PLC0415
+        from nmt.exchange.ctranslate2 import CTranslate2Exporter  # noqa: PLC0415
+
+        return (CTranslate2Exporter if name is Format.ctranslate2 else ArgosExporter)(compute_type)
+    if compute_type:
+        raise UserError(
+            f"compute_type={compute_type} has an effect with format=ctranslate2 and format=argos"
+            " only; leave it out"
+        )
+    if name is Format.onnx:
+        for package in ("onnx", "onnxruntime"):
+            require_package("format=onnx", package, "exchange")
+        from nmt.exchange.onnx import OnnxExporter  # noqa: PLC0415
+
+        return OnnxExporter()
+    if name is Format.marian:
+        from nmt.exchange.marian import MarianExporter  # noqa: PLC0415
+
+        return MarianExporter()
+    from nmt.exchange.huggingface import HuggingFaceExporter  # noqa: PLC0415
+
+    return HuggingFaceExporter()

@@ -24,7 +24,7 @@ from nmt.config import (
     TiedEmbeddings,
     Timescales,
 )
-from nmt.exchange.exporter import Runtime, transformer_of
+from nmt.exchange.exporter import Runtime, check_head_widths, transformer_of
 from nmt.exchange.foreign_tokenizer import plain_piece
 from nmt.exchange.huggingface_weights import half_split, layer_names, reorder
 from nmt.exchange.tokenizer_json import tokenizer_json
@@ -67,15 +67,7 @@ class HuggingFaceExporter:
                 " transformers 4 would load other embeddings without a warning;"
                 f" {_OTHER_FORMATS}, or train with model.tied_embeddings=three_way"
             )
-        for key, width in (
-            ("key_width", config.head_key_width),
-            ("value_width", config.head_value_width),
-        ):
-            if width * config.num_heads != config.width:
-                raise UserError(
-                    f"model.{key}={width}: heads of Hugging Face's classes have model.width /"
-                    f" model.num_heads = {config.width / config.num_heads:g}; {_OTHER_FORMATS}"
-                )
+        check_head_widths(config, _OTHER_FORMATS)
         source, target = map(_special_pieces, model.tokenizers)
         if source != target:
             raise UserError(

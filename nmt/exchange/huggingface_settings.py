@@ -9,7 +9,6 @@ from nmt.base.files import Record, file_inside, read_record
 from nmt.config import (
     Activation,
     DecodingConfig,
-    LengthPenalty,
     ModelConfig,
     NormPlacement,
     TiedEmbeddings,
@@ -17,6 +16,7 @@ from nmt.config import (
 )
 from nmt.exchange.foreign_tokenizer import check_small
 from nmt.exchange.huggingface import ACTIVATIONS, CONFIG_FILE, GENERATION_FILE
+from nmt.search.hypothesis import penalty_kind
 
 TOKENIZER_FILE = "tokenizer_config.json"
 
@@ -85,11 +85,10 @@ def decoding_config(folder: Path) -> DecodingConfig:
     name = GENERATION_FILE if (folder / GENERATION_FILE).exists() else CONFIG_FILE
     found = read_settings(folder, name, _Generation)
     alpha = 1.0 if found.length_penalty is None else found.length_penalty
-    kinds = {0.0: LengthPenalty.none, 1.0: LengthPenalty.average}
     values = {
         "beam_size": found.num_beams or 1,
         "length_penalty": alpha,
-        "length_penalty_kind": kinds.get(alpha, LengthPenalty.gnmt),
+        "length_penalty_kind": penalty_kind(alpha),
         "max_length": found.max_length or 0,
         "min_length": found.min_new_tokens + 1 if found.min_new_tokens else 0,
     }

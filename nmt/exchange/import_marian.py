@@ -22,7 +22,6 @@ from nmt.base.errors import UserError, one_line
 from nmt.base.files import file_inside
 from nmt.config import (
     DecodingConfig,
-    LengthPenalty,
     ModelConfig,
     Positions,
     StartEmbedding,
@@ -55,6 +54,7 @@ from nmt.exchange.marian import (
 from nmt.exchange.verify import Text, verify
 from nmt.model.build import meta_model
 from nmt.model.encoder_decoder import EncoderDecoder
+from nmt.search.hypothesis import penalty_kind
 from nmt.tokenizer import Tokenizer, tokenizer_files
 from nmt.trained_model import TrainedModel, TrainedModelConfig, build_from_weights
 
@@ -84,7 +84,7 @@ class MarianImporter:
         source, _, target = direction.partition("-")
         if not (is_language_code(source) and is_language_code(target)):
             raise UserError(
-                f"direction={direction!r}: {folder} does not say its languages; give two language"
+                f"direction={direction!r}: {folder} does not name its languages; give two language"
                 " codes, such as direction=en-de"
             )
         is_joint = vocabularies[0] == vocabularies[1] and vocabularies[0].suffix == ".spm"
@@ -231,14 +231,9 @@ def _transformer(
 
 
 def _decoding(options: dict[str, Any], path: Path) -> DecodingConfig:
-    alpha = options.get("normalize", 0)
-    kind = LengthPenalty.gnmt
-    if alpha in (0, 1):
-        kind = LengthPenalty.average if alpha else LengthPenalty.none
     values = {
         "beam_size": options.get("beam-size", 12),
-        "length_penalty": alpha,
-        "length_penalty_kind": kind,
+        "length_penalty": options.get("normalize", 0),
     }
     config: DecodingConfig = from_mapping(DecodingConfig, values, str(path))
-    return config
+    return replace(config, length_penalty_kind=penalty_kind(config.length_penalty))

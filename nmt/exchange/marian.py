@@ -28,7 +28,7 @@ from nmt.config import (
     Timescales,
 )
 from nmt.exchange.ctranslate2 import CTranslate2Runtime
-from nmt.exchange.exporter import transformer_of
+from nmt.exchange.exporter import check_head_widths, transformer_of
 from nmt.exchange.huggingface import NEVER
 from nmt.exchange.huggingface_weights import half_split, reorder
 from nmt.model.encoder_decoder import EncoderDecoder
@@ -89,10 +89,6 @@ class MarianExporter:
         transformer_of(model)
         config = model.config.model
         activation = config.activation if config.activation in ACTIVATIONS.values() else None
-        key_width, value_width = (
-            0 if width * config.num_heads == config.width else width
-            for width in (config.head_key_width, config.head_value_width)
-        )
         for key, value, needed in (
             # Keys and values of Marian's pre-norm self-attention are not normalized: in version
             # 1.9 nowhere, in 1.12 not in the decoder after the first token.
@@ -101,14 +97,13 @@ class MarianExporter:
             ("timescales", config.timescales, Timescales.marian),
             ("start", config.start, StartEmbedding.zero),
             ("activation", config.activation, activation or " or ".join(ACTIVATIONS.values())),
-            ("key_width", key_width, 0),
-            ("value_width", value_width, 0),
         ):
             if value != needed:
                 raise UserError(
                     f"model.{key}={value}: format=marian needs model.{key}={needed}; train with it,"
                     " or use format=onnx"
                 )
+        check_head_widths(config, "use format=onnx")
 
     def export(self, model: TrainedModel, folder: Path) -> None:
         """Write weights, tokenizers and the decoder's settings into an empty folder."""

@@ -4,7 +4,7 @@
     config.json  generation_config.json  and the tokenizer files of Hugging Face
 
 The names are those of optimum and transformers.js, which take from `config.json` the names and
-sizes of the cache, and no more: it says `marian` whatever the variant of the model is.
+sizes of the cache, and no more: its type is `marian` whatever the variant of the model is.
 """
 
 import math

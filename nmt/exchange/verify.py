@@ -22,7 +22,7 @@ _NUM_SCORED = 200
 
 @dataclass(frozen=True)
 class Text:
-    """Aligned sentences to compare translations of; `name` says where they are from."""
+    """Aligned sentences to compare translations of; `name` is where they are from."""
 
     name: str
     sources: Sequence[str]

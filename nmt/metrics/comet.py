@@ -25,7 +25,7 @@ NOT_INSTALLED = "COMET: not installed; `pipx install unbabel-comet`, then see do
 
 
 class CometError(Exception):
-    """COMET could not be computed; the message says how to install what is missing."""
+    """COMET could not be computed; the message states how to install what is missing."""
 
 
 def comet_score(

@@ -1,4 +1,4 @@
-"""One run of a sweep: a failure is recorded, and the other runs go on."""
+"""One run of a sweep: a failure is recorded, and the other runs continue."""
 
 import traceback
 from collections.abc import Callable

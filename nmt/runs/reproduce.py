@@ -80,7 +80,7 @@ class Result:
         return self.expected
 
     def judge(self, spread: Spread) -> tuple[bool, str]:
-        """Return whether the mean over seeds is accepted, and a sentence that says so."""
+        """Return whether the mean over seeds is accepted, and a sentence about it."""
         band = self.require_band()
         is_accepted = band.lowest <= spread.mean <= band.highest
         verdict = "reproduced" if is_accepted else "not reproduced"
@@ -143,7 +143,7 @@ def reproduce(result: Result, config: Config, is_judged: bool) -> tuple[bool, st
     """Train every seed of a row and compare the mean with the accepted range if it is judged.
 
     Returns:
-        Whether the mean is accepted, a sentence that says so, and the file written.
+        Whether the mean is accepted, a sentence about it, and the file written.
     """
     path = Path(config.run.outputs) / "reproduce" / f"{result.name}.json"
     check_writable(path)

@@ -29,13 +29,21 @@ class Hypothesis:
     token_log_probs: list[float]
 
 
+_EXPONENTS = {LengthPenalty.none: 0.0, LengthPenalty.average: 1.0}
+
+
 def penalty_exponent(config: DecodingConfig) -> float:
     """Return alpha of a length penalty of the form n ** alpha.
 
     Other programs use this form; it only approximates the penalty of kind `gnmt`.
     """
-    exponents = {LengthPenalty.none: 0.0, LengthPenalty.average: 1.0}
-    return exponents.get(config.length_penalty_kind, config.length_penalty)
+    return _EXPONENTS.get(config.length_penalty_kind, config.length_penalty)
+
+
+def penalty_kind(exponent: float) -> LengthPenalty:
+    """Return the kind of penalty that `penalty_exponent` gives this alpha."""
+    kinds = {alpha: kind for kind, alpha in _EXPONENTS.items()}
+    return kinds.get(exponent, LengthPenalty.gnmt)
 
 
 def length_penalty(length: int, config: DecodingConfig) -> float:

@@ -125,7 +125,7 @@ def heaviest_shapes(plan: EpochPlan, tokens: int) -> list[Shape]:
 def even_size(config: Config, plan: EpochPlan, tokens: int) -> int:
     """Halve `tokens` until all ranks are busy, or until they are as busy as they can be."""
     processes, _ = distributed.num_processes(config.training)
-    sizes = [tokens >> halvings for halvings in range(tokens.bit_length())]
+    sizes = [tokens >> exponent for exponent in range(tokens.bit_length())]
 
     def evenness(size: int) -> float:
         return min(_EVEN, replace(plan, max_micro_batch_tokens=size).evenness(processes))

@@ -73,10 +73,10 @@ def _is_end(text: str, begin: int, match: re.Match[str], after: str, language: s
     found = _LAST_WORD.search(text, max(begin, match.start() - _MAX_WORD), match.start())
     word = found[0] if found else ""
     is_initial = len(word) == 1 or _ROMAN.fullmatch(word) is not None
-    is_first = match.start() - len(word) == begin
+    begins_sentence = match.start() - len(word) == begin
     if word.lower() in words["never"]:
         return False
-    if is_first and (word.isdigit() or is_initial):
+    if begins_sentence and (word.isdigit() or is_initial):
         return False  # number of a list item
     if word.isdigit():
         return is_starter_next or language not in _WITH_ORDINALS or len(word) > 3

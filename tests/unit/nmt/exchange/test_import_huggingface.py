@@ -211,7 +211,7 @@ def test_command_writes_a_model_folder(
         import_model.main()
 
 
-def test_command_without_transformers_says_so(
+def test_command_without_transformers_reports_it(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "transformers", None)

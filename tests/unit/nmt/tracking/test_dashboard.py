@@ -28,7 +28,7 @@ def test_the_workspace_has_the_sections_and_keys_of_a_run() -> None:
     assert "translations/sentences" in str(sections["translations"][0].config)
 
 
-def test_without_a_login_the_command_says_what_it_would_write(
+def test_without_a_login_the_command_describes_what_it_would_write(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["dashboard", "project=mine"])

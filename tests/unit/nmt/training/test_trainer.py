@@ -405,7 +405,7 @@ def out_of_memory(
     monkeypatch.setattr(trainer.model.transformer, "_embed", embedded)
 
 
-def test_memory_that_runs_out_halves_micro_batches_and_goes_on(
+def test_memory_that_runs_out_halves_micro_batches_and_continues(
     trainer: Trainer, make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What follows is what a run in smaller micro-batches from there on makes, bit for bit."""
@@ -509,7 +509,7 @@ def test_the_validation_loss_has_neither_smoothing_nor_dropout(
         (torch.OutOfMemoryError("CUDA out of memory.\nTry"), r"CUDA out of memory\."),
     ],
 )
-def test_memory_that_runs_out_in_validation_says_what_to_lower(
+def test_memory_that_runs_out_in_validation_names_what_to_lower(
     trainer: Trainer, monkeypatch: pytest.MonkeyPatch, error: BaseException, words: str
 ) -> None:
     def full(*_: Any) -> None:
