@@ -31,7 +31,7 @@ $(error $(NAME)= is not a variable of this Makefile: $(FORM))
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help install prepare train adapt translate subwords attend backtranslate score evaluate sweep sweep-report reproduce report export import watch bench soak golden test check format install-tracking install-sweeps install-data install-ray install-exchange dashboard
+.PHONY: help install prepare train adapt translate subwords attend lesson backtranslate score evaluate sweep sweep-report reproduce report export import watch bench soak golden test check format install-tracking install-sweeps install-data install-ray install-exchange dashboard
 
 help:  ## List the targets and their variables
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/' | expand -t 25
@@ -87,6 +87,9 @@ subwords: install  ## Show the pieces of a text                          TEXT= M
 
 attend: install  ## Show the attention of all layers and heads          TEXT= MODEL= OUT= ARGS="layer=3"
 	@$(RUN).attend "text=$$TEXT" $(model) $(ARGS)
+
+lesson: install  ## Run the lesson on attention, draw its pictures       OUT=
+	@$(BIN)/python -m docs.lesson $${OUT:+"out=$$OUT"} $(ARGS)
 
 backtranslate: install  ## Make training pairs from target-language text       FILE= MODEL= OUT= ARGS=
 	@$(RUN).backtranslate "file=$$FILE" $(model) $(ARGS)

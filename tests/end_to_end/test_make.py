@@ -74,6 +74,7 @@ def arguments_of(venv: Path, target: str, *variables: str) -> list[str]:
         ("evaluate", ["MODEL=a b", "TEST=x"], ["test=x", "model=a b"]),
         ("sweep-report", ["SWEEP=a b"], ["sweep=a b"]),
         ("export", ["FORMAT=ctranslate2"], ["format=ctranslate2"]),
+        ("lesson", ["OUT=a b"], ["out=a b"]),
     ],
 )
 def test_variables_become_arguments(

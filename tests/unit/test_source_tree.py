@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-FOLDERS = ("nmt", "data_prep", "benchmarks", "tests")
+FOLDERS = ("nmt", "data_prep", "benchmarks", "docs", "tests")
 
 FORBIDDEN_MODULES = {
     "_pickle", "cloudpickle", "dill", "joblib", "marshal", "pickle", "runpy", "shelve",

@@ -1,0 +1,213 @@
+"""Run the code of the lesson on attention, and draw its pictures.
+
+    python -m docs.lesson [out=FOLDER]
+
+Runs the blocks of docs/attention.md and docs/transformer.md in one session and prints each with its
+results. The pictures show the values of that session. Ends with status 1 if a result is not the one
+in the document.
+"""
+
+import doctest
+import re
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from matplotlib import rc_context
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from nmt.base.files import writing
+from nmt.cli.arguments import parse_arguments
+from nmt.cli.common import run_command
+from nmt.config import checked_dataclass
+from nmt.runs.log import print_line, print_written
+
+DOCUMENTS = [Path(__file__).with_name(name) for name in ("attention.md", "transformer.md")]
+_HEADING_OR_BLOCK = re.compile(r"^## (?P<title>[^\n]*)$|^```pycon\n(?P<code>.*?)^```$", re.M | re.S)
+_WORDS = ["Dogs", "need", "walks"]
+
+
+@checked_dataclass
+class Arguments:
+    """Arguments of the command."""
+
+    out: str = "outputs/lesson"
+    """Folder for the pictures."""
+
+
+class _Runner(doctest.DocTestRunner):
+    """Prints each example and its result, and counts results that differ from the document."""
+
+    def report_start(self, out: Any, _test: object, example: doctest.Example) -> None:
+        out(">>> " + "\n... ".join(example.source.rstrip().split("\n")) + "\n")
+
+    def report_success(self, out: Any, _test: object, _example: object, got: str) -> None:
+        out(got)
+
+
+def run_blocks(documents: Sequence[Path]) -> tuple[int, dict[str, Any]]:
+    """Run and print the blocks of the documents in one session.
+
+    Returns:
+        The number of results that differ from the documents, and the variables of the session.
+    """
+    runner = _Runner()
+    values: dict[str, Any] = {}
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
+        for document in documents:
+            text = document.read_text(encoding="utf-8")
+            for found in _HEADING_OR_BLOCK.finditer(text):
+                if found["title"]:
+                    print(f"\n{found['title']}\n")
+                    continue
+                first_line = text.count("\n", 0, found.start("code"))
+                test = doctest.DocTestParser().get_doctest(
+                    found["code"], values, document.name, str(document), first_line
+                )
+                runner.run(test, clear_globs=False)
+                values = test.globs
+    torch.set_printoptions(profile="default")  # type: ignore[no-untyped-call]
+    return runner.failures, values
+
+
+def _draw_table(
+    axes: Any,
+    title: str,
+    weights: Tensor,
+    rows: Sequence[str],
+    columns: Sequence[str],
+    mask: Tensor | None = None,
+) -> None:
+    """Draw (T, S) weights with their numbers; cells where the mask is False are grey."""
+    axes.imshow(weights, cmap="Blues", vmin=0, vmax=1)
+    axes.set_title(title, pad=10)
+    axes.set_xticks(range(len(columns)), columns)
+    axes.set_yticks(range(len(rows)), rows)
+    axes.tick_params(length=0, top=True, labeltop=True, bottom=False, labelbottom=False)
+    for row, column in torch.cartesian_prod(*map(torch.arange, weights.shape)).tolist():
+        weight = weights[row, column].item()
+        if mask is None or mask[row, column]:
+            colour = "white" if weight > 0.6 else "black"
+            axes.text(column, row, f"{weight:.2f}", ha="center", va="center", color=colour)
+        else:
+            axes.fill_between([column - 0.5, column + 0.5], row - 0.5, row + 0.5, color="0.8")
+            axes.text(column, row, "−∞", ha="center", va="center", color="0.4")
+
+
+def draw_weights(figure: Any, values: dict[str, Any]) -> None:
+    """Static and dynamic attention of the three words."""
+    tables = {
+        "static: all words": values["uniform"],
+        "static: the word before": values["before"],
+        "dynamic: Q = K = V": values["similar"],
+        "dynamic: with W^Q, W^K": values["attention"].weights(*[values["sentence"]] * 2)[0, 0],
+    }
+    for axes, (title, weights) in zip(figure.subplots(1, 4), tables.items(), strict=True):
+        _draw_table(axes, title, weights, _WORDS, _WORDS)
+
+
+def draw_scale(figure: Any, values: dict[str, Any]) -> None:
+    """The largest of ten weights by d_k, without and with the scale."""
+    widths = [2**power for power in range(11)]
+    inputs = [(torch.randn(1000, 1, width), torch.randn(1000, 10, width)) for width in widths]
+    unscaled = [(queries @ keys.mT).softmax(dim=-1) for queries, keys in inputs]
+    scaled = [values["attention_weights"](*pair) for pair in inputs]
+    axes = figure.subplots()
+    for label, found in (("softmax(q · k)", unscaled), ("softmax(q · k / √d_k)", scaled)):
+        axes.plot(widths, [weights.amax(dim=-1).mean() for weights in found], "o-", label=label)
+    axes.axhline(0.1, color="0.6", linestyle=":")
+    axes.text(1, 0.12, "all weights equal", color="0.4")
+    axes.set_xscale("log", base=2)
+    axes.set(ylim=(0, 1), xlabel="d_k", ylabel="largest of ten weights")
+    axes.legend(frameon=False)
+
+
+def draw_masks(figure: Any, values: dict[str, Any]) -> None:
+    """The weights of self-attention without a mask and with each mask."""
+    attention, sentence, batch = (values[name] for name in ("attention", "sentence", "batch"))
+    padded = values["padding_mask"]
+    everything = attention.weights(sentence, sentence)[0, 0]
+    causal = attention.weights(sentence, sentence, is_causal=True)[0, 0]
+    without_padding = attention.weights(batch, batch, padded)[1, 0]
+    left, middle, right = figure.subplots(1, 3)
+    _draw_table(left, "no mask", everything, _WORDS, _WORDS)
+    _draw_table(middle, "causal mask", causal, _WORDS, _WORDS, values["causal_mask"](3))
+    words = [*_WORDS[:2], "(pad)"]
+    _draw_table(right, "padding mask", without_padding, words, words, padded[1, 0].expand(3, 3))
+
+
+def draw_positions(figure: Any, values: dict[str, Any]) -> None:
+    """Vectors of sinusoidal positions, and their dot products."""
+    table = values["sinusoidal_table"](50, 64)
+    left, right = figure.subplots(1, 2)
+    image = left.imshow(table, cmap="RdBu_r", vmin=-1, vmax=1, aspect="auto")
+    left.set(title="PE(pos, component)", xlabel="component", ylabel="pos")
+    figure.colorbar(image)
+    image = right.imshow(table @ table.mT, cmap="viridis")
+    right.set(title="PE(pos) · PE(pos')", xlabel="pos'", ylabel="pos")
+    figure.colorbar(image)
+
+
+def draw_norms(figure: Any, values: dict[str, Any]) -> None:
+    """Standard deviation and gradient by the number of sublayers, post-norm and pre-norm."""
+    numbers = (1, 2, 4, 8, 16, 24, 32, 40, 48)
+    left, right = figure.subplots(1, 2)
+    for norm in ("post", "pre"):
+        deviations, gradients = zip(*(values["through"](norm, n) for n in numbers), strict=True)
+        left.plot(numbers, deviations, "o-", label=f"{norm}-norm")
+        right.plot(numbers, gradients, "o-", label=f"{norm}-norm")
+    left.set(title="standard deviation after n sublayers", xlabel="n", ylim=(0, None))
+    right.set(title="share of the gradient that returns", xlabel="n", yscale="log")
+    left.legend(frameon=False)
+
+
+def draw_reversal(figure: Any, values: dict[str, Any]) -> None:
+    """Cross-attention of the trained model, mean of the heads of each layer."""
+    seen = values["seen"]
+    target, source = ([piece.strip("▁") for piece in side] for side in (seen.target, seen.source))
+    layers = seen.kinds["cross"]
+    for number, axes in enumerate(figure.subplots(1, len(layers))):
+        title = f"cross-attention, layer {number + 1}"
+        _draw_table(axes, title, layers[number].mean(dim=0), target, source)
+
+
+# Name, width and height in inches, and drawing of each picture.
+PICTURES: dict[str, tuple[tuple[float, float], Callable[[Any, dict[str, Any]], None]]] = {
+    "lesson_weights.png": ((11, 2.9), draw_weights),
+    "lesson_scale.png": ((5.5, 3), draw_scale),
+    "lesson_masks.png": ((8.5, 3), draw_masks),
+    "lesson_positions.png": ((9, 3.6), draw_positions),
+    "lesson_norms.png": ((9, 3), draw_norms),
+    "lesson_reversal.png": ((9, 4.2), draw_reversal),
+}
+
+
+@torch.no_grad()
+def draw_pictures(out: Path, values: dict[str, Any]) -> list[Path]:
+    """Draw all pictures from the variables of the session, and return their files."""
+    for name, (size, draw) in PICTURES.items():
+        torch.manual_seed(1)
+        figure = Figure(figsize=size, layout="constrained")
+        with rc_context({"axes.titlesize": "medium"}):
+            draw(figure, values)
+        with writing(out / name):
+            out.mkdir(parents=True, exist_ok=True)
+            figure.savefig(out / name, dpi=100)
+    return [out / name for name in PICTURES]
+
+
+def main() -> None:
+    """Run the command."""
+    arguments = parse_arguments(Arguments)
+    failures, values = run_blocks(DOCUMENTS)
+    if failures:
+        print_line(f"{failures} results differ from those of the documents")
+        sys.exit(1)
+    print_written(draw_pictures(Path(arguments.out), values))
+
+
+if __name__ == "__main__":
+    run_command(main)
