@@ -14,6 +14,7 @@ from torch import nn
 from nmt.base.files import write_json, write_lines
 from nmt.base.layout import MANIFEST_FILE
 from nmt.config import (
+    Architecture,
     BatchingConfig,
     Config,
     DecodingConfig,
@@ -26,7 +27,8 @@ from nmt.config import (
     TrainingConfig,
 )
 from nmt.data.corpus import shard_name, write_shard
-from nmt.model.transformer import Transformer
+from nmt.model.build import build_model
+from nmt.model.encoder_decoder import EncoderDecoder
 from nmt.tokenizer import JOINT_FILE, Tokenizer
 from nmt.trained_model import TrainedModel, TrainedModelConfig
 from nmt.training.distributed import Process
@@ -115,11 +117,11 @@ def tiny_model_config(**changes: Any) -> ModelConfig:
         "width": 16,
         "num_encoder_layers": 2,
         "num_decoder_layers": 2,
-        "num_heads": 2,
-        "feed_forward_width": 32,
         "dropout": 0.0,
         "max_length": 64,
     }
+    if changes.get("architecture", Architecture.transformer) is Architecture.transformer:
+        values |= {"num_heads": 2, "feed_forward_width": 32}
     return ModelConfig(**{**values, **changes})
 
 
@@ -128,10 +130,10 @@ def tiny_transformer(
     vocabulary_size: int = 23,
     seed: int = 0,
     dtype: torch.dtype = torch.float64,
-) -> Transformer:
+) -> EncoderDecoder:
     """Return a model in evaluation mode, with random norms and biases so that they matter."""
     torch.manual_seed(seed)
-    model = Transformer(config, vocabulary_size, vocabulary_size)
+    model = build_model(config, vocabulary_size, vocabulary_size)
     with torch.no_grad():
         for module in model.modules():
             if isinstance(module, nn.LayerNorm):
@@ -140,6 +142,17 @@ def tiny_transformer(
             elif isinstance(module, nn.Linear) and module.bias is not None:
                 module.bias.uniform_(-0.5, 0.5)
     return model.to(dtype).eval()
+
+
+def random_ids(*shape: int, seed: int = 1) -> torch.Tensor:
+    """Return ids of the vocabulary of `tiny_transformer`, without that of padding."""
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randint(1, 23, shape, generator=generator)
+
+
+def mask_of(lengths: list[int]) -> torch.Tensor:
+    """Return the mask of sequences of these lengths."""
+    return torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
 
 
 def tiny_trained_model(

@@ -4,16 +4,18 @@ from enum import StrEnum
 
 from nmt.config.fields import MAX_TOKENS, checked_dataclass, option, require
 
-Architecture = StrEnum("Architecture", "transformer")
+Architecture = StrEnum("Architecture", "transformer recurrent")
 Positions = StrEnum("Positions", "sinusoidal learned rotary")
 NormPlacement = StrEnum("NormPlacement", "post pre")
 Activation = StrEnum("Activation", "relu gelu silu")
 StartEmbedding = StrEnum("StartEmbedding", "learned zero")
 Timescales = StrEnum("Timescales", "paper marian")
+AttentionKind = StrEnum("AttentionKind", "additive dot scaled_dot hard")
 TiedEmbeddings = StrEnum("TiedEmbeddings", "three_way target none")
 
 _MAX_WIDTH = 65_536
 _TRANSFORMER = ("architecture", Architecture.transformer)
+_RECURRENT = ("architecture", Architecture.recurrent)
 _MAX_TABLE = 2**24  # values, to limit the memory of a model folder of unknown origin
 
 
@@ -26,9 +28,9 @@ class ModelConfig:
     width: int = option(512, ge=1, le=_MAX_WIDTH)
     """D, the paper's d_model."""
     num_encoder_layers: int = option(6, ge=1, le=200)
-    """Number of encoder layers, the paper's N."""
+    """Number of encoder layers, the paper's N; at least 2 of a recurrent model."""
     num_decoder_layers: int = option(6, ge=1, le=200)
-    """Number of decoder layers, the paper's N."""
+    """Number of decoder layers, the paper's N; at least 2 of a recurrent model."""
     num_heads: int = option(8, ge=1, le=1_024, used_with=_TRANSFORMER)
     """H, the paper's h."""
     feed_forward_width: int = option(2048, ge=1, le=4 * _MAX_WIDTH, used_with=_TRANSFORMER)
@@ -36,8 +38,12 @@ class ModelConfig:
     num_experts: int = option(1, ge=1, le=1_024, used_with=_TRANSFORMER)
     """Number of feed-forward networks per sublayer, of which each token uses two; 1: as in the
     paper."""
-    key_width: int = option(0, ge=0, le=_MAX_WIDTH, used_with=_TRANSFORMER)
-    """Width of the queries and keys of a head, the paper's d_k; 0 means width / num_heads."""
+    attention: AttentionKind = option(AttentionKind.additive, used_with=_RECURRENT)
+    """How decoder states attend to the encoder output: Bahdanau's additive scores, products, scaled
+    products, or the largest additive score alone (hard)."""
+    key_width: int = option(0, ge=0, le=_MAX_WIDTH, used_with=(*_TRANSFORMER, *_RECURRENT[1:]))
+    """Width of the queries and keys of a head, the paper's d_k; 0 means width / num_heads, or the
+    width of a recurrent model, which has one head."""
     value_width: int = option(0, ge=0, le=_MAX_WIDTH, used_with=_TRANSFORMER)
     """Width of the values of a head, the paper's d_v; 0 means width / num_heads."""
     positions: Positions = option(Positions.sinusoidal, used_with=_TRANSFORMER)
@@ -68,6 +74,11 @@ class ModelConfig:
     def __post_init__(self) -> None:
         if self.architecture is Architecture.transformer:
             self._check_heads()
+        if self.architecture is Architecture.recurrent:
+            for name in ("num_encoder_layers", "num_decoder_layers"):
+                number = getattr(self, name)
+                message = f"model.{name}={number} is below 2, which a recurrent model needs"
+                require(number >= 2, message)
         table_width = max(self.width, self.head_key_width)
         require(
             self.max_length * table_width <= _MAX_TABLE,

@@ -86,7 +86,8 @@ def model_card(
     config = model.config
     parts = [
         f"# Translator {config.direction}",
-        f"An encoder-decoder Transformer with {count_parameters(model.transformer):,} parameters."
+        f"An encoder-decoder model (model.architecture={config.model.architecture}) with"
+        f" {count_parameters(model.transformer):,} parameters."
         " The folder is self-contained: it can be moved and copied.",
         "## Use",
         usage.rstrip(),

@@ -5,9 +5,13 @@ from torch import nn
 
 from nmt.config import Architecture, ModelConfig
 from nmt.model.encoder_decoder import EncoderDecoder
+from nmt.model.recurrent import Recurrent
 from nmt.model.transformer import Transformer
 
-_ARCHITECTURES: dict[Architecture, type[EncoderDecoder]] = {Architecture.transformer: Transformer}
+_ARCHITECTURES: dict[Architecture, type[EncoderDecoder]] = {
+    Architecture.transformer: Transformer,
+    Architecture.recurrent: Recurrent,
+}
 
 
 def build_model(

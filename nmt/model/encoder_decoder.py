@@ -160,7 +160,8 @@ class EncoderDecoder(nn.Module, ABC, Generic[State]):
         for module in self.modules():
             if isinstance(module, nn.Linear) and module is not self.projection:
                 nn.init.xavier_uniform_(module.weight)
-                nn.init.zeros_(module.bias)
+                if module.bias is not None:
+                    nn.init.zeros_(module.bias)
             elif isinstance(module, nn.Embedding):
                 nn.init.normal_(module.weight, std=std)
         if self.config.tied_embeddings is TiedEmbeddings.none:

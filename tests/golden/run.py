@@ -7,6 +7,7 @@ from typing import Any
 
 from nmt.config import (
     Activation,
+    Architecture,
     Config,
     NormPlacement,
     OptimizerConfig,
@@ -43,6 +44,12 @@ MODELS: dict[str, dict[str, Any]] = {
         "activation": Activation.gelu,
         "key_width": 6,
         "value_width": 10,
+        "dropout": 0.1,
+    },
+    "recurrent": {
+        "architecture": Architecture.recurrent,
+        "num_encoder_layers": 3,
+        "num_decoder_layers": 3,
         "dropout": 0.1,
     },
 }

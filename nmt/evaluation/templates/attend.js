@@ -164,7 +164,7 @@ function draw() {
   const layer = current.layers[state.layer];
   choice("sentence", sentences.map((one, i) => [i, one.source]), state.sentence,
     (sentence) => set({ sentence, row: 0 }));
-  choice("kind", Object.entries(KINDS), state.kind, (kind) => set({ kind, row: 0 }));
+  choice("kind", Object.entries(KINDS).filter(([kind]) => kind in kinds), state.kind, (kind) => set({ kind, row: 0 }));
   choice("layer", current.layers.map((_, i) => [i, i + 1]), state.layer,
     (index) => set({ layer: index }));
   choice("unit", [["words", "words"], ["pieces", "pieces"]], state.unit,

@@ -110,6 +110,19 @@ def test_values_are_converted_to_the_type_of_the_field_and_to_plain_values() -> 
         ({"training": {"balance_weight": 0.1}}, "=0.1 has no effect without model.num_experts"),
         ({"training": {"compile": True}, "model": {"num_experts": 4}}, "model.num_experts=4"),
         ({"model": {"num_heads": 7}}, "model.width=512 is not divisible by model.num_heads=7"),
+        (
+            {"model": {"architecture": "recurrent", "num_heads": 4}},
+            "model.num_heads=4 has no effect without model.architecture=transformer: set that, or",
+        ),
+        ({"model": {"attention": "hard"}}, "no effect without model.architecture=recurrent"),
+        (
+            {"model": {"architecture": "recurrent", "num_decoder_layers": 1}},
+            "model.num_decoder_layers=1 is below 2, which a recurrent model needs",
+        ),
+        (
+            {"model": {"architecture": "recurrent"}, "training": {"compile": True}},
+            "training.compile=true has no effect with model.architecture=recurrent",
+        ),
         ({"model": {"max_length": 40_000}}, "model.max_length=40000 is too large for a width"),
         ({"model": {"attention_window": 512}}, "model.attention_window=512 has no effect"),
         (

@@ -4,8 +4,8 @@ import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from nmt.config import ModelConfig, NormPlacement, Positions, TiedEmbeddings
-from nmt.model.build import count_parameters, meta_model
+from nmt.config import Architecture, ModelConfig, NormPlacement, Positions, TiedEmbeddings
+from nmt.model.build import build_model, count_parameters, meta_model
 from nmt.model.cost import Processed, micro_batch, training_flops
 from nmt.model.transformer import Transformer
 from tests.support import tiny_model_config
@@ -39,6 +39,21 @@ def test_training_flops_equal_those_that_torch_counts(changes: dict[str, object]
         F.cross_entropy(model.project(hidden[is_token]), target[is_token]).backward()
     processed = micro_batch(3, 7, 5, num_target_tokens=13, window=config.attention_window)
     assert training_flops(config, 23, processed) == counter.get_total_flops()
+
+
+@torch.no_grad()
+def test_forward_flops_of_a_recurrent_model_equal_those_that_torch_counts() -> None:
+    """Backwards, torch counts less: the states before the first position have no gradient."""
+    config = tiny_model_config(architecture=Architecture.recurrent, num_encoder_layers=3)
+    model = build_model(config, 23, 23)
+    source, target = torch.randint(4, 23, (3, 7)), torch.randint(4, 23, (3, 5))
+    with (
+        torch.backends.mkldnn.flags(enabled=False),  # type: ignore[no-untyped-call]
+        FlopCounterMode(display=False) as counter,
+    ):
+        model.project(model(source, torch.ones(3, 7, dtype=torch.bool), target))
+    processed = micro_batch(rows=3, source=7, target=5, num_target_tokens=15)
+    assert training_flops(config, 23, processed) == 3 * counter.get_total_flops()
 
 
 def test_flops_of_the_base_model_are_six_per_weight_and_token() -> None:

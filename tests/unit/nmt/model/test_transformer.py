@@ -1,20 +1,15 @@
 import math
-import random
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from benchmarks.plain_transformer import PlainTransformer, copy_weights
 from nmt.base.errors import UserError
 from nmt.config import (
-    Activation,
     ModelConfig,
     NormPlacement,
-    Positions,
     StartEmbedding,
     TiedEmbeddings,
     Timescales,
@@ -22,148 +17,14 @@ from nmt.config import (
 from nmt.model.build import count_parameters, meta_model
 from nmt.model.positions import sinusoidal_table
 from nmt.model.transformer import Transformer
-from tests.support import tiny_model_config, tiny_transformer
+from tests.support import mask_of, random_ids, tiny_model_config, tiny_transformer
 
 VOCABULARY = 23
 PAD = 0
 
-VARIANTS: dict[str, dict[str, Any]] = {
-    **{
-        f"{positions.name}-{norm.name}": {"positions": positions, "norm": norm}
-        for positions in Positions
-        for norm in NormPlacement
-    },
-    "widths": {"key_width": 6, "value_width": 10},
-    "widths-rotary-pre": {
-        "key_width": 6,
-        "value_width": 10,
-        "positions": Positions.rotary,
-        "norm": NormPlacement.pre,
-    },
-    "marian": {
-        "activation": Activation.silu,
-        "output_bias": True,
-        "start": StartEmbedding.zero,
-        "timescales": Timescales.marian,
-    },
-    "experts": {"num_experts": 4},
-    "window": {"attention_window": 4},
-    "window-rotary-pre": {
-        "attention_window": 3,
-        "positions": Positions.rotary,
-        "norm": NormPlacement.pre,
-    },
-    "gelu-untied": {"activation": Activation.gelu, "tied_embeddings": TiedEmbeddings.none},
-}
-
 
 def model_of(**variant: Any) -> Transformer:
     return tiny_transformer(tiny_model_config(**variant), VOCABULARY)
-
-
-@pytest.fixture(params=VARIANTS.values(), ids=VARIANTS.keys())
-def model(request: pytest.FixtureRequest) -> Iterator[Transformer]:
-    with torch.no_grad():
-        yield model_of(**request.param)
-
-
-def random_ids(*shape: int, seed: int = 1) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randint(1, VOCABULARY, shape, generator=generator)
-
-
-def mask_of(lengths: list[int]) -> Tensor:
-    return torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
-
-
-def test_stepping_with_a_cache_equals_decoding_at_once(model: Transformer) -> None:
-    length = 40  # more slots than the cache has at first
-    source_mask = mask_of([7, 4, 6])
-    memory = model.encode(random_ids(3, 7), source_mask)
-    target = random_ids(3, length, seed=2)
-    expected = model.project(model.decode(target, memory, source_mask))
-    state = model.start(memory, source_mask)
-    for position in range(length):
-        assert state.position == position
-        logits, state = model.step(target[:, position], state)
-        torch.testing.assert_close(logits, expected[:, position])
-
-
-def test_rows_that_branch_and_end_equal_decoding_their_prefixes(model: Transformer) -> None:
-    """Rows branch and sentences end at random, so that some are not yet dropped from the state."""
-    choose = random.Random(2)
-    lengths = [3 + number % 5 for number in range(20)]
-    source, source_mask = random_ids(20, 7), mask_of(lengths)
-    memory = model.encode(source, source_mask)
-    state = model.start(memory, source_mask)
-    sentences, prefixes = list(range(20)), torch.empty(20, 0, dtype=torch.long)
-    most_ended = 0
-    for step in range(20):
-        tokens = random_ids(len(sentences), seed=10 + step)
-        logits, state = model.step(tokens, state)
-        prefixes = torch.cat((prefixes, tokens[:, None]), dim=1)
-        hidden = model.decode(prefixes, memory[sentences], source_mask[sentences])
-        torch.testing.assert_close(logits, model.project(hidden[:, -1]))
-        most_ended = max(most_ended, len(state.source_mask) - len(set(sentences)))
-        live = [s for s in sorted(set(sentences)) if choose.random() > 0.07]
-        rows = [
-            row
-            for sentence in live
-            for row in choose.choices(
-                [r for r, s in enumerate(sentences) if s == sentence], k=choose.randint(1, 3)
-            )
-        ]
-        state = state.reorder(torch.tensor(rows))
-        sentences, prefixes = [sentences[row] for row in rows], prefixes[rows]
-    assert most_ended > 0
-    assert len(state.source_mask) < 20
-    assert sentences
-
-
-def test_padding_does_not_change_the_output(model: Transformer) -> None:
-    source, target = random_ids(1, 5), random_ids(1, 6, seed=2)
-    alone = model(source, mask_of([5]), target)
-    longer = torch.cat((source, torch.full((1, 4), PAD)), dim=1)
-    batch = torch.cat((longer, random_ids(1, 9, seed=5)))
-    targets = torch.cat((F.pad(target, (0, 3), value=PAD), random_ids(1, 9, seed=6)))
-    together = model(batch, mask_of([5, 9]), targets)
-    torch.testing.assert_close(together[:1, :6], alone)
-
-
-def test_a_target_token_does_not_change_earlier_positions(model: Transformer) -> None:
-    source, source_mask, target = random_ids(2, 5), mask_of([5, 5]), random_ids(2, 8, seed=2)
-    before = model(source, source_mask, target)
-    changed = target.clone()
-    changed[:, 4] = (changed[:, 4] % (VOCABULARY - 1)) + 1
-    after = model(source, source_mask, changed)
-    assert torch.equal(before[:, :4], after[:, :4])
-    difference = (before[:, 4:] - after[:, 4:]).abs().amax(dim=-1)
-    assert (difference > 1e-6).all()
-
-
-def test_every_source_token_reaches_every_target_position(model: Transformer) -> None:
-    source, source_mask, target = random_ids(1, 5), mask_of([5]), random_ids(1, 4, seed=2)
-    before = model(source, source_mask, target)
-    for index in range(5):
-        changed = source.clone()
-        changed[0, index] = (changed[0, index] % (VOCABULARY - 1)) + 1
-        difference = (model(changed, source_mask, target) - before).abs().amax(dim=-1)
-        assert (difference > 1e-6).all()
-
-
-def test_attention_maps_are_distributions_over_real_tokens(model: Transformer) -> None:
-    source, source_mask, target = random_ids(2, 6), mask_of([6, 3]), random_ids(2, 5, seed=2)
-    maps = model.attention_maps(source, source_mask, target)
-    shapes = {"encoder": (2, 2, 6, 6), "decoder": (2, 2, 5, 5), "cross": (2, 2, 5, 6)}
-    for name, shape in shapes.items():
-        assert len(maps[name]) == 2
-        for layer in maps[name]:
-            assert layer.shape == shape
-            torch.testing.assert_close(layer.sum(dim=-1), torch.ones(shape[:3], dtype=layer.dtype))
-    for layer in (*maps["encoder"], *maps["cross"]):
-        assert (layer[1, :, :3, 3:] == 0).all()
-    for layer in maps["decoder"]:
-        assert (layer.triu(diagonal=1) == 0).all()
 
 
 @pytest.mark.parametrize("norm", list(NormPlacement))
