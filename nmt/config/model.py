@@ -4,7 +4,7 @@ from enum import StrEnum
 
 from nmt.config.fields import MAX_TOKENS, checked_dataclass, option, require
 
-Architecture = StrEnum("Architecture", "transformer recurrent")
+Architecture = StrEnum("Architecture", "transformer recurrent convolutional bytenet")
 Positions = StrEnum("Positions", "sinusoidal learned rotary")
 NormPlacement = StrEnum("NormPlacement", "post pre")
 Activation = StrEnum("Activation", "relu gelu silu")
@@ -16,6 +16,7 @@ TiedEmbeddings = StrEnum("TiedEmbeddings", "three_way target none")
 _MAX_WIDTH = 65_536
 _TRANSFORMER = ("architecture", Architecture.transformer)
 _RECURRENT = ("architecture", Architecture.recurrent)
+_CONVOLUTIONS = ("architecture", Architecture.convolutional, Architecture.bytenet)
 _MAX_TABLE = 2**24  # values, to limit the memory of a model folder of unknown origin
 
 
@@ -38,6 +39,8 @@ class ModelConfig:
     num_experts: int = option(1, ge=1, le=1_024, used_with=_TRANSFORMER)
     """Number of feed-forward networks per sublayer, of which each token uses two; 1: as in the
     paper."""
+    kernel_width: int = option(3, ge=1, le=64, used_with=_CONVOLUTIONS)
+    """Number of positions that a convolution reads."""
     attention: AttentionKind = option(AttentionKind.additive, used_with=_RECURRENT)
     """How decoder states attend to the encoder output: Bahdanau's additive scores, products, scaled
     products, or the largest additive score alone (hard)."""
@@ -79,6 +82,10 @@ class ModelConfig:
                 number = getattr(self, name)
                 message = f"model.{name}={number} is below 2, which a recurrent model needs"
                 require(number >= 2, message)
+        require(
+            self.architecture is not Architecture.bytenet or self.width % 2 == 0,
+            f"model.architecture=bytenet needs an even model.width, not {self.width}",
+        )
         table_width = max(self.width, self.head_key_width)
         require(
             self.max_length * table_width <= _MAX_TABLE,

@@ -4,6 +4,8 @@ import torch
 from torch import nn
 
 from nmt.config import Architecture, ModelConfig
+from nmt.model.bytenet import ByteNet
+from nmt.model.convolutional import Convolutional
 from nmt.model.encoder_decoder import EncoderDecoder
 from nmt.model.recurrent import Recurrent
 from nmt.model.transformer import Transformer
@@ -11,6 +13,8 @@ from nmt.model.transformer import Transformer
 _ARCHITECTURES: dict[Architecture, type[EncoderDecoder]] = {
     Architecture.transformer: Transformer,
     Architecture.recurrent: Recurrent,
+    Architecture.convolutional: Convolutional,
+    Architecture.bytenet: ByteNet,
 }
 
 

@@ -17,7 +17,7 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from nmt.config import ModelConfig
+from nmt.config import Architecture, ModelConfig
 from nmt.model.build import meta_model
 from nmt.model.encoder_decoder import EncoderDecoder
 from nmt.model.window import num_scores
@@ -92,8 +92,11 @@ def _forward_flops(config: ModelConfig, target_vocabulary_size: int) -> tuple[in
     # A larger source vocabulary costs no more: embeddings are looked up.
     model = meta_model(config, target_vocabulary_size, target_vocabulary_size)
     window = config.attention_window
-    sizes = [astuple(micro_batch(1, *lengths, 0, window))[:-1] for lengths in _LENGTHS]
-    counts = [_count_forward(model, *lengths) for lengths in _LENGTHS]
+    # The encoder output of ByteNet has 1.2 S positions, rounded up.
+    scale = 5 if config.architecture is Architecture.bytenet else 1
+    lengths = [(scale * source, scale * target) for source, target in _LENGTHS]
+    sizes = [astuple(micro_batch(1, *each, 0, window))[:-1] for each in lengths]
+    counts = [_count_forward(model, *each) for each in lengths]
     solution = np.linalg.solve(np.array(sizes, dtype=float), np.array(counts, dtype=float))
     with FlopCounterMode(display=False) as counter:
         model.project(torch.empty(1, config.width, device="meta"))

@@ -46,6 +46,9 @@ MODELS: dict[str, dict[str, Any]] = {
         "value_width": 10,
         "dropout": 0.1,
     },
+    "experts": {"num_experts": 4, "dropout": 0.1},
+    "convolutional": {"architecture": Architecture.convolutional, "dropout": 0.1},
+    "bytenet": {"architecture": Architecture.bytenet, "dropout": 0.1},
     "recurrent": {
         "architecture": Architecture.recurrent,
         "num_encoder_layers": 3,

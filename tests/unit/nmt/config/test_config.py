@@ -114,6 +114,8 @@ def test_values_are_converted_to_the_type_of_the_field_and_to_plain_values() -> 
             {"model": {"architecture": "recurrent", "num_heads": 4}},
             "model.num_heads=4 has no effect without model.architecture=transformer: set that, or",
         ),
+        ({"model": {"kernel_width": 5}}, "model.architecture=convolutional or bytenet"),
+        ({"model": {"architecture": "bytenet", "width": 15}}, "an even model.width, not 15"),
         ({"model": {"attention": "hard"}}, "no effect without model.architecture=recurrent"),
         (
             {"model": {"architecture": "recurrent", "num_decoder_layers": 1}},

@@ -10,6 +10,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from nmt.base.errors import UserError
 from nmt.config import (
     Activation,
     Architecture,
@@ -76,6 +77,18 @@ VARIANTS: dict[str, dict[str, Any]] = {
         "key_width": 6,
         "tied_embeddings": TiedEmbeddings.none,
         "output_bias": True,
+    },
+    "convolutional": {"architecture": Architecture.convolutional},
+    "convolutional-untied": {
+        "architecture": Architecture.convolutional,
+        "kernel_width": 4,
+        "tied_embeddings": TiedEmbeddings.none,
+    },
+    # Three blocks read 7 positions on each side.
+    "bytenet": {
+        "architecture": Architecture.bytenet,
+        "num_encoder_layers": 3,
+        "num_decoder_layers": 3,
     },
 }
 
@@ -163,6 +176,11 @@ def test_every_source_token_reaches_every_target_position(model: EncoderDecoder)
 
 def test_attention_maps_are_distributions_over_real_tokens(model: EncoderDecoder) -> None:
     source, source_mask, target = random_ids(2, 6), mask_of([6, 3]), random_ids(2, 5, seed=2)
+    if model.config.architecture is Architecture.bytenet:
+        assert model.num_attention_layers == 0
+        with pytest.raises(UserError, match=r"model\.architecture=bytenet has no attention"):
+            model.attention_maps(source, source_mask, target)
+        return
     maps = model.attention_maps(source, source_mask, target)
     config = model.config
     heads = config.num_heads if config.architecture is Architecture.transformer else 1

@@ -20,12 +20,15 @@ from tests.support import tiny_model_config
         {"positions": Positions.rotary, "attention_dropout": 0.1},
         {"num_experts": 5},
         *({"attention_window": window} for window in (1, 2, 3, 6, 9)),
+        {"architecture": Architecture.convolutional},
+        # 1.2 times the FLOPs of a position are a whole number.
+        {"architecture": Architecture.bytenet, "width": 20},
     ],
 )
 def test_training_flops_equal_those_that_torch_counts(changes: dict[str, object]) -> None:
     config = tiny_model_config(**changes)
-    model = Transformer(config, 23, 23)
-    source = torch.randint(4, 23, (3, 7))
+    model = build_model(config, 23, 23)
+    source = torch.randint(4, 23, (3, 10))
     target = torch.randint(4, 23, (3, 5))
     is_token = torch.ones(3, 5, dtype=torch.bool)
     is_token[1, 3:] = False
@@ -35,9 +38,9 @@ def test_training_flops_equal_those_that_torch_counts(changes: dict[str, object]
         torch.backends.mkldnn.flags(enabled=False),  # type: ignore[no-untyped-call]
         FlopCounterMode(display=False) as counter,
     ):
-        hidden = model(source, torch.ones(3, 7, dtype=torch.bool), target)
+        hidden = model(source, torch.ones(3, 10, dtype=torch.bool), target)
         F.cross_entropy(model.project(hidden[is_token]), target[is_token]).backward()
-    processed = micro_batch(3, 7, 5, num_target_tokens=13, window=config.attention_window)
+    processed = micro_batch(3, 10, 5, num_target_tokens=13, window=config.attention_window)
     assert training_flops(config, 23, processed) == counter.get_total_flops()
 
 

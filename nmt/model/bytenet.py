@@ -1,0 +1,160 @@
+"""ByteNet, dilated convolutions without attention (Kalchbrenner et al. 2017)."""
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from nmt.base.errors import UserError
+from nmt.config import ModelConfig
+from nmt.model.convolution import Convolution
+from nmt.model.cpu import Dropout, Linear
+from nmt.model.encoder_decoder import EncoderDecoder
+from nmt.model.row_state import RowState
+
+_Length = TypeVar("_Length", int, Tensor)
+# Of successive blocks, then again from the first one (section 3.5).
+_DILATIONS = (1, 2, 4, 8, 16)
+# Positions of the encoder output per 100 source tokens (section 3.2: a = 1.2, b = 0).
+_LENGTH_PERCENT = 120
+
+
+class ResidualBlock(nn.Module):
+    """The block with ReLUs (Figure 3, left): 1 × 1, dilated and 1 × 1 convolution.
+
+    Layer normalization and ReLU precede each. The dilated one has half of the width.
+    """
+
+    def __init__(self, config: ModelConfig, dilation: int) -> None:
+        super().__init__()
+        outer, inner = config.width, config.width // 2
+        self.norm = nn.LayerNorm(outer)
+        self.reduce = Linear(outer, inner)
+        self.reduced_norm = nn.LayerNorm(inner)
+        self.convolution = Convolution(inner, inner, config.kernel_width, dilation)
+        self.convolved_norm = nn.LayerNorm(inner)
+        self.expand = Linear(inner, outer)
+        self.dropout = Dropout(config.dropout)
+
+    def forward(self, hidden: Tensor, mask: Tensor) -> Tensor:
+        """Encode (B, L, D) → (B, L, D); `mask` is (B, L)."""
+        return self._residual(hidden, self.convolution(self._reduced(hidden), mask))
+
+    def continued(self, hidden: Tensor, past: Tensor) -> tuple[Tensor, Tensor]:
+        """Decode (N, T, D) → (N, T, D), with and returning the past of the convolution."""
+        outputs, past = self.convolution.continued(self._reduced(hidden), past)
+        return self._residual(hidden, outputs), past
+
+    def _reduced(self, hidden: Tensor) -> Tensor:
+        inner = self.reduce(F.relu(self.norm(hidden)))
+        return F.relu(self.reduced_norm(inner))
+
+    def _residual(self, hidden: Tensor, outputs: Tensor) -> Tensor:
+        return hidden + self.dropout(self.expand(F.relu(self.convolved_norm(outputs))))
+
+
+class ByteNet(EncoderDecoder[RowState]):
+    """An encoder, and a decoder that reads its output position by position.
+
+    The encoder output of a source with n tokens has 1.2 n positions (dynamic unfolding, section
+    3.2): the encoder reads zeros after the tokens. The decoder reads position t of it together with
+    target input t, and zeros where the target is longer.
+
+    The source mask is part of the encoder output, as zeros.
+
+    The paper's model has characters; here tokens are pieces. It does not state how the encoder
+    output enters the decoder: here a linear layer of both joins them.
+    """
+
+    def __init__(
+        self, config: ModelConfig, source_vocabulary_size: int, target_vocabulary_size: int
+    ) -> None:
+        super().__init__(config, source_vocabulary_size, target_vocabulary_size)
+        self.encoder = _blocks(config, config.num_encoder_layers)
+        self.encoder_norm = nn.LayerNorm(config.width)
+        self.join = Linear(2 * config.width, config.width)
+        self.decoder = _blocks(config, config.num_decoder_layers)
+        self.decoder_norm = nn.LayerNorm(config.width)
+        self.output = Linear(config.width, config.width)
+        self._initialize()
+
+    def encode(self, source: Tensor, source_mask: Tensor) -> Tensor:
+        """Encode (B, S) ids to (B, S', D) with S' = 1.2 S; zero after 1.2 n positions."""
+        real = source_mask[..., None]  # (B, S, 1)
+        embedded = self.dropout(self._scaled(self.source_embedding, source)) * real
+        length = _unfolded(source.size(1))
+        hidden = F.pad(embedded, (0, 0, 0, length - source.size(1)))  # (B, S', D)
+        lengths = _unfolded(source_mask.sum(dim=1, keepdim=True))  # (B, 1)
+        mask = torch.arange(length, device=source.device) < lengths  # (B, S')
+        for block in self.encoder:
+            hidden = block(hidden, mask)
+        return self.encoder_norm(hidden) * mask[..., None]
+
+    def decode(self, target_input: Tensor, memory: Tensor, source_mask: Tensor) -> Tensor:  # noqa: ARG002
+        """Decode all target positions (B, T) at once to (B, T, D)."""
+        columns = _columns(memory, 0, target_input.size(1))
+        hidden, _ = self._decode(target_input, columns, self._no_pasts(memory))
+        return hidden
+
+    def start(self, memory: Tensor, source_mask: Tensor) -> RowState:  # noqa: ARG002
+        """Return the state before the first decoding step, with one row per sentence."""
+        return RowState.start(self._no_pasts(memory), [memory])
+
+    def step(self, tokens: Tensor, state: RowState) -> tuple[Tensor, RowState]:
+        """Decode one target position of every row: tokens (N,) → logits (N, V)."""
+        columns = _columns(state.shared[0], state.position, 1)[state.sentences]  # (N, 1, D)
+        hidden, state.rows = self._decode(tokens[:, None], columns, state.rows)
+        state.position += 1
+        return self.project(hidden[:, 0]), state
+
+    def attention_maps(self, *_: Tensor) -> dict[str, list[Tensor]]:
+        """Raise UserError: there is no attention."""
+        raise UserError(
+            "model.architecture=bytenet has no attention; use a model of another architecture"
+        )
+
+    @property
+    def num_attention_layers(self) -> int:
+        """None."""
+        return 0
+
+    def _no_pasts(self, memory: Tensor) -> list[Tensor]:
+        return [block.convolution.no_past(memory) for block in self.decoder]
+
+    def _decode(
+        self, ids: Tensor, columns: Tensor, pasts: list[Tensor]
+    ) -> tuple[Tensor, list[Tensor]]:
+        """Decode successive positions.
+
+        Args:
+            ids: (N, T).
+            columns: encoder output (N, T, D) at the same positions.
+            pasts: of the convolution of each block.
+
+        Returns:
+            (N, T, D), and `pasts` after the positions.
+        """
+        embedded = self.dropout(self._scaled(self.target_embedding, ids))
+        hidden, new_pasts = self.join(torch.cat((embedded, columns), dim=-1)), []
+        for block, past in zip(self.decoder, pasts, strict=True):
+            hidden, new_past = block.continued(hidden, past)
+            new_pasts.append(new_past)
+        return F.relu(self.output(self.decoder_norm(hidden))), new_pasts
+
+
+def _blocks(config: ModelConfig, number: int) -> Sequence[ResidualBlock]:
+    dilations = (_DILATIONS[index % len(_DILATIONS)] for index in range(number))
+    return nn.ModuleList(ResidualBlock(config, dilation) for dilation in dilations)  # type: ignore[return-value]
+
+
+def _unfolded(length: _Length) -> _Length:
+    """Return the number of positions of the encoder output for source lengths, rounded up."""
+    return (length * _LENGTH_PERCENT + 99) // 100
+
+
+def _columns(memory: Tensor, first: int, number: int) -> Tensor:
+    """Return positions first, first + 1, … of (B, S', D), zero beyond the last: (B, number, D)."""
+    columns = memory[:, first : first + number]
+    return F.pad(columns, (0, 0, 0, number - columns.size(1)))

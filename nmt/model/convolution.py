@@ -1,0 +1,64 @@
+"""Convolution over the positions of a sequence."""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from nmt.model.cpu import Linear
+
+
+class Convolution(nn.Module):
+    """y_t = W [x_1; …; x_k] + b, where the k inputs around position t are `dilation` apart.
+
+    One matrix product over the concatenated inputs, as in Gehring et al. 2017, section 3.2.
+    Positions outside of the sequence are zero.
+
+    Args:
+        width: D, of an input.
+        output_width: D', of an output.
+        kernel_width: k.
+        dilation: distance between the inputs of an output.
+    """
+
+    def __init__(self, width: int, output_width: int, kernel_width: int, dilation: int = 1) -> None:
+        super().__init__()
+        self.linear = Linear(kernel_width * width, output_width)
+        self.width = width
+        self.kernel_width = kernel_width
+        self.dilation = dilation
+        self.num_past = (kernel_width - 1) * dilation
+
+    def forward(self, inputs: Tensor, mask: Tensor) -> Tensor:
+        """Convolve with inputs on both sides of a position: (B, L, D) → (B, L, D').
+
+        Args:
+            inputs: (B, L, D).
+            mask: (B, L), True at real tokens; others count as zero.
+        """
+        before = self.num_past // 2
+        real = inputs * mask[..., None].to(inputs.dtype)
+        return self._convolve(F.pad(real, (0, 0, before, self.num_past - before)))
+
+    def continued(self, inputs: Tensor, past: Tensor) -> tuple[Tensor, Tensor]:
+        """Convolve with inputs up to a position (a causal convolution).
+
+        Args:
+            inputs: (N, T, D).
+            past: (N, P, D) inputs before them; see `no_past`.
+
+        Returns:
+            Outputs (N, T, D'), and the last P inputs.
+        """
+        extended = torch.cat((past, inputs), dim=1)  # (N, P + T, D)
+        return self._convolve(extended), extended[:, inputs.size(1) :]
+
+    def no_past(self, like: Tensor) -> Tensor:
+        """Return the P = (k - 1) · dilation inputs before a sequence: (N, P, D) for (N, …)."""
+        return like.new_zeros(len(like), self.num_past, self.width)
+
+    def _convolve(self, extended: Tensor) -> Tensor:
+        """(N, P + T, D) → (N, T, D')."""
+        length = extended.size(1) - self.num_past
+        starts = (index * self.dilation for index in range(self.kernel_width))
+        windows = [extended[:, start : start + length] for start in starts]
+        return self.linear(torch.cat(windows, dim=-1))

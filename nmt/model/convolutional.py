@@ -1,0 +1,204 @@
+"""ConvS2S, a convolutional encoder and decoder with attention (Gehring et al. 2017)."""
+
+import math
+from collections.abc import Callable, Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from nmt.config import ModelConfig
+from nmt.model.convolution import Convolution
+from nmt.model.cpu import Dropout, Linear
+from nmt.model.encoder_decoder import EncoderDecoder
+from nmt.model.row_state import RowState
+
+# Keeps the variance of a sum of two terms (section 3.4).
+_SCALE = math.sqrt(0.5)
+_EMBEDDING_STD = 0.1
+
+
+class GatedConvolution(nn.Module):
+    """Dropout, convolution and gated linear unit with a residual connection (section 3.2).
+
+    h' = (h + A ⊗ sigmoid(B)) · sqrt(0.5), where [A; B] is the convolution of h.
+    """
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.dropout = Dropout(config.dropout)
+        self.convolution = Convolution(config.width, 2 * config.width, config.kernel_width)
+
+    def forward(self, hidden: Tensor, mask: Tensor) -> Tensor:
+        """Encode (B, L, D) → (B, L, D); `mask` is (B, L)."""
+        return self._residual(hidden, self.convolution(self.dropout(hidden), mask))
+
+    def continued(self, hidden: Tensor, past: Tensor) -> tuple[Tensor, Tensor]:
+        """Decode (N, T, D) → (N, T, D), with and returning the past of the convolution."""
+        outputs, past = self.convolution.continued(self.dropout(hidden), past)
+        return self._residual(hidden, outputs), past
+
+    def _residual(self, hidden: Tensor, outputs: Tensor) -> Tensor:
+        return (hidden + F.glu(outputs)) * _SCALE
+
+
+class DotAttention(nn.Module):
+    """c_i = sqrt(m) sum_j a_ij v_j with a_i = softmax(d_i^T z) (equation 2, section 3.4)."""
+
+    def forward(self, queries: Tensor, memory: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        """Compute the contexts (B, T, D) and the weights (B, T, S).
+
+        Args:
+            queries: d_i, (B, T, D).
+            memory: [z_j; v_j], (B, S, 2 D).
+            mask: (B, S), True at the m real tokens.
+        """
+        keys, values = memory.chunk(2, dim=-1)
+        scores = queries @ keys.transpose(1, 2)  # (B, T, S)
+        weights = scores.masked_fill(~mask[:, None], -math.inf).softmax(dim=-1)
+        # The mean of m vectors has a variance of 1 / m (section 3.4).
+        scale = mask.sum(dim=1).to(values.dtype).sqrt()[:, None, None]
+        return weights @ values * scale, weights
+
+
+class DecoderLayer(nn.Module):
+    """Gated convolution, then attention with the query d = W_d h + b_d + g (equation 1)."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.gated = GatedConvolution(config)
+        self.query = Linear(config.width, config.width)
+
+    def forward(
+        self, hidden: Tensor, embedded: Tensor, past: Tensor, attend: Callable[[Tensor], Tensor]
+    ) -> tuple[Tensor, Tensor]:
+        """Decode (N, T, D) → (N, T, D).
+
+        Args:
+            hidden: output of the layer below.
+            embedded: g, the embedded target inputs (N, T, D).
+            past: of the convolution.
+            attend: contexts (N, T, D) for queries (N, T, D).
+
+        Returns:
+            The output, and the past after these positions.
+        """
+        hidden, past = self.gated.continued(hidden, past)
+        return (hidden + attend(self.query(hidden) + embedded)) * _SCALE, past
+
+
+class Convolutional(EncoderDecoder[RowState]):
+    """Stacks of gated convolutions, with attention to the encoder output in every decoder layer.
+
+    Embeddings and layers have one width, so the paper's linear maps between them are left out, and
+    an adaptive optimizer takes the place of its weight normalization and scaled gradients of the
+    encoder. The encoder output is (B, S, 2 D): keys z_j, and values v_j, the sum of z_j and the
+    embedded source token.
+    """
+
+    def __init__(
+        self, config: ModelConfig, source_vocabulary_size: int, target_vocabulary_size: int
+    ) -> None:
+        super().__init__(config, source_vocabulary_size, target_vocabulary_size)
+        self.source_positions = nn.Embedding(config.max_length, config.width)
+        self.target_positions = nn.Embedding(config.max_length, config.width)
+        self.encoder: Sequence[GatedConvolution] = nn.ModuleList(  # type: ignore[assignment]
+            GatedConvolution(config) for _ in range(config.num_encoder_layers)
+        )
+        self.attention = DotAttention()
+        self.decoder: Sequence[DecoderLayer] = nn.ModuleList(  # type: ignore[assignment]
+            DecoderLayer(config) for _ in range(config.num_decoder_layers)
+        )
+        self._initialize()
+        self._initialize_by_inputs()
+
+    def encode(self, source: Tensor, source_mask: Tensor) -> Tensor:
+        """Encode (B, S) ids to (B, S, 2 D)."""
+        embedded = self._embed(self.source_embedding, self.source_positions, source)
+        hidden = embedded
+        for layer in self.encoder:
+            hidden = layer(hidden, source_mask)
+        return torch.cat((hidden, (hidden + embedded) * _SCALE), dim=-1)
+
+    def decode(self, target_input: Tensor, memory: Tensor, source_mask: Tensor) -> Tensor:
+        """Decode all target positions (B, T) at once to (B, T, D)."""
+
+        def attend(queries: Tensor) -> Tensor:
+            return self.attention(queries, memory, source_mask)[0]
+
+        hidden, _ = self._decode(target_input, 0, self._no_pasts(memory), attend)
+        return hidden
+
+    def start(self, memory: Tensor, source_mask: Tensor) -> RowState:
+        """Return the state before the first decoding step, with one row per sentence."""
+        return RowState.start(self._no_pasts(memory), [memory, source_mask])
+
+    def step(self, tokens: Tensor, state: RowState) -> tuple[Tensor, RowState]:
+        """Decode one target position of every row: tokens (N,) → logits (N, V)."""
+
+        def attend(queries: Tensor) -> Tensor:
+            contexts, _ = self.attention(state.grid.spread(queries[:, 0]), *state.shared)
+            return state.grid.collect(contexts)[:, None]
+
+        hidden, state.rows = self._decode(tokens[:, None], state.position, state.rows, attend)
+        state.position += 1
+        return self.project(hidden[:, 0]), state
+
+    def attention_maps(
+        self, source: Tensor, source_mask: Tensor, target_input: Tensor
+    ) -> dict[str, list[Tensor]]:
+        """Compute the attention weights `cross`, (B, 1, T, S) per decoder layer."""
+        maps: list[Tensor] = []
+        hook = self.attention.register_forward_hook(
+            lambda _module, _inputs, outputs: maps.append(outputs[1][:, None])
+        )
+        with hook:
+            self(source, source_mask, target_input)
+        return {"cross": maps}
+
+    @property
+    def num_attention_layers(self) -> int:
+        """All decoder layers."""
+        return len(self.decoder)
+
+    def _embed(
+        self, embedding: nn.Embedding, positions: nn.Embedding, ids: Tensor, first: int = 0
+    ) -> Tensor:
+        """Embed ids (B, L) at positions first, first + 1, …: (B, L, D) (section 3.1)."""
+        return self.dropout(embedding(ids) + positions.weight[first : first + ids.size(1)])
+
+    def _no_pasts(self, memory: Tensor) -> list[Tensor]:
+        return [layer.gated.convolution.no_past(memory) for layer in self.decoder]
+
+    def _decode(
+        self, ids: Tensor, first: int, pasts: list[Tensor], attend: Callable[[Tensor], Tensor]
+    ) -> tuple[Tensor, list[Tensor]]:
+        """Decode ids (N, T) at positions first, first + 1, ….
+
+        Args:
+            ids: (N, T).
+            first: position of the first id.
+            pasts: of the convolution of each layer.
+            attend: contexts (N, T, D) for queries (N, T, D).
+
+        Returns:
+            Outputs of the top layer (N, T, D), and `pasts` after the positions.
+        """
+        embedded = self._embed(self.target_embedding, self.target_positions, ids, first)
+        hidden, new_pasts = embedded, []
+        for layer, past in zip(self.decoder, pasts, strict=True):
+            hidden, new_past = layer(hidden, embedded, past, attend)
+            new_pasts.append(new_past)
+        return self.dropout(hidden), new_pasts
+
+    def _initialize_by_inputs(self) -> None:
+        """Draw weights so that layers keep the variance of activations (section 3.5).
+
+        A gated linear unit divides the variance by 4, and dropout multiplies it.
+        """
+        for module in self.modules():
+            if isinstance(module, Convolution):
+                weight, kept = module.linear.weight, 1 - self.config.dropout
+                nn.init.normal_(weight, std=math.sqrt(4 * kept / weight.size(1)))
+            elif isinstance(module, nn.Embedding):
+                nn.init.normal_(module.weight, std=_EMBEDDING_STD)
