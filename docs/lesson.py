@@ -189,9 +189,9 @@ PICTURES: dict[str, tuple[tuple[float, float], Callable[[Any, dict[str, Any]], N
 def draw_pictures(out: Path, values: dict[str, Any]) -> list[Path]:
     """Draw all pictures from the variables of the session, and return their files."""
     for name, (size, draw) in PICTURES.items():
-        torch.manual_seed(1)
         figure = Figure(figsize=size, layout="constrained")
-        with rc_context({"axes.titlesize": "medium"}):
+        with torch.random.fork_rng(devices=[]), rc_context({"axes.titlesize": "medium"}):
+            torch.manual_seed(1)
             draw(figure, values)
         with writing(out / name):
             out.mkdir(parents=True, exist_ok=True)
