@@ -11,6 +11,7 @@ from pathlib import Path
 
 from nmt.base.errors import UserError
 from nmt.exchange.ctranslate2 import CTranslate2Exporter, CTranslate2Runtime
+from nmt.exchange.exporter import usage_of
 from nmt.tokenizer import Tokenizer
 from nmt.trained_model import TrainedModel
 
@@ -77,14 +78,9 @@ class ArgosExporter:
 
     def usage(self, model: TrainedModel) -> str:
         """Return the section of the README that shows how to use the export."""
-        source, target = _code(model.config.source_language), _code(model.config.target_language)
-        return f"""    argospm install {package_name(model)}.argosmodel
-    argos-translate --from {source} --to {target} "A sentence."
-
-LibreTranslate offers an installed package after a restart. Argos Translate splits text into
-sentences by a model of its own, which it downloads at first use. It replaces each underscore in a
-translation by a space.
-"""
+        languages = model.config.source_language, model.config.target_language
+        source, target = map(_code, languages)
+        return usage_of("argos", package=package_name(model), source=source, target=target)
 
 
 def package_name(model: TrainedModel) -> str:

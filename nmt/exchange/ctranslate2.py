@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from nmt.base.errors import UserError
 from nmt.config import Activation, LengthPenalty, NormPlacement, Positions, StartEmbedding
-from nmt.exchange.exporter import transformer_of
+from nmt.exchange.exporter import transformer_of, usage_of
 from nmt.exchange.verify import greedy, verify
 from nmt.model.attention import MultiHeadAttention
 from nmt.search.hypothesis import penalty_exponent
@@ -119,33 +119,15 @@ class CTranslate2Exporter:
 
     def usage(self, model: TrainedModel) -> str:
         """Return the section of the README that shows how to use the export."""
-        config, search, target = model.config, model.config.decoding, model.target_tokenizer
-        suppressed = [[piece] for piece in target.pieces((target.pad_id, target.bos_id))]
-        is_gnmt = search.length_penalty_kind is LengthPenalty.gnmt
-        penalty = "((5 + n) / 6) ** alpha" if is_gnmt else "the same penalty"
-        return f"""    import ctranslate2, sentencepiece
-
-    source = sentencepiece.SentencePieceProcessor(model_file="{model.source_tokenizer.path.name}")
-    target = sentencepiece.SentencePieceProcessor(model_file="{target.path.name}")
-    translator = ctranslate2.Translator(".")
-    results = translator.translate_batch(
-        source.encode(["A sentence."], out_type=str),
-        beam_size={search.beam_size},
-        length_penalty={penalty_exponent(search)},
-        min_decoding_length={max(0, search.min_length - 1)},
-        max_decoding_length={config.model.max_length},
-        disable_unk=True,
-        suppress_sequences={suppressed},
-    )
-    print(target.decode(results[0].hypotheses[0]))
-
-The tokens are the pieces of the tokenizers in this folder; CTranslate2 adds EOS and BOS. Sources
-have at most {config.max_source_length - 1} tokens.
-
-CTranslate2 divides the log-probability of n tokens by n ** alpha. The scores above were computed
-with {penalty} and translations of at most {search.max_length_ratio:g} times the source plus
-{search.max_length_offset} tokens.
-"""
+        search, target = model.config.decoding, model.target_tokenizer
+        return usage_of(
+            "ctranslate2",
+            model=model,
+            search=search,
+            penalty_exponent=penalty_exponent(search),
+            is_gnmt=search.length_penalty_kind is LengthPenalty.gnmt,
+            suppressed=[[piece] for piece in target.pieces((target.pad_id, target.bos_id))],
+        )
 
 
 def convert(model: TrainedModel, folder: Path) -> None:

@@ -3,13 +3,16 @@
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from nmt.base.errors import UserError
 from nmt.base.system import require_package
 from nmt.config import ModelConfig
 from nmt.model.transformer import Transformer
+from nmt.pages.html_page import render_text
 from nmt.trained_model import TrainedModel
+
+_TEMPLATES = Path(__file__).with_name("templates")
 
 
 def transformer_of(model: TrainedModel) -> Transformer:
@@ -34,6 +37,11 @@ def transformer_of(model: TrainedModel) -> Transformer:
                 f" train with model.{key}={held}"
             )
     return model.transformer
+
+
+def usage_of(name: str, **values: Any) -> str:
+    """Render the template of a format, `templates/<name>.md.jinja`; see `Exporter.usage`."""
+    return render_text(_TEMPLATES / f"{name}.md.jinja", values)
 
 
 def check_head_widths(config: ModelConfig, advice: str) -> None:

@@ -24,7 +24,7 @@ from nmt.config import (
     TiedEmbeddings,
     Timescales,
 )
-from nmt.exchange.exporter import Runtime, check_head_widths, transformer_of
+from nmt.exchange.exporter import Runtime, check_head_widths, transformer_of, usage_of
 from nmt.exchange.foreign_tokenizer import plain_piece
 from nmt.exchange.huggingface_weights import half_split, layer_names, reorder
 from nmt.exchange.tokenizer_json import tokenizer_json
@@ -91,23 +91,8 @@ class HuggingFaceExporter:
     def usage(self, model: TrainedModel) -> str:
         """Return the section of the README that shows how to use the export."""
         search = model.config.decoding
-        note = ""
-        if search.length_penalty_kind is LengthPenalty.gnmt and search.beam_size > 1:
-            note = (
-                "\n`generate` divides the log-probability of n tokens by n ** length_penalty; the"
-                " scores\nabove were computed with ((5 + n) / 6) ** length_penalty.\n"
-            )
-        return f"""    from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
-
-    tokenizer = AutoTokenizer.from_pretrained(".")
-    model = AutoModelForSeq2SeqLM.from_pretrained(".")
-    batch = tokenizer(["A sentence."], return_tensors="pt", padding=True, truncation=True)
-    print(tokenizer.batch_decode(model.generate(**batch), skip_special_tokens=True))
-
-It needs the packages `transformers` (4 or 5), `torch` and `sentencepiece`.
-`generate(**batch, num_beams=1)` is greedy search. transformers 4 also has
-`pipeline("translation", model=".")`, which transformers 5 has not.
-{note}"""
+        is_gnmt = search.length_penalty_kind is LengthPenalty.gnmt
+        return usage_of("huggingface", has_other_penalty=is_gnmt and search.beam_size > 1)
 
 
 def write_tokenizers(model: TrainedModel, folder: Path) -> None:

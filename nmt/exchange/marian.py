@@ -28,7 +28,7 @@ from nmt.config import (
     Timescales,
 )
 from nmt.exchange.ctranslate2 import CTranslate2Runtime
-from nmt.exchange.exporter import check_head_widths, transformer_of
+from nmt.exchange.exporter import check_head_widths, transformer_of, usage_of
 from nmt.exchange.huggingface import NEVER
 from nmt.exchange.huggingface_weights import half_split, reorder
 from nmt.model.encoder_decoder import EncoderDecoder
@@ -134,17 +134,7 @@ class MarianExporter:
     def usage(self, model: TrainedModel) -> str:
         """Return the section of the README that shows how to use the export."""
         names = " and ".join(f"`{name}`" for name in dict.fromkeys(_vocabularies(model)))
-        return f"""With [Marian](https://marian-nmt.github.io):
-
-    echo "A sentence." | marian-decoder -c {DECODER_FILE} --cpu-threads 1
-
-Marian applies the tokenizers itself. Bergamot's engine and translateLocally read `{_BINARY}`, the
-same weights in float32, with {names}; set `gemm-precision: float32`.
-
-Unlike this program, Marian can output padding and BOS, whose probability is about zero, and adds
-1e-9 in place of 1e-5 to the variance in layer normalization. It divides the log-probability of n
-tokens by n ** normalize.
-"""
+        return usage_of("marian", decoder_file=DECODER_FILE, binary=_BINARY, vocabularies=names)
 
 
 class MarianRuntime(CTranslate2Runtime):

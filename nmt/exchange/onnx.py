@@ -22,7 +22,7 @@ from torch import Tensor
 
 from nmt.base.files import write_json
 from nmt.data.batch import pad_ids
-from nmt.exchange.exporter import transformer_of
+from nmt.exchange.exporter import transformer_of, usage_of
 from nmt.exchange.huggingface import (
     CONFIG_FILE,
     GENERATION_FILE,
@@ -82,7 +82,21 @@ class OnnxExporter:
 
     def usage(self, model: TrainedModel) -> str:
         """Return the section of the README that shows how to use the export."""
-        return _usage(model)
+        target, config = model.target_tokenizer, model.config
+        # transformers.js has one tokenizer, and makes a first cache of these widths.
+        widths = {config.model.head_key_width, config.model.head_value_width}
+        has_pipeline = model.source_tokenizer.path == target.path and widths == {
+            config.model.width // config.model.num_heads
+        }
+        return usage_of(
+            "onnx",
+            model=model,
+            target=target,
+            source_file=SOURCE_FILE,
+            target_file=TARGET_FILE,
+            banned=list(banned_ids(target)),
+            has_pipeline=has_pipeline,
+        )
 
 
 class OnnxRuntime:
@@ -207,58 +221,3 @@ def _write_settings(model: TrainedModel, folder: Path) -> None:
     # transformers.js does not know suppress_tokens.
     banned = {"bad_words_ids": [[index] for index in banned_ids(model.target_tokenizer)]}
     write_json(folder / GENERATION_FILE, generation_config(model) | banned)
-
-
-def _usage(model: TrainedModel) -> str:
-    target, config = model.target_tokenizer, model.config
-    ends = [target.bos_id, target.eos_id]
-    # transformers.js has one tokenizer, and makes a first cache of these widths.
-    widths = {config.model.head_key_width, config.model.head_value_width}
-    has_pipeline = model.source_tokenizer.path == target.path and widths == {
-        config.model.width // config.model.num_heads
-    }
-    browser = """
-In JavaScript, with transformers.js, where `FOLDER/NAME` is this folder:
-
-    import { pipeline, env } from "@huggingface/transformers";
-
-    env.allowRemoteModels = false;
-    env.localModelPath = "FOLDER/";
-    const translate = await pipeline("translation", "NAME", { dtype: "fp32" });
-    console.log(await translate("A sentence."));
-
-transformers.js has greedy search only. `dtype: "q8"` selects the smaller graphs.
-"""
-    return f"""In Python, with greedy search:
-
-    import numpy as np, onnxruntime, sentencepiece
-
-    source = sentencepiece.SentencePieceProcessor(model_file="{SOURCE_FILE}")
-    target = sentencepiece.SentencePieceProcessor(model_file="{TARGET_FILE}")
-    encoder = onnxruntime.InferenceSession("{_FOLDER}/{_ENCODER}.onnx")
-    decoder = onnxruntime.InferenceSession("{_FOLDER}/{_DECODER}.onnx")
-
-    ids = np.array([[*source.encode("A sentence."), {model.source_tokenizer.eos_id}]])
-    inputs = {{"encoder_attention_mask": np.ones_like(ids)}}
-    (inputs["encoder_hidden_states"],) = encoder.run(
-        None, {{"input_ids": ids, "attention_mask": np.ones_like(ids)}}
-    )
-    cache = {{
-        past.name: np.zeros((1, past.shape[1], 0, past.shape[3]), np.float32)
-        for past in decoder.get_inputs()
-        if past.name.startswith("past")
-    }}
-    output = [{target.bos_id}]
-    while len(output) < {config.model.max_length} and output[-1] != {target.eos_id}:
-        inputs["input_ids"] = np.array([output[-1:]])
-        inputs["use_cache_branch"] = np.array([len(output) > 1])
-        logits, *values = decoder.run(None, inputs | cache)
-        cache = dict(zip(cache, values))
-        logits[..., {list(banned_ids(target))}] = -np.inf  # padding, BOS, unknown
-        output.append(int(logits[0, -1].argmax()))
-    print(target.decode([i for i in output if i not in {ends}]))
-{browser if has_pipeline else ""}
-The graphs whose names end in {_QUANTIZED} have 8-bit weights and a quarter of the size. Their
-translations can depend on what else is in the batch, since a batch has one scale for its
-activations. Sources have at most {config.max_source_length - 1} tokens.
-"""

@@ -1,1 +1,1 @@
-"""HTML pages from templates, with charts."""
+"""HTML pages and text from templates, with charts."""

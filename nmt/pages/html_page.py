@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 # The shared layout, macros and style.
@@ -45,6 +45,13 @@ def render(template: Path, context: Mapping[str, Any]) -> str:
     )
     environment.filters["number"] = format_number
     return environment.get_template(template.name).render(context)
+
+
+def render_text(template: Path, context: Mapping[str, Any]) -> str:
+    """Render a template of plain text, such as Markdown, without escaping."""
+    text = template.read_text(encoding="utf-8")
+    parsed = Template(text, trim_blocks=True, keep_trailing_newline=True, undefined=StrictUndefined)
+    return parsed.render(context)
 
 
 def format_number(value: str | float | None) -> str:
