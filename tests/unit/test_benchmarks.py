@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 import torch
 
-from benchmarks import gpu
+from benchmarks import attention_scale, gpu
 from benchmarks.figures import Figure
 from benchmarks.plain_transformer import plain_update
 from benchmarks.setting import run_alone, trainer_of
 from nmt.base.errors import UserError
 from nmt.config import NormPlacement
 from nmt.data.loader import Position
+from nmt.model.attention import MultiHeadAttention
 from tests.support import tiny_config, tiny_model_config
 
 
@@ -140,3 +141,24 @@ def test_without_dropout_torch_has_the_losses_of_our_model(
     assert losses[-1][0] < losses[0][0]
     for ours, plain in losses:
         assert plain == pytest.approx(ours, abs=2e-3)
+
+
+def test_only_without_the_factor_wide_keys_sharpen_attention() -> None:
+    narrow, wide = (
+        [attention_scale.random_attention(key_width, factor) for factor in (True, False)]
+        for key_width in (8, 512)
+    )
+    assert wide[0].entropy == pytest.approx(narrow[0].entropy, rel=0.02)
+    assert wide[0].query_gradient == pytest.approx(narrow[0].query_gradient, rel=0.1)
+    assert wide[1].entropy < narrow[1].entropy / 5
+    assert wide[1].query_gradient < narrow[1].query_gradient / 5
+
+
+@torch.no_grad()
+def test_a_layer_without_the_factor_weighs_by_plain_products() -> None:
+    layer = MultiHeadAttention(tiny_model_config())
+    attention_scale.remove_factor(layer)
+    hidden = torch.randn(2, 5, 16)
+    query, key, value = layer.project_self(hidden)
+    heads = (query @ key.mT).softmax(dim=-1) @ value  # (B, H, T, d_v)
+    torch.testing.assert_close(layer(hidden, hidden), layer.output(heads.mT.flatten(1, 2).mT))
