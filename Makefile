@@ -11,10 +11,11 @@ RUN := $(BIN)/python -m nmt.cli
 
 # Values are passed to the shell through the environment and quoted. make must not expand them,
 # because a file may be called $(shell rm).en. Only ARGS is not quoted: the shell splits it into words.
-VARIABLES := EXPERIMENT GPUS DRY_RUN DATA GENERAL FILE TEXT MODEL FROM OUT TEST BASELINE FORMAT SOURCE TARGET SWEEP RESULT BENCH KILLS SIGNALS TROUBLES ARGS
+VARIABLES := EXPERIMENT GPUS DRY_RUN DATA GENERAL FILE TEXT MODEL FROM OUT TEST BASELINE FORMAT SOURCE TARGET SWEEP SCALE RESULT BENCH KILLS SIGNALS TROUBLES ARGS
 $(foreach name,$(VARIABLES),$(eval override $(name) := $$(value $(name))))
 ifeq ($(EXPERIMENT),)
-override EXPERIMENT := $(if $(DATA),own_text,phrasebook_en_de)
+# A sweep of the paper's Table 3 has an experiment for each SCALE.
+override EXPERIMENT := $(if $(filter table3,$(SWEEP)),$(or $(SCALE),laptop)_scale,$(if $(DATA),own_text,phrasebook_en_de))
 endif
 override PYTHON := $(value PYTHON)
 export $(VARIABLES) PYTHON
@@ -100,9 +101,10 @@ score: install  ## Score given translations by their probability       SOURCE= T
 evaluate: install  ## Score models on a test set, and compare them        TEST= MODEL="A B" BASELINE= OUT= ARGS=
 	@$(RUN).evaluate $${TEST:+"test=$$TEST"} $${BASELINE:+"baseline=$$BASELINE"} $(model) $(ARGS)
 
-sweep: install  ## Train a grid of runs, and rank them                 SWEEP= EXPERIMENT= ARGS=
+sweep: install  ## Train a grid of runs, and rank them                 SWEEP= EXPERIMENT= SCALE=paper|laptop DRY_RUN=1 ARGS=
 	@test -n "$$SWEEP" || { echo "error: SWEEP= is missing: name a file of conf/sweep, for example SWEEP=peak_lr" >&2; exit 2; }
-	@$(RUN).train --multirun $(experiment) "sweep=$$SWEEP" "run.name=$${SWEEP}_$$EXPERIMENT" $(ARGS)
+	@$(if $(and $(dry_run),$(filter table3,$(SWEEP))),$(RUN).table3 $(experiment),\
+	  $(RUN).train --multirun $(experiment) "sweep=$$SWEEP" "run.name=$${SWEEP}_$$EXPERIMENT" $(dry_run)) $(ARGS)
 
 sweep-report: install  ## Rank the runs of a sweep, also in progress          SWEEP= ARGS=
 	@test -n "$$SWEEP" || { echo "error: SWEEP= is missing: name a sweep in outputs/sweeps, or its folder" >&2; exit 2; }

@@ -24,7 +24,15 @@ from nmt.base.errors import UserError, first_line, one_line
 from nmt.base.system import require_package
 from nmt.cli.arguments import HELP_FLAGS, help_entry, plain_text, print_help, split_argument
 from nmt.cli.common import run_command
-from nmt.config import Config, SourceConfig, from_mapping, leaf_fields, to_plain, unknown_key
+from nmt.config import (
+    Config,
+    SourceConfig,
+    from_mapping,
+    leaf_fields,
+    to_plain,
+    unknown_key,
+    with_row,
+)
 from nmt.runs import search
 from nmt.runs.jobs import run_job
 from nmt.runs.log import converted_errors, print_error
@@ -138,6 +146,8 @@ def to_config(composed: DictConfig) -> Config:
     """Convert a composed configuration to the dataclass; a job of a sweep gets its own folder."""
     plain: Any = OmegaConf.to_container(composed, resolve=True)
     config: Config = from_mapping(Config, plain, "configuration")
+    if config.run.row:
+        config = with_row(config, config.run.row)
     if folder := _job_folder():
         config = replace(config, run=replace(config.run, folder=str(folder)))
     return config

@@ -27,6 +27,9 @@ class RunConfig:
     """Folder for all files made at run time."""
     folder: str = option("", free=True)
     """The run's folder; empty means `<outputs>/runs/<name>`. Set by sweeps."""
+    row: str = ""
+    """Row of the paper's Table 3 whose ratios to its base row the sizes are multiplied by; empty:
+    sizes as they are. Set by sweep=table3."""
     accept_changes: str = option("", free=True)
     """Keys, separated by commas, that a resumed run may change, such as training.max_updates."""
     parallel_runs: int = option(1, ge=1, le=1_024, free=True)

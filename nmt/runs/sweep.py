@@ -5,14 +5,17 @@ from pathlib import Path
 from nmt.base.errors import UserError, one_line
 from nmt.base.files import to_lines, write_texts
 from nmt.base.layout import REPORT_FILE, SWEEPS_FOLDER
+from nmt.config import ROW_KEY
 from nmt.evaluation.records import Status, run_status
 from nmt.evaluation.sweep import Group, Sweep, read_sweep
 from nmt.evaluation.sweep_page import group_row, sweep_page
 from nmt.evaluation.swept_run import SweptRun
+from nmt.evaluation.table3 import RESULT_COLUMNS, result_rows
 from nmt.evaluation.tables import as_text, new_table
 from nmt.runs.log import console, print_line, print_written
 
 RANKING_FILE = "ranking.tsv"
+TABLE3_FILE = "table3.tsv"
 
 _COLUMNS = (
     *("combination", "valid_bleu", "valid_loss", "test_bleu", "updates"),
@@ -33,9 +36,23 @@ def write_sweep_report(folder: Path) -> Sweep:
     rows = [_cells(groups[run.name], run) for run in sweep.runs]
     ranking, page = folder / RANKING_FILE, folder / REPORT_FILE
     lines = ["\t".join(map(one_line, row)) for row in (_COLUMNS, *rows)]
-    write_texts({ranking: to_lines(lines), page: sweep_page(sweep)})
-    print_written([ranking, page])
+    written = {ranking: to_lines(lines), page: sweep_page(sweep)}
+    if ROW_KEY in sweep.keys:
+        written[folder / TABLE3_FILE] = _report_table3(sweep)
+    write_texts(written)
+    print_written(written)
     return sweep
+
+
+def _report_table3(sweep: Sweep) -> str:
+    """Print the rows of Table 3 beside the paper's; returns them as TSV."""
+    rows, correlations = result_rows(sweep)
+    table = new_table("Table 3 on validation", *RESULT_COLUMNS, texts=["row"])
+    for row in rows:
+        table.add_row(*row)
+    console.print(table)
+    print_line(correlations)
+    return to_lines("\t".join(row) for row in (RESULT_COLUMNS, *rows))
 
 
 def _check_replaceable(folder: Path) -> None:

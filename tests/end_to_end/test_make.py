@@ -72,6 +72,13 @@ def arguments_of(venv: Path, target: str, *variables: str) -> list[str]:
         ("translate", ["FILE=price$HOME.en"], ["file=price$HOME.en"]),
         ("adapt", ["DATA=a b", "GENERAL=c", "MODEL=m"], ["data=a b", "general=c", "model=m"]),
         ("evaluate", ["MODEL=a b", "TEST=x"], ["test=x", "model=a b"]),
+        ("sweep", ["SWEEP=table3"], ["sweep=table3", "run.name=table3_laptop_scale"]),
+        ("sweep", ["SWEEP=table3", "SCALE=paper", "DRY_RUN=1"], ["experiment=paper_scale"]),
+        (
+            "sweep",
+            ["SWEEP=peak_lr", "DRY_RUN=1"],
+            ["run.name=peak_lr_phrasebook_en_de", "run.dry_run=true"],
+        ),
         ("sweep-report", ["SWEEP=a b"], ["sweep=a b"]),
         ("export", ["FORMAT=ctranslate2"], ["format=ctranslate2"]),
         ("lesson", ["OUT=a b"], ["out=a b"]),

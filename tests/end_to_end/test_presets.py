@@ -10,7 +10,7 @@ from hydra import compose, initialize_config_dir
 from omegaconf import DictConfig
 
 from nmt.cli.compose import CONFIG_FOLDER, to_config
-from nmt.config import Config, from_mapping, load_config, save_config, to_plain
+from nmt.config import Config, OptimizerConfig, from_mapping, load_config, save_config, to_plain
 from nmt.runs.search import trial_values
 
 GROUPS = sorted(path.name for path in CONFIG_FOLDER.iterdir() if path.is_dir())
@@ -75,7 +75,8 @@ def test_a_preset_composes_validates_and_round_trips(preset: str, tmp_path: Path
 
 @pytest.mark.parametrize("sweep", SWEEPS)
 def test_every_value_of_a_sweep_fits_the_default_experiment(sweep: str, tmp_path: Path) -> None:
-    chosen = ["experiment=phrasebook_en_de", f"sweep={sweep}"]
+    experiment = "laptop_scale" if sweep == "table3" else "phrasebook_en_de"
+    chosen = [f"experiment={experiment}", f"sweep={sweep}"]
     whole = composed(*chosen, with_hydra=True)
     assert whole.hydra.sweeper.params
     if whole.search.space:
@@ -135,7 +136,16 @@ def test_the_experiments_of_the_paper_have_its_values(
     assert (model.num_encoder_layers, model.num_decoder_layers) == (6, 6)
     assert config.tokenizer.vocabulary_size == pieces
     assert config.training.label_smoothing == 0.1
-    assert (config.decoding.beam_size, config.decoding.length_penalty) == (4, 0.6)
+    decoding, is_big = config.decoding, name.endswith("big")
+    assert (decoding.beam_size, decoding.length_penalty) == (4, 0.6)
+    assert (decoding.max_length_ratio, decoding.max_length_offset) == (1, 50)
+    assert config.optimizer == OptimizerConfig(max_gradient_norm=0)
+    training = config.training
+    assert (training.max_updates, training.average_checkpoints) == (
+        (300_000, 20) if is_big else (100_000, 5)
+    )
+    # 10 minutes between checkpoints; an update took 1.0 or 0.4 seconds (section 5.2).
+    assert training.validate_every * (1.0 if is_big else 0.4) == 600
     peak = (width * config.schedule.warmup_updates) ** -0.5  # equation 3
     assert config.schedule.peak_learning_rate == pytest.approx(peak, rel=0.01)
     assert config.batching.target_tokens_per_update == 25_000

@@ -72,6 +72,24 @@ def test_flops_of_the_base_model_are_six_per_weight_and_token() -> None:
     assert round(weights / 1e6) == 63
 
 
+@pytest.mark.parametrize(
+    ("model", "updates", "printed", "times"),
+    [
+        (ModelConfig(), 100_000, 3.3e18, 3.46),
+        (ModelConfig(width=1024, num_heads=16, feed_forward_width=4096), 300_000, 2.3e19, 2.38),
+    ],
+)
+def test_flops_of_the_papers_trainings(
+    model: ModelConfig, updates: int, printed: float, times: float
+) -> None:
+    """The paper prints time on eight P100 · 9.5e12, which is more than the products (Table 2)."""
+    tokens, length = 25_000, 28  # of each side of an update, and of a sentence
+    squares = tokens * length
+    processed = Processed(tokens, tokens, squares, squares, squares, tokens)
+    flops = training_flops(model, 37_000, processed) * updates
+    assert printed / flops == pytest.approx(times, abs=0.01)
+
+
 def test_a_meta_transformer_has_the_parameters_of_the_model_and_no_memory() -> None:
     config = tiny_model_config(tied_embeddings=TiedEmbeddings.target)
     model = meta_model(config, 11, 13)

@@ -1,0 +1,90 @@
+"""The paper's Table 3 beside ours: numbers of parameters of its rows, and results of its sweep."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nmt.config import BASE_ROW, ROW_KEY, Config, table3_rows, with_row
+from nmt.evaluation.spread import Spread
+from nmt.evaluation.sweep import Sweep
+from nmt.model.build import count_parameters, meta_model
+
+SIZE_COLUMNS = (
+    *("row", "N", "D", "F", "H", "d_k", "d_v"),
+    *("parameters", "/ base", "paper", "/ base"),
+)
+RESULT_COLUMNS = (
+    *("row", "seeds", "perplexity", "paper", "BLEU", "paper"),
+    *("parameters", "paper"),
+)
+
+
+def count_row(config: Config, name: str) -> int:
+    """Return the number of parameters of a row, with `tokenizer.vocabulary_size` pieces."""
+    size = config.tokenizer.vocabulary_size
+    return count_parameters(meta_model(with_row(config, name).model, size, size))
+
+
+def size_rows(config: Config) -> list[tuple[str, ...]]:
+    """Return the cells of SIZE_COLUMNS for each row; parameters are in millions.
+
+    Args:
+        config: the configuration of the row `base`.
+    """
+    rows = table3_rows()
+    lines: list[tuple[str, ...]] = []
+    base, printed_base = count_row(config, BASE_ROW), float(rows[BASE_ROW]["parameters"])
+    for name, row in rows.items():
+        model, count = with_row(config, name).model, count_row(config, name)
+        sizes = (model.num_encoder_layers, model.width, model.feed_forward_width, model.num_heads)
+        cells = map(str, (name, *sizes, model.head_key_width, model.head_value_width))
+        counted = f"{count / 1e6:.2f}", f"{count / base:.2f}"
+        printed = row["parameters"], f"{float(row['parameters']) / printed_base:.2f}"
+        lines.append((*cells, *counted, *printed))
+    return lines
+
+
+def result_rows(sweep: Sweep) -> tuple[list[tuple[str, ...]], str]:
+    """Return the cells of RESULT_COLUMNS for rows with complete runs, and rank correlations.
+
+    Perplexity and BLEU are means over seeds on validation.
+    """
+    rows, scores = table3_rows(), []
+    lines: list[tuple[str, ...]] = []
+    names = list(rows)
+    groups = [group for group in sweep.groups if group.complete]
+    for group in sorted(groups, key=lambda group: names.index(group.values[ROW_KEY])):
+        row, runs = rows[group.values[ROW_KEY]], group.complete
+        perplexity = Spread.of(math.exp(run.score("loss") or 0.0) for run in runs)
+        bleu = Spread.of(run.score("bleu") or 0.0 for run in runs)
+        count = runs[0].parameters
+        lines.append(
+            (
+                *(row["row"], str(len(runs))),
+                *(perplexity.format("perplexity"), row["perplexity"]),
+                *(bleu.format("bleu"), row["bleu"]),
+                *(f"{count / 1e6:.2f}" if count else "–", row["parameters"]),
+            )
+        )
+        printed = float(row["perplexity"]), float(row["bleu"])
+        scores.append((perplexity.mean, bleu.mean, *printed))
+    if len(lines) < 3:
+        return lines, "fewer than three rows are complete, so there is no rank correlation"
+    columns = list(zip(*scores, strict=True))
+    of_perplexity, of_bleu = (rank_correlation(columns[i], columns[i + 2]) for i in (0, 1))
+    return lines, (
+        f"rank correlation with the paper (Spearman) over {len(lines)} rows:"
+        f" perplexity {of_perplexity:.2f}, BLEU {of_bleu:.2f}"
+    )
+
+
+def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float:
+    """Return Spearman's rank correlation; equal values have the mean of their ranks."""
+    return float(np.corrcoef(_ranks(first), _ranks(second))[0, 1])
+
+
+def _ranks(values: Sequence[float]) -> NDArray[np.float64]:
+    array = np.array(values)
+    return np.array([(array < value).sum() + (array <= value).sum() for value in array]) / 2

@@ -1,0 +1,128 @@
+"""The paper's Table 3: sizes of its rows, and results beside the printed ones."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from nmt.base.errors import UserError
+from nmt.cli.compose import compose_config
+from nmt.config import ROW_KEY, Config, TokenizerConfig, table3_rows, with_row
+from nmt.evaluation.sweep import read_sweep
+from nmt.evaluation.table3 import (
+    SIZE_COLUMNS,
+    count_row,
+    rank_correlation,
+    result_rows,
+    size_rows,
+)
+from nmt.runs.sweep import write_sweep_report
+from tests.support import tiny_config
+from tests.sweeps import add_run
+
+PAPER, LAPTOP = (compose_config([f"experiment={scale}_scale"]) for scale in ("paper", "laptop"))
+
+
+def millions(name: str, vocabulary_size: int = 41_000) -> float:
+    tokenizer = TokenizerConfig(vocabulary_size=vocabulary_size)
+    return count_row(replace(PAPER, tokenizer=tokenizer), name) / 1e6
+
+
+def test_one_vocabulary_gives_all_printed_parameters_except_those_of_big() -> None:
+    assert PAPER.tokenizer.vocabulary_size == 41_000
+    printed = {name: float(row["parameters"]) for name, row in table3_rows().items()}
+    assert len(printed) == 20
+    assert [name for name in printed if abs(millions(name) - printed[name]) > 1] == ["big"]
+    assert millions("big", 36_000) == pytest.approx(printed["big"], abs=0.5)
+    # No vocabulary fits both: the two rows differ in d_ff only, 45 million in print.
+    assert printed["big"] - printed["C-width-1024"] == 45
+    for size in (36_000, 41_000):
+        assert millions("big", size) - millions("C-width-1024", size) == pytest.approx(50.36, 0.001)
+
+
+def test_rows_keep_their_ratio_to_base_at_both_scales() -> None:
+    for name in table3_rows():
+        paper, laptop = with_row(PAPER, name), with_row(LAPTOP, name)
+        one, other = paper.model, laptop.model
+        assert (one.width, one.feed_forward_width) == (
+            4 * other.width,
+            4 * other.feed_forward_width,
+        )
+        assert (one.num_encoder_layers, one.num_heads) == (
+            2 * other.num_encoder_layers,
+            other.num_heads,
+        )
+        assert one.head_key_width == 4 * other.head_key_width
+        assert one.head_value_width == 4 * other.head_value_width
+        assert (one.dropout, one.positions) == (other.dropout, other.positions)
+        assert paper.training.label_smoothing == laptop.training.label_smoothing
+        assert paper.training.max_updates * LAPTOP.training.max_updates == (
+            laptop.training.max_updates * 100_000
+        )
+        peak = (one.width * paper.schedule.warmup_updates) ** -0.5  # equation 3
+        assert paper.schedule.peak_learning_rate == pytest.approx(peak, rel=0.01)
+
+
+def test_a_row_changes_what_the_paper_changes() -> None:
+    big = with_row(PAPER, "big")
+    assert (big.model.num_heads, big.model.dropout) == (16, 0.3)
+    assert big.training.max_updates == 300_000
+    assert with_row(PAPER, "E-learned").model.positions == "learned"
+    assert with_row(PAPER, "D-smoothing-0.0").training.label_smoothing == 0
+    assert with_row(PAPER, "A-heads-1").model.head_value_width == 512
+    assert with_row(PAPER, "base").model == replace(PAPER.model, key_width=64, value_width=64)
+
+
+def test_a_row_that_cannot_be_made_is_refused() -> None:
+    with pytest.raises(UserError, match=r"run.row=F is no row; the rows are base, A-heads-1"):
+        compose_config(["run.row=F"])
+    with pytest.raises(UserError, match=r"run.row=C-layers-2 needs layers=4/3.*layers=4"):
+        compose_config(["run.row=C-layers-2", "model.num_encoder_layers=4"])
+
+
+def test_sizes_of_all_rows_are_listed_beside_the_printed_ones() -> None:
+    rows = [dict(zip(SIZE_COLUMNS[:-1], row, strict=False)) for row in size_rows(PAPER)]
+    assert list(rows[-1].values())[:8] == ["big", "6", "1024", "4096", "16", "64", "64", "218.34"]
+    assert rows[-1]["paper"] == "213"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [
+        ([1.0, 2.0, 3.0], [10.0, 20.0, 21.0], 1.0),
+        ([3.0, 2.0, 1.0], [10.0, 20.0, 21.0], -1.0),
+        ([1.0, 2.0, 2.0, 4.0], [1.0, 3.0, 2.0, 4.0], 9 / 90**0.5),  # ranks 1, 2.5, 2.5, 4
+    ],
+)
+def test_rank_correlation(first: list[float], second: list[float], expected: float) -> None:
+    assert rank_correlation(first, second) == pytest.approx(expected)
+
+
+@pytest.fixture
+def sweep(tmp_path: Path) -> Path:
+    """A sweep with complete runs of three rows, in the paper's order of perplexity."""
+    small = tiny_config(tmp_path)
+    model = replace(small.model, num_encoder_layers=3, num_decoder_layers=3, num_heads=8, width=64)
+    for name, noise in (("C-layers-4", 0.3), ("base", 0.2), ("big", 0.1)):
+        for seed in (1, 2):
+            training = replace(small.training, seed=seed)
+            config: Config = with_row(replace(small, model=model, training=training), name)
+            add_run(tmp_path / "table3" / f"{ROW_KEY}={name},seed={seed}", config, noise=noise)
+    return tmp_path / "table3"
+
+
+def test_results_stand_beside_the_printed_ones(
+    sweep: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = read_sweep(sweep)
+    assert found.keys == [ROW_KEY]  # the other keys follow from it
+    rows, correlations = result_rows(found)
+    assert [row[0] for row in rows] == ["base", "C-layers-4", "big"]
+    assert rows[0][1:4] == ("2", "9.03 ± 0.00", "4.92")  # exp(2.2)
+    assert rows[2][5:] == ("26.4", "–", "213")
+    assert correlations.startswith("rank correlation with the paper (Spearman) over 3 rows")
+    assert "perplexity 1.00" in correlations
+    write_sweep_report(sweep)
+    assert correlations in capsys.readouterr().err
+    lines = (sweep / "table3.tsv").read_text(encoding="utf-8").splitlines()
+    assert lines[1:] == ["\t".join(row) for row in rows]
