@@ -202,9 +202,10 @@ def draw_pictures(out: Path, values: dict[str, Any]) -> list[Path]:
 def main() -> None:
     """Run the command."""
     arguments = parse_arguments(Arguments)
+    print_line("read docs/attention.md and docs/transformer.md beside this output")
     failures, values = run_blocks(DOCUMENTS)
     if failures:
-        print_line(f"{failures} results differ from those of the documents")
+        print_line(f"results that differ from those of the documents: {failures}")
         sys.exit(1)
     print_written(draw_pictures(Path(arguments.out), values))
 

@@ -45,7 +45,7 @@ def test_a_wrong_result_is_shown_and_ends_the_command_with_status_1(
     printed = capsys.readouterr()
     assert f'File "{document}", line 4, in wrong.md' in printed.out
     assert printed.out.endswith("Expected:\n    3\nGot:\n    2\n>>> 2 + 2\n4\n")
-    assert printed.err == "1 results differ from those of the documents\n"
+    assert printed.err.endswith("results that differ from those of the documents: 1\n")
     assert list(tmp_path.iterdir()) == [document]
 
 
