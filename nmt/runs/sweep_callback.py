@@ -6,7 +6,7 @@ from typing import Any
 
 from hydra.core.hydra_config import HydraConfig
 from hydra.experimental.callback import Callback
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 
 from nmt.base.errors import UserError
 from nmt.evaluation.records import Status
@@ -17,7 +17,7 @@ class RankedTable(Callback):
     """Hydra callback that reports the sweep at the end of `--multirun`."""
 
     def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
-        """Write the report, and exit with status 2 if runs have failed.
+        """Write the report, except after dry runs, and exit with status 2 if runs have failed.
 
         Any other error ends the command, too: Hydra turns an Exception of a callback into a
         warning.
@@ -26,6 +26,8 @@ class RankedTable(Callback):
         from nmt.runs.sweep import write_sweep_report  # noqa: PLC0415
 
         del kwargs
+        if OmegaConf.select(config, "run.dry_run"):
+            return
         hydra_config = config.hydra if "hydra" in config else HydraConfig.get()
         try:
             with converted_errors():

@@ -66,7 +66,10 @@ def test_ranking_has_a_line_for_each_run(
 def test_callback_reports_at_the_end_of_a_sweep(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    config = OmegaConf.create({"hydra": {"sweep": {"dir": str(folder)}}})
+    config = OmegaConf.create({"hydra": {"sweep": {"dir": str(folder)}}, "run": {"dry_run": True}})
+    RankedTable().on_multirun_end(config)
+    assert not (folder / "report.html").exists()
+    config.run.dry_run = False
     with pytest.raises(SystemExit) as exited:
         RankedTable().on_multirun_end(config)
     assert exited.value.code == 2
