@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import namespaces
+from tests import namespaces, support
 
 _MOUNT = f"mount -t tmpfs tmpfs {tempfile.gettempdir()}"
 
@@ -64,7 +64,7 @@ def fill(folder: Path) -> Path:
 def tree(folder: Path) -> dict[str, bytes]:
     """Contents of every file below a folder by relative path, without locks and cached hashes."""
     return {
-        path.relative_to(folder).as_posix(): path.read_bytes()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file() and path.suffix != ".lock" and path.name != ".files.json"
+        name: data
+        for name, data in support.tree(folder).items()
+        if not name.endswith((".lock", ".files.json"))
     }

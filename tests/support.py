@@ -2,15 +2,18 @@
 
 import random
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pytest
 import sentencepiece
 import torch
 from torch import nn
 
+from nmt.base.errors import UserError
 from nmt.base.files import write_json, write_lines
 from nmt.base.layout import MANIFEST_FILE
 from nmt.config import (
@@ -172,6 +175,21 @@ def tiny_trained_model(
         pieces,
         pieces,
     )
+
+
+def tree(folder: Path) -> dict[str, bytes]:
+    """Return the contents of every file below a folder by relative path."""
+    paths = (path for path in sorted(folder.rglob("*")) if path.is_file())
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
+
+
+@contextmanager
+def refused(message: str, folder: Path = Path()) -> Iterator[None]:
+    """Expect a UserError, and that no file below a folder changes."""
+    before = tree(folder)
+    with pytest.raises(UserError, match=message):
+        yield
+    assert tree(folder) == before
 
 
 def dead_process() -> int:

@@ -23,63 +23,70 @@ from tests.unit.data_prep.conftest import Toy, write_pairs
 SPLITS = {"train": "train", "valid": "validation", "newstest": "test"}
 
 
-def opened(config: CorpusConfig, tmp_path: Path):
-    return open_corpus(config, tmp_path, FactsCache(tmp_path / "facts.json"), print)[0]
+@pytest.fixture
+def opened(tmp_path: Path):
+    """Open the source of a configuration with some changes."""
+
+    def open_source(config: CorpusConfig, **changes):
+        facts = FactsCache(tmp_path / "facts.json")
+        return open_corpus(replace(config, **changes), tmp_path, facts, print)[0]
+
+    return open_source
 
 
-def test_folder(toy: Toy, tmp_path: Path) -> None:
+def test_folder(toy: Toy, opened) -> None:
     write_lines(toy.raw / "other.fr", ["un"])
     write_lines(toy.raw / "lonely.en", ["one"])
-    source = opened(toy.config, tmp_path)
+    source = opened(toy.config)
     assert source.splits() == ["train", "valid", "test"]
     assert source.num_pairs("train") == len(list(source.pairs("train"))) == 200
     assert source.annotations("test") is None
-    back = opened(replace(toy.config, direction="de-en"), tmp_path)
+    back = opened(toy.config, direction="de-en")
     assert [(b, a) for a, b in source.pairs("train")] == list(back.pairs("train"))
 
 
 @pytest.mark.parametrize("name", [b"a\x1b[2Jb", b"caf\xe9"])
-def test_folder_with_an_unprintable_split_name(toy: Toy, tmp_path: Path, name: bytes) -> None:
+def test_folder_with_an_unprintable_split_name(toy: Toy, opened, name: bytes) -> None:
     write_pairs(toy.raw, os.fsdecode(name), ["text"], ["text"])
     with pytest.raises(UserError, match=r"split .* rename its files") as error:
-        opened(toy.config, tmp_path)
+        opened(toy.config)
     assert str(error.value).isprintable()
 
 
-def test_folder_lines_end_only_at_line_feeds(toy: Toy, tmp_path: Path) -> None:
+def test_folder_lines_end_only_at_line_feeds(toy: Toy, opened) -> None:
     lines, numbers = ["a\u2028b", "c\x85d\r", "e\x0bf", "\u2029"], ["1", "2", "3", "4"]
     write_pairs(toy.raw, "valid", lines, numbers)
-    pairs = list(opened(toy.config, tmp_path).pairs("valid"))
+    pairs = list(opened(toy.config).pairs("valid"))
     assert pairs == list(zip(lines, numbers, strict=True))
 
 
-def test_folder_with_additional_references(toy: Toy, tmp_path: Path) -> None:
-    plain = opened(toy.config, tmp_path)
+def test_folder_with_additional_references(toy: Toy, opened) -> None:
+    plain = opened(toy.config)
     assert plain.more_references("test") == []
     before = plain.identity()
     write_lines(toy.raw / "test.de.1", ["1", "2", "3", "4"])
     write_lines(toy.raw / "test.de.2", ["5", "6", "7", "8"])
     write_lines(toy.raw / "train.de.1", ["left alone"])
-    source = opened(toy.config, tmp_path)
+    source = opened(toy.config)
     assert source.splits() == ["train", "valid", "test"]
     assert source.more_references("test") == [["1", "2", "3", "4"], ["5", "6", "7", "8"]]
     assert source.identity() != before
     # From German, the English text is the reference, and it has one.
-    back = opened(replace(toy.config, direction="de-en"), tmp_path)
+    back = opened(toy.config, direction="de-en")
     assert back.more_references("test") == []
     write_lines(toy.raw / "test.de.2", ["5", "6", "7"])
     with pytest.raises(UserError, match=r"test.en has 4 lines and .*test.de.2 has 3"):
-        opened(toy.config, tmp_path)
+        opened(toy.config)
 
 
-def test_folder_identity_depends_on_contents_only(toy: Toy, tmp_path: Path) -> None:
-    before = opened(toy.config, tmp_path).identity()
+def test_folder_identity_depends_on_contents_only(toy: Toy, opened, tmp_path: Path) -> None:
+    before = opened(toy.config).identity()
     moved = toy.raw.rename(tmp_path / "moved")
     config = replace(toy.config, path=str(moved))
-    assert opened(config, tmp_path).identity() == before
+    assert opened(config).identity() == before
     lines = (moved / "train.en").read_text().splitlines()
     write_lines(moved / "train.en", [lines[0].swapcase(), *lines[1:]])
-    assert opened(config, tmp_path).identity() != before
+    assert opened(config).identity() != before
 
 
 @pytest.mark.parametrize(
@@ -92,25 +99,25 @@ def test_folder_identity_depends_on_contents_only(toy: Toy, tmp_path: Path) -> N
     ],
 )
 def test_folder_with_a_wrong_file(
-    toy: Toy, tmp_path: Path, name: str, contents: bytes | None, message: str
+    toy: Toy, opened, name: str, contents: bytes | None, message: str
 ) -> None:
     (toy.raw / name).unlink()
     if contents is not None:
         (toy.raw / name).write_bytes(contents)
     with pytest.raises(UserError, match=message):
-        list(opened(toy.config, tmp_path).pairs("valid"))
+        list(opened(toy.config).pairs("valid"))
 
 
-def test_folder_without_text(toy: Toy, tmp_path: Path) -> None:
+def test_folder_without_text(toy: Toy, opened) -> None:
     with pytest.raises(UserError, match=r"corpus\.path=nowhere is neither a folder nor a file"):
-        opened(replace(toy.config, path="nowhere"), tmp_path)
+        opened(toy.config, path="nowhere")
     write_pairs(toy.raw, "test", [], [])
     with pytest.raises(UserError, match=r"test\.en and .*test\.de are empty"):
-        opened(toy.config, tmp_path)
+        opened(toy.config)
     (toy.raw / "train.en").unlink()
     (toy.raw / "train.en").mkdir()
     with pytest.raises(UserError, match=r"train\.en: is not a file"):
-        opened(toy.config, tmp_path)
+        opened(toy.config)
 
 
 def translation_rows(count: int, tag: str) -> dict[str, list]:
@@ -138,29 +145,27 @@ def hub_config(tmp_path: Path) -> CorpusConfig:
     )
 
 
-def test_hub_reads_local_parquet(hub_config: CorpusConfig, tmp_path: Path) -> None:
-    source = opened(hub_config, tmp_path)
+def test_hub_reads_local_parquet(hub_config: CorpusConfig, opened) -> None:
+    source = opened(hub_config)
     assert source.splits() == ["train", "valid", "newstest"]
     pairs = list(source.pairs("train"))
     assert len(pairs) == 3000
     assert pairs[0] == ("part 0 line 0", "part 0 Satz 0")
     assert pairs[-1] == ("part 1 line 1499", "part 1 Satz 1499")
     assert len(list(source.pairs("newstest"))) == 3
-    back = opened(replace(hub_config, direction="de-en"), tmp_path)
+    back = opened(hub_config, direction="de-en")
     assert next(back.pairs("valid")) == ("validation Satz 0", "validation line 0")
 
 
-def test_a_data_set_without_validation_has_it_held_out(
-    hub_config: CorpusConfig, tmp_path: Path
-) -> None:
-    source = opened(replace(hub_config, hub_splits={"train": "train"}), tmp_path)
+def test_a_data_set_without_validation_has_it_held_out(hub_config: CorpusConfig, opened) -> None:
+    source = opened(hub_config, hub_splits={"train": "train"})
     assert source.splits() == ["train", "valid", "test"]
     numbers = {split: len(list(source.pairs(split))) for split in source.splits()}
     assert sum(numbers.values()) == 3000
     assert numbers["valid"] == numbers["test"] == 150
 
 
-def test_hub_column_of_scores(hub_config: CorpusConfig, tmp_path: Path) -> None:
+def test_hub_column_of_scores(hub_config: CorpusConfig, opened) -> None:
     files = {path: pq.read_table(path) for path in Path(hub_config.path).rglob("train-*.parquet")}
 
     def write_scores(last: float | None) -> None:
@@ -169,23 +174,23 @@ def test_hub_column_of_scores(hub_config: CorpusConfig, tmp_path: Path) -> None:
             pq.write_table(rows.append_column("comet", [scores]), path)
 
     write_scores(1.5)
-    source = opened(replace(hub_config, hub_score="comet"), tmp_path)
+    source = opened(hub_config, hub_score="comet")
     assert {score_of(pair) for pair in source.pairs("train")} == {0.5, 1.5}
     with pytest.raises(UserError, match=r"hub_score=qe: the rows have only .*comet"):
-        list(opened(replace(hub_config, hub_score="qe"), tmp_path).pairs("train"))
+        list(opened(hub_config, hub_score="qe").pairs("train"))
     write_scores(None)
     with pytest.raises(UserError, match=r"hub_score=comet: None is not a finite number"):
-        list(opened(replace(hub_config, hub_score="comet"), tmp_path).pairs("train"))
+        list(opened(hub_config, hub_score="comet").pairs("train"))
 
 
-def test_hub_plain_columns_and_missing_text(tmp_path: Path) -> None:
+def test_hub_plain_columns_and_missing_text(tmp_path: Path, opened) -> None:
     for name in ("train", "validation", "test"):
         table = pa.table({"en": ["one", None], "de": ["eins", "zwei"]})
         pq.write_table(table, tmp_path / f"{name}.parquet")
     config = CorpusConfig(
         source=CorpusSource.hub, path=str(tmp_path), hub_column="{language}", hub_splits=SPLITS
     )
-    assert list(opened(config, tmp_path).pairs("train")) == [("one", "eins"), ("", "zwei")]
+    assert list(opened(config).pairs("train")) == [("one", "eins"), ("", "zwei")]
 
 
 @pytest.mark.parametrize(
@@ -204,17 +209,17 @@ def test_hub_plain_columns_and_missing_text(tmp_path: Path) -> None:
     ],
 )
 def test_hub_configuration_errors(
-    hub_config: CorpusConfig, tmp_path: Path, changes: dict, message: str
+    hub_config: CorpusConfig, opened, changes: dict, message: str
 ) -> None:
     with pytest.raises(UserError, match=message):
-        list(opened(replace(hub_config, **changes), tmp_path).pairs("valid"))
+        list(opened(hub_config, **changes).pairs("valid"))
 
 
-def test_hub_damaged_parquet(hub_config: CorpusConfig, tmp_path: Path) -> None:
+def test_hub_damaged_parquet(hub_config: CorpusConfig, opened) -> None:
     path = next(Path(hub_config.path).rglob("validation-*"))
     path.write_bytes(b"PAR1 damaged")
     with pytest.raises(UserError, match=r"cannot be read \("):
-        list(opened(hub_config, tmp_path).pairs("valid"))
+        list(opened(hub_config).pairs("valid"))
 
 
 @pytest.fixture
@@ -222,14 +227,14 @@ def remote(hub_config: CorpusConfig) -> CorpusConfig:
     return replace(hub_config, path="", hub_dataset="wmt/wmt14", hub_revision="abc")
 
 
-def test_hub_identity(hub_config: CorpusConfig, remote: CorpusConfig, tmp_path: Path) -> None:
-    identity = opened(remote, tmp_path).identity()
+def test_hub_identity(hub_config: CorpusConfig, remote: CorpusConfig, opened) -> None:
+    identity = opened(remote).identity()
     expected = {"dataset": "wmt/wmt14", "subset": "de-en", "revision": "abc"}
     assert identity | expected == identity
-    before = opened(hub_config, tmp_path).identity()
+    before = opened(hub_config).identity()
     path = next(Path(hub_config.path).rglob("test-*"))
     pq.write_table(pa.table(translation_rows(4, "changed")), path)
-    assert opened(hub_config, tmp_path).identity() != before
+    assert opened(hub_config).identity() != before
 
 
 @pytest.mark.parametrize(
@@ -249,7 +254,7 @@ def test_hub_identity(hub_config: CorpusConfig, remote: CorpusConfig, tmp_path: 
 )
 def test_hub_without_network_or_space(
     remote: CorpusConfig,
-    tmp_path: Path,
+    opened,
     monkeypatch: pytest.MonkeyPatch,
     error: Exception,
     context: Exception | None,
@@ -259,17 +264,17 @@ def test_hub_without_network_or_space(
     load = Mock(side_effect=error)
     monkeypatch.setattr(datasets, "load_dataset", load)
     with pytest.raises(UserError, match=message) as caught:
-        list(opened(remote, tmp_path).pairs("valid"))
+        list(opened(remote).pairs("valid"))
     assert "\n" not in str(caught.value)
     load.assert_called_once_with("wmt/wmt14", "de-en", split="validation", revision="abc")
 
 
 def test_hub_data_set_in_memory(
-    remote: CorpusConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    remote: CorpusConfig, opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows = datasets.Dataset.from_dict(translation_rows(5, "hub"))
     monkeypatch.setattr(datasets, "load_dataset", lambda *args, **options: rows)
-    source = opened(remote, tmp_path)
+    source = opened(remote)
     assert source.num_pairs("train") == 5
     assert list(source.pairs("train"))[4] == ("hub line 4", "hub Satz 4")
 
@@ -291,28 +296,28 @@ def fake_generate(languages, num_train, num_valid, num_test, seed):
     }
 
 
-def test_phrasebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_phrasebook(opened, monkeypatch: pytest.MonkeyPatch) -> None:
     module = ModuleType("data_prep.phrasebook.generate")
     module.generate = fake_generate
     monkeypatch.setitem(sys.modules, "data_prep.phrasebook.generate", module)
     config = CorpusConfig(num_train=10, num_valid=3, num_test=4, seed=7)
-    source = opened(config, tmp_path)
+    source = opened(config)
     assert source.splits() == ["train", "valid", "held_out", "riddle", "test"]
     assert source.num_pairs("train") == 10
     assert next(source.pairs("train")) == ("train en 7 0", "train de 7 0")
     annotation = Annotation(["riddle"], ["weil es"], ["weil er"], "riddle-0")
     assert source.annotations("riddle") == [annotation] * 2
-    without = opened(replace(config, num_test=0), tmp_path)
+    without = opened(config, num_test=0)
     assert without.splits() == ["train", "valid", "held_out", "riddle"]
-    back = opened(replace(config, direction="de-en"), tmp_path)
+    back = opened(config, direction="de-en")
     assert back.annotations("riddle")[0].must_contain == ["because"]
     assert back.annotations("riddle")[0].must_not_contain == []
 
 
-def test_phrasebook_identity_and_languages(tmp_path: Path) -> None:
-    first = opened(CorpusConfig(seed=1), tmp_path).identity()
-    assert opened(CorpusConfig(seed=1), tmp_path).identity() == first
-    assert opened(CorpusConfig(seed=2), tmp_path).identity() != first
-    assert opened(CorpusConfig(num_test=5), tmp_path).identity() != first
+def test_phrasebook_identity_and_languages(opened) -> None:
+    first = opened(CorpusConfig(seed=1)).identity()
+    assert opened(CorpusConfig(seed=1)).identity() == first
+    assert opened(CorpusConfig(seed=2)).identity() != first
+    assert opened(CorpusConfig(num_test=5)).identity() != first
     with pytest.raises(UserError, match=r"corpus\.direction=de-fr: the phrasebook offers"):
-        opened(CorpusConfig(direction="de-fr"), tmp_path)
+        opened(CorpusConfig(direction="de-fr"))

@@ -9,6 +9,7 @@ import pytest
 from nmt.base.errors import UserError
 from nmt.base.files import write_json
 from nmt.base.resumable import ResumableOutputs
+from tests.support import refused, tree
 
 LINES = [b"one\n", b"two\n", b"three\n"]
 
@@ -35,10 +36,6 @@ def refusal(paths: list[Path], made_with: dict[str, int] | None = None, **option
     return str(error.value)
 
 
-def contents(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
-
-
 @pytest.mark.parametrize("name", ["out", "link"])
 def test_interrupted_outputs_are_continued(tmp_path: Path, name: str) -> None:
     out = tmp_path / name
@@ -52,14 +49,14 @@ def test_interrupted_outputs_are_continued(tmp_path: Path, name: str) -> None:
         assert list(left) == LINES[2:]
         outputs.add([b"three\n"], ["THREE\n"])
         outputs.complete()
-    assert contents(tmp_path).keys() == {"link", "out"}
+    assert tree(tmp_path).keys() == {"link", "out"}
     assert out.read_bytes() == b"ONE\nTWO\nTHREE\n"
 
 
 def test_an_incomplete_chunk_is_removed(tmp_path: Path) -> None:
     out = tmp_path / "out"
     add(out, 0)
-    assert contents(tmp_path) == {}
+    assert tree(tmp_path) == {}
     add(out, 2)
     with (tmp_path / "out.part").open("a") as stream:
         stream.write("THR")
@@ -70,7 +67,7 @@ def test_an_incomplete_chunk_is_removed(tmp_path: Path) -> None:
 def test_other_settings_and_other_inputs_are_refused(tmp_path: Path) -> None:
     out = tmp_path / "out"
     add(out, 2, {"beam": 1})
-    before = contents(tmp_path)
+    before = tree(tmp_path)
     assert "made with beam=1 (now 2)" in refusal([out, tmp_path / "beside"], {"beam": 2})
     for others in ([b"one\n", b"TWO\n"], [b"one\n"]):
         with (
@@ -78,23 +75,23 @@ def test_other_settings_and_other_inputs_are_refused(tmp_path: Path) -> None:
             pytest.raises(UserError, match="made from other lines than the first 2 of in"),
         ):
             outputs.skip_done(iter(others), "in")
-    assert contents(tmp_path) == before
+    assert tree(tmp_path) == before
     with ResumableOutputs.open([out], {"beam": 2}, resume=False) as outputs:
         outputs.skip_done(lines(), "in")
         assert outputs.num_lines == 0
-    assert contents(tmp_path) == {}
+    assert tree(tmp_path) == {}
 
 
 @pytest.mark.parametrize("state", [None, [1], {"lines": "many"}, {"made_with": None}])
 def test_a_damaged_state_is_refused(tmp_path: Path, state: Any) -> None:
     add(tmp_path / "out", 2)
     write_json(tmp_path / "out.part.json", state)
-    before = contents(tmp_path)
+    before = tree(tmp_path)
     for resume in (True, False):
         message = refusal([tmp_path / "out"], resume=resume)
         assert f"{tmp_path / 'out.part.json'}: " in message
         assert "choose another file with out=" in message
-    assert contents(tmp_path) == before
+    assert tree(tmp_path) == before
 
 
 @pytest.mark.parametrize("changed", [b"ONE\n", b"ONE\n\n\n\n\n", b"ONE\nTWO\nTHREE\nFOUR\n"[::-1]])
@@ -125,7 +122,7 @@ def test_files_of_the_user_are_kept(tmp_path: Path, name: str, resume: bool) -> 
     (tmp_path / name).write_text("[1]")
     message = refusal(outs, resume=resume)
     assert message.startswith(f"{tmp_path / name}: ")
-    assert contents(tmp_path) == {name: b"[1]"}
+    assert tree(tmp_path) == {name: b"[1]"}
 
 
 @pytest.mark.parametrize("name", ["out", "out.part", "out.part.json", "link"])
@@ -133,14 +130,11 @@ def test_an_input_is_not_overwritten(tmp_path: Path, name: str) -> None:
     (tmp_path / "link").symlink_to("out")
     (tmp_path / "out").write_text("text\n")
     (tmp_path / name).write_text("text\n")
-    before = contents(tmp_path)
-    inputs = [tmp_path / name]
     with (
-        pytest.raises(UserError, match=r"would overwrite .*, which is read; change out="),
-        ResumableOutputs.open([tmp_path / "link"], {}, inputs, resume=False),
+        refused(r"would overwrite .*, which is read; change out=", tmp_path),
+        ResumableOutputs.open([tmp_path / "link"], {}, [tmp_path / name], resume=False),
     ):
         pass
-    assert contents(tmp_path) == before
 
 
 def test_several_files_are_completed_also_after_a_kill_between_the_renames(
@@ -160,9 +154,9 @@ def test_several_files_are_completed_also_after_a_kill_between_the_renames(
         outputs.add(LINES, ["a\n", "0-0\n"])
         patch.setattr("nmt.base.resumable.flush", kill)
         outputs.complete()
-    assert list(contents(tmp_path)) == ["out", "out.align.part", "out.part.json"]
+    assert list(tree(tmp_path)) == ["out", "out.align.part", "out.part.json"]
     assert "out already exists" in refusal(outs, overwrite=False)
-    assert contents(tmp_path) == {"out": b"a\n", "out.align": b"0-0\n"}
+    assert tree(tmp_path) == {"out": b"a\n", "out.align": b"0-0\n"}
 
 
 def test_complete_files_and_those_of_a_running_process_are_kept(tmp_path: Path) -> None:
@@ -170,10 +164,10 @@ def test_complete_files_and_those_of_a_running_process_are_kept(tmp_path: Path) 
     by_hand.write_text("text\n")
     add(out, 1)
     with ResumableOutputs.open([out], {}):
-        before = contents(tmp_path)
+        before = tree(tmp_path)
         assert "by_hand already exists" in refusal([by_hand], overwrite=False)
         for resume in (True, False):
             assert "is being written by another process" in refusal([out], resume=resume)
-        assert contents(tmp_path) == before
+        assert tree(tmp_path) == before
     with ResumableOutputs.open([out], {}):
         pass

@@ -12,6 +12,7 @@ import pytest
 from nmt.base import resumable
 from nmt.base.files import write_lines
 from nmt.evaluation import evaluate
+from tests.support import tree
 
 Run = Callable[..., None]
 
@@ -43,14 +44,6 @@ def at_call(number: int, module: object, name: str) -> Callable[[], None]:
         setattr(module, name, counted)
 
     return patch
-
-
-def tree(folder: Path) -> dict[str, bytes]:
-    return {
-        path.relative_to(folder).as_posix(): path.read_bytes()
-        for path in folder.rglob("*")
-        if path.is_file()
-    }
 
 
 @pytest.fixture

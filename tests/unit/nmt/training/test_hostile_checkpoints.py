@@ -80,7 +80,6 @@ HARMS: dict[str, Harm] = {
     "a pickle that runs a command": _state(lambda _: _Runs("touch harmed")),
     "a pickle beside the state": _state(lambda state: {**state, "more": _Runs("touch harmed")}),
     "a state that is a list": _state(lambda _: [1, 2]),
-    "a state that is a number": _state(lambda _: 7),
     "a state without its groups": _state(lambda _: {"state": {}}),
     "a state of fewer groups": _state(_without_group),
     "a moment that is missing": _state(_without_moment),
