@@ -7,15 +7,10 @@ import pytest
 
 from nmt.base.errors import UserError
 from nmt.cli.compose import compose_config
+from nmt.cli.table3 import print_rows
 from nmt.config import ROW_KEY, Config, TokenizerConfig, table3_rows, with_row
 from nmt.evaluation.sweep import read_sweep
-from nmt.evaluation.table3 import (
-    SIZE_COLUMNS,
-    count_row,
-    rank_correlation,
-    result_rows,
-    size_rows,
-)
+from nmt.evaluation.table3 import count_row, rank_correlation, result_rows
 from nmt.runs.sweep import write_sweep_report
 from tests.support import tiny_config
 from tests.sweeps import add_run
@@ -80,10 +75,13 @@ def test_a_row_that_cannot_be_made_is_refused() -> None:
         compose_config(["run.row=C-layers-2", "model.num_encoder_layers=4"])
 
 
-def test_sizes_of_all_rows_are_listed_beside_the_printed_ones() -> None:
-    rows = [dict(zip(SIZE_COLUMNS[:-1], row, strict=False)) for row in size_rows(PAPER)]
-    assert list(rows[-1].values())[:8] == ["big", "6", "1024", "4096", "16", "64", "64", "218.34"]
-    assert rows[-1]["paper"] == "213"
+def test_sizes_of_all_rows_are_printed_beside_the_papers(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    print_rows(PAPER)
+    rows = [line.split() for line in capsys.readouterr().err.splitlines()]
+    assert [row[0] for row in rows[3:]] == list(table3_rows())
+    assert " ".join(rows[-1]) == "big 6 1024 4096 16 64 64 218.34 3.35 213 3.28"
 
 
 @pytest.mark.parametrize(
