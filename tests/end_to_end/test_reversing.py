@@ -2,11 +2,19 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from nmt.base.files import read_json, read_lines
-from nmt.config import NormPlacement, Positions, ScheduleConfig, ScheduleName, ValidationMetric
+from nmt.config import (
+    Architecture,
+    NormPlacement,
+    Positions,
+    ScheduleConfig,
+    ScheduleName,
+    ValidationMetric,
+)
 from nmt.evaluation.records import is_complete
 from nmt.runs.experiment import open_run, run_experiment
 from nmt.trained_model import load_trained_model
@@ -22,8 +30,25 @@ from tests.support import (
 TEST = reversed_digits(100, 3, longest=5)
 
 
+MODELS: dict[Architecture, dict[str, Any]] = {
+    Architecture.transformer: {
+        "width": 32,
+        "num_heads": 4,
+        "feed_forward_width": 64,
+        "num_encoder_layers": 1,
+        "num_decoder_layers": 1,
+        "norm": NormPlacement.pre,
+        "positions": Positions.learned,
+    },
+    Architecture.recurrent: {"architecture": Architecture.recurrent, "width": 32},
+}
+
+
 @pytest.mark.slow
-def test_model_learns_to_reverse_digits(digit_tokenizer_path: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("architecture", MODELS)
+def test_model_learns_to_reverse_digits(
+    architecture: Architecture, digit_tokenizer_path: Path, tmp_path: Path
+) -> None:
     splits = {
         "train": reversed_digits(6000, 1, longest=5),
         "valid": reversed_digits(40, 2, longest=5),
@@ -35,15 +60,7 @@ def test_model_learns_to_reverse_digits(digit_tokenizer_path: Path, tmp_path: Pa
     )
     config = replace(
         with_batching(base, target_tokens_per_update=600, tokens_per_micro_batch=2048),
-        model=tiny_model_config(
-            width=32,
-            num_heads=4,
-            feed_forward_width=64,
-            num_encoder_layers=1,
-            num_decoder_layers=1,
-            norm=NormPlacement.pre,
-            positions=Positions.learned,
-        ),
+        model=tiny_model_config(**MODELS[architecture]),
         schedule=ScheduleConfig(
             name=ScheduleName.cosine, peak_learning_rate=1e-2, warmup_updates=50
         ),
