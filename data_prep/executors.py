@@ -3,9 +3,7 @@
 A job names its output file, which is complete or missing, so jobs may be run again.
 """
 
-import logging
 import multiprocessing
-import os
 import re
 import signal
 from collections import deque
@@ -17,7 +15,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from nmt.base.errors import UserError, first_line, one_line
-from nmt.base.system import num_cores, require_package
+from nmt.base.ray_cluster import connect_to_ray
+from nmt.base.system import num_cores
 from nmt.config import ExecutorName, PrepareConfig
 
 Job = TypeVar("Job")
@@ -110,24 +109,9 @@ def map_on_ray(
 
     Ray runs the tasks of a host that fails again on another one.
     """
-    require_package("prepare.executor=ray", "ray", "ray")
+    connect_to_ray(address, "prepare.executor=ray")
     import ray  # noqa: PLC0415 - takes a second, and few corpora need it
 
-    root = Path(__file__).resolve().parents[1]
-    paths = os.pathsep.join([str(root), *filter(None, [os.environ.get("PYTHONPATH")])])
-    try:
-        ray.init(
-            address or None,
-            runtime_env={"env_vars": {"PYTHONPATH": paths}},
-            log_to_driver=False,
-            logging_level=logging.ERROR,
-            ignore_reinit_error=True,
-        )
-    except Exception as error:  # Ray raises many types
-        raise UserError(
-            f"prepare.ray_address={address}: cannot connect to the Ray cluster"
-            f" ({type(error).__name__}: {first_line(error)})"
-        ) from error
     task = ray.remote(max_retries=_RETRIES)(function)
     resources: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
     window = 2 * max(1, int(resources.get("CPU", 1)))

@@ -80,7 +80,7 @@ def check_overrides(arguments: Sequence[str]) -> None:
         if argument in _HYDRA_ARGUMENTS or argument.startswith(("hydra.", "hydra/")):
             continue
         key, value = split_argument(argument)
-        if argument == "cluster=parallel":
+        if argument in ("cluster=parallel", "cluster=ray"):
             require_package(argument, "hydra_plugins.hydra_joblib_launcher", "sweeps")
         if key in groups:
             _check_presets(key, value, groups[key])

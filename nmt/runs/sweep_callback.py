@@ -1,6 +1,8 @@
-"""Report of a sweep at its end."""
+"""What a sweep does at its beginning and at its end."""
 
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,17 +13,21 @@ from omegaconf import DictConfig, OmegaConf
 from nmt.base.errors import UserError
 from nmt.evaluation.records import Status
 from nmt.runs.log import converted_errors, print_error
+from nmt.runs.ray_launcher import register_ray
 
 
 class RankedTable(Callback):
     """Hydra callback that reports the sweep at the end of `--multirun`."""
 
-    def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
-        """Write the report, except after dry runs, and exit with status 2 if runs have failed.
+    def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
+        """Connect to the cluster of `cluster=ray`."""
+        del kwargs
+        if config.hydra.launcher.get("backend") == "ray":
+            with _errors_end_the_command():
+                register_ray(config.training.num_threads)
 
-        Any other error ends the command, too: Hydra turns an Exception of a callback into a
-        warning.
-        """
+    def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
+        """Write the report, except after dry runs, and exit with status 2 if runs have failed."""
         # Hydra makes the callback in every command, and torch takes seconds.
         from nmt.runs.sweep import write_sweep_report  # noqa: PLC0415
 
@@ -29,15 +35,8 @@ class RankedTable(Callback):
         if OmegaConf.select(config, "run.dry_run"):
             return
         hydra_config = config.hydra if "hydra" in config else HydraConfig.get()
-        try:
-            with converted_errors():
-                sweep = write_sweep_report(Path(hydra_config.sweep.dir))
-        except UserError as error:
-            print_error(str(error))
-            raise SystemExit(error.exit_status) from None
-        except Exception:
-            print_error(traceback.format_exc())
-            raise SystemExit(1) from None
+        with _errors_end_the_command():
+            sweep = write_sweep_report(Path(hydra_config.sweep.dir))
         failed = [run.name for run in sweep.runs if run.status is Status.failed]
         if failed:
             print_error(
@@ -45,3 +44,17 @@ class RankedTable(Callback):
                 " report.html has their last lines, and the same command tries them again"
             )
             raise SystemExit(UserError.exit_status)
+
+
+@contextmanager
+def _errors_end_the_command() -> Iterator[None]:
+    """Print an error and exit: Hydra turns an Exception of a callback into a warning."""
+    try:
+        with converted_errors():
+            yield
+    except UserError as error:
+        print_error(str(error))
+        raise SystemExit(error.exit_status) from None
+    except Exception:
+        print_error(traceback.format_exc())
+        raise SystemExit(1) from None

@@ -1,10 +1,12 @@
 """Sweeps by the command line: failed, complete and repeated runs, in parallel and in a search."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from ray.cluster_utils import Cluster
 
 from nmt.base.files import read_json, write_lines
 from tests.support import reversed_digits
@@ -30,11 +32,21 @@ def data(tmp_path: Path) -> Path:
     return folder
 
 
-def sweep(data: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def sweep(
+    data: Path, *arguments: str, folder: Path | None = None, **environment: str
+) -> subprocess.CompletedProcess[str]:
     outputs = data.parent / "outputs"
     command = [sys.executable, "-m", "nmt.cli.train", "--multirun", f"corpus.path={data}"]
     command += [f"run.outputs={outputs}", "run.name=toy", *SMALL.split(), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    return subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+        cwd=folder,
+        env=os.environ | environment,
+    )
 
 
 def test_a_failed_run_is_reported_and_the_others_go_on(data: Path) -> None:
@@ -68,3 +80,25 @@ def test_a_search_continues_its_study(data: Path) -> None:
     ranking = (folder / "ranking.tsv").read_text(encoding="utf-8").splitlines()
     assert len(ranking) == 3
     assert (folder / "study.sqlite3").is_file()
+
+
+@pytest.mark.slow
+def test_runs_on_a_ray_cluster_work_in_the_folder_of_the_command(data: Path) -> None:
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
+    try:
+        cluster.add_node(num_cpus=1)
+        arguments = ("cluster=ray", "hydra.launcher.n_jobs=2", "training.seed=1,2")
+        root = Path(__file__).resolve().parents[2]
+        ended = sweep(
+            data,
+            *arguments,
+            "run.outputs=relative",
+            folder=data.parent,
+            RAY_ADDRESS=cluster.address,
+            PYTHONPATH=str(root),
+        )
+    finally:
+        cluster.shutdown()
+    assert ended.returncode == 0, ended.stderr
+    complete = (data.parent / "relative" / "sweeps" / "toy").glob("*/result.json")
+    assert sorted(path.parent.name for path in complete) == ["training.seed=1", "training.seed=2"]

@@ -12,10 +12,11 @@ ROOT = Path(__file__).parents[2]
 FOLDERS = ("nmt", "data_prep", "benchmarks", "docs", "tests")
 
 FORBIDDEN_MODULES = {
-    "_pickle", "cloudpickle", "dill", "joblib", "marshal", "pickle", "runpy", "shelve",
+    "_pickle", "cloudpickle", "dill", "marshal", "pickle", "runpy", "shelve",
 }  # fmt: skip
 FORBIDDEN_NAMES = {
     *("__import__", "eval", "exec", "importlib.__import__", "importlib.import_module"),
+    "joblib.load",
     *("torch.hub.load", "torch.jit.load", "yaml.full_load", "yaml.full_load_all", "yaml.load"),
     *("yaml.load_all", "yaml.unsafe_load", "yaml.unsafe_load_all"),
 }

@@ -1,0 +1,38 @@
+"""Connection to a Ray cluster."""
+
+import logging
+import os
+from pathlib import Path
+
+from nmt.base.errors import UserError, first_line
+from nmt.base.system import require_package
+
+
+def connect_to_ray(address: str, key: str) -> None:
+    """Connect this process to a Ray cluster, whose workers then import this source tree.
+
+    Args:
+        address: of the cluster; empty means RAY_ADDRESS, or a new one on this machine.
+        key: what asks for Ray, for error messages.
+
+    Raises:
+        UserError: Ray is not installed, or there is no cluster at the address.
+    """
+    require_package(key, "ray", "ray")
+    import ray  # noqa: PLC0415 - takes a second, and few commands need it
+
+    root = Path(__file__).resolve().parents[2]
+    paths = os.pathsep.join([str(root), *filter(None, [os.environ.get("PYTHONPATH")])])
+    try:
+        ray.init(
+            address or None,
+            runtime_env={"env_vars": {"PYTHONPATH": paths}},
+            log_to_driver=False,
+            logging_level=logging.ERROR,
+            ignore_reinit_error=True,
+        )
+    except Exception as error:  # Ray raises many types
+        raise UserError(
+            f"{key}: cannot connect to the Ray cluster {address or os.environ.get('RAY_ADDRESS')}"
+            f" ({type(error).__name__}: {first_line(error)})"
+        ) from error

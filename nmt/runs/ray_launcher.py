@@ -1,0 +1,48 @@
+"""Runs of a sweep on a Ray cluster, by Hydra's joblib launcher."""
+
+import os
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from nmt.base.ray_cluster import connect_to_ray
+
+_OWN_VARIABLES = ("NMT_", "HYDRA_", "WANDB_")
+
+
+def register_ray(cores_per_run: int) -> None:
+    """Connect to the cluster of RAY_ADDRESS, and make it the joblib backend `ray`.
+
+    A run reserves its cores and, if the cluster has GPUs, one of them. It works in the folder of
+    this process, with its variables for nmt, Hydra and wandb: all hosts need one file system.
+
+    Args:
+        cores_per_run: at least one.
+
+    Raises:
+        UserError: Ray is missing, or there is no cluster.
+    """
+    connect_to_ray("", "cluster=ray")
+    # These imports take seconds.
+    import ray  # noqa: PLC0415
+    from joblib import register_parallel_backend  # noqa: PLC0415
+    from ray.util.joblib.ray_backend import RayBackend  # noqa: PLC0415
+
+    resources: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
+    reserved = {"num_cpus": max(1, cores_per_run), "num_gpus": min(1, resources.get("GPU", 0))}
+    own = {name: value for name, value in os.environ.items() if name.startswith(_OWN_VARIABLES)}
+    set_up = partial(_set_up, os.getcwd(), own)
+
+    class Backend(RayBackend):
+        """Ray's backend, whose workers are set up before their first run."""
+
+        def configure(self, *arguments: Any, **options: Any) -> Any:
+            """Start the workers."""
+            return super().configure(*arguments, **dict(options, initializer=set_up))
+
+    register_parallel_backend("ray", lambda **options: Backend(ray_remote_args=reserved, **options))
+
+
+def _set_up(folder: str, variables: Mapping[str, str]) -> None:
+    os.chdir(folder)
+    os.environ.update(variables)
