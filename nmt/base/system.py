@@ -13,6 +13,7 @@ from nmt.base.errors import UserError
 
 _CPU_INFO = Path("/proc/cpuinfo")
 _CPU_TIMES = Path("/proc/stat")
+_SECONDS_TO_MEASURE = 0.4
 
 
 def versions(packages: Iterable[str]) -> dict[str, str]:
@@ -61,8 +62,8 @@ def num_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def idle_cores(seconds: float = 0.4) -> float:
-    """Return the mean number of idle cores, of those that this process may use, over a time."""
+def idle_cores() -> float:
+    """Return how many of the cores that this process may use are idle, measured for a moment."""
     if not _CPU_TIMES.is_file():
         return num_cores()
     names = {f"cpu{core}" for core in os.sched_getaffinity(0)}
@@ -74,7 +75,7 @@ def idle_cores(seconds: float = 0.4) -> float:
         return ticks / os.sysconf("SC_CLK_TCK")
 
     start, before = time.monotonic(), idle_seconds()
-    time.sleep(seconds)
+    time.sleep(_SECONDS_TO_MEASURE)
     return (idle_seconds() - before) / (time.monotonic() - start)
 
 

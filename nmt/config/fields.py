@@ -3,6 +3,7 @@
 A configuration group is a `checked_dataclass`. The docstring below a field documents it.
 """
 
+from collections.abc import Callable
 from dataclasses import is_dataclass
 from typing import Annotated, Any, dataclass_transform
 
@@ -91,14 +92,13 @@ def require(condition: bool, message: str) -> None:
         raise UserError(message)
 
 
-def _check_folder_name(name: str) -> str:
-    if not is_plain_name(name):
-        raise ValueError("must be printable, without a slash, and not start with a dot")
-    return name
+def _satisfies(is_valid: Callable[[str], bool], rule: str) -> AfterValidator:
+    def check(text: str) -> str:
+        if not is_valid(text):
+            raise ValueError(f"must be {rule}")
+        return text
 
-
-FolderName = Annotated[str, AfterValidator(_check_folder_name)]
-"""Text that can name a folder and is safe to print."""
+    return AfterValidator(check)
 
 
 def is_symbol(text: str) -> bool:
@@ -106,13 +106,12 @@ def is_symbol(text: str) -> bool:
     return text.isprintable() and " " not in text and bool(text)
 
 
-def _check_symbol(text: str) -> str:
-    if not is_symbol(text):
-        raise ValueError("must be printable, without white space and not empty")
-    return text
+FolderName = Annotated[
+    str, _satisfies(is_plain_name, "printable, without a slash, and not start with a dot")
+]
+"""Text that can name a folder and is safe to print."""
 
-
-Symbol = Annotated[str, AfterValidator(_check_symbol)]
+Symbol = Annotated[str, _satisfies(is_symbol, "printable, without white space and not empty")]
 """Text that can be one piece of a vocabulary."""
 
 

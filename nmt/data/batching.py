@@ -26,6 +26,7 @@ _BUCKETS_PER_POOL = 2048
 _MAX_POOLS = 32
 
 _INTEGER_BITS = 63
+_MAX_SAMPLED = 200  # updates of `EpochPlan.evenness`
 
 
 @dataclass(frozen=True)
@@ -89,15 +90,13 @@ class EpochPlan:
             heapq.heapreplace(loads, (load + costs[number], rank))
         return [sorted(share) for share in shares]
 
-    def evenness(self, world_size: int, num_updates: int = 200) -> float:
+    def evenness(self, world_size: int) -> float:
         """Return the mean work of a rank, divided by that of the rank with the most work.
 
-        Args:
-            world_size: number of ranks.
-            num_updates: size of the sample of updates, taken evenly from the epoch.
+        It is estimated from updates that are taken evenly from the epoch.
         """
         busiest, total = 0, 0
-        for index in range(0, self.num_updates, -(-self.num_updates // num_updates)):
+        for index in range(0, self.num_updates, -(-self.num_updates // _MAX_SAMPLED)):
             parts = self.micro_batches(index)
             loads = [
                 sum(self._cost(parts[number]) for number in share)
