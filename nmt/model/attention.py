@@ -87,15 +87,8 @@ class MultiHeadAttention(nn.Module):
         else:
             query = self.split_heads(self.query(queries))
             key, value = self.project_memory(memory)
-        length = query.size(2)
-        if self.window and length > self.window:
-            blocks = split_blocks(query, key, value, mask, self.window, is_causal)
-            heads = self.attend(*blocks)  # (B·W, r, H · d_v)
-            heads = heads.reshape(len(query), -1, heads.size(-1))[:, :length]
-            return self.output(heads)
-        if self.window:
-            mask = window_mask(length, self.window, is_causal, mask, query.device)
-        return self.output(self.attend(query, key, value, mask, is_causal and mask is None))
+        attend = self.attend_near if self.window else self.attend
+        return self.output(attend(query, key, value, mask, is_causal))
 
     def weights(
         self, queries: Tensor, memory: Tensor, mask: Tensor | None = None, is_causal: bool = False
@@ -147,6 +140,26 @@ class MultiHeadAttention(nn.Module):
         else:
             heads = F.scaled_dot_product_attention(query, key, value, mask, rate, is_causal)
         return heads.transpose(1, 2).flatten(2)  # (B, T, H · d_v)
+
+    def attend_near(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: Tensor | None = None,
+        is_causal: bool = False,
+    ) -> Tensor:
+        """Compute `attend` for self-attention that is restricted to a window.
+
+        Its `mask` is (B, 1, 1, L) or None.
+        """
+        length = query.size(2)
+        if length <= self.window:
+            near = window_mask(length, self.window, is_causal, mask, query.device)
+            return self.attend(query, key, value, near)
+        blocks = split_blocks(query, key, value, mask, self.window, is_causal)
+        heads = self.attend(*blocks)  # (B·W, r, H · d_v)
+        return heads.reshape(len(query), -1, heads.size(-1))[:, :length]  # (B, L, H · d_v)
 
     def split_heads(self, projected: Tensor) -> Tensor:
         """(B, L, H · E) → (B, H, L, E)."""

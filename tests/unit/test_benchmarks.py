@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from benchmarks import attention_scale, gpu
+from benchmarks import attention_complexity, attention_scale, gpu
 from benchmarks.figures import Figure
 from benchmarks.plain_transformer import plain_update
 from benchmarks.setting import run_alone, trainer_of
@@ -162,3 +162,26 @@ def test_a_layer_without_the_factor_weighs_by_plain_products() -> None:
     query, key, value = layer.project_self(hidden)
     heads = (query @ key.mT).softmax(dim=-1) @ value  # (B, H, T, d_v)
     torch.testing.assert_close(layer(hidden, hidden), layer.output(heads.mT.flatten(1, 2).mT))
+
+
+def test_exponents_are_fitted_to_the_greatest_sizes() -> None:
+    points = {1: 500.0, 2: 0.1, 4: 16 * 5.0, 8: 64 * 5.0, 16: 256 * 5.0, 32: 1024 * 5.0}
+    assert attention_complexity.exponent(points) == pytest.approx(2.0)
+
+
+@pytest.mark.slow
+def test_table_1_has_all_exponents_and_a_plot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fork = multiprocessing.get_context("fork")
+    monkeypatch.setattr(multiprocessing, "get_context", lambda method: fork)
+    out, picture = tmp_path / "out.json", tmp_path / "plot.png"
+    arguments = ["longest=64", "width=8", "window=4", "seconds=0", f"out={out}"]
+    monkeypatch.setattr("sys.argv", ["attention_complexity", *arguments, f"picture={picture}"])
+    attention_complexity.main()
+    kinds = json.loads(out.read_text(encoding="utf-8"))["kinds"]
+    assert [kind["longest path"] for kind in kinds.values()][:4] == [1, 1, 16, 64]
+    for kind in kinds.values():
+        assert kind["fitted"].keys() == kind["theory"].keys() == kind["measured"].keys()
+        assert list(kind["measured"]["memory"]) == ["1", "2", "4", "8", "16", "32", "64"]
+    assert picture.read_bytes().startswith(b"\x89PNG")
