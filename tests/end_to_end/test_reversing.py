@@ -41,6 +41,13 @@ MODELS: dict[Architecture, dict[str, Any]] = {
         "positions": Positions.learned,
     },
     Architecture.recurrent: {"architecture": Architecture.recurrent, "width": 32},
+    Architecture.convolutional: {"architecture": Architecture.convolutional, "width": 32},
+    Architecture.bytenet: {
+        "architecture": Architecture.bytenet,
+        "width": 64,
+        "num_encoder_layers": 3,
+        "num_decoder_layers": 3,
+    },
 }
 
 
