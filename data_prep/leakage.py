@@ -125,7 +125,7 @@ _PADDING = 2
 
 
 def _windows_without_zero(row: np.ndarray) -> np.ndarray:
-    """(len(row) - NGRAM_WORDS + 1,) bool: windows without a 0."""
+    """Return for each window of NGRAM_WORDS numbers of `row` whether it has no 0."""
     zeros = np.concatenate(([0], np.cumsum(row == 0)))
     return zeros[NGRAM_WORDS:] == zeros[:-NGRAM_WORDS]
 

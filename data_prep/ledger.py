@@ -43,21 +43,21 @@ class Amount:
 
 @dataclass
 class Taken(Amount):
-    """What a filter has dropped; `alone` are the pairs that no other filter has dropped."""
+    """Pairs dropped by a filter; `alone` counts those that no other filter would have dropped."""
 
     alone: int = 0
 
 
 @dataclass
 class SourceLedger:
-    """What the filters have dropped from a source.
+    """Numbers of pairs of a source that the filters dropped and kept.
 
     Attributes:
-        read: all of it.
-        kept: what passed all filters.
-        filters: what each filter has dropped.
-        overlaps: pairs that each combination of filters has dropped, their names joined with `+`.
-        examples: some pairs that each filter has dropped, and kept ones, sampled uniformly.
+        read: all pairs of the source.
+        kept: pairs that passed all filters.
+        filters: pairs dropped by each filter.
+        overlaps: number of pairs dropped by each combination of filters, names joined with `+`.
+        examples: pairs dropped by each filter, and kept ones, sampled uniformly.
     """
 
     read: Amount = field(default_factory=Amount)

@@ -162,7 +162,7 @@ class ShardMerger:
 
 
 def _words(texts: pa.ChunkedArray) -> np.ndarray:
-    """(pairs,) numbers of words, which are separated by one space."""
+    """Count the words of each text, which are separated by one space."""
     return np.asarray(pc.count_substring(texts, " ").to_numpy()) + 1
 
 

@@ -43,7 +43,7 @@ class PhrasebookSource(Source):
 
     @cached_property
     def _splits(self) -> dict[str, list[Any]]:
-        # The import reads the tables, which only generating needs.
+        # Imported here, because the import reads the tables, which only generation needs.
         from data_prep.phrasebook.generate import generate  # noqa: PLC0415
 
         config = self._config
@@ -69,7 +69,7 @@ class PhrasebookSource(Source):
             yield Pair(pair.texts[config.source_language], pair.texts[config.target_language])
 
     def annotations(self, split: str) -> list[Annotation]:
-        """Annotations of a split; their words are those of the target language."""
+        """Annotations of a split, with phrases of the target language."""
         target = self._config.target_language
         return [
             Annotation(

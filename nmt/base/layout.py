@@ -11,10 +11,11 @@ SEEDS_FOLDER = "seeds"
 EVALUATIONS_FOLDER = "evaluations"
 LATEST_LINK = "latest"
 
-# In the folder of a sweep.
+# Files in the folder of a sweep.
 STUDY_FILE = "study.sqlite3"
 
-# In a run folder. A model folder has a `config.yaml` and a corpus folder a `report.html`, too.
+# Files and folders in a run folder. A model folder also has a `config.yaml`, and a corpus folder a
+# `report.html`.
 CONFIG_FILE = "config.yaml"
 ENVIRONMENT_FILE = "environment.json"
 LOG_FILE = "train.log"
@@ -31,19 +32,19 @@ EVALUATION_FOLDER = "evaluation"
 ADAPTATION_FOLDER = "adaptation"
 MODEL_FOLDER = "model"
 
-# In `evaluation/<test set>/`. A model folder has a `scores.json`, too.
+# Files in `evaluation/<test set>/`. A model folder also has a `scores.json`.
 SOURCE_FILE = "source.txt"
 HYPOTHESES_FILE = "hypotheses.txt"
 SCORES_FILE = "scores.json"
 
-# In a model folder.
+# Files in a model folder.
 WEIGHTS_FILE = "weights.safetensors"
 README_FILE = "README.md"
 
-# In a folder of another program's format.
+# File in the folder of an export.
 EXPORT_FILE = "export.json"
 
-# In a corpus folder and in a checkpoint.
+# File in a corpus folder and in a checkpoint.
 MANIFEST_FILE = "manifest.json"
 
 

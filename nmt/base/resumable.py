@@ -1,8 +1,8 @@
 """Output files that grow chunk by chunk and that an interrupted command continues.
 
-Results are appended to `NAME.part`. After each chunk `NAME.part.json` records how many bytes are
-valid, their SHA-256, of how many input lines they are, and with which settings they were computed.
-Complete files are renamed to `NAME`. A `NAME.part` without that record is not changed.
+Results are appended to `NAME.part`. After each chunk, `NAME.part.json` records the number of valid
+bytes, their SHA-256, the number of input lines they belong to, and the settings they were computed
+with. Complete files are renamed to `NAME`. A `NAME.part` without that record is not changed.
 """
 
 import hashlib
@@ -39,7 +39,7 @@ class _State:
     bytes: list[int]
     output_sha256: list[str]
     made_with: dict[str, Any]
-    is_renaming: bool = False  # all lines are done, and the files get their names
+    is_renaming: bool = False  # all lines are done, and the files are being renamed to `NAME`
 
 
 class ResumableOutputs:
@@ -74,7 +74,7 @@ class ResumableOutputs:
 
         Args:
             paths: names of the complete files.
-            made_with: JSON values of the settings; partial outputs of other settings are refused.
+            made_with: JSON values of the settings; partial outputs made with others are refused.
             inputs: files and folders that are read, and that no output may replace.
             resume: whether to continue partial outputs instead of discarding them.
             overwrite: whether complete files may be replaced.
@@ -90,7 +90,8 @@ class ResumableOutputs:
             outputs._check_settings(resumed)
             outputs._state = resumed
         if stored is None:
-            outputs._record(outputs._state)  # before the parts, which are ours because of it
+            # Before the parts: without the record, the next command would refuse them.
+            outputs._record(outputs._state)
         with ExitStack() as stack:
             outputs._streams = [stack.enter_context(_open_part(part)) for part in outputs._parts]
             outputs._check_digests()
@@ -115,7 +116,8 @@ class ResumableOutputs:
         """Read the record of partial outputs, if there is one.
 
         Raises:
-            UserError: a file has the name of the record or of a partial output but is another one.
+            UserError: a file with the name of the record or of a partial output is not of this
+                command.
         """
         if not os.path.lexists(self._state_path):
             for part in filter(os.path.lexists, self._parts):
@@ -163,7 +165,7 @@ class ResumableOutputs:
                 remove(path)
 
     def skip_done(self, lines: Iterator[bytes], name: str) -> int:
-        """Consume and check the input lines whose results are stored; return their bytes."""
+        """Consume and check the input lines whose results are stored; return their size, bytes."""
         num_bytes = 0
         for line in islice(lines, self._state.lines):
             self._digest.update(line)
@@ -177,7 +179,13 @@ class ResumableOutputs:
         return num_bytes
 
     def add(self, lines: Sequence[bytes], texts: Sequence[str], needed: int | None = None) -> None:
-        """Append a text to each file, the results of `lines`; a full disk reports `needed`."""
+        """Append the results of `lines`, one text to each file.
+
+        Args:
+            lines: input lines.
+            texts: results, one for each file.
+            needed: number of bytes that the error states if the disk is full.
+        """
         self._digest.update(b"".join(lines))
         for path, stream, digest, text in zip(
             self.paths, self._streams, self._digests, texts, strict=True

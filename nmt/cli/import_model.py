@@ -76,7 +76,7 @@ def _import(arguments: Arguments, folder: Path, workspace: Path, out: Path) -> l
     importer = next((one for one in _IMPORTERS if one.can_read(folder)), None)
     if importer is None:
         raise UserError(
-            f"{folder}: is no model of Hugging Face or Marian: it has neither config.json nor"
+            f"{folder}: is not a model of Hugging Face or Marian: it has neither config.json nor"
             " weights (.npz); name the folder that has them"
         )
     model = importer.load(folder, workspace, arguments.direction)

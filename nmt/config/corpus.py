@@ -118,10 +118,14 @@ class MixingStage:
 
 @checked_dataclass
 class MixingConfig:
-    """How often pairs of each source occur in an epoch; the corpus itself is named corpus.name."""
+    """How often pairs of each source occur in an epoch.
+
+    The name of the corpus's own text is `corpus.name`; the others are the keys of `corpus.sources`.
+    """
 
     repeats: dict[FolderName, float] = option({})
-    """How often each pair of a source occurs in an epoch; 1 by default, 0.5 is every second."""
+    """How often each pair of a source occurs in an epoch: 1 by default; 0.5 uses every second
+    pair."""
     weights: dict[FolderName, float] = option({})
     """Share of each source among the pairs of an epoch, in any unit; the others have none."""
     temperature: float = option(1.0, ge=1, le=1_000)
@@ -171,7 +175,7 @@ class CorpusConfig(OriginConfig):
     name: FolderName = "phrasebook"
     """Name of the corpus; its folder is `outputs/corpora/<name>-<fingerprint>`."""
     source: CorpusSource = CorpusSource.phrasebook
-    """The generated phrasebook, a local folder, the Hugging Face hub, or the Bible."""
+    """The generated phrasebook, local files, the Hugging Face hub, OPUS, or the Bible."""
     direction: str = "en-de"
     """Source and target language codes, joined by a hyphen."""
     num_train: int = option(60_000, ge=1, le=_MAX_GENERATED, used_with=_PHRASEBOOK)

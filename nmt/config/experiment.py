@@ -118,9 +118,9 @@ class Config:
 
 
 FREE_KEYS = free_keys(Config)
-"""Keys that change where and how fast a run works, but not its result: at most rounding, because
-the number of processes and threads changes the order of summation. A corpus is compared by its
-fingerprint, not by its path."""
+"""Keys that change where and how fast a run works. They change its results at most by rounding,
+because the order of summation depends on the number of processes and threads. A corpus is compared
+by its fingerprint, not by its path."""
 
 
 def is_free_key(key: str) -> bool:

@@ -17,7 +17,7 @@ _MAX_RATE = 100
 class OptimizerConfig:
     """Adam as in the paper (section 5.3), AdamW, or Muon for weight matrices with AdamW for others.
 
-    All of them clip gradients, which the paper does not mention, unless `max_gradient_norm` is 0.
+    Gradients are clipped unless `max_gradient_norm` is 0; the paper does not mention clipping.
     """
 
     name: OptimizerName = OptimizerName.adam
@@ -35,8 +35,8 @@ class OptimizerConfig:
     max_gradient_norm: float = option(1.0, ge=0, le=1_000_000)
     """Maximum norm of the whole gradient, which is clipped to it; 0 disables clipping."""
     lora_rank: int = option(0, ge=0, le=4_096, used_with=_ADAM)
-    """LoRA (Hu et al. 2021): rank of the changes of the weight matrices of attention and
-    feed-forward, the only ones that are trained; 0 trains all weights."""
+    """LoRA (Hu et al. 2021): rank of the trained changes to the weight matrices of attention and
+    feed-forward sublayers; other weights stay. 0 trains all weights."""
     lora_alpha: float = option(0.0, ge=0, le=1_000_000)
     """LoRA: the changes are multiplied by lora_alpha / lora_rank; 0 means 2 · lora_rank."""
 
@@ -48,7 +48,7 @@ class OptimizerConfig:
 
     @property
     def lora_scale(self) -> float:
-        """Factor of LoRA's changes."""
+        """Factor of the low-rank changes of LoRA, alpha / rank."""
         return (self.lora_alpha or 2.0 * self.lora_rank) / self.lora_rank
 
 
@@ -67,4 +67,4 @@ class ScheduleConfig:
     decay_share: float = option(
         0.4, gt=0, le=1, used_with=("name", ScheduleName.warmup_stable_decay)
     )
-    """`warmup_stable_decay`: share of training.max_updates, at its end, of the linear decay."""
+    """`warmup_stable_decay`: share of training.max_updates that the final linear decay takes."""

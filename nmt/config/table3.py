@@ -17,8 +17,8 @@ BASE_ROW = "base"
 def table3_rows() -> dict[str, dict[str, str]]:
     """Return the printed values of each row by its name, in the order of the paper.
 
-    They are in `table3.tsv` beside this module, where an empty cell has the value of the row
-    `base`. Parameters are in millions; perplexity and BLEU are those of newstest2013.
+    The file is `table3.tsv` beside this module; an empty cell stands for the value of the row
+    `base`. Parameters are in millions. Perplexity and BLEU are those on newstest2013.
     """
     with Path(__file__).with_name("table3.tsv").open(encoding="utf-8", newline="") as stream:
         base, *others = csv.DictReader(stream, delimiter="\t")
@@ -27,23 +27,25 @@ def table3_rows() -> dict[str, dict[str, str]]:
 
 
 def with_row(config: Config, name: str) -> Config:
-    """Return the configuration of a row, where `config` is that of the row `base`.
+    """Return the configuration of a row of Table 3 at the scale of `config`, the row `base`.
 
-    Sizes and updates are multiplied by the ratio of the row to `base`, and the peak learning rate
-    by that of width ** -0.5 (equation 3). Other values are those of the row if they differ there.
+    Sizes and the number of updates are multiplied by the ratio of the row's value to that of
+    `base`. The peak learning rate stays proportional to width ** -0.5 (equation 3). Dropout, label
+    smoothing and positions have the row's value if it differs from that of `base`, otherwise that
+    of `config`.
 
     Raises:
         UserError: there is no such row, or a size would not be a whole number.
     """
     rows, model, training = table3_rows(), config.model, config.training
-    require(name in rows, f"{ROW_KEY}={name} is no row; the rows are {', '.join(rows)}")
+    require(name in rows, f"{ROW_KEY}={name} is not a row; the rows are {', '.join(rows)}")
     row, base = rows[name], rows[BASE_ROW]
 
     def scaled(value: int, column: str) -> int:
         result = value * Fraction(row[column]) / Fraction(base[column])
         require(
             result.denominator == 1,
-            f"{ROW_KEY}={name} needs {column}={result}, which is no whole number; change the"
+            f"{ROW_KEY}={name} needs {column}={result}, which is not a whole number; change the"
             f" experiment's {column}={value}",
         )
         return int(result)

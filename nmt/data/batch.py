@@ -32,9 +32,9 @@ class Batch:
 
     @cached_property
     def target_indices(self) -> Tensor:
-        """(tokens,) indices of the target tokens in the flattened (B · T) matrix.
+        """Indices (num_target_tokens,) of the target tokens in the flattened (B · T) matrix.
 
-        Their number is known in advance, so a GPU is not synchronised.
+        Their number is known in advance, so computing them does not synchronise a GPU.
         """
         return self.target_mask.flatten().nonzero_static(size=self.num_target_tokens)[:, 0]
 

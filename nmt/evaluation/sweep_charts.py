@@ -94,7 +94,7 @@ def parallel_chart(keys: Sequence[str], runs: Sequence[SweptRun]) -> Markup:
     def draw(axes: Any) -> None:
         heights = []
         for x, (name, (positions, ticks)) in enumerate(columns.items()):
-            # From 0 to 1. A low loss is good, so it is at the top.
+            # Every column is drawn from 0 to 1. A low loss is good, so it is at the top.
             ends = [min(positions), max(positions)]
             scaled = [1.0, 0.0] if name == "valid loss" else [0.0, 1.0]
             heights.append(np.interp(positions, ends, scaled))

@@ -1,7 +1,7 @@
 """Conversion of a trained model to CTranslate2, verified against torch.
 
-The vocabularies of CTranslate2 are the pieces of our tokenizers in the order of their ids. It adds
-EOS to a source itself and starts the decoder from BOS.
+Its vocabularies are the pieces of our tokenizers, in the order of their ids. CTranslate2 itself
+appends EOS to a source and starts the decoder with BOS.
 """
 
 import copy
@@ -30,7 +30,7 @@ from nmt.search.hypothesis import penalty_exponent
 from nmt.trained_model import TrainedModel
 from nmt.translation.ctranslate2_engine import CTranslate2Engine, open_translator
 
-# What CTranslate2 calls "quantization" of the stored weights.
+# Types of the stored weights, which CTranslate2 calls "quantization".
 _COMPUTE_TYPES = ("float32", "float16", "bfloat16", "int8", "int16")
 _ACTIVATIONS = {
     Activation.relu: CTranslate2Activation.RELU,
@@ -76,7 +76,8 @@ class CTranslate2Exporter:
             raise UserError(
                 f"compute_type={compute_type} is not one of {', '.join(_COMPUTE_TYPES)}"
             )
-        # Float32 in another order differs by 1e-5 nats; a wrong factor or offset by tenths.
+        # In float32, another order of summation changes a log-probability by about 1e-5 nats, and
+        # a wrong factor or offset by tenths.
         self.tolerance = 1e-4 if self._compute_type == "float32" else math.inf
 
     def check(self, model: TrainedModel) -> None:

@@ -25,7 +25,7 @@ _ACTIVATIONS = {name: ours for ours, name in ACTIVATIONS.items()} | {"silu": Act
 
 @dataclass(frozen=True)
 class Settings:
-    """What is read of `config.json`; its defaults are those of MarianConfig."""
+    """Keys that are read from `config.json`; the defaults are those of MarianConfig."""
 
     model_type: Literal["marian", "pegasus"]
     d_model: int
@@ -50,7 +50,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class _Generation:
-    """What is read of `generation_config.json`."""
+    """Keys that are read from `generation_config.json`."""
 
     num_beams: int | None = None
     length_penalty: float | None = None
@@ -60,7 +60,7 @@ class _Generation:
 
 @dataclass(frozen=True)
 class TokenizerSettings:
-    """What is read of `tokenizer_config.json`."""
+    """Keys that are read from `tokenizer_config.json`."""
 
     source_lang: str | None = None
     target_lang: str | None = None

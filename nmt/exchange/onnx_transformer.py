@@ -160,7 +160,7 @@ class _Network(Graph):
     def linear(
         self, inputs: str, layer: nn.Linear, change: Callable[[Tensor], Tensor] = torch.clone
     ) -> str:
-        """(…, D) → (…, D'); `change` maps weight and bias to those that are written."""
+        """Add a linear layer, (…, D) → (…, D'); `change` is applied to its weight and bias."""
         weight = self.weight(layer.weight, lambda values: change(values).T)
         return self.add("Add", self.add("MatMul", inputs, weight), self.weight(layer.bias, change))
 
@@ -193,7 +193,7 @@ class _Network(Graph):
         return self.residual(hidden, residual, sublayer)
 
     def keys_values(self, attention: MultiHeadAttention, inputs: str) -> tuple[str, str]:
-        """(B, S, D) → (B, H, S, d_k) and (B, H, S, d_v)."""
+        """Compute keys (B, H, S, d_k) and values (B, H, S, d_v) of inputs (B, S, D)."""
         keys = self._heads(inputs, attention.key, attention.rotary is not None)
         return keys, self._heads(inputs, attention.value)
 
@@ -240,7 +240,10 @@ class _Network(Graph):
     def _heads(
         self, inputs: str, layer: nn.Linear, is_rotated: bool = False, scale: float = 1.0
     ) -> str:
-        """(B, L, D) → (B, H, L, E); vectors to rotate hold even values, then odd ones."""
+        """Project to heads: (B, L, D) → (B, H, L, E).
+
+        In vectors to rotate, elements with even index come first, then those with odd index.
+        """
         num_heads = self._config.num_heads
         width = layer.out_features // num_heads
 

@@ -21,7 +21,7 @@ from nmt.metrics.scores import bleu_score
 
 @dataclass(frozen=True)
 class Annotation:
-    """Annotation of one test sentence."""
+    """Annotation of one test sentence, a line of `<split>.annotations.jsonl`."""
 
     phenomena: tuple[str, ...] = ()
     must_contain: tuple[str, ...] = ()

@@ -19,7 +19,7 @@ _SEED = 12345
 
 @dataclass(frozen=True)
 class SeedsDifference:
-    """Difference of mean BLEU between a configuration and the best one, and its two-sided p."""
+    """Difference in mean BLEU between a configuration and the best one; its two-sided p-value."""
 
     difference: float
     p: float
@@ -34,10 +34,11 @@ class SeedsBootstrap:
 
     def __init__(self, references: Sequence[str]) -> None:
         self._references = references
-        self._metric = BLEU(force=True, references=[references])  # it keeps their n-grams
+        # The metric counts the n-grams of the references once.
+        self._metric = BLEU(force=True, references=[references])
         generator = np.random.default_rng(_SEED)
         number = len(references)
-        # How often each sentence occurs in each resample, with one row of ones for the test set.
+        # How often each sentence occurs in each resample. The first row is the test set itself.
         counts = generator.multinomial(number, np.full(number, 1 / number), NUM_RESAMPLES)
         self._counts = np.concatenate([np.ones((1, number)), counts])  # (1 + resamples, sentences)
 

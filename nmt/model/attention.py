@@ -162,6 +162,6 @@ class MultiHeadAttention(nn.Module):
         return heads.reshape(len(query), -1, heads.size(-1))[:, :length]  # (B, L, H · d_v)
 
     def split_heads(self, projected: Tensor) -> Tensor:
-        """(B, L, H · E) → (B, H, L, E)."""
+        """Split vectors into heads: (B, L, H · E) → (B, H, L, E)."""
         batch_size, length, _ = projected.shape
         return projected.view(batch_size, length, self.num_heads, -1).transpose(1, 2)

@@ -15,16 +15,17 @@ from nmt.model.encoder_decoder import EncoderDecoder
 from nmt.model.row_state import RowState
 
 _Length = TypeVar("_Length", int, Tensor)
-# Of successive blocks, then again from the first one (section 3.5).
+# Dilations of the first five blocks; later blocks repeat them (section 3.5).
 _DILATIONS = (1, 2, 4, 8, 16)
 # Positions of the encoder output per 100 source tokens (section 3.2: a = 1.2, b = 0).
 _LENGTH_PERCENT = 120
 
 
 class ResidualBlock(nn.Module):
-    """The block with ReLUs (Figure 3, left): 1 × 1, dilated and 1 × 1 convolution.
+    """Residual block with ReLUs (Figure 3, left): 1 × 1, dilated and 1 × 1 convolution.
 
-    Layer normalization and ReLU precede each. The dilated one has half of the width.
+    Layer normalization and a ReLU precede each convolution. The dilated convolution has half of the
+    model's width.
     """
 
     def __init__(self, config: ModelConfig, dilation: int) -> None:
@@ -39,11 +40,11 @@ class ResidualBlock(nn.Module):
         self.dropout = Dropout(config.dropout)
 
     def forward(self, hidden: Tensor, mask: Tensor) -> Tensor:
-        """Encode (B, L, D) → (B, L, D); `mask` is (B, L)."""
+        """Apply the block: (B, L, D) → (B, L, D); `mask` (B, L) is True within the output."""
         return self._residual(hidden, self.convolution(self._reduced(hidden), mask))
 
     def continued(self, hidden: Tensor, past: Tensor) -> tuple[Tensor, Tensor]:
-        """Decode (N, T, D) → (N, T, D), with and returning the past of the convolution."""
+        """Apply the block to the next T positions; see `Convolution.continued`."""
         outputs, past = self.convolution.continued(self._reduced(hidden), past)
         return self._residual(hidden, outputs), past
 
@@ -62,10 +63,10 @@ class ByteNet(EncoderDecoder[RowState]):
     3.2): the encoder reads zeros after the tokens. The decoder reads position t of it together with
     target input t, and zeros where the target is longer.
 
-    The source mask is part of the encoder output, as zeros.
+    The encoder output is zero after 1.2 n positions, so the decoder needs no source mask.
 
-    The paper's model has characters; here tokens are pieces. It does not state how the encoder
-    output enters the decoder: here a linear layer of both joins them.
+    The paper's model reads characters; this one reads subwords. The paper does not state how the
+    encoder output enters the decoder; here, a linear layer combines it with the target embedding.
     """
 
     def __init__(
@@ -81,7 +82,7 @@ class ByteNet(EncoderDecoder[RowState]):
         self._initialize()
 
     def encode(self, source: Tensor, source_mask: Tensor) -> Tensor:
-        """Encode (B, S) ids to (B, S', D) with S' = 1.2 S; zero after 1.2 n positions."""
+        """Encode ids (B, S) → (B, S', D) with S' = 1.2 S, rounded up."""
         real = source_mask[..., None]  # (B, S, 1)
         embedded = self.dropout(self._scaled(self.source_embedding, source)) * real
         length = _unfolded(source.size(1))
@@ -117,7 +118,7 @@ class ByteNet(EncoderDecoder[RowState]):
 
     @property
     def num_attention_layers(self) -> int:
-        """None."""
+        """Number of decoder layers with attention: none."""
         return 0
 
     def _no_pasts(self, memory: Tensor) -> list[Tensor]:
@@ -131,10 +132,10 @@ class ByteNet(EncoderDecoder[RowState]):
         Args:
             ids: (N, T).
             columns: encoder output (N, T, D) at the same positions.
-            pasts: of the convolution of each block.
+            pasts: inputs before these positions, for the convolution of each block.
 
         Returns:
-            (N, T, D), and `pasts` after the positions.
+            Hidden states (N, T, D), and `pasts` for the next positions.
         """
         embedded = self.dropout(self._scaled(self.target_embedding, ids))
         hidden, new_pasts = self.join(torch.cat((embedded, columns), dim=-1)), []

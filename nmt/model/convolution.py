@@ -8,16 +8,16 @@ from nmt.model.cpu import Linear
 
 
 class Convolution(nn.Module):
-    """y_t = W [x_1; …; x_k] + b, where the k inputs around position t are `dilation` apart.
+    """Convolution with a kernel of k positions, `dilation` apart.
 
-    One matrix product over the concatenated inputs, as in Gehring et al. 2017, section 3.2.
-    Positions outside of the sequence are zero.
+    y_t = W [x_1; …; x_k] + b: one matrix product over the k concatenated inputs at and near
+    position t (Gehring et al. 2017, section 3.2). Positions outside of the sequence are zero.
 
     Args:
         width: D, of an input.
         output_width: D', of an output.
         kernel_width: k.
-        dilation: distance between the inputs of an output.
+        dilation: distance in positions between neighbouring inputs of an output.
     """
 
     def __init__(self, width: int, output_width: int, kernel_width: int, dilation: int = 1) -> None:
@@ -29,7 +29,7 @@ class Convolution(nn.Module):
         self.num_past = (kernel_width - 1) * dilation
 
     def forward(self, inputs: Tensor, mask: Tensor) -> Tensor:
-        """Convolve with inputs on both sides of a position: (B, L, D) → (B, L, D').
+        """Convolve, reading inputs before and after each position: (B, L, D) → (B, L, D').
 
         Args:
             inputs: (B, L, D).
@@ -40,24 +40,28 @@ class Convolution(nn.Module):
         return self._convolve(F.pad(real, (0, 0, before, self.num_past - before)))
 
     def continued(self, inputs: Tensor, past: Tensor) -> tuple[Tensor, Tensor]:
-        """Convolve with inputs up to a position (a causal convolution).
+        """Convolve the next T positions, reading no input after the position (causal convolution).
 
         Args:
             inputs: (N, T, D).
-            past: (N, P, D) inputs before them; see `no_past`.
+            past: (N, P, D), the P inputs before `inputs`; `no_past` at the start of a sequence.
 
         Returns:
-            Outputs (N, T, D'), and the last P inputs.
+            Outputs (N, T, D'), and the last P inputs, which are `past` of the next call.
         """
         extended = torch.cat((past, inputs), dim=1)  # (N, P + T, D)
         return self._convolve(extended), extended[:, inputs.size(1) :]
 
     def no_past(self, like: Tensor) -> Tensor:
-        """Return the P = (k - 1) · dilation inputs before a sequence: (N, P, D) for (N, …)."""
+        """Return `past` (N, P, D) of N sequences that start: zeros, with P = (k - 1) · dilation.
+
+        Args:
+            like: (N, …) of the data type and device.
+        """
         return like.new_zeros(len(like), self.num_past, self.width)
 
     def _convolve(self, extended: Tensor) -> Tensor:
-        """(N, P + T, D) → (N, T, D')."""
+        """Convolve without padding: (N, P + T, D) → (N, T, D')."""
         length = extended.size(1) - self.num_past
         starts = (index * self.dilation for index in range(self.kernel_width))
         windows = [extended[:, start : start + length] for start in starts]

@@ -30,11 +30,11 @@ class GatedConvolution(nn.Module):
         self.convolution = Convolution(config.width, 2 * config.width, config.kernel_width)
 
     def forward(self, hidden: Tensor, mask: Tensor) -> Tensor:
-        """Encode (B, L, D) → (B, L, D); `mask` is (B, L)."""
+        """Apply the block: (B, L, D) → (B, L, D); `mask` (B, L) is True at real tokens."""
         return self._residual(hidden, self.convolution(self.dropout(hidden), mask))
 
     def continued(self, hidden: Tensor, past: Tensor) -> tuple[Tensor, Tensor]:
-        """Decode (N, T, D) → (N, T, D), with and returning the past of the convolution."""
+        """Apply the block to the next T positions; see `Convolution.continued`."""
         outputs, past = self.convolution.continued(self.dropout(hidden), past)
         return self._residual(hidden, outputs), past
 
@@ -43,7 +43,10 @@ class GatedConvolution(nn.Module):
 
 
 class DotAttention(nn.Module):
-    """c_i = sqrt(m) sum_j a_ij v_j with a_i = softmax(d_i^T z) (equation 2, section 3.4)."""
+    """Dot-product attention (equation 2, section 3.4).
+
+    c_i = sqrt(m) sum_j a_ij v_j with a_i = softmax(d_i^T z).
+    """
 
     def forward(self, queries: Tensor, memory: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         """Compute the contexts (B, T, D) and the weights (B, T, S).

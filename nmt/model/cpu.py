@@ -63,18 +63,19 @@ def use_onednn(inputs: Tensor) -> bool:
 
 
 def onednn_product(inputs: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """(N, in) times (out, in) transposed, plus (out,), without gradients; views may be transposed.
+    """Compute inputs · weight^T + bias without gradients: (N, in), (out, in), (out,) → (N, out).
 
-    oneDNN copies `inputs` if they are a transposed view.
+    Both matrices may be transposed views; oneDNN copies `inputs` then.
     """
     return torch.ops.mkldnn._linear_pointwise(inputs, weight, bias, "none", [], "")
 
 
 def with_spare_rows(matrix: Tensor) -> Tensor:
-    """(N, D) → (N', D) with zeros in the added rows; N' is one of few numbers, about 2 % above N.
+    """Add rows of zeros, so that few different numbers of rows occur: (N, D) → (N', D).
 
     oneDNN compiles a program for each new shape, in milliseconds, and keeps the last thousand.
-    Batches have all sizes, and a search has another number of rows at every decoding step.
+    Batches have all sizes, and a search has another number of rows at every decoding step. N' is
+    about 2 % above N.
     """
     number, few = len(matrix), 16
     spare = -number % max(few, 1 << max(0, number.bit_length() - 5))
@@ -84,7 +85,7 @@ def with_spare_rows(matrix: Tensor) -> Tensor:
 
 
 def batched_product(left: Tensor, right: Tensor) -> Tensor:
-    """(N, A, K) and (N, B, K) → (N, A, B): left times right transposed, without gradients."""
+    """Compute left · right^T without gradients: (N, A, K), (N, B, K) → (N, A, B)."""
     if not use_onednn(left):
         return left @ right.mT
     return torch.stack([onednn_product(*pair) for pair in zip(left, right, strict=True)])
@@ -94,7 +95,7 @@ class Linear(nn.Linear):
     """`torch.nn.Linear`: y = x W^T + b."""
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """(…, in) → (…, out)."""
+        """Apply the layer: (…, in) → (…, out)."""
         if not use_onednn(inputs):
             return super().forward(inputs)
         return _Linear.apply(inputs, self.weight, self.bias)  # type: ignore[no-untyped-call]
@@ -287,7 +288,7 @@ class PackedLinear(nn.Module):
             self._operands = (packed, bias, name, [], "none")
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """(…, D) → (…, D')."""
+        """Apply the layer and the activation: (…, D) → (…, D')."""
         rows = inputs.flatten(0, -2)
         if self.by_mkl:
             outputs: Tensor = torch.ops.mkl._mkl_linear(rows, *self._operands, len(rows))

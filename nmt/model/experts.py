@@ -27,7 +27,7 @@ class Router(nn.Module):
         self.linear = Linear(width, num_experts)
 
     def forward(self, hidden: Tensor) -> Tensor:
-        """(…, D) → (…, X)."""
+        """Compute the probabilities: (…, D) → (…, X)."""
         with torch.autocast("cuda" if hidden.is_cuda else "cpu", enabled=False):
             logits = self.linear(hidden)
         return logits.softmax(dim=-1, dtype=torch.promote_types(logits.dtype, torch.float32))
@@ -50,7 +50,7 @@ class Experts(nn.Module):
         self.experts = nn.ModuleList(experts)
 
     def forward(self, hidden: Tensor) -> Tensor:
-        """(…, D) → (…, D)."""
+        """Apply the experts: (…, D) → (…, D)."""
         rows = hidden.flatten(0, -2)  # (N, D)
         weights, selected = self.router(rows).topk(NUM_SELECTED)  # (N, 2) each
         weights = weights / weights.sum(dim=-1, keepdim=True)
@@ -62,7 +62,7 @@ class Experts(nn.Module):
         return (pairs * weights[..., None].to(pairs.dtype)).sum(dim=1).view(hidden.shape)
 
     def _compute(self, expert: nn.Module, rows: Tensor) -> Tensor:
-        # In training also without rows, so that all ranks have a gradient for all weights.
+        # An expert without rows is called in training, so that all ranks have all gradients.
         return expert(rows) if self.training or len(rows) else rows
 
     def _num_tokens(self, selected: Tensor) -> list[int]:

@@ -26,7 +26,7 @@ class FeedForward(nn.Module):
         self.outer = Linear(config.feed_forward_width, config.width)
 
     def forward(self, hidden: Tensor) -> Tensor:
-        """(…, D) → (…, D)."""
+        """Apply the network to each position: (…, D) → (…, D)."""
         return self.outer(self.activation(self.inner(hidden)))
 
 
@@ -51,7 +51,7 @@ class Residual(nn.Module):
         self.is_pre_norm = config.norm is NormPlacement.pre
 
     def forward(self, hidden: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
-        """(B, L, D) → (B, L, D)."""
+        """Apply `sublayer` to (B, L, D), and add its input."""
         if self.is_pre_norm:
             return hidden + self.dropout(sublayer(self.norm(hidden)))
         return self.norm(hidden + self.dropout(sublayer(hidden)))
@@ -68,7 +68,7 @@ class EncoderLayer(nn.Module):
         self.feed_forward_residual = Residual(config)
 
     def forward(self, hidden: Tensor, source_mask: Tensor) -> Tensor:
-        """(B, S, D) → (B, S, D); `source_mask` is (B, 1, 1, S)."""
+        """Apply the layer: (B, S, D) → (B, S, D); `source_mask` is (B, 1, 1, S)."""
         hidden = self.self_attention_residual(
             hidden, lambda h: self.self_attention(h, h, source_mask)
         )

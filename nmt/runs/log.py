@@ -75,7 +75,7 @@ class _PrintableFormatter(logging.Formatter):
 
 
 class _Screen(logging.StreamHandler):
-    """Writes to the current `sys.stderr`, because progress bars replace it."""
+    """Writes to the current value of `sys.stderr`, which progress bars replace."""
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write a record, except those that a progress bar shows."""
@@ -85,7 +85,7 @@ class _Screen(logging.StreamHandler):
 
 
 class _LogFile(logging.FileHandler):
-    """A log file that survives a full disk: it reports the error once and keeps trying to write."""
+    """A log file in which lines may be missing if the disk is full; the first error is reported."""
 
     _is_reported = False
 

@@ -33,14 +33,14 @@ class RowGrid:
         return cls(num_sentences, max_rows, sentences * max_rows + ranks)
 
     def spread(self, rows: Tensor, fill: float = 0.0) -> Tensor:
-        """(N, D) rows → (B, K, D) grid, with `fill` in cells without a row."""
+        """Arrange rows (N, D) as a grid (B, K, D), with `fill` in cells without a row."""
         if self.indices is not None:
             grid = rows.new_full((self.num_sentences * self.max_rows, rows.size(-1)), fill)
             rows = grid.index_copy_(0, self.indices, rows)
         return rows.view(self.num_sentences, self.max_rows, -1)
 
     def collect(self, grid: Tensor) -> Tensor:
-        """(B, K, D) grid → (N, D) rows."""
+        """Return the rows (N, D) of a grid (B, K, D)."""
         rows = grid.reshape(-1, grid.size(-1))
         return rows if self.indices is None else rows.index_select(0, self.indices)
 

@@ -132,8 +132,8 @@ def _select_function(config: DecodingConfig, eos_id: int, requests: Sequence[Req
 
 def _log_softmax(logits: Tensor) -> Tensor:
     """Compute the log-softmax of logits (N, V), in place on a CPU."""
-    # In place, no page of memory is new. Few values of a row are used, but log_softmax is one pass
-    # over a row in the fastest cache and takes half the time of logsumexp over the matrix.
+    # Working in place needs no new memory pages. The search uses few values of a row, but this
+    # log_softmax of rows in the fastest cache takes half the time of logsumexp over the matrix.
     if logits.device.type != "cpu":
         return logits.log_softmax(dim=-1)
     for rows in torch.split(logits, _ROWS_PER_CHUNK):

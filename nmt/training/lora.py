@@ -16,8 +16,8 @@ from nmt.config import OptimizerConfig
 class LoRA(torch.optim.AdamW):
     """AdamW of A (rank, in) and B (out, rank) for each matrix W (out, in).
 
-    A is random and B is zero at the start. The gradients of A and B follow from that of W, which is
-    also the one that is clipped.
+    At the start, A is random and B is zero. The gradients of A and B are computed from the gradient
+    of W, after clipping.
 
     Args:
         matrices: the weights W; at present they are W_0.

@@ -30,7 +30,7 @@ class ValidationResult:
 
     @property
     def perplexity(self) -> float:
-        """exp(loss)."""
+        """Perplexity per target token, exp(loss)."""
         return math.exp(min(self.loss, 700.0))
 
     def rank(self, kind: ValidationMetric) -> tuple[float, float]:

@@ -69,7 +69,7 @@ def test_a_row_changes_what_the_paper_changes() -> None:
 
 
 def test_a_row_that_cannot_be_made_is_refused() -> None:
-    with pytest.raises(UserError, match=r"run.row=F is no row; the rows are base, A-heads-1"):
+    with pytest.raises(UserError, match=r"run.row=F is not a row; the rows are base, A-heads-1"):
         compose_config(["run.row=F"])
     with pytest.raises(UserError, match=r"run.row=C-layers-2 needs layers=4/3.*layers=4"):
         compose_config(["run.row=C-layers-2", "model.num_encoder_layers=4"])

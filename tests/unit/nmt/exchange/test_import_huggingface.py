@@ -246,7 +246,7 @@ def test_command_downloads_from_the_hub(folder: Path, monkeypatch: pytest.Monkey
         ("", r"folder= is missing \(for make: FROM=\)"),
         ("a/b/c", "a/b/c: no such folder, and no name such as"),
         ("Helsinki-NLP/x", "Helsinki-NLP/x: no such folder, and not downloaded from the hub: gone"),
-        (".", r"is no model of Hugging Face or Marian"),
+        (".", r"is not a model of Hugging Face or Marian"),
     ],
 )
 def test_command_names_what_it_cannot_find(
