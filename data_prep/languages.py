@@ -1,9 +1,9 @@
 """Identification of the language of a text.
 
-fastText's model (Joulin et al. 2017) is fast, and it rarely takes a text of another language for
-one of the expected language, but it is often wrong where it names another language for a short
-text: "Tom weiß, was Mary will" would be English. Lingua, which compares the probabilities of
-character sequences in 75 languages, then decides.
+fastText's model (Joulin et al. 2017) is fast. If it names the expected language, it is nearly
+always right. If it names another one for a short text, it is often wrong: it takes "Tom weiß, was
+Mary will" for English. In that case Lingua decides, which compares the probabilities of character
+sequences in 75 languages.
 """
 
 import re
@@ -21,17 +21,17 @@ _MIN_LETTERS = 20
 
 _LONG_LETTERS = 50
 _MIN_CONFIDENCE = 0.8
-"""What fastText says of a long text is believed from this probability on."""
+"""Probability from which on fastText's language of a long text is accepted."""
 
 _MAX_PROBABILITY = 0.001
-"""Lingua's probability of the expected language, below which a text is in another one."""
+"""A text is in another language if Lingua's probability of the expected one is below this."""
 
 _LABEL = "__label__"
-_ALL = 1_000  # more labels than there are
+_ALL = 1_000  # above the number of labels
 
 
 def other_language(text: str, code: str) -> str:
-    """Return what language a text is in, for messages, or "" if it may be the expected one.
+    """Name the language of a text for messages; "" if it may be the expected language.
 
     Args:
         text: any text; its first 300 characters are considered.
@@ -75,17 +75,17 @@ def _fasttext_code(code: str) -> str:
     labels, _ = _fasttext().predict("a", _ALL, -1.0)
     if f"{_LABEL}{language}" not in labels:
         raise UserError(
-            f"corpus.direction has {code}, which the identification of languages does not know;"
-            " set corpus.cleaning.identify_language=false"
+            f"corpus.direction has {code}, which language identification does not support; set"
+            " corpus.cleaning.identify_language=false"
         )
     return language
 
 
 @cache
 def _lingua() -> Any:
-    """The detector of all languages by sequences of three characters, which needs 0.1 GB.
+    """The detector of all languages that uses sequences of three characters.
 
-    Longer sequences would need 0.9 GB in each process.
+    It needs 0.1 GB in each process; the one with longer sequences needs 0.95 GB.
     """
     require_package(_KEY, "lingua", "data")
     from lingua import LanguageDetectorBuilder  # noqa: PLC0415 - few corpora need it

@@ -13,14 +13,14 @@ from nmt.base.system import require_package
 from nmt.config import CorpusConfig
 
 _BYTES_PER_UNIT = 1_000
-"""opustools states sizes in these units."""
+"""Bytes per unit of the sizes that opustools reports."""
 
 
 def fetch_opus(config: CorpusConfig, folder: Path, report: Callable[[str], None]) -> Path:
     """Return the common beginning of the two text files of a corpus, and download them if missing.
 
-    An interrupted download continues at the next call. Names and versions come from the list that
-    opustools includes, so that the same command finds the same text a year later.
+    An interrupted download continues at the next call. Names and releases come from the list in the
+    installed version of opustools, so the same command finds the same text later.
 
     Args:
         config: the corpus; `opus` is its name and release, such as `Europarl/v8`.
@@ -45,7 +45,11 @@ def fetch_opus(config: CorpusConfig, folder: Path, report: Callable[[str], None]
 
 
 def _find(config: CorpusConfig, folder: Path) -> dict[str, Any]:
-    """Return what opustools knows of the corpus: `corpus`, `version`, `url`, `size`, and more."""
+    """Return the entry of opustools for the corpus: `corpus`, `version`, `url`, `size`, and more.
+
+    Raises:
+        UserError: there is no entry, or the configuration names no release.
+    """
     require_package("corpus=opus", "opustools", "data")
     from opustools import OpusGet  # noqa: PLC0415 - few corpora need it
 
@@ -76,7 +80,7 @@ def _find(config: CorpusConfig, folder: Path) -> dict[str, Any]:
 
 
 def _download(url: str, path: Path, num_bytes: int, report: Callable[[str], None]) -> None:
-    """Download a file to `path`, which may have the first part of it already."""
+    """Download a file to `path`, continuing an interrupted download."""
     from huggingface_hub.file_download import http_get  # noqa: PLC0415 - it takes a second
 
     report(f"downloading {url} ({num_bytes / 1e6:,.0f} MB)")
@@ -84,7 +88,7 @@ def _download(url: str, path: Path, num_bytes: int, report: Callable[[str], None
     with writing(path, num_bytes), path.open("ab") as stream:
         try:
             http_get(url, stream, resume_size=path.stat().st_size)
-        except Exception as error:  # those of the library's HTTP client
+        except Exception as error:  # the library's HTTP client raises errors of many types
             if disk_errno(error):
                 raise
             raise UserError(
@@ -94,7 +98,7 @@ def _download(url: str, path: Path, num_bytes: int, report: Callable[[str], None
 
 
 def _extract(archive: Path, text: Path, languages: list[str]) -> None:
-    """Extract the files of both languages, whose checksums zipfile verifies."""
+    """Extract the files of both languages; zipfile verifies their checksums."""
     try:
         with zipfile.ZipFile(archive) as zipped:
             members = {name.rpartition(".")[2]: name for name in zipped.namelist()}

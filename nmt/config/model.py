@@ -22,28 +22,28 @@ _MAX_TABLE = 2**24  # values, to limit the memory of a model folder of unknown o
 
 @checked_dataclass
 class ModelConfig:
-    """The Transformer, in the paper's notation; the defaults are its base model (Table 3)."""
+    """Sizes and variants, in the paper's notation; the defaults are its base model (Table 3)."""
 
     architecture: Architecture = Architecture.transformer
     """Kind of encoder and decoder."""
     width: int = option(512, ge=1, le=_MAX_WIDTH)
     """D, the paper's d_model."""
     num_encoder_layers: int = option(6, ge=1, le=200)
-    """Number of encoder layers, the paper's N; at least 2 of a recurrent model."""
+    """Number of encoder layers, the paper's N; at least 2 in a recurrent model."""
     num_decoder_layers: int = option(6, ge=1, le=200)
-    """Number of decoder layers, the paper's N; at least 2 of a recurrent model."""
+    """Number of decoder layers, the paper's N; at least 2 in a recurrent model."""
     num_heads: int = option(8, ge=1, le=1_024, used_with=_TRANSFORMER)
     """H, the paper's h."""
     feed_forward_width: int = option(2048, ge=1, le=4 * _MAX_WIDTH, used_with=_TRANSFORMER)
     """F, the paper's d_ff."""
     num_experts: int = option(1, ge=1, le=1_024, used_with=_TRANSFORMER)
-    """Number of feed-forward networks per sublayer, of which each token uses two; 1: as in the
-    paper."""
+    """Number of feed-forward networks per sublayer; each token uses two of them. 1 is the paper's
+    single network."""
     kernel_width: int = option(3, ge=1, le=64, used_with=_CONVOLUTIONS)
     """Number of positions that a convolution reads."""
     attention: AttentionKind = option(AttentionKind.additive, used_with=_RECURRENT)
-    """How decoder states attend to the encoder output: Bahdanau's additive scores, products, scaled
-    products, or the largest additive score alone (hard)."""
+    """Scores of decoder states and encoder output: `additive` (Bahdanau), `dot`, `scaled_dot`, or
+    `hard`, which attends to the position with the largest additive score."""
     key_width: int = option(0, ge=0, le=_MAX_WIDTH, used_with=(*_TRANSFORMER, *_RECURRENT[1:]))
     """Width of the queries and keys of a head, the paper's d_k; 0 means width / num_heads, or the
     width of a recurrent model, which has one head."""
@@ -66,7 +66,8 @@ class ModelConfig:
     max_length: int = option(512, ge=16, le=MAX_TOKENS)
     """Maximum sequence length in tokens, including EOS and BOS."""
     attention_window: int = option(0, ge=0, le=MAX_TOKENS, used_with=_TRANSFORMER)
-    """Positions that a position attends to in self-attention, the r of section 4; 0 means all."""
+    """Number of positions to which each position attends in self-attention, the r of section 4; 0
+    means all."""
     dropout: float = option(0.1, ge=0, lt=1)
     """Dropout on embeddings and on the output of each sublayer (section 5.4)."""
     attention_dropout: float = option(0.0, ge=0, lt=1, used_with=_TRANSFORMER)

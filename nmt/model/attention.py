@@ -39,7 +39,9 @@ def causal_mask(length: int, device: torch.device | None = None) -> Tensor:
 
 
 class MultiHeadAttention(nn.Module):
-    """MultiHead(Q, K, V) = Concat(head_1, …, head_h) W^O (section 3.2.2).
+    """Multi-head attention (section 3.2.2).
+
+    MultiHead(Q, K, V) = Concat(head_1, …, head_h) W^O.
 
     Args:
         config: widths and dropout.
@@ -47,8 +49,8 @@ class MultiHeadAttention(nn.Module):
         window: r of restricted self-attention; 0 if positions attend to all others.
 
     Attributes:
-        packed: one product for queries, keys and values of self-attention; set for decoding only,
-            where it replaces `query`, `key` and `value`.
+        packed: layer that computes queries, keys and values of self-attention in one product. It
+            is set for decoding only, and replaces `query`, `key` and `value` there.
     """
 
     def __init__(
@@ -134,7 +136,7 @@ class MultiHeadAttention(nn.Module):
         """Compute softmax(Q K^T / sqrt(d_k)) V of all heads and concatenate: (B, T, H · d_v)."""
         rate = self.dropout.p if self.training else 0.0
         if rate and use_cpu_operators(query):
-            # With dropout, torch has no fused kernel for CPUs, and its dropout is the slow one.
+            # For attention with dropout, torch has no fused CPU kernel and uses its slow dropout.
             mask = causal_mask(query.size(2)) if is_causal else mask
             heads = self.dropout(attention_weights(query, key, mask)) @ value
         else:
@@ -149,9 +151,9 @@ class MultiHeadAttention(nn.Module):
         mask: Tensor | None = None,
         is_causal: bool = False,
     ) -> Tensor:
-        """Compute `attend` for self-attention that is restricted to a window.
+        """Compute self-attention that is restricted to a window, with the result of `attend`.
 
-        Its `mask` is (B, 1, 1, L) or None.
+        `mask` is (B, 1, 1, L) or None.
         """
         length = query.size(2)
         if length <= self.window:

@@ -13,7 +13,7 @@ from nmt.model.cpu import Dropout, Linear
 from nmt.model.encoder_decoder import EncoderDecoder
 from nmt.model.row_state import RowState
 
-# Keeps the variance of a sum of two terms (section 3.4).
+# Factor that gives a sum of two terms the variance of one of them (section 3.4).
 _SCALE = math.sqrt(0.5)
 _EMBEDDING_STD = 0.1
 
@@ -75,16 +75,16 @@ class DecoderLayer(nn.Module):
     def forward(
         self, hidden: Tensor, embedded: Tensor, past: Tensor, attend: Callable[[Tensor], Tensor]
     ) -> tuple[Tensor, Tensor]:
-        """Decode (N, T, D) → (N, T, D).
+        """Apply the layer to the next T positions.
 
         Args:
-            hidden: output of the layer below.
+            hidden: output (N, T, D) of the layer below.
             embedded: g, the embedded target inputs (N, T, D).
-            past: of the convolution.
-            attend: contexts (N, T, D) for queries (N, T, D).
+            past: inputs of the convolution before these positions.
+            attend: function from queries (N, T, D) to contexts (N, T, D).
 
         Returns:
-            The output, and the past after these positions.
+            The output (N, T, D), and `past` for the next positions.
         """
         hidden, past = self.gated.continued(hidden, past)
         return (hidden + attend(self.query(hidden) + embedded)) * _SCALE, past
@@ -93,10 +93,10 @@ class DecoderLayer(nn.Module):
 class Convolutional(EncoderDecoder[RowState]):
     """Stacks of gated convolutions, with attention to the encoder output in every decoder layer.
 
-    Embeddings and layers have one width, so the paper's linear maps between them are left out, and
-    an adaptive optimizer takes the place of its weight normalization and scaled gradients of the
-    encoder. The encoder output is (B, S, 2 D): keys z_j, and values v_j, the sum of z_j and the
-    embedded source token.
+    The paper's linear maps between embeddings and layers are left out, because both have the same
+    width. Its weight normalization and its scaling of the encoder's gradients are left out too, as
+    the optimizer is adaptive. The encoder output (B, S, 2 D) contains keys z_j, and values v_j: the
+    sum of z_j and the embedded source token, times sqrt(0.5).
     """
 
     def __init__(
@@ -150,7 +150,7 @@ class Convolutional(EncoderDecoder[RowState]):
     def attention_maps(
         self, source: Tensor, source_mask: Tensor, target_input: Tensor
     ) -> dict[str, list[Tensor]]:
-        """Compute the attention weights `cross`, (B, 1, T, S) per decoder layer."""
+        """Compute the attention weights `cross`: (B, 1, T, S) of each decoder layer."""
         maps: list[Tensor] = []
         hook = self.attention.register_forward_hook(
             lambda _module, _inputs, outputs: maps.append(outputs[1][:, None])
@@ -161,7 +161,7 @@ class Convolutional(EncoderDecoder[RowState]):
 
     @property
     def num_attention_layers(self) -> int:
-        """All decoder layers."""
+        """Number of decoder layers, all of which attend to the encoder output."""
         return len(self.decoder)
 
     def _embed(
@@ -181,11 +181,11 @@ class Convolutional(EncoderDecoder[RowState]):
         Args:
             ids: (N, T).
             first: position of the first id.
-            pasts: of the convolution of each layer.
-            attend: contexts (N, T, D) for queries (N, T, D).
+            pasts: inputs before these positions, for the convolution of each layer.
+            attend: function from queries (N, T, D) to contexts (N, T, D).
 
         Returns:
-            Outputs of the top layer (N, T, D), and `pasts` after the positions.
+            Outputs of the top layer (N, T, D), and `pasts` for the next positions.
         """
         embedded = self._embed(self.target_embedding, self.target_positions, ids, first)
         hidden, new_pasts = embedded, []
@@ -197,7 +197,7 @@ class Convolutional(EncoderDecoder[RowState]):
     def _initialize_by_inputs(self) -> None:
         """Draw weights so that layers keep the variance of activations (section 3.5).
 
-        A gated linear unit divides the variance by 4, and dropout multiplies it.
+        A gated linear unit divides the variance by 4, and dropout divides it by the share kept.
         """
         for module in self.modules():
             if isinstance(module, Convolution):

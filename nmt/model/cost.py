@@ -1,12 +1,12 @@
 """Floating-point operations (FLOPs) of training, counted by torch on the meta device.
 
-Nothing here repeats the architecture. FLOPs are those of matrix products, two for each
+No formula here depends on the architecture. FLOPs are those of matrix products, two for each
 multiply-add, as `torch.utils.flop_counter` counts them: embeddings, norms, softmax, dropout and the
 optimizer are left out, and masked attention counts in full.
 
-The FLOPs of a forward pass are a linear function of the sizes in `Processed`; a few short inputs
-give the coefficients. The backward pass costs twice the forward pass: each product has one gradient
-product for either factor.
+The FLOPs of a forward pass are a linear function of the sizes in `Processed`. Its coefficients are
+computed from a few short inputs. The backward pass costs twice the forward pass, because each
+product has two gradient products, one for each factor.
 """
 
 from dataclasses import astuple, dataclass
@@ -29,13 +29,13 @@ _LENGTHS = ((1, 1), (2, 1), (1, 2), (2, 2), (3, 1))
 
 @dataclass(frozen=True)
 class Processed:
-    """Sizes that FLOPs are a linear function of, summed over micro-batches of B pairs.
+    """Sizes on which FLOPs depend linearly, summed over micro-batches of B pairs.
 
     Attributes:
         source: source positions B·S, padding included.
         target: target positions B·T, padding included.
-        source_squares: B·S²; with `model.attention_window`, B times `num_scores`.
-        target_squares: B·T², or the same.
+        source_squares: B·S²; with `model.attention_window`, B · `num_scores(S)`.
+        target_squares: B·T²; with `model.attention_window`, B · `num_scores(T)`.
         source_target: B·S·T.
         projected: target tokens, padding excluded.
     """
@@ -109,7 +109,7 @@ def _count_forward(model: EncoderDecoder, source: int, target: int) -> int:
     source_ids, target_ids = (
         torch.zeros(1, length, dtype=torch.int64, device="meta") for length in (source, target)
     )
-    # torch counts attention exactly where it consists of matrix products.
+    # This backend computes attention by matrix products, which torch counts exactly.
     with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
         model(source_ids, source_ids.bool(), target_ids)
     return counter.get_total_flops()

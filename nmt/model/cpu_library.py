@@ -11,10 +11,10 @@ from nmt.model import cpu
 def measure_library(width: int, inner_width: int, num_rows: int = 256) -> str:
     """Measure which library computes the products of a linear layer faster on this CPU.
 
-    oneDNN has to be 1.25 times as fast as torch's own library: on the CPUs that were measured it is
-    either below 1.2 times, and then slower within an update, or about twice as fast. So all
-    measurements on a machine agree. The run stores the result because the libraries round
-    differently.
+    oneDNN is used if it is 1.25 times as fast as torch's own library. On the CPUs that were
+    measured, the factor was either below 1.2, and oneDNN then slower within an update, or about 2,
+    so repeated measurements on a machine agree. The run stores the result because the libraries
+    round differently.
 
     Args:
         width: D of the layer.
@@ -22,7 +22,7 @@ def measure_library(width: int, inner_width: int, num_rows: int = 256) -> str:
         num_rows: rows of its input.
 
     Returns:
-        "torch" or "onednn"; that in the environment variable NMT_CPU_LIBRARY if it is set.
+        "torch" or "onednn"; the value of the environment variable NMT_CPU_LIBRARY if it is set.
 
     Raises:
         UserError: the environment variable has another value.

@@ -1,10 +1,11 @@
 """State of the decoder between decoding steps: keys and values computed so far.
 
-The N rows are the hypotheses of B sentences, ordered by sentence. Most tokens of the hypotheses of
-a sentence are the same ones, those before they branched. Each sentence therefore has M slots for
-keys and values, and a table says which slots each row uses. A hypothesis that is continued twice or
-not at all changes the table and copies no keys or values; a slot that no row uses is free again.
-With restricted self-attention, a row uses the slots of its last r tokens only: M stays about K · r.
+The N rows are the hypotheses of B sentences, ordered by sentence. The hypotheses of a sentence
+share the tokens before they branched, which are most of their tokens. Each sentence therefore has M
+slots for keys and values, and a table says which slots each row uses. When a hypothesis is
+continued several times or not at all, the table changes and no keys or values are copied. A slot
+that no row uses is free again. With restricted self-attention, a row uses the slots of its last r
+tokens only, so M stays about K · r.
 """
 
 import math
@@ -39,7 +40,7 @@ class LayerCache:
     @classmethod
     def empty(cls, memory_keys: Tensor, memory_values: Tensor) -> Self:
         """Return a cache without target tokens."""
-        # Zeros: attention reads masked slots too, and multiplies them by zero.
+        # Not uninitialised: attention also reads masked slots, and zero times NaN is NaN.
         keys, values = (
             part.new_zeros(part.size(0), _SLOTS_PER_GROWTH, part.size(1), part.size(3))
             for part in (memory_keys, memory_values)
@@ -79,10 +80,10 @@ class DecoderState:
         sentences: (N,) index of the sentence of each row, ascending.
         grid: the rows by sentence.
         used: (N, M) True for the slots with the tokens of a row.
-        written: (N,) index in the flattened (B·M) slots of each row's last token.
-        mask: (B, 1, K, M') True where a row of a sentence uses a slot; those from M' on are free.
-        slots: (N, r) slot of each row's last r tokens, in order of their position modulo r; (N, 0)
-            if rows attend to all their tokens.
+        written: (N,) index of the slot of each row's last token in the flattened (B·M) slots.
+        mask: (B, 1, K, M') True where a row of a sentence uses a slot; later slots are free.
+        slots: (N, r) slots of each row's last r tokens: column p modulo r is that of position p.
+            (N, 0) if rows attend to all their tokens.
         position: target position of the next decoding step.
     """
 
@@ -114,7 +115,7 @@ class DecoderState:
         return cls(layers, source_mask, sentences, grid, used, written=none, mask=none, slots=slots)
 
     def allocate(self) -> None:
-        """Give each row the first free slot of its sentence that no other row gets."""
+        """Give each row a free slot of its sentence, the first ones first."""
         grid, window = self.grid, self.slots.size(1)
         if window and self.position >= window:
             column = self.position % window
@@ -137,7 +138,7 @@ class DecoderState:
         self.mask = grid.spread(self.used[:, : last + 1])[:, None]
 
     def reorder(self, rows: Tensor) -> Self:
-        """Keep `rows` (N',), in place; rows may repeat and stay ordered by sentence.
+        """Select `rows` (N',) in place; rows may repeat, and are ordered by sentence.
 
         Returns:
             The state itself.
@@ -149,7 +150,7 @@ class DecoderState:
         self.sentences = self.sentences.index_select(0, rows)
         num_sentences = len(self.source_mask)
         kept, indices = torch.unique_consecutive(self.sentences, return_inverse=True)
-        # Sentences without rows are dropped in groups: each time, the others are copied.
+        # Dropping a sentence copies all others, so sentences without rows are dropped in groups.
         if num_sentences - len(kept) >= max(1, num_sentences // 8):
             num_sentences, self.sentences = len(kept), indices
             self.source_mask = self.source_mask.index_select(0, kept)

@@ -13,7 +13,7 @@ from nmt.model.layers import FeedForward
 
 
 class DecodingWeights:
-    """Provides the copy of a model that decodes, and makes a new one when the weights change.
+    """Provides a copy of a model for decoding, and makes a new one when the weights change.
 
     Args:
         model: the model; it is not changed.
@@ -28,7 +28,7 @@ class DecodingWeights:
 
     def now(self) -> EncoderDecoder:
         """Return a model in evaluation mode with the current weights."""
-        # A fused optimizer changes weights without counting versions: no copy is kept in training.
+        # Fused optimizers do not count `_version`, so no copy is kept while the model is trained.
         if self._model.training:
             self._copy = None
             return self._make()

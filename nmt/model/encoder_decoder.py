@@ -1,4 +1,4 @@
-"""What all architectures have in common: embeddings, output projection and interface."""
+"""Base of all architectures: embeddings, output projection and interface."""
 
 import math
 from abc import ABC, abstractmethod
@@ -124,17 +124,18 @@ class EncoderDecoder(nn.Module, ABC, Generic[State]):
     def aligning_layer(self) -> int:
         """Index of the layer whose cross-attention aligns target and source tokens best.
 
-        The last of up to three layers, else the last but one, which Garg et al. 2019 (section 4.1)
-        found to be the best of the six of a Transformer.
+        This is the last layer of up to three layers, and the last but one of more. In a Transformer
+        with six layers, Garg et al. 2019 (section 4.1) found the last but one to be the best.
         """
         num_layers = self.num_attention_layers
         return num_layers - 1 if num_layers <= 3 else num_layers - 2
 
     def compile_layers(self) -> None:
-        """Compile each layer at its first call; the configuration refuses it where there is none.
+        """Compile each layer at its first call.
 
         Raises:
-            NotImplementedError: the architecture has no layers to compile.
+            NotImplementedError: the architecture has no layers to compile. The configuration
+                rejects `training.compile` for it.
         """
         raise NotImplementedError
 
@@ -143,7 +144,7 @@ class EncoderDecoder(nn.Module, ABC, Generic[State]):
         return self.projection(hidden)
 
     def forward(self, source: Tensor, source_mask: Tensor, target_input: Tensor) -> Tensor:
-        """Encode (B, S) source ids and decode (B, T) target ids to (B, T, D); see the parts."""
+        """Encode source ids (B, S), and decode target ids (B, T) to (B, T, D)."""
         return self.decode(target_input, self.encode(source, source_mask), source_mask)
 
     def _scaled(self, embedding: nn.Embedding, ids: Tensor) -> Tensor:

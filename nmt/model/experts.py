@@ -17,9 +17,10 @@ NUM_SELECTED = 2
 
 
 class Router(nn.Module):
-    """Probabilities of the X experts: softmax(x W_r + b_r), in float32 at least.
+    """Probabilities of the X experts: softmax(x W_r + b_r).
 
-    Lower precision changes the selection (Fedus et al. 2022, section 2.4).
+    They are computed in float32 at least, because lower precision changes the selection (Fedus et
+    al. 2022, section 2.4).
     """
 
     def __init__(self, width: int, num_experts: int) -> None:
@@ -90,10 +91,10 @@ def recorded_routing(model: nn.Module) -> Iterator[dict[str, Tensor]]:
 def balance_loss(probabilities: Tensor, mask: Tensor) -> Tensor:
     """Compute the load-balancing loss of a router, summed over tokens.
 
-    That of a sentence with n tokens is n · X · Σ_e f_e P_e, with the share f_e of its selections
-    that expert e has, and the mean probability P_e of e (Fedus et al. 2022, equation 4). It is n
-    when both are uniform. Shares are those of sentences, not of batches as in the paper, so that
-    the loss of a batch is the sum over its sentences.
+    The loss of a sentence with n tokens is n · X · Σ_e f_e P_e, where f_e is the share of expert e
+    in the selections of the sentence, and P_e its mean probability (Fedus et al. 2022, equation 4).
+    The loss is n if f and P are uniform. The paper computes f and P over a batch; here the loss of
+    a batch is the sum over its sentences.
 
     Args:
         probabilities: (B·L, X).

@@ -13,7 +13,10 @@ from nmt.model.positions import RotaryPositions
 
 
 class FeedForward(nn.Module):
-    """FFN(x) = max(0, x W_1 + b_1) W_2 + b_2 (section 3.3, equation 2), or with GELU or SiLU."""
+    """Feed-forward network of one position (section 3.3, equation 2), with ReLU, GELU or SiLU.
+
+    FFN(x) = max(0, x W_1 + b_1) W_2 + b_2.
+    """
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -103,7 +106,7 @@ class DecoderLayer(nn.Module):
     def step(self, hidden: Tensor, cache: LayerCache, state: DecoderState) -> Tensor:
         """Decode one target position of every row: (N, 1, D) → (N, 1, D).
 
-        The rows of a sentence share its keys and values: they attend as K queries of one sentence.
+        The rows of a sentence share keys and values, so they attend as K queries of one sentence.
         """
 
         def attend(

@@ -10,13 +10,13 @@ from nmt.model import cpu
 def sinusoidal_table(length: int, width: int, timescales: Timescales = Timescales.paper) -> Tensor:
     """Compute the positional encoding of Vaswani et al. 2017, section 3.5.
 
-    PE(pos, 2i) = sin(pos / 10000^(2i/D)) and PE(pos, 2i+1) = cos(pos / 10000^(2i/D)). Marian has
-    D - 2 in place of D, as tensor2tensor, where the paper was written.
+    PE(pos, 2i) = sin(pos / 10000^(2i/D)) and PE(pos, 2i+1) = cos(pos / 10000^(2i/D)). Marian uses
+    D - 2 instead of D, like tensor2tensor, the program of the paper's authors.
 
     Args:
         length: number of positions.
         width: D, an even number.
-        timescales: of the paper or of Marian.
+        timescales: wavelengths of the paper or of Marian.
 
     Returns:
         (length, D).
@@ -29,7 +29,7 @@ def sinusoidal_table(length: int, width: int, timescales: Timescales = Timescale
 
 
 class AddedPositions(nn.Module):
-    """Adds to embeddings the fixed vectors of section 3.5 or learned ones (Table 3, row E)."""
+    """Adds fixed (section 3.5) or learned (Table 3, row E) position vectors to embeddings."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -49,9 +49,9 @@ class AddedPositions(nn.Module):
 class RotaryPositions(nn.Module):
     """Rotates queries and keys by angles proportional to their position.
 
-    The product of a query and a key then depends on the distance between them (Su et al. 2021,
-    "RoFormer", equation 34). It is used in self-attention only: source and target positions have
-    no common origin.
+    The dot product of a query and a key then depends on their distance, not on their positions (Su
+    et al. 2021, "RoFormer", equation 34). Only self-attention uses rotation, because the distance
+    between a source and a target position has no meaning.
     """
 
     def __init__(self, max_length: int, head_width: int) -> None:
@@ -63,7 +63,7 @@ class RotaryPositions(nn.Module):
         self.register_buffer("cos", table[:, 1::2].contiguous(), persistent=False)
 
     def forward(self, heads: Tensor, first: int = 0) -> Tensor:
-        """Rotate (B, H, L, E) vectors of positions first, first + 1, …."""
+        """Rotate vectors (B, H, L, E) at positions first, first + 1, …."""
         positions = slice(first, first + heads.size(2))
         sin, cos = self.sin[positions], self.cos[positions]  # (L, E / 2)
         if cpu.use_cpu_operators(heads):

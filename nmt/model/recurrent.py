@@ -1,10 +1,12 @@
 """Recurrent encoder and decoder with attention and residual stacks (GNMT, Wu et al. 2016).
 
-As in section 3 of the paper, the first encoder layer reads in both directions, residual connections
-start at the third layer of each stack, and the attention context is computed from the output of the
-bottom decoder layer and sent to all layers above it. The bottom layer reads embeddings only, and
-attention takes its output of the same position, where the paper takes that of the position before:
-neither depends on a context, so that every layer computes all target positions in one call.
+As in section 3 of the paper, the first encoder layer reads in both directions, and residual
+connections start at the third layer of each stack. The query of attention is the output of the
+bottom decoder layer, and all layers above it read the context.
+
+The query at a position is the output of the bottom layer at that position; in the paper it is that
+at the previous position. The bottom layer reads no context, so each layer computes all target
+positions in one call.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,7 +19,7 @@ from nmt.model.encoder_decoder import EncoderDecoder
 from nmt.model.recurrent_attention import MemoryAttention
 from nmt.model.row_state import RowState
 
-# The layers below have no residual connection (Wu et al. 2016, Figure 1).
+# Index of the first layer with a residual connection (Wu et al. 2016, Figure 1).
 _FIRST_RESIDUAL = 2
 
 
@@ -42,7 +44,7 @@ class Recurrent(EncoderDecoder[RowState]):
         self._initialize()
 
     def encode(self, source: Tensor, source_mask: Tensor) -> Tensor:
-        """Encode (B, S) ids to (B, S, D); padding is at the end."""
+        """Encode ids (B, S) to (B, S, D); padding must be at the end of a source."""
         hidden = self.dropout(self._scaled(self.source_embedding, source))
         # The backward layer reads the real tokens from last to first, and padding after them.
         positions = torch.arange(source.size(1), device=source.device)
@@ -86,7 +88,7 @@ class Recurrent(EncoderDecoder[RowState]):
     def attention_maps(
         self, source: Tensor, source_mask: Tensor, target_input: Tensor
     ) -> dict[str, list[Tensor]]:
-        """Compute the attention weights `cross`, (B, 1, T, S) of one layer."""
+        """Compute the attention weights `cross`: (B, 1, T, S) of the only layer with attention."""
         maps: list[Tensor] = []
         hook = self.attention.register_forward_hook(
             lambda _module, _inputs, outputs: maps.append(outputs[1][:, None])
@@ -97,30 +99,30 @@ class Recurrent(EncoderDecoder[RowState]):
 
     @property
     def num_attention_layers(self) -> int:
-        """One: the context of the bottom layer is that of all layers."""
+        """Number of layers with attention: one, whose context is input of all layers above."""
         return 1
 
     def _zeros(self, memory: Tensor) -> list[Tensor]:
-        """Return the states of all decoder layers before the first position, (B, L, D) each."""
+        """Return output and cell (B, L, D) of all decoder layers before the first position."""
         zeros = memory.new_zeros(len(memory), len(self.decoder), self.config.width)
         return [zeros, zeros]
 
     def _decode(
         self, ids: Tensor, rows: list[Tensor], attend: Callable[[Tensor], Tensor]
     ) -> tuple[Tensor, list[Tensor]]:
-        """Decode positions (N, T) after those that the states contain.
+        """Decode the next T positions.
 
         Args:
             ids: (N, T).
-            rows: output and cell (N, L, D) of each LSTM layer after the last position.
+            rows: output and cell (N, L, D) of the L LSTM layers at the previous position.
             attend: contexts (N, T, D) for outputs (N, T, D) of the bottom layer.
 
         Returns:
-            Outputs of the top layer (N, T, D), and `rows` after the positions.
+            Outputs of the top layer (N, T, D), and `rows` at the last position.
         """
         hidden = self.dropout(self._scaled(self.target_embedding, ids))
         states: list[tuple[Tensor, Tensor]] = []
-        context: list[Tensor] = []  # none for the bottom layer
+        context: list[Tensor] = []  # empty for the bottom layer
         for index, layer in enumerate(self.decoder):
             given = tuple(part[:, index][None].contiguous() for part in rows)  # (1, N, D) each
             outputs, state = layer(torch.cat((hidden, *context), dim=-1), given)

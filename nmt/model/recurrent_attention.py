@@ -10,17 +10,17 @@ from nmt.model.cpu import Linear
 
 
 class MemoryAttention(nn.Module):
-    """One head that weighs the encoder output h_1 … h_S itself: c = sum_j a_j h_j.
+    """Attention with one head, whose values are the encoder output h_1 … h_S: c = sum_j a_j h_j.
 
-    The weights are a = softmax(e), where a decoder state s has a score e_j for each h_j:
+    The weights are a = softmax(e). The score e_j of a decoder state s and h_j is
 
     - additive: v^T tanh(W s + U h_j) (Bahdanau et al. 2015, section A.1.2).
     - dot: (W s)^T (U h_j), the general product of Luong et al. 2015 with a factored matrix.
-    - scaled_dot: the same divided by sqrt(d_k) (Vaswani et al. 2017, section 3.2.1).
-    - hard: a is one at the largest additive score and zero elsewhere, and the gradient is that of
-      the softmax (straight-through, Bengio et al. 2013). The context is thus one h_j, as in the
-      hard attention of Xu et al. 2015, but they sample j and estimate the gradient by REINFORCE;
-      here nothing is sampled and the gradient is biased.
+    - scaled_dot: the score of `dot` divided by sqrt(d_k) (Vaswani et al. 2017, section 3.2.1).
+    - hard: the additive score, but a is one at the largest score and zero elsewhere. The gradient
+      is that of the softmax (straight-through, Bengio et al. 2013), which is biased. The context is
+      one h_j, as in the hard attention of Xu et al. 2015, who sample j and estimate the gradient by
+      REINFORCE.
 
     Args:
         config: D, d_k and the kind of attention.
@@ -31,7 +31,8 @@ class MemoryAttention(nn.Module):
         self.kind = config.attention
         key_width = config.key_width or config.width  # d_k
         self.query = Linear(config.width, key_width)  # W
-        # A bias would add the same number to all scores of a dot product, and W has one.
+        # A bias of U would have no effect: it adds one number to all dot products of a query, and
+        # the additive score has the bias of W.
         self.key = Linear(config.width, key_width, bias=False)  # U
         if self.kind in (AttentionKind.additive, AttentionKind.hard):
             self.score = Linear(key_width, 1, bias=False)  # v
@@ -42,8 +43,8 @@ class MemoryAttention(nn.Module):
         """Compute the contexts (B, T, D) and the weights (B, T, S).
 
         Args:
-            states: of the decoder (B, T, D).
-            keys: U h_j of the encoder output (B, S, d_k).
+            states: decoder states s, (B, T, D).
+            keys: U h_j, (B, S, d_k).
             memory: encoder output (B, S, D).
             mask: (B, S), True at real tokens.
         """

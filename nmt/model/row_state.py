@@ -1,4 +1,4 @@
-"""State between decoding steps of architectures whose rows do not share what they have computed."""
+"""State between decoding steps in which the rows of a sentence share no results of earlier ones."""
 
 from dataclasses import dataclass
 from typing import Self
@@ -17,7 +17,7 @@ class RowState:
         rows: tensors (N, …) that differ between the rows of a sentence.
         shared: tensors (B, …) of the sentences, such as projections of the encoder output.
         sentences: (N,) index of the sentence of each row, ascending.
-        grid: the rows by sentence; the rows of a sentence attend as K queries of one sentence.
+        grid: the rows by sentence, so that they can attend as K queries of one sentence.
         position: target position of the next decoding step.
     """
 
@@ -35,7 +35,7 @@ class RowState:
         return cls(rows, shared, sentences, RowGrid.of(sentences, num_sentences))
 
     def reorder(self, rows: Tensor) -> Self:
-        """Keep `rows` (N',), in place; rows may repeat and stay ordered by sentence.
+        """Select `rows` (N',) in place; rows may repeat, and are ordered by sentence.
 
         Returns:
             The state itself.

@@ -1,11 +1,12 @@
 """Restricted self-attention: each position attends to r positions (Vaswani et al. 2017, section 4).
 
-A position of the encoder attends to the r positions centred on it, r // 2 of them before it; one of
-the decoder to itself and the r - 1 before it. A sequence of length L is split into W = ⌈L / r⌉
-blocks. The r queries of a block see keys of two blocks only, so that time and memory are
-O(r · L · D), where full attention takes O(L² · D). Sequences of up to r positions need no blocks.
+In the encoder, a position attends to the r positions centred on it, of which r // 2 are before it.
+In the decoder, it attends to itself and the r - 1 positions before it. A sequence of length L is
+split into W = ⌈L / r⌉ blocks. The r queries of a block attend to keys of two blocks only, so time
+and memory are O(r · L · D), whereas full attention takes O(L² · D). Sequences of up to r positions
+need no blocks.
 
-Padding attends to itself too, since it may have no other position to attend to.
+A padding position also attends to itself, because there may be no other position in its window.
 """
 
 import torch
@@ -14,12 +15,12 @@ from torch import Tensor
 
 
 def num_before(window: int, is_causal: bool) -> int:
-    """Return how many of the r positions that a position attends to are before it."""
+    """Return the number of positions in the window of a position that are before it."""
     return window - 1 if is_causal else window // 2
 
 
 def num_scores(length: int, window: int) -> int:
-    """Return how many products of queries and keys a head computes in self-attention.
+    """Return the number of products of a query and a key that a head of self-attention computes.
 
     Args:
         length: L.
@@ -79,7 +80,7 @@ def split_blocks(
         return padded.reshape(shape).transpose(1, 2)  # (B, W, H, r, E)
 
     def with_next(inputs: Tensor) -> Tensor:
-        # Key j of a block and the next one is at distance j - before from query 0.
+        # Of the 2r keys of a block and its successor, key j is at distance j - before from query 0.
         found = blocks(inputs, before, added + window - before)  # (B, W + 1, H, r, E)
         return torch.cat((found[:, :-1], found[:, 1:]), dim=3).flatten(0, 1)  # (B·W, H, 2r, E)
 

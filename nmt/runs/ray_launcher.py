@@ -13,17 +13,18 @@ _OWN_VARIABLES = ("NMT_", "HYDRA_", "WANDB_")
 def register_ray(cores_per_run: int) -> None:
     """Connect to the cluster of RAY_ADDRESS, and make it the joblib backend `ray`.
 
-    A run reserves its cores and, if the cluster has GPUs, one of them. It works in the folder of
-    this process, with its variables for nmt, Hydra and wandb: all hosts need one file system.
+    Each run reserves cores and, if the cluster has GPUs, one GPU. It uses the working directory of
+    this process and the environment variables of nmt, Hydra and wandb, so all hosts need the same
+    file system.
 
     Args:
-        cores_per_run: at least one.
+        cores_per_run: number of cores that a run reserves, at least one.
 
     Raises:
         UserError: Ray is missing, or there is no cluster.
     """
     connect_to_ray("", "cluster=ray")
-    # These imports take seconds.
+    # Imported here, because these imports take seconds.
     import ray  # noqa: PLC0415
     from joblib import register_parallel_backend  # noqa: PLC0415
     from ray.util.joblib.ray_backend import RayBackend  # noqa: PLC0415

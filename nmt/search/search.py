@@ -27,7 +27,7 @@ class SearchState(Protocol):
     """State of a step function between decoding steps."""
 
     def reorder(self, rows: Tensor) -> Self:
-        """Keep `rows` (N'); rows may repeat and stay ordered by sentence."""
+        """Select `rows` (N'); rows may repeat, and are ordered by sentence."""
 
 
 State = TypeVar("State", bound=SearchState)
@@ -37,7 +37,7 @@ class StepFunction(Protocol[State]):
     """Scores the next token of every row."""
 
     def __call__(self, tokens: Tensor, state: State, /) -> tuple[Tensor, State]:
-        """Last tokens (N,) → logits (N, V) of the next token, and the new state.
+        """Compute logits (N, V) of the next token from the last tokens (N,), and the new state.
 
         The search overwrites the logits.
         """
