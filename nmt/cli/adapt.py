@@ -33,13 +33,13 @@ class Arguments:
     """Text to adapt to: TMX or TSV file, folder with train.<language>, or the common beginning of
     two files. Without valid and test, both are held out."""
     general: str = ""
-    """General text to mix in, of any of these kinds, so that the model forgets less."""
+    """General text in any of these formats, which is mixed in so that the model forgets less."""
     general_weight: float = option(1.0, gt=0, le=1_000)
-    """Number of general pairs for each pair of data."""
+    """Number of pairs of `general` for each pair of `data`."""
     general_test: str = ""
-    """General test set: the common beginning of two files (default: a test set of general)."""
+    """General test set: the common beginning of two files (default: a test set of `general`)."""
     out: str = ""
-    """Folder for a copy of the adapted model, which is in the run folder in any case."""
+    """Folder for a copy of the adapted model (the run folder contains the model, too)."""
 
 
 def main() -> None:

@@ -45,9 +45,9 @@ class BackTranslator(LineTranslator):
     def texts(
         self, items: list[Item], first: int, progress: Callable[[float], None] | None = None
     ) -> list[str]:
-        """Translate items; return the text of the translations and that of the translated lines.
+        """Translate items; return a text of the translations and a text of the original lines.
 
-        A line that is empty or has an empty translation is in neither.
+        Both leave out lines that are empty or have an empty translation.
         """
         sources, targets = "", ""
         answers = self.pipeline.answers(items, progress, first)

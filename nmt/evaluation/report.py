@@ -179,7 +179,7 @@ def _rows(values: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _differences(run: Mapping[str, Any], baseline: Mapping[str, Any]) -> list[tuple[str, ...]]:
-    """Return key, value of the run and value of the baseline where they differ."""
+    """Return the keys that differ, each with the values of the run and of the baseline."""
     return [
         (key, *map(_format_value, values))
         for key, values in differing_values(run, baseline).items()
