@@ -124,6 +124,7 @@ def two_processes_found(
         "shared": replace(base, optimizer=replace(base.optimizer, max_gradient_norm=0.0)),
         "one idle": with_batching(base, tokens_per_micro_batch=4096),
         "muon": replace(base, optimizer=OptimizerConfig(name=OptimizerName.muon)),
+        "experts": replace(base, model=replace(base.model, num_experts=4)),
     }
     training = replace(base.training, num_processes=2, num_threads=1)
     run = replace(base, run=replace(base.run, name="two"), training=training)

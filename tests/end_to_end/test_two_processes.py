@@ -15,7 +15,7 @@ from tests.two_processes import measure
 pytestmark = pytest.mark.slow
 
 
-@pytest.mark.parametrize("name", ["shared", "one idle", "muon"])
+@pytest.mark.parametrize("name", ["shared", "one idle", "muon", "experts"])
 def test_two_processes_make_the_updates_of_one(
     name: str, two_processes_found: Any, digit_corpus: Path
 ) -> None:
