@@ -128,7 +128,7 @@ def split_verse(source: str, target: str) -> list[Pair]:
 
 
 def _segments(text: str, boundary: re.Pattern[str]) -> tuple[list[bool], list[str]]:
-    """Whether each boundary ends a question, and the segments between the boundaries."""
+    """Return for each boundary whether it ends a question, and the segments between boundaries."""
     matches = list(boundary.finditer(text))
     edges = [0, *(match.end() for match in matches), len(text)]
     segments = [text[start:end].strip() for start, end in pairwise(edges)]

@@ -40,12 +40,12 @@ Keyed = tuple[int, Example]
 
 @dataclass(frozen=True)
 class Statistics:
-    """What was dropped from a shard.
+    """Numbers and examples of the pairs dropped from a shard.
 
     Attributes:
-        read: all of the shard.
-        dropped: what each combination of filters has dropped, by their names joined with `+`.
-        examples: some of what each filter has dropped.
+        read: all pairs of the shard.
+        dropped: pairs dropped by each combination of filters, by their names joined with `+`.
+        examples: some of the pairs that each filter has dropped.
     """
 
     read: Amount
@@ -102,7 +102,7 @@ def shard_file(stream: int, number: int) -> str:
 
 
 def shard_stream(path: Path) -> int:
-    """Return the index of the stream that a shard is of."""
+    """Return the index of the stream that a shard belongs to."""
     return int(path.name.partition("-")[0])
 
 
@@ -193,7 +193,7 @@ def key_of(*texts: str) -> int:
 
 
 def _near_key(pair: Pair) -> int:
-    """Hash the letters of both sides, without case; those of a pair without letters, all of it."""
+    """Hash the letters of both sides, ignoring case; all characters if there are no letters."""
     letters = ["".join(LETTERS.findall(text.casefold())) for text in pair]
     return key_of(*letters) if all(letters) else key_of(*pair)
 

@@ -1,4 +1,4 @@
-"""Show what filters would take from a sample of each source, without preparing anything."""
+"""Show what filters would drop from a sample of each source, without preparing anything."""
 
 import tempfile
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ SAMPLE_PAIRS = 10_000
 def dry_run(
     corpus: CorpusConfig, presets: Mapping[str, CleaningConfig], cache: Path, reporter: Reporter
 ) -> None:
-    """Print what the filters of the corpus, and those of each preset, would take.
+    """Print the share of pairs that the filters of the corpus and of each preset would drop.
 
     Args:
         corpus: the sources and their filters.

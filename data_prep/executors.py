@@ -37,7 +37,7 @@ def map_jobs(
     """Yield the result of each job, in order, from the executor that is configured.
 
     Args:
-        function: a function of a module, and of its job alone.
+        function: a function of a module whose result depends on its job only.
         jobs: taken one by one, a few more than run at a time, so that not all are in memory.
         config: the executor.
         folder: for files of SLURM jobs.

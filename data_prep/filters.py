@@ -77,7 +77,7 @@ def _repetition(pair: Pair, config: CleaningConfig, _languages: tuple[str, str])
     """Drop text such as "ha ha ha ha ha" and the loops of translation systems."""
     for side, text in zip(Pair._fields, pair, strict=True):
         words = text.split(" ")
-        # A phrase that is repeated consists of words that are.
+        # A repeated phrase consists of repeated words.
         num_repeated = len(words) - len(set(words))
         if not config.max_phrase_repeats or num_repeated < config.max_phrase_repeats:
             continue
@@ -94,11 +94,11 @@ def _letters(pair: Pair, config: CleaningConfig, _languages: tuple[str, str]) ->
         if not config.min_letter_share or len(text) < SHORT_CHARACTERS:
             continue
         num_characters = len(text) - text.count(" ")
-        # Counting most of the letters is faster, and enough for nearly all texts.
+        # Letters without combining marks are counted fast, and are enough in nearly all texts.
         if sum(map(str.isalpha, text)) >= config.min_letter_share * num_characters:
             continue
         rest = LETTERS.sub("", text).replace(" ", "")
-        # Vowel signs and accents that combine with a letter are marks, and no part of \w.
+        # Vowel signs and accents that combine with a letter are marks, which \w does not match.
         others = sum(unicodedata.category(character)[0] != "M" for character in rest)
         share = 1 - others / num_characters
         if share < config.min_letter_share:

@@ -47,7 +47,7 @@ _NO_LETTERS = r"[^\p{L}\p{Nl}\p{No}]+"
 
 
 def words_of(texts: Sequence[str]) -> pa.ListArray:
-    """The words of each text (sequences of letters), in lower case; of none, an empty word."""
+    """The words of each text (sequences of letters) in lower case; an empty word if it has none."""
     lower = pc.utf8_lower(pa.array(texts, pa.string()))
     letters = pc.replace_substring_regex(lower, _NO_LETTERS, " ")
     return pc.utf8_split_whitespace(pc.utf8_trim_whitespace(letters))
@@ -56,16 +56,16 @@ def words_of(texts: Sequence[str]) -> pa.ListArray:
 class _NGrams:
     """The n-grams of test sentences that the training text of one language contains.
 
-    A word is a random 64-bit number, or 0 if no test sentence has it. The hash of an n-gram is the
-    sum of these numbers, each times an odd constant for its index (mod 2^64). With a million
-    n-grams of tests and a billion of training text, the probability of any collision is 1 in
-    20,000.
+    A word is represented by a random 64-bit number, or by 0 if no test sentence has it. The hash of
+    an n-gram is the sum of these numbers, each times an odd constant for its index (mod 2^64). With
+    a million n-grams of tests and a billion of training text, the probability of any collision is 1
+    in 20,000.
     """
 
     def __init__(self, sentences: Sequence[str]) -> None:
         generator = np.random.default_rng(1)
         words = words_of(sentences)
-        # In the order of the first occurrence; an empty word stands for none.
+        # In the order of the first occurrence. `words_of` has an empty word for texts without any.
         self._words = words.flatten().unique().filter(pc.not_equal(words.flatten().unique(), ""))
         self._numbers, self._factors = (
             generator.integers(2**64, size=size, dtype=np.uint64) | np.uint64(1)
@@ -155,7 +155,7 @@ class _TestSide:
 
 @dataclass(frozen=True)
 class _Found:
-    """What a part of the training text contains, for source and target.
+    """Test sentences that a part of the training text contains, for source and target.
 
     Attributes:
         exact: whether each sentence was found.

@@ -1,4 +1,4 @@
-"""What the filters have dropped from each source: the ledger of a corpus."""
+"""The ledger of a corpus: numbers and examples of the pairs dropped from each source."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -67,7 +67,7 @@ class SourceLedger:
     examples: dict[str, list[Example]] = field(default_factory=dict)
 
     def drop(self, combination: str, amount: Amount) -> None:
-        """Add what a combination of filters has dropped."""
+        """Add pairs that a combination of filters has dropped."""
         names = combination.split("+")
         for name in names:
             self.filters[name].add(amount)

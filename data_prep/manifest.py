@@ -132,7 +132,7 @@ class FactsCache:
         return facts
 
     def check(self, path: Path, facts: FileFacts) -> None:
-        """Raise ChangedError if a file has other facts than before it was read."""
+        """Raise ChangedError if a file no longer has the facts that it had before it was read."""
         if self.facts(path) != facts:
             raise ChangedError(path)
 
@@ -144,7 +144,7 @@ class FactsCache:
 
 
 class NoFacts(FactsCache):
-    """Stands for the cache where a few pairs are read: no file is read as a whole."""
+    """Replacement of the cache for reading a few pairs: no file is read as a whole."""
 
     def __init__(self) -> None:
         self._entries = {}

@@ -1,4 +1,4 @@
-"""Merge the cleaned shards of a corpus, in order: filter pairs by what the whole corpus has."""
+"""Merge the cleaned shards of a corpus, in order, with the filters that compare all pairs."""
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -85,7 +85,7 @@ class ShardMerger:
         self._characters = dict.fromkeys(languages, 0)
 
     def add(self, shard: CleanShard, source: str) -> pa.Table:
-        """Add the next shard, which is of a source; return the pairs to keep."""
+        """Add the next shard, whose pairs are from one source; return the pairs to keep."""
         ledger = self._ledger.setdefault(source, SourceLedger())
         ledger.read.add(shard.statistics.read)
         for combination, amount in shard.statistics.dropped.items():

@@ -101,6 +101,6 @@ def _composed(text: str) -> str:
 def _words_at(piece_ends: Sequence[int], text: str) -> list[int]:
     word_ends = [match.end() for match in re.finditer(r"\S+", text)]
     last = len(word_ends) - 1
-    # White space is at the begin of a piece; a piece of white space belongs to the next word. Bytes
+    # White space is at the start of a piece; a piece of white space belongs to the next word. Bytes
     # of a character, except the last one, end where the character begins.
     return [min(last, bisect.bisect_left(word_ends, max(1, end))) for end in piece_ends]

@@ -58,8 +58,8 @@ class DiskError(UserError):
 def disk_errno(error: BaseException) -> int | None:
     """The `errno` of a failed system call; None if `error` is of another kind.
 
-    Libraries wrap `OSError` in their own exceptions. In causes and messages only errors of a disk
-    count: others, such as a missing file, occur in normal operation.
+    Libraries wrap `OSError` in their own exceptions. In causes and messages, only disk errors are
+    considered, because others, such as a missing file, occur in normal operation.
     """
     if isinstance(error, OSError) and error.errno is not None:
         return None if isinstance(error, ConnectionError) else error.errno

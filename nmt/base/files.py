@@ -29,7 +29,7 @@ def check_readable(path: Path) -> None:
 
 
 def is_forbidden(path: Path) -> bool:
-    """Return whether this user may not read a file or folder, or not enter the folder of it."""
+    """Return whether this user lacks permission to read a path, or to enter its folder."""
     if os.path.exists(path):
         return not os.access(path, os.R_OK)
     return not os.access(next(filter(os.path.isdir, path.absolute().parents)), os.X_OK)
@@ -88,7 +88,7 @@ def file_version(path: Path) -> tuple[int, int]:
 
 
 def check_unchanged(versions: Mapping[Path, tuple[int, int]]) -> None:
-    """Raise UserError if a file has another version than before it was read."""
+    """Raise UserError if a file no longer has the given version; see `file_version`."""
     for path, version in versions.items():
         if file_version(path) != version:
             raise UserError(f"{path}: was changed while it was read; run the command again")

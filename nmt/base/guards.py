@@ -25,7 +25,7 @@ def check_not_in_results(outputs: Iterable[Path]) -> None:
 
 
 def check_no_way_out(run: Path) -> None:
-    """Raise UserError if a run folder, maybe a stranger's, has a link out of it, or a pipe."""
+    """Raise UserError if a run folder, which may be untrusted, has a pipe or a link out of it."""
     for path in (*run.glob("*"), *run.glob(f"{layout.EVALUATION_FOLDER}/*")):
         fix = "remove it, or choose another run.name"
         if not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(run)):

@@ -10,7 +10,7 @@ from typing import IO
 from nmt.base.errors import UserError
 from nmt.base.files import writing
 
-# A process that tests whether a lock is held has it for less than this time.
+# A process that tests whether a lock is held holds it for less than this time.
 _SECONDS_OF_A_TEST = 0.2
 
 

@@ -13,7 +13,7 @@ def connect_to_ray(address: str, key: str) -> None:
 
     Args:
         address: of the cluster; empty means RAY_ADDRESS, or a new one on this machine.
-        key: what asks for Ray, for error messages.
+        key: the option that needs Ray, for error messages.
 
     Raises:
         UserError: Ray is not installed, or there is no cluster at the address.

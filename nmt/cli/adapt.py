@@ -1,4 +1,4 @@
-"""Adapt a model to text of your own, and compare it with the model before.
+"""Adapt a model to text of your own, and compare it with the original model.
 
 python -m nmt.cli.adapt model=FOLDER data=my.tmx [general=FOLDER] [key=value] …
 

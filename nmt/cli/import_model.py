@@ -45,7 +45,7 @@ class Arguments:
     """Source and target language, such as en-de (default: those that the folder names)."""
     check: str = ""
     """Text of the source language whose first 1,000 lines are compared with the original program
-    (default: made-up lines)."""
+    (default: random pieces of the vocabulary)."""
 
 
 def main() -> None:

@@ -2,8 +2,8 @@
 
 python -m nmt.cli.prepare [experiment=NAME] [corpus=PRESET] [key=value] …
 
-run.dry_run=true reads the first pairs of each source and shows what the filters, and those of each
-preset of `cleaning`, would take. It writes nothing.
+run.dry_run=true reads the first pairs of each source, and shows how many of them the filters of the
+configuration and of each preset of `cleaning` would drop. It writes nothing.
 """
 
 from data_prep.dry_run import dry_run

@@ -1,4 +1,4 @@
-"""Score given translations with a trained model: how probable the model finds each of them.
+"""Score given translations with a trained model: the log-probability of each of them.
 
 python -m nmt.cli.score source=news.en target=news.de       → news.de.scores.tsv
 """

@@ -63,7 +63,7 @@ class Arguments(TranslatorArguments):
     """Of the decoding.num_best translations choose the one most similar to all of them (minimum
     Bayes risk) instead of the most probable."""
     alignment: bool = False
-    """Write which source word each word is from, as 0-0 1-2: in JSON lines a key, else a file
+    """Write the source word of each word, as 0-0 1-2: in JSON lines a key, else a file
     OUT.align."""
     alignment_layer: int = option(0, ge=0, le=200)
     """Decoder layer to align with, counted from 1; 0 chooses one."""

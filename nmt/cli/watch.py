@@ -87,7 +87,7 @@ def find_runs(outputs: Path) -> tuple[list[Path], list[Path]]:
 
 
 def progress_cells(run: Path) -> list[str]:
-    """Return the cells of a run after its name, with a dash for what is not known yet."""
+    """Return the cells of a run after its name, with a dash for values not known yet."""
     records: list[dict[str, Any]] = []
     with suppress(UserError, OSError):  # the file is damaged
         records = read_metrics(run / layout.METRICS_FILE)

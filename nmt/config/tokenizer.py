@@ -13,7 +13,7 @@ class TokenizerConfig:
 
     path: str = option("", free=True)
     """A sentencepiece model to use instead of learning one, or, for joint=false, a folder with
-    `tokenizer.<language>.model`; then no other key of this group but joint has an effect."""
+    `tokenizer.<language>.model`; of the other keys of this group, only joint then has an effect."""
     algorithm: TokenizerAlgorithm = TokenizerAlgorithm.bpe
     """The sentencepiece model type."""
     vocabulary_size: int = option(8_000, ge=16, le=1_000_000)

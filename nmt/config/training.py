@@ -24,7 +24,7 @@ class TrainingConfig:
     max_updates: int = option(100_000, ge=1, le=_MAX_UPDATES)
     """Maximum number of optimizer steps."""
     max_minutes: float = option(0.0, ge=0, le=10_000_000)
-    """Minutes of training, validation and restarts included, after which it stops; 0: no limit."""
+    """Training stops after this many minutes, including validation and restarts; 0: no limit."""
     label_smoothing: float = option(0.1, ge=0, lt=1)
     """The paper's epsilon_ls (section 5.4)."""
     balance_weight: float = option(0.01, ge=0, le=1_000)
@@ -60,7 +60,7 @@ class TrainingConfig:
 
 @checked_dataclass
 class TrackingConfig:
-    """Trackers, several at once if wanted; `metrics.jsonl` is always written."""
+    """Trackers; several can be used at once. `metrics.jsonl` is always written."""
 
     wandb: bool = option(False, free=True)
     """Send to Weights & Biases, or store in the run folder when not logged in."""

@@ -51,7 +51,7 @@ class Batch:
 
 
 class SpecialIds(Protocol):
-    """Ids of the tokens for padding and for the begin and end of a sentence: a `Tokenizer`."""
+    """Ids of padding, BOS and EOS; a `Tokenizer` has them."""
 
     pad_id: int
     bos_id: int

@@ -171,7 +171,7 @@ def plan_epoch(
         mixing: the sources of the pairs.
 
     Raises:
-        UserError: no pair is within the length limits, or `mixing` needs others.
+        UserError: no pair is within the length limits, or `mixing` cannot be fulfilled.
     """
     trainable = trainable_pairs(source_lengths, target_lengths, config)
     random = np.random.default_rng((seed, epoch))

@@ -99,7 +99,7 @@ class UpdateLoader:
             position = work.next_position
 
     def work(self, position: Position) -> UpdateWork:
-        """Return the update at a position, or the first of the next epoch after the last one."""
+        """Return the update at a position; after the last one, the first of the next epoch."""
         epoch, index = position.epoch, position.update_in_epoch
         plan = self.plan(epoch)
         if index >= plan.num_updates:

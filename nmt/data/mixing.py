@@ -1,7 +1,7 @@
 """Which pairs of each source an epoch has, as a pure function of sizes, configuration and seed.
 
-A source is drawn from an endless sequence: one random order of all its pairs after the other. An
-epoch continues where the one before ended, so that no pair is repeated before all were seen.
+The pairs of a source are drawn from an endless sequence: one random order of all pairs after the
+other. An epoch continues where the previous one ended, so no pair is repeated before all were used.
 """
 
 from collections.abc import Mapping

@@ -127,7 +127,7 @@ def _read_aligned(paths: list[Path]) -> list[list[str]]:
 
 
 def with_leakage(test_set: TestSet, corpus: PreparedCorpus | None) -> TestSet:
-    """Replace the leakage by that into the training text of `corpus`, None if it is unknown."""
+    """Replace the leakage by the counts for the training text of `corpus`; None if unknown."""
     name, leakage = test_set.name, None
     if corpus is not None and name in corpus.leakage:
         is_same = corpus.read_text(name) == (test_set.sources, test_set.references[0])

@@ -40,7 +40,7 @@ class ArgosExporter:
         self._ctranslate2 = CTranslate2Exporter(compute_type)
 
     def check(self, model: TrainedModel) -> None:
-        """Raise UserError if a package cannot hold the model."""
+        """Raise UserError if a package cannot contain the model."""
         self._ctranslate2.check(model)
         # One sentencepiece model encodes sources and decodes translations.
         if model.source_tokenizer.all_pieces() != model.target_tokenizer.all_pieces():

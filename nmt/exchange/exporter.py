@@ -19,7 +19,7 @@ def transformer_of(model: TrainedModel) -> Transformer:
     """Return the Transformer of a model.
 
     Raises:
-        UserError: the model has another architecture or a variant that no format holds.
+        UserError: the model has another architecture, or a variant that no format supports.
     """
     config = model.config.model
     if not isinstance(model.transformer, Transformer):
@@ -33,7 +33,7 @@ def transformer_of(model: TrainedModel) -> Transformer:
     ):
         if value != held:
             raise UserError(
-                f"model.{key}={value}: no format can hold it; translate with engine=torch, or"
+                f"model.{key}={value}: no format supports it; translate with engine=torch, or"
                 f" train with model.{key}={held}"
             )
     return model.transformer
@@ -82,7 +82,7 @@ class Exporter(Protocol):
     """A format: writes a model for another program, and opens it there."""
 
     def check(self, model: TrainedModel) -> None:
-        """Raise UserError if the format cannot hold the model.
+        """Raise UserError if the format does not support the model.
 
         The message names the key of the configuration, and a format or value that would fit.
         """

@@ -1,8 +1,8 @@
 """Tokenizers whose ids are given by the vocabulary of a foreign model.
 
-Marian numbers pieces by a vocabulary file, and only cuts text by sentencepiece models, whose own
-ids it ignores. Two of them may share one vocabulary. Here, each becomes a sentencepiece model over
-the whole vocabulary.
+Marian splits text into pieces by sentencepiece models, but takes the ids of the pieces from a
+vocabulary file, which two models may share. Here, each becomes a sentencepiece model over the whole
+vocabulary.
 """
 
 from collections.abc import Sequence

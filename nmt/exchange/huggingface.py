@@ -52,12 +52,12 @@ class HuggingFaceExporter:
     """Writes what AutoModelForSeq2SeqLM and AutoTokenizer of transformers 4 and 5 load."""
 
     def check(self, model: TrainedModel) -> None:
-        """Raise UserError if neither class holds the model."""
+        """Raise UserError if neither class supports the model."""
         transformer_of(model)
         config = model.config.model
         if config.positions is not Positions.sinusoidal:
             raise UserError(
-                f"model.positions={config.positions}: no class of Hugging Face has it;"
+                f"model.positions={config.positions}: no class of Hugging Face supports it;"
                 f" {_OTHER_FORMATS}, or train with model.positions=sinusoidal"
             )
         is_tied = config.tied_embeddings is TiedEmbeddings.three_way

@@ -13,7 +13,7 @@ from nmt.trained_model import TrainedModel
 
 
 class Importer(Protocol):
-    """A format: reads a model of another program. Its folder may come from a stranger."""
+    """A format: reads a model of another program. Its folder may be untrusted."""
 
     def can_read(self, folder: Path) -> bool:
         """Return whether the names of the files in a folder are those of this format."""

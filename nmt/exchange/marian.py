@@ -90,8 +90,8 @@ class MarianExporter:
         config = model.config.model
         activation = config.activation if config.activation in ACTIVATIONS.values() else None
         for key, value, needed in (
-            # Keys and values of Marian's pre-norm self-attention are not normalized: in version
-            # 1.9 nowhere, in 1.12 not in the decoder after the first token.
+            # Marian does not normalize keys and values of pre-norm self-attention: in version 1.9
+            # everywhere, in version 1.12 in the decoder after the first token.
             ("norm", config.norm, NormPlacement.post),
             ("positions", config.positions, Positions.sinusoidal),
             ("timescales", config.timescales, Timescales.marian),

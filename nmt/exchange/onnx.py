@@ -3,8 +3,8 @@
     onnx/{encoder_model,decoder_model_merged}{,_quantized}.onnx
     config.json  generation_config.json  and the tokenizer files of Hugging Face
 
-The names are those of optimum and transformers.js, which take from `config.json` the names and
-sizes of the cache, and no more: its type is `marian` whatever the variant of the model is.
+The names are those of optimum and transformers.js. These read only the names and sizes of the cache
+from `config.json`, so its type is `marian` for every variant of the model.
 """
 
 import math
@@ -51,7 +51,7 @@ class OnnxExporter:
     """Writes graphs in float32 and with 8-bit weights; see `Exporter`."""
 
     def check(self, model: TrainedModel) -> None:
-        """Accept every Transformer: the graphs are written for it."""
+        """Raise UserError unless the model is a Transformer that can be exported."""
         transformer_of(model)
 
     def export(self, model: TrainedModel, folder: Path) -> None:
@@ -173,7 +173,7 @@ class _Decoder:
         )
 
     def run(self, tokens: Tensor, state: _State) -> tuple[Tensor, _State]:
-        """Tokens (N, T) → logits (N, T, V), and the next state."""
+        """Compute logits (N, T, V) after tokens (N, T), and the next state."""
         outputs = self._decoder.run(None, {"input_ids": tokens.numpy(), **state.inputs})
         names = (one.name for one in self._cache)
         cached = {

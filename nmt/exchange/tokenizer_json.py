@@ -16,10 +16,10 @@ _TEMPLATE = Path(__file__).with_name("tokenizer_template.json")
 
 
 def tokenizer_json(tokenizer: Tokenizer) -> dict[str, Any] | None:
-    """Convert a tokenizer that this program has trained; None if it has no exact form there.
+    """Convert a tokenizer to the contents of `tokenizer.json`; None if that would not be exact.
 
-    That is so for the unigram algorithm, for pieces that the user has defined, and for the
-    normalisation of tokenizers of other programs.
+    It is not exact for the unigram algorithm, for pieces that the user has defined, and for
+    tokenizers that another program has trained, because of their normalisation.
     """
     model = read_sentencepiece(tokenizer.path)
     trainer, rules = model.trainer_spec, model.normalizer_spec

@@ -1,4 +1,4 @@
-"""Terms of a domain: words of its text that a model does not use, and how many of them it finds."""
+"""Terms of a domain: words of its text that a model does not use, and the recall of these words."""
 
 import re
 from collections import Counter
@@ -8,8 +8,8 @@ from dataclasses import dataclass
 DEFINITION = (
     "A term is a word of four letters or more, case ignored, that occurs five times or more in the"
     " target text of the training and once or more in the references of valid, but never in the"
-    " translations of valid by the model before. Recall is the share of the occurrences of terms in"
-    " the references of the test set that its translations have, too."
+    " translations of valid by the original model. Recall is the share of the occurrences of terms"
+    " in the references of the test set that also occur in the translations."
 )
 
 _WORD = re.compile(r"[^\W\d_]{4,}")
@@ -47,7 +47,7 @@ def find_terms(
     Args:
         training: target sentences of the training text.
         references: references of `valid`.
-        translations: translations of `valid` by the model before.
+        translations: translations of `valid` by the original model.
     """
     counts: Counter[str] = Counter()
     for line in training:

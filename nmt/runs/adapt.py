@@ -1,4 +1,4 @@
-"""Adapt a model to text of the user, and show what that has changed, for better and for worse."""
+"""Adapt a model to text of the user, and show which translations became better or worse."""
 
 import shutil
 from collections.abc import Iterator, Sequence
@@ -39,7 +39,7 @@ _TARGETS_AT_A_TIME = 10_000
 
 @dataclass(frozen=True)
 class Compared:
-    """A test set with its translations by the model before and by the adapted one."""
+    """A test set with its translations by the original model and by the adapted one."""
 
     test_set: TestSet
     before: list[str]
@@ -120,7 +120,9 @@ def adapt(config: Config, general: TestSet | None, out: Path | None) -> None:
     others = iter(_translations(config, system.model, missing))
     after = [lines or next(others) for lines in stored]
     compared = [
-        Compared(test, old, new, compare("before", "the model before", old, new, *test.references))
+        Compared(
+            test, old, new, compare("before", "the original model", old, new, *test.references)
+        )
         for test, old, new in zip(tests, before, after, strict=True)
     ]
     first = compared[0]
@@ -184,7 +186,7 @@ def _report(
         notes.insert(0, "no general test set: name two files with general_test=BEGINNING")
     lines = [
         f"# {run.name}: before and after",
-        *("", f"Model before: {config.training.initial_model}", ""),
+        *("", f"Original model: {config.training.initial_model}", ""),
         *(f"| {' | '.join(map(one_line, cells))} |" for cells in (columns, ["---"] * 7, *rows)),
         *("", *(f"{note}\n" for note in notes)),
         f"## Sentences of {compared[0].test_set.name} that became better",

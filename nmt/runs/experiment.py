@@ -55,7 +55,7 @@ _FIXED_KEYS = (
 
 
 def environment(corpus_folder: Path, config: Config) -> dict[str, Any]:
-    """Return `environment.json`: what a score depends on besides the configuration."""
+    """Return `environment.json`: everything besides the configuration that scores depend on."""
     processes, local_processes = distributed.num_processes(config.training)
     return {
         "run_id": secrets.token_hex(4),

@@ -15,7 +15,7 @@ _NUM_LINES = 20
 def run_job(folder: Path, job: Callable[[], None]) -> None:
     """Run one job of a sweep; write its last lines to `failure.json` if it fails.
 
-    A run that another process is training is left to that process. Signals end the sweep, also a
+    A run that another process is training is skipped. Signals end the sweep, also a
     second Ctrl-C, which exits without saving.
     """
     failure = folder / layout.FAILURE_FILE

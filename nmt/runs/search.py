@@ -1,7 +1,7 @@
 """Search for hyperparameters with Optuna: each run of a sweep is a trial of one study.
 
-The study is a SQLite file in the folder of the sweep. Each run asks for its values when it starts,
-so runs in other processes take the trials completed by then into account.
+The study is a SQLite file in the folder of the sweep. The values of a run are chosen when it
+starts, from the results of all trials completed by then, including those of other processes.
 """
 
 import logging
@@ -33,8 +33,8 @@ _SECONDS_TO_WAIT = 60.0  # for the lock of the SQLite file
 def trial_values(space: str, run: Path) -> dict[str, Any]:
     """Return the values of the trial whose run folder is `run`, by key.
 
-    A new trial is asked for them. A trial that has begun keeps its values, whatever `space` is now:
-    its checkpoints belong to them.
+    For a new trial, the study chooses them. A trial that has started keeps its values even if
+    `space` has changed, because its checkpoints belong to them.
 
     Raises:
         UserError: `space` is invalid, or Optuna is not installed.

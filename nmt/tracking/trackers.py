@@ -34,7 +34,7 @@ def check_installed(config: TrackingConfig) -> None:
 
 
 class OptionalTrackers(Tracker):
-    """Calls several trackers; an exception of one costs a warning and drops that one.
+    """Calls several trackers; one that raises an exception is reported in a warning and dropped.
 
     Args:
         openers: open each tracker, by its name for warnings.

@@ -1,4 +1,4 @@
-"""What a training would take: parameters, FLOPs, epochs, time and memory, from measured updates."""
+"""Cost of a training before it starts: parameters, FLOPs, epochs, and measured time and memory."""
 
 import logging
 import math

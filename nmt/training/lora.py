@@ -20,7 +20,7 @@ class LoRA(torch.optim.AdamW):
     of W, after clipping.
 
     Args:
-        matrices: the weights W; at present they are W_0.
+        matrices: the weights W, whose present values are W_0.
         config: rank, alpha and weight decay.
         options: further arguments of AdamW.
     """

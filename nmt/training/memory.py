@@ -21,7 +21,7 @@ _GROUPS = Path("/sys/fs/cgroup")
 
 
 def available_memory(device: torch.device, processes_on_host: int = 1) -> int:
-    """Memory that one of several training processes may use, what it already uses included."""
+    """Memory that one of several training processes may use, including what it already uses."""
     if device.type == "cuda":
         free, _ = torch.cuda.mem_get_info(device)
         sharing = math.ceil(processes_on_host / torch.cuda.device_count())

@@ -19,7 +19,7 @@ from nmt.training.distributed import Process
 
 logger = logging.getLogger(__name__)
 
-# Number of norms in the running mean, and before the first one can be called a spike.
+# Number of norms in the running mean. No norm is a spike before there are as many.
 _WINDOW = 100
 
 

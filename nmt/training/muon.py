@@ -90,9 +90,9 @@ class Muon(torch.optim.AdamW):
 def orthogonal(matrices: Tensor, dtype: torch.dtype) -> Tensor:
     """Orthogonalize matrices approximately: U S V^T becomes nearly U V^T.
 
-    A Newton-Schulz iteration of degree five brings most singular values near 1, and more is not
-    needed. bfloat16 is enough where it is fast; its rounding errors of up to 1/256 are allowed for
-    by keeping the values of each polynomial inside the interval of the next one.
+    A Newton-Schulz iteration of degree five brings most singular values near 1, which is enough.
+    In bfloat16, rounding errors are up to 1/256; a margin therefore keeps the values of each
+    polynomial inside the interval of the next one.
     """
     # (N, A, B)
     is_tall = matrices.size(1) > matrices.size(2)

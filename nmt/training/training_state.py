@@ -1,4 +1,4 @@
-"""What a run is besides its weights and optimizer: counters, and a smaller micro-batch size."""
+"""State of a run besides weights and optimizer: counters, and a reduced micro-batch size."""
 
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path

@@ -73,7 +73,7 @@ def sum_by_words(
     target_pieces: list[str],
 ) -> Tensor:
     """Sum weights (T, S) of pieces over words; each piece has the index of its word."""
-    # Attention without a clear target falls on punctuation, so that within words is ignored.
+    # Attention without a clear target is on punctuation; within words, punctuation is ignored.
     weights = weights * _has_content(target_words, target_pieces)[:, None]
     weights = weights * _has_content(source_words, source_pieces)
     by_source = torch.zeros(len(weights), source_words[-1] + 1)

@@ -43,7 +43,7 @@ def _words(language: str) -> dict[str, frozenset[str]]:
 
 
 def sentence_spans(text: str, language: str) -> list[tuple[int, int]]:
-    """Return begin and end of each sentence of a paragraph, without the white space around it."""
+    """Return start and end of each sentence of a paragraph, without the white space around it."""
     spans: list[tuple[int, int]] = []
     language = language.partition("_")[0]  # of de_AT
     begin = len(text) - len(text.lstrip())

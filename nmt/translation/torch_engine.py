@@ -45,7 +45,7 @@ class Ensemble:
         )
 
     def step(self, tokens: Tensor, state: EnsembleState) -> tuple[Tensor, EnsembleState]:
-        """Tokens (N,) → logits (N, V); log-probabilities if there are several models."""
+        """Compute logits (N, V), or with several models log-probabilities, after tokens (N,)."""
         logits = [
             model.step(tokens, part)[0]
             for model, part in zip(self._models, state.states, strict=True)
