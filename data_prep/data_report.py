@@ -56,7 +56,7 @@ def write_report(
         summary: results of cleaning.
         token_counts: token counts of source and target.
         tokenizer_paths: tokenizer models of source and target.
-        leakage: number of sentences of each other split that the training text contains.
+        leakage: for each other split, the numbers of its sentences that the training text contains.
     """
     languages = (corpus.source_language, corpus.target_language)
     samples = summary.ledger[corpus.name].examples.get(KEPT, [])

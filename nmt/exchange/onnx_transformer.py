@@ -76,10 +76,10 @@ def decoder_graph(transformer: Transformer) -> onnx.ModelProto:
     for index, layer in enumerate(transformer.decoder):
         hidden = _decoder_layer(network, layer, index, hidden, masks)
         for side, both in lengths.items():
-            for values, begin, length in zip(
+            for values, prefix, length in zip(
                 (inputs, outputs), (_PAST, _PRESENT), both, strict=True
             ):
-                for name, width in zip(_cache(begin, index, side), widths, strict=True):
+                for name, width in zip(_cache(prefix, index, side), widths, strict=True):
                     values.append(_value(name, "batch", config.num_heads, length, width))
     hidden = network.norm(hidden, transformer.decoder_norm)
     logits = network.add("MatMul", hidden, network.weight(transformer.output_weight, torch.t))
@@ -94,14 +94,14 @@ def _decoder_layer(
 ) -> str:
     def self_attention(inputs: str) -> str:
         attention = layer.self_attention
-        past, present = (_cache(begin, index, "decoder") for begin in (_PAST, _PRESENT))
+        past, present = (_cache(prefix, index, "decoder") for prefix in (_PAST, _PRESENT))
         for values in zip(past, network.keys_values(attention, inputs), present, strict=True):
             network.add("Concat", *values[:2], axis=2, output=values[2])
         return network.attend(attention, inputs, present, masks[0])
 
     def cross_attention(inputs: str) -> str:
         attention = layer.cross_attention
-        past, present = (_cache(begin, index, "encoder") for begin in (_PAST, _PRESENT))
+        past, present = (_cache(prefix, index, "encoder") for prefix in (_PAST, _PRESENT))
         network.choose(
             "use_cache_branch",
             lambda: past,
@@ -273,9 +273,9 @@ class _Network(Graph):
         return self.add("Concat", *rotated, axis=-1)
 
 
-def _cache(begin: str, layer: int, side: str) -> tuple[str, str]:
+def _cache(prefix: str, layer: int, side: str) -> tuple[str, str]:
     """Return the names of the keys and the values of a layer."""
-    return f"{begin}.{layer}.{side}.key", f"{begin}.{layer}.{side}.value"
+    return f"{prefix}.{layer}.{side}.key", f"{prefix}.{layer}.{side}.value"
 
 
 def _value(name: str, *shape: Any, dtype: Any = np.float32) -> onnx.ValueInfoProto:

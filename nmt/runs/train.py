@@ -46,7 +46,7 @@ def train(config: Config) -> float | None:
     is_main, is_launched = distributed.is_main_process(), distributed.is_launched()
 
     def refuse() -> None:
-        raise BusyError(f"another process trains in {folder}; wait for it, or choose a run.name")
+        raise BusyError(f"another process trains in {folder}; wait, or choose another run.name")
 
     if is_launched:
         distributed.check_launcher()
