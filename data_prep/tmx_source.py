@@ -75,7 +75,7 @@ class TmxSource(Source):
         if not num_pairs:
             known = ", ".join(f"{code} ({count:,})" for code, count in found.most_common(20))
             if not known:
-                raise UserError(f"{self._path}: has no translation unit with text in a language")
+                raise UserError(f"{self._path}: no translation unit has text with a language code")
             raise UserError(
                 f"{self._path}: no translation unit has text in {' and '.join(self._languages)};"
                 f" its languages are {one_line(known)}; change corpus.direction or the model"

@@ -22,7 +22,7 @@ _NUM_SCORED = 200
 
 @dataclass(frozen=True)
 class Text:
-    """Aligned sentences to compare translations of; `name` is where they are from."""
+    """Aligned sentences for the comparison of translations; `name` describes their origin."""
 
     name: str
     sources: Sequence[str]
@@ -65,7 +65,7 @@ class Verification:
 
 
 class Reference:
-    """What torch computes for a model, once for all runtimes that are compared with it.
+    """Results of a model in torch, computed once for all runtimes that are compared with it.
 
     Args:
         model: the model in torch, on a CPU.
@@ -88,7 +88,7 @@ class Reference:
         self._pairs = random_pairs(model) if text is None else _encoded(model, text)[:_NUM_SCORED]
         if not self._pairs:
             raise UserError(
-                "no line of the text to compare is full and fits the model; name another"
+                "all lines of the text to compare are empty or too long for the model; name another"
             )
 
     @cached_property

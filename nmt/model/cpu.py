@@ -43,7 +43,10 @@ _selected = ""
 
 @functools.cache
 def default_library() -> str:
-    """Return the library that uses all of this CPU; MKL uses 512-bit registers on Intel's only."""
+    """Return the library that uses the widest registers of this CPU.
+
+    MKL uses 512-bit registers only on CPUs made by Intel.
+    """
     has_wide_registers = torch.backends.cpu.get_cpu_capability() == "AVX512"
     return "onednn" if has_wide_registers and not is_intel() else "torch"
 
@@ -56,7 +59,7 @@ def select_library(name: str) -> None:
 
 def use_onednn(inputs: Tensor) -> bool:
     """Whether oneDNN computes products with this matrix."""
-    # First of all not in compiled models, which would be split where `is_intel` reads a file.
+    # Compiled models return here: `is_intel` reads a file, which would split the compiled graph.
     if not use_cpu_operators(inputs) or inputs.numel() == 0:
         return False
     return (override or _selected or default_library()) == "onednn"
@@ -226,7 +229,7 @@ def smoothed_cross_entropy(
     grad_weight = torch.zeros_like(weight) if is_weight_trained else None
     loss = -eps * (hidden @ mean_row).sum()
     by_onednn = use_onednn(hidden)
-    # Chunks of one size, for oneDNN, whose logits stay near the caches.
+    # Logits of a chunk stay near the caches. Chunks have equal sizes, as oneDNN compiles each size.
     size = math.ceil(len(tokens) / max(1, math.ceil(len(tokens) / 512)))
     buffer = hidden.new_empty(0 if by_onednn else size, len(weight))
     for first in range(0, len(tokens), max(1, size)):
@@ -240,7 +243,7 @@ def smoothed_cross_entropy(
             logits = torch.mm(rows, weight.t(), out=buffer[:n])
         correct_logits = logits.gather(1, correct)
         largest = logits.amax(dim=1, keepdim=True)  # (n', 1)
-        # The softmax is never divided by its sum: the factors it is multiplied with are smaller.
+        # `powers` is the softmax times `total`. Products with it are divided, as they are smaller.
         powers = logits.sub_(largest).exp_()
         total = powers.sum(dim=1, keepdim=True)
         loss += ((largest + total.log())[:n] - (1.0 - eps) * correct_logits).sum()
@@ -272,7 +275,7 @@ class PackedLinear(nn.Module):
     def __init__(self, weight: Tensor, bias: Tensor | None, activation: str = "none") -> None:
         super().__init__()
         self.activation = getattr(F, activation) if activation != "none" else nn.Identity()
-        # MKL reserves 2.5 times a matrix and 7 MB, which counts where addresses are limited.
+        # MKL reserves 2.5 times a matrix and 7 MB, which matters if the address space is limited.
         is_limited = resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY
         has_mkl = torch.backends.mkl.is_available()  # type: ignore[no-untyped-call]
         self.by_mkl = has_mkl and (override or default_library()) == "torch" and not is_limited

@@ -72,8 +72,11 @@ def sum_by_words(
     source_pieces: list[str],
     target_pieces: list[str],
 ) -> Tensor:
-    """Sum weights (T, S) of pieces over words; each piece has the index of its word."""
-    # Attention without a clear target is on punctuation; within words, punctuation is ignored.
+    """Sum weights (T, S) of pieces over words: (target words, source words).
+
+    `source_words` and `target_words` have the index of the word of each piece.
+    """
+    # Attention without a clear target is often on punctuation, which is ignored within words.
     weights = weights * _has_content(target_words, target_pieces)[:, None]
     weights = weights * _has_content(source_words, source_pieces)
     by_source = torch.zeros(len(weights), source_words[-1] + 1)

@@ -69,7 +69,7 @@ BOMB = '<!ENTITY a0 "aaaaaaaaaa">' + "".join(
     ("text", "message"),
     [
         (BODY % unit(("en", "a"), ("fr", "b")), r"has text in en and de; its languages are en \(1"),
-        (BODY % "", "has no translation unit with text in a language"),
+        (BODY % "", "no translation unit has text with a language code"),
         (HEAD + (BODY % UNITS[0])[:-30], "is not valid XML: .*line"),
         ("no XML", "is not valid XML: .*line 1"),
         ("", "is not valid XML"),
