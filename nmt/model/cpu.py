@@ -43,10 +43,7 @@ _selected = ""
 
 @functools.cache
 def default_library() -> str:
-    """Return the library that uses the widest registers of this CPU.
-
-    MKL uses 512-bit registers only on CPUs made by Intel.
-    """
+    """Return the library with the widest registers; MKL's have 512 bits on CPUs of Intel only."""
     has_wide_registers = torch.backends.cpu.get_cpu_capability() == "AVX512"
     return "onednn" if has_wide_registers and not is_intel() else "torch"
 
