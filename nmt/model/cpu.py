@@ -43,7 +43,8 @@ _selected = ""
 
 @functools.cache
 def default_library() -> str:
-    """Return the library with the widest registers; MKL's have 512 bits on CPUs of Intel only."""
+    """Return the library that uses the widest registers of this CPU."""
+    # MKL uses 512-bit registers only on CPUs made by Intel.
     has_wide_registers = torch.backends.cpu.get_cpu_capability() == "AVX512"
     return "onednn" if has_wide_registers and not is_intel() else "torch"
 
@@ -73,9 +74,8 @@ def onednn_product(inputs: Tensor, weight: Tensor, bias: Tensor | None = None) -
 def with_spare_rows(matrix: Tensor) -> Tensor:
     """Add rows of zeros, so that few different numbers of rows occur: (N, D) → (N', D).
 
-    oneDNN compiles a program for each new shape, in milliseconds, and keeps the last thousand.
-    Batches have all sizes, and a search has another number of rows at every decoding step. N' is
-    about 2 % above N.
+    N' is about 2 % above N. oneDNN compiles a program for each new shape, in milliseconds, and
+    keeps the last thousand. Batches and decoding steps have all numbers of rows.
     """
     number, few = len(matrix), 16
     spare = -number % max(few, 1 << max(0, number.bit_length() - 5))
