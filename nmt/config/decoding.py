@@ -11,6 +11,7 @@ DecodingPrecision = StrEnum("DecodingPrecision", "float32 bfloat16 float16")
 LengthPenalty = StrEnum("LengthPenalty", "gnmt average none")
 
 _MAX_BEAM = 1_024
+_SMALLEST_TREE = 4  # (NP XX )NP EOS
 _SAMPLING = ("method", SearchMethod.sampling)
 
 
@@ -35,6 +36,8 @@ class DecodingConfig:
     min_length: int = option(2, ge=0, le=MAX_TOKENS)
     """Minimum translation length in tokens, including EOS; 0 allows empty translations, which are
     often the most probable ones (Stahlberg and Byrne 2019)."""
+    trees: bool = False
+    """Translations are linearised trees over the words of the source, `(S (NP XX )NP XX )S`."""
     patience: float = option(0.0, ge=0, le=1_000)
     """Stop at patience · K finished hypotheses (Kasai et al. 2022); 0: when none can be better."""
     batch_size: int = option(64, ge=1, le=10_000, free=True)
@@ -60,6 +63,11 @@ class DecodingConfig:
         require(
             self.max_length == 0 or self.min_length <= self.max_length,
             f"decoding.min_length={self.min_length} is above decoding.max_length={self.max_length}",
+        )
+        require(
+            not self.trees or self.min_length <= _SMALLEST_TREE,
+            f"decoding.min_length={self.min_length} is above {_SMALLEST_TREE}, the tokens of the"
+            " smallest tree of decoding.trees=true; lower it",
         )
         require(
             self.num_best <= self.beam_size,

@@ -11,6 +11,7 @@ from sacrebleu.metrics.ter import TER
 from sacrebleu.significance import _bootstrap_resample, estimate_ci
 
 from nmt.base.errors import UserError
+from nmt.metrics.brackets import is_linearised
 from nmt.metrics.paper_form import TokenisedForm, lowercase_form, paper_form
 
 METRIC_NAMES = {
@@ -58,7 +59,8 @@ class Scores:
     Attributes:
         bleu: on raw text, tokenised by sacrebleu (13a); the score to report.
         chrf: chrF2++.
-        ter: translation edit rate; lower is better.
+        ter: translation edit rate; lower is better. None for linearised trees, whose few symbols
+            can be shifted in so many ways that it takes a second for a sentence.
         paper_bleu: in the form of "Attention Is All You Need", see `nmt.metrics.paper_form`.
         lowercase_bleu: in the form of Multi30k, see `nmt.metrics.paper_form`.
         brevity_penalty: factor of `bleu` for translations that are too short; 1 if they are not.
@@ -70,7 +72,7 @@ class Scores:
 
     bleu: Score
     chrf: Score
-    ter: Score
+    ter: Score | None
     paper_bleu: Score
     lowercase_bleu: Score
     brevity_penalty: float
@@ -84,10 +86,14 @@ class Scores:
         return {key: value for key, value in vars(self).items() if isinstance(value, Score)}
 
 
-def metrics() -> dict[str, Any]:
-    """Create sacrebleu's metrics on raw text, by their key in `METRIC_NAMES`."""
+def metrics(references: Sequence[str] = ()) -> dict[str, Any]:
+    """Create sacrebleu's metrics on raw text, by their key in `METRIC_NAMES`.
+
+    Without TER if the references are linearised trees.
+    """
     # force: no warnings about tokenised text; `known_test_sets.raw_text_warnings` gives them.
-    return {"bleu": BLEU(force=True), "chrf": CHRF(word_order=2), "ter": TER()}
+    found: dict[str, Any] = {"bleu": BLEU(force=True), "chrf": CHRF(word_order=2)}
+    return found if references and all(map(is_linearised, references)) else {**found, "ter": TER()}
 
 
 def bleu_score(
@@ -119,13 +125,15 @@ def all_scores(hypotheses: Sequence[str], *references: Sequence[str], language: 
         UserError: the sequences differ in length or are empty.
     """
     check_aligned(hypotheses, *references)
-    (bleu, details), (chrf, _), (ter, _) = (
-        _score(metric, hypotheses, references) for metric in metrics().values()
-    )
+    found = {
+        key: _score(metric, hypotheses, references)
+        for key, metric in metrics(references[0]).items()
+    }
+    bleu, details = found["bleu"]
     return Scores(
         bleu,
-        chrf,
-        ter,
+        found["chrf"][0],
+        found["ter"][0] if "ter" in found else None,
         _tokenised_bleu(paper_form(language), hypotheses, references),
         _tokenised_bleu(lowercase_form(language), hypotheses, references),
         details.bp,

@@ -79,7 +79,7 @@ def compare(
 ) -> Comparison:
     """Test the difference between a system and a baseline, by name, in every metric."""
     check_aligned(hypotheses, *references, baseline_hypotheses)
-    by_metric = metrics()
+    by_metric = metrics(references[0])
     for metric in by_metric.values():
         # Both tests use the same counts; extracting them takes most of the time.
         metric._extract_corpus_statistics = cache(metric._extract_corpus_statistics)

@@ -31,6 +31,7 @@ class Request:
         banned: token sequences that must not occur in it after the prefix.
         max_length: longest translation in tokens, EOS included; set by the engine.
         source: tokens of the source, which seed its random numbers; set by the engine.
+        num_words: words of the source, for trees over them; set by the engine.
     """
 
     prefix: Ids = ()
@@ -38,6 +39,7 @@ class Request:
     banned: Sequence[Ids] = ()
     max_length: int = 0
     source: Ids = ()
+    num_words: int = 0
 
     @property
     def num_tokens(self) -> int:

@@ -21,6 +21,7 @@ from nmt.search.live import Candidates, LiveHypotheses, NextTokens
 from nmt.search.request import Request, TargetIds
 from nmt.search.required import select_required
 from nmt.search.sampling import select_samples
+from nmt.search.trees import TreeGrammar, apply_trees
 
 
 class SearchState(Protocol):
@@ -75,6 +76,7 @@ def beam_search(
     device: torch.device | None = None,
     text_of: TextOf | None = None,
     select: Select | None = None,
+    trees: TreeGrammar | None = None,
 ) -> list[list[Hypothesis]]:
     """Search the best translations of a batch of sentences.
 
@@ -87,6 +89,7 @@ def beam_search(
         device: device of the state; None is the CPU.
         text_of: if given, the hypotheses of a sentence have different texts.
         select: selects candidates; None follows `config`.
+        trees: if given, translations are trees over the words of the source.
 
     Returns:
         For each sentence one to num_best hypotheses: those with EOS, best first; if there are too
@@ -110,6 +113,8 @@ def beam_search(
         apply_min_length(next_tokens, config.min_length, ids.eos_id)
         if is_constrained or live.length < longest_prefix:
             apply_requests(next_tokens, ids.eos_id)
+        if trees is not None:
+            apply_trees(next_tokens, trees, ids.eos_id)
         candidates = select(next_tokens)
         _collect_finished(sentences, live, candidates, config)
         kept, is_done = _prune(sentences, candidates, live.length + 1, config)

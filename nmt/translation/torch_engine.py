@@ -4,7 +4,7 @@ import math
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -17,6 +17,8 @@ from nmt.model.encoder_decoder import EncoderDecoder
 from nmt.search.hypothesis import Hypothesis
 from nmt.search.request import Request, TargetIds
 from nmt.search.search import SearchState, beam_search
+from nmt.search.trees import NUM_OTHER_TOKENS, TreeGrammar
+from nmt.tokenizer import WORD_BEGIN
 from nmt.trained_model import TrainedModel
 from nmt.translation.engine import BatchResults, Engine, banned_ids
 
@@ -83,12 +85,15 @@ class TorchEngine(Engine):
         self._weights = [DecodingWeights(one.transformer, config.precision) for one in models]
         target = model.target_tokenizer
         self._ids = TargetIds(target.bos_id, target.eos_id, banned_ids(target))
+        self._trees = TreeGrammar(target.all_pieces()) if config.trees else None
 
     def check(self, request: Request) -> None:
         """Raise UserError if a request cannot be fulfilled."""
         super().check(request)
         if request.required and self._config.method is not SearchMethod.beam:
             raise UserError("required phrases need beam search; use decoding.method=beam")
+        if self._trees and (request.num_tokens or request.banned):
+            raise UserError("decoding.trees=true supports no prefix, required or banned")
 
     def _search_batches(self, requests: Sequence[Request]) -> BatchResults:
         """Search batches of sentences on one or more threads.
@@ -124,6 +129,8 @@ class TorchEngine(Engine):
         self, ensemble: Ensemble, requests: list[Request], is_cancelled: threading.Event
     ) -> list[list[Hypothesis]]:
         tokenizer, device = self._model.source_tokenizer, self._model.device
+        if self._trees:
+            requests = list(map(self._tree_request, requests))
         sources = [request.source for request in requests]
         source, source_mask = pad_ids(sources, tokenizer.pad_id, after=tokenizer.eos_id)
         state = ensemble.start(source.to(device), source_mask.to(device))
@@ -138,8 +145,22 @@ class TorchEngine(Engine):
 
         is_n_best = self._config.num_best > 1 and self._config.method is SearchMethod.beam
         return beam_search(
-            step, state, self._config, self._ids, requests, device, text_of if is_n_best else None
+            *(step, state, self._config, self._ids, requests, device),
+            text_of=text_of if is_n_best else None,
+            trees=self._trees,
         )
+
+    def _tree_request(self, request: Request) -> Request:
+        """Add the number of words, and make space for the smallest tree over them."""
+        pieces = self._model.source_tokenizer.pieces(request.source)
+        num_words = sum(piece.startswith(WORD_BEGIN) for piece in pieces)
+        least = num_words + NUM_OTHER_TOKENS
+        if least > self.longest_target:
+            raise UserError(
+                f"a tree over {num_words} words has at least {least} tokens, and the model's"
+                f" longest translation {self.longest_target}; train with model.max_length={least}"
+            )
+        return replace(request, num_words=num_words, max_length=max(least, request.max_length))
 
 
 def _direction_and_pieces(model: TrainedModel) -> list[object]:

@@ -58,6 +58,7 @@ REQUIRED = {
     "corpus=bible": ["corpus.direction=en-fr"],
     "corpus=opus": ["corpus.opus=Books/v1"],
     "experiment=own_text": ["corpus.path=DIR", "corpus.direction=en-fr"],
+    "experiment=parsing_wsj": ["corpus.path=DIR"],
 }
 
 
@@ -154,4 +155,4 @@ def test_the_experiments_of_the_paper_have_its_values(
 def test_presets_instantiate_no_class() -> None:
     for path in CONFIG_FOLDER.rglob("*.yaml"):
         if path.name != "config.yaml":  # the callback of Hydra itself
-            assert "_target_" not in path.read_text(encoding="utf-8")
+            assert "_target_:" not in path.read_text(encoding="utf-8")

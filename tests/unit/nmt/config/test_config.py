@@ -135,6 +135,7 @@ def test_values_are_converted_to_the_type_of_the_field_and_to_plain_values() -> 
         ({"batching": {"tokens_per_micro_batch": 200}}, "=200 must be auto or at least 256"),
         ({"batching": {"tokens_per_micro_batch": "most"}}, "=most must be auto or at least 256"),
         ({"decoding": {"num_best": 5}}, "decoding.num_best=5 is above decoding.beam_size=4"),
+        ({"decoding": {"min_length": 5, "trees": True}}, "decoding.min_length=5 is above 4, the"),
         ({"decoding": {"min_length": 9, "max_length": 5}}, "decoding.min_length=9 is above"),
         ({"tokenizer": {"joint": False}}, "model.tied_embeddings=three_way needs one vocabulary"),
         ({"model": {"max_length": 100}}, "batching.max_source_length and batching.max_target_"),

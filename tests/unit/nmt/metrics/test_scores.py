@@ -6,6 +6,7 @@ import sacrebleu
 
 from nmt.base.errors import UserError
 from nmt.metrics.scores import Scores, all_scores, bleu_score, sentence_chrf
+from nmt.metrics.significance import compare
 
 HYPOTHESES = ["the cat sat on the mat .", "a dog runs fast through the park", "hello world again"]
 REFERENCES = ["the cat sat on a mat .", "a dog runs quickly through the park", "hello world again"]
@@ -100,3 +101,11 @@ def test_sentence_chrf_uses_the_closest_reference() -> None:
     assert 0 < one < 100
     assert (two, same) == (0, 100)
     assert sentence_chrf(["ein Hund"], ["eine Katze"], ["ein Hund"]) == [100]
+
+
+def test_linearised_trees_have_no_ter() -> None:
+    trees = ["(S (NP XX XX )NP (VP XX )VP XX )S", "(NP XX )NP"]
+    scores = all_scores(trees, trees, language="lin")
+    assert scores.by_metric().keys() == {"bleu", "chrf", "paper_bleu", "lowercase_bleu"}
+    assert compare("x", "y", trees, trees, trees).differences.keys() == {"bleu", "chrf"}
+    assert all_scores(trees, ["(a) b", "c"], language="en").ter is not None

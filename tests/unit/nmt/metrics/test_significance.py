@@ -45,7 +45,7 @@ def test_identical_translations_do_not_differ() -> None:
 
 def test_difference_below_rounding_is_not_significant(monkeypatch: pytest.MonkeyPatch) -> None:
     """No 4-gram matches, so BLEU consists of smoothing; p is low for a negligible difference."""
-    monkeypatch.setattr(significance, "metrics", lambda: {"bleu": BLEU()})
+    monkeypatch.setattr(significance, "metrics", lambda _: {"bleu": BLEU()})
     references = [f"{n} a{n} b{n} c{n} d{n}" for n in range(1000)]
     worse = [f"{n} x y z u v w q" if n < 1 else "x y z u v w q o" for n in range(1000)]
     better = [f"{n} x y z u v w q" if n < 12 else "x y z u v w q o" for n in range(1000)]
@@ -78,7 +78,7 @@ def test_each_text_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
         return extract(hypothesis, references)
 
     monkeypatch.setattr(metric, "_compute_segment_statistics", counted)
-    monkeypatch.setattr(significance, "metrics", lambda: {"bleu": metric})
+    monkeypatch.setattr(significance, "metrics", lambda _: {"bleu": metric})
     compare("base", "because", noisy(0.2, 1), noisy(0.2, 2), REFERENCES)
     assert len(sentences) == 2 * len(REFERENCES)
 

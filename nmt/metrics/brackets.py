@@ -1,0 +1,201 @@
+"""Constituency trees: brackets, linearised form, and labelled F1 by the rules of EVALB.
+
+A tree is written in brackets, as in the Penn Treebank: `(S (NP (NN x)) (VP (VBZ y)))`. Its
+linearised form has no words and no tags (Vinyals et al. 2015, "Grammar as a Foreign Language"):
+`(S (NP XX )NP (VP XX )VP )S`.
+
+EVALB (Sekine and Collins, with COLLINS.prm) counts pairs of constituents with the same label and
+words: labels without functions (NP-SBJ is NP), ADVP and PRT as one label, TOP not counted,
+punctuation and traces left out of all spans, and then constituents without words.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+WORD = "XX"
+TRACE = "-NONE-"
+
+_PUNCTUATION = frozenset((",", ":", "``", "''", "."))
+_UNCOUNTED_LABELS = frozenset(("", "TOP"))
+_EQUAL_LABELS = {"PRT": "ADVP"}
+
+
+class Bracket(NamedTuple):
+    """A constituent over the words start … end - 1."""
+
+    label: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Tree:
+    """A sentence with its constituents, those that begin first or contain others first.
+
+    Attributes:
+        words: the words.
+        tags: part of speech of each word.
+        brackets: the constituents.
+    """
+
+    words: Sequence[str]
+    tags: Sequence[str]
+    brackets: Sequence[Bracket]
+
+
+def read_tree(text: str) -> Tree:
+    """Read one tree in brackets; functions of labels (NP-SBJ) and traces are left out.
+
+    Raises:
+        ValueError: the text is no tree.
+    """
+    words: list[str] = []
+    tags: list[str] = []
+    brackets: list[Bracket] = []
+    opened: list[int] = []
+    # An opening with its label, a word with its tag, or a closing; a root may have no label.
+    pattern = r"\(\s*([^\s()]+)\s+([^\s()]+)\s*\)|\(\s*([^\s()]*)|(\))|([^\s()]+)"
+    for tag, word, label, closing, other in re.findall(pattern, text):
+        if other or (brackets and not opened):
+            raise ValueError(f"not a tree: {text[:80]!r}")
+        if word:
+            words.append(word)
+            tags.append(tag)
+        elif closing:
+            index = opened.pop()
+            brackets[index] = brackets[index]._replace(end=len(words))
+        else:
+            opened.append(len(brackets))
+            brackets.append(Bracket(_plain_label(label), len(words), -1))
+    if opened or not brackets:
+        raise ValueError(f"not a tree: {text[:80]!r}")
+    return _without(Tree(words, tags, brackets), {TRACE})
+
+
+def linearise(tree: Tree) -> str:
+    """Return the linearised form, without a root that has no label or is TOP."""
+    counted = [one for one in tree.brackets if one.label not in _UNCOUNTED_LABELS]
+    symbols: list[str] = []
+    opened: list[Bracket] = []
+    remaining = counted[::-1]
+    for index in range(len(tree.words) + 1):
+        while opened and opened[-1].end == index:
+            symbols.append(f"){opened.pop().label}")
+        while remaining and remaining[-1].start == index:
+            opened.append(remaining.pop())
+            symbols.append(f"({opened[-1].label}")
+        symbols += [WORD] * (index < len(tree.words))
+    return " ".join(symbols)
+
+
+def is_linearised(text: str) -> bool:
+    """Return whether a text has only symbols of linearised trees."""
+    symbols = text.split()
+    return bool(symbols) and all(one == WORD or one[0] in "()" for one in symbols)
+
+
+def read_linearised(text: str, words: Sequence[str], tags: Sequence[str]) -> Tree:
+    """Read the linearised form of a tree over these words.
+
+    Raises:
+        ValueError: the form is not well-formed, or has another number of words.
+    """
+    brackets: list[Bracket] = []
+    opened: list[int] = []
+    num_words = 0
+    for symbol in text.split():
+        if symbol == WORD and opened:
+            num_words += 1
+        elif symbol.startswith("(") and (opened or not brackets):
+            opened.append(len(brackets))
+            brackets.append(Bracket(symbol[1:], num_words, -1))
+        elif opened and symbol == f"){brackets[opened[-1]].label}":
+            index = opened.pop()
+            brackets[index] = brackets[index]._replace(end=num_words)
+        else:
+            raise ValueError(f"{symbol} does not fit: {text[:80]!r}")
+    if opened or num_words != len(words):
+        raise ValueError(f"no tree over {len(words)} words: {text[:80]!r}")
+    return Tree(words, tags, brackets)
+
+
+@dataclass(frozen=True)
+class BracketCounts:
+    """Constituents of some sentences.
+
+    Attributes:
+        matched: in both trees.
+        gold: in the correct trees.
+        predicted: in the predicted trees.
+        exact: sentences all of whose constituents match.
+        sentences: all sentences.
+    """
+
+    matched: int = 0
+    gold: int = 0
+    predicted: int = 0
+    exact: int = 0
+    sentences: int = 0
+
+    @property
+    def precision(self) -> float:
+        """Percentage of the predicted constituents that are correct."""
+        return 100 * self.matched / max(1, self.predicted)
+
+    @property
+    def recall(self) -> float:
+        """Percentage of the correct constituents that were predicted."""
+        return 100 * self.matched / max(1, self.gold)
+
+    @property
+    def f1(self) -> float:
+        """Harmonic mean of precision and recall."""
+        return 200 * self.matched / max(1, self.gold + self.predicted)
+
+
+def count_brackets(gold: Tree, predicted: Tree) -> BracketCounts:
+    """Count the constituents of one sentence; the trees have the same words and tags."""
+    correct, found = (Counter(_counted(tree)) for tree in (gold, predicted))
+    return BracketCounts(
+        (correct & found).total(), correct.total(), found.total(), int(correct == found), 1
+    )
+
+
+def add_counts(counts: Iterable[BracketCounts]) -> BracketCounts:
+    """Sum counts over sentences, as EVALB does before it divides."""
+    rows = [(one.matched, one.gold, one.predicted, one.exact, one.sentences) for one in counts]
+    return BracketCounts(*map(sum, zip(*rows, strict=True)))
+
+
+def _counted(tree: Tree) -> list[Bracket]:
+    return [
+        one._replace(label=_EQUAL_LABELS.get(one.label, one.label))
+        for one in _without(tree, _PUNCTUATION).brackets
+        if one.label not in _UNCOUNTED_LABELS
+    ]
+
+
+def _without(tree: Tree, tags: Iterable[str]) -> Tree:
+    """Leave out the words with these tags, and constituents that then have no words."""
+    removed = frozenset(tags)
+    kept = [index for index, tag in enumerate(tree.tags) if tag not in removed]
+    num_kept_before = [0]
+    for tag in tree.tags:
+        num_kept_before.append(num_kept_before[-1] + (tag not in removed))
+    brackets = [
+        Bracket(one.label, num_kept_before[one.start], num_kept_before[one.end])
+        for one in tree.brackets
+    ]
+    return Tree(
+        [tree.words[index] for index in kept],
+        [tree.tags[index] for index in kept],
+        [one for one in brackets if one.start < one.end],
+    )
+
+
+def _plain_label(label: str) -> str:
+    """NP-SBJ-1 and NP=2 → NP; -LRB- stays."""
+    return label if label.startswith("-") else re.split("[-=]", label)[0]
