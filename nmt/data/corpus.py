@@ -225,7 +225,7 @@ class PreparedCorpus:
         return file_inside(self.folder, _TEXT_FOLDER, f"{split}.{language}")
 
     def reference_paths(self, split: str) -> list[Path]:
-        """Return the reference files: `<split>.<target language>`, then that with `.1`, `.2`, …"""
+        """Return the reference files: `<split>.<target language>`, `….1`, and so on."""
         first = self.text_path(split, self.target_language)
         more = more_reference_paths(first)
         return [first, *(file_inside(self.folder, _TEXT_FOLDER, path.name) for path in more)]

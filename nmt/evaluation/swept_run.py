@@ -34,7 +34,7 @@ class SweptRun:
         config: the flattened configuration; empty if it cannot be read.
         records: contents of `metrics.jsonl`.
         result: contents of `result.json`; None unless the run is complete.
-        corpus: None if it no longer exists.
+        corpus: the prepared corpus; None if it no longer exists.
         hypotheses: translations of the validation set; empty if there are none yet.
         parameters: number of parameters; None if the vocabulary is unknown.
         notes: the last lines of a failed run, where a run was pruned, files that cannot be read.

@@ -163,7 +163,7 @@ def _random_levels(like: Tensor) -> Tensor:
 
 
 def _keep(values: Tensor, levels: Tensor, p: float) -> Tensor:
-    """Scale the values whose level is kept and zero the others."""
+    """Scale the values whose level is kept, and set the others to zero."""
     # `threshold_backward` keeps the values whose level is above the threshold, in one pass. It
     # overwrites the levels, because new memory pages take longer than the arithmetic.
     kept = levels.to(values.dtype)

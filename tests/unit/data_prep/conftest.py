@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from data_prep.manifest import FactsCache
 from data_prep.prepare import prepare
 from data_prep.progress import Reporter
+from data_prep.sources import open_corpus
 from nmt.base.files import read_lines, write_lines
 from nmt.config import CorpusConfig, CorpusSource, PrepareConfig, TokenizerConfig
 
@@ -79,3 +81,14 @@ def prepared(toy: Toy, prepared_once: Path) -> Path:
     """The folder of the prepared toy corpus: a copy, because preparing takes a second."""
     shutil.copytree(prepared_once.parent, toy.outputs)
     return toy.outputs / prepared_once.name
+
+
+@pytest.fixture
+def opened(tmp_path: Path):
+    """Open the source of a configuration with some changes."""
+
+    def open_source(config: CorpusConfig, **changes):
+        facts = FactsCache(tmp_path / "facts.json")
+        return open_corpus(replace(config, **changes), tmp_path, facts, print)[0]
+
+    return open_source

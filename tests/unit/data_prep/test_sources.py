@@ -12,26 +12,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from data_prep.clean import score_of
-from data_prep.manifest import FactsCache
 from data_prep.protocol import Annotation
-from data_prep.sources import open_corpus
 from nmt.base.errors import UserError
 from nmt.base.files import write_lines
 from nmt.config import CorpusConfig, CorpusSource
 from tests.unit.data_prep.conftest import Toy, write_pairs
 
 SPLITS = {"train": "train", "valid": "validation", "newstest": "test"}
-
-
-@pytest.fixture
-def opened(tmp_path: Path):
-    """Open the source of a configuration with some changes."""
-
-    def open_source(config: CorpusConfig, **changes):
-        facts = FactsCache(tmp_path / "facts.json")
-        return open_corpus(replace(config, **changes), tmp_path, facts, print)[0]
-
-    return open_source
 
 
 def test_folder(toy: Toy, opened) -> None:

@@ -1,6 +1,5 @@
 import gzip
 import lzma
-from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,7 +10,6 @@ from data_prep.text_files import iterate_text
 from nmt.base.errors import UserError
 from nmt.base.files import write_lines
 from tests.unit.data_prep.conftest import Toy
-from tests.unit.data_prep.test_sources import opened
 
 LINES = [f"{number} ä\u2028 🎉" for number in range(5_000)]
 TEXT = "".join(f"{line}\n" for line in LINES).encode()
@@ -57,51 +55,53 @@ def test_a_file_that_is_not_text(
 
 
 @each
-def test_a_compressed_corpus_equals_the_plain_one(ending: str, toy: Toy, tmp_path: Path) -> None:
-    plain = opened(toy.config, tmp_path)
+def test_a_compressed_corpus_equals_the_plain_one(
+    ending: str, toy: Toy, tmp_path: Path, opened
+) -> None:
+    plain = opened(toy.config)
     pairs = {split: list(plain.pairs(split)) for split in plain.splits()}
     for path in list(toy.raw.iterdir()):
         compressed = path.with_name(path.name + ending)
         compressed.write_bytes(COMPRESSIONS[ending](path.read_bytes()))
         path.unlink()
-    source = opened(toy.config, tmp_path)
+    source = opened(toy.config)
     assert source.splits() == ["train", "valid", "test"]
     assert source.num_pairs("train") == 200
     assert {split: list(source.pairs(split)) for split in source.splits()} == pairs
     write_lines(toy.raw / "train.en", ["another"])
     with pytest.raises(UserError, match=rf"train\.en and .*train\.en{ending} both exist; remove"):
-        opened(toy.config, tmp_path)
+        opened(toy.config)
 
 
-def test_training_text_in_parts(toy: Toy, tmp_path: Path) -> None:
-    whole = list(opened(toy.config, tmp_path).pairs("train"))
+def test_training_text_in_parts(toy: Toy, tmp_path: Path, opened) -> None:
+    whole = list(opened(toy.config).pairs("train"))
     for language, side in zip(("en", "de"), zip(*whole, strict=True), strict=True):
         (toy.raw / f"train.{language}").unlink()
         write_lines(toy.raw / f"train.a.b.{language}", side[:30])
         compressed = toy.raw / f"train.news.{language}.gz"
         compressed.write_bytes(gzip.compress("\n".join(side[30:]).encode()))
-    source = opened(toy.config, tmp_path)
+    source = opened(toy.config)
     assert source.splits() == ["train", "valid", "test"]
     assert list(source.pairs("train")) == whole
     assert source.num_pairs("train") == len(whole)
     before = source.identity()
     (toy.raw / "train.news.en.gz").rename(toy.raw / "train.more.en.gz")
     with pytest.raises(UserError, match=r"train\.more\.de: no such file"):
-        opened(toy.config, tmp_path)
+        opened(toy.config)
     (toy.raw / "train.news.de.gz").rename(toy.raw / "train.more.de.gz")
-    assert list(opened(toy.config, tmp_path).pairs("train")) == whole
-    assert opened(toy.config, tmp_path).identity() != before
+    assert list(opened(toy.config).pairs("train")) == whole
+    assert opened(toy.config).identity() != before
 
 
-def test_two_files_with_one_beginning(toy: Toy, tmp_path: Path) -> None:
-    whole = list(opened(toy.config, tmp_path).pairs("train"))
+def test_two_files_with_one_beginning(toy: Toy, tmp_path: Path, opened) -> None:
+    whole = list(opened(toy.config).pairs("train"))
     for language, side in zip(("en", "de"), zip(*whole, strict=True), strict=True):
         text = "".join(f"{line}\n" for line in side).encode()
         (tmp_path / f"Europarl.de-en.{language}.gz").write_bytes(gzip.compress(text))
-    source = opened(replace(toy.config, path=str(tmp_path / "Europarl.de-en")), tmp_path)
+    source = opened(toy.config, path=str(tmp_path / "Europarl.de-en"))
     assert source.splits() == ["train", "valid", "test"]
     held_out = len(list(source.pairs("valid"))) + len(list(source.pairs("test")))
     assert 0 < len(list(source.pairs("train"))) <= len(whole) - held_out
     (tmp_path / "Europarl.de-en.de.gz").unlink()
     with pytest.raises(UserError, match=r"Europarl\.de-en\.de: no such file"):
-        opened(replace(toy.config, path=str(tmp_path / "Europarl.de-en")), tmp_path)
+        opened(toy.config, path=str(tmp_path / "Europarl.de-en"))

@@ -12,7 +12,6 @@ from data_prep.tmx_source import TmxSource
 from nmt.base.errors import UserError
 from nmt.data.corpus import PreparedCorpus
 from tests.unit.data_prep.conftest import Toy
-from tests.unit.data_prep.test_sources import opened
 
 HEAD = '<?xml version="1.0" encoding="UTF-8"?>\n<!DOCTYPE tmx SYSTEM "tmx14.dtd">\n'
 BODY = '<tmx version="1.4">\n<header srclang="en"/>\n<body>\n%s\n</body></tmx>'
@@ -95,8 +94,8 @@ def test_a_file_that_is_no_translation_memory(tmp_path: Path, text: str, message
         pairs_of(tmp_path, text)
 
 
-def test_a_compressed_memory_is_prepared(toy: Toy, tmp_path: Path) -> None:
-    pairs = opened(toy.config, tmp_path).pairs("train")
+def test_a_compressed_memory_is_prepared(toy: Toy, tmp_path: Path, opened) -> None:
+    pairs = opened(toy.config).pairs("train")
     text = BODY % "\n".join(unit(("en", source), ("de", target)) for source, target in pairs)
     path = tmp_path / "Memory.TMX.gz"
     path.write_bytes(gzip.compress(text.encode()))
