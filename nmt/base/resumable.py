@@ -116,8 +116,8 @@ class ResumableOutputs:
         """Read the record of partial outputs, if there is one.
 
         Raises:
-            UserError: a file with the name of the record or of a partial output is not of this
-                command.
+            UserError: a file with the name of the record or of a partial output was not written by
+                this command.
         """
         if not os.path.lexists(self._state_path):
             for part in filter(os.path.lexists, self._parts):

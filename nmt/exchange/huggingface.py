@@ -161,8 +161,8 @@ def _weights(model: TrainedModel) -> dict[str, Tensor]:
 def num_positions(config: ModelConfig) -> int:
     """Return the number of positions of an exported model.
 
-    transformers and transformers.js generate up to 256 tokens if they are given no limit, whatever
-    the model's is, and computed positions cost nothing.
+    transformers and transformers.js generate up to 256 tokens by default, even if the limit of the
+    model is lower. There are positions for all of them, since computed positions cost nothing.
     """
     return max(_MIN_POSITIONS, config.max_length)
 
