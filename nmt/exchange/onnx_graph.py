@@ -12,7 +12,7 @@ _OPSET, _IR_VERSION = 17, 8  # the first opset with LayerNormalization
 
 
 class Graph:
-    """Nodes and constants, whose values are known by their names."""
+    """Nodes and constants of an ONNX graph; each value has a name."""
 
     def __init__(self) -> None:
         self._nodes: list[Any] = []
@@ -27,7 +27,7 @@ class Graph:
 
     def constant(self, name: str, values: Any) -> str:
         """Add a constant, unless there is one of this name."""
-        if name not in self._constants:  # order: transposed arrays are views
+        if name not in self._constants:  # in C order, because transposed arrays are views
             self._constants[name] = numpy_helper.from_array(np.array(values, order="C"), name)
         return name
 
@@ -47,7 +47,14 @@ class Graph:
         if_false: Callable[[], Sequence[str]],
         outputs: Sequence[str],
     ) -> None:
-        """Compute the float32 values of one of two branches, which may use all values so far."""
+        """Add a node whose float32 outputs are those of one of two branches.
+
+        Args:
+            condition: name of the boolean that selects the branch.
+            if_true: adds the nodes of a branch, and returns the names of its results.
+            if_false: the same for the other branch. Both may use all values so far.
+            outputs: names of the outputs.
+        """
         branches, outer = [], self._nodes
         for values in (if_true, if_false):
             self._nodes = []
