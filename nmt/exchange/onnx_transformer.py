@@ -211,12 +211,12 @@ class _Network(Graph):
         return self.linear(self.add("Reshape", heads, shape), attention.output)
 
     def source_mask(self, name: str) -> str:
-        """Return what is added to similarities for an input (B, S): (B, 1, 1, S)."""
+        """Return the mask (B, 1, 1, S) of an input (B, S), which is added to similarities."""
         attended = self.add("Cast", name, to=TensorProto.BOOL)
         return self._added(self.add("Unsqueeze", attended, self.integers(1, 2)))
 
     def causal_mask(self) -> str:
-        """Return what is added to similarities of T tokens after T' earlier ones: (T, T' + T)."""
+        """Return the mask (T, T' + T), added to similarities, of T tokens after T' others."""
         keys = self.add("Range", self.scalar(0), self._number(self._end), self.scalar(1))
         return self._added(self.add("LessOrEqual", keys, self._positions()))
 

@@ -62,14 +62,14 @@ class PhenomenonScore:
 
 @dataclass(frozen=True)
 class GroupScore:
-    """Accuracy on groups, and of a baseline that always gives the most frequent answer.
+    """Accuracy of translations on groups, beside that of always giving the most frequent answer.
 
     Attributes:
         groups: number of groups.
         accuracy: percentage of groups whose sentences are all correct.
         sentence_accuracy: percentage of their sentences that are correct.
-        majority_accuracy: `accuracy` of the most frequent answer.
-        majority_sentence_accuracy: `sentence_accuracy` of the most frequent answer.
+        majority_accuracy: `accuracy` of always giving the most frequent answer.
+        majority_sentence_accuracy: `sentence_accuracy` of always giving the most frequent answer.
     """
 
     groups: int
