@@ -151,14 +151,15 @@ class TorchEngine(Engine):
         )
 
     def _tree_request(self, request: Request) -> Request:
-        """Add the number of words, and make space for the smallest tree over them."""
+        """Add the number of source words to a request, and allow the length of a smallest tree."""
         pieces = self._model.source_tokenizer.pieces(request.source)
         num_words = sum(piece.startswith(WORD_BEGIN) for piece in pieces)
         least = num_words + NUM_OTHER_TOKENS
         if least > self.longest_target:
             raise UserError(
-                f"a tree over {num_words} words has at least {least} tokens, and the model's"
-                f" longest translation {self.longest_target}; train with model.max_length={least}"
+                f"a tree over {num_words} words has at least {least} tokens, but the model's"
+                f" longest translation has {self.longest_target}; train with"
+                f" model.max_length={least}"
             )
         return replace(request, num_words=num_words, max_length=max(least, request.max_length))
 

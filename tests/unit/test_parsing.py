@@ -94,5 +94,5 @@ def test_translations_are_trees_over_the_words_of_any_source(tmp_path: Path) -> 
     with pytest.raises(UserError, match=r"decoding\.trees=true supports no prefix"):
         translator.translate(["x"], constraints=[Constraints(prefix="(S")])
     translator = Translator(tiny_trained_model(path, max_length=32), config)
-    with pytest.raises(UserError, match=r"a tree over 30 words has at least 33 tokens, and"):
+    with pytest.raises(UserError, match=r"a tree over 30 words has at least 33 tokens, but"):
         translator.translate([" ".join("a" * 30)])
