@@ -1,6 +1,7 @@
 """Corpora of OPUS (Tiedemann 2012) by name: found by opustools, downloaded as aligned text."""
 
 import zipfile
+import zlib
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -106,6 +107,6 @@ def _extract(archive: Path, text: Path, languages: list[str]) -> None:
                 for language in languages:
                     extracted = zipped.extract(members[language], temporary)
                     Path(extracted).rename(temporary / f"{text.name}.{language}")
-    except (zipfile.BadZipFile, KeyError) as error:
+    except (zipfile.BadZipFile, zlib.error, KeyError) as error:
         archive.unlink()
         raise UserError(f"{archive} was damaged ({error}) and is deleted; try again") from None

@@ -52,7 +52,7 @@ def main() -> None:
     model = open_model(model_folder(arguments.model), arguments.device)
     num_layers = model.transformer.num_attention_layers
     layer = arguments.layer or num_layers
-    if not 1 <= layer <= num_layers:
+    if num_layers and not 1 <= layer <= num_layers:  # none: refused by name below
         raise UserError(f"layer={layer}: the decoder has {num_layers} layers with attention")
     pairs = list(zip(texts, _translations(arguments, model, texts), strict=True))
     sentences = [(*pair, sentence_attention(model, *pair)) for pair in pairs]

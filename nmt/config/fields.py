@@ -82,7 +82,7 @@ def check_effects(config: Any, prefix: str = "") -> None:
             require(
                 getattr(config, other) in wanted,
                 f"{key}={value} has no effect without {prefix}{other}={' or '.join(wanted)}: set"
-                f" that, or leave out {key}",
+                f" that, or leave out {key} or the preset that sets it",
             )
 
 

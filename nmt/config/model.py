@@ -18,6 +18,7 @@ _TRANSFORMER = ("architecture", Architecture.transformer)
 _RECURRENT = ("architecture", Architecture.recurrent)
 _CONVOLUTIONS = ("architecture", Architecture.convolutional, Architecture.bytenet)
 _MAX_TABLE = 2**24  # values, to limit the memory of a model folder of unknown origin
+_MAX_EXPERTS = 2**14  # in all layers: a module each, which takes memory before any weight does
 
 
 @checked_dataclass
@@ -86,6 +87,12 @@ class ModelConfig:
         require(
             self.architecture is not Architecture.bytenet or self.width % 2 == 0,
             f"model.architecture=bytenet needs an even model.width, not {self.width}",
+        )
+        num_layers = self.num_encoder_layers + self.num_decoder_layers
+        require(
+            self.num_experts == 1 or self.num_experts * num_layers <= _MAX_EXPERTS,
+            f"model.num_experts={self.num_experts} is too large for {num_layers} layers: a model"
+            f" has at most {_MAX_EXPERTS:,} experts",
         )
         table_width = max(self.width, self.head_key_width)
         require(

@@ -35,7 +35,7 @@ class Aligner:
 
     def __init__(self, model: TrainedModel, layer: int = 0) -> None:
         num_layers = model.transformer.num_attention_layers
-        if not 0 <= layer <= num_layers:
+        if num_layers and not 0 <= layer <= num_layers:  # none: refused by name in `links`
             raise UserError(f"alignment_layer={layer} is not between 1 and {num_layers}")
         self._tokenizers = model.tokenizers
         self._forced = ForcedDecoder(model)

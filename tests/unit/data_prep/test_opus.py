@@ -26,7 +26,7 @@ def ignore(message: str) -> None:
 @pytest.fixture
 def archive() -> bytes:
     stream = io.BytesIO()
-    with zipfile.ZipFile(stream, "w") as zipped:
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as zipped:
         zipped.writestr("README", "licence")
         for language, text in LINES.items():
             zipped.writestr(f"Books.de-en.{language}", text)
@@ -86,8 +86,12 @@ def test_an_interrupted_download_continues(
     assert not (tmp_path / "Books-v1.de-en.zip").exists()
 
 
-def test_a_damaged_download_is_deleted(ranges: list[str], archive: bytes, tmp_path: Path) -> None:
-    (tmp_path / "Books-v1.de-en.zip").write_bytes(b"x" * len(archive[:200]))
+@pytest.mark.parametrize(("damaged", "number"), [("Books.de-en.en", 8), ("", 200)])
+def test_a_damaged_download_is_deleted(
+    ranges: list[str], archive: bytes, damaged: str, number: int, tmp_path: Path
+) -> None:
+    start = archive.index(damaged.encode()) + len(damaged)
+    (tmp_path / "Books-v1.de-en.zip").write_bytes(archive[:start] + b"\xff" * number)
     with pytest.raises(UserError, match=r"was damaged .* and is deleted; try again"):
         fetch_opus(CONFIG, tmp_path, ignore)
     assert Path(f"{fetch_opus(CONFIG, tmp_path, ignore)}.en").is_file()

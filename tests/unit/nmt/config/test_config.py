@@ -109,10 +109,11 @@ def test_values_are_converted_to_the_type_of_the_field_and_to_plain_values() -> 
         ({"decoding": {"top_k": 3}}, "decoding.top_k=3 has no effect without decoding.method="),
         ({"training": {"balance_weight": 0.1}}, "=0.1 has no effect without model.num_experts"),
         ({"training": {"compile": True}, "model": {"num_experts": 4}}, "model.num_experts=4"),
+        ({"model": {"num_experts": 1024, "num_encoder_layers": 11}}, "at most 16,384 experts"),
         ({"model": {"num_heads": 7}}, "model.width=512 is not divisible by model.num_heads=7"),
         (
             {"model": {"architecture": "recurrent", "num_heads": 4}},
-            "model.num_heads=4 has no effect without model.architecture=transformer: set that, or",
+            "set that, or leave out model.num_heads or the preset that sets it",
         ),
         ({"model": {"kernel_width": 5}}, "model.architecture=convolutional or bytenet"),
         ({"model": {"architecture": "bytenet", "width": 15}}, "an even model.width, not 15"),

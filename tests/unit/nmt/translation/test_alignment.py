@@ -1,12 +1,16 @@
+from pathlib import Path
+
 import pytest
 import torch
 
 from nmt.base.errors import UserError
+from nmt.config import Architecture
 from nmt.data.batch import collate
 from nmt.tokenizer import Tokenizer
 from nmt.trained_model import TrainedModel
 from nmt.translation.alignment import Aligner, pharaoh, sum_by_words
 from nmt.translation.forced import ForcedDecoder
+from tests.support import tiny_trained_model
 
 
 def test_word_index_of_each_piece(tokenizer: Tokenizer) -> None:
@@ -55,3 +59,10 @@ def test_links(trained_model: TrainedModel) -> None:
     assert aligner.links(sources[:1], targets[:1]) == [first]
     with pytest.raises(UserError, match="alignment_layer=3 is not between 1 and 2"):
         Aligner(trained_model, 3)
+
+
+@pytest.mark.parametrize("layer", [0, 1])
+def test_a_model_without_attention_is_named(layer: int, tokenizer_path: Path) -> None:
+    model = tiny_trained_model(tokenizer_path, architecture=Architecture.bytenet)
+    with pytest.raises(UserError, match=r"model\.architecture=bytenet has no attention"):
+        Aligner(model, layer).links(["Kalo"], ["Mine"])
