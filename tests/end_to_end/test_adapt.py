@@ -86,7 +86,7 @@ def test_models_and_text_that_do_not_fit_are_refused(
     (tmp_path / "half" / "weights.safetensors").touch()
     for arguments, message in {
         (f"model={MODEL}", "data=fr"): "fr has no file of the language de, only en, fr, but",
-        (f"model={MODEL}", "data=empty.tmx"): "empty.tmx: has no translation unit with text",
+        (f"model={MODEL}", "data=empty.tmx"): "empty.tmx: no translation unit has text",
         (f"model={MODEL}", "data=missing.tmx"): "missing.tmx is neither a folder nor a file",
         (f"model={MODEL}", "data=my.tsv", "general=fr"): "fr has no file of the language de",
         ("model=half", "data=my.tsv"): "config.yaml: lacks the key",

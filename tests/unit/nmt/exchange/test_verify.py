@@ -67,7 +67,7 @@ def test_equal_translations_and_bleu_are_counted(digits: TrainedModel, text: Tex
 
 def test_text_without_pairs_is_rejected(digits: TrainedModel) -> None:
     for pair in ([], []), ([""], ["1"]), (["1"], [""]), (["1 " * 40], ["1"]):
-        with pytest.raises(UserError, match="no line of the text to compare"):
+        with pytest.raises(UserError, match="all lines of the text to compare"):
             verify(OurRuntime(digits, 0.0, {}), digits, Text("text", *pair))
 
 
