@@ -84,11 +84,7 @@ class MultiHeadAttention(nn.Module):
         Returns:
             (B, T, D).
         """
-        if queries is memory:
-            query, key, value = self.project_self(queries)
-        else:
-            query = self.split_heads(self.query(queries))
-            key, value = self.project_memory(memory)
+        query, key, value = self._project(queries, memory)
         attend = self.attend_near if self.window else self.attend
         return self.output(attend(query, key, value, mask, is_causal))
 
@@ -96,10 +92,7 @@ class MultiHeadAttention(nn.Module):
         self, queries: Tensor, memory: Tensor, mask: Tensor | None = None, is_causal: bool = False
     ) -> Tensor:
         """Compute the (B, H, T, S) attention weights of `forward`."""
-        if queries is memory:
-            query, key, _ = self.project_self(queries)
-        else:
-            query, (key, _) = self.split_heads(self.query(queries)), self.project_memory(memory)
+        query, key, _ = self._project(queries, memory)
         if self.window:
             mask = window_mask(query.size(2), self.window, is_causal, mask, query.device)
         elif is_causal:
@@ -124,6 +117,12 @@ class MultiHeadAttention(nn.Module):
     def project_memory(self, memory: Tensor) -> tuple[Tensor, Tensor]:
         """Project the encoder output (B, S, D) to keys (B, H, S, d_k) and values (B, H, S, d_v)."""
         return self.split_heads(self.key(memory)), self.split_heads(self.value(memory))
+
+    def _project(self, queries: Tensor, memory: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Project the inputs of `forward` to queries, keys and values of all heads."""
+        if queries is memory:
+            return self.project_self(queries)
+        return self.split_heads(self.query(queries)), *self.project_memory(memory)
 
     def attend(
         self,

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -138,11 +139,7 @@ class Convolutional(EncoderDecoder[RowState]):
 
     def step(self, tokens: Tensor, state: RowState) -> tuple[Tensor, RowState]:
         """Decode one target position of every row: tokens (N,) → logits (N, V)."""
-
-        def attend(queries: Tensor) -> Tensor:
-            contexts, _ = self.attention(state.grid.spread(queries[:, 0]), *state.shared)
-            return state.grid.collect(contexts)[:, None]
-
+        attend = partial(state.attend, self.attention)
         hidden, state.rows = self._decode(tokens[:, None], state.position, state.rows, attend)
         state.position += 1
         return self.project(hidden[:, 0]), state
@@ -151,13 +148,7 @@ class Convolutional(EncoderDecoder[RowState]):
         self, source: Tensor, source_mask: Tensor, target_input: Tensor
     ) -> dict[str, list[Tensor]]:
         """Compute the attention weights `cross`: (B, 1, T, S) of each decoder layer."""
-        maps: list[Tensor] = []
-        hook = self.attention.register_forward_hook(
-            lambda _module, _inputs, outputs: maps.append(outputs[1][:, None])
-        )
-        with hook:
-            self(source, source_mask, target_input)
-        return {"cross": maps}
+        return self._cross_attention_maps(self.attention, source, source_mask, target_input)
 
     @property
     def num_attention_layers(self) -> int:

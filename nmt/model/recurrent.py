@@ -10,6 +10,7 @@ positions in one call.
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -76,11 +77,7 @@ class Recurrent(EncoderDecoder[RowState]):
 
     def step(self, tokens: Tensor, state: RowState) -> tuple[Tensor, RowState]:
         """Decode one target position of every row: tokens (N,) → logits (N, V)."""
-
-        def attend(states: Tensor) -> Tensor:
-            context, _ = self.attention(state.grid.spread(states[:, 0]), *state.shared)
-            return state.grid.collect(context)[:, None]
-
+        attend = partial(state.attend, self.attention)
         hidden, state.rows = self._decode(tokens[:, None], state.rows, attend)
         state.position += 1
         return self.project(hidden[:, 0]), state
@@ -89,13 +86,7 @@ class Recurrent(EncoderDecoder[RowState]):
         self, source: Tensor, source_mask: Tensor, target_input: Tensor
     ) -> dict[str, list[Tensor]]:
         """Compute the attention weights `cross`: (B, 1, T, S) of the only layer with attention."""
-        maps: list[Tensor] = []
-        hook = self.attention.register_forward_hook(
-            lambda _module, _inputs, outputs: maps.append(outputs[1][:, None])
-        )
-        with hook:
-            self(source, source_mask, target_input)
-        return {"cross": maps}
+        return self._cross_attention_maps(self.attention, source, source_mask, target_input)
 
     @property
     def num_attention_layers(self) -> int:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Self
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from nmt.search.rows import RowGrid
 
@@ -33,6 +33,18 @@ class RowState:
         num_sentences = len(shared[0])
         sentences = torch.arange(num_sentences, device=shared[0].device)
         return cls(rows, shared, sentences, RowGrid.of(sentences, num_sentences))
+
+    def attend(self, attention: nn.Module, queries: Tensor) -> Tensor:
+        """Compute the contexts (N, 1, D) of one position of every row.
+
+        The rows of a sentence attend as K queries of one sentence.
+
+        Args:
+            attention: returns contexts and weights for queries (B, K, D) and `shared`.
+            queries: (N, 1, D).
+        """
+        contexts, _ = attention(self.grid.spread(queries[:, 0]), *self.shared)
+        return self.grid.collect(contexts)[:, None]
 
     def reorder(self, rows: Tensor) -> Self:
         """Select `rows` (N',) in place; rows may repeat, and are ordered by sentence.
