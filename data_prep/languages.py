@@ -87,7 +87,6 @@ def _lingua() -> Any:
 
     It needs 0.1 GB in each process; the one with longer sequences needs 0.95 GB.
     """
-    require_package(_KEY, "lingua", "data")
     from lingua import LanguageDetectorBuilder  # noqa: PLC0415 - few corpora need it
 
     builder = LanguageDetectorBuilder.from_all_languages()

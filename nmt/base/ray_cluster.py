@@ -32,7 +32,8 @@ def connect_to_ray(address: str, key: str) -> None:
             ignore_reinit_error=True,
         )
     except Exception as error:  # Ray raises many types
+        where = address or os.environ.get("RAY_ADDRESS", "on this machine")
         raise UserError(
-            f"{key}: cannot connect to the Ray cluster {address or os.environ.get('RAY_ADDRESS')}"
+            f"{key}: cannot connect to the Ray cluster {where}"
             f" ({type(error).__name__}: {first_line(error)})"
         ) from error

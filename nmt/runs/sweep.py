@@ -62,7 +62,7 @@ def _check_replaceable(folder: Path) -> None:
         with ranking.open("rb") as stream:
             if stream.readline().startswith(f"{_COLUMNS[0]}\t".encode()):
                 return
-    for path in (ranking, folder / REPORT_FILE):
+    for path in (ranking, folder / REPORT_FILE, folder / TABLE3_FILE):
         if path.exists():
             raise UserError(f"{path}: is not from a report of a sweep; rename it")
 

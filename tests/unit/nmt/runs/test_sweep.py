@@ -125,7 +125,7 @@ def test_command(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert (folder / "ranking.tsv").is_file()
 
 
-@pytest.mark.parametrize("name", ["ranking.tsv", "report.html"])
+@pytest.mark.parametrize("name", ["ranking.tsv", "report.html", "table3.tsv"])
 def test_files_of_the_user_are_not_replaced(name: str, folder: Path) -> None:
     (folder / name).write_text("mine\n")
     with pytest.raises(UserError, match=f"{name}: is not from a report of a sweep"):
