@@ -13,17 +13,20 @@ from data_prep.protocol import TEST, TRAIN, VALID, Annotation, Source
 from nmt.base.errors import UserError
 from nmt.config import CorpusConfig
 
-HELD_OUT_VERSION = 1
+HELD_OUT_VERSION = 2
 """Part of the fingerprint: raise it whenever other pairs are held out."""
 
 MAX_PAIRS = 2_000
 MAX_SHARE = 0.05
 
+_NUM_CANDIDATES = 20_000
+"""Sentences whose pairs are cleaned first; more of them if few pairs are clean."""
+
 
 class HeldOutSource(Source):
     """Another source, with `valid` held out, and `test` unless the source has a test set.
 
-    A held-out split has up to 2,000 pairs, and up to 5 % of those that pass the cleaning rules.
+    A held-out split has up to 2,000 pairs, and up to 5 % of those that pass the filters.
     They are selected by a hash of the source sentence. The order of the pairs does not matter, all
     translations of a sentence are in the same split, and adding a few pairs changes little.
     Repeated pairs are held out once.
@@ -75,41 +78,71 @@ class HeldOutSource(Source):
         """Annotations of the source."""
         return None if split in self._names else self._source.annotations(split)
 
-    def _clean(self, pair: Pair) -> tuple[Pair, dict[str, str]]:
-        return clean_pair(*pair, self._cleaning, self._languages, score_of(pair))
+    @cached_property
+    def _sentences(self) -> tuple[np.ndarray, np.ndarray]:
+        """The distinct digests of the training text, ascending, and the pairs of each."""
+        digests = np.fromiter(map(_digest, self._source.pairs(TRAIN)), dtype=np.uint64)
+        return np.unique(digests, return_counts=True)
 
     @cached_property
     def _num_removed(self) -> int:
         """Number of pairs of the source that are not in `train`."""
-        return sum(_digest(pair) in self._split_of for pair in self._source.pairs(TRAIN))
+        digests, counts = self._sentences
+        removed = np.fromiter(self._split_of, dtype=np.uint64)
+        return int(counts[np.isin(digests, removed)].sum())
 
     @cached_property
     def _held_out(self) -> dict[str, list[Pair]]:
         """The pairs of the held-out splits."""
-        # The keys of a dictionary are distinct and keep their order.
-        found: dict[str, dict[Pair, None]] = {name: {} for name in self._names}
-        for pair in self._source.pairs(TRAIN):
-            if name := self._split_of.get(_digest(pair)):
-                cleaned, reasons = self._clean(pair)
-                if not reasons:
-                    found[name][cleaned] = None
+        found: dict[str, list[Pair]] = {name: [] for name in self._names}
+        for pair, digest in self._candidates[0].items():
+            if name := self._split_of.get(digest):
+                found[name].append(pair)
         sizes = " and ".join(f"{len(pairs):,} as {name}" for name, pairs in found.items())
         self._report(f"pairs held out from the training text: {sizes}")
-        return {name: list(pairs) for name, pairs in found.items()}
+        return found
+
+    @cached_property
+    def _candidates(self) -> tuple[dict[Pair, int], float]:
+        """The clean pairs of the sentences with the smallest digests; their share of all sentences.
+
+        Filters such as language identification take long, so they do not read the whole text.
+        """
+        digests, _ = self._sentences
+        num_candidates = _NUM_CANDIDATES
+        while True:
+            found = self._clean_pairs(digests[:num_candidates])
+            if len(found) > len(self._names) * MAX_PAIRS or num_candidates >= len(digests):
+                return found, min(1, num_candidates / max(1, len(digests)))
+            num_candidates *= 4
+
+    def _clean_pairs(self, digests: np.ndarray) -> dict[Pair, int]:
+        """Return the pairs of some sentences that pass the filters, cleaned, and their digests."""
+        wanted = set(digests.tolist())
+        # The keys of a dictionary are distinct and keep their order.
+        found: dict[Pair, int] = {}
+        for pair in self._source.pairs(TRAIN):
+            if (digest := _digest(pair)) in wanted:
+                cleaned, reasons = clean_pair(
+                    *pair, self._cleaning, self._languages, score_of(pair)
+                )
+                if not reasons:
+                    found[cleaned] = digest
+        return found
 
     @cached_property
     def _split_of(self) -> dict[int, str]:
         """The split of each held-out source sentence, by its digest."""
-        pairs = self._source.pairs(TRAIN)
-        clean = (pair for pair in pairs if not self._clean(pair)[1])
-        digests = np.fromiter(map(_digest, clean), dtype=np.uint64)
+        pairs, share = self._candidates
+        digests = np.fromiter(pairs.values(), dtype=np.uint64)
         distinct, counts = np.unique(digests, return_counts=True)
         if len(distinct) <= len(self._names):
             raise UserError(
-                f"{len(distinct)} different sentences pass the cleaning rules of corpus.cleaning:"
+                f"{len(distinct)} different sentences pass the filters of corpus.cleaning:"
                 f" too few to hold out {' and '.join(self._names)}; add pairs"
             )
-        size = min(MAX_PAIRS, int(MAX_SHARE * len(digests)))
+        # The candidates are a uniform sample of the sentences.
+        size = min(MAX_PAIRS, int(MAX_SHARE * len(pairs) / share))
         ends, start, chosen = np.cumsum(counts), 0, dict[int, str]()
         for name in self._names:
             before = int(ends[start - 1]) if start else 0

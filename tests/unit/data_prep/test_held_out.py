@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from data_prep import held_out
 from data_prep.clean import Pair, score_of
 from data_prep.held_out import HeldOutSource
 from data_prep.manifest import FactsCache
@@ -85,6 +86,19 @@ def test_only_pairs_that_pass_the_cleaning_rules_are_held_out(table: Path) -> No
     splits = contents(opened(table))
     assert all(target for split in ("valid", "test") for _, target in splits[split])
     assert (len(splits["train"]), len(splits["test"])) == (580, 10)
+
+
+@pytest.mark.parametrize("candidates", [1, 30, 150])
+def test_the_number_of_candidates_changes_nothing(
+    table: Path, candidates: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bad = [Pair(f"{number} no translation", "") for number in range(400)]
+    write_lines(table, map("\t".join, bad + made_up_pairs(200)))
+    monkeypatch.setattr(held_out, "MAX_PAIRS", 5)
+    expected = contents(opened(table))
+    monkeypatch.setattr(held_out, "_NUM_CANDIDATES", candidates)
+    assert contents(opened(table)) == expected
+    assert [len(pairs) for pairs in expected.values()] == [590, 5, 5]
 
 
 @pytest.mark.parametrize(("line", "columns"), [("no tab", 1), ("a\tb\t1\tc", 4), ("", 1)])
