@@ -39,22 +39,22 @@ class AlignedFiles:
     Args:
         paths: files of the source and the target language. The scores of the pairs may be in a
             third one, `<split>.score`.
-        facts: cache of their sizes and hashes.
-        key: the configuration key that names their folder, for error messages.
+        cache: sizes, hashes and numbers of lines of files.
+        key: the settings that name the files, for error messages.
 
     Raises:
-        UserError: a file is missing, or they have different numbers of lines or none.
+        UserError: a file is missing, the numbers of lines differ, or the files are empty.
     """
 
-    def __init__(self, paths: tuple[Path, Path], facts: FactsCache, key: str) -> None:
+    def __init__(self, paths: tuple[Path, Path], cache: FactsCache, key: str) -> None:
         self.paths = [find_file(path) for path in paths]
         if is_file(scores := paths[0].with_name(f"{paths[0].stem}.{_SCORES}")):
             self.paths.append(find_file(scores))
         for path in self.paths:
             if not path.exists():
                 raise UserError(f"{path}: no such file; {key} needs it, with one sentence per line")
-        self._cache = facts
-        self._facts = [facts.facts(path) for path in self.paths]
+        self._cache = cache
+        self._facts = [cache.facts(path) for path in self.paths]
         self.num_pairs = self._facts[0].num_lines
         check_aligned({path: f.num_lines for path, f in zip(self.paths, self._facts, strict=True)})
         if not self.num_pairs:

@@ -55,14 +55,14 @@ def prepare(
     """Prepare a corpus unless it exists; return its folder, `<name>-<fingerprint>`.
 
     Args:
-        corpus: the source of the pairs and the cleaning rules.
+        corpus: the source of the pairs and the filters.
         tokenizer: the subwords.
         corpora_folder: `outputs/corpora`; hidden folders in it are caches.
         reporter: receives messages and progress; stderr by default.
         work: where text is cleaned and encoded; one process per core by default.
 
     Raises:
-        UserError: the source lacks something or cannot be read, no pair passes the cleaning rules,
+        UserError: the source lacks something or cannot be read, no pair passes the filters,
             the vocabulary does not fit the text, or the disk is full (DiskError).
     """
     reporter, work = reporter or Reporter(), work or PrepareConfig()

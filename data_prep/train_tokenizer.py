@@ -30,7 +30,7 @@ NUM_THREADS = 4
 """Fixed, because rounding depends on it and may change the last pieces of a unigram vocabulary."""
 
 MAX_SENTENCE_BYTES = 1 << 16
-"""sentencepiece ignores longer sentences; the default cleaning rules drop them."""
+"""sentencepiece ignores longer sentences; the default filters drop them."""
 
 _LAST_COMPOSED = 0x2FFFF
 """The last code point that may be a composed character or white space."""

@@ -197,9 +197,10 @@ def _run_trial(command: Callable[[Config], object], composed: DictConfig, folder
 def run_composed(command: Callable[[Config], object], groups: Sequence[str] = ()) -> None:
     """Compose the configuration from `conf/` and the command line, and run `command` with it.
 
-    `--help` prints the docstring of the command's module and the keys of `groups`, or all keys.
+    `--help` prints the docstring of the command's module the presets, and the keys of `groups` or
+    all keys.
     """
-    # Hydra would print its own traceback and exit with 1.
+    # Otherwise, Hydra prints its own traceback and exits with 1.
     os.environ["HYDRA_FULL_ERROR"] = "1"
     sys.argv[1:] = literal(sys.argv[1:])
     os.environ[_COMMAND_LINE] = json.dumps(sys.argv)

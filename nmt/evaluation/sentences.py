@@ -178,7 +178,7 @@ def length_bins(sources: Sequence[str], max_bins: int = _NUM_LENGTH_BINS) -> dic
 
 
 def compare_words(text: str, other: str) -> list[tuple[str, bool]]:
-    """Divide a text into parts, and mark those whose words the other text lacks."""
+    """Divide a text into parts, and mark those not aligned with the other one by `difflib`."""
     if max(len(text), len(other)) > _MAX_CHARACTERS:
         return [(text, False)]
     words, others = text.split(), other.split()

@@ -173,7 +173,7 @@ def _over_seeds(difference: float, *spreads: Spread) -> str:
 
 
 def _validation_text(runs: Sequence[SweptRun]) -> tuple[Texts, str]:
-    """Return the validation set, or empty lists and the reason."""
+    """Return the validation set, or empty lists and why it cannot be used."""
     corpora = {run.corpus.folder: run.corpus for run in runs if run.corpus}
     try:
         texts = [corpus.read_text("valid") for corpus in corpora.values()]

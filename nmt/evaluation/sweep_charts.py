@@ -64,7 +64,8 @@ def effect_chart(key: str, runs: Sequence[SweptRun]) -> Markup:
         for x, spread in spreads.items():
             style = {"color": COLOURS["source"], "alpha": 0.5, "markeredgewidth": 0}
             axes.plot([x] * len(spread.values), spread.values, "o", markersize=6, **style)
-        if len(spreads) <= _MAX_LABELS:  # a grid; equal values in a search are chance
+        # In a search, values seldom repeat, so means would say little.
+        if len(spreads) <= _MAX_LABELS:
             style = {"color": COLOURS["ink"], "linewidth": 1, "markersize": 4, "capsize": 3}
             axes.errorbar(means_at, means, deviations, fmt="D", **style)
             axes.plot(means_at, means, color=COLOURS["source"], linewidth=1, zorder=1)

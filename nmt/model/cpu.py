@@ -290,7 +290,7 @@ class PackedLinear(nn.Module):
     def forward(self, inputs: Tensor) -> Tensor:
         """Apply the layer and the activation: (…, D) → (…, D')."""
         rows = inputs.flatten(0, -2)
-        if self.by_mkl:
+        if self.by_mkl:  # oneDNN applies the activation in its product
             outputs: Tensor = torch.ops.mkl._mkl_linear(rows, *self._operands, len(rows))
             outputs = self.activation(outputs)
         else:

@@ -50,7 +50,7 @@ class ValidationSamples:
                 for index in self._short
             ]
         finally:
-            transformer.train(was_training)  # also after an error, which does not end the training
+            transformer.train(was_training)  # also after an error, because training continues
 
     def _shortened(self, text: str) -> str:
         """Cut a translation that does not end, which is usual early in training."""
