@@ -26,10 +26,6 @@ SHARD_PAIRS = 50_000
 
 NUM_EXAMPLES = 20
 _EXAMPLE_CHARACTERS = 300
-
-TEST_MIN_WORDS = 5
-"""Shorter sentences of test sets may occur in the training text: "Yes, thank you."."""
-
 _STATISTICS = b"statistics"
 _DIGEST_BYTES = 32
 
@@ -160,9 +156,9 @@ def _key_columns(config: CleaningConfig) -> dict[str, Callable[[Pair], int]]:
     columns: dict[str, Callable[[Pair], int]] = {"key": lambda pair: key_of(*pair)}
     if config.drop_near_duplicates:
         columns["near"] = _near_key
-    if config.drop_test_sentences:
-        columns["source_key"] = lambda pair: sentence_key(pair.source)
-        columns["target_key"] = lambda pair: sentence_key(pair.target)
+    if config.drop_test_sentences or config.drop_duplicate_sides:
+        columns["source_key"] = lambda pair: key_of(pair.source)
+        columns["target_key"] = lambda pair: key_of(pair.target)
     return columns
 
 
@@ -196,8 +192,3 @@ def _near_key(pair: Pair) -> int:
     """Hash the letters of both sides, ignoring case; all characters if there are no letters."""
     letters = ["".join(LETTERS.findall(text.casefold())) for text in pair]
     return key_of(*letters) if all(letters) else key_of(*pair)
-
-
-def sentence_key(text: str) -> int:
-    """Hash a sentence that is compared with test sets; 0 if it is too short for that."""
-    return key_of(text) if num_words(text) >= TEST_MIN_WORDS else 0

@@ -15,6 +15,7 @@ from markupsafe import Markup
 from data_prep.build_shards import TokenCounts
 from data_prep.filters import MEANINGS
 from data_prep.ledger import KEPT, CleaningSummary, SourceLedger, Taken, format_share
+from data_prep.merge_shards import RATIO_BINS_PER_DOUBLING
 from nmt.base.files import write_texts
 from nmt.config import CorpusConfig, CorpusSource, TokenizerConfig, to_yaml
 from nmt.pages.html_page import COLOURS, draw_svg, render
@@ -23,6 +24,7 @@ from nmt.tokenizer import Tokenizer
 _TEMPLATE = Path(__file__).with_name("templates") / "corpus.html.jinja"
 
 _NUM_BINS = 24
+_RATIO_DOUBLINGS = 3  # ratios of 1/8 to 8
 _NUM_PIECES = 30
 _NUM_SEGMENTED = 5
 
@@ -77,6 +79,7 @@ def write_report(
             (title, draw_histogram(f"{title} ({corpus.direction})", counts))
             for title, counts in (("Words per sentence", words), ("Tokens per sentence", tokens))
         ],
+        "ratios": _draw_ratios(languages, summary.ratios),
         "length_rows": [
             _length_row(language, counts, side, summary)
             for language, counts, side in zip(languages, words, token_counts, strict=True)
@@ -126,6 +129,7 @@ def draw_histogram(label: str, sides: Sequence[Mapping[int, int]]) -> Markup:
 
     The last bin contains all longer sentences.
     """
+    # The smallest whole width at which all bins but the last reach the 99.5 % quantile.
     width = max(1, -(-max(quantile(counts, 0.995) for counts in sides) // (_NUM_BINS - 1)))
 
     def draw(axes: Any) -> None:
@@ -138,6 +142,29 @@ def draw_histogram(label: str, sides: Sequence[Mapping[int, int]]) -> Markup:
         axes.set_title("sentences", loc="left", fontsize=10)
 
     return draw_svg(draw, label, (8, 2.4))
+
+
+def _draw_ratios(languages: tuple[str, str], counts: Mapping[int, int]) -> Markup:
+    """Draw the numbers of kept pairs by the ratio of their lengths, on a logarithmic axis.
+
+    The first and the last bin contain all ratios beyond them.
+    """
+    limit = RATIO_BINS_PER_DOUBLING * _RATIO_DOUBLINGS
+    bins = np.arange(-limit, limit + 1)
+    positions = np.clip(list(counts), -limit, limit) + limit
+
+    def draw(axes: Any) -> None:
+        axes.bar(
+            bins, np.bincount(positions, list(counts.values()), len(bins)), color=COLOURS["source"]
+        )
+        axes.set_xticks(bins[::RATIO_BINS_PER_DOUBLING])
+        axes.set_xticklabels(
+            f"{2.0**power:g}" for power in range(-_RATIO_DOUBLINGS, _RATIO_DOUBLINGS + 1)
+        )
+        axes.yaxis.set_major_formatter("{x:,.0f}")
+        axes.set_title("pairs", loc="left", fontsize=10)
+
+    return draw_svg(draw, f"Length ratio {languages[1]} / {languages[0]}", (8, 2.4))
 
 
 def quantile(counts: Mapping[int, int], share: float) -> int:
@@ -153,7 +180,7 @@ def quantile(counts: Mapping[int, int], share: float) -> int:
 def _length_row(
     language: str, words: Mapping[int, int], side: TokenCounts, summary: CleaningSummary
 ) -> tuple[Any, ...]:
-    """Return language, words, tokens, means, the 99 % quantile and the maximum."""
+    """Return language, total words and tokens, their means, 99 % quantile and maximum of tokens."""
     return (
         language,
         _total(words),

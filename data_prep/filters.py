@@ -158,7 +158,13 @@ FILTERS: dict[str, Filter] = {
 SCORE = "score"
 """The filter of the scores that pairs may have."""
 
-GLOBAL_FILTERS = ("test_sentence", "duplicate", "near_duplicate")
+GLOBAL_FILTERS = (
+    "test_sentence",
+    "duplicate",
+    "near_duplicate",
+    "duplicate_source",
+    "duplicate_target",
+)
 """Filters that compare the pairs of the whole corpus; see `data_prep.merge_shards`."""
 
 MEANINGS = {
@@ -175,6 +181,8 @@ MEANINGS = {
     "test_sentence": "a side is a sentence of valid or of a test set",
     "duplicate": "the pair occurred before",
     "near_duplicate": "a pair with the same letters occurred before",
+    "duplicate_source": "the source occurred before",
+    "duplicate_target": "the target occurred before",
 }
 
 

@@ -43,7 +43,7 @@ class Amount:
 
 @dataclass
 class Taken(Amount):
-    """Pairs dropped by a filter; `alone` counts those that no other filter would have dropped."""
+    """Pairs dropped by a filter; `alone` counts those that no other filter dropped."""
 
     alone: int = 0
 
@@ -86,6 +86,7 @@ class CleaningSummary:
         oddest: the kept pairs with the most unusual ratios of their lengths.
         words: by language, number of kept training sentences by their number of words.
         characters: characters of the kept training text, by language.
+        ratios: number of kept pairs by log2(target / source) of their characters, in eighths.
         num_pairs: pairs by split; for `train`, the kept ones.
         parts: training pairs of each part.
         outputs: size and hash of each file of the folder, by relative path.
@@ -95,6 +96,7 @@ class CleaningSummary:
     oddest: list[Example] = field(default_factory=list)
     words: dict[str, dict[int, int]] = field(default_factory=dict)
     characters: dict[str, int] = field(default_factory=dict)
+    ratios: dict[int, int] = field(default_factory=dict)
     num_pairs: dict[str, int] = field(default_factory=dict)
     parts: list[int] = field(default_factory=list)
     outputs: dict[str, Output] = field(default_factory=dict)
@@ -133,7 +135,7 @@ def ledger_table(ledger: Mapping[str, SourceLedger]) -> Table:
     """Return the ledger as a table for the terminal: one row for each filter that dropped pairs."""
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
     table.add_column("source", overflow="fold")
-    for name in ("", "pairs", "of pairs", "words", "of words", "only this filter"):
+    for name in ("", "pairs", "of pairs", "words", "of words", "only this"):
         table.add_column(name, justify="right" if name else "left", no_wrap=True)
     for name, source in ledger.items():
         rows = {"read": (source.read, ""), KEPT: (source.kept, "")}

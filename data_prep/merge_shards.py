@@ -1,5 +1,7 @@
 """Merge the cleaned shards of a corpus, in order, with the filters that compare all pairs."""
 
+import math
+from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -13,7 +15,8 @@ from data_prep.clean_shard import (
     CleanShard,
     Keyed,
     example,
-    sentence_key,
+    key_of,
+    num_words,
     smallest,
 )
 from data_prep.ledger import KEPT, Amount, CleaningSummary, Example, SourceLedger
@@ -21,6 +24,11 @@ from nmt.base.files import to_lines
 from nmt.config import CleaningConfig
 
 _NUM_ODDEST = 10
+
+RATIO_BINS_PER_DOUBLING = 8
+
+_TEST_MIN_WORDS = 5
+"""Shorter sentences of test sets may occur in the training text: "Yes, thank you."."""
 
 
 class SeenKeys:
@@ -73,6 +81,8 @@ class ShardMerger:
             for name, column, is_used in (
                 ("duplicate", "key", config.drop_duplicates),
                 ("near_duplicate", "near", config.drop_near_duplicates),
+                ("duplicate_source", "source_key", config.drop_duplicate_sides),
+                ("duplicate_target", "target_key", config.drop_duplicate_sides),
             )
             if is_used
         }
@@ -83,6 +93,7 @@ class ShardMerger:
         self._oddest: list[Keyed] = []
         self._words = {language: np.zeros(0, dtype=np.int64) for language in languages}
         self._characters = dict.fromkeys(languages, 0)
+        self._ratios: Counter[int] = Counter()
 
     def add(self, shard: CleanShard, source: str) -> pa.Table:
         """Add the next shard, whose pairs are from one source; return the pairs to keep."""
@@ -101,7 +112,7 @@ class ShardMerger:
             kept = self._keep(kept, seen.first_seen(kept[column].to_numpy()), name, source)
         ledger.kept.add(_amount(kept))
         self._add_examples(source, KEPT, _sample(kept))
-        self._add_oddest(kept)
+        self._add_ratios(kept)
         for language, name in zip(self._languages, Pair._fields, strict=True):
             self._count(language, kept[name])
         return kept
@@ -118,12 +129,14 @@ class ShardMerger:
         before = self._examples.get((source, name), [])
         self._examples[source, name] = smallest(before + found)
 
-    def _add_oddest(self, pairs: pa.Table) -> None:
-        """Compare the ratio of the lengths of each pair with the median of the shard."""
+    def _add_ratios(self, pairs: pa.Table) -> None:
+        """Count ratios of lengths; the oddest are the farthest from the median of the shard."""
         if not len(pairs):
             return
         source, target = (pc.utf8_length(pairs[name]).to_numpy() for name in Pair._fields)
         ratios = np.log(source / target)
+        bins = np.rint(-ratios / math.log(2) * RATIO_BINS_PER_DOUBLING).astype(int)
+        self._ratios.update(bins.tolist())
         # Short pairs have high ratios by chance.
         oddness = np.abs(ratios - np.median(ratios)) * np.sqrt(np.minimum(source, target))
         for index in np.argsort(-oddness, kind="stable")[:_NUM_ODDEST].tolist():
@@ -158,6 +171,7 @@ class ShardMerger:
                 for language, counts in self._words.items()
             },
             characters=dict(self._characters),
+            ratios=dict(sorted(self._ratios.items())),
         )
 
 
@@ -171,7 +185,7 @@ def _amount(pairs: pa.Table) -> Amount:
 
 
 def _sentence_keys(sentences: Iterable[str]) -> np.ndarray:
-    keys = {sentence_key(sentence) for sentence in sentences} - {0}
+    keys = {key_of(text) for text in sentences if num_words(text) >= _TEST_MIN_WORDS}
     return np.array(sorted(keys), dtype=np.uint64)
 
 

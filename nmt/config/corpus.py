@@ -21,7 +21,12 @@ _MAX_PAIRS = 10_000_000_000
 _MAX_GENERATED = 10_000_000
 _MAX_WEIGHT = 1_000_000
 MAX_SCORE = 1_000_000.0
-_CORPUS_FILTERS = {"drop_duplicates", "drop_near_duplicates", "drop_test_sentences"}
+_CORPUS_FILTERS = {
+    "drop_duplicates",
+    "drop_near_duplicates",
+    "drop_duplicate_sides",
+    "drop_test_sentences",
+}
 _PHRASEBOOK = ("source", CorpusSource.phrasebook)
 _HUB = ("source", CorpusSource.hub)
 _WITH_PATH = ("source", CorpusSource.folder, CorpusSource.hub)
@@ -60,7 +65,10 @@ class CleaningConfig:
     """Keep only the first of equal pairs."""
     drop_near_duplicates: bool = False
     """Keep only the first of pairs that differ in case, digits and punctuation only."""
-    drop_test_sentences: bool = False
+    drop_duplicate_sides: bool = False
+    """Keep only the first of pairs with equal sources, and of pairs with equal targets. Sentences
+    that are translated in several ways lose all but one."""
+    drop_test_sentences: bool = True
     """Reject pairs of which a side, of five words or more, is a sentence of valid or a test set."""
 
 

@@ -225,7 +225,7 @@ def check_composed_commands(raw: str, work: str) -> None:
     disk = Path(work, "disk")
     command = ["corpus=folder", f"corpus.path={raw}", f"run.outputs={disk}"]
     command += ["tokenizer.vocabulary_size=330"]
-    with small_disk(disk, 60_000):
+    with small_disk(disk, 73_000):
         message = error_line(lambda: run_composed(prepare.prepare), *command)
         assert re.search(
             r"/corpora/folder-\w+: cannot be written: no space left on device", message

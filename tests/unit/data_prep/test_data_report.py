@@ -23,7 +23,7 @@ def test_the_report_escapes_text_and_has_all_parts(toy: Toy) -> None:
     assert "prefers-color-scheme: dark" in page
     for heading in ("Filters", "Oddest pairs", "Lengths", "Vocabulary", "Samples", "Configuration"):
         assert f"<h2>{heading}</h2>" in page
-    assert page.count("<svg") == 2
+    assert page.count("<svg") == 3
 
 
 def test_a_source_of_empty_sentences_and_an_odd_name(

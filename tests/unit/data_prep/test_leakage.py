@@ -4,7 +4,7 @@ import pytest
 
 from data_prep import leakage
 from data_prep.leakage import NGRAM_WORDS, LeakageCount
-from nmt.config import TokenizerConfig
+from nmt.config import CleaningConfig, TokenizerConfig
 from nmt.data.corpus import PreparedCorpus
 from tests.unit.data_prep.conftest import Toy, write_pairs
 
@@ -103,12 +103,13 @@ def test_leakage_is_counted_once_and_stored_in_the_manifest(
     toy: Toy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_pairs(toy.raw, "test", *([toy.lines(f"train.{side}")[7], "???"] for side in ("en", "de")))
-    prepared = PreparedCorpus(toy.prepare())
+    cleaning = CleaningConfig(drop_test_sentences=False)
+    prepared = PreparedCorpus(toy.prepare(cleaning=cleaning))
     assert prepared.leakage["test"]["sentences"] == 2
     assert prepared.leakage["test"]["pairs"] == {"exact": 1}
     assert set(prepared.leakage) == {"valid", "test"}
     assert "Test sentences in the training text" in (prepared.folder / "report.html").read_text()
     # With another tokenizer the stored counts are used.
     monkeypatch.setattr(leakage, "LeakageCount", lambda *_: pytest.fail("counted again"))
-    other = toy.prepare(TokenizerConfig(vocabulary_size=320))
+    other = toy.prepare(TokenizerConfig(vocabulary_size=320), cleaning=cleaning)
     assert PreparedCorpus(other).leakage == prepared.leakage

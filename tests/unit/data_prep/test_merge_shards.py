@@ -81,6 +81,25 @@ def test_filters_of_the_whole_corpus(tmp_path: Path) -> None:
     assert summary.characters["en"] == sum(map(len, ["A dog.", "Yes.", "12", "13", "A dog."]))
 
 
+def test_duplicates_of_one_side(tmp_path: Path) -> None:
+    sides = {"drop_duplicate_sides": True}
+    merger = ShardMerger(CleaningConfig(**sides), ("en", "de"), ([], []))
+    pairs = [("Yes.", "Ja."), ("Yes.", "Doch."), ("Yeah.", "Ja."), ("No.", "Nein.")]
+    assert merger.add(shard(tmp_path, pairs, **sides), "all")["target"].to_pylist() == [
+        "Ja.",
+        "Nein.",
+    ]
+    filters = merger.summary().ledger["all"].filters
+    assert filters["duplicate_source"] == filters["duplicate_target"] == Taken(1, 1, 1)
+
+
+def test_ratios_of_lengths(tmp_path: Path) -> None:
+    merger = ShardMerger(CleaningConfig(), ("en", "de"), ([], []))
+    pairs = [("x" * 8, "y" * 8), ("x" * 8, "y" * 16), ("x" * 9, "y" * 18), ("x" * 8, "y" * 4)]
+    merger.add(shard(tmp_path, pairs), "all")
+    assert merger.summary().ratios == {-8: 1, 0: 1, 8: 2}
+
+
 def test_overlaps_and_the_oddest_pairs(tmp_path: Path) -> None:
     limits = {"max_words": 5, "max_length_ratio": 2.0}
     pairs = [("a b c d e f", "a" * 40), ("x" * 30, "y" * 10), ("a b c d e f", "a b c d e f g")]
