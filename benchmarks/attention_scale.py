@@ -144,7 +144,7 @@ def _trained(
     config = replace(config, model=replace(config.model, key_width=key_width))
     trainer = trainer_of(config, corpus, threads)
     torch.manual_seed(config.training.seed)
-    for layer in _attention_layers(trainer.model.transformer):
+    for layer in _attention_layers(trainer.model.network):
         for projection in (layer.query, layer.key):
             nn.init.normal_(projection.weight, std=_WIDTH**-0.5)
         if not factor:
@@ -175,13 +175,13 @@ def _measure(trainer: Trainer, pairs: list[Pair], factor: bool) -> Measured:
     """Measure the encoder's self-attention and cross-attention on some pairs."""
     model = trainer.model
     recorded: list[tuple[Tensor, Tensor, Tensor]] = []
-    layers = _attention_layers(model.transformer)
+    layers = _attention_layers(model.network)
     attends = [layer.attend for layer in layers]
     for layer, attend in zip(layers, attends, strict=True):
         layer.attend = partial(_record, recorded, attend, factor)  # type: ignore[method-assign]
     batch = collate(pairs[:_NUM_MEASURED], *model.tokenizers)
-    SummedLoss(model.transformer, 0.0)(batch).backward()
-    model.transformer.zero_grad()
+    SummedLoss(model.network, 0.0)(batch).backward()
+    model.network.zero_grad()
     for layer, attend in zip(layers, attends, strict=True):
         layer.attend = attend  # type: ignore[method-assign]
     return _measured(*zip(*recorded, strict=True))

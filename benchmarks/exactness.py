@@ -55,7 +55,7 @@ _BATCHINGS = [_Batching(7), _Batching(32), _Batching(256), _Batching(7, True), _
 
 def _smallest_gap(model: TrainedModel, config: DecodingConfig, source: list[int]) -> float:
     """Return the smallest gap between adjacent candidates of a search, in nats."""
-    target, transformer = model.target_tokenizer, model.transformer.eval()
+    target, transformer = model.target_tokenizer, model.network.eval()
     smallest = float("inf")
 
     def select(next_tokens: NextTokens) -> Candidates:

@@ -408,7 +408,7 @@ def _training_updates(
         size, device = tokenizer.vocabulary_size, torch.device(setting.device)
         return loader.updates(Position()), plain_update(config, size, tokenizer.pad_id, device)
     trainer = trainer_of(config, corpus, threads=0)
-    trainer.model.transformer.train()
+    trainer.model.network.train()
     return trainer.loader.updates(Position()), trainer.update
 
 

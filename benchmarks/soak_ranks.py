@@ -55,7 +55,7 @@ _ENDING: dict[str, Callable[[], None]] = {
 
 @contextlib.contextmanager
 def _no_number(trainer: Trainer) -> Iterator[None]:
-    weight = trainer.model.transformer.output_weight
+    weight = trainer.model.network.output_weight
     spoil = weight.register_hook(lambda gradient: gradient * math.nan)  # type: ignore[no-untyped-call]
     yield
     spoil.remove()
@@ -64,7 +64,7 @@ def _no_number(trainer: Trainer) -> Iterator[None]:
 @contextlib.contextmanager
 def _memory_runs_out(trainer: Trainer) -> Iterator[None]:
     """Run out of memory in the backward pass of the first micro-batch of this process."""
-    transformer = trainer.model.transformer
+    transformer = trainer.model.network
     forward = transformer.forward
 
     def failing(*inputs: torch.Tensor) -> torch.Tensor:

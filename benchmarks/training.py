@@ -164,7 +164,7 @@ def _contender(
     """Return a function that measures a number of updates."""
     os.environ["CUDA_VISIBLE_DEVICES"] = ""
     trainer = trainer_of(config, corpus, threads)
-    trainer.model.transformer.train()
+    trainer.model.network.train()
     step = make_step(trainer)
     updates: Iterator[UpdateWork] = trainer.loader.updates(Position())
 

@@ -76,7 +76,7 @@ class TrainedModel:
     """An encoder and decoder with its tokenizers."""
 
     config: TrainedModelConfig
-    transformer: EncoderDecoder
+    network: EncoderDecoder
     source_tokenizer: Tokenizer
     target_tokenizer: Tokenizer
 
@@ -88,7 +88,7 @@ class TrainedModel:
     @property
     def device(self) -> torch.device:
         """Device of the weights."""
-        return self.transformer.output_weight.device
+        return self.network.output_weight.device
 
 
 def weights_digest(folder: Path) -> str:
@@ -97,11 +97,11 @@ def weights_digest(folder: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def save_weights(transformer: EncoderDecoder, path: Path) -> None:
+def save_weights(network: EncoderDecoder, path: Path) -> None:
     """Write the parameters as safetensors, atomically. Tied matrices are written once."""
     tensors = {
         name: parameter.detach().to("cpu", torch.float32).contiguous()
-        for name, parameter in transformer.named_parameters()
+        for name, parameter in network.named_parameters()
     }
     needed = sum(tensor.nbytes for tensor in tensors.values())
     with atomic_path(path, needed) as temporary:
@@ -142,15 +142,13 @@ def read_weights(path: Path) -> dict[str, torch.Tensor]:
     return weights
 
 
-def load_weights(
-    transformer: EncoderDecoder, weights: dict[str, torch.Tensor], origin: Path
-) -> None:
+def load_weights(network: EncoderDecoder, weights: dict[str, torch.Tensor], origin: Path) -> None:
     """Copy weights into the model; error messages name their file or folder, `origin`.
 
     Raises:
         UserError: names or shapes differ from those of the model.
     """
-    parameters = dict(transformer.named_parameters())
+    parameters = dict(network.named_parameters())
     if parameters.keys() != weights.keys():
         name = min(parameters.keys() ^ weights.keys())
         raise UserError(f"{origin}: holds weights of another model: {name} is in only one of them")
@@ -168,9 +166,9 @@ def build_from_weights(
     config: ModelConfig, sizes: Iterable[int], weights: dict[str, torch.Tensor], origin: Path
 ) -> EncoderDecoder:
     """Build a model that translates, for vocabularies of these sizes; see `load_weights`."""
-    transformer = build_model(config, *sizes)
-    load_weights(transformer, weights, origin)
-    return transformer.eval().requires_grad_(False)
+    network = build_model(config, *sizes)
+    load_weights(network, weights, origin)
+    return network.eval().requires_grad_(False)
 
 
 def save_trained_model(
@@ -179,11 +177,11 @@ def save_trained_model(
     """Write a model folder, atomically; an existing one is replaced."""
     config = model.config
     files = tokenizer_files(config.joint_vocabulary, config.source_language, config.target_language)
-    needed = 4 * count_parameters(model.transformer)  # float32
+    needed = 4 * count_parameters(model.network)  # float32
     needed += sum(tokenizer.path.stat().st_size for tokenizer in model.tokenizers)
     with atomic_folder(folder, needed) as temporary:
         save_config(config, temporary / CONFIG_FILE)
-        save_weights(model.transformer, temporary / WEIGHTS_FILE)
+        save_weights(model.network, temporary / WEIGHTS_FILE)
         for tokenizer, name in zip(model.tokenizers, files, strict=True):
             shutil.copyfile(tokenizer.path, temporary / name)
         (temporary / SCORES_FILE).write_text(to_json(scores), encoding="utf-8")
@@ -231,10 +229,10 @@ def _load(folder: Path, device: torch.device | None) -> TrainedModel:
             f"{weights_path}: holds {num_values:,} numbers, less than half of what {CONFIG_FILE}"
             " and the tokenizer require"
         )
-    transformer = build_from_weights(config.model, sizes, weights, weights_path)
+    network = build_from_weights(config.model, sizes, weights, weights_path)
     if device is not None:
-        transformer.to(device)
-    return TrainedModel(config, transformer, source_tokenizer, target_tokenizer)
+        network.to(device)
+    return TrainedModel(config, network, source_tokenizer, target_tokenizer)
 
 
 def _load_config(path: Path) -> TrainedModelConfig:

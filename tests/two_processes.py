@@ -43,7 +43,7 @@ def in_one_of_two(configs: Mapping[str, Config], run: Config, corpus: Path, resu
 def measure(config: Config, corpus: Path, process: Process) -> dict[str, Any]:
     """Loss and norm of each update, the gradient that the first leaves, the weights at the end."""
     trainer = Trainer(config, PreparedCorpus(corpus), process)
-    model = trainer.model.transformer.train()
+    model = trainer.model.network.train()
     found: dict[str, Any] = {"losses": [], "norms": [], "micro_batches": [], "shares": []}
     for work in islice(trainer.loader.updates(Position()), NUM_UPDATES):
         # As in training, ranks agree before each round; with uneven shares this must not deadlock.

@@ -50,7 +50,7 @@ def main() -> None:
     check_not_in_results([out / _PAGE])
     check_writable(out / _PAGE)
     model = open_model(model_folder(arguments.model), arguments.device)
-    num_layers = model.transformer.num_attention_layers
+    num_layers = model.network.num_attention_layers
     layer = arguments.layer or num_layers
     if num_layers and not 1 <= layer <= num_layers:  # none: refused by name below
         raise UserError(f"layer={layer}: the decoder has {num_layers} layers with attention")

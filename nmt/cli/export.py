@@ -68,7 +68,7 @@ def main() -> None:
     exporter = open_exporter(arguments.format, arguments.compute_type)
     exporter.check(model)
     text = _text(arguments, folder, model)
-    with atomic_folder(out, 4 * count_parameters(model.transformer)) as temporary:
+    with atomic_folder(out, 4 * count_parameters(model.network)) as temporary:
         exporter.export(model, temporary)
         lines = _verified(exporter, model, temporary, text)
         card = model_card(model, read_facts(folder / SCORES_FILE), exporter.usage(model), lines)

@@ -87,7 +87,7 @@ def model_card(
     parts = [
         f"# Translator {config.direction}",
         f"An encoder-decoder model (model.architecture={config.model.architecture}) with"
-        f" {count_parameters(model.transformer):,} parameters."
+        f" {count_parameters(model.network):,} parameters."
         " The folder is self-contained: it can be moved and copied.",
         "## Use",
         usage.rstrip(),

@@ -29,7 +29,7 @@ class ArgosRuntime(CTranslate2Runtime):
             archive.extractall(self._temporary.name)
         root = Path(self._temporary.name, package.stem)
         tokenizer = Tokenizer(root / _TOKENIZER)
-        shared = TrainedModel(model.config, model.transformer, tokenizer, tokenizer)
+        shared = TrainedModel(model.config, model.network, tokenizer, tokenizer)
         super().__init__(shared, root / _MODEL, tolerance)
 
 

@@ -72,8 +72,8 @@ def _compare_logits(
         part = slice(first, first + _BATCH_SIZE)
         pairs = [(s, t[:longest]) for s, t in zip(sources[part], targets[part], strict=True)]
         batch = collate(pairs, *model.tokenizers)
-        hidden = model.transformer(batch.source, batch.source_mask, batch.target_input)
-        ours = model.transformer.project(hidden)
+        hidden = model.network(batch.source, batch.source_mask, batch.target_input)
+        ours = model.network.project(hidden)
         for row, theirs in zip(ours, original.logits(*zip(*pairs, strict=True)), strict=True):
             size = min(row.size(1), theirs.size(1))
             differences.append((row[: len(theirs), :size] - theirs[:, :size]).abs().max())

@@ -102,7 +102,7 @@ class CTranslate2Exporter:
         """Write the converted model, without tokenizers."""
         is_exact = self._compute_type == "float32"
         if not is_exact:  # CTranslate2 rounds in place, and its arrays share memory with the model
-            model = replace(model, transformer=copy.deepcopy(model.transformer))
+            model = replace(model, network=copy.deepcopy(model.network))
         spec = _specification(model)
         spec.validate()
         spec.optimize(None if is_exact else self._compute_type)
@@ -192,7 +192,7 @@ def _set_special_tokens(config: Any, model: TrainedModel) -> None:
     config.unk_token, config.bos_token, config.eos_token = unknown, bos, eos
     config.decoder_start_token = bos
     config.add_source_eos = True
-    norms = (m for m in model.transformer.modules() if isinstance(m, nn.LayerNorm))
+    norms = (m for m in model.network.modules() if isinstance(m, nn.LayerNorm))
     config.layer_norm_epsilon = next(norms).eps
 
 

@@ -22,7 +22,7 @@ def transformer_of(model: TrainedModel) -> Transformer:
         UserError: the model has another architecture, or a variant that no format supports.
     """
     config = model.config.model
-    if not isinstance(model.transformer, Transformer):
+    if not isinstance(model.network, Transformer):
         raise UserError(
             f"model.architecture={config.architecture}: only Transformers can be exported;"
             " translate with engine=torch, or train with model.architecture=transformer"
@@ -36,7 +36,7 @@ def transformer_of(model: TrainedModel) -> Transformer:
                 f"model.{key}={value}: no format supports it; translate with engine=torch, or"
                 f" train with model.{key}={held}"
             )
-    return model.transformer
+    return model.network
 
 
 def usage_of(name: str, **values: Any) -> str:

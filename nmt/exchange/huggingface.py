@@ -119,7 +119,7 @@ def _vocabulary(tokenizer: Tokenizer) -> dict[str, int]:
 
 def _weights(model: TrainedModel) -> dict[str, Tensor]:
     """Return the weights under the names of Hugging Face, and in its order."""
-    config, transformer = model.config.model, model.transformer
+    config, transformer = model.config.model, model.network
     order = half_split(config.width)
     parameters = dict(transformer.named_parameters())
     weights = {

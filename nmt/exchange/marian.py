@@ -128,7 +128,7 @@ class MarianExporter:
     def open(self, model: TrainedModel, folder: Path) -> "MarianRuntime":
         """Open `model.npz` with CTranslate2."""
         source, target = (Tokenizer(folder / name) for name in _vocabularies(model))
-        exported = TrainedModel(model.config, model.transformer, source, target)
+        exported = TrainedModel(model.config, model.network, source, target)
         return MarianRuntime(exported, folder / _MODEL)
 
     def usage(self, model: TrainedModel) -> str:
@@ -221,7 +221,7 @@ def _is_embedding(name: str) -> bool:
 
 
 def _arrays(model: TrainedModel) -> dict[str, Any]:
-    transformer, order = model.transformer, half_split(model.config.model.width)
+    transformer, order = model.network, half_split(model.config.model.width)
     parameters = dict(transformer.named_parameters())
     arrays = {
         theirs: np.ascontiguousarray(

@@ -112,7 +112,7 @@ class OnnxRuntime:
         self.tolerance = math.inf if suffix else 1e-4
         self._source = Tokenizer(folder / SOURCE_FILE)
         self._target = Tokenizer(folder / TARGET_FILE)
-        exported = TrainedModel(model.config, model.transformer, self._source, self._target)
+        exported = TrainedModel(model.config, model.network, self._source, self._target)
         encoder, decoder = (_session(_path(folder, name + suffix)) for name in (_ENCODER, _DECODER))
         self._decoder = _Decoder(encoder, decoder, self._source)
         self._engine = _OnnxEngine(exported, self._decoder)

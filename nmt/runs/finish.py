@@ -36,7 +36,7 @@ def finish(
     state = trainer.state
     vocabulary_size = trainer.model.target_tokenizer.vocabulary_size
     flops = training_flops(config.model, vocabulary_size, state.metrics.processed)
-    flops += state.update * step_flops(config.optimizer, trainer.model.transformer)
+    flops += state.update * step_flops(config.optimizer, trainer.model.network)
     scores = {
         "chosen": chosen,
         "valid": {"loss": result.loss, "bleu": result.bleu},
@@ -82,7 +82,7 @@ def _choose_weights(metric: ValidationMetric, trainer: Trainer) -> tuple[str, Va
     The average of the last checkpoints (Vaswani et al. 2017, section 6.1) is usually better than
     each of them, but not after early stopping.
     """
-    store, transformer = trainer.store, trainer.model.transformer
+    store, network = trainer.store, trainer.model.network
     intact, best = set(store.intact()), trainer.state.best_update
     last = store.last_updates(trainer.config.training.average_checkpoints)
     candidates: dict[str, Sequence[int]] = {}
@@ -98,12 +98,12 @@ def _choose_weights(metric: ValidationMetric, trainer: Trainer) -> tuple[str, Va
             bleu, negative_loss = trainer.state.best_rank
             results[name] = ValidationResult(-negative_loss, bleu)
         else:
-            load_weights(transformer, store.average(list(members)), store.folder)
+            load_weights(network, store.average(list(members)), store.folder)
             with progress_bar("validating", len(trainer.validator.sources)) as advance:
                 results[name] = trainer.validator.validate(advance)
         logger.info("%s: valid loss %.4f, BLEU %.2f", name, results[name].loss, results[name].bleu)
     chosen = max(results, key=lambda name: results[name].rank(metric))
     if results[chosen].hypotheses:  # else the file has those of the best checkpoint
         write_lines(path, results[chosen].hypotheses)
-    load_weights(transformer, store.average(list(candidates[chosen])), store.folder)
+    load_weights(network, store.average(list(candidates[chosen])), store.folder)
     return chosen, results[chosen]

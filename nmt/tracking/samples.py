@@ -35,8 +35,8 @@ class ValidationSamples:
 
     def pictures(self, hypotheses: Sequence[str]) -> list[Picture]:
         """Draw the attention of the current weights; weights and random state stay the same."""
-        transformer = self._model.transformer
-        was_training = transformer.training
+        network = self._model.network
+        was_training = network.training
         try:
             return [
                 draw_attention(
@@ -50,7 +50,7 @@ class ValidationSamples:
                 for index in self._short
             ]
         finally:
-            transformer.train(was_training)  # also after an error, because training continues
+            network.train(was_training)  # also after an error, because training continues
 
     def _shortened(self, text: str) -> str:
         """Cut a translation that does not end, which is usual early in training."""

@@ -81,14 +81,14 @@ class CheckpointStore:
         return [u for u in updates if u % self._every == 0 or u == updates[-1]][-number:]
 
     def save(
-        self, transformer: EncoderDecoder, optimizer: torch.optim.Optimizer, state: TrainingState
+        self, network: EncoderDecoder, optimizer: torch.optim.Optimizer, state: TrainingState
     ) -> Path:
         """Write a checkpoint, then remove those that are no longer needed."""
         path = self.path(state.update)
         # Weights and two moments, all float32, each with its name.
-        needed = sum(3 * 4 * tensor.numel() + 2048 for tensor in transformer.parameters())
+        needed = sum(3 * 4 * tensor.numel() + 2048 for tensor in network.parameters())
         with atomic_folder(path, needed) as temporary:
-            save_weights(transformer, temporary / WEIGHTS_FILE)
+            save_weights(network, temporary / WEIGHTS_FILE)
             # Through our own stream: given a path, torch does not report why it cannot write.
             with (temporary / STATE_FILE).open("wb") as stream:
                 torch.save(optimizer.state_dict(), stream)
@@ -132,7 +132,7 @@ class CheckpointStore:
                 yield update
 
     def load(
-        self, update: int, transformer: EncoderDecoder, optimizer: torch.optim.Optimizer
+        self, update: int, network: EncoderDecoder, optimizer: torch.optim.Optimizer
     ) -> TrainingState:
         """Restore weights, moments and training state; hyperparameters stay those of `optimizer`.
 
@@ -141,7 +141,7 @@ class CheckpointStore:
         """
         path = self.path(update)
         manifest = _read_manifest(path)
-        load_weights(transformer, read_weights(path / WEIGHTS_FILE), path / WEIGHTS_FILE)
+        load_weights(network, read_weights(path / WEIGHTS_FILE), path / WEIGHTS_FILE)
         try:
             saved = torch.load(path / STATE_FILE, map_location="cpu", weights_only=True)
             _load_moments(optimizer, saved)

@@ -37,11 +37,11 @@ def dry_run(config: Config, corpus_folder: Path | None) -> None:
     if config.batching.is_auto:
         config = resolve_auto(config, plan, sizes)
     plan = replace(plan, max_micro_batch_tokens=config.batching.max_micro_batch_tokens)
-    transformer = meta_model(config.model, *sizes)
+    network = meta_model(config.model, *sizes)
     gradient_flops, padding = _mean_work(config, plan, sizes[1])
-    flops = gradient_flops + step_flops(config.optimizer, transformer)
+    flops = gradient_flops + step_flops(config.optimizer, network)
     updates = config.training.max_updates
-    _log("parameters", f"{count_parameters(transformer):,}")
+    _log("parameters", f"{count_parameters(network):,}")
     _log("FLOPs", f"{flops:.3g} per update, {flops * updates:.3g} in all")
     epoch = (
         f"{plan.num_updates:,} updates, {len(plan.order):,} pairs, {100 * padding:.1f} % padding;"

@@ -26,14 +26,12 @@ def new_model(config: Config, corpus: PreparedCorpus, device: torch.device) -> T
     source_tokenizer = Tokenizer(corpus.source_tokenizer)
     target_tokenizer = Tokenizer(corpus.target_tokenizer)
     torch.manual_seed(config.training.seed)
-    transformer = build_model(
+    network = build_model(
         config.model, source_tokenizer.vocabulary_size, target_tokenizer.vocabulary_size
     )
     if config.training.initial_model:
-        initial = load_trained_model(Path(config.training.initial_model)).transformer
-        load_weights(
-            transformer, dict(initial.named_parameters()), Path(config.training.initial_model)
-        )
+        initial = load_trained_model(Path(config.training.initial_model)).network
+        load_weights(network, dict(initial.named_parameters()), Path(config.training.initial_model))
     return TrainedModel(
         TrainedModelConfig(
             source_language=corpus.source_language,
@@ -43,7 +41,7 @@ def new_model(config: Config, corpus: PreparedCorpus, device: torch.device) -> T
             model=config.model,
             decoding=config.decoding,
         ),
-        transformer.to(device),
+        network.to(device),
         source_tokenizer,
         target_tokenizer,
     )

@@ -26,21 +26,21 @@ class SummedLoss(nn.Module):
     """
 
     def __init__(
-        self, transformer: EncoderDecoder, label_smoothing: float, balance_weight: float = 0.0
+        self, network: EncoderDecoder, label_smoothing: float, balance_weight: float = 0.0
     ) -> None:
         super().__init__()
-        self.transformer = transformer
+        self.network = network
         self.label_smoothing = label_smoothing
         self.balance_weight = balance_weight
 
     def forward(self, batch: Batch) -> Tensor:
         """Return the summed loss in nats, a scalar."""
-        with recorded_routing(self.transformer) as routing:
-            hidden = self.transformer(batch.source, batch.source_mask, batch.target_input)
+        with recorded_routing(self.network) as routing:
+            hidden = self.network(batch.source, batch.source_mask, batch.target_input)
         # Padding is left out before the projection to V logits.
         real = hidden.flatten(0, 1).index_select(0, batch.target_indices)  # (N, D)
         tokens = batch.target_output.flatten()[batch.target_indices]  # (N,)
-        weight, bias = self.transformer.output_weight, self.transformer.output_bias
+        weight, bias = self.network.output_weight, self.network.output_bias
         if bias is not None:  # W h + b is the product of [W b] and [h 1]
             weight = torch.cat((weight, bias[:, None]), dim=1)  # (V, D + 1)
             real = F.pad(real, (0, 1), value=1.0)  # (N, D + 1)

@@ -170,9 +170,9 @@ def _measure(
         limit_memory(available)
     try:
         cpu.select_library(measure_library(config.model.width, config.model.feed_forward_width))
-        transformer = build_model(config.model, *vocabulary_sizes).to(device).train()
-        optimizer = build_optimizer(transformer, config.optimizer)
-        updater = Updater(config, transformer, optimizer, Process(0, 1, device), MetricSums())
+        network = build_model(config.model, *vocabulary_sizes).to(device).train()
+        optimizer = build_optimizer(network, config.optimizer)
+        updater = Updater(config, network, optimizer, Process(0, 1, device), MetricSums())
         for shapes in updates:
             work = _random_work(shapes, vocabulary_sizes)
             start = _now(device)

@@ -149,7 +149,7 @@ def log_size(
         logger.info("pairs per epoch from epoch %d: %s", epoch + 1, ", ".join(parts))
     logger.info(
         "training %.2f million parameters with %d process(es) on %s in %s",
-        count_parameters(model.transformer) / 1e6,
+        count_parameters(model.network) / 1e6,
         process.world_size,
         process.device.type,
         precision,

@@ -63,7 +63,7 @@ class Trainer:
             process.world_size,
             mixing,
         )
-        self.optimizer = build_optimizer(self.model.transformer, config.optimizer)
+        self.optimizer = build_optimizer(self.model.network, config.optimizer)
         self.store = CheckpointStore(
             config.run_folder / CHECKPOINTS_FOLDER,
             config.training.validate_every,
@@ -74,7 +74,7 @@ class Trainer:
         self.micro_batch_size = process.broadcast(MicroBatchSize.read(config.run_folder, asked))
         self.loader.max_micro_batch_tokens = self.micro_batch_size.used
         sums = self.state.metrics
-        self._updater = Updater(config, self.model.transformer, self.optimizer, process, sums)
+        self._updater = Updater(config, self.model.network, self.optimizer, process, sums)
         window = config.model.attention_window
         self._metrics = RunningMetrics(sums, self._updater.monitor, process, window)
         self.validator = Validator(corpus, self.model, config.decoding)
@@ -129,7 +129,7 @@ class Trainer:
 
     def _loop(self) -> None:
         training = self.config.training
-        self.model.transformer.train()
+        self.model.network.train()
         self._start = time.monotonic() - self.state.seconds
         if self.state.validation_due:
             self._validate()
@@ -264,7 +264,7 @@ class Trainer:
         self.state = replace(self.state, metrics=self._read_metrics())
         if self._log is not None:
             self._log.flush()
-            self.store.save(self.model.transformer, self.optimizer, self.state)
+            self.store.save(self.model.network, self.optimizer, self.state)
         self.process.barrier()
         self._saved_update = self.state.update
 
@@ -280,7 +280,7 @@ class Trainer:
                 f"process {self.process.rank} cannot read {self.store.path(newest)}: all hosts"
                 " need the same folder run.outputs"
             )
-        return self.store.load(newest, self.model.transformer, self.optimizer)
+        return self.store.load(newest, self.model.network, self.optimizer)
 
     def _is_done(self) -> bool:
         training, state = self.config.training, self.state

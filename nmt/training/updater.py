@@ -51,21 +51,21 @@ class Updater:
     def __init__(
         self,
         config: Config,
-        transformer: EncoderDecoder,
+        network: EncoderDecoder,
         optimizer: torch.optim.Optimizer,
         process: Process,
         sums: MetricSums,
     ) -> None:
         self._config = config
-        self._transformer = transformer
+        self._network = network
         self._optimizer = optimizer
         self._process = process
         self.monitor = GradientMonitor(config.training.max_gradient_spike, sums, process.device)
         if config.training.compile:
-            transformer.compile_layers()
+            network.compile_layers()
         training = config.training
         self._objective: nn.Module = SummedLoss(
-            transformer, training.label_smoothing, training.balance_weight
+            network, training.label_smoothing, training.balance_weight
         )
         if process.world_size > 1:
             self._objective = DistributedDataParallel(
@@ -118,7 +118,7 @@ class Updater:
                 torch.cuda.empty_cache()
             raise failure
         max_norm = self._config.optimizer.max_gradient_norm or math.inf
-        norm = nn.utils.clip_grad_norm_(self._transformer.parameters(), max_norm)
+        norm = nn.utils.clip_grad_norm_(self._network.parameters(), max_norm)
         return Gradient(torch.stack(losses).sum(), norm)
 
     def step(self, gradient: Gradient, update: int) -> Tensor:

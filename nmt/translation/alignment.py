@@ -34,12 +34,12 @@ class Aligner:
     """
 
     def __init__(self, model: TrainedModel, layer: int = 0) -> None:
-        num_layers = model.transformer.num_attention_layers
+        num_layers = model.network.num_attention_layers
         if num_layers and not 0 <= layer <= num_layers:  # none: refused by name in `links`
             raise UserError(f"alignment_layer={layer} is not between 1 and {num_layers}")
         self._tokenizers = model.tokenizers
         self._forced = ForcedDecoder(model)
-        self._layer = layer - 1 if layer else model.transformer.aligning_layer
+        self._layer = layer - 1 if layer else model.network.aligning_layer
 
     def links(self, sources: Sequence[str], translations: Sequence[str]) -> list[Links | None]:
         """Return the links of each pair by target word; None if it is too long for the model."""

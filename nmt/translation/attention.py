@@ -59,10 +59,10 @@ def sentence_attention(model: TrainedModel, source: str, translation: str) -> Se
     source_ids = model.source_tokenizer.encode([source])[0]
     target_ids = model.target_tokenizer.encode([translation])[0]
     batch = collate([(source_ids, target_ids)], *model.tokenizers).to(model.device)
-    was_training = model.transformer.training
-    model.transformer.eval()
-    maps = model.transformer.attention_maps(batch.source, batch.source_mask, batch.target_input)
-    model.transformer.train(was_training)
+    was_training = model.network.training
+    model.network.eval()
+    maps = model.network.attention_maps(batch.source, batch.source_mask, batch.target_input)
+    model.network.train(was_training)
     return SentenceAttention(
         [*model.source_tokenizer.pieces(source_ids), END],
         [*model.target_tokenizer.pieces(target_ids), END],
@@ -77,7 +77,7 @@ def short_sentences(
 
     There are none if the model has no attention.
     """
-    if not model.transformer.num_attention_layers:
+    if not model.network.num_attention_layers:
         return []
     limits = (model.config.max_source_length, model.config.model.max_length)
     longest = min(_MAX_PIECES, *(limit - 1 for limit in limits))

@@ -48,16 +48,16 @@ class ForcedDecoder:
         Raises:
             UserError: a log-probability is not finite.
         """
-        transformer = self._model.transformer
+        network = self._model.network
         found: list[list[float]] = [[] for _ in pairs]
         for indices, batch in self._batches(pairs):
-            hidden = transformer(batch.source, batch.source_mask, batch.target_input)  # (B, T, D)
+            hidden = network(batch.source, batch.source_mask, batch.target_input)  # (B, T, D)
             rows = hidden.flatten(0, 1)[batch.target_indices]  # (tokens, D)
             tokens = batch.target_output.flatten()[batch.target_indices]  # (tokens,)
             log_probs: list[float] = []
             for start in range(0, len(rows), _PROJECTED_ROWS):
                 part = slice(start, start + _PROJECTED_ROWS)
-                logits = transformer.project(rows[part]).float()
+                logits = network.project(rows[part]).float()
                 chosen = logits.gather(1, tokens[part, None])[:, 0]
                 log_probs += (chosen - logits.logsumexp(dim=1)).tolist()
             if not all(map(math.isfinite, log_probs)):
@@ -77,7 +77,7 @@ class ForcedDecoder:
         may not fit into memory.
         """
         for indices, batch in self._batches(pairs):
-            maps = self._model.transformer.attention_maps(
+            maps = self._model.network.attention_maps(
                 batch.source, batch.source_mask, batch.target_input
             )
             for row, index in enumerate(indices):
@@ -89,14 +89,14 @@ class ForcedDecoder:
         """Yield batches of pairs of similar length, the longest first, and their indices."""
         model = self._model
         lengths = [max(len(source), len(target)) + 1 for source, target in pairs]
-        was_training = model.transformer.training
-        model.transformer.eval()
+        was_training = model.network.training
+        model.network.eval()
         for indices in length_batches(
             lengths, lambda length: min(self._batch_size, max(1, _MAX_WEIGHTS // length**2))
         ):
             batch = collate([pairs[index] for index in indices], *model.tokenizers)
             yield indices, batch.to(model.device)
-        model.transformer.train(was_training)
+        model.network.train(was_training)
 
 
 @dataclass(frozen=True)

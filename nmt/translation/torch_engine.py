@@ -82,7 +82,7 @@ class TorchEngine(Engine):
                     f"model {number} of the ensemble has another direction or vocabulary than the"
                     " first; use models of the same corpus"
                 )
-        self._weights = [DecodingWeights(one.transformer, config.precision) for one in models]
+        self._weights = [DecodingWeights(one.network, config.precision) for one in models]
         target = model.target_tokenizer
         self._ids = TargetIds(target.bos_id, target.eos_id, banned_ids(target))
         self._trees = TreeGrammar(target.all_pieces()) if config.trees else None

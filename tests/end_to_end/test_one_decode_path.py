@@ -35,7 +35,7 @@ def test_last_validation_evaluate_and_sacrebleu_agree(
     # Save the checkpoint of that validation as a model folder.
     model = load_trained_model(config.run_folder / "model")
     weights = config.run_folder / "checkpoints" / "update_0000060" / "weights.safetensors"
-    load_weights(model.transformer, read_weights(weights), weights)
+    load_weights(model.network, read_weights(weights), weights)
     save_trained_model(model, tmp_path / "copy", {})
     out = tmp_path / "out"
     arguments = [f"model={tmp_path / 'copy'}", f"corpus={corpus}", "test=valid", f"out={out}"]

@@ -125,7 +125,7 @@ def test_without_dropout_torch_has_the_losses_of_our_model(
     optimizer = replace(config.optimizer, max_gradient_norm=1.0)
     config = replace(config, model=tiny_model_config(norm=norm), optimizer=optimizer)
     trainer = trainer_of(config, digit_corpus, 1)
-    tokenizer, transformer = trainer.model.target_tokenizer, trainer.model.transformer
+    tokenizer, transformer = trainer.model.target_tokenizer, trainer.model.network
     plain_step = plain_update(
         config,
         *(tokenizer.vocabulary_size, tokenizer.pad_id, torch.device("cpu")),

@@ -43,7 +43,7 @@ def test_a_moved_folder_translates_as_before(
     shutil.move(folder, moved)
     loaded = load_trained_model(moved)
     assert loaded.config == trained_model.config
-    assert not loaded.transformer.training
+    assert not loaded.network.training
     assert translations(loaded) == translations(trained_model)
 
 
@@ -76,7 +76,7 @@ def test_a_model_with_two_vocabularies_is_loaded(tokenizer_path: Path, tmp_path:
     torch.manual_seed(0)
     model = TrainedModel(
         replace(source.config, joint_vocabulary=False, model=config),
-        type(source.transformer)(
+        type(source.network)(
             config, source.source_tokenizer.vocabulary_size, target.target_tokenizer.vocabulary_size
         ).eval(),
         source.source_tokenizer,

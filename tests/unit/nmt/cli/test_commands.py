@@ -204,7 +204,7 @@ def test_huge_weights_are_reported(
 ) -> None:
     model = tiny_trained_model(tokenizer_path)
     with torch.no_grad():
-        model.transformer.output_weight.mul_(factor)
+        model.network.output_weight.mul_(factor)
     save_trained_model(model, Path("huge"), {})
     for path in ("a.en", "a.de"):
         Path(path).write_text("Kalo mine.\n")

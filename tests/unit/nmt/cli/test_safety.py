@@ -189,7 +189,7 @@ def test_a_huge_beam_of_a_stranger_is_refused(command: str, run: Run) -> None:
 @pytest.mark.parametrize("command", WORK)
 def test_huge_weights_are_one_sentence(command: str, run: Run) -> None:
     model = load_trained_model(Path("outputs/runs/new"))
-    model.transformer.output_weight.mul_(1e30)
+    model.network.output_weight.mul_(1e30)
     save_trained_model(model, Path("huge"), {})
     with refused(r"^the scores of the model are not finite: its weights"):
         run(*command.split(), "model=huge")

@@ -160,7 +160,7 @@ def test_attention_map_of_a_sentence(config: Config, trained_model: TrainedModel
     assert heads.shape == (2, len(found.target), len(found.source))
     torch.testing.assert_close(heads.sum(-1), torch.ones(heads.shape[:2]))
     assert found.mean[0] == pytest.approx(heads[:, 0].mean(0).tolist())
-    assert not trained_model.transformer.training
+    assert not trained_model.network.training
     page = report_page(run_data(config), [found])
     assert "head 2" in check_page(page)
     assert page.count('<td style="--w: ') == 3 * len(found.source) * len(found.target)

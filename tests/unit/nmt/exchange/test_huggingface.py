@@ -106,7 +106,7 @@ def test_a_zero_start_is_the_row_of_the_start_token(
     model = tiny_trained_model(
         tokenizer_path, start=StartEmbedding.zero, tied_embeddings=tied, output_bias=True
     )
-    bias = model.transformer.output_bias
+    bias = model.network.output_bias
     assert bias is not None
     bias[model.target_tokenizer.bos_id] = -50.0
     texts = made_up_sentences(8)
@@ -124,7 +124,7 @@ def two_tokenizers(tmp_path: Path, **model: Any) -> TrainedModel:
     ]
     tied = tiny_trained_model(paths[0], tied_embeddings=TiedEmbeddings.target, **model)
     source, target = map(Tokenizer, paths)
-    transformer = type(tied.transformer)(
+    transformer = type(tied.network)(
         tied.config.model, source.vocabulary_size, target.vocabulary_size
     )
     return TrainedModel(

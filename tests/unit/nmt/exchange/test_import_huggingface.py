@@ -112,7 +112,7 @@ def test_a_model_of_opus_mt_computes_the_same(folder: Path) -> None:
     assert (config.decoding.beam_size, config.decoding.max_length) == (6, 100)
     # BOS has no probability.
     assert model.target_tokenizer.bos_id == model.target_tokenizer.vocabulary_size - 1
-    bias = model.transformer.output_bias
+    bias = model.network.output_bias
     assert bias is not None
     assert bias[model.target_tokenizer.bos_id] < -1000
 
@@ -181,8 +181,8 @@ def test_an_export_comes_back(tmp_path: Path, variant: dict[str, Any]) -> None:
     HuggingFaceExporter().export(model, tmp_path / "hf")
     again = load(tmp_path / "hf")
     assert again.config.joint_vocabulary
-    parameters = dict(model.transformer.named_parameters())
-    found = dict(again.transformer.named_parameters())
+    parameters = dict(model.network.named_parameters())
+    found = dict(again.network.named_parameters())
     if "start" in variant:
         bos = model.target_tokenizer.bos_id
         parameters["target_embedding.weight"][bos] = 0.0

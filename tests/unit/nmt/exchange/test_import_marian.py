@@ -83,8 +83,8 @@ def test_round_trip_keeps_weights_and_translations(
     assert importer.can_read(folder)
     loaded = importer.load(folder, tmp_path, "en-de")
     assert loaded.config.model == replace(model.config.model, max_length=512, dropout=0.1)
-    expected = dict(model.transformer.named_parameters())
-    for name, parameter in loaded.transformer.named_parameters():
+    expected = dict(model.network.named_parameters())
+    for name, parameter in loaded.network.named_parameters():
         torch.testing.assert_close(parameter, expected.pop(name), rtol=0, atol=0)
     assert not expected
     limits = {"max_length_ratio": 1.0, "max_length_offset": 4, "min_length": 2}
@@ -158,7 +158,7 @@ def test_original_release_of_opus_mt(
     assert not model.config.joint_vocabulary
     assert model.config.decoding.beam_size == 6
     assert model.config.decoding.length_penalty_kind == "average"
-    bias = model.transformer.output_bias
+    bias = model.network.output_bias
     assert bias is not None
     assert bias[size:].tolist() == [NEVER, NEVER]
     assert "30 of 30 translations" in importer.compare(model, folder, SENTENCES)

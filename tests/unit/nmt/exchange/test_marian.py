@@ -100,7 +100,7 @@ def test_two_vocabularies(tokenizer_path: Path, digit_tokenizer_path: Path, tmp_
     model = marian_model(tokenizer_path, tied_embeddings=TiedEmbeddings.target)
     target = Tokenizer(digit_tokenizer_path)
     other = marian_model(digit_tokenizer_path, tied_embeddings=TiedEmbeddings.target)
-    other.transformer.source_embedding = model.transformer.source_embedding
+    other.network.source_embedding = model.network.source_embedding
     mixed = replace(other, source_tokenizer=model.source_tokenizer, target_tokenizer=target)
     MarianExporter().export(mixed, tmp_path)
     assert verify(MarianExporter().open(mixed, tmp_path), mixed).largest_difference < 1e-5

@@ -33,20 +33,20 @@ def test_the_same_evenly_spaced_sentences_are_selected(
 def test_pictures_leave_weights_random_state_and_mode_as_they_are(
     trained_model: TrainedModel, texts: list[str]
 ) -> None:
-    weights = {key: value.clone() for key, value in trained_model.transformer.state_dict().items()}
+    weights = {key: value.clone() for key, value in trained_model.network.state_dict().items()}
     chosen = ValidationSamples(trained_model, texts, texts)
     state = torch.get_rng_state()
-    trained_model.transformer.train()
+    trained_model.network.train()
     try:
         # Also of translations that are empty or far too long.
         for hypotheses in (texts, [""] * 50, ["la " * 500] * 50):
             pictures = chosen.pictures(hypotheses)
             assert len(pictures) == 3
-            assert trained_model.transformer.training
+            assert trained_model.network.training
     finally:
-        trained_model.transformer.eval()
+        trained_model.network.eval()
     assert torch.equal(torch.get_rng_state(), state)
-    after = trained_model.transformer.state_dict()
+    after = trained_model.network.state_dict()
     assert all(torch.equal(value, after[key]) for key, value in weights.items())
 
 
@@ -54,17 +54,17 @@ def test_an_error_in_a_picture_leaves_the_model_in_training_mode(
     trained_model: TrainedModel, texts: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(model: TrainedModel, *_: object) -> None:
-        model.transformer.eval()
+        model.network.eval()
         raise MemoryError
 
     monkeypatch.setattr(samples, "attention_map", fail)
-    trained_model.transformer.train()
+    trained_model.network.train()
     try:
         with pytest.raises(MemoryError):
             ValidationSamples(trained_model, texts, texts).pictures(texts)
-        assert trained_model.transformer.training
+        assert trained_model.network.training
     finally:
-        trained_model.transformer.eval()
+        trained_model.network.eval()
 
 
 def test_a_picture_shows_large_weights_dark(tmp_path: Path) -> None:

@@ -57,7 +57,7 @@ def test_a_dry_run_reports_what_training_does(dry: Dry, digit_corpus: Path) -> N
     log = dry.log(digit_corpus)
     trainer = Trainer(dry.config, PreparedCorpus(digit_corpus), Process(0, 1, torch.device("cpu")))
     plan = trainer.loader.plan(0)
-    assert f"parameters   {count_parameters(trainer.model.transformer):,}" in log
+    assert f"parameters   {count_parameters(trainer.model.network):,}" in log
     assert f"epoch        {plan.num_updates} updates, 300 pairs" in log
     assert f"10 updates, {10 / plan.num_updates:.1f} epochs" in log
     assert "memory       0.20 of 2.00 GB" in log

@@ -41,8 +41,8 @@ def test_a_training_starts_from_the_weights_of_the_folder(
     config = starting_from(folder, tmp_path)
     model = new_model(config, PreparedCorpus(digit_corpus), ALONE.device)
     assert model.config.model.dropout == 0.1  # the folder's is 0
-    weights = dict(load_trained_model(folder).transformer.named_parameters())
-    for name, parameter in model.transformer.named_parameters():
+    weights = dict(load_trained_model(folder).network.named_parameters())
+    for name, parameter in model.network.named_parameters():
         assert torch.equal(parameter, weights[name])
         assert parameter.requires_grad
     open_run(config, digit_corpus)

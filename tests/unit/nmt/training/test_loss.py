@@ -120,7 +120,7 @@ def test_the_loss_is_the_sum_over_any_split_of_the_pairs(num_experts: int) -> No
 def test_the_objective_is_the_loss_of_the_logits() -> None:
     module = objective()
     batch = batch_of(PAIRS)
-    model = module.transformer
+    model = module.network
     logits = model.project(model(batch.source, batch.source_mask, batch.target_input))
     real = batch.target_mask
     eye = torch.eye(VOCABULARY, dtype=torch.float64)
@@ -131,7 +131,7 @@ def test_the_objective_is_the_loss_of_the_logits() -> None:
 def test_the_loss_of_uniform_predictions_is_the_logarithm_of_the_vocabulary_size() -> None:
     module = objective()
     with torch.no_grad():
-        module.transformer.output_weight.zero_()
+        module.network.output_weight.zero_()
     logarithm = math.log(VOCABULARY)
     assert float(module(batch_of(PAIRS)).detach()) == pytest.approx(11 * logarithm)
 

@@ -76,9 +76,9 @@ def records(trainer: Trainer, key: str, name: str = "metrics") -> list[dict[str,
 
 def gradients(trainer: Trainer) -> dict[str, torch.Tensor]:
     """The gradient that the first update steps along."""
-    trainer.model.transformer.train()
+    trainer.model.network.train()
     trainer.update(first_work(trainer))
-    named = trainer.model.transformer.named_parameters()
+    named = trainer.model.network.named_parameters()
     return {name: parameter.grad for name, parameter in named if parameter.grad is not None}
 
 
@@ -103,7 +103,7 @@ def test_the_gradient_is_that_of_the_mean_over_target_tokens(
 ) -> None:
     trainer = make(without_chance(config))
     work = first_work(trainer)
-    fresh = new_model(trainer.config, PreparedCorpus(digit_corpus), ALONE.device).transformer
+    fresh = new_model(trainer.config, PreparedCorpus(digit_corpus), ALONE.device).network
     total = torch.zeros(())
     for part in work.micro_batches:
         batch = part.batch
@@ -292,7 +292,7 @@ def spoiled(
         found = original(self, *arguments)
         if next(made) not in updates:
             return found
-        for parameter in self._transformer.parameters():
+        for parameter in self._network.parameters():
             assert parameter.grad is not None
             parameter.grad *= factor
         return Gradient(found.loss * factor, found.norm * factor)
@@ -314,7 +314,7 @@ def test_an_update_with_a_nan_gradient_changes_only_the_metrics(
 
     def watched(self: Trainer, *arguments: Any) -> None:
         step(self, *arguments)
-        weight = self.model.transformer.output_weight
+        weight = self.model.network.output_weight
         weights.append([weight.clone(), *map(torch.clone, self.optimizer.state[weight].values())])
 
     monkeypatch.setattr(Trainer, "_step", watched)
@@ -391,7 +391,7 @@ def out_of_memory(
     monkeypatch: pytest.MonkeyPatch, trainer: Trainer, update: int, most_rows: int
 ) -> None:
     """From an update on memory is out, halfway through the backward pass, above so many pairs."""
-    embed = trainer.model.transformer._embed
+    embed = trainer.model.network._embed
 
     def full(gradient: torch.Tensor) -> None:
         raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 1 GB")
@@ -402,7 +402,7 @@ def out_of_memory(
             hidden.register_hook(full)
         return hidden
 
-    monkeypatch.setattr(trainer.model.transformer, "_embed", embedded)
+    monkeypatch.setattr(trainer.model.network, "_embed", embedded)
 
 
 def test_memory_that_runs_out_halves_micro_batches_and_continues(
@@ -415,7 +415,7 @@ def test_memory_that_runs_out_halves_micro_batches_and_continues(
     size = trainer.micro_batch_size
     assert (state.update, size.times, size.first_update) == (10, 1, 4)
     assert size.asked == 48 > 2 * size.used - 2
-    found = trainer.model.transformer.state_dict()
+    found = trainer.model.network.state_dict()
 
     smaller = make(tiny_config(tmp_path / "other"))
     step = Trainer._step
@@ -428,7 +428,7 @@ def test_memory_that_runs_out_halves_micro_batches_and_continues(
     monkeypatch.setattr(Trainer, "_step", lowered)
     expected = smaller.run()
     assert state.target_tokens == expected.target_tokens
-    for name, weight in smaller.model.transformer.state_dict().items():
+    for name, weight in smaller.model.network.state_dict().items():
         assert torch.equal(found[name], weight), name
 
 
@@ -465,7 +465,7 @@ def test_nothing_of_a_failed_micro_batch_stays(
         trainer.update(first_work(trainer))
     assert [reference() for reference in kept] == [None]
     assert raised.value.__context__ is None
-    assert all(parameter.grad is None for parameter in trainer.model.transformer.parameters())
+    assert all(parameter.grad is None for parameter in trainer.model.network.parameters())
 
 
 def test_memory_that_holds_no_pair_ends_training(
@@ -492,7 +492,7 @@ def test_the_validation_loss_has_neither_smoothing_nor_dropout(
 ) -> None:
     trainer = make(label_smoothing=0.3)
     model, corpus = trainer.model, PreparedCorpus(digit_corpus)
-    transformer = model.transformer.train()
+    transformer = model.network.train()
     found = trainer.validator.validate().loss
     assert transformer.training
     sources, targets = corpus.read_text("valid")
@@ -540,7 +540,7 @@ def test_compiled_layers_have_the_same_gradients_and_loss_on_validation(
     for compiles in (False, True):
         # Without dropout, whose chance comes from elsewhere while compiling.
         trainer = make(without_chance(tiny_config(tmp_path / str(compiles), compile=compiles)))
-        transformer = trainer.model.transformer
+        transformer = trainer.model.network
         layers = [*transformer.encoder, *transformer.decoder]
         assert all((layer._compiled_call_impl is not None) == compiles for layer in layers)
         found.append(gradients(trainer))
@@ -564,7 +564,7 @@ def test_weights_come_from_the_seed_alone(digit_corpus: Path, tmp_path: Path) ->
     for seed in (1, 1, 2):
         torch.rand(3)
         model = new_model(tiny_config(tmp_path, seed=seed), corpus, ALONE.device)
-        weights.append(model.transformer.output_weight.detach())
+        weights.append(model.network.output_weight.detach())
     assert torch.equal(weights[0], weights[1])
     assert not torch.equal(weights[0], weights[2])
 
@@ -589,14 +589,14 @@ def test_bfloat16_trains_and_keeps_weights_in_float32(make: Make) -> None:
     trainer = make(max_updates=4, validate_every=4, precision=Precision.bfloat16)
     trainer.run()
     assert all(math.isfinite(one["train/loss"]) for one in records(trainer, "train/loss"))
-    assert trainer.model.transformer.output_weight.dtype == torch.float32
+    assert trainer.model.network.output_weight.dtype == torch.float32
 
 
 def test_in_bfloat16_micro_batches_add_up_as_each_by_itself(config: Config, make: Make) -> None:
     """Weights are made narrow once for all of them; what is kept of it must not leak."""
     training = replace(config.training, precision=Precision.bfloat16)
     trainer = make(without_chance(replace(config, training=training)))
-    model = trainer.model.transformer
+    model = trainer.model.network
     work = trainer.loader.work(Position())
     assert len(work.micro_batches) > 2
     updater = trainer._updater

@@ -39,7 +39,7 @@ def test_cross_attention_is_that_of_the_model(trained_model: TrainedModel) -> No
     found = dict(ForcedDecoder(trained_model).cross_attention(pairs))
     for pair, layers in zip(pairs, [found[0], found[1]], strict=True):
         batch = collate([pair], *trained_model.tokenizers)
-        maps = trained_model.transformer.attention_maps(
+        maps = trained_model.network.attention_maps(
             batch.source, batch.source_mask, batch.target_input
         )
         for ours, theirs in zip(layers, maps["cross"], strict=True):

@@ -127,7 +127,7 @@ def log_prob_of_allowed(model: TrainedModel, source: list[int], target: list[int
     CTranslate2 renormalises in this way and `beam_search` does not. The difference is hundredths
     with 26 pieces and thousandths with thousands of pieces.
     """
-    tokenizer, transformer = model.target_tokenizer, model.transformer
+    tokenizer, transformer = model.target_tokenizer, model.network
     full_source = torch.tensor([[*source, model.source_tokenizer.eos_id]])
     target_input = torch.tensor([[tokenizer.bos_id, *target]])
     with torch.inference_mode():

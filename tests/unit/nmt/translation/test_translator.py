@@ -94,7 +94,7 @@ def token_log_probs(
     mask = torch.ones_like(full_source, dtype=torch.bool)
     probabilities = [
         transformer.project(transformer(full_source, mask, target)).softmax(-1)[0]
-        for transformer in (model.transformer for model in models)
+        for transformer in (model.network for model in models)
     ]
     mean = torch.stack(probabilities).mean(dim=0).log()
     # A hypothesis that was cut off has no EOS.
@@ -273,10 +273,10 @@ def test_longest_translation(trained_model: TrainedModel) -> None:
 
 def test_translation_changes_neither_mode_nor_gradients(trained_model: TrainedModel) -> None:
     for mode in (True, False):
-        trained_model.transformer.train(mode)
+        trained_model.network.train(mode)
         translate(trained_model, ["Kalo mi."])
-        assert trained_model.transformer.training is mode
-    assert not torch.is_inference(next(trained_model.transformer.parameters()))
+        assert trained_model.network.training is mode
+    assert not torch.is_inference(next(trained_model.network.parameters()))
 
 
 @pytest.mark.parametrize(
@@ -397,7 +397,7 @@ def test_ensemble_needs_one_vocabulary_and_direction(tokenizer_path: Path, tmp_p
 def test_default_minimum_length_avoids_empty_translations(tokenizer_path: Path) -> None:
     model = tiny_trained_model(tokenizer_path)
     with torch.no_grad():  # EOS is often the most probable token
-        weight = model.transformer.output_weight
+        weight = model.network.output_weight
         weight[model.target_tokenizer.eos_id] = -50 * weight[model.target_tokenizer.eos_id]
     sources = model.source_tokenizer.encode(made_up_sentences(9, seed=6))
     lengths = {
