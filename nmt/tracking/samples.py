@@ -35,22 +35,17 @@ class ValidationSamples:
 
     def pictures(self, hypotheses: Sequence[str]) -> list[Picture]:
         """Draw the attention of the current weights; weights and random state stay the same."""
-        network = self._model.network
-        was_training = network.training
-        try:
-            return [
-                draw_attention(
-                    attention_map(
-                        self._model,
-                        self._sources[index],
-                        self._shortened(hypotheses[self._indices[index]]),
-                    ),
+        return [
+            draw_attention(
+                attention_map(
+                    self._model,
                     self._sources[index],
-                )
-                for index in self._short
-            ]
-        finally:
-            network.train(was_training)  # also after an error, because training continues
+                    self._shortened(hypotheses[self._indices[index]]),
+                ),
+                self._sources[index],
+            )
+            for index in self._short
+        ]
 
     def _shortened(self, text: str) -> str:
         """Cut a translation that does not end, which is usual early in training."""

@@ -61,8 +61,10 @@ def sentence_attention(model: TrainedModel, source: str, translation: str) -> Se
     batch = collate([(source_ids, target_ids)], *model.tokenizers).to(model.device)
     was_training = model.network.training
     model.network.eval()
-    maps = model.network.attention_maps(batch.source, batch.source_mask, batch.target_input)
-    model.network.train(was_training)
+    try:
+        maps = model.network.attention_maps(batch.source, batch.source_mask, batch.target_input)
+    finally:
+        model.network.train(was_training)
     return SentenceAttention(
         [*model.source_tokenizer.pieces(source_ids), END],
         [*model.target_tokenizer.pieces(target_ids), END],

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import torch
 
-from nmt.tracking import samples
 from nmt.tracking.pictures import draw_attention
 from nmt.tracking.samples import ValidationSamples
 from nmt.trained_model import TrainedModel
@@ -53,11 +52,10 @@ def test_pictures_leave_weights_random_state_and_mode_as_they_are(
 def test_an_error_in_a_picture_leaves_the_model_in_training_mode(
     trained_model: TrainedModel, texts: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(model: TrainedModel, *_: object) -> None:
-        model.network.eval()
+    def fail(*_: object) -> None:
         raise MemoryError
 
-    monkeypatch.setattr(samples, "attention_map", fail)
+    monkeypatch.setattr(type(trained_model.network), "attention_maps", fail)
     trained_model.network.train()
     try:
         with pytest.raises(MemoryError):
