@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
+from nmt.base.errors import UserError
 from nmt.base.ray_cluster import connect_to_ray
 
 _OWN_VARIABLES = ("NMT_", "HYDRA_", "WANDB_")
@@ -21,7 +22,7 @@ def register_ray(cores_per_run: int) -> None:
         cores_per_run: number of cores that a run reserves, at least one.
 
     Raises:
-        UserError: Ray is missing, or there is no cluster.
+        UserError: Ray is missing, there is no cluster, or no node has so many cores.
     """
     connect_to_ray("", "cluster=ray")
     # Imported here, because these imports take seconds.
@@ -29,6 +30,12 @@ def register_ray(cores_per_run: int) -> None:
     from joblib import register_parallel_backend  # noqa: PLC0415
     from ray.util.joblib.ray_backend import RayBackend  # noqa: PLC0415
 
+    nodes = [one["Resources"].get("CPU", 0) for one in ray.nodes() if one["Alive"]]  # type: ignore[no-untyped-call]
+    if cores_per_run > max(nodes, default=0):  # the runs would wait for ever
+        raise UserError(
+            f"training.num_threads={cores_per_run} is more than any node of the Ray cluster has:"
+            f" the largest one has {max(nodes, default=0):g} cores"
+        )
     resources: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
     reserved = {"num_cpus": max(1, cores_per_run), "num_gpus": min(1, resources.get("GPU", 0))}
     own = {name: value for name, value in os.environ.items() if name.startswith(_OWN_VARIABLES)}

@@ -151,7 +151,9 @@ def test_a_text_is_given_as_it_is(fake_venv: Path, tmp_path: Path) -> None:
         ("SCALE=paper", "SCALE= selects the experiment of SWEEP=table3"),
     ],
 )
-def test_variables_without_effect_are_rejected(fake_venv: Path, variable: str, message: str) -> None:
+def test_variables_without_effect_are_rejected(
+    fake_venv: Path, variable: str, message: str
+) -> None:
     ended = make("train", variable, venv=fake_venv)
     assert ended.returncode == 2
     assert message in ended.stderr

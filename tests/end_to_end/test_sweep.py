@@ -89,16 +89,14 @@ def test_runs_on_a_ray_cluster_work_in_the_folder_of_the_command(data: Path) -> 
         cluster.add_node(num_cpus=1)
         arguments = ("cluster=ray", "hydra.launcher.n_jobs=2", "training.seed=1,2")
         root = Path(__file__).resolve().parents[2]
-        ended = sweep(
-            data,
-            *arguments,
-            "run.outputs=relative",
-            folder=data.parent,
-            RAY_ADDRESS=cluster.address,
-            PYTHONPATH=str(root),
-        )
+        environment = {"RAY_ADDRESS": cluster.address, "PYTHONPATH": str(root)}
+        relative = (*arguments, "run.outputs=relative")
+        too_many = sweep(data, *relative, "training.num_threads=2", **environment)
+        ended = sweep(data, *relative, folder=data.parent, **environment)
     finally:
         cluster.shutdown()
+    assert too_many.returncode == 2
+    assert "the largest one has 1 cores" in too_many.stderr
     assert ended.returncode == 0, ended.stderr
     complete = (data.parent / "relative" / "sweeps" / "toy").glob("*/result.json")
     assert sorted(path.parent.name for path in complete) == ["training.seed=1", "training.seed=2"]
