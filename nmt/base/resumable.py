@@ -221,6 +221,6 @@ def _open_part(part: Path) -> Iterator[IO[bytes]]:
             " with out="
         )
 
-    # Without a buffer: after a failed write, closing the file would write the same bytes again.
+    # With a buffer, closing the file after a failed write would write the same bytes again.
     with exclusive(part, refuse), part.open("r+b", buffering=0) as stream:
         yield stream

@@ -92,7 +92,10 @@ def _check_lengths(checked: list[str], texts: list[str], tokenizer: Tokenizer, l
 def _write_images(
     attention: SentenceAttention, layer: int, out: Path, prefix: str, caption: str
 ) -> list[Path]:
-    """Write the mean over the heads of each kind of attention as a PNG."""
+    """Write each kind of attention in one layer as a PNG, the mean over the heads.
+
+    Encoder and decoder may have different numbers of layers; the last one stands for those beyond.
+    """
     from PIL import Image  # noqa: PLC0415 - slow to import
 
     written = []

@@ -86,7 +86,7 @@ def parallel_chart(keys: Sequence[str], runs: Sequence[SweptRun]) -> Markup:
 
     Args:
         keys: the swept keys.
-        runs: at least one run, the best first; its rank gives the colour.
+        runs: at least one run, the best first; its place gives the colour.
     """
     columns = {key: axis_of([run.config[key] for run in runs]) for key in keys}
     columns["valid loss"] = _score_axis([run.score("loss") or 0.0 for run in runs])
@@ -104,9 +104,9 @@ def parallel_chart(keys: Sequence[str], runs: Sequence[SweptRun]) -> Markup:
                 y = np.interp(tick, ends, scaled)
                 box = {"facecolor": COLOURS["paper"], "edgecolor": "none", "pad": 1}
                 axes.text(x + 0.03, y, label, va="center", fontsize=9, zorder=4, bbox=box)
-        for rank in reversed(range(len(runs))):
-            colour = COLOURS[f"fifth{_NUM_FIFTHS - rank * _NUM_FIFTHS // len(runs)}"]
-            axes.plot([column[rank] for column in heights], color=colour, linewidth=1.6)
+        for place in reversed(range(len(runs))):
+            colour = COLOURS[f"fifth{_NUM_FIFTHS - place * _NUM_FIFTHS // len(runs)}"]
+            axes.plot([column[place] for column in heights], color=colour, linewidth=1.6)
         names = [textwrap.fill(name, 16) for name in key_names(list(columns))]
         axes.set_xticks(range(len(names)), names)
         axes.set_yticks([])

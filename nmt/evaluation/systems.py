@@ -209,9 +209,9 @@ def _has_corpus(run: Path, name: str, direction: str, corpus: Path) -> bool:
     if (config.get("name"), config.get("direction")) != (name, direction):
         return False
     folder = corpus.parent / corpus_name(run)
-    # BLEU on another validation text is not comparable, and the training text of another corpus
-    # may contain this test set.
-    return folder.name == corpus.name or _valid_text(folder) == _valid_text(corpus) != {}
+    # BLEU on another validation text is not comparable.
+    text = _valid_text(corpus)
+    return folder.name == corpus.name or (text != {} and _valid_text(folder) == text)
 
 
 def _is_seed_of(run: Path, other: Path) -> bool:

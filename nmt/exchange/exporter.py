@@ -50,8 +50,8 @@ def check_head_widths(config: ModelConfig, advice: str) -> None:
     for key, width in widths.items():
         if width * config.num_heads != config.width:
             raise UserError(
-                f"model.{key}={width}: heads of this format have model.width / model.num_heads ="
-                f" {config.width / config.num_heads:g}; {advice}"
+                f"model.{key}={width}: this format needs heads of width"
+                f" model.width / model.num_heads = {config.width / config.num_heads:g}; {advice}"
             )
 
 

@@ -6,7 +6,7 @@ linearised form has no words and no tags (Vinyals et al. 2015, "Grammar as a For
 
 EVALB (Sekine and Collins, with COLLINS.prm) counts pairs of constituents with the same label and
 words: labels without functions (NP-SBJ is NP), ADVP and PRT as one label, TOP not counted,
-punctuation and traces left out of all spans, and then constituents without words.
+punctuation and traces left out of all constituents, and then constituents without words.
 """
 
 import re
@@ -76,18 +76,20 @@ def read_tree(text: str) -> Tree:
 
 
 def linearise(tree: Tree) -> str:
-    """Return the linearised form, without a root that has no label or is TOP."""
+    """Return the linearised form, without constituents that have no label or the label TOP."""
     counted = [one for one in tree.brackets if one.label not in _UNCOUNTED_LABELS]
     symbols: list[str] = []
     opened: list[Bracket] = []
     remaining = counted[::-1]
     for index in range(len(tree.words) + 1):
+        # Each constituent has words, so one that ends here has started before.
         while opened and opened[-1].end == index:
             symbols.append(f"){opened.pop().label}")
         while remaining and remaining[-1].start == index:
             opened.append(remaining.pop())
             symbols.append(f"({opened[-1].label}")
-        symbols += [WORD] * (index < len(tree.words))
+        if index < len(tree.words):
+            symbols.append(WORD)
     return " ".join(symbols)
 
 

@@ -59,7 +59,7 @@ def find_terms(
 def term_recall(
     terms: Iterable[str], references: Sequence[str], before: Sequence[str], after: Sequence[str]
 ) -> TermRecall:
-    """Compute the recall of terms, sentence by sentence, before and after."""
+    """Compute the recall of terms; occurrences are matched within each sentence, then summed."""
     words = set(terms)
     wanted = [
         {word: count for word, count in _words(line).items() if word in words}

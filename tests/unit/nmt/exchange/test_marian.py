@@ -117,8 +117,8 @@ def test_two_vocabularies(tokenizer_path: Path, digit_tokenizer_path: Path, tmp_
         ({"timescales": Timescales.paper}, "needs model.timescales=marian"),
         ({"start": StartEmbedding.learned}, "needs model.start=zero"),
         ({"activation": Activation.gelu}, "needs model.activation=relu or silu"),
-        ({"key_width": 4}, "model.key_width=4: heads of this format have"),
-        ({"value_width": 4}, "model.value_width=4: heads of this format have"),
+        ({"key_width": 4}, "model.key_width=4: this format needs heads"),
+        ({"value_width": 4}, "model.value_width=4: this format needs heads"),
     ],
     ids=str,
 )
