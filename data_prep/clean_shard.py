@@ -157,8 +157,9 @@ def _key_columns(config: CleaningConfig) -> dict[str, Callable[[Pair], int]]:
     if config.drop_near_duplicates:
         columns["near"] = _near_key
     if config.drop_test_sentences or config.drop_duplicate_sides:
-        columns["source_key"] = lambda pair: key_of(pair.source)
-        columns["target_key"] = lambda pair: key_of(pair.target)
+        key = side_key(config)
+        columns["source_key"] = lambda pair: key(pair.source)
+        columns["target_key"] = lambda pair: key(pair.target)
     return columns
 
 
@@ -188,7 +189,18 @@ def key_of(*texts: str) -> int:
     return int.from_bytes(digest, "little")
 
 
+def side_key(config: CleaningConfig) -> Callable[[str], int]:
+    """Return the hash by which one side of pairs is compared."""
+    if config.drop_near_duplicates:
+        return lambda text: key_of(_letters(text) or text)
+    return key_of
+
+
 def _near_key(pair: Pair) -> int:
     """Hash the letters of both sides, ignoring case; all characters if there are no letters."""
-    letters = ["".join(LETTERS.findall(text.casefold())) for text in pair]
+    letters = [_letters(text) for text in pair]
     return key_of(*letters) if all(letters) else key_of(*pair)
+
+
+def _letters(text: str) -> str:
+    return "".join(LETTERS.findall(text.casefold()))

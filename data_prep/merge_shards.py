@@ -15,8 +15,8 @@ from data_prep.clean_shard import (
     CleanShard,
     Keyed,
     example,
-    key_of,
     num_words,
+    side_key,
     smallest,
 )
 from data_prep.ledger import KEPT, Amount, CleaningSummary, Example, SourceLedger
@@ -86,7 +86,10 @@ class ShardMerger:
             )
             if is_used
         }
-        self._tests = [_sentence_keys(side) for side in tests] if config.drop_test_sentences else []
+        key = side_key(config)
+        self._tests = (
+            [_sentence_keys(side, key) for side in tests] if config.drop_test_sentences else []
+        )
         self._ledger: dict[str, SourceLedger] = {}
         self._num_bytes = 0
         self._examples: dict[tuple[str, str], list[Keyed]] = {}  # by source and filter
@@ -184,8 +187,8 @@ def _amount(pairs: pa.Table) -> Amount:
     return Amount(len(pairs), int(_words(pairs["source"]).sum()))
 
 
-def _sentence_keys(sentences: Iterable[str]) -> np.ndarray:
-    keys = {key_of(text) for text in sentences if num_words(text) >= _TEST_MIN_WORDS}
+def _sentence_keys(sentences: Iterable[str], key: Callable[[str], int]) -> np.ndarray:
+    keys = {key(text) for text in sentences if num_words(text) >= _TEST_MIN_WORDS}
     return np.array(sorted(keys), dtype=np.uint64)
 
 

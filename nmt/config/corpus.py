@@ -64,7 +64,8 @@ class CleaningConfig:
     drop_duplicates: bool = True
     """Keep only the first of equal pairs."""
     drop_near_duplicates: bool = False
-    """Keep only the first of pairs that differ in case, digits and punctuation only."""
+    """Keep only the first of pairs that differ in case, digits and punctuation only. Sides and test
+    sentences are then compared in this way, too."""
     drop_duplicate_sides: bool = False
     """Keep only the first of pairs with equal sources, and of pairs with equal targets. Sentences
     that are translated in several ways lose all but one."""

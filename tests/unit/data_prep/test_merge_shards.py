@@ -93,6 +93,14 @@ def test_duplicates_of_one_side(tmp_path: Path) -> None:
     assert filters["duplicate_source"] == filters["duplicate_target"] == Taken(1, 1, 1)
 
 
+def test_sides_that_are_nearly_equal(tmp_path: Path) -> None:
+    near = {"drop_duplicate_sides": True, "drop_near_duplicates": True}
+    merger = ShardMerger(CleaningConfig(**near), ("en", "de"), TESTS)
+    pairs = [("Yes.", "Ja."), ("yes!", "Doch."), ("A Sentence of a test set.", "x"), ("1", "2")]
+    kept = merger.add(shard(tmp_path, [*pairs, ("3", "4")], **near), "all")
+    assert kept["source"].to_pylist() == ["Yes.", "1", "3"]
+
+
 def test_ratios_of_lengths(tmp_path: Path) -> None:
     merger = ShardMerger(CleaningConfig(), ("en", "de"), ([], []))
     pairs = [("x" * 8, "y" * 8), ("x" * 8, "y" * 16), ("x" * 9, "y" * 18), ("x" * 8, "y" * 4)]
