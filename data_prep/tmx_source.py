@@ -78,7 +78,7 @@ class TmxSource(Source):
                 raise UserError(f"{self._path}: no translation unit has text with a language code")
             raise UserError(
                 f"{self._path}: no translation unit has text in {' and '.join(self._languages)};"
-                f" its languages are {one_line(known)}; change corpus.direction or the model"
+                f" its languages are {one_line(known)}; corpus.direction names two of them"
             )
         self._cache.check(self._path, self._facts)
 

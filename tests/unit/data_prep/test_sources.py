@@ -80,6 +80,7 @@ def test_folder_identity_depends_on_contents_only(toy: Toy, opened, tmp_path: Pa
     ("name", "contents", "message"),
     [
         *[(name, None, f"{name}: no such file") for name in ("train.en", "train.de", "valid.de")],
+        ("valid.de", "Wörter\n".encode("utf-16"), r"valid\.de: is UTF-16"),
         ("valid.de", b"nur eine\n", r"valid\.en has 5 lines and .*valid\.de has 1"),
         ("valid.de", b"1\n2\ndr\xe4i\n4\n5\n", r"valid\.de: line 3, byte 3: 0xe4 is not valid"),
         ("test.de", b"", r"test\.en has 4 lines and .*test\.de has 0"),
