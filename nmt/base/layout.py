@@ -1,6 +1,6 @@
 """Names of the files and folders that a run, a model folder and a corpus consist of.
 
-Every package takes these names from here; docs/files.md describes how the folders are nested.
+Here are those that several packages use; docs/files.md describes how the folders are nested.
 """
 
 # Below the output folder.

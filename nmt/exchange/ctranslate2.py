@@ -132,10 +132,10 @@ class CTranslate2Exporter:
 
 
 def convert(model: TrainedModel, folder: Path) -> None:
-    """Write the converted model into an empty folder, and compare its scores with those of torch.
+    """Write the converted model into an empty folder, and compare it with torch.
 
     Raises:
-        UserError: CTranslate2 does not support the model, or its scores differ.
+        UserError: CTranslate2 does not support the model, or its log-probabilities differ.
     """
     exporter = CTranslate2Exporter()
     exporter.check(model)

@@ -114,7 +114,7 @@ class OnnxRuntime:
         self._target = Tokenizer(folder / TARGET_FILE)
         exported = TrainedModel(model.config, model.network, self._source, self._target)
         encoder, decoder = (_session(_path(folder, name + suffix)) for name in (_ENCODER, _DECODER))
-        self._decoder = _Decoder(encoder, decoder, self._source)
+        self._decoder = _Graphs(encoder, decoder, self._source)
         self._engine = _OnnxEngine(exported, self._decoder)
 
     def token_log_probs(
@@ -151,11 +151,12 @@ class _State:
         )
 
 
-class _Decoder:
-    """The two graphs as functions of tensors."""
+class _Graphs:
+    """The graphs of encoder and decoder as functions of tensors."""
 
     def __init__(self, encoder: Any, decoder: Any, source: Tokenizer) -> None:
         self._encoder, self._decoder, self._source = encoder, decoder, source
+        # The outputs after the logits are the next cache, in the order of these inputs.
         self._cache = [one for one in decoder.get_inputs() if one.name.startswith("past_")]
 
     def start(self, sources: Sequence[Sequence[int]]) -> _State:
@@ -186,7 +187,7 @@ class _Decoder:
 class _OnnxEngine(Engine):
     """Greedy search over the graphs."""
 
-    def __init__(self, model: TrainedModel, decoder: _Decoder) -> None:
+    def __init__(self, model: TrainedModel, decoder: _Graphs) -> None:
         super().__init__(greedy(model), model)
         self._decoder = decoder
 

@@ -32,7 +32,7 @@ def parse_seeds(text: str) -> list[int]:
 
 
 def train_seeds(config: Config, seeds: list[int]) -> SeedsSummary:
-    """Train one run per seed, except complete runs, and write a summary of the scores."""
+    """Train a run for each seed, unless it is complete, and write a summary of all scores."""
     has_seed = any(argument.startswith("training.seed=") for argument in sys.argv)
     if has_seed or config.run.folder or distributed.is_launched():
         raise UserError(

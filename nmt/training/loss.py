@@ -57,8 +57,9 @@ def smoothed_cross_entropy(hidden: Tensor, weight: Tensor, tokens: Tensor, eps: 
     The target distribution has 1 - eps on the correct token and eps spread evenly over all V
     (Szegedy et al. 2016, section 7; Vaswani et al. 2017, section 5.4).
 
-    The (N, V) logits never exist as a whole: the gradients of a chunk of tokens are computed in the
-    forward pass, while its logits are in memory, so that nothing is computed twice.
+    The logits of all N target tokens, (N, V), never exist as a whole: the gradients of a chunk of
+    tokens are computed in the forward pass, while its logits are in memory, so that nothing is
+    computed twice.
 
     Args:
         hidden: (N, D).

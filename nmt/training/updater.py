@@ -82,7 +82,7 @@ class Updater:
                 has no micro-batch.
 
         Raises:
-            OutOfMemory: a micro-batch of this rank did not fit; no gradient is left.
+            OutOfMemory: a micro-batch of this rank did not fit; all gradients are None.
         """
         self._optimizer.zero_grad(set_to_none=True)
         losses: list[Tensor] = []
@@ -90,8 +90,8 @@ class Updater:
         batches = self._batches(work)
         ddp = self._objective if isinstance(self._objective, DistributedDataParallel) else None
         if ddp is not None:
-            # The second forward pass would call this collective, in different rounds on different
-            # ranks, which would wait for each other forever.
+            # DDP rebuilds its buckets by a collective operation in its second forward pass. Ranks
+            # reach that pass in different rounds, and would wait for each other forever.
             ddp.reducer._rebuild_buckets()
         device, uses_bfloat16 = self._process.device.type, self.precision is Precision.bfloat16
         # Around all micro-batches, so that weights are cast once per update.

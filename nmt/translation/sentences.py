@@ -63,9 +63,12 @@ def sentence_spans(text: str, language: str) -> list[tuple[int, int]]:
 
 
 def _is_end(text: str, begin: int, match: re.Match[str], after: str, language: str) -> bool:
-    """Return whether punctuation, with a word `after` it, ends the sentence from `begin`."""
+    """Return whether the punctuation `match` ends the sentence that starts at `begin`.
+
+    `after` is the next word, or empty.
+    """
     if not after or after[0].islower():
-        return False  # punctuation alone is not a sentence
+        return False
     if match[1] != ".":
         return True
     words = _words(language)
@@ -78,7 +81,7 @@ def _is_end(text: str, begin: int, match: re.Match[str], after: str, language: s
         return False
     if begins_sentence and (word.isdigit() or is_initial):
         return False  # number of a list item
-    if word.isdigit():
+    if word.isdigit():  # an ordinal, unless it is a year
         return is_starter_next or language not in _WITH_ORDINALS or len(word) > 3
     # J. R. R. Tolkien, Karl V., the U.S. capital
     is_ambiguous = (is_initial and word.isupper()) or word.lower() in words["seldom"]

@@ -114,7 +114,7 @@ class TorchEngine(Engine):
                 yield batch, search(batch)
             return
         num_threads = max(1, torch.get_num_threads() // num_workers)
-        # set_num_threads sets the number of its own thread only.
+        # torch.set_num_threads affects only the thread that calls it.
         pool = ThreadPoolExecutor(num_workers, "search", torch.set_num_threads, (num_threads,))
         try:
             futures = {pool.submit(search, batch): batch for batch in batches}
