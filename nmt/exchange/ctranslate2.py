@@ -26,6 +26,7 @@ from nmt.config import Activation, LengthPenalty, NormPlacement, Positions, Star
 from nmt.exchange.exporter import transformer_of, usage_of
 from nmt.exchange.verify import greedy, verify
 from nmt.model.attention import MultiHeadAttention
+from nmt.model.layers import Residual
 from nmt.search.hypothesis import penalty_exponent
 from nmt.trained_model import TrainedModel
 from nmt.translation.ctranslate2_engine import CTranslate2Engine, open_translator
@@ -157,8 +158,12 @@ def _specification(model: TrainedModel) -> TransformerSpec:
         "activation": _ACTIVATIONS[config.activation],
         "rotary_dim": config.head_key_width if is_rotary else None,
     }
+    if not config.has_biases:
+        options |= {"ffn_glu": True, "rms_norm": True, "pre_post_layer_norm": True}
     encoder = TransformerEncoderSpec(config.num_encoder_layers, **options)
-    decoder = TransformerDecoderSpec(config.num_decoder_layers, **options)
+    decoder = TransformerDecoderSpec(
+        config.num_decoder_layers, external_pre_post_encoder_layers=not config.has_biases, **options
+    )
     encoder.embeddings[0].weight = _array(transformer.source_embedding.weight)
     decoder.embeddings.weight = _array(transformer.target_embedding.weight)
     decoder.projection.weight = _array(transformer.output_weight)
@@ -192,7 +197,7 @@ def _set_special_tokens(config: Any, model: TrainedModel) -> None:
     config.unk_token, config.bos_token, config.eos_token = unknown, bos, eos
     config.decoder_start_token = bos
     config.add_source_eos = True
-    norms = (m for m in model.network.modules() if isinstance(m, nn.LayerNorm))
+    norms = (m for m in model.network.modules() if isinstance(m, nn.LayerNorm | nn.RMSNorm))
     config.layer_norm_epsilon = next(norms).eps
 
 
@@ -201,15 +206,20 @@ def _fill_layer(spec: Any, layer: Any) -> None:
     attention: MultiHeadAttention = layer.self_attention
     projections = [[attention.query, attention.key, attention.value], [attention.output]]
     _fill_attention(spec.self_attention, attention, projections)
-    _fill_norm(spec.self_attention.layer_norm, layer.self_attention_residual.norm)
+    residual = layer.self_attention_residual
+    _fill_norms(spec, residual, spec.self_attention, "input", "post_attention")
     if hasattr(layer, "cross_attention"):
         attention = layer.cross_attention
         projections = [[attention.query], [attention.key, attention.value], [attention.output]]
         _fill_attention(spec.attention, attention, projections)
-        _fill_norm(spec.attention.layer_norm, layer.cross_attention_residual.norm)
+        names = "external_pre_encoder_attention", "external_post_encoder_attention"
+        _fill_norms(spec, layer.cross_attention_residual, spec.attention, *names)
     _fill_linear(spec.ffn.linear_0, [layer.feed_forward.inner])
+    if layer.feed_forward.gate is not None:
+        _fill_linear(spec.ffn.linear_0_noact, [layer.feed_forward.gate])
     _fill_linear(spec.ffn.linear_1, [layer.feed_forward.outer])
-    _fill_norm(spec.ffn.layer_norm, layer.feed_forward_residual.norm)
+    residual = layer.feed_forward_residual
+    _fill_norms(spec, residual, spec.ffn, "pre_feedforward", "post_feedforward")
 
 
 def _fill_attention(
@@ -224,11 +234,23 @@ def _fill_attention(
 def _fill_linear(spec: Any, layers: Sequence[nn.Linear]) -> None:
     """Concatenate layers with the same input."""
     spec.weight = _array(torch.cat([layer.weight for layer in layers]))
-    spec.bias = _array(torch.cat([layer.bias for layer in layers]))
+    if layers[0].bias is not None:
+        spec.bias = _array(torch.cat([layer.bias for layer in layers]))
+
+
+def _fill_norms(spec: Any, residual: Residual, sublayer: Any, before: str, after: str) -> None:
+    """Copy the norms of a sublayer; if it has two, they belong to the layer, with these names."""
+    if isinstance(residual.output_norm, nn.Identity):
+        _fill_norm(sublayer.layer_norm, residual.norm)
+    else:
+        _fill_norm(getattr(spec, f"{before}_layer_norm"), residual.norm)
+        _fill_norm(getattr(spec, f"{after}_layer_norm"), residual.output_norm)
 
 
 def _fill_norm(spec: Any, norm: Any) -> None:
-    spec.gamma, spec.beta = _array(norm.weight), _array(norm.bias)
+    spec.gamma = _array(norm.weight)
+    if isinstance(norm, nn.LayerNorm):
+        spec.beta = _array(norm.bias)
 
 
 def _array(tensor: Tensor | nn.Module) -> Any:

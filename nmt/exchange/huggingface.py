@@ -1,6 +1,7 @@
-"""Export to the classes Marian and Pegasus of Hugging Face's transformers.
+"""Export to the classes Marian, Pegasus and T5Gemma of Hugging Face's transformers.
 
 Marian is the post-norm Transformer of the paper, Pegasus the pre-norm one. Both add sinusoids.
+T5Gemma has rotary positions and the sublayers of Gemma 2.
 """
 
 import shutil
@@ -27,6 +28,7 @@ from nmt.config import (
 from nmt.exchange.exporter import Runtime, check_head_widths, transformer_of, usage_of
 from nmt.exchange.foreign_tokenizer import plain_piece
 from nmt.exchange.huggingface_weights import half_split, layer_names, reorder
+from nmt.exchange.t5gemma import check_t5gemma, t5gemma_config, t5gemma_weights
 from nmt.exchange.tokenizer_json import tokenizer_json
 from nmt.exchange.transformers_runtime import TransformersRuntime
 from nmt.model.positions import sinusoidal_table
@@ -52,13 +54,26 @@ class HuggingFaceExporter:
     """Writes what AutoModelForSeq2SeqLM and AutoTokenizer of transformers 4 and 5 load."""
 
     def check(self, model: TrainedModel) -> None:
-        """Raise UserError if neither class supports the model."""
+        """Raise UserError if no class supports the model."""
         transformer_of(model)
         config = model.config.model
+        if config.has_biases:
+            self._check_marian_or_pegasus(config)
+        else:
+            check_t5gemma(config, _OTHER_FORMATS)
+        source, target = map(_special_pieces, model.tokenizers)
+        if source != target:
+            raise UserError(
+                "the special pieces of the two tokenizers (tokenizer.path) have different ids,"
+                f" which Hugging Face does not support; {_OTHER_FORMATS}"
+            )
+
+    def _check_marian_or_pegasus(self, config: ModelConfig) -> None:
         if config.positions is not Positions.sinusoidal:
             raise UserError(
-                f"model.positions={config.positions}: no class of Hugging Face supports it;"
-                f" {_OTHER_FORMATS}, or train with model.positions=sinusoidal"
+                f"model.positions={config.positions}: no class of Hugging Face supports it with"
+                f" these sublayers; {_OTHER_FORMATS}, or train with model.positions=sinusoidal, or"
+                " with model.sublayers=gemma"
             )
         is_tied = config.tied_embeddings is TiedEmbeddings.three_way
         if config.norm is NormPlacement.pre and not is_tied:
@@ -68,20 +83,13 @@ class HuggingFaceExporter:
                 f" {_OTHER_FORMATS}, or train with model.tied_embeddings=three_way"
             )
         check_head_widths(config, _OTHER_FORMATS)
-        source, target = map(_special_pieces, model.tokenizers)
-        if source != target:
-            raise UserError(
-                "the special pieces of the two tokenizers (tokenizer.path) have different ids,"
-                f" which Hugging Face does not support; {_OTHER_FORMATS}"
-            )
 
     def export(self, model: TrainedModel, folder: Path) -> None:
         """Write weights, settings and tokenizers into an empty folder."""
-        weights = _weights(model)
+        weights, config = _weights_and_config(model)
         save_file(weights, folder / WEIGHTS_FILE, {"format": "pt"})
-        size = weights["final_logits_bias"].size(1)
         write_tokenizers(model, folder)
-        write_json(folder / CONFIG_FILE, network_config(model, size))
+        write_json(folder / CONFIG_FILE, config)
         write_json(folder / GENERATION_FILE, generation_config(model))
 
     def open(self, model: TrainedModel, folder: Path) -> Runtime:
@@ -115,6 +123,15 @@ def _special_pieces(tokenizer: Tokenizer) -> list[object]:
 
 def _vocabulary(tokenizer: Tokenizer) -> dict[str, int]:
     return {plain_piece(piece): index for index, piece in enumerate(tokenizer.all_pieces())}
+
+
+def _weights_and_config(model: TrainedModel) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    config = model.config.model
+    if not config.has_biases:
+        ids = _token_ids(model)
+        return t5gemma_weights(model.network), t5gemma_config(model, num_positions(config), ids)
+    weights = _weights(model)
+    return weights, network_config(model, weights["final_logits_bias"].size(1))
 
 
 def _weights(model: TrainedModel) -> dict[str, Tensor]:
@@ -211,9 +228,14 @@ def _token_ids(model: TrainedModel) -> dict[str, int]:
         "eos_token_id": tokenizer.eos_id,
         "forced_eos_token_id": tokenizer.eos_id,
         "decoder_start_token_id": tokenizer.bos_id,
-        # Masked, so its embedding is free. Converters start the decoder from it.
-        "pad_token_id": tokenizer.bos_id,
+        "pad_token_id": _padding_id(model),
     }
+
+
+def _padding_id(model: TrainedModel) -> int:
+    # Converters of Marian models start the decoder from it. T5Gemma masks it in the decoder.
+    tokenizer = model.target_tokenizer
+    return tokenizer.bos_id if model.config.model.has_biases else tokenizer.pad_id
 
 
 def generation_config(model: TrainedModel) -> dict[str, Any]:
@@ -231,14 +253,16 @@ def generation_config(model: TrainedModel) -> dict[str, Any]:
 
 def _tokenizer_config(model: TrainedModel, separate: bool) -> dict[str, Any]:
     tokenizer = model.target_tokenizer
-    unknown, bos, eos = tokenizer.pieces((tokenizer.unknown_id, tokenizer.bos_id, tokenizer.eos_id))
+    unknown, padding, eos = tokenizer.pieces(
+        (tokenizer.unknown_id, _padding_id(model), tokenizer.eos_id)
+    )
     return {
         "tokenizer_class": "MarianTokenizer",
         "source_lang": model.config.source_language,
         "target_lang": model.config.target_language,
         "unk_token": unknown,
         "eos_token": eos,
-        "pad_token": bos,
+        "pad_token": padding,
         "model_max_length": model.config.max_source_length,
         "separate_vocabs": separate,
         "split_special_tokens": True,  # "</s>" in a text does not end it

@@ -24,6 +24,7 @@ from nmt.config import (
     NormPlacement,
     Positions,
     StartEmbedding,
+    Sublayers,
     TiedEmbeddings,
     Timescales,
 )
@@ -92,6 +93,7 @@ class MarianExporter:
         for key, value, needed in (
             # Marian does not normalize keys and values of pre-norm self-attention: in version 1.9
             # everywhere, in version 1.12 in the decoder after the first token.
+            ("sublayers", config.sublayers, Sublayers.paper),
             ("norm", config.norm, NormPlacement.post),
             ("positions", config.positions, Positions.sinusoidal),
             ("timescales", config.timescales, Timescales.marian),

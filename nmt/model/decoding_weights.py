@@ -66,7 +66,8 @@ def _pack_self_attention(attention: MultiHeadAttention) -> None:
     """Project queries, keys and values by one product."""
     layers = attention.query, attention.key, attention.value
     weight = torch.cat([layer.weight for layer in layers])
-    bias = torch.cat([layer.bias for layer in layers])
+    has_bias = attention.query.bias is not None
+    bias = torch.cat([layer.bias for layer in layers]) if has_bias else None
     attention.packed = PackedLinear(weight, bias)
     del attention.query, attention.key, attention.value
 

@@ -15,22 +15,26 @@ from nmt.model.positions import RotaryPositions
 class FeedForward(nn.Module):
     """Feed-forward network of one position (section 3.3, equation 2), with ReLU, GELU or SiLU.
 
-    FFN(x) = max(0, x W_1 + b_1) W_2 + b_2.
+    FFN(x) = max(0, x W_1 + b_1) W_2 + b_2. If it is gated (Shazeer 2020, "GLU Variants Improve
+    Transformer"), FFN(x) = (f(x W_1) * x W_g) W_2, where f is the activation.
     """
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        self.inner = Linear(config.width, config.feed_forward_width)
+        bias = config.has_biases
+        self.inner = Linear(config.width, config.feed_forward_width, bias)
+        self.gate = None if bias else Linear(config.width, config.feed_forward_width, bias)
         self.activation_name = config.activation.value
         self.activation: nn.Module = ReLUDropout(config.activation_dropout)
         if config.activation is not Activation.relu:
             function = nn.GELU() if config.activation is Activation.gelu else nn.SiLU()
             self.activation = nn.Sequential(function, Dropout(config.activation_dropout))
-        self.outer = Linear(config.feed_forward_width, config.width)
+        self.outer = Linear(config.feed_forward_width, config.width, bias)
 
     def forward(self, hidden: Tensor) -> Tensor:
         """Apply the network to each position: (…, D) → (…, D)."""
-        return self.outer(self.activation(self.inner(hidden)))
+        inner = self.activation(self.inner(hidden))
+        return self.outer(inner if self.gate is None else inner * self.gate(hidden))
 
 
 def build_feed_forward(config: ModelConfig) -> FeedForward | Experts:
@@ -40,23 +44,30 @@ def build_feed_forward(config: ModelConfig) -> FeedForward | Experts:
     return Experts(config.width, [FeedForward(config) for _ in range(config.num_experts)])
 
 
+def build_norm(config: ModelConfig) -> nn.Module:
+    """Build a LayerNorm, or an RMSNorm (Zhang and Sennrich 2019)."""
+    return nn.LayerNorm(config.width) if config.has_biases else nn.RMSNorm(config.width, eps=1e-6)
+
+
 class Residual(nn.Module):
     """A sublayer with its residual connection, layer normalization and dropout.
 
     Post-norm is the paper's LayerNorm(x + Sublayer(x)); pre-norm is x + Sublayer(LayerNorm(x))
-    (Xiong et al. 2020). Dropout is applied to the output of the sublayer (section 5.4).
+    (Xiong et al. 2020). Dropout is applied to the output of the sublayer (section 5.4). In Gemma 2
+    (Gemma Team 2024), that output is normalised, too, before dropout.
     """
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        self.norm = nn.LayerNorm(config.width)
+        self.norm = build_norm(config)
+        self.output_norm = nn.Identity() if config.has_biases else build_norm(config)
         self.dropout = Dropout(config.dropout)
         self.is_pre_norm = config.norm is NormPlacement.pre
 
     def forward(self, hidden: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
         """Apply `sublayer` to (B, L, D), and add its input."""
         if self.is_pre_norm:
-            return hidden + self.dropout(sublayer(self.norm(hidden)))
+            return hidden + self.dropout(self.output_norm(sublayer(self.norm(hidden))))
         return self.norm(hidden + self.dropout(sublayer(hidden)))
 
 

@@ -12,7 +12,7 @@ from nmt.config import ModelConfig, NormPlacement, Positions, StartEmbedding
 from nmt.model.attention import MultiHeadAttention
 from nmt.model.decoder_state import DecoderState, LayerCache
 from nmt.model.encoder_decoder import EncoderDecoder
-from nmt.model.layers import DecoderLayer, EncoderLayer
+from nmt.model.layers import DecoderLayer, EncoderLayer, build_norm
 from nmt.model.positions import AddedPositions, RotaryPositions
 
 
@@ -35,8 +35,8 @@ class Transformer(EncoderDecoder[DecoderState]):
         )
         # A post-norm layer ends with a norm; a pre-norm stack needs one after its last sum.
         is_pre_norm = config.norm is NormPlacement.pre
-        self.encoder_norm = nn.LayerNorm(config.width) if is_pre_norm else nn.Identity()
-        self.decoder_norm = nn.LayerNorm(config.width) if is_pre_norm else nn.Identity()
+        self.encoder_norm = build_norm(config) if is_pre_norm else nn.Identity()
+        self.decoder_norm = build_norm(config) if is_pre_norm else nn.Identity()
         self._initialize()
 
     def encode(self, source: Tensor, source_mask: Tensor) -> Tensor:

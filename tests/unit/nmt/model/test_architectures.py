@@ -18,6 +18,7 @@ from nmt.config import (
     NormPlacement,
     Positions,
     StartEmbedding,
+    Sublayers,
     TiedEmbeddings,
     Timescales,
 )
@@ -61,6 +62,12 @@ VARIANTS: dict[str, dict[str, Any]] = {
         "attention_window": 3,
         "positions": Positions.rotary,
         "norm": NormPlacement.pre,
+    },
+    "gemma": {
+        "sublayers": Sublayers.gemma,
+        "positions": Positions.rotary,
+        "norm": NormPlacement.pre,
+        "activation": Activation.silu,
     },
     "gelu-untied": {"activation": Activation.gelu, "tied_embeddings": TiedEmbeddings.none},
     **{

@@ -4,7 +4,14 @@ import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from nmt.config import Architecture, ModelConfig, NormPlacement, Positions, TiedEmbeddings
+from nmt.config import (
+    Architecture,
+    ModelConfig,
+    NormPlacement,
+    Positions,
+    Sublayers,
+    TiedEmbeddings,
+)
 from nmt.model.build import build_model, count_parameters, meta_model
 from nmt.model.cost import Processed, micro_batch, training_flops
 from nmt.model.transformer import Transformer
@@ -19,6 +26,7 @@ from tests.support import tiny_model_config
         {"tied_embeddings": TiedEmbeddings.none, "norm": NormPlacement.pre},
         {"positions": Positions.rotary, "attention_dropout": 0.1},
         {"num_experts": 5},
+        {"sublayers": Sublayers.gemma, "norm": NormPlacement.pre},
         *({"attention_window": window} for window in (1, 2, 3, 6, 9)),
         {"architecture": Architecture.convolutional},
         # 1.2 times the FLOPs of a position are a whole number.

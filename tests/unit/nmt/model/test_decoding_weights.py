@@ -4,7 +4,14 @@ from typing import Any
 import pytest
 import torch
 
-from nmt.config import Activation, DecodingPrecision, NormPlacement, Positions, TiedEmbeddings
+from nmt.config import (
+    Activation,
+    DecodingPrecision,
+    NormPlacement,
+    Positions,
+    Sublayers,
+    TiedEmbeddings,
+)
 from nmt.model.cpu import PackedLinear
 from nmt.model.decoding_weights import DecodingWeights
 from nmt.model.transformer import Transformer
@@ -34,6 +41,7 @@ def tiny(**variant: Any) -> Transformer:
         {"activation": Activation.gelu},
         {"attention_window": 2},
         {"num_experts": 4},
+        {"sublayers": Sublayers.gemma, "norm": NormPlacement.pre},
         {"activation": Activation.silu, "output_bias": True},
         # The values of one product are at odd offsets.
         {"positions": Positions.rotary, "num_heads": 1, "key_width": 6, "value_width": 5},

@@ -1,0 +1,135 @@
+"""Weights and settings of the class T5Gemma of Hugging Face's transformers.
+
+It is the Transformer with `model.sublayers=gemma` and rotary positions (Zhang et al. 2025).
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nmt.base.errors import UserError
+from nmt.config import Activation, ModelConfig, Positions, StartEmbedding, TiedEmbeddings
+from nmt.exchange.huggingface_weights import half_split
+from nmt.model.encoder_decoder import EncoderDecoder
+from nmt.trained_model import TrainedModel
+
+_ACTIVATIONS = {Activation.relu: "relu", Activation.gelu: "gelu", Activation.silu: "silu"}
+_RENAMED = (
+    ("encoder_norm.", "encoder.norm."),
+    ("decoder_norm.", "decoder.norm."),
+    ("encoder.", "encoder.layers."),
+    ("decoder.", "decoder.layers."),
+    ("coder.layers.norm.", "coder.norm."),
+    (".self_attention_residual.norm.", ".pre_self_attn_layernorm."),
+    (".self_attention_residual.output_norm.", ".post_self_attn_layernorm."),
+    (".cross_attention_residual.norm.", ".pre_cross_attn_layernorm."),
+    (".cross_attention_residual.output_norm.", ".post_cross_attn_layernorm."),
+    (".feed_forward_residual.norm.", ".pre_feedforward_layernorm."),
+    (".feed_forward_residual.output_norm.", ".post_feedforward_layernorm."),
+    (".feed_forward.inner.", ".mlp.gate_proj."),
+    (".feed_forward.gate.", ".mlp.up_proj."),
+    (".feed_forward.outer.", ".mlp.down_proj."),
+    (".self_attention.", ".self_attn."),
+    (".cross_attention.", ".cross_attn."),
+    (".query.", ".q_proj."),
+    (".key.", ".k_proj."),
+    (".value.", ".v_proj."),
+    (".output.", ".o_proj."),
+)
+_ROTATED = ("self_attention.query.weight", "self_attention.key.weight")
+
+
+def check_t5gemma(config: ModelConfig, advice: str) -> None:
+    """Raise UserError with some advice if T5Gemma does not support a model of this form."""
+    is_tied = config.tied_embeddings is not TiedEmbeddings.none
+    for key, value, needed in (
+        ("positions", config.positions, Positions.rotary),
+        ("tied_embeddings", config.tied_embeddings, "three_way or target" if not is_tied else None),
+        ("start", config.start, StartEmbedding.learned),
+        ("output_bias", config.output_bias, False),
+        ("value_width", config.head_value_width, config.head_key_width),
+    ):
+        if needed is not None and value != needed:
+            raise UserError(
+                f"model.{key}={value}: with model.sublayers=gemma, Hugging Face needs"
+                f" model.{key}={needed}; {advice}"
+            )
+
+
+def t5gemma_weights(network: EncoderDecoder) -> dict[str, Tensor]:
+    """Return the weights under the names of T5Gemma, in float32."""
+    config = network.config
+    order = half_split(config.head_key_width)  # of the elements that are rotated together
+    weights = {
+        "model.encoder.embed_tokens.weight": network.source_embedding.weight,
+        "model.decoder.embed_tokens.weight": network.target_embedding.weight,
+    }
+    for name, parameter in network.named_parameters():
+        if name.startswith(("encoder", "decoder")):
+            theirs, weight = name, parameter.detach()
+            for old, new in _RENAMED:
+                theirs = theirs.replace(old, new)
+            if name.endswith("norm.weight"):
+                weight = weight - 1
+            elif name.endswith(_ROTATED):
+                heads = weight.view(config.num_heads, config.head_key_width, -1)
+                weight = heads[:, order].flatten(0, 1)
+            weights[f"model.{theirs}"] = weight
+    return {
+        name: weight.detach().to("cpu", torch.float32).contiguous().clone()
+        for name, weight in weights.items()
+    }
+
+
+def t5gemma_config(model: TrainedModel, num_positions: int, ids: dict[str, int]) -> dict[str, Any]:
+    """Return the contents of `config.json`.
+
+    Args:
+        model: the model.
+        num_positions: maximum length.
+        ids: ids of special tokens.
+    """
+    config = model.config.model
+    sizes = [tokenizer.vocabulary_size for tokenizer in model.tokenizers]
+    sides = {
+        side: {
+            "model_type": "t5_gemma_module",
+            "vocab_size": size,
+            "hidden_size": config.width,
+            "intermediate_size": config.feed_forward_width,
+            "num_hidden_layers": num_layers,
+            "num_attention_heads": config.num_heads,
+            "num_key_value_heads": config.num_heads,
+            "head_dim": config.head_key_width,
+            "query_pre_attn_scalar": config.head_key_width,
+            "hidden_activation": _ACTIVATIONS[config.activation],
+            "max_position_embeddings": num_positions,
+            "rms_norm_eps": 1e-6,
+            "rope_theta": 10000.0,
+            "attention_bias": False,
+            "layer_types": ["full_attention"] * num_layers,
+            "sliding_window": num_positions,  # unused, but transformers 4 fails without it
+            "attn_logit_softcapping": None,
+            "final_logit_softcapping": None,
+            **ids,
+        }
+        for side, size, num_layers in zip(
+            ("encoder", "decoder"),
+            sizes,
+            (config.num_encoder_layers, config.num_decoder_layers),
+            strict=True,
+        )
+    }
+    return {
+        "model_type": "t5gemma",
+        "architectures": ["T5GemmaForConditionalGeneration"],
+        "is_encoder_decoder": True,
+        "vocab_size": sizes[1],
+        "max_position_embeddings": num_positions,
+        "tie_word_embeddings": True,
+        "dropout_rate": config.dropout,
+        "attention_dropout": config.attention_dropout,
+        **ids,
+        **sides,
+    }
