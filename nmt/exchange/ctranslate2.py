@@ -26,7 +26,7 @@ from nmt.config import Activation, LengthPenalty, NormPlacement, Positions, Star
 from nmt.exchange.exporter import transformer_of, usage_of
 from nmt.exchange.verify import greedy, verify
 from nmt.model.attention import MultiHeadAttention
-from nmt.model.layers import Residual
+from nmt.model.layers import GatedFeedForward, GemmaResidual, Residual
 from nmt.search.hypothesis import penalty_exponent
 from nmt.trained_model import TrainedModel
 from nmt.translation.ctranslate2_engine import CTranslate2Engine, open_translator
@@ -215,7 +215,7 @@ def _fill_layer(spec: Any, layer: Any) -> None:
         names = "external_pre_encoder_attention", "external_post_encoder_attention"
         _fill_norms(spec, layer.cross_attention_residual, spec.attention, *names)
     _fill_linear(spec.ffn.linear_0, [layer.feed_forward.inner])
-    if layer.feed_forward.gate is not None:
+    if isinstance(layer.feed_forward, GatedFeedForward):
         _fill_linear(spec.ffn.linear_0_noact, [layer.feed_forward.gate])
     _fill_linear(spec.ffn.linear_1, [layer.feed_forward.outer])
     residual = layer.feed_forward_residual
@@ -240,11 +240,11 @@ def _fill_linear(spec: Any, layers: Sequence[nn.Linear]) -> None:
 
 def _fill_norms(spec: Any, residual: Residual, sublayer: Any, before: str, after: str) -> None:
     """Copy the norms of a sublayer; if it has two, they belong to the layer, with these names."""
-    if isinstance(residual.output_norm, nn.Identity):
-        _fill_norm(sublayer.layer_norm, residual.norm)
-    else:
+    if isinstance(residual, GemmaResidual):
         _fill_norm(getattr(spec, f"{before}_layer_norm"), residual.norm)
         _fill_norm(getattr(spec, f"{after}_layer_norm"), residual.output_norm)
+    else:
+        _fill_norm(sublayer.layer_norm, residual.norm)
 
 
 def _fill_norm(spec: Any, norm: Any) -> None:

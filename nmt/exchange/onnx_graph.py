@@ -72,3 +72,10 @@ class Graph:
         graph = helper.make_graph(self._nodes, "nmt", inputs, outputs, constants)
         opsets = [helper.make_opsetid("", _OPSET)]
         return helper.make_model(graph, opset_imports=opsets, ir_version=_IR_VERSION)
+
+
+def value_of(name: str, *shape: Any, dtype: Any = np.float32) -> onnx.ValueInfoProto:
+    """Describe an input or output of a graph: its name, shape and type."""
+    return helper.make_tensor_value_info(
+        name, helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), shape
+    )

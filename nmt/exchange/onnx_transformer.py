@@ -12,19 +12,18 @@ Their inputs and outputs have the names that optimum and transformers.js expect:
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import numpy as np
 import onnx
 import torch
-from onnx import TensorProto, helper
+from onnx import TensorProto
 from torch import Tensor, nn
 
 from nmt.config import Activation, NormPlacement, Positions, StartEmbedding
 from nmt.exchange.huggingface import num_positions
-from nmt.exchange.onnx_graph import Graph
+from nmt.exchange.onnx_graph import Graph, value_of
 from nmt.model.attention import MultiHeadAttention
-from nmt.model.layers import DecoderLayer, FeedForward, Residual
+from nmt.model.layers import DecoderLayer, FeedForward, GatedFeedForward, GemmaResidual, Residual
 from nmt.model.positions import AddedPositions, sinusoidal_table
 from nmt.model.transformer import Transformer
 
@@ -50,10 +49,10 @@ def encoder_graph(transformer: Transformer) -> onnx.ModelProto:
     network.add("Identity", network.norm(hidden, transformer.encoder_norm), output=output)
     return network.model(
         [
-            _value(name, "batch", "source", dtype=np.int64)
+            value_of(name, "batch", "source", dtype=np.int64)
             for name in ("input_ids", "attention_mask")
         ],
-        [_value(output, "batch", "source", transformer.config.width)],
+        [value_of(output, "batch", "source", transformer.config.width)],
     )
 
 
@@ -66,11 +65,11 @@ def decoder_graph(transformer: Transformer) -> onnx.ModelProto:
     hidden = network.embed(transformer.target_embedding, transformer.target_positions, is_zero)
     masks = network.causal_mask(), network.source_mask("encoder_attention_mask")
     inputs = [
-        _value("encoder_attention_mask", "batch", "source", dtype=np.int64),
-        _value("input_ids", "batch", "target", dtype=np.int64),
-        _value("encoder_hidden_states", "batch", "source", config.width),
+        value_of("encoder_attention_mask", "batch", "source", dtype=np.int64),
+        value_of("input_ids", "batch", "target", dtype=np.int64),
+        value_of("encoder_hidden_states", "batch", "source", config.width),
     ]
-    outputs = [_value("logits", "batch", "target", len(transformer.output_weight))]
+    outputs = [value_of("logits", "batch", "target", len(transformer.output_weight))]
     lengths = {"decoder": ("past", "total"), "encoder": ("past_source", "source")}
     widths = config.head_key_width, config.head_value_width
     for index, layer in enumerate(transformer.decoder):
@@ -80,13 +79,13 @@ def decoder_graph(transformer: Transformer) -> onnx.ModelProto:
                 (inputs, outputs), (_PAST, _PRESENT), both, strict=True
             ):
                 for name, width in zip(_cache(prefix, index, side), widths, strict=True):
-                    values.append(_value(name, "batch", config.num_heads, length, width))
+                    values.append(value_of(name, "batch", config.num_heads, length, width))
     hidden = network.norm(hidden, transformer.decoder_norm)
     logits = network.add("MatMul", hidden, network.weight(transformer.output_weight, torch.t))
     if transformer.output_bias is not None:
         logits = network.add("Add", logits, network.weight(transformer.output_bias))
     network.add("Identity", logits, output="logits")
-    return network.model([*inputs, _value("use_cache_branch", 1, dtype=np.bool_)], outputs)
+    return network.model([*inputs, value_of("use_cache_branch", 1, dtype=np.bool_)], outputs)
 
 
 def _decoder_layer(
@@ -183,7 +182,9 @@ class _Network(Graph):
     def residual(self, hidden: str, layer: Residual, sublayer: Callable[[str], str]) -> str:
         if self._config.norm is NormPlacement.pre:
             output = sublayer(self.norm(hidden, layer.norm))
-            return self.add("Add", hidden, self.norm(output, layer.output_norm))
+            if isinstance(layer, GemmaResidual):
+                output = self.norm(output, layer.output_norm)
+            return self.add("Add", hidden, output)
         return self.norm(self.add("Add", hidden, sublayer(hidden)), layer.norm)
 
     def feed_forward(self, hidden: str, layer: nn.Module, residual: Residual) -> str:
@@ -191,7 +192,7 @@ class _Network(Graph):
 
         def sublayer(inputs: str) -> str:
             inner = self._activation(self.linear(inputs, layer.inner))
-            if layer.gate is not None:
+            if isinstance(layer, GatedFeedForward):
                 inner = self.add("Mul", inner, self.linear(inputs, layer.gate))
             return self.linear(inner, layer.outer)
 
@@ -291,9 +292,3 @@ class _Network(Graph):
 def _cache(prefix: str, layer: int, side: str) -> tuple[str, str]:
     """Return the names of the keys and the values of a layer."""
     return f"{prefix}.{layer}.{side}.key", f"{prefix}.{layer}.{side}.value"
-
-
-def _value(name: str, *shape: Any, dtype: Any = np.float32) -> onnx.ValueInfoProto:
-    return helper.make_tensor_value_info(
-        name, helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), shape
-    )

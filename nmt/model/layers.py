@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from torch import Tensor, nn
 
-from nmt.config import Activation, ModelConfig, NormPlacement
+from nmt.config import Activation, ModelConfig, NormPlacement, Sublayers
 from nmt.model.attention import MultiHeadAttention
 from nmt.model.cpu import Dropout, Linear, ReLUDropout
 from nmt.model.decoder_state import DecoderState, LayerCache
@@ -15,60 +15,86 @@ from nmt.model.positions import RotaryPositions
 class FeedForward(nn.Module):
     """Feed-forward network of one position (section 3.3, equation 2), with ReLU, GELU or SiLU.
 
-    FFN(x) = max(0, x W_1 + b_1) W_2 + b_2. If it is gated (Shazeer 2020, "GLU Variants Improve
-    Transformer"), FFN(x) = (f(x W_1) * x W_g) W_2, where f is the activation.
+    FFN(x) = max(0, x W_1 + b_1) W_2 + b_2.
     """
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        bias = config.has_biases
-        self.inner = Linear(config.width, config.feed_forward_width, bias)
-        self.gate = None if bias else Linear(config.width, config.feed_forward_width, bias)
+        self.inner = Linear(config.width, config.feed_forward_width, config.has_biases)
         self.activation_name = config.activation.value
         self.activation: nn.Module = ReLUDropout(config.activation_dropout)
         if config.activation is not Activation.relu:
             function = nn.GELU() if config.activation is Activation.gelu else nn.SiLU()
             self.activation = nn.Sequential(function, Dropout(config.activation_dropout))
-        self.outer = Linear(config.feed_forward_width, config.width, bias)
+        self.outer = Linear(config.feed_forward_width, config.width, config.has_biases)
 
     def forward(self, hidden: Tensor) -> Tensor:
         """Apply the network to each position: (…, D) → (…, D)."""
-        inner = self.activation(self.inner(hidden))
-        return self.outer(inner if self.gate is None else inner * self.gate(hidden))
+        return self.outer(self.activation(self.inner(hidden)))
+
+
+class GatedFeedForward(FeedForward):
+    """FFN(x) = (f(x W_1) * x W_g) W_2, where f is the activation (Shazeer 2020)."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__(config)
+        self.gate = Linear(config.width, config.feed_forward_width, config.has_biases)
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """Apply the network to each position: (…, D) → (…, D)."""
+        return self.outer(self.activation(self.inner(hidden)) * self.gate(hidden))
 
 
 def build_feed_forward(config: ModelConfig) -> FeedForward | Experts:
     """Build the feed-forward sublayer: one network, or several experts."""
+    kind = FeedForward if config.sublayers is Sublayers.paper else GatedFeedForward
     if config.num_experts == 1:
-        return FeedForward(config)
-    return Experts(config.width, [FeedForward(config) for _ in range(config.num_experts)])
-
-
-def build_norm(config: ModelConfig) -> nn.Module:
-    """Build a LayerNorm, or an RMSNorm (Zhang and Sennrich 2019)."""
-    return nn.LayerNorm(config.width) if config.has_biases else nn.RMSNorm(config.width, eps=1e-6)
+        return kind(config)
+    return Experts(config.width, [kind(config) for _ in range(config.num_experts)])
 
 
 class Residual(nn.Module):
     """A sublayer with its residual connection, layer normalization and dropout.
 
     Post-norm is the paper's LayerNorm(x + Sublayer(x)); pre-norm is x + Sublayer(LayerNorm(x))
-    (Xiong et al. 2020). Dropout is applied to the output of the sublayer (section 5.4). In Gemma 2
-    (Gemma Team 2024), that output is normalised, too, before dropout.
+    (Xiong et al. 2020). Dropout is applied to the output of the sublayer (section 5.4).
     """
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.norm = build_norm(config)
-        self.output_norm = nn.Identity() if config.has_biases else build_norm(config)
         self.dropout = Dropout(config.dropout)
         self.is_pre_norm = config.norm is NormPlacement.pre
 
     def forward(self, hidden: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
         """Apply `sublayer` to (B, L, D), and add its input."""
         if self.is_pre_norm:
-            return hidden + self.dropout(self.output_norm(sublayer(self.norm(hidden))))
+            return hidden + self.dropout(sublayer(self.norm(hidden)))
         return self.norm(hidden + self.dropout(sublayer(hidden)))
+
+
+class GemmaResidual(Residual):
+    """x + RMSNorm(Sublayer(RMSNorm(x))), as in Gemma 2 (Gemma Team 2024)."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__(config)
+        self.output_norm = build_norm(config)
+
+    def forward(self, hidden: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
+        """Apply `sublayer` to (B, L, D), and add its input."""
+        return hidden + self.dropout(self.output_norm(sublayer(self.norm(hidden))))
+
+
+def build_residual(config: ModelConfig) -> Residual:
+    """Build what surrounds a sublayer."""
+    return (Residual if config.sublayers is Sublayers.paper else GemmaResidual)(config)
+
+
+def build_norm(config: ModelConfig) -> nn.Module:
+    """Build a LayerNorm, or an RMSNorm (Zhang and Sennrich 2019)."""
+    if config.sublayers is Sublayers.paper:
+        return nn.LayerNorm(config.width)
+    return nn.RMSNorm(config.width, eps=1e-6)
 
 
 class EncoderLayer(nn.Module):
@@ -78,8 +104,8 @@ class EncoderLayer(nn.Module):
         super().__init__()
         self.self_attention = MultiHeadAttention(config, rotary, config.attention_window)
         self.feed_forward = build_feed_forward(config)
-        self.self_attention_residual = Residual(config)
-        self.feed_forward_residual = Residual(config)
+        self.self_attention_residual = build_residual(config)
+        self.feed_forward_residual = build_residual(config)
 
     def forward(self, hidden: Tensor, source_mask: Tensor) -> Tensor:
         """Apply the layer: (B, S, D) → (B, S, D); `source_mask` is (B, 1, 1, S)."""
@@ -97,9 +123,9 @@ class DecoderLayer(nn.Module):
         self.self_attention = MultiHeadAttention(config, rotary, config.attention_window)
         self.cross_attention = MultiHeadAttention(config)
         self.feed_forward = build_feed_forward(config)
-        self.self_attention_residual = Residual(config)
-        self.cross_attention_residual = Residual(config)
-        self.feed_forward_residual = Residual(config)
+        self.self_attention_residual = build_residual(config)
+        self.cross_attention_residual = build_residual(config)
+        self.feed_forward_residual = build_residual(config)
 
     def forward(self, hidden: Tensor, memory: Tensor, source_mask: Tensor) -> Tensor:
         """Decode all target positions at once: (B, T, D) → (B, T, D).

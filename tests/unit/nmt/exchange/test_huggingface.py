@@ -94,7 +94,8 @@ def test_time_scales_of_marian_are_kept(
 
 def test_the_key_of_unequal_head_widths_is_named(tokenizer_path: Path) -> None:
     model = tiny_trained_model(tokenizer_path, key_width=4, value_width=8)
-    with pytest.raises(UserError, match=r"model\.key_width=4: this format needs heads .* = 8; export it with"):
+    message = r"model\.key_width=4: this format needs heads .* = 8; export it with"
+    with pytest.raises(UserError, match=message):
         EXPORTER.check(model)
 
 
