@@ -2,7 +2,12 @@
 
 import logging
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from dataclasses import replace
+from functools import partial
+from queue import SimpleQueue
+from threading import Thread
+from typing import Any
 
 from nmt.base.errors import first_line
 from nmt.base.system import require_package
@@ -17,6 +22,9 @@ logger = logging.getLogger(__name__)
 
 _NAMES = ("wandb", "tensorboard", "trackio")
 """The trackers, named like their libraries, presets and keys."""
+
+_MAX_SECONDS = 60.0
+"""Time after which a call of a tracker has failed, besides the time for uploads."""
 
 OpenTracker = Callable[[], Tracker]
 Select = Callable[[], ValidationSamples]
@@ -33,19 +41,55 @@ def check_installed(config: TrackingConfig) -> None:
         require_package(f"tracking={name}", name, "tracking")
 
 
+class _Worker:
+    """Makes the calls of a tracker in a thread, so that one that does not return stops no run."""
+
+    def __init__(self) -> None:
+        self._calls: SimpleQueue[tuple[Callable[[], Any], Future[Any]] | None] = SimpleQueue()
+        Thread(target=self._work, daemon=True).start()
+
+    def call(self, function: Callable[[], Any], seconds: float) -> Any:
+        """Call a function and wait for its result; TimeoutError if it takes too long."""
+        result: Future[Any] = Future()
+        self._calls.put((function, result))
+        try:
+            return result.result(seconds)
+        except TimeoutError:
+            if result.done():  # raised by the function
+                raise
+            raise TimeoutError(f"no answer within {seconds:g} seconds") from None
+
+    def end(self) -> None:
+        """End the thread after the calls so far."""
+        self._calls.put(None)
+
+    def _work(self) -> None:
+        while call := self._calls.get():
+            function, result = call
+            try:
+                result.set_result(function())
+            except BaseException as error:  # raised in the thread that waits
+                result.set_exception(error)
+
+
 class OptionalTrackers(Tracker):
-    """Calls several trackers; one that raises an exception is reported in a warning and dropped.
+    """Calls several trackers; one that fails or does not answer is reported once and dropped.
 
     Args:
         openers: open each tracker, by its name for warnings.
         select: creates the selection of sentences and pictures of a validation.
+        upload_seconds: additional time for the call at the end of a run.
     """
 
-    def __init__(self, openers: Mapping[str, OpenTracker], select: Select) -> None:
+    def __init__(
+        self, openers: Mapping[str, OpenTracker], select: Select, upload_seconds: float = 0.0
+    ) -> None:
         self._trackers: dict[str, Tracker] = {}
+        self._workers = {name: _Worker() for name in openers}
+        self._upload_seconds = upload_seconds
         for name, opener in openers.items():
             try:
-                self._trackers[name] = opener()
+                self._trackers[name] = self._workers[name].call(opener, _MAX_SECONDS)
             except Exception as error:  # trackers raise errors of many libraries
                 logger.warning(f"{name}: nothing is recorded: {first_line(error)}")
         self._samples: ValidationSamples | None = None
@@ -78,7 +122,7 @@ class OptionalTrackers(Tracker):
 
     def completed(self, run: CompletedRun) -> None:
         """Log the results to each tracker."""
-        self._each(lambda tracker: tracker.completed(run))
+        self._each(lambda tracker: tracker.completed(run), self._upload_seconds)
 
     def flush(self) -> None:
         """Flush each tracker."""
@@ -88,21 +132,28 @@ class OptionalTrackers(Tracker):
         """Close each tracker."""
         self._each(lambda tracker: tracker.close(has_failed))
         self._trackers.clear()
+        for worker in self._workers.values():
+            worker.end()
 
-    def _each(self, call: Callable[[Tracker], None]) -> None:
+    def _each(self, call: Callable[[Tracker], None], more_seconds: float = 0.0) -> None:
         for name, tracker in list(self._trackers.items()):
             try:
-                call(tracker)
+                self._workers[name].call(partial(call, tracker), _MAX_SECONDS + more_seconds)
             except Exception as error:  # trackers raise errors of many libraries
                 logger.warning(f"{name}: nothing more is recorded: {first_line(error)}")
                 del self._trackers[name]
+                if isinstance(error, TimeoutError | ConnectionError):
+                    tracker.abandon()
 
 
 def open_trackers(config: Config, run_id: str, last_update: int, select: Select) -> Tracker:
     """Open the trackers of a run that starts or continues after `last_update`."""
     openers: dict[str, OpenTracker] = {
-        "wandb": lambda: WandbTracker(config, run_id),
+        "wandb": lambda: WandbTracker(config, run_id, last_update),
         "tensorboard": lambda: TensorboardTracker(config, last_update),
         "trackio": lambda: TrackioTracker(config, run_id, last_update),
     }
-    return OptionalTrackers({name: openers[name] for name in chosen(config.tracking)}, select)
+    tracking = config.tracking
+    used = {name: openers[name] for name in chosen(tracking)}
+    # Two artifacts are uploaded, the corpus and the model.
+    return OptionalTrackers(used, select, 2 * tracking.upload_seconds)

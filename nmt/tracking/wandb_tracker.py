@@ -1,8 +1,10 @@
 """Tracking with Weights & Biases, online or offline."""
 
+import json
 import logging
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,9 @@ logger = logging.getLogger(__name__)
 _SECONDS_TO_START = 6.0
 _SECONDS_TO_FINISH = 3.0
 
+_STORED_FILE = "last_update"
+"""In `wandb/` of the run folder: the last update before `close`, whose records are all on disk."""
+
 _BEST = {"valid/loss": "min", "valid/perplexity": "min", "valid/bleu": "max", "train/loss": "min"}
 
 
@@ -30,9 +35,10 @@ class WandbTracker(Tracker):
     Args:
         config: the experiment.
         run_id: the same id continues the charts of a run.
+        last_update: the update after which the run continues, or 0.
     """
 
-    def __init__(self, config: Config, run_id: str) -> None:
+    def __init__(self, config: Config, run_id: str, last_update: int = 0) -> None:
         # Otherwise wandb would ask for a missing API key.
         os.environ.setdefault("WANDB_SILENT", "true")
         # Error reports to wandb would delay the exit when the server does not answer.
@@ -71,6 +77,8 @@ class WandbTracker(Tracker):
             wandb.teardown()
             mode = "offline"
             self._run = start(mode=mode)
+        # It would send a message at each import, also when the service has ended.
+        self._run._unregister_telemetry_import_hooks(run_id)
         # The horizontal axis is the update, not wandb's step; target tokens can be chosen instead.
         for axis in ("update", "train/target_tokens"):
             self._run.define_metric(axis)
@@ -79,12 +87,28 @@ class WandbTracker(Tracker):
             self._run.define_metric(metric, step_metric="update", summary=f"{best},last")
         self._mode = mode
         self._upload_seconds = config.tracking.upload_seconds
+        self._last_update = last_update
+        self._stored = config.run_folder / "wandb" / _STORED_FILE
         if mode == "offline":
             self._log_sync()
+            self._repeat_lost(config.run_folder / layout.METRICS_FILE)
+
+    def _repeat_lost(self, path: Path) -> None:
+        """Send the metrics since the last `close` again: a kill loses what the service buffers."""
+        first = int(self._stored.read_text()) if self._stored.is_file() else 0
+        lines = path.read_text(encoding="utf-8").splitlines() if self._last_update > first else []
+        for line in lines:
+            try:
+                record = json.loads(line)
+            except ValueError:  # the kill has cut the last line short
+                break
+            if first < record["update"] <= self._last_update:
+                self._run.log(record)
 
     def log(self, update: int, metrics: Mapping[str, float]) -> None:
         """Send a record."""
         self._run.log({"update": update, **metrics})
+        self._last_update = update
 
     def validation(self, update: int, validation: Validation) -> None:
         """Send a record with a table of sentences and the pictures."""
@@ -138,6 +162,16 @@ class WandbTracker(Tracker):
     def close(self, has_failed: bool = False) -> None:
         """Finish wandb's run."""
         self._run.finish(exit_code=int(has_failed))
+        self._stored.parent.mkdir(exist_ok=True)
+        self._stored.write_text(str(self._last_update))
+
+    def abandon(self) -> None:
+        """Kill wandb's service: it may have stopped, and its exit handler would wait for it."""
+        connection = self._wandb.setup()._connection
+        if connection is not None and connection.owns_service:
+            connection._proc._process.kill()
+        with suppress(Exception):  # wandb raises errors of many libraries
+            self._wandb.teardown()
 
     def _log_sync(self) -> None:
         logger.info(f"wandb: to upload the metrics: wandb sync {self._run.settings.sync_dir}")

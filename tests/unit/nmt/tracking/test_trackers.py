@@ -1,6 +1,7 @@
 import json
 from contextlib import nullcontext
 from pathlib import Path
+from threading import Event
 from unittest.mock import Mock
 
 import pytest
@@ -10,6 +11,7 @@ from nmt.base.errors import UserError
 from nmt.cli.compose import compose_config
 from nmt.config import TrackingConfig, from_mapping
 from nmt.runs import experiment
+from nmt.tracking import trackers
 from nmt.tracking.file_tracker import FileTracker
 from nmt.tracking.tracker import Tracker, Validation
 from nmt.tracking.trackers import OptionalTrackers, check_installed, chosen
@@ -62,6 +64,21 @@ def test_a_tracker_that_fails_is_dropped_with_one_warning(
     assert not failing.close.called
     assert good.log.call_count == 2
     good.close.assert_called_once_with(False)
+
+
+def test_a_tracker_that_does_not_return_is_dropped_with_one_warning(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trackers, "_MAX_SECONDS", 0.2)
+    hanging, is_over = Mock(spec=Tracker), Event()
+    hanging.log.side_effect = lambda *_: is_over.wait(30)
+    both = OptionalTrackers({"hanging": lambda: hanging}, Mock())
+    for update in (1, 2):
+        both.log(update, {})
+    both.close()
+    is_over.set()
+    assert caplog.messages == ["hanging: nothing more is recorded: no answer within 0.2 seconds"]
+    hanging.abandon.assert_called_once_with()
 
 
 def test_a_selection_that_fails_costs_one_warning(caplog: pytest.LogCaptureFixture) -> None:

@@ -1,4 +1,5 @@
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import pytest
 from nmt.config import Config, RunConfig, TrackingConfig
 from nmt.tracking.tracker import CompletedRun, Validation
 from nmt.tracking.wandb_tracker import WandbTracker
+from tests import wandb_file
 
 ROOT = Path(__file__).parents[4]
 
@@ -136,16 +138,81 @@ print(*(tracker._run.id for tracker in opened))
 @pytest.mark.slow
 def test_a_run_after_a_dropped_tracker_has_its_own_records(tmp_path: Path) -> None:
     pytest.importorskip("wandb")
-    ended = subprocess.run(
-        [sys.executable, "-c", DROPPED, str(tmp_path)],
+    ended = in_a_process(DROPPED, tmp_path)
+    assert (ended.returncode, ended.stdout) == (0, "dropped next\n"), ended.stderr
+
+
+STRUCK = """
+import os, sys
+from pathlib import Path
+import wandb
+from nmt.tracking import trackers
+from nmt.tracking.wandb_tracker import WandbTracker
+from tests.unit.nmt.tracking.test_wandb_tracker import on_wandb
+trackers._MAX_SECONDS = 10.0
+opener = lambda: WandbTracker(on_wandb(Path(sys.argv[1])), "id")
+both = trackers.OptionalTrackers({"wandb": opener}, lambda: None)
+os.kill(wandb.setup()._connection._proc._process.pid, int(sys.argv[2]))
+for update in range(2_000):  # more than the pipe to the service holds
+    both.log(update, {f"train/{number}": 1.0 for number in range(100)})
+both.close()
+import sacremoses  # wandb must not send a message about it
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+def test_a_service_that_has_ended_or_does_not_answer_costs_one_warning(
+    number: int, tmp_path: Path
+) -> None:
+    pytest.importorskip("wandb")
+    ended = in_a_process(STRUCK, tmp_path, str(number))
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stderr.count("wandb: nothing more is recorded: ") == 1, ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+import wandb
+from nmt.tracking.wandb_tracker import WandbTracker
+from tests.unit.nmt.tracking.test_wandb_tracker import on_wandb
+folder, is_killed = Path(sys.argv[1]), sys.argv[2] == "killed"
+tracker = WandbTracker(on_wandb(folder), "id", 0 if is_killed else 10)
+for update in (5, 10) if is_killed else (15, 20):
+    tracker.log(update, {"train/loss": 1.0 / update})
+if is_killed:
+    os.kill(wandb.setup()._connection._proc._process.pid, signal.SIGKILL)
+    os._exit(0)
+tracker.close()
+"""
+
+
+@pytest.mark.slow
+def test_what_a_kill_has_lost_is_recorded_again(tmp_path: Path) -> None:
+    pytest.importorskip("wandb")
+    (tmp_path / "metrics.jsonl").write_text(
+        '{"update": 5, "train/loss": 0.2}\n{"update": 10, "train/loss": 0.1}\n{"upda'
+    )
+    for state in ("killed", "continued"):
+        assert in_a_process(KILLED, tmp_path, state).returncode == 0
+    folder = tmp_path / "wandb"
+    [continued] = (folder / "latest-run").glob("*.wandb")
+    assert [row["update"] for row in wandb_file.history(continued)] == [5, 10, 15, 20]
+    assert (folder / "last_update").read_text() == "20"
+
+
+def in_a_process(program: str, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", program, str(folder), *arguments],
         cwd=ROOT,
-        env={**os.environ, "WANDB_MODE": "offline", "WANDB_DATA_DIR": str(tmp_path)},
+        env={**os.environ, "WANDB_MODE": "offline", "WANDB_DATA_DIR": str(folder)},
         capture_output=True,
         text=True,
         check=False,
         timeout=100,
     )
-    assert (ended.returncode, ended.stdout) == (0, "dropped next\n"), ended.stderr
 
 
 def track(folder: Path, url: str, mode: str) -> subprocess.CompletedProcess[str]:
