@@ -23,7 +23,14 @@ from nmt.base.errors import UserError
 from nmt.cli.arguments import parse_arguments
 from nmt.cli.common import run_command
 from nmt.config import Config, checked_dataclass, load_config, option
-from nmt.evaluation.records import Status, is_complete, read_metrics, run_status, with_number
+from nmt.evaluation.records import (
+    Status,
+    is_complete,
+    read_metrics,
+    read_result,
+    run_status,
+    with_number,
+)
 from nmt.evaluation.systems import system_name
 from nmt.evaluation.tables import as_text, new_table
 from nmt.runs.log import console
@@ -101,6 +108,8 @@ def progress_cells(run: Path) -> list[str]:
         _number(last.get("train/target_tokens_per_second"), ",.0f"),
     ]
     if is_complete(run):
+        with suppress(UserError, OSError):  # the file is damaged
+            update = read_result(run)["updates"]
         return [f"{update:,}", "", *scores, "complete"]
     try:
         config = run / layout.CONFIG_FILE

@@ -16,11 +16,11 @@ from hydra.core.override_parser.types import ChoiceSweep, IntervalSweep, RangeSw
 from hydra.errors import HydraException
 
 from nmt.base.errors import BusyError, FailedProcessesError, UserError, first_line
-from nmt.base.layout import CONFIG_FILE, PRUNED_FILE, STUDY_FILE
+from nmt.base.layout import CONFIG_FILE, METRICS_FILE, PRUNED_FILE, STUDY_FILE
 from nmt.base.locks import exclusive
 from nmt.base.system import require_package
 from nmt.config import Config, leaf_fields
-from nmt.evaluation.records import is_complete, read_result
+from nmt.evaluation.records import is_complete, read_metrics, with_number
 
 logger = logging.getLogger(__name__)
 
@@ -105,7 +105,7 @@ def pruning(config: Config) -> Callable[[int, float], bool] | None:
 
 @contextmanager
 def recorded(run: Path) -> Iterator[None]:
-    """Record how the trial of the run folder `run` ends: its validation loss, pruned, or failed.
+    """Record how the trial of a run folder ends: its lowest validation loss, pruned, or failed.
 
     A trial that is interrupted, that another process trains, or that fails after its training has
     begun, has not ended: the same command continues it.
@@ -126,7 +126,9 @@ def _end_trial(run: Path) -> None:
     with _opened(run) as study:
         number = _last_trial(study, run).number
         if is_complete(run):
-            study.tell(number, read_result(run)["valid"]["loss"], skip_if_finished=True)
+            validations = with_number(read_metrics(run / METRICS_FILE), "valid/loss")
+            lowest = min(record["valid/loss"] for record in validations)
+            study.tell(number, lowest, skip_if_finished=True)
         elif (run / PRUNED_FILE).is_file():
             study.tell(number, state=states.PRUNED, skip_if_finished=True)
         elif not (run / CONFIG_FILE).is_file():

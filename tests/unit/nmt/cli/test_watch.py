@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from nmt.base.errors import UserError
-from nmt.base.files import write_json
+from nmt.base.files import read_json, write_json
 from nmt.base.locks import exclusive
 from nmt.cli import watch
 from nmt.runs.log import converted_errors
@@ -126,3 +126,11 @@ def test_refreshes_until_ctrl_c(
     assert waited == [3.0, 3.0]
     text: str = terminal.file.getvalue()  # type: ignore[attr-defined]
     assert "interrupted" in text  # was completed while the table was shown
+
+
+def test_a_completed_run_that_is_too_short_for_records_has_its_updates(outputs: Path) -> None:
+    run = outputs / "runs" / "run0"
+    (run / "metrics.jsonl").write_text('{"update": 2, "valid/loss": 2.0, "valid/bleu": 1.5}\n')
+    updates = read_json(run / "result.json")["updates"]
+    assert updates > 0
+    assert watch.progress_cells(run)[0] == f"{updates:,}"

@@ -1,5 +1,6 @@
 """Searches with Optuna: values of trials, their ends, and pruning."""
 
+import json
 import sqlite3
 from contextlib import closing
 from dataclasses import replace
@@ -10,7 +11,7 @@ import optuna
 import pytest
 
 from nmt.base.errors import BusyError, UserError
-from nmt.base.files import read_json, write_json
+from nmt.base.files import read_json, write_json, write_lines
 from nmt.config import Config
 from nmt.runs import experiment, search, train
 from nmt.runs.search import parse_space, pruning, recorded, trial_values
@@ -29,10 +30,12 @@ def trials(sweep: Path) -> list[optuna.trial.FrozenTrial]:
 
 
 def completed(run: Path, loss: float) -> None:
-    """Complete a trial, as training does."""
+    """Complete a trial, as training does, with weights that have not the lowest loss."""
     trial_values(SPACE, run)
     with recorded(run):
-        result = {"valid": {"loss": loss, "bleu": 1.0}, "test_sets": {}, "chosen": ""}
+        records = [{"update": 1, "valid/loss": loss}, {"update": 2, "valid/loss": loss + 1}]
+        write_lines(run / "metrics.jsonl", map(json.dumps, records))
+        result = {"valid": {"loss": loss + 1, "bleu": 1.0}, "test_sets": {}, "chosen": ""}
         write_json(run / "result.json", {**result, "updates": 1, "training_seconds": 1.0})
 
 
