@@ -104,8 +104,8 @@ class Tracker:
     def flush(self) -> None:
         """Write all records to disk, if this tracker has a file."""
 
-    def abandon(self) -> None:
-        """Release what a call holds that has failed or does not return."""
+    def abandon(self, has_no_answer: bool) -> None:
+        """Release what a failed call holds; `has_no_answer` if it did not return."""
 
     def close(self, has_failed: bool = False) -> None:
         """End the run, which `has_failed` if an error or a signal has ended it."""

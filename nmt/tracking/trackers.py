@@ -142,8 +142,7 @@ class OptionalTrackers(Tracker):
             except Exception as error:  # trackers raise errors of many libraries
                 logger.warning(f"{name}: nothing more is recorded: {first_line(error)}")
                 del self._trackers[name]
-                if isinstance(error, TimeoutError | ConnectionError):
-                    tracker.abandon()
+                tracker.abandon(isinstance(error, TimeoutError | ConnectionError))
 
 
 def open_trackers(config: Config, run_id: str, last_update: int, select: Select) -> Tracker:

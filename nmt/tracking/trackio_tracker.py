@@ -41,6 +41,9 @@ class TrackioTracker(Tracker):
                 return None
 
         self._trackio: Any = trackio
+        self._failure = ""
+        # It would print warnings, some of them from its thread, and continue.
+        trackio.run._emit_nonfatal_warning = self._fail
         project = config.tracking.project
         _drop_later_records(SQLiteStorage.get_project_db_path(project), run_id, last_update)
         # `trackio.init` would take environment variables as an order to send records to a server,
@@ -60,8 +63,13 @@ class TrackioTracker(Tracker):
         logger.info(f"trackio: TRACKIO_DIR={folder} trackio show --project {project}")
 
     def log(self, update: int, metrics: Mapping[str, Any]) -> None:
-        """Add a record."""
+        """Add a record; RuntimeError if trackio could not write this one or an earlier one."""
         self._run.log(dict(metrics), step=update)
+        if self._failure:
+            raise RuntimeError(self._failure)
+
+    def _fail(self, message: str, *_arguments: Any, **_options: Any) -> None:
+        self._failure = self._failure or message
 
     def validation(self, update: int, validation: Validation) -> None:
         """Add a record with a table of sentences and the pictures."""

@@ -165,8 +165,13 @@ class WandbTracker(Tracker):
         self._stored.parent.mkdir(exist_ok=True)
         self._stored.write_text(str(self._last_update))
 
-    def abandon(self) -> None:
-        """Kill wandb's service: it may have stopped, and its exit handler would wait for it."""
+    def abandon(self, has_no_answer: bool) -> None:
+        """Kill wandb's service if it has stopped, because its exit handler would wait for it."""
+        # What wandb logs from now on is no news, and the disk of its log file may be full.
+        messages = logging.getLogger("wandb")
+        messages.handlers, messages.propagate = [logging.NullHandler()], False
+        if not has_no_answer:
+            return
         connection = self._wandb.setup()._connection
         if connection is not None and connection.owns_service:
             connection._proc._process.kill()

@@ -78,7 +78,7 @@ def test_a_tracker_that_does_not_return_is_dropped_with_one_warning(
     both.close()
     is_over.set()
     assert caplog.messages == ["hanging: nothing more is recorded: no answer within 0.2 seconds"]
-    hanging.abandon.assert_called_once_with()
+    hanging.abandon.assert_called_once_with(True)
 
 
 def test_a_selection_that_fails_costs_one_warning(caplog: pytest.LogCaptureFixture) -> None:
