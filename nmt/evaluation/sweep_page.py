@@ -24,6 +24,7 @@ from nmt.pages.html_page import render
 
 _TEMPLATE = Path(__file__).with_name("templates") / "sweep.html.jinja"
 _NUM_SENTENCES = 10
+_NUM_SHOWN = 8
 
 
 def sweep_page(sweep: Sweep) -> str:
@@ -81,21 +82,26 @@ def choose_sentences(sources: Sequence[str], number: int = _NUM_SENTENCES) -> li
 
 
 def _sentences(sweep: Sweep, groups: Sequence[tuple[int, Group, str]]) -> list[dict[str, Any]]:
-    """Return the chosen sentences with the translation of the best run of each group."""
+    """Return the chosen sentences with their translations: by the best run of each group first."""
     sources, references = sweep.texts
     indices = choose_sentences(sources)
     chosen = [references[index] for index in indices]
-    systems = []
+    best: list[Any] = []
+    others: list[Any] = []
     for number, group, colour in groups:
-        for run in [run for run in group.runs if len(run.hypotheses) == len(sources) > 0][:1]:
+        runs = [run for run in group.runs if len(run.hypotheses) == len(sources) > 0]
+        for place, run in enumerate(runs):
             texts = [run.hypotheses[index] for index in indices]
-            scores = sentence_chrf(texts, chosen)
-            systems.append((number, group, colour, texts, scores))
+            label = f"{number}, seed {run.seed}" if place else number
+            system = label, group, colour, texts, sentence_chrf(texts, chosen)
+            (others if place else best).append(system)
+    systems = best + others
     return [
         {
             "line": index + 1,
             "source": sources[index],
             "reference": references[index],
+            "num_shown": min(_NUM_SHOWN, len(best)),
             "translations": [
                 (*labels, scores[i], compare_words(texts[i], systems[0][3][i]))
                 for *labels, texts, scores in systems

@@ -64,7 +64,8 @@ def test_page_shows_ranking_curves_effects_and_translations(folder: Path) -> Non
     for group in ("group1", "group2", "group3", "group4", "fifth1", "fifth5"):
         assert f"stroke: var(--{group})" in page
     assert page.count('<div class="sentence">') == 10
-    assert page.count("<dt>") == 10 * (2 + 4)
+    assert page.count("<dt>") == 10 * (2 + 4 + 4)  # four settings with two seeds
+    assert page.count("<summary>4 more runs</summary>") == 10
     assert "<mark>" in page
     assert "#aa00" not in page  # all colours are variables
 
@@ -123,7 +124,7 @@ def test_more_settings_than_colours(folder: Path) -> None:
     assert group_colours(sweep.groups)[7:] == ["group8", "other", "other"]
     page = sweep_page(sweep)
     assert "2 others" in check_page(page)
-    assert page.count("<summary>2 more settings</summary>") == 10
+    assert page.count("<summary>2 more runs</summary>") == 10
     # A run whose configuration cannot be read has a name and no values.
     (folder / "dropout=0.1,rate=0.01,seed=1" / "config.yaml").write_text("7", encoding="utf-8")
     assert "config.yaml: has no keys" in check_page(sweep_page(read_sweep(folder)))
