@@ -1,7 +1,7 @@
 """The tracker that every run has: `metrics.jsonl`."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -43,20 +43,27 @@ class FileTracker(Tracker):
             out.write(text)
 
 
+def complete_records(path: Path) -> Iterator[tuple[bytes, dict[str, Any]]]:
+    """Yield the lines of a file and their records, except one that a kill has cut short."""
+    for line in path.read_bytes().splitlines(keepends=True) if path.exists() else []:
+        try:
+            record = json.loads(line)
+            int(record["update"])
+        except (ValueError, KeyError, TypeError):
+            continue
+        if line.endswith(b"\n"):
+            yield line, record
+
+
 def drop_later_records(path: Path, last_update: int, validation_due: bool = False) -> None:
     """Drop the records that a resumed run writes again, and an incomplete last line."""
 
-    def is_kept(line: bytes) -> bool:
-        try:
-            record = json.loads(line)
-            update = int(record["update"])
-        except (ValueError, KeyError, TypeError):
-            return False  # the process was killed while writing it
+    def is_kept(record: dict[str, Any]) -> bool:
+        update = int(record["update"])
         is_repeated = validation_due and update == last_update and "valid/loss" in record
-        return line.endswith(b"\n") and update <= last_update and not is_repeated
+        return update <= last_update and not is_repeated
 
-    lines = path.read_bytes().splitlines(keepends=True) if path.exists() else []
-    kept = list(filter(is_kept, lines))
-    if len(kept) < len(lines):
+    kept = b"".join(line for line, record in complete_records(path) if is_kept(record))
+    if path.exists() and len(kept) < path.stat().st_size:
         with atomic_path(path) as temporary:
-            temporary.write_bytes(b"".join(kept))
+            temporary.write_bytes(kept)

@@ -1,6 +1,5 @@
 """Tracking with Weights & Biases, online or offline."""
 
-import json
 import logging
 import os
 from collections.abc import Mapping
@@ -11,8 +10,10 @@ from typing import Any
 
 from nmt.base import layout
 from nmt.base.errors import first_line
+from nmt.base.files import write_texts
 from nmt.base.system import commit
 from nmt.config import Config, flattened, to_plain
+from nmt.tracking.file_tracker import complete_records
 from nmt.tracking.names import group_name, is_sweep, run_label
 from nmt.tracking.tracker import SCORE_COLUMNS, SENTENCE_COLUMNS, CompletedRun, Tracker, Validation
 
@@ -96,12 +97,7 @@ class WandbTracker(Tracker):
     def _repeat_lost(self, path: Path) -> None:
         """Send the metrics since the last `close` again: a kill loses what the service buffers."""
         first = int(self._stored.read_text()) if self._stored.is_file() else 0
-        lines = path.read_text(encoding="utf-8").splitlines() if self._last_update > first else []
-        for line in lines:
-            try:
-                record = json.loads(line)
-            except ValueError:  # the kill has cut the last line short
-                break
+        for _, record in complete_records(path):
             if first < record["update"] <= self._last_update:
                 self._run.log(record)
 
@@ -162,8 +158,8 @@ class WandbTracker(Tracker):
     def close(self, has_failed: bool = False) -> None:
         """Finish wandb's run."""
         self._run.finish(exit_code=int(has_failed))
-        self._stored.parent.mkdir(exist_ok=True)
-        self._stored.write_text(str(self._last_update))
+        if self._mode != "disabled":
+            write_texts({self._stored: str(self._last_update)})
 
     def abandon(self, has_no_answer: bool) -> None:
         """Kill wandb's service if it has stopped, because its exit handler would wait for it."""
@@ -172,10 +168,8 @@ class WandbTracker(Tracker):
         messages.handlers, messages.propagate = [logging.NullHandler()], False
         if not has_no_answer:
             return
-        connection = self._wandb.setup()._connection
-        if connection is not None and connection.owns_service:
-            connection._proc._process.kill()
         with suppress(Exception):  # wandb raises errors of many libraries
+            self._wandb.setup()._connection._proc._process.kill()
             self._wandb.teardown()
 
     def _log_sync(self) -> None:

@@ -203,11 +203,14 @@ def test_what_a_kill_has_lost_is_recorded_again(tmp_path: Path) -> None:
     assert (folder / "last_update").read_text() == "20"
 
 
-def in_a_process(program: str, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def in_a_process(
+    program: str, folder: Path, *arguments: str, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    offline = {"WANDB_MODE": "offline", "WANDB_DATA_DIR": str(folder)}
     return subprocess.run(
         [sys.executable, "-c", program, str(folder), *arguments],
         cwd=ROOT,
-        env={**os.environ, "WANDB_MODE": "offline", "WANDB_DATA_DIR": str(folder)},
+        env=os.environ | offline | environment,
         capture_output=True,
         text=True,
         check=False,
@@ -218,15 +221,7 @@ def in_a_process(program: str, folder: Path, *arguments: str) -> subprocess.Comp
 def track(folder: Path, url: str, mode: str) -> subprocess.CompletedProcess[str]:
     """Run the program with a server at `url`."""
     keys = {"WANDB_BASE_URL": url, "WANDB_API_KEY": "0" * 40, "WANDB_MODE": mode}
-    return subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(folder)],
-        cwd=ROOT,
-        env={**os.environ, **keys},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=100,
-    )
+    return in_a_process(PROGRAM, folder, **keys)
 
 
 @pytest.mark.slow
