@@ -126,7 +126,7 @@ class ModelConfig:
             f" model.max_length={self.max_length}; lower it, or leave it out",
         )
         require(
-            self.has_biases or self.norm is NormPlacement.pre,
+            self.sublayers is Sublayers.paper or self.norm is NormPlacement.pre,
             "model.sublayers=gemma needs model.norm=pre",
         )
 

@@ -22,7 +22,14 @@ from ctranslate2.specs.transformer_spec import (
 from torch import Tensor, nn
 
 from nmt.base.errors import UserError
-from nmt.config import Activation, LengthPenalty, NormPlacement, Positions, StartEmbedding
+from nmt.config import (
+    Activation,
+    LengthPenalty,
+    NormPlacement,
+    Positions,
+    StartEmbedding,
+    Sublayers,
+)
 from nmt.exchange.exporter import transformer_of, usage_of
 from nmt.exchange.verify import greedy, verify
 from nmt.model.attention import MultiHeadAttention
@@ -158,11 +165,12 @@ def _specification(model: TrainedModel) -> TransformerSpec:
         "activation": _ACTIVATIONS[config.activation],
         "rotary_dim": config.head_key_width if is_rotary else None,
     }
-    if not config.has_biases:
+    is_gemma = config.sublayers is Sublayers.gemma
+    if is_gemma:
         options |= {"ffn_glu": True, "rms_norm": True, "pre_post_layer_norm": True}
     encoder = TransformerEncoderSpec(config.num_encoder_layers, **options)
     decoder = TransformerDecoderSpec(
-        config.num_decoder_layers, external_pre_post_encoder_layers=not config.has_biases, **options
+        config.num_decoder_layers, external_pre_post_encoder_layers=is_gemma, **options
     )
     encoder.embeddings[0].weight = _array(transformer.source_embedding.weight)
     decoder.embeddings.weight = _array(transformer.target_embedding.weight)

@@ -44,6 +44,23 @@ def usage_of(name: str, **values: Any) -> str:
     return render_text(_TEMPLATES / f"{name}.md.jinja", values)
 
 
+def check_values(
+    values: Sequence[tuple[str, object, object]], format_name: str, advice: str
+) -> None:
+    """Raise UserError with some advice unless each key of the model has the value it needs.
+
+    Args:
+        values: key, value and the value that the format needs.
+        format_name: the format, for the message.
+        advice: what to do instead.
+    """
+    for key, value, needed in values:
+        if value != needed:
+            raise UserError(
+                f"model.{key}={value}: {format_name} needs model.{key}={needed}; {advice}"
+            )
+
+
 def check_head_widths(config: ModelConfig, advice: str) -> None:
     """Raise UserError with some advice unless heads have the paper's width, D / H."""
     widths = {"key_width": config.head_key_width, "value_width": config.head_value_width}

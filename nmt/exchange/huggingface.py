@@ -22,6 +22,7 @@ from nmt.config import (
     NormPlacement,
     Positions,
     StartEmbedding,
+    Sublayers,
     TiedEmbeddings,
     Timescales,
 )
@@ -57,10 +58,10 @@ class HuggingFaceExporter:
         """Raise UserError if no class supports the model."""
         transformer_of(model)
         config = model.config.model
-        if config.has_biases:
-            self._check_marian_or_pegasus(config)
-        else:
+        if config.sublayers is Sublayers.gemma:
             check_t5gemma(config, _OTHER_FORMATS)
+        else:
+            self._check_marian_or_pegasus(config)
         source, target = map(_special_pieces, model.tokenizers)
         if source != target:
             raise UserError(
@@ -127,7 +128,7 @@ def _vocabulary(tokenizer: Tokenizer) -> dict[str, int]:
 
 def _weights_and_config(model: TrainedModel) -> tuple[dict[str, Tensor], dict[str, Any]]:
     config = model.config.model
-    if not config.has_biases:
+    if config.sublayers is Sublayers.gemma:
         ids = _token_ids(model)
         return t5gemma_weights(model.network), t5gemma_config(model, num_positions(config), ids)
     weights = _weights(model)
@@ -235,7 +236,8 @@ def _token_ids(model: TrainedModel) -> dict[str, int]:
 def _padding_id(model: TrainedModel) -> int:
     # Converters of Marian models start the decoder from it. T5Gemma masks it in the decoder.
     tokenizer = model.target_tokenizer
-    return tokenizer.bos_id if model.config.model.has_biases else tokenizer.pad_id
+    is_gemma = model.config.model.sublayers is Sublayers.gemma
+    return tokenizer.pad_id if is_gemma else tokenizer.bos_id
 
 
 def generation_config(model: TrainedModel) -> dict[str, Any]:

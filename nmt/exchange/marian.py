@@ -18,7 +18,6 @@ import numpy as np
 import yaml
 from torch import Tensor
 
-from nmt.base.errors import UserError
 from nmt.config import (
     Activation,
     NormPlacement,
@@ -29,7 +28,7 @@ from nmt.config import (
     Timescales,
 )
 from nmt.exchange.ctranslate2 import CTranslate2Runtime
-from nmt.exchange.exporter import check_head_widths, transformer_of, usage_of
+from nmt.exchange.exporter import check_head_widths, check_values, transformer_of, usage_of
 from nmt.exchange.huggingface import NEVER
 from nmt.exchange.huggingface_weights import half_split, reorder
 from nmt.model.encoder_decoder import EncoderDecoder
@@ -90,7 +89,7 @@ class MarianExporter:
         transformer_of(model)
         config = model.config.model
         activation = config.activation if config.activation in ACTIVATIONS.values() else None
-        for key, value, needed in (
+        values = (
             # Marian does not normalize keys and values of pre-norm self-attention: in version 1.9
             # everywhere, in version 1.12 in the decoder after the first token.
             ("sublayers", config.sublayers, Sublayers.paper),
@@ -99,12 +98,8 @@ class MarianExporter:
             ("timescales", config.timescales, Timescales.marian),
             ("start", config.start, StartEmbedding.zero),
             ("activation", config.activation, activation or " or ".join(ACTIVATIONS.values())),
-        ):
-            if value != needed:
-                raise UserError(
-                    f"model.{key}={value}: format=marian needs model.{key}={needed}; train with it,"
-                    " or use format=onnx"
-                )
+        )
+        check_values(values, "format=marian", "train with it, or use format=onnx")
         check_head_widths(config, "use format=onnx")
 
     def export(self, model: TrainedModel, folder: Path) -> None:

@@ -8,13 +8,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nmt.base.errors import UserError
-from nmt.config import Activation, ModelConfig, Positions, StartEmbedding, TiedEmbeddings
+from nmt.config import ModelConfig, Positions, StartEmbedding, TiedEmbeddings
+from nmt.exchange.exporter import check_values
 from nmt.exchange.huggingface_weights import half_split
 from nmt.model.encoder_decoder import EncoderDecoder
 from nmt.trained_model import TrainedModel
 
-_ACTIVATIONS = {Activation.relu: "relu", Activation.gelu: "gelu", Activation.silu: "silu"}
 _RENAMED = (
     ("encoder_norm.", "encoder.norm."),
     ("decoder_norm.", "decoder.norm."),
@@ -42,19 +41,16 @@ _ROTATED = ("self_attention.query.weight", "self_attention.key.weight")
 
 def check_t5gemma(config: ModelConfig, advice: str) -> None:
     """Raise UserError with some advice if T5Gemma does not support a model of this form."""
-    is_tied = config.tied_embeddings is not TiedEmbeddings.none
-    for key, value, needed in (
+    tied = config.tied_embeddings
+    needed_tied = "three_way or target" if tied is TiedEmbeddings.none else tied
+    values = (
         ("positions", config.positions, Positions.rotary),
-        ("tied_embeddings", config.tied_embeddings, "three_way or target" if not is_tied else None),
+        ("tied_embeddings", tied, needed_tied),
         ("start", config.start, StartEmbedding.learned),
         ("output_bias", config.output_bias, False),
         ("value_width", config.head_value_width, config.head_key_width),
-    ):
-        if needed is not None and value != needed:
-            raise UserError(
-                f"model.{key}={value}: with model.sublayers=gemma, Hugging Face needs"
-                f" model.{key}={needed}; {advice}"
-            )
+    )
+    check_values(values, "T5Gemma of Hugging Face", advice)
 
 
 def t5gemma_weights(network: EncoderDecoder) -> dict[str, Tensor]:
@@ -103,7 +99,7 @@ def t5gemma_config(model: TrainedModel, num_positions: int, ids: dict[str, int])
             "num_key_value_heads": config.num_heads,
             "head_dim": config.head_key_width,
             "query_pre_attn_scalar": config.head_key_width,
-            "hidden_activation": _ACTIVATIONS[config.activation],
+            "hidden_activation": config.activation.value,
             "max_position_embeddings": num_positions,
             "rms_norm_eps": 1e-6,
             "rope_theta": 10000.0,
