@@ -12,8 +12,10 @@ RUN := $(BIN)/python -m nmt.cli
 # Values are passed to the shell through the environment and quoted. make must not expand them,
 # because a file may be called $(shell rm).en. Only ARGS is not quoted: the shell splits it into words.
 VARIABLES := EXPERIMENT GPUS DRY_RUN DATA GENERAL FILE TEXT MODEL FROM OUT TEST BASELINE FORMAT SOURCE TARGET SWEEP SCALE RESULT BENCH KILLS SIGNALS TROUBLES ARGS
-ifneq ($(and $(filter command,$(origin SCALE)),$(or $(value EXPERIMENT),$(if $(filter table3,$(value SWEEP)),,x))),)
+ifeq ($(origin SCALE),command line)
+ifneq ($(value SWEEP)$(value EXPERIMENT),table3)
 $(error SCALE= selects the experiment of SWEEP=table3: leave it out for other sweeps, or with EXPERIMENT=)
+endif
 endif
 $(foreach name,$(VARIABLES),$(eval override $(name) := $$(value $(name))))
 ifeq ($(EXPERIMENT),)

@@ -14,8 +14,14 @@ from markupsafe import Markup
 
 from data_prep.build_shards import TokenCounts
 from data_prep.filters import MEANINGS
-from data_prep.ledger import KEPT, CleaningSummary, SourceLedger, Taken, format_share
-from data_prep.merge_shards import RATIO_BINS_PER_DOUBLING
+from data_prep.ledger import (
+    KEPT,
+    RATIO_BINS_PER_DOUBLING,
+    CleaningSummary,
+    SourceLedger,
+    Taken,
+    format_share,
+)
 from nmt.base.files import write_texts
 from nmt.config import CorpusConfig, CorpusSource, TokenizerConfig, to_yaml
 from nmt.pages.html_page import COLOURS, draw_svg, render

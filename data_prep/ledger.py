@@ -15,6 +15,8 @@ from nmt.base.files import write_json
 
 LEDGER_FILE = "ledger.json"
 
+RATIO_BINS_PER_DOUBLING = 8
+
 KEPT = "kept"
 """Name of the examples of kept pairs, among those of the filters."""
 
@@ -86,7 +88,8 @@ class CleaningSummary:
         oddest: the kept pairs with the most unusual ratios of their lengths.
         words: by language, number of kept training sentences by their number of words.
         characters: characters of the kept training text, by language.
-        ratios: number of kept pairs by log2(target / source) of their characters, in eighths.
+        ratios: number of kept pairs by log2(target / source) of their characters, times
+            `RATIO_BINS_PER_DOUBLING`.
         num_pairs: pairs by split; for `train`, the kept ones.
         parts: training pairs of each part.
         outputs: size and hash of each file of the folder, by relative path.

@@ -1,6 +1,5 @@
 """Merge the cleaned shards of a corpus, in order, with the filters that compare all pairs."""
 
-import math
 from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -19,13 +18,18 @@ from data_prep.clean_shard import (
     side_key,
     smallest,
 )
-from data_prep.ledger import KEPT, Amount, CleaningSummary, Example, SourceLedger
+from data_prep.ledger import (
+    KEPT,
+    RATIO_BINS_PER_DOUBLING,
+    Amount,
+    CleaningSummary,
+    Example,
+    SourceLedger,
+)
 from nmt.base.files import to_lines
 from nmt.config import CleaningConfig
 
 _NUM_ODDEST = 10
-
-RATIO_BINS_PER_DOUBLING = 8
 
 _TEST_MIN_WORDS = 5
 """Shorter sentences of test sets may occur in the training text: "Yes, thank you."."""
@@ -138,7 +142,7 @@ class ShardMerger:
             return
         source, target = (pc.utf8_length(pairs[name]).to_numpy() for name in Pair._fields)
         ratios = np.log(source / target)
-        bins = np.rint(-ratios / math.log(2) * RATIO_BINS_PER_DOUBLING).astype(int)
+        bins = np.rint(RATIO_BINS_PER_DOUBLING * np.log2(target / source)).astype(int)
         self._ratios.update(bins.tolist())
         # Short pairs have high ratios by chance.
         oddness = np.abs(ratios - np.median(ratios)) * np.sqrt(np.minimum(source, target))

@@ -197,7 +197,7 @@ def _run_trial(command: Callable[[Config], object], composed: DictConfig, folder
 def run_composed(command: Callable[[Config], object], groups: Sequence[str] = ()) -> None:
     """Compose the configuration from `conf/` and the command line, and run `command` with it.
 
-    `--help` prints the docstring of the command's module the presets, and the keys of `groups` or
+    `--help` prints the docstring of the command's module, the presets, and the keys of `groups` or
     all keys.
     """
     # Otherwise, Hydra prints its own traceback and exits with 1.

@@ -15,14 +15,14 @@ from nmt.evaluation.swept_run import SweptRun
 from nmt.pages.html_page import COLOURS, draw_svg
 
 _SIZE = (5.6, 3.1)
-_NUM_COLOURS = 8
+NUM_COLOURS = 8
 _NUM_FIFTHS = 5
 _MAX_LABELS = 6
 
 
 def group_colours(groups: Sequence[Group]) -> list[str]:
     """Return a colour for each group: the first eight can be told apart, the others are grey."""
-    return [f"group{i + 1}" if i < _NUM_COLOURS else "other" for i in range(len(groups))]
+    return [f"group{i + 1}" if i < NUM_COLOURS else "other" for i in range(len(groups))]
 
 
 def key_names(keys: Sequence[str]) -> list[str]:
@@ -86,7 +86,7 @@ def parallel_chart(keys: Sequence[str], runs: Sequence[SweptRun]) -> Markup:
 
     Args:
         keys: the swept keys.
-        runs: at least one run, the best first; its place gives the colour.
+        runs: at least one run, the best first; its index gives the colour.
     """
     columns = {key: axis_of([run.config[key] for run in runs]) for key in keys}
     columns["valid loss"] = _score_axis([run.score("loss") or 0.0 for run in runs])
@@ -104,9 +104,9 @@ def parallel_chart(keys: Sequence[str], runs: Sequence[SweptRun]) -> Markup:
                 y = np.interp(tick, ends, scaled)
                 box = {"facecolor": COLOURS["paper"], "edgecolor": "none", "pad": 1}
                 axes.text(x + 0.03, y, label, va="center", fontsize=9, zorder=4, bbox=box)
-        for place in reversed(range(len(runs))):
-            colour = COLOURS[f"fifth{_NUM_FIFTHS - place * _NUM_FIFTHS // len(runs)}"]
-            axes.plot([column[place] for column in heights], color=colour, linewidth=1.6)
+        for index in reversed(range(len(runs))):
+            colour = COLOURS[f"fifth{_NUM_FIFTHS - index * _NUM_FIFTHS // len(runs)}"]
+            axes.plot([column[index] for column in heights], color=colour, linewidth=1.6)
         names = [textwrap.fill(name, 16) for name in key_names(list(columns))]
         axes.set_xticks(range(len(names)), names)
         axes.set_yticks([])

@@ -11,6 +11,7 @@ from nmt.evaluation.sentences import compare_words
 from nmt.evaluation.spread import Spread
 from nmt.evaluation.sweep import Group, Sweep, count_statuses, format_value
 from nmt.evaluation.sweep_charts import (
+    NUM_COLOURS,
     curve_charts,
     effect_chart,
     group_colours,
@@ -24,7 +25,6 @@ from nmt.pages.html_page import render
 
 _TEMPLATE = Path(__file__).with_name("templates") / "sweep.html.jinja"
 _NUM_SENTENCES = 10
-_NUM_SHOWN = 8
 
 
 def sweep_page(sweep: Sweep) -> str:
@@ -82,7 +82,10 @@ def choose_sentences(sources: Sequence[str], number: int = _NUM_SENTENCES) -> li
 
 
 def _sentences(sweep: Sweep, groups: Sequence[tuple[int, Group, str]]) -> list[dict[str, Any]]:
-    """Return the chosen sentences with their translations: by the best run of each group first."""
+    """Return the chosen sentences with the translations of the best run of each group, and others.
+
+    Each translation has a label, the group, its colour, chrF2++ and parts (see `compare_words`).
+    """
     sources, references = sweep.texts
     indices = choose_sentences(sources)
     chosen = [references[index] for index in indices]
@@ -90,25 +93,30 @@ def _sentences(sweep: Sweep, groups: Sequence[tuple[int, Group, str]]) -> list[d
     others: list[Any] = []
     for number, group, colour in groups:
         runs = [run for run in group.runs if len(run.hypotheses) == len(sources) > 0]
-        for place, run in enumerate(runs):
+        for index, run in enumerate(runs):
             texts = [run.hypotheses[index] for index in indices]
-            label = f"{number}, seed {run.seed}" if place else number
+            label = f"{number}, seed {run.seed}" if index else number
             system = label, group, colour, texts, sentence_chrf(texts, chosen)
-            (others if place else best).append(system)
-    systems = best + others
+            (others if index else best).append(system)
+
+    def translations(systems: Sequence[Any], i: int) -> list[Any]:
+        first = best[0][3][i]
+        return [
+            (*labels, scores[i], compare_words(texts[i], first))
+            for *labels, texts, scores in systems
+        ]
+
+    others = best[NUM_COLOURS:] + others
     return [
         {
             "line": index + 1,
             "source": sources[index],
             "reference": references[index],
-            "num_shown": min(_NUM_SHOWN, len(best)),
-            "translations": [
-                (*labels, scores[i], compare_words(texts[i], systems[0][3][i]))
-                for *labels, texts, scores in systems
-            ],
+            "best": translations(best[:NUM_COLOURS], i),
+            "others": translations(others, i),
         }
         for i, index in enumerate(indices)
-        if systems
+        if best
     ]
 
 

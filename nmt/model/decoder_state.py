@@ -2,7 +2,7 @@
 
 The N rows are the hypotheses of B sentences, ordered by sentence. The hypotheses of a sentence
 share the tokens before they branched, which are most of their tokens. Each sentence therefore has M
-slots for keys and values, and a table says which slots each row uses. When a hypothesis is
+slots for keys and values, and a table contains the slots that each row uses. When a hypothesis is
 continued several times or not at all, the table changes and no keys or values are copied. A slot
 that no row uses is free again. With restricted self-attention, a row uses the slots of its last r
 tokens only, so M stays about K · r.
