@@ -28,10 +28,10 @@ from nmt.config import (
 )
 from nmt.data.corpus import PreparedCorpus, shard_name, write_shard
 from nmt.data.loader import UpdateWork
-from nmt.model import cpu
-from nmt.model.cpu_library import measure_library
+from nmt.model.cpu_library import select_library
 from nmt.tokenizer import JOINT_FILE
 from nmt.training import distributed
+from nmt.training.measured_library import measure_library
 from nmt.training.trainer import Trainer
 
 VOCABULARY_SIZE = 8000
@@ -143,7 +143,7 @@ def trainer_of(config: Config, corpus: Path, threads: int) -> Trainer:
     config.run_folder.mkdir(parents=True, exist_ok=True)
     process = distributed.join(TrainingConfig(num_threads=threads))
     model = config.model
-    cpu.select_library(measure_library(model.width, model.feed_forward_width))
+    select_library(measure_library(model.width, model.feed_forward_width))
     return Trainer(config, PreparedCorpus(corpus), process)
 
 

@@ -9,8 +9,8 @@ import pytest
 import torch
 from hypothesis import HealthCheck, settings
 
+import nmt.model.cpu_library
 from nmt.config import Config, OptimizerConfig, OptimizerName
-from nmt.model import cpu
 from nmt.runs.experiment import open_run
 from nmt.tokenizer import Tokenizer
 from nmt.trained_model import TrainedModel
@@ -28,7 +28,7 @@ from tests.support import (
 )
 
 # Losses and translations do not depend on the CPU that runs the tests; subprocesses inherit this.
-os.environ["NMT_CPU_LIBRARY"] = cpu.override = "torch"
+os.environ["NMT_CPU_LIBRARY"] = nmt.model.cpu_library.override = "torch"
 # The tensors are tiny: more threads would only wait for each other.
 torch.set_num_threads(1)
 # A test must not fail because the machine is busy.
@@ -46,7 +46,7 @@ def _one_thread() -> None:
 def cpu_library(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Compute matrix products with each library in turn, whatever CPU this is."""
     library = str(request.param)
-    monkeypatch.setattr(cpu, "override", library)
+    monkeypatch.setattr(nmt.model.cpu_library, "override", library)
     return library
 
 

@@ -33,7 +33,7 @@ class Arguments(ModelArguments):
     translation: str = ""
     """Their translations, one a line (default: those of the model)."""
     layer: int = 0
-    """Layer of the images (default: the last one)."""
+    """Layer of the images (default: the last one of each kind of attention)."""
     out: str = "outputs/attention"
     """Folder for attention.html and the images."""
 
@@ -50,12 +50,12 @@ def main() -> None:
     check_not_in_results([out / _PAGE])
     check_writable(out / _PAGE)
     model = open_model(model_folder(arguments.model), arguments.device)
-    num_layers = model.network.num_attention_layers
-    layer = arguments.layer or num_layers
-    if num_layers and not 1 <= layer <= num_layers:  # none: refused by name below
-        raise UserError(f"layer={layer}: the decoder has {num_layers} layers with attention")
     pairs = list(zip(texts, _translations(arguments, model, texts), strict=True))
     sentences = [(*pair, sentence_attention(model, *pair)) for pair in pairs]
+    most = max(len(layers) for *_, shown in sentences for layers in shown.kinds.values())
+    layer = arguments.layer or most
+    if not 1 <= layer <= most:
+        raise UserError(f"layer={layer}: the model has {most} layers with attention")
     write_texts({out / _PAGE: attention_page(model.config.direction, sentences)})
     written = [out / _PAGE]
     for number, (source, translation, attention) in enumerate(sentences, start=1):
@@ -66,25 +66,26 @@ def main() -> None:
 
 
 def _translations(arguments: Arguments, model: TrainedModel, texts: list[str]) -> list[str]:
-    _check_lengths(texts, texts, model.source_tokenizer, model.config.max_source_length)
+    _check_lengths("", texts, model.source_tokenizer, model.config.max_source_length)
     if arguments.translation:
-        given = arguments.translation.split("\n")
+        given = [line for line in arguments.translation.split("\n") if line.strip()]
         if len(given) != len(texts):
-            raise UserError(f"translation= has {len(given)} lines, text= has {len(texts)}")
+            raise UserError(
+                f"translation= has {len(given)} lines with text, text= has {len(texts)}"
+            )
     else:
         translator = Translator(model, arguments.decoding_config(model), print_line)
         given = [best[0].text for best in translator.translate(texts)]
-    _check_lengths(given, texts, model.target_tokenizer, model.config.model.max_length)
+    _check_lengths("translation ", given, model.target_tokenizer, model.config.model.max_length)
     return given
 
 
-def _check_lengths(checked: list[str], texts: list[str], tokenizer: Tokenizer, limit: int) -> None:
-    """Raise UserError unless each text, or its translation, has fewer pieces than the limit."""
-    part = "" if checked is texts else "the translation of "
-    for text, ids in zip(texts, tokenizer.encode(checked), strict=True):
+def _check_lengths(kind: str, texts: list[str], tokenizer: Tokenizer, limit: int) -> None:
+    """Raise UserError unless each text has fewer pieces than the limit."""
+    for text, ids in zip(texts, tokenizer.encode(texts), strict=True):
         if len(ids) >= limit:
             raise UserError(
-                f"{part}{text[:60]!r} has {len(ids)} pieces, and the model takes {limit - 1}:"
+                f"{kind}{text[:60]!r} has {len(ids)} pieces, and the model takes {limit - 1}:"
                 " give one sentence a line"
             )
 

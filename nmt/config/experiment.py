@@ -94,16 +94,17 @@ class Config:
         )
         schedule, updates = self.schedule, self.training.max_updates
         most = {
-            ScheduleName.inverse_square_root: schedule.warmup_updates,
+            ScheduleName.inverse_square_root: schedule.warmup_updates,  # no limit
             ScheduleName.cosine: updates - 1,
-            # A product such as 0.7 * 10 is slightly below the whole number that is meant.
+            # A product such as 10 * (1 - 0.8) is slightly below the whole number that is meant.
             ScheduleName.warmup_stable_decay: int(updates * (1 - schedule.decay_share) + 1e-6),
         }[schedule.name]
         require(
             schedule.warmup_updates <= most,
             f"schedule.warmup_updates={schedule.warmup_updates} is too long for"
-            f" training.max_updates={updates} with schedule.name={schedule.name}: set"
-            f" schedule.warmup_updates={most} or less, or train for longer",
+            f" training.max_updates={updates} with schedule.name={schedule.name}: "
+            + (f"set schedule.warmup_updates={most} or less, or " if most else "")
+            + "train for longer",
         )
 
     @property

@@ -65,6 +65,6 @@ class ScheduleConfig:
     final_learning_rate: float = option(0.0, ge=0, le=_MAX_RATE, used_with=_DECAYING)
     """`cosine`, `warmup_stable_decay`: learning rate at training.max_updates."""
     decay_share: float = option(
-        0.4, gt=0, le=1, used_with=("name", ScheduleName.warmup_stable_decay)
+        0.4, gt=0, lt=1, used_with=("name", ScheduleName.warmup_stable_decay)
     )
     """`warmup_stable_decay`: share of training.max_updates that the final linear decay takes."""

@@ -71,7 +71,7 @@ class TrackingConfig:
     project: str = option("nmt", free=True)
     """Name of the project of `wandb` and `trackio`."""
     upload_seconds: int = option(300, ge=1, le=86_400, free=True)
-    """`wandb`: maximum wait, in seconds, for the upload of the model at the end of a run."""
+    """`wandb`: maximum wait in seconds for the upload of the corpus files, and of the model."""
 
     @model_validator(mode="before")
     @classmethod

@@ -116,6 +116,8 @@ class ParallelCorpus:
 def _read_batches(path: Path) -> list[pa.RecordBatch]:
     try:
         reader = pa.ipc.open_file(pa.memory_map(str(path), "r"))
+        if reader.schema != _SCHEMA:
+            raise UserError(f"{path}: has other columns; prepare the corpus again")
         return [reader.get_batch(i) for i in range(reader.num_record_batches)]
     except (pa.ArrowException, OSError) as error:
         raise UserError(f"{path}: is damaged ({error}); prepare the corpus again") from None
@@ -205,7 +207,11 @@ class PreparedCorpus:
         return file_inside(self.folder, self.manifest["target_tokenizer"])
 
     def train(self) -> ParallelCorpus:
-        """Open the training pairs."""
+        """Open the training pairs.
+
+        Raises:
+            UserError: they are missing or damaged, or their number is not that of the manifest.
+        """
         pairs = ParallelCorpus.open(self.folder, "train")
         sources = self.manifest.get("sources")
         if sources is not None and sum(sources.values()) != len(pairs):

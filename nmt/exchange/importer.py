@@ -63,7 +63,8 @@ class ForeignWeights:
         """Return a tensor in float32.
 
         Raises:
-            UserError: it is missing, has another shape, or holds anything but finite numbers.
+            UserError: it is missing, has another shape, or does not hold finite floating-point
+                numbers.
         """
         if name not in self._tensors:
             near = difflib.get_close_matches(name, sorted(self._unused), 1, 0.8)
@@ -77,7 +78,7 @@ class ForeignWeights:
             )
         self._unused.discard(name)
         if not tensor.is_floating_point():
-            raise UserError(f"{self.path}: {name} holds {tensor.dtype}, not real numbers")
+            raise UserError(f"{self.path}: {name} holds {tensor.dtype}, not floating-point numbers")
         tensor = tensor.to(torch.float32).contiguous()
         if not torch.stack(tensor.aminmax()).isfinite().all():
             raise UserError(f"{self.path}: {name} holds NaN or infinity")

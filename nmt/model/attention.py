@@ -79,7 +79,7 @@ class MultiHeadAttention(nn.Module):
         Args:
             queries: input of the queries.
             memory: input of the keys and values; `queries` itself in self-attention.
-            mask: broadcastable to (B, H, T, S), True = attend.
+            mask: broadcastable to (B, H, T, S), True = attend; (B, 1, 1, S) with a window.
             is_causal: position t attends to 0 … t only; `mask` is None.
 
         Returns:

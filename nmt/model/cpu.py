@@ -10,9 +10,7 @@ This is the only file with CPU-specific operators, and `use_cpu_operators` decid
 - Decoding multiplies by weights that are packed once in the layout of the library.
 """
 
-import functools
 import math
-import os
 import resource
 from typing import Any
 
@@ -22,7 +20,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from nmt.base.system import is_intel
+from nmt.model.cpu_library import library, library_of_packed_weights
 
 
 def use_cpu_operators(tensor: Tensor) -> bool:
@@ -35,32 +33,12 @@ def use_cpu_operators(tensor: Tensor) -> bool:
     )
 
 
-# Libraries for matrix products. The environment variable reproduces another machine's results.
-LIBRARIES = ("torch", "onednn")
-override = os.environ.get("NMT_CPU_LIBRARY", "")
-_selected = ""
-
-
-@functools.cache
-def default_library() -> str:
-    """Return the library that uses the widest registers of this CPU."""
-    # MKL uses 512-bit registers only on CPUs made by Intel.
-    has_wide_registers = torch.backends.cpu.get_cpu_capability() == "AVX512"
-    return "onednn" if has_wide_registers and not is_intel() else "torch"
-
-
-def select_library(name: str) -> None:
-    """Use one of the libraries for products with unpacked weights in this process."""
-    global _selected  # noqa: PLW0603 -- a property of the process, like the number of threads
-    _selected = name
-
-
 def use_onednn(inputs: Tensor) -> bool:
     """Whether oneDNN computes products with this matrix."""
     # Compiled models return here: `is_intel` reads a file, which would split the compiled graph.
     if not use_cpu_operators(inputs) or inputs.numel() == 0:
         return False
-    return (override or _selected or default_library()) == "onednn"
+    return library() == "onednn"
 
 
 def onednn_product(inputs: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -74,8 +52,9 @@ def onednn_product(inputs: Tensor, weight: Tensor, bias: Tensor | None = None) -
 def with_spare_rows(matrix: Tensor) -> Tensor:
     """Add rows of zeros, so that few different numbers of rows occur: (N, D) → (N', D).
 
-    N' is about 2 % above N. oneDNN compiles a program for each new shape, in milliseconds, and
-    keeps the last thousand. Batches and decoding steps have all numbers of rows.
+    Above 16 rows, N' is a multiple of 16; above 256, it is on average 2 % larger than N. oneDNN
+    compiles a program for each new shape, in milliseconds, and keeps the last thousand. Batches and
+    decoding steps have all numbers of rows.
     """
     number, few = len(matrix), 16
     spare = -number % max(few, 1 << max(0, number.bit_length() - 5))
@@ -275,7 +254,7 @@ class PackedLinear(nn.Module):
         # MKL reserves 2.5 times a matrix and 7 MB, which matters if the address space is limited.
         is_limited = resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY
         has_mkl = torch.backends.mkl.is_available()  # type: ignore[no-untyped-call]
-        self.by_mkl = has_mkl and (override or default_library()) == "torch" and not is_limited
+        self.by_mkl = library_of_packed_weights() == "torch" and has_mkl and not is_limited
         weight = weight.detach().contiguous()
         bias = None if bias is None else bias.detach()
         self._operands: tuple[Any, ...]

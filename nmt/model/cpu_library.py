@@ -1,48 +1,51 @@
-"""Choice of the library for matrix products on a CPU."""
+"""The library for matrix products on a CPU that this process uses (docs/decisions/0017)."""
 
-import time
+import functools
+import os
 
 import torch
 
 from nmt.base.errors import UserError
-from nmt.model import cpu
+from nmt.base.system import is_intel
+
+LIBRARIES = ("torch", "onednn")
+
+# The environment variable reproduces another machine's results.
+override = os.environ.get("NMT_CPU_LIBRARY", "")
+_selected = ""
 
 
-def measure_library(width: int, inner_width: int, num_rows: int = 256) -> str:
-    """Measure which library computes the products of a linear layer faster on this CPU.
-
-    oneDNN is used if it is 1.25 times as fast as torch's own library. On the CPUs that were
-    measured, the factor was either below 1.2, and oneDNN then slower within an update, or about 2,
-    so repeated measurements on a machine agree. The run stores the result because the libraries
-    round differently.
-
-    Args:
-        width: D of the layer.
-        inner_width: F of the layer.
-        num_rows: rows of its input.
-
-    Returns:
-        "torch" or "onednn"; the value of the environment variable NMT_CPU_LIBRARY if it is set.
+def overriding_library() -> str:
+    """Return the value of NMT_CPU_LIBRARY, empty if it is not set.
 
     Raises:
-        UserError: the environment variable has another value.
+        UserError: it is not the name of a library.
     """
-    if cpu.override:
-        if cpu.override not in cpu.LIBRARIES:
-            names = " or ".join(cpu.LIBRARIES)
-            raise UserError(f"NMT_CPU_LIBRARY={cpu.override}: unknown library; use {names}")
-        return cpu.override
-    layer, inputs = cpu.Linear(width, inner_width), torch.ones(num_rows, width, requires_grad=True)
-    seconds: dict[str, list[float]] = {name: [] for name in cpu.LIBRARIES}
-    num_threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # its CPU time does not depend on other processes
-    for _ in range(3):
-        for name, times in seconds.items():
-            cpu.select_library(name)
-            started = time.thread_time()
-            outputs = layer(inputs)
-            outputs.backward(torch.ones_like(outputs))
-            times.append(time.thread_time() - started)
-    torch.set_num_threads(num_threads)
-    by_torch, by_onednn = (min(times[1:]) for times in seconds.values())  # the first is a warm-up
-    return "onednn" if by_torch > 1.25 * by_onednn else "torch"
+    if override not in ("", *LIBRARIES):
+        names = " or ".join(LIBRARIES)
+        raise UserError(f"NMT_CPU_LIBRARY={override}: unknown library; use {names}")
+    return override
+
+
+@functools.cache
+def default_library() -> str:
+    """Return the library that uses the widest registers of this CPU."""
+    # MKL uses 512-bit registers only on CPUs made by Intel.
+    has_wide_registers = torch.backends.cpu.get_cpu_capability() == "AVX512"
+    return "onednn" if has_wide_registers and not is_intel() else "torch"
+
+
+def select_library(name: str) -> None:
+    """Use one of the libraries for products with unpacked weights in this process."""
+    global _selected  # noqa: PLW0603 -- a property of the process, like the number of threads
+    _selected = name
+
+
+def library() -> str:
+    """Return the library for products with unpacked weights."""
+    return overriding_library() or _selected or default_library()
+
+
+def library_of_packed_weights() -> str:
+    """Return the library for decoding, which does not depend on measurements."""
+    return overriding_library() or default_library()

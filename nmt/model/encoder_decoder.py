@@ -64,7 +64,7 @@ class EncoderDecoder(nn.Module, ABC, Generic[State]):
             source_mask: (B, S), True at real tokens.
 
         Returns:
-            Encoder output (B, S, D).
+            Encoder output (B, S, D), or what the architecture documents.
         """
 
     @abstractmethod
@@ -73,7 +73,7 @@ class EncoderDecoder(nn.Module, ABC, Generic[State]):
 
         Args:
             target_input: (B, T).
-            memory: encoder output (B, S, D).
+            memory: the result of `encode`.
             source_mask: (B, S), True at real tokens.
 
         Returns:
@@ -85,7 +85,7 @@ class EncoderDecoder(nn.Module, ABC, Generic[State]):
         """Return the state before the first decoding step, with one row per sentence.
 
         Args:
-            memory: encoder output (B, S, D).
+            memory: the result of `encode`.
             source_mask: (B, S), True at real tokens.
         """
 
@@ -94,8 +94,8 @@ class EncoderDecoder(nn.Module, ABC, Generic[State]):
         """Decode one target position of every row.
 
         Args:
-            tokens: (N,) previous token of each row.
-            state: state after that token's predecessor; it is changed in place.
+            tokens: (N,) last token of each row, which is read in this step.
+            state: state before this step; it is changed in place.
 
         Returns:
             Logits (N, V) of the next token, and `state`.

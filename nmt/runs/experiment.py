@@ -28,14 +28,14 @@ from nmt.config import (
 from nmt.data.corpus import PreparedCorpus
 from nmt.evaluation.evaluate import Evaluation
 from nmt.evaluation.records import is_complete, read_environment
-from nmt.model import cpu
-from nmt.model.cpu_library import measure_library
+from nmt.model.cpu_library import select_library
 from nmt.runs.finish import finish
 from nmt.runs.search import pruning
 from nmt.tracking.samples import ValidationSamples
 from nmt.tracking.tracker import Tracker
 from nmt.tracking.trackers import open_trackers
 from nmt.training import distributed, fresh_model
+from nmt.training.measured_library import measure_library
 from nmt.training.memory_probe import first_epoch, resolve_auto
 from nmt.training.signals import Interruption
 from nmt.training.trainer import Trainer
@@ -163,7 +163,7 @@ def run_experiment(config: Config, corpus_folder: Path) -> list[Evaluation] | No
     config = replace(config, batching=process.broadcast(config.batching))
     corpus = PreparedCorpus(corpus_folder)
     stored = read_environment(config.run_folder)
-    cpu.select_library(stored["cpu_library"])
+    select_library(stored["cpu_library"])
     trainer = Trainer(config, corpus, process, pruning(config))
     with _opened_tracker(config, corpus, trainer, stored["run_id"]) as tracker:
         try:

@@ -21,14 +21,14 @@ def select_beam(next_tokens: NextTokens, beam_size: int, eos_id: int) -> Candida
     size = _BLOCK_SIZE if num_columns > 2 * beam_size * _BLOCK_SIZE else 1
     grid = RowGrid.of(live.sentences, len(next_tokens.requests))
     maxima = live.log_probs[:, None] + _block_maxima(log_probs, size)  # (N, blocks)
-    rows, blocks, exists = best_of_sentences(grid, maxima, 2 * beam_size)  # (b, C)
+    rows, blocks, exists = best_of_sentences(grid, maxima, 2 * beam_size)  # (B, C)
     # The last block may extend beyond the last column.
-    columns = blocks[..., None] * size + torch.arange(size, device=rows.device)  # (b, C, size)
+    columns = blocks[..., None] * size + torch.arange(size, device=rows.device)  # (B, C, size)
     exists = exists[..., None] & (columns < num_columns)
     token_log_probs = log_probs[rows[..., None], columns.clamp(max=num_columns - 1)]
     sums = live.log_probs[rows][..., None] + token_log_probs
-    sums = sums.masked_fill(~exists, -torch.inf).flatten(1)  # (b, C·size)
-    best, chosen = sums.topk(min(2 * beam_size, sums.size(1)), dim=1)  # (b, 2K)
+    sums = sums.masked_fill(~exists, -torch.inf).flatten(1)  # (B, C·size)
+    best, chosen = sums.topk(min(2 * beam_size, sums.size(1)), dim=1)  # (B, 2K)
     return make_candidates(
         best,
         rows.gather(1, chosen // size),
@@ -53,7 +53,7 @@ def select_tokens(
     """
     grid = RowGrid.of(live.sentences, num_sentences)
     sums = live.log_probs[:, None] + token_log_probs
-    rows, _, exists = best_of_sentences(grid, sums, grid.max_rows)  # (b, K)
+    rows, _, exists = best_of_sentences(grid, sums, grid.max_rows)  # (B, K)
     best = sums[rows, 0].masked_fill(~exists, -torch.inf)
     return make_candidates(
         best, rows, tokens[rows, 0], token_log_probs[rows, 0], grid.max_rows, eos_id
@@ -64,10 +64,10 @@ def best_of_sentences(grid: RowGrid, scores: Tensor, count: int) -> tuple[Tensor
     """Find the largest of (N, W) scores of each sentence, best first.
 
     Returns:
-        Row, column and whether the score is finite, (b, C) each, where C is at most `count`.
+        Row, column and whether the score is finite, (B, C) each, where C is at most `count`.
     """
     width = scores.size(1)
-    by_sentence = grid.spread(scores, -torch.inf).flatten(1)  # (b, K·W)
+    by_sentence = grid.spread(scores, -torch.inf).flatten(1)  # (B, K·W)
     best, chosen = by_sentence.topk(min(count, by_sentence.size(1)), dim=1)
     first_cells = torch.arange(len(by_sentence), device=scores.device)[:, None] * grid.max_rows
     rows = grid.rows_at((first_cells + chosen // width).flatten()).view_as(chosen)
@@ -82,7 +82,7 @@ def make_candidates(
     beam_size: int,
     eos_id: int,
 ) -> Candidates:
-    """Mark which of (b, C) candidates, best first, are finished and which are live.
+    """Mark which of (B, C) candidates, best first, are finished and which are live.
 
     A hypothesis is finished only if it is among the first K candidates, so that beam size 1 is
     greedy search. The first K of the other candidates are live.

@@ -11,15 +11,15 @@ from nmt.search.request import Request
 
 @dataclass(frozen=True)
 class Candidates:
-    """Continuations of live hypotheses: C candidates for each of b sentences, best first.
+    """Continuations of live hypotheses: C candidates for each of B sentences, best first.
 
     Attributes:
-        log_probs: (b, C) sums; -inf where there is no candidate.
-        rows: (b, C) live hypothesis that is continued.
-        tokens: (b, C) next token.
-        token_log_probs: (b, C) log-probability of that token.
-        is_finished: (b, C) True if the candidate ends with EOS and is accepted.
-        is_live: (b, C) True if the candidate can be continued.
+        log_probs: (B, C) sums; -inf where there is no candidate.
+        rows: (B, C) live hypothesis that is continued.
+        tokens: (B, C) next token.
+        token_log_probs: (B, C) log-probability of that token.
+        is_finished: (B, C) True if the candidate ends with EOS and is accepted.
+        is_live: (B, C) True if the candidate can be continued.
     """
 
     log_probs: Tensor
@@ -32,7 +32,7 @@ class Candidates:
 
 @dataclass(frozen=True)
 class LiveHypotheses:
-    """Live hypotheses of b sentences: N rows of T tokens, ordered by sentence.
+    """Live hypotheses of B sentences: N rows of T tokens, ordered by sentence.
 
     Attributes:
         sentences: (N,) index of the sentence, ascending.
@@ -80,8 +80,8 @@ class LiveHypotheses:
         """Return the continued hypotheses.
 
         Args:
-            candidates: candidates of the b sentences.
-            kept: (b, C) True for the candidates to keep. Sentences without one are dropped, and
+            candidates: candidates of the B sentences.
+            kept: (B, C) True for the candidates to keep. Sentences without one are dropped, and
                 the others are renumbered.
         """
         sentences, ranks = kept.nonzero().unbind(1)  # (N',) each
@@ -104,7 +104,7 @@ class NextTokens:
     Attributes:
         log_probs: (N, V); constraints change them in place and do not renormalise.
         live: the live hypotheses.
-        requests: the request for each of the b sentences.
+        requests: the request for each of the B sentences.
     """
 
     log_probs: Tensor

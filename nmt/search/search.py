@@ -169,13 +169,13 @@ def _prune(
     cannot either, and dropping them does not change the result.
 
     Args:
-        sentences: the b sentences.
+        sentences: the B sentences.
         candidates: their candidates.
         length: tokens of a candidate.
         config: search options.
 
     Returns:
-        The candidates to keep, (b, C), and the sentences that are done, (b,).
+        The candidates to keep, (B, C), and the sentences that are done, (B,).
     """
     bounds, is_stopped = [], []
     patience = config.patience * config.beam_size

@@ -78,7 +78,7 @@ class WandbTracker(Tracker):
             wandb.teardown()
             mode = "offline"
             self._run = start(mode=mode)
-        # It would send a message at each import, also when the service has ended.
+        # These hooks would send a message at each import, also when the service has ended.
         self._run._unregister_telemetry_import_hooks(run_id)
         # The horizontal axis is the update, not wandb's step; target tokens can be chosen instead.
         for axis in ("update", "train/target_tokens"):
@@ -126,7 +126,7 @@ class WandbTracker(Tracker):
         self._run.alert(title, f"update {update:,}: {text}", level="WARN")
 
     def completed(self, run: CompletedRun) -> None:
-        """Send the scores, the report, and the corpus and the model as artifacts."""
+        """Send the scores and the report, and the corpus files and the model as artifacts."""
         wandb = self._wandb
         record = {"test/scores": wandb.Table(columns=SCORE_COLUMNS, data=run.scores)}
         report = run.folder / layout.REPORT_FILE
@@ -152,7 +152,9 @@ class WandbTracker(Tracker):
                 for artifact in (corpus, model):
                     artifact.wait(self._upload_seconds)
             except Exception as error:  # wandb raises errors of many libraries
-                logger.warning(f"wandb: the model is not uploaded: {first_line(error)}")
+                logger.warning(
+                    f"wandb: the corpus files or the model are not uploaded: {first_line(error)}"
+                )
                 self._log_sync()
 
     def close(self, has_failed: bool = False) -> None:
@@ -162,7 +164,7 @@ class WandbTracker(Tracker):
             write_texts({self._stored: str(self._last_update)})
 
     def abandon(self, has_no_answer: bool) -> None:
-        """Kill wandb's service if it has stopped, because its exit handler would wait for it."""
+        """Kill wandb's service if it does not answer: wandb's exit handler would wait for it."""
         # What wandb logs from now on is no news, and the disk of its log file may be full.
         messages = logging.getLogger("wandb")
         messages.handlers, messages.propagate = [logging.NullHandler()], False

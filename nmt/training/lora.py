@@ -14,7 +14,7 @@ from nmt.config import OptimizerConfig
 
 
 class LoRA(torch.optim.AdamW):
-    """AdamW of A (rank, in) and B (out, rank) for each matrix W (out, in).
+    """AdamW of A (rank, in; `down`) and B (out, rank; `up`) for each matrix W (out, in).
 
     At the start, A is random and B is zero. The gradients of A and B are computed from the gradient
     of W, after clipping.
@@ -35,12 +35,12 @@ class LoRA(torch.optim.AdamW):
             up = matrix.new_zeros(rows, config.lora_rank)
             low_rank = down.to(matrix).requires_grad_(), up.requires_grad_()
             self._layers.append((matrix, matrix.detach().clone(), *low_rank))
-        parameters = [one for _, _, *low_rank in self._layers for one in low_rank]
+        parameters = [one for _, _, down, up in self._layers for one in (down, up)]
         super().__init__(parameters, weight_decay=config.weight_decay, **options)
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> None:  # type: ignore[override]
-        """Perform one optimizer step, unless the attribute `found_inf` is not 0."""
+        """Take a step, which a fused optimizer skips if `found_inf` is 1; compute the matrices."""
         assert closure is None
         for matrix, _, down, up in self._layers:
             assert matrix.grad is not None
@@ -65,13 +65,14 @@ class LoRA(torch.optim.AdamW):
         """Load a `state_dict`, and compute the matrices.
 
         Raises:
-            ValueError: it is of other matrices, or of another rank.
+            ValueError: it is of other matrices, of another rank, or not finite.
         """
         super().load_state_dict(state_dict)
         for (_, _, *own), loaded in zip(self._layers, state_dict["low_rank"], strict=True):
             for parameter, value in zip(own, loaded, strict=True):
-                if value.shape != parameter.shape or not value.isfinite().all():
-                    raise ValueError(f"low_rank: {tuple(value.shape)} or not finite")
+                shape, expected = tuple(value.shape), tuple(parameter.shape)
+                if shape != expected or not value.isfinite().all():
+                    raise ValueError(f"low_rank: {shape} or not finite, instead of {expected}")
                 parameter.copy_(value)
         self._merge()
 

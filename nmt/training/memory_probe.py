@@ -21,12 +21,12 @@ from nmt.data.batch import Batch
 from nmt.data.batching import EpochPlan, plan_epoch
 from nmt.data.corpus import PreparedCorpus
 from nmt.data.loader import MicroBatch, Position, UpdateWork
-from nmt.model import cpu
 from nmt.model.build import build_model
-from nmt.model.cpu_library import measure_library
+from nmt.model.cpu_library import select_library
 from nmt.tokenizer import Tokenizer
 from nmt.training import distributed
 from nmt.training.distributed import Process
+from nmt.training.measured_library import measure_library
 from nmt.training.memory import available_memory, limit_memory, peak_memory
 from nmt.training.metrics import MetricSums
 from nmt.training.optimizer import build_optimizer
@@ -169,7 +169,7 @@ def _measure(
     if device.type == "cpu":
         limit_memory(available)
     try:
-        cpu.select_library(measure_library(config.model.width, config.model.feed_forward_width))
+        select_library(measure_library(config.model.width, config.model.feed_forward_width))
         network = build_model(config.model, *vocabulary_sizes).to(device).train()
         optimizer = build_optimizer(network, config.optimizer)
         updater = Updater(config, network, optimizer, Process(0, 1, device), MetricSums())

@@ -9,13 +9,13 @@ from pathlib import Path
 import torch
 
 from nmt.base.files import read_json, write_json
-from nmt.model import cpu
+from nmt.model.cpu_library import select_library
 from tests.golden.run import GOLDEN_FILE, MODELS, golden_losses
 
 
 def main() -> None:
     torch.set_num_threads(1)
-    cpu.select_library("torch")
+    select_library("torch")
     before = read_json(GOLDEN_FILE) if GOLDEN_FILE.is_file() else {}
     losses = {}
     for name in MODELS:

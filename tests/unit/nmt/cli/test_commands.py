@@ -115,10 +115,10 @@ def test_attention_is_written_as_a_page_and_images(run: Run) -> None:
     ("arguments", "message"),
     [
         (["text= "], "text= is empty"),
-        (["text=Kalo", "layer=3"], "layer=3: the decoder has 2 layers with attention"),
-        (["text=Kalo", "translation=Mine\nkalo"], "translation= has 2 lines, text= has 1"),
+        (["text=Kalo", "layer=3"], "layer=3: the model has 2 layers with attention"),
+        (["text=Kalo", "translation=Mine\nkalo"], "translation= has 2 lines with text"),
         (["text=" + "kalo " * 40], r"^'kalo .* and the model takes 31: give one sentence a line"),
-        (["text=Kalo", "translation=" + "kalo " * 70], "^the translation of 'Kalo' has"),
+        (["text=Kalo", "translation=" + "kalo " * 70], "^translation 'kalo .* has"),
     ],
 )
 def test_attention_that_cannot_be_shown_is_explained(

@@ -28,7 +28,7 @@ def test_weights_become_float32() -> None:
     [
         (torch.ones(3, 2), r"w\.bin: weight has shape \(3, 2\), .* require \(2, 3\)"),
         (torch.ones(2, 3).log() / 0, r"w\.bin: weight holds NaN or infinity"),
-        (torch.ones(2, 3, dtype=torch.int32), r"w\.bin: weight holds torch\.int32, not real"),
+        (torch.ones(2, 3, dtype=torch.int32), r"w\.bin: weight holds torch\.int32, not floating"),
     ],
 )
 def test_bad_tensors_are_rejected(tensor: torch.Tensor, message: str) -> None:

@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from nmt.model import cpu
+from nmt.model import cpu, cpu_library
 from nmt.model.cpu import Dropout, Linear, PackedLinear, ReLUDropout, use_cpu_operators
 from tests.support import assert_same_on_two_threads
 
@@ -24,8 +24,10 @@ def test_the_switch_accepts_float32_outside_of_autocast_and_compilation(
         assert Linear(2, 2)(matrix).dtype is torch.bfloat16
     monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
     assert not use_cpu_operators(matrix)
-    monkeypatch.setattr(cpu, "override", "")
-    monkeypatch.setattr(cpu, "default_library", pytest.fail)  # it would split a compiled model
+    monkeypatch.setattr(cpu_library, "override", "")
+    monkeypatch.setattr(
+        cpu_library, "default_library", pytest.fail
+    )  # it would split a compiled model
     assert not cpu.use_onednn(matrix)
 
 
@@ -37,18 +39,18 @@ def test_the_default_library_uses_the_whole_cpu(
     capability: str, intel: bool, library: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("torch.backends.cpu.get_cpu_capability", lambda: capability)
-    monkeypatch.setattr(cpu, "is_intel", lambda: intel)
-    assert cpu.default_library.__wrapped__() == library
+    monkeypatch.setattr(cpu_library, "is_intel", lambda: intel)
+    assert cpu_library.default_library.__wrapped__() == library
 
 
 def test_the_environment_variable_overrides_the_selected_library(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(cpu, "override", "")
-    monkeypatch.setattr(cpu, "_selected", "")
-    cpu.select_library("onednn")
+    monkeypatch.setattr(cpu_library, "override", "")
+    monkeypatch.setattr(cpu_library, "_selected", "")
+    cpu_library.select_library("onednn")
     assert cpu.use_onednn(torch.ones(2, 2))
-    monkeypatch.setattr(cpu, "override", "torch")
+    monkeypatch.setattr(cpu_library, "override", "torch")
     assert not cpu.use_onednn(torch.ones(2, 2))
 
 

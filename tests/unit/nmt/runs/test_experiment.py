@@ -9,7 +9,7 @@ from nmt.base.errors import UserError
 from nmt.base.files import read_json, write_json
 from nmt.config import ARRANGING_KEYS, Config, MixingConfig, SourceConfig, load_config
 from nmt.evaluation.records import is_complete
-from nmt.model import cpu
+from nmt.model import cpu_library
 from nmt.runs import experiment
 from nmt.runs.experiment import check_configuration, open_run
 from tests.runs import run
@@ -165,7 +165,7 @@ def test_keys_that_define_data_order_or_shapes_cannot_change(
 def test_every_start_of_a_run_uses_the_library_that_the_run_stored(
     tmp_path: Path, digit_corpus: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cpu, "_selected", "")
+    monkeypatch.setattr(cpu_library, "_selected", "")
     config = tiny_config(tmp_path)
     open_run(config, digit_corpus)
     path = config.run_folder / "environment.json"
@@ -175,4 +175,4 @@ def test_every_start_of_a_run_uses_the_library_that_the_run_stored(
         write_json(path, {**read_json(path), "cpu_library": library})
         with pytest.raises(InterruptedError):
             experiment.run_experiment(config, digit_corpus)
-        assert cpu._selected == library
+        assert cpu_library._selected == library

@@ -101,7 +101,7 @@ def test_an_upload_that_takes_too_long_is_reported_and_can_be_made_later(
     tracker = WandbTracker(config, "id")
     with caplog.at_level("INFO", logger="nmt"):
         tracker.completed(completed_run(tmp_path))
-    assert "the model is not uploaded: upload wait timed out" in caplog.text
+    assert "the model are not uploaded: upload wait timed out" in caplog.text
     assert "wandb sync wandb/offline-run-1" in caplog.text
     wandb.Artifact.return_value.wait.assert_called_once_with(config.tracking.upload_seconds)
 

@@ -1,0 +1,45 @@
+"""Measurement that selects the library for matrix products on a CPU."""
+
+import time
+
+import torch
+
+from nmt.model.cpu import Linear
+from nmt.model.cpu_library import LIBRARIES, overriding_library, select_library
+
+
+def measure_library(width: int, inner_width: int, num_rows: int = 256) -> str:
+    """Measure which library computes the products of a linear layer faster on this CPU.
+
+    oneDNN is used if it is 1.25 times as fast as torch's own library. On the CPUs that were
+    measured, the factor was either below 1.2, and oneDNN then slower within an update, or about 2,
+    so repeated measurements on a machine agree. The run stores the result because the libraries
+    round differently.
+
+    Args:
+        width: D of the layer.
+        inner_width: F of the layer.
+        num_rows: rows of its input.
+
+    Returns:
+        "torch" or "onednn"; the value of the environment variable NMT_CPU_LIBRARY if it is set.
+
+    Raises:
+        UserError: the environment variable has another value.
+    """
+    if library := overriding_library():
+        return library
+    layer, inputs = Linear(width, inner_width), torch.ones(num_rows, width, requires_grad=True)
+    seconds: dict[str, list[float]] = {name: [] for name in LIBRARIES}
+    num_threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # its CPU time does not depend on other processes
+    for _ in range(3):
+        for name, times in seconds.items():
+            select_library(name)
+            started = time.thread_time()
+            outputs = layer(inputs)
+            outputs.backward(torch.ones_like(outputs))
+            times.append(time.thread_time() - started)
+    torch.set_num_threads(num_threads)
+    by_torch, by_onednn = (min(times[1:]) for times in seconds.values())  # the first is a warm-up
+    return "onednn" if by_torch > 1.25 * by_onednn else "torch"
