@@ -24,10 +24,16 @@ _ACTIVATIONS = {name: ours for ours, name in ACTIVATIONS.items()} | {"silu": Act
 
 
 @dataclass(frozen=True)
-class Settings:
-    """Keys that are read from `config.json`; the defaults are those of MarianConfig."""
+class ModelKind:
+    """The kind of model in `config.json`."""
 
-    model_type: Literal["marian", "pegasus"]
+    model_type: Literal["marian", "pegasus", "t5gemma"]
+
+
+@dataclass(frozen=True)
+class Settings(ModelKind):
+    """Keys of Marian and Pegasus in `config.json`; the defaults are those of MarianConfig."""
+
     d_model: int
     encoder_layers: int
     decoder_layers: int

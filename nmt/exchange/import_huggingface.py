@@ -1,4 +1,4 @@
-"""Import of Marian models of Hugging Face, such as those of OPUS-MT, and of our own exports.
+"""Import of models of Hugging Face, such as those of OPUS-MT, and of our own exports.
 
 The decoder of Marian starts from the padding token, ours from BOS. BOS becomes a new last row of
 the embeddings, and its bias gives it no probability.
@@ -33,6 +33,7 @@ from nmt.exchange.foreign_tokenizer import (
 )
 from nmt.exchange.huggingface_settings import (
     TOKENIZER_FILE,
+    ModelKind,
     Settings,
     TokenizerSettings,
     decoding_config,
@@ -40,6 +41,7 @@ from nmt.exchange.huggingface_settings import (
     read_settings,
 )
 from nmt.exchange.huggingface_weights import half_split, layer_names, reorder
+from nmt.exchange.import_t5gemma import T5GemmaSettings, load_t5gemma
 from nmt.exchange.importer import ForeignWeights
 from nmt.exchange.transformers_runtime import TransformersRuntime
 from nmt.model.build import count_parameters, meta_model
@@ -59,7 +61,7 @@ _POSITION_TOLERANCE = 1e-4
 
 
 class HuggingFaceImporter:
-    """Reads folders of MarianMTModel and MarianTokenizer."""
+    """Reads folders of Marian, Pegasus and T5Gemma with the files of MarianTokenizer."""
 
     def can_read(self, folder: Path) -> bool:
         """Return whether the folder has the settings of a model of Hugging Face."""
@@ -72,7 +74,12 @@ class HuggingFaceImporter:
                 f"{folder}: has neither {names.WEIGHTS_FILE} nor {TORCH_FILE}; export the model"
                 " with format=huggingface, because other exports cannot be imported"
             )
-        settings = read_settings(folder, names.CONFIG_FILE, Settings)
+        kind = read_settings(folder, names.CONFIG_FILE, ModelKind).model_type
+        settings: Settings | T5GemmaSettings
+        if kind == "t5gemma":
+            settings = read_settings(folder, names.CONFIG_FILE, T5GemmaSettings)
+        else:
+            settings = read_settings(folder, names.CONFIG_FILE, Settings)
         tokenizing = read_settings(folder, TOKENIZER_FILE, TokenizerSettings)
         languages = direction.split("-") if direction else tokenizing.languages
         if len(set(languages)) != 2 or not all(map(is_language_code, languages)):
@@ -82,7 +89,10 @@ class HuggingFaceImporter:
             )
         sizes, tokenizers = _tokenizers(folder, workspace, tokenizing.separate_vocabs, languages)
         _check_ids(folder / names.CONFIG_FILE, settings, sizes, tokenizers[1])
-        transformer = _transformer(folder, settings, sizes, tokenizers)
+        if isinstance(settings, T5GemmaSettings):
+            transformer = _t5gemma(folder, settings, tokenizers)
+        else:
+            transformer = _transformer(folder, settings, sizes, tokenizers)
         longest = transformer.config.max_length
         config = TrainedModelConfig(
             source_language=languages[0],
@@ -130,7 +140,9 @@ def _tokenizers(
     return sizes, [tokenizers[0]] * 2 if is_joint else tokenizers
 
 
-def _check_ids(path: Path, settings: Settings, sizes: Sequence[int], target: Tokenizer) -> None:
+def _check_ids(
+    path: Path, settings: Settings | T5GemmaSettings, sizes: Sequence[int], target: Tokenizer
+) -> None:
     if settings.vocab_size < max(sizes):
         raise UserError(
             f"{path}: vocab_size={settings.vocab_size}, but the vocabulary has {max(sizes)} pieces"
@@ -169,18 +181,28 @@ def _read_tensors(path: Path) -> dict[str, Tensor]:
     return dict(found)
 
 
+def _weights(folder: Path, config: ModelConfig, vocabulary_size: int) -> ForeignWeights:
+    is_safe = (folder / names.WEIGHTS_FILE).exists()
+    path = file_inside(folder, names.WEIGHTS_FILE if is_safe else TORCH_FILE)
+    # Limits the memory; smaller differences are reported by the name of a tensor.
+    if count_parameters(meta_model(config, *[vocabulary_size] * 2)) > path.stat().st_size:
+        raise UserError(f"{path}: is too small for the model that {names.CONFIG_FILE} describes")
+    return ForeignWeights(path, _read_tensors(path))
+
+
+def _t5gemma(
+    folder: Path, settings: T5GemmaSettings, tokenizers: Sequence[Tokenizer]
+) -> EncoderDecoder:
+    config = settings.model_config(folder / names.CONFIG_FILE, tokenizers[1].bos_id)
+    return load_t5gemma(_weights(folder, config, settings.vocab_size), config, tokenizers)
+
+
 def _transformer(
     folder: Path, settings: Settings, sizes: Sequence[int], tokenizers: Sequence[Tokenizer]
 ) -> EncoderDecoder:
     """Read the weights, in our order of the model width."""
     config = model_config(settings, folder / names.CONFIG_FILE)
-    is_safe = (folder / names.WEIGHTS_FILE).exists()
-    path = file_inside(folder, names.WEIGHTS_FILE if is_safe else TORCH_FILE)
-    num_rows = settings.vocab_size
-    # Limits the memory; smaller differences are reported by the name of a tensor.
-    if count_parameters(meta_model(config, num_rows, num_rows)) > path.stat().st_size:
-        raise UserError(f"{path}: is too small for the model that {names.CONFIG_FILE} describes")
-    weights = ForeignWeights(path, _read_tensors(path))
+    weights = _weights(folder, config, settings.vocab_size)
     outer, config = _outer_weights(weights, settings, config, sizes, tokenizers)
     config = replace(config, timescales=_timescales(weights, config))
     columns = half_split(config.width).argsort()
@@ -194,7 +216,7 @@ def _transformer(
     for name, theirs in layer_names(expected):
         ours[name] = reorder(name, weights.take(theirs, *parameters[name].shape), columns)
     weights.check_all_taken({_SHARED, _SOURCE, _TARGET, _OUTPUT})
-    return build_from_weights(config, new_sizes, ours, path)
+    return build_from_weights(config, new_sizes, ours, weights.path)
 
 
 def _outer_weights(

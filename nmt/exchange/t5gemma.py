@@ -14,6 +14,9 @@ from nmt.exchange.huggingface_weights import half_split
 from nmt.model.encoder_decoder import EncoderDecoder
 from nmt.trained_model import TrainedModel
 
+SIDES = ("encoder", "decoder")
+SOURCE, TARGET = "model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight"
+
 _RENAMED = (
     ("encoder_norm.", "encoder.norm."),
     ("decoder_norm.", "decoder.norm."),
@@ -53,27 +56,49 @@ def check_t5gemma(config: ModelConfig, advice: str) -> None:
     check_values(values, "T5Gemma of Hugging Face", advice)
 
 
+def t5gemma_names(network: EncoderDecoder) -> list[tuple[str, str]]:
+    """Return our name and theirs of each weight."""
+    embeddings = {"source_embedding.weight": SOURCE, "output_weight": TARGET}
+    names = []
+    for name, _ in network.named_parameters():
+        theirs = name
+        for old, new in _RENAMED:
+            theirs = theirs.replace(old, new)
+        names.append((name, embeddings.get(name, f"model.{theirs}")))
+    return names
+
+
+def convert(name: str, weight: Tensor, config: ModelConfig, is_import: bool = False) -> Tensor:
+    """Convert one of our weights to theirs, or theirs to ours.
+
+    They store weights of RMSNorm minus 1, and rotate the elements i and i + d_k / 2 together, where
+    we rotate 2i and 2i + 1.
+
+    Args:
+        name: our name.
+        weight: the weight.
+        config: our configuration.
+        is_import: convert to ours.
+    """
+    if name.endswith("norm.weight"):
+        return weight + 1 if is_import else weight - 1
+    if not name.endswith(_ROTATED):
+        return weight
+    order = half_split(config.head_key_width)
+    heads = weight.view(config.num_heads, config.head_key_width, -1)
+    return heads[:, order.argsort() if is_import else order].flatten(0, 1)
+
+
 def t5gemma_weights(network: EncoderDecoder) -> dict[str, Tensor]:
     """Return the weights under the names of T5Gemma, in float32."""
-    config = network.config
-    order = half_split(config.head_key_width)  # of the elements that are rotated together
+    parameters = dict(network.named_parameters())
     weights = {
-        "model.encoder.embed_tokens.weight": network.source_embedding.weight,
-        "model.decoder.embed_tokens.weight": network.target_embedding.weight,
+        theirs: convert(ours, parameters[ours].detach(), network.config)
+        for ours, theirs in t5gemma_names(network)
     }
-    for name, parameter in network.named_parameters():
-        if name.startswith(("encoder", "decoder")):
-            theirs, weight = name, parameter.detach()
-            for old, new in _RENAMED:
-                theirs = theirs.replace(old, new)
-            if name.endswith("norm.weight"):
-                weight = weight - 1
-            elif name.endswith(_ROTATED):
-                heads = weight.view(config.num_heads, config.head_key_width, -1)
-                weight = heads[:, order].flatten(0, 1)
-            weights[f"model.{theirs}"] = weight
+    weights.setdefault(SOURCE, weights[TARGET])
     return {
-        name: weight.detach().to("cpu", torch.float32).contiguous().clone()
+        name: weight.to("cpu", torch.float32).contiguous().clone()
         for name, weight in weights.items()
     }
 
@@ -87,45 +112,48 @@ def t5gemma_config(model: TrainedModel, num_positions: int, ids: dict[str, int])
         ids: ids of special tokens.
     """
     config = model.config.model
-    sizes = [tokenizer.vocabulary_size for tokenizer in model.tokenizers]
     sides = {
         side: {
             "model_type": "t5_gemma_module",
-            "vocab_size": size,
-            "hidden_size": config.width,
-            "intermediate_size": config.feed_forward_width,
-            "num_hidden_layers": num_layers,
-            "num_attention_heads": config.num_heads,
-            "num_key_value_heads": config.num_heads,
-            "head_dim": config.head_key_width,
-            "query_pre_attn_scalar": config.head_key_width,
-            "hidden_activation": config.activation.value,
+            "vocab_size": tokenizer.vocabulary_size,
             "max_position_embeddings": num_positions,
-            "rms_norm_eps": 1e-6,
-            "rope_theta": 10000.0,
-            "attention_bias": False,
-            "layer_types": ["full_attention"] * num_layers,
             "sliding_window": num_positions,  # unused, but transformers 4 fails without it
-            "attn_logit_softcapping": None,
-            "final_logit_softcapping": None,
+            **side_config(config, side),
             **ids,
         }
-        for side, size, num_layers in zip(
-            ("encoder", "decoder"),
-            sizes,
-            (config.num_encoder_layers, config.num_decoder_layers),
-            strict=True,
-        )
+        for side, tokenizer in zip(SIDES, model.tokenizers, strict=True)
     }
     return {
         "model_type": "t5gemma",
         "architectures": ["T5GemmaForConditionalGeneration"],
         "is_encoder_decoder": True,
-        "vocab_size": sizes[1],
+        "vocab_size": model.target_tokenizer.vocabulary_size,
         "max_position_embeddings": num_positions,
         "tie_word_embeddings": True,
         "dropout_rate": config.dropout,
         "attention_dropout": config.attention_dropout,
         **ids,
         **sides,
+    }
+
+
+def side_config(config: ModelConfig, side: str) -> dict[str, Any]:
+    """Return the settings of the encoder or the decoder that determine what it computes."""
+    is_encoder = side == SIDES[0]
+    num_layers = config.num_encoder_layers if is_encoder else config.num_decoder_layers
+    return {
+        "hidden_size": config.width,
+        "intermediate_size": config.feed_forward_width,
+        "num_hidden_layers": num_layers,
+        "num_attention_heads": config.num_heads,
+        "num_key_value_heads": config.num_heads,
+        "head_dim": config.head_key_width,
+        "query_pre_attn_scalar": config.head_key_width,
+        "hidden_activation": config.activation.value,
+        "rms_norm_eps": 1e-6,
+        "rope_theta": 10000.0,
+        "attention_bias": False,
+        "layer_types": ["full_attention"] * num_layers,
+        "attn_logit_softcapping": None,
+        "final_logit_softcapping": None,
     }

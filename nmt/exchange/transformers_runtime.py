@@ -16,7 +16,7 @@ _BATCH_SIZE = 32
 
 
 class TransformersRuntime:
-    """A Marian or Pegasus folder, run by transformers.
+    """A folder of Marian, Pegasus or T5Gemma, run by transformers.
 
     Args:
         model: the same model, for ids and limits.
