@@ -18,6 +18,7 @@ from nmt.data.loader import UpdateWork
 from nmt.model.encoder_decoder import EncoderDecoder
 from nmt.training.distributed import Process
 from nmt.training.loss import SummedLoss
+from nmt.training.memory import keep_freed_memory, return_freed_memory
 from nmt.training.metrics import GradientMonitor, MetricSums
 from nmt.training.schedule import learning_rate
 
@@ -72,6 +73,8 @@ class Updater:
                 self._objective, forward_sync_buffers=False, gradient_as_bucket_view=True
             )
         self.precision = precision_on(process.device, config.training.precision)
+        if process.device.type == "cpu":
+            keep_freed_memory()
 
     def gradient(self, work: UpdateWork, before_round: Callable[[], None]) -> Gradient:
         """Forward and backward passes of an update; the weights do not change.
@@ -114,6 +117,7 @@ class Updater:
         if failure is not None:
             self._optimizer.zero_grad(set_to_none=True)
             gc.collect()
+            return_freed_memory()
             if self._process.device.type == "cuda":
                 torch.cuda.empty_cache()
             raise failure

@@ -29,7 +29,7 @@ def train(corpus: str, outputs: str) -> None:
     trainer.loader.max_micro_batch_tokens = 8192
     status = Path("/proc/self/status").read_text()
     size = int(status.partition("VmSize:")[2].split()[0]) * 1024
-    resource.setrlimit(resource.RLIMIT_AS, (size + 16_000_000, -1))
+    resource.setrlimit(resource.RLIMIT_AS, (size + 40_000_000, -1))
     updates = trainer.run().update
     limit = trainer.micro_batch_size
     write_json(Path(outputs, "result.json"), [updates, limit.times, limit.used])

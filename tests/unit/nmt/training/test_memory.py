@@ -1,5 +1,7 @@
 import ctypes
 import resource
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -86,3 +88,24 @@ def test_freed_memory_below_used_memory_returns_to_the_system() -> None:
     release_freed_memory()
     assert before - resident_memory() > 0.9 * size * number
     library.free(kept)
+
+
+def test_freed_tensors_stay_in_the_process_until_memory_is_released() -> None:
+    if not hasattr(ctypes.CDLL(None), "mallopt"):
+        pytest.skip("the C library is not glibc")
+    # In a process of its own, because the option cannot be reset.
+    code = """
+import torch
+from nmt.training.memory import keep_freed_memory, release_freed_memory, resident_memory
+keep_freed_memory()
+before = resident_memory()
+tensor = torch.ones(50_000_000)
+del tensor
+kept = resident_memory() - before
+release_freed_memory()
+print(kept, resident_memory() - before)
+"""
+    output = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout
+    kept, released = map(int, output.split())
+    assert kept > 190_000_000
+    assert released < 20_000_000
