@@ -9,8 +9,9 @@
   decoding    the torch engine, beside Hugging Face `generate` and CTranslate2, all with the same
               weights and translations of the same length
 
-Nothing is downloaded and no text is needed: tokens are random, with the lengths of WMT14. Every
-measurement runs in a process of its own with a time limit; one that fails does not stop the others.
+Nothing is downloaded and no text is needed: `agreement` has made-up words, the other parts random
+tokens with the lengths of WMT14. Every measurement runs in a process of its own with a time limit;
+one that fails does not stop the other parts.
 Ends with a table, a JSON file and status 1 if a line fails. `device=cpu tiny=true` runs every part
 in a minute.
 """
@@ -24,7 +25,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -167,7 +168,7 @@ def main() -> None:
     path = Path(arguments.out) if arguments.out else None
     write_result(f"gpu-{arguments.device}", result, path)
     failed = [figure.name for figure in figures if figure.status == "fail"]
-    print(f"{len(figures) - len(failed)} of {len(figures)} lines pass", file=sys.stderr)
+    print(f"{len(failed)} of {len(figures)} lines fail", file=sys.stderr)
     if failed:
         raise SystemExit(1)
 
@@ -182,25 +183,35 @@ def agreement(setting: Setting) -> Iterator[Figure]:
     reference = _Training(setting, "cpu", 1, on_cpu=True)
     reference.end()  # prepares the corpus
     number = torch.cuda.device_count() if setting.is_cuda else 2
-    # Without a GPU the reference is that of one device.
+    # Without a GPU, the reference is also the run on one device.
     runs = {"one device": _Training(setting, "one", 1) if setting.is_cuda else reference}
     killed = _Training(setting, "killed", 1)
     if number > 1:
         runs[f"all {number} devices"] = _Training(setting, "all", number)
+    try:
+        yield from _differences(setting, reference, runs, killed)
+    finally:
+        for run in (*runs.values(), killed):
+            run.kill()
+
+
+def _differences(
+    setting: Setting, reference: "_Training", runs: dict[str, "_Training"], killed: "_Training"
+) -> Iterator[Figure]:
     was_killed = killed.kill_after_checkpoint()
     for name, run in runs.items():
         run.end()
         difference = reference.difference(run)
         yield Figure(f"losses of {name} and CPU", difference, "nats", at_most=_TOLERANCE)
-    if number == 1:
+    if len(runs) == 1:
         yield Figure("losses of all devices and CPU", None, note="one GPU", is_skipped=True)
-    killed.start()
-    killed.end()
-    difference = runs["one device"].difference(killed)
     name = "losses after SIGKILL and resumption"
     if not was_killed:
-        yield Figure(name, None, note="it ended before it could be killed")
+        yield Figure(name, None, note="it ended before it could be killed, or had no checkpoint")
     else:
+        killed.start()
+        killed.end()
+        difference = runs["one device"].difference(killed)
         limit = _TOLERANCE if setting.is_cuda else 0.0
         yield Figure(name, difference, "nats", at_most=limit, note="beside an untouched run")
 
@@ -244,15 +255,20 @@ class _Training:
         )
 
     def kill_after_checkpoint(self) -> bool:
-        """Kill the run after its first checkpoint; return False if it has ended before."""
+        """Kill the run at its first checkpoint; return False if it ended before or has none."""
         limit = time.monotonic() + self._setting.limit(180)
-        while not any(self.folder.glob(f"{CHECKPOINTS_FOLDER}/update_*")):
-            if self._process.poll() is not None or time.monotonic() > limit:
-                return False
+        is_saved = False
+        while self._process.poll() is None and not is_saved and time.monotonic() < limit:
             time.sleep(0.005)
-        os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
-        return not (self.folder / RESULT_FILE).exists()
+            is_saved = any(self.folder.glob(f"{CHECKPOINTS_FOLDER}/update_*"))
+        self.kill()
+        return is_saved and not (self.folder / RESULT_FILE).exists()
+
+    def kill(self) -> None:
+        """End the run, if it has not ended."""
+        if self._process.poll() is None:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
 
     def end(self) -> None:
         """Wait for a successful end.
@@ -263,7 +279,7 @@ class _Training:
         try:
             status = self._process.wait(self._setting.limit(240))
         except subprocess.TimeoutExpired:
-            os.killpg(self._process.pid, signal.SIGKILL)
+            self.kill()
             status = -signal.SIGKILL
         if status:
             self._log.seek(0)
@@ -322,7 +338,7 @@ def _shares(
     plain = found["nn.Transformer"]
     for kind, result in found.items():
         share = result["tokens_per_second"] * plain["flops_per_token"] / peak_flops
-        yield Figure(f"{model}, {kind}: share of that product", 100 * share, "%")
+        yield Figure(f"{model}, {kind}: share of the largest product", 100 * share, "%")
         if setting.is_cuda and kind != "nn.Transformer":
             name = f"{model}, {kind}: peak memory"
             yield Figure(name, result["peak_gb"], "GB", at_most=plain["peak_gb"])
@@ -427,7 +443,7 @@ def decoding(setting: Setting) -> Iterator[Figure]:
     same work.
     """
     job = run_alone(_decoding_job, setting, seconds=setting.limit(60))
-    kinds = {"torch engine": 1.0, "CTranslate2 float16": 0.5, "Hugging Face generate": 1.0}
+    kinds = {"torch engine": 1.0, "CTranslate2": 0.5, "Hugging Face generate": 1.0}
     found: dict[str, float] = {}
     for kind, least in kinds.items():
         name = f"decoding, {kind}"
@@ -480,19 +496,17 @@ def _decoding_job(setting: Setting) -> Job:
 def measure_decoding(kind: str, job: Job) -> float:
     """Return the target tokens per second of one program."""
     is_cuda = job.device == "cuda"
-    warm_up = replace(job, sentences=job.sentences[: job.batch_size])
     if kind.startswith("Hugging"):
-        for part in (warm_up, job):
-            peer = Peer(sys.executable, part)
-            measured = peer.ask()
-            peer.close()
+        peer = Peer(sys.executable, job)
+        _warm_up, measured = peer.ask(), peer.ask()
+        peer.close()
         return measured.num_tokens / measured.seconds
     if kind == "torch engine":
         precision = DecodingPrecision.bfloat16 if is_cuda else DecodingPrecision.float32
         decode = nmt_decoder(EngineName.torch, "", job, precision=precision)
     else:
         decode = ctranslate2_decoder("float16" if is_cuda else "float32", job)
-    decode(warm_up.sentences)
+    decode(job.sentences[: job.batch_size])  # warm-up
     started = time.perf_counter()
     output = decode(job.sentences)
     return output.num_tokens / (time.perf_counter() - started)

@@ -46,6 +46,7 @@ def read_treebank(path: Path) -> Iterator[tuple[str, Tree]]:
     for number, text in enumerate(one_a_line(iterate_lines(path)), start=1):
         try:
             tree = read_tree(text)
+            linearise(tree)
         except ValueError as error:
             raise UserError(f"{path}: tree {number}: {error}") from None
         if tree.words:

@@ -186,8 +186,8 @@ def _estimate_bytes(jobs: list[ShardJob], num_pairs: int) -> int | None:
     """Bytes of shards and text of `num_pairs` raw pairs, if all are like those of the jobs."""
     texts = [text for job in jobs for text in (*job.sources, *job.targets)]
     size = sum(len(text.encode()) + _KEY_BYTES for text in texts)
-    # The shards are removed when the text is complete.
-    return 3 * size * num_pairs * 2 // len(texts) + _OTHER_BYTES if texts else None
+    # Shards and text; the shards are removed when the text is complete.
+    return 2 * size * num_pairs * 2 // len(texts) + _OTHER_BYTES if texts else None
 
 
 def _jobs(streams: list[_Stream], config: CorpusConfig, shards: Path) -> Iterator[ShardJob]:

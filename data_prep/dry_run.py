@@ -40,7 +40,7 @@ def dry_run(
     Raises:
         UserError: a source cannot be read, or the filters of the corpus need a missing package.
     """
-    reporter.print("dry run: nothing is prepared and no file is written")
+    reporter.print("dry run: nothing is prepared")
     names = [corpus.name, *corpus.sources]
     sources = open_all(corpus, cache, NoFacts(), reporter.print)
     samples = {

@@ -72,7 +72,8 @@ class HubSource(Source):
     def identity(self) -> dict[str, Any]:
         """Hashes of local files, or the name, subset and revision of the data set.
 
-        Without a revision, the version that was downloaded first is kept.
+        Without a revision, a newer version of the data set does not change the identity: text that
+        was cleaned before is used as it is.
         """
         config = self._config
         identity: dict[str, Any] = {
@@ -138,8 +139,7 @@ class HubSource(Source):
                 " parquet file"
             )
         number = disk_errno(error)
-        # A missing file (ENOENT) means that the data set was not found.
-        if number not in (None, errno.ENOENT):
+        if number not in (None, errno.ENOENT):  # ENOENT: the data set was not found
             return UserError(
                 f"corpus.hub_dataset={self._data_set()} cannot be written to the hub's cache"
                 f" ({os.strerror(number)}); free space there, or set HF_HOME to another folder"

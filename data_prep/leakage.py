@@ -1,6 +1,6 @@
-"""Count test sentences that occur in the training text.
+"""Count sentences of `valid` and of the test sets that occur in the training text.
 
-Each side of a test set is compared with the training text of its language:
+Each side of such a set is compared with the training text of its language:
 
 - *exact*: the normalised sentence equals a training sentence;
 - *near*: of the sentence as lower-case words, without punctuation and digits, at least 70 % of the
@@ -11,8 +11,8 @@ Each side of a test set is compared with the training text of its language:
 A pair is *exact* if it equals a training pair.
 
 The training text is read once, line by line. Memory holds the test sentences, a number for each of
-their words and 8 bytes for each of their 8-grams. Most training lines cost one look-up per word,
-because a word that no test sentence contains ends every 8-gram that it is in.
+their words and 17 bytes for each of their 8-grams. Most training lines cost one look-up per word,
+because an 8-gram with a word that no test sentence contains needs no hash.
 """
 
 from collections.abc import Sequence
@@ -57,16 +57,17 @@ class _NGrams:
     """The n-grams of test sentences that the training text of one language contains.
 
     A word is represented by a random 64-bit number, or by 0 if no test sentence has it. The hash of
-    an n-gram is the sum of these numbers, each times an odd constant for its index (mod 2^64). With
-    a million n-grams of tests and a billion of training text, the probability of any collision is 1
-    in 20,000.
+    an n-gram is the sum of these numbers, each times an odd constant for its index (mod 2^64). All
+    are odd, so it has 63 random bits. With a million n-grams of tests and a billion of training
+    text, the probability of any collision is 1 in 9,000.
     """
 
     def __init__(self, sentences: Sequence[str]) -> None:
         generator = np.random.default_rng(1)
         words = words_of(sentences)
         # In the order of the first occurrence. `words_of` has an empty word for texts without any.
-        self._words = words.flatten().unique().filter(pc.not_equal(words.flatten().unique(), ""))
+        distinct = words.flatten().unique()
+        self._words = distinct.filter(pc.not_equal(distinct, ""))
         self._numbers, self._factors = (
             generator.integers(2**64, size=size, dtype=np.uint64) | np.uint64(1)
             for size in (len(self._words), NGRAM_WORDS)
@@ -99,21 +100,21 @@ class _NGrams:
         A short line is padded to one n-gram. N-grams with a word that no test sentence has are
         left out.
         """
+        if not lines:
+            return np.zeros(0, dtype=np.uint64), np.zeros(0, dtype=np.int64)
         words = words_of(lines)
         lengths = pc.list_value_length(words).to_numpy()
         # A 0 after each line: an n-gram does not continue in the next one.
         starts = np.cumsum(np.maximum(lengths, NGRAM_WORDS) + 1)
-        row = np.zeros(int(starts[-1]) if len(starts) else 0, dtype=np.uint64)
+        row = np.zeros(int(starts[-1]), dtype=np.uint64)
         starts = np.concatenate(([0], starts[:-1]))
         # A short line has to equal a whole line, not a part of a longer one.
         for offset in range(NGRAM_WORDS):
             row[starts[lengths <= offset] + offset] = _PADDING
         known = pc.index_in(words.flatten(), value_set=self._words).fill_null(-1).to_numpy()
         before = np.cumsum(lengths) - lengths
-        positions = np.arange(len(known)) + np.repeat(starts - before, lengths)
-        row[positions] = np.where(known < 0, 0, np.append(self._numbers, np.uint64(0))[known])
-        if len(row) < NGRAM_WORDS:
-            return np.zeros(0, dtype=np.uint64), np.zeros(0, dtype=np.int64)
+        places = np.arange(len(known)) + np.repeat(starts - before, lengths)
+        row[places] = np.where(known < 0, 0, np.append(self._numbers, np.uint64(0))[known])
         windows = np.lib.stride_tricks.sliding_window_view(row, NGRAM_WORDS)
         positions = np.flatnonzero(_windows_without_zero(row))
         hashes = (windows[positions] * self._factors).sum(axis=1, dtype=np.uint64)

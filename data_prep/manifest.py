@@ -2,10 +2,10 @@
 
 Two results are stored, each as a folder that is complete or absent:
 
-- `corpora/.cleaned/<fingerprint>/` is the cleaned text. Its fingerprint covers the contents of the
-  source, the direction and the filters, but not the tokenizer: corpora with different
-  vocabularies share it. It may be deleted at any time. While it is made, `<fingerprint>.shards/`
-  beside it has the shards that are complete.
+- `corpora/.cleaned/<fingerprint>/` is the cleaned text. Its fingerprint covers the names and
+  contents of the sources, the direction and the filters, but not the tokenizer: corpora with
+  different vocabularies share it. It may be deleted at any time. While it is made,
+  `<fingerprint>.shards/` beside it has the shards that are complete.
 - `corpora/<name>-<fingerprint>/` is the corpus. Its fingerprint covers that of the cleaned text and
   the configuration of the tokenizer.
 

@@ -26,7 +26,7 @@ def fetch_opus(config: CorpusConfig, folder: Path, report: Callable[[str], None]
     Args:
         config: the corpus; `opus` is its name and release, such as `Europarl/v8`.
         folder: folder for downloads.
-        report: receives a message when a download begins.
+        report: receives a message when a download begins, or that of another process.
 
     Raises:
         UserError: OPUS has no such corpus for these languages, or it cannot be downloaded.

@@ -47,7 +47,7 @@ class ResumableOutputs:
 
     Attributes:
         paths: names of the complete files.
-        num_lines: input lines whose results are stored.
+        num_lines: input lines whose results are stored; 0 until `skip_done` was called.
     """
 
     def __init__(self, paths: Sequence[Path], made_with: Mapping[str, Any]) -> None:
@@ -165,7 +165,7 @@ class ResumableOutputs:
                 remove(path)
 
     def skip_done(self, lines: Iterator[bytes], name: str) -> int:
-        """Consume and check the input lines whose results are stored; return their size, bytes."""
+        """Consume and check the input lines whose results are stored; return how many bytes."""
         num_bytes = 0
         for line in islice(lines, self._state.lines):
             self._digest.update(line)
@@ -208,7 +208,7 @@ class ResumableOutputs:
             with writing(path):
                 os.replace(part, path)
                 flush(path.parent)
-        self._state = replace(self._state, lines=0)
+        self._state = replace(self._state, lines=0)  # so that `open` removes the record
 
 
 @contextmanager

@@ -50,8 +50,8 @@ def combination(overrides: list[str]) -> str:
     """Name the folder of one job of a sweep after the overrides that vary.
 
     Overrides that are literally on the command line are the same for all jobs; the trial of a
-    search names its folder also if it is the only one. A name that is too long for a file system,
-    or that contains a slash, is shortened and marked with its hash.
+    search names its folder also if it is the only one. A slash becomes `_`, and more than 120
+    characters are cut; such a name is marked with its hash.
     """
     given = json.loads(os.environ.get(_COMMAND_LINE, "null")) or sys.argv
     constant = {argument.lower() for argument in given}  # Hydra writes true as True
@@ -106,14 +106,14 @@ def literal(arguments: Sequence[str]) -> list[str]:
     Values in quotes stay, and so do the values that a sweep lists, separated by commas.
     """
     is_sweep = bool({"--multirun", "-m"}.intersection(arguments))
-    fields, quoted = leaf_fields(Config), []
+    leaves, quoted = leaf_fields(Config), []
     entry_fields = leaf_fields(SourceConfig)
-    tables = tuple(f"{key}." for key, field in fields.items() if field.default == {})
+    tables = tuple(f"{key}." for key, field in leaves.items() if field.default == {})
     for argument in arguments:
         key, _, value = argument.partition("=")
         is_entry = f"{key}.".startswith(tables)
         prefix = "++" if is_entry else ""  # Hydra takes a new key only with this prefix
-        field = entry_fields.get(key.rpartition(".")[2]) if is_entry else fields.get(key)
+        field = entry_fields.get(key.rpartition(".")[2]) if is_entry else leaves.get(key)
         is_quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "'\""
         is_list = is_sweep and "," in value and not os.path.exists(value) and key != _SPACE_KEY
         if field and field.annotation is str and not (is_quoted or is_list):
@@ -183,7 +183,7 @@ def _hydra_errors() -> Iterator[None]:
 
 
 def _run_trial(command: Callable[[Config], object], composed: DictConfig, folder: Path) -> None:
-    """Run a job of a sweep; in a search, with the values of its trial, except for a dry run."""
+    """Run a job of a sweep; in a search, with its trial's values unless it is a dry run."""
     with converted_errors():
         if not composed.search.trial or composed.run.dry_run:
             command(to_config(composed))

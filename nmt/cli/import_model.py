@@ -1,4 +1,4 @@
-"""Import a model of another program: Marian, OPUS-MT, or an export to Hugging Face.
+"""Import a model: of Marian, of OPUS-MT, or an export of this program with format=huggingface.
 
 python -m nmt.cli.import_model folder=opus-mt-en-de
 python -m nmt.cli.import_model folder=Helsinki-NLP/opus-mt-en-de
@@ -52,7 +52,10 @@ def main() -> None:
     """Run the command."""
     arguments = parse_arguments(Arguments)
     if not arguments.folder:
-        raise UserError("folder= is missing (for make: FROM=): name a folder of another program")
+        raise UserError(
+            "folder= is missing (for make: FROM=): name a folder of another program, or a"
+            " model of the Hugging Face hub"
+        )
     name = Path(arguments.folder)
     out = Path(arguments.out or Path("outputs", "imports", name.resolve().name))
     if os.path.lexists(out):
@@ -67,7 +70,7 @@ def main() -> None:
             _download(arguments.folder, folder)
         try:
             written = _import(arguments, name if name.is_dir() else folder, workspace, out)
-        except UserError as error:
+        except UserError as error:  # it quotes names of a folder of unknown origin
             raise UserError(one_line(error)) from None
     print_written(written)
 
@@ -76,8 +79,8 @@ def _import(arguments: Arguments, folder: Path, workspace: Path, out: Path) -> l
     importer = next((one for one in _IMPORTERS if one.can_read(folder)), None)
     if importer is None:
         raise UserError(
-            f"{folder}: is not a model of Hugging Face or Marian: it has neither config.json nor"
-            " weights (.npz); name the folder that has them"
+            f"{arguments.folder}: is not a model of Hugging Face or Marian: it has neither"
+            " config.json nor weights (.npz); name the folder that has them"
         )
     model = importer.load(folder, workspace, arguments.direction)
     print_line(f"model: {model.config.direction}")
@@ -121,12 +124,12 @@ def _made_up(model: TrainedModel) -> Iterator[str]:
     ids = [index for index in range(tokenizer.vocabulary_size) if index != tokenizer.unknown_id]
     for _ in range(_NUM_TEXTS):
         [text] = tokenizer.decode([generator.choices(ids, k=generator.randint(3, 20))])
-        if text.isprintable():  # not parts of characters, of pieces that are bytes
+        if text.isprintable() and "\ufffd" not in text:  # pieces that are bytes give U+FFFD
             yield text
 
 
 def _languages(model: TrainedModel) -> list[str]:
-    """Describe how to choose the target language of a model of many."""
+    """Describe how to choose the target language, if the model has several."""
     pieces = map(plain_piece, model.source_tokenizer.all_pieces())
     names = [one_line(piece) for piece in pieces if piece.startswith(">>")]
     choice = f"each source text begins with its target language, one of {', '.join(names)}"

@@ -24,7 +24,7 @@ _MAX_EXPERTS = 2**14  # in all layers: a module each, which takes memory before 
 
 @checked_dataclass
 class ModelConfig:
-    """Sizes and variants, in the paper's notation; the defaults are its base model (Table 3)."""
+    """Sizes and variants with the paper's symbols; the defaults are its base model (Table 3)."""
 
     architecture: Architecture = Architecture.transformer
     """Kind of encoder and decoder."""
@@ -82,7 +82,7 @@ class ModelConfig:
 
     def __post_init__(self) -> None:
         if self.architecture is Architecture.transformer:
-            self._check_heads()
+            self._check_transformer()
         if self.architecture is Architecture.recurrent:
             for name in ("num_encoder_layers", "num_decoder_layers"):
                 number = getattr(self, name)
@@ -94,7 +94,7 @@ class ModelConfig:
         )
         num_layers = self.num_encoder_layers + self.num_decoder_layers
         require(
-            self.num_experts == 1 or self.num_experts * num_layers <= _MAX_EXPERTS,
+            self.num_experts * num_layers <= _MAX_EXPERTS,
             f"model.num_experts={self.num_experts} is too large for {num_layers} layers: a model"
             f" has at most {_MAX_EXPERTS:,} experts",
         )
@@ -105,8 +105,8 @@ class ModelConfig:
             f" of positions has at most {_MAX_TABLE:,} values",
         )
 
-    def _check_heads(self) -> None:
-        """Raise UserError if the width of a head, added positions or the window do not fit."""
+    def _check_transformer(self) -> None:
+        """Raise UserError if sizes and variants of a Transformer do not fit together."""
         if not (self.key_width and self.value_width):
             require(
                 self.width % self.num_heads == 0,

@@ -47,7 +47,7 @@ class TrainingConfig:
     max_gradient_spike: float = option(10.0, ge=0, le=1_000_000)
     """Skip updates with a gradient norm above this many times the running mean; 0 means never."""
     max_skipped_in_a_row: int = option(20, ge=0, le=1_000_000)
-    """Stop training with a diagnosis after this many consecutive skipped updates; 0 means never."""
+    """Stop if so many updates before a log line or a checkpoint were all skipped; 0 means never."""
     num_processes: int = option(1, ge=1, le=1_024, free=True)
     """Number of processes on this host, one per GPU where there are GPUs."""
     num_threads: int = option(0, ge=0, le=1_024, free=True)

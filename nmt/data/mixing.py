@@ -52,7 +52,7 @@ class Mixing:
         return np.concatenate(parts)
 
     def stages(self, trainable: np.ndarray) -> dict[int, dict[str, int]]:
-        """Return the first epoch of each stage, and the pairs of each source in such an epoch."""
+        """Return, by the first epoch of each stage, the number of pairs of each source in it."""
         starts = np.cumsum([0, *(stage.epochs for stage in self.config.stages[:-1])]).tolist()
         counts = np.array([len(source) for source in self._by_source(trainable)])
         numbers = [self._drawn(counts, epoch + 1) - self._drawn(counts, epoch) for epoch in starts]

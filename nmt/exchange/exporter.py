@@ -137,9 +137,9 @@ def open_exporter(name: Format, compute_type: str) -> Exporter:
         compute_type: how weights are stored, for the formats that have a choice; empty for float32.
 
     Raises:
-        UserError: the format has no such choice, or needs a package that is not installed.
+        UserError: the format does not have this choice, or needs a package that is not installed.
     """
-    # Each is imported where it is needed, because it is slow to import, or an optional package.
+    # Imported here, because they are slow to import or need optional packages.
     if name in (Format.ctranslate2, Format.argos):
         from nmt.exchange.argos import ArgosExporter  # noqa: PLC0415
         from nmt.exchange.ctranslate2 import CTranslate2Exporter  # noqa: PLC0415

@@ -5,13 +5,14 @@ linearised form has no words and no tags (Vinyals et al. 2015, "Grammar as a For
 `(S (NP XX )NP (VP XX )VP )S`.
 
 EVALB (Sekine and Collins, with COLLINS.prm) counts pairs of constituents with the same label and
-words: labels without functions (NP-SBJ is NP), ADVP and PRT as one label, TOP not counted,
-punctuation and traces left out of all constituents, and then constituents without words.
+words: labels without functions (NP-SBJ is NP), ADVP and PRT as one label, TOP not counted.
+Punctuation and traces are left out of all constituents. Constituents that then have no words are
+not counted.
 """
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -33,7 +34,7 @@ class Bracket(NamedTuple):
 
 @dataclass(frozen=True)
 class Tree:
-    """A sentence with its constituents, those that begin first or contain others first.
+    """A sentence with its constituents, in the order in which they open.
 
     Attributes:
         words: the words.
@@ -59,7 +60,7 @@ def read_tree(text: str) -> Tree:
     # An opening with its label, a word with its tag, or a closing; a root may have no label.
     pattern = r"\(\s*([^\s()]+)\s+([^\s()]+)\s*\)|\(\s*([^\s()]*)|(\))|([^\s()]+)"
     for tag, word, label, closing, other in re.findall(pattern, text):
-        if other or (brackets and not opened):
+        if other or (not opened and (word or closing or brackets)):
             raise ValueError(f"not a tree: {text[:80]!r}")
         if word:
             words.append(word)
@@ -76,19 +77,27 @@ def read_tree(text: str) -> Tree:
 
 
 def linearise(tree: Tree) -> str:
-    """Return the linearised form, without constituents that have no label or the label TOP."""
+    """Return the linearised form, without constituents that have no label or the label TOP.
+
+    Raises:
+        ValueError: without these constituents, it is not one tree over all words.
+    """
     counted = [one for one in tree.brackets if one.label not in _UNCOUNTED_LABELS]
     symbols: list[str] = []
     opened: list[Bracket] = []
     remaining = counted[::-1]
     for index in range(len(tree.words) + 1):
-        # Each constituent has words, so one that ends here has started before.
+        # Each constituent of `read_tree` has words, so one that ends here has started before.
         while opened and opened[-1].end == index:
             symbols.append(f"){opened.pop().label}")
         while remaining and remaining[-1].start == index:
+            if symbols and not opened:
+                raise ValueError("more than one tree")
             opened.append(remaining.pop())
             symbols.append(f"({opened[-1].label}")
         if index < len(tree.words):
+            if not opened:
+                raise ValueError(f"{tree.words[index]} is outside of all counted constituents")
             symbols.append(WORD)
     return " ".join(symbols)
 
@@ -180,9 +189,8 @@ def _counted(tree: Tree) -> list[Bracket]:
     ]
 
 
-def _without(tree: Tree, tags: Iterable[str]) -> Tree:
+def _without(tree: Tree, removed: Collection[str]) -> Tree:
     """Leave out the words with these tags, and constituents that then have no words."""
-    removed = frozenset(tags)
     kept = [index for index, tag in enumerate(tree.tags) if tag not in removed]
     num_kept_before = [0]
     for tag in tree.tags:

@@ -1,4 +1,7 @@
-"""Terms of a domain: words of its text that a model does not use, and the recall of these words."""
+"""Terms of a domain: words of its text that a model does not use, and the recall of these words.
+
+Words are runs of letters here: E-Mail-Adresse is three.
+"""
 
 import re
 from collections import Counter
@@ -6,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 DEFINITION = (
-    "A term is a word of four letters or more, case ignored, that occurs five times or more in the"
+    "A term is a run of four letters or more, case ignored, that occurs five times or more in the"
     " target text of the training and once or more in the references of valid, but never in the"
     " translations of valid by the original model. Recall is the share of the occurrences of terms"
     " in the references of the test set that also occur in the translations."
@@ -18,7 +21,7 @@ _MIN_OCCURRENCES = 5
 
 @dataclass(frozen=True)
 class TermRecall:
-    """Recall of the terms in a test set, before and after, each from 0 to 100.
+    """Recall of the terms in a test set, before and after adaptation, each from 0 to 100.
 
     Attributes:
         words: the terms.
@@ -59,7 +62,10 @@ def find_terms(
 def term_recall(
     terms: Iterable[str], references: Sequence[str], before: Sequence[str], after: Sequence[str]
 ) -> TermRecall:
-    """Compute the recall of terms; occurrences are matched within each sentence, then summed."""
+    """Compute the recall of terms in translations by the original and by the adapted model.
+
+    Occurrences are matched within each sentence, then summed.
+    """
     words = set(terms)
     wanted = [
         {word: count for word, count in _words(line).items() if word in words}

@@ -110,7 +110,10 @@ class Transformer(EncoderDecoder[DecoderState]):
         first: int = 0,
         start: StartEmbedding = StartEmbedding.learned,
     ) -> Tensor:
-        """Embed ids (B, L) at positions first, first + 1, …: (B, L, D)."""
+        """Embed ids (B, L) at positions first, first + 1, …: (B, L, D).
+
+        With start=zero, position 0 is embedded as zeros, before positions are added.
+        """
         scaled = self._scaled(embedding, ids)  # (B, L, D)
         if start is StartEmbedding.zero and first == 0:
             scaled = F.pad(scaled[:, 1:], (0, 0, 1, 0))

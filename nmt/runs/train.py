@@ -102,7 +102,7 @@ def _worker(config: Config, corpus_folder: Path) -> bool:
     set_up_logging(config.run_folder / layout.LOG_FILE if is_main else None)
     restarts = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
     if restarts and is_main:
-        logger.info("restart %d of %d", restarts, config.training.max_restarts)
+        logger.info("restart %d of %s", restarts, os.environ["TORCHELASTIC_MAX_RESTARTS"])
     try:
         with converted_errors(), distributed.failures_in_order():
             process = distributed.join(config.training)

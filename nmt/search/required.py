@@ -73,24 +73,26 @@ class _Candidate(NamedTuple):
 def select_required(next_tokens: NextTokens, beam_size: int, eos_id: int) -> Candidates:
     """Select candidates as `select_beam` does, except in sentences with required sequences."""
     candidates = _widened(select_beam(next_tokens, beam_size, eos_id), 2 * beam_size)
-    rows = list(zip(next_tokens.live.sentences.tolist(), next_tokens.live.ids(), strict=True))
+    live = next_tokens.live
+    hypotheses = list(zip(live.sentences.tolist(), live.ids(), strict=True))
     for sentence, request in enumerate(next_tokens.requests):
         if not request.required:
             continue
-        ids_by_row = {row: ids for row, (other, ids) in enumerate(rows) if other == sentence}
+        ids_by_row = {row: ids for row, (own, ids) in enumerate(hypotheses) if own == sentence}
         pool = _pool(next_tokens, candidates, sentence, ids_by_row, eos_id)
         num_required = sum(map(len, request.required))
         complete = [one for one in pool if one.num_met == num_required]
         finished = [one for one in complete[:beam_size] if one.token == eos_id]
         # At the last step, prefer complete hypotheses: live ones are cut off after it.
-        is_last = next_tokens.live.length + 1 >= request.max_length
+        is_last = live.length + 1 >= request.max_length
+        usable = complete if is_last and complete else pool
         groups: list[list[_Candidate]] = [[] for _ in range(num_required + 1)]
-        for one in complete if complete and is_last else pool:
+        for one in usable:
             if one.token != eos_id:
                 groups[one.num_met].append(one)
         shares = allocate(beam_size, list(map(len, groups)))
-        live = [one for group, share in zip(groups, shares, strict=True) for one in group[:share]]
-        _replace(candidates, sentence, [*finished, *live], eos_id)
+        kept = [one for group, share in zip(groups, shares, strict=True) for one in group[:share]]
+        _replace(candidates, sentence, [*finished, *kept], eos_id)
     return candidates
 
 
@@ -103,8 +105,8 @@ def _pool(
 ) -> list[_Candidate]:
     """Return all candidates of a sentence, best first.
 
-    They are those of beam search, the best token of each row, and the next token of each missing
-    sequence.
+    They are those of beam search, the best token of each row, and the first and the next token of
+    each missing sequence.
     """
     required = next_tokens.requests[sentence].required
     exists = candidates.log_probs[sentence].isfinite()
@@ -142,7 +144,7 @@ def _replace(candidates: Candidates, sentence: int, chosen: list[_Candidate], eo
 def _widened(candidates: Candidates, width: int) -> Candidates:
     """Return a copy with at least `width` candidates per sentence, the additional ones empty."""
     added = max(0, width - candidates.log_probs.size(1))
-    sums, *others = vars(candidates).values()
+    sums, *others = vars(candidates).values()  # `log_probs` is the first field
     return Candidates(
         F.pad(sums, (0, added), value=-torch.inf), *(F.pad(other, (0, added)) for other in others)
     )

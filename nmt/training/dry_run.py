@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from nmt.config import Config
+from nmt.config import Config, ValidationMetric
 from nmt.data.batching import EpochPlan
 from nmt.data.corpus import PreparedCorpus
 from nmt.model.build import count_parameters, meta_model
@@ -31,7 +31,7 @@ _MAX_UPDATES = 200
 
 def dry_run(config: Config, corpus_folder: Path | None) -> None:
     """Log what training would take; `corpus_folder` is None if the corpus is not prepared."""
-    logger.info("dry run: nothing is trained and no file is written")
+    logger.info("dry run: nothing is trained")
     corpus = PreparedCorpus(corpus_folder) if corpus_folder else None
     plan, sizes = first_epoch(config, corpus)
     if config.batching.is_auto:
@@ -79,7 +79,7 @@ def _log_measured(
     sizes: tuple[int, int],
     mean_flops: float,
 ) -> None:
-    """Log memory and time, from a full micro-batch and then one of each of some updates."""
+    """Log memory and time, of the heaviest micro-batches and of one of each of three updates."""
     training = config.training
     numbers = np.linspace(0, plan.num_updates - 1, _NUM_MEASURED, dtype=int)
     shapes = [plan.shape(plan.micro_batches(number)[0]) for number in numbers]
@@ -101,8 +101,10 @@ def _log_measured(
     if corpus is not None:
         torch.set_num_threads(threads)
         validation = _validation_seconds(config, corpus)
-        # The candidates for the final weights, mostly two, are validated again.
-        number = math.ceil(training.max_updates / training.validate_every) + 2
+        number = math.ceil(training.max_updates / training.validate_every)
+        # The candidates for the final weights are validated, unless their BLEU is known.
+        number += training.average_checkpoints > 1
+        number += training.validation_metric is ValidationMetric.loss
         total += number * validation
         validations = f"{number} validations of about {validation:.3g} s included"
     in_all = timedelta(seconds=round(total))
@@ -118,7 +120,7 @@ def _log_measured(
 
 
 def _validation_seconds(config: Config, corpus: PreparedCorpus) -> float:
-    """Time to translate `valid`, from one batch with as many decoding steps as references have."""
+    """Time to translate `valid`, from one batch with the mean length of its references."""
     model = new_model(config, corpus, distributed.local_device())
     sources, references = valid_text(corpus)
     sample = sources[:: -(-len(sources) // config.decoding.batch_size)]

@@ -37,8 +37,8 @@ class MetricSums:
     tokens: int = 0  # source and target tokens
     positions: int = 0  # source and target positions, including padding
     seconds: float = 0.0
+    # The following stay after a record.
     gradient_norm: float = 0.0  # of the last update that was not skipped
-    # The following are kept over the whole run.
     skipped: int = 0
     skipped_in_a_row: int = 0
     mean_norm: float = 0.0  # of the `GradientMonitor`
@@ -46,14 +46,14 @@ class MetricSums:
     processed: Processed = field(default_factory=Processed)
 
     def restarted(self) -> "MetricSums":
-        """The sums after a record: those over the whole run stay."""
+        """The sums after a record: those of the updates since the last one are zero again."""
         kept = "gradient_norm", "skipped", "skipped_in_a_row", "mean_norm", "num_norms", "processed"
         return MetricSums(**{name: getattr(self, name) for name in kept})
 
     def add(
         self, work: UpdateWork, loss: float, norm: float, is_skipped: bool, window: int
     ) -> None:
-        """Add one update of a model with `model.attention_window`."""
+        """Add one update; `window` is `model.attention_window`."""
         sizes = (cost.micro_batch(*shape, 0, window) for shape in work.shapes)
         processed = replace(sum(sizes, start=Processed()), projected=work.num_target_tokens)
         self.processed += processed
@@ -184,7 +184,7 @@ def record_skipped(
     record = {
         "update": skipped.update,
         "epoch": skipped.position.epoch + 1,
-        "update_in_epoch": skipped.position.update_in_epoch,
+        "update_in_epoch": skipped.position.update_in_epoch + 1,
         "gradient_norm": skipped.norm if math.isfinite(skipped.norm) else str(skipped.norm),
         "mean_gradient_norm": skipped.mean_norm,
         "pairs": list(zip(sources, targets, strict=True)),

@@ -147,8 +147,11 @@ def test_the_experiments_of_the_paper_have_its_values(
     )
     # 10 minutes between checkpoints; an update took 1.0 or 0.4 seconds (section 5.2).
     assert training.validate_every * (1.0 if is_big else 0.4) == 600
-    peak = (width * config.schedule.warmup_updates) ** -0.5  # equation 3
-    assert config.schedule.peak_learning_rate == pytest.approx(peak, rel=0.01)
+    assert (config.optimizer.beta1, config.optimizer.beta2) == (0.9, 0.98)
+    assert config.optimizer.epsilon == 1e-9
+    schedule = config.schedule  # equation 3
+    assert (schedule.name, schedule.warmup_updates) == ("inverse_square_root", 4000)
+    assert schedule.peak_learning_rate == pytest.approx((width * 4000) ** -0.5, rel=0.01)
     assert config.batching.target_tokens_per_update == 25_000
 
 

@@ -85,11 +85,26 @@ def test_figures_are_computed_from_sums_over_sentences() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "NP", "(NP (NN a)", "(NP (NN a))) (NP (NN b))", "(NP (NN a)) x"]
+    "text",
+    [
+        "",
+        "NP",
+        "(NP (NN a)",
+        "(NP (NN a))) (NP (NN b))",
+        "(NP (NN a)) x",
+        ")",
+        "(NN a) (NP (NN b))",
+    ],
 )
 def test_text_that_is_no_tree_is_an_error(text: str) -> None:
     with pytest.raises(ValueError, match="not a tree"):
         read_tree(text)
+
+
+@pytest.mark.parametrize("text", ["( (S (NN a)) (. .))", "( (S (NN a)) (S (NN b)))", "( (NN a))"])
+def test_words_outside_of_one_counted_constituent_cannot_be_linearised(text: str) -> None:
+    with pytest.raises(ValueError, match=r"more than one tree|outside of all counted"):
+        linearise(read_tree(text))
 
 
 @pytest.mark.parametrize(
