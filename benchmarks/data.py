@@ -140,9 +140,10 @@ def _waiting(config: Config, corpus: Path, threads: int) -> float:
 
 
 def _growth(config: Config, corpus: Path, num_updates: int) -> tuple[int, int, int]:
-    """Return the growth of memory in bytes: in the first epoch after 100 updates, and twice later.
+    """Return the growth of memory in bytes in three spans.
 
-    Every batch shape first occurs in the first epoch, and something is cached for each.
+    They are the first epoch from update 100 on, and twice `num_updates` updates after it. Every
+    batch shape first occurs in the first epoch, and libraries cache code for each.
     Free memory is returned to the system before each measurement, as after each validation.
     """
     model = ModelConfig(

@@ -190,7 +190,7 @@ def _row(
 
 
 def _warnings(rows: dict[str, dict[str, Any]]) -> list[str]:
-    """Return a line for each program whose BLEU differs too much to compare speeds."""
+    """Return a line for each program whose BLEU differs too much from the torch engine's."""
     lines = []
     for name, row in rows.items():
         allowed = _ALLOWED_INT8 if "int8" in name else _ALLOWED_FLOAT32

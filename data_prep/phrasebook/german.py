@@ -3,7 +3,8 @@
 A clause has two brackets. The left one is the finite verb, or the conjunction of a verb-final
 clause; the right one contains prefix, participle and infinitive. Between them is the middle field,
 in this order: pronouns, time, dative, accusative, negation, manner, location, and last the
-constituent that is closest to the verb.
+constituent that is closest to the verb. With *nicht*, time follows the accusative; after *sein* and
+*es gibt*, the location is last.
 """
 
 from data_prep.phrasebook import german_forms as forms
@@ -143,10 +144,8 @@ def _finite_first(clause: Clause, parts: Parts, notes: Notes, subject: bool) -> 
 def _subject_and_pronouns(clause: Clause, parts: Parts, notes: Notes) -> list[str]:
     subject = _subject(clause, notes)
     short = is_pronoun(clause.subject) or isinstance(clause.predicate, Existence)
-    if short or not parts.pronouns:
-        return [*subject, *parts.pronouns]
     # "Gestern hat sich der Mann gewaschen": a reflexive pronoun precedes a noun.
-    if parts.pronouns == ["sich"]:
+    if parts.pronouns == ["sich"] and not short:
         return [*parts.pronouns, *subject]
     return [*subject, *parts.pronouns]
 
@@ -260,7 +259,10 @@ def _when(clause: Clause, notes: Notes, front: Front) -> list[str]:
 
 
 def _negation(clause: Clause, empty: bool, notes: Notes) -> list[str]:
-    """Return the word of negation, unless *kein* or *nichts* expresses it."""
+    """Return the words of the negation; none if *kein* or *nichts* expresses it.
+
+    A positive perfect has *schon*, in the same position.
+    """
     if clause.polarity is Polarity.POSITIVE:
         return ["schon"] if clause.tense is Tense.PERFECT else []
     if empty and clause.polarity is Polarity.NOT:

@@ -22,51 +22,6 @@ from data_prep.phrasebook.meaning import (
 NUMBERED = frozenset(
     {TimeKind.AGO, TimeKind.WITHIN, TimeKind.DURATION, TimeKind.DATE, TimeKind.YEAR_NUMBER}
 )
-DESCRIPTIONS = {
-    "adjective": "an adjective that agrees with its noun",
-    "although_clause": "although, obwohl, bien que",
-    "because_clause": "because, weil, parce que",
-    "clock_time": "at half past seven, um halb acht, à sept heures et demie",
-    "comparison": "bigger than, as big as",
-    "coordination": "two main clauses joined by and or but",
-    "dative": "the person who receives something",
-    "elision": "French l', d', j', n', qu', s'",
-    "existence": "there is, es gibt, il y a",
-    "fronting": "a statement that begins with its time or place",
-    "future": "will, werden, the simple future",
-    "genitive": "an owner",
-    "if_clause": "if, wenn, si",
-    "imperative": "an order to one friend",
-    "imperfect": "the French imparfait of states",
-    "indefinite_pronoun": "nobody, something",
-    "modal": "can, must, want to, should, be allowed to, would like to",
-    "negation": "nicht, kein, nie; ne … pas, jamais, plus, rien",
-    "number": "a number in words or figures",
-    "object_pronoun": "a pronoun as the object, with its position and case",
-    "participle_agreement": "a French participle that agrees",
-    "past": "the English simple past",
-    "perfect": "a participle with haben or sein, avoir or être",
-    "perfect_with_be": "the perfect with sein or être",
-    "plural": "a noun in the plural",
-    "possessive": "my, your, his",
-    "preterite": "the German preterite of states and modals",
-    "progressive": "is doing, gerade, être en train de",
-    "question": "does she …?",
-    "reflexive_verb": "sich, se",
-    "relative_clause": "who, der, qui, dont",
-    "riddle": "what does it mean?",
-    "separable_verb": "German steht … auf",
-    "subjunctive": "the French subjunctive",
-    "that_clause": "that, dass, que",
-    "time": "when it happens",
-    "verb_final": "the German verb at the end of its clause",
-    "verb_second": "the German subject behind its verb",
-    "when_clause": "when, als, quand",
-    "whether_clause": "whether, ob, si",
-    "while_clause": "while, während, pendant que",
-    "word_question": "who, what, where, when, why, how",
-}
-"""Names of phenomena, with explanations."""
 
 
 def meaning_phenomena(sentence: Sentence) -> Iterator[str]:

@@ -79,7 +79,7 @@ class TransformersRuntime:
             rows = [encoded[index] for index in indices]
             batch = self.tokenizer.pad({"input_ids": rows}, return_tensors="pt")
             limits = [engine.longest_translation(len(ids), Request()) for ids in rows]
-            # EOS is forced at the end of the longest row, which is cut below.
+            # `generate` forces EOS as the last token of the longest row; the slice removes it.
             options = {"num_beams": 1, "do_sample": False}
             options["max_length"] = min(max(limits) + 2, longest)
             output = self.network.generate(**batch, **options).tolist()

@@ -6,7 +6,7 @@ from torch import Tensor
 from nmt.search.live import Candidates, LiveHypotheses, NextTokens
 from nmt.search.rows import RowGrid
 
-# Columns of the score matrix whose maximum is computed before candidates are ranked.
+# Columns (tokens) in a block; the maximum of each block is computed first.
 _BLOCK_SIZE = 64
 
 
@@ -48,7 +48,7 @@ def select_tokens(
         live: the N live hypotheses.
         tokens: (N, 1) next tokens.
         token_log_probs: (N, 1).
-        num_sentences: b.
+        num_sentences: B.
         eos_id: token that ends a hypothesis.
     """
     grid = RowGrid.of(live.sentences, num_sentences)
@@ -85,7 +85,7 @@ def make_candidates(
     """Mark which of (B, C) candidates, best first, are finished and which are live.
 
     A hypothesis is finished only if it is among the first K candidates, so that beam size 1 is
-    greedy search. The first K of the other candidates are live.
+    greedy search. The first K candidates without EOS are live.
     """
     exists, is_eos = log_probs.isfinite(), tokens == eos_id
     ranks = torch.arange(log_probs.size(1), device=log_probs.device)

@@ -107,7 +107,7 @@ class GradientMonitor:
 
 @dataclass(frozen=True)
 class SkippedUpdate:
-    """An update that was skipped, and the running mean of the gradient norm when it was read."""
+    """An update that was skipped, and the mean gradient norm when the metrics were read."""
 
     update: int
     position: Position
