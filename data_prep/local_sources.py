@@ -56,7 +56,7 @@ class AlignedFiles:
         self._cache = cache
         self._facts = [cache.facts(path) for path in self.paths]
         self.num_pairs = self._facts[0].num_lines
-        # In another encoding, the number of lines is wrong, too.
+        # Reports a file in another encoding, whose number of lines would be wrong below.
         for path in self.paths:
             next(iterate_text(path), "")
         check_aligned({path: f.num_lines for path, f in zip(self.paths, self._facts, strict=True)})

@@ -21,7 +21,8 @@ RIDDLE_SHARE = 0.18
 """Share of riddles among the ordinary pairs."""
 MIN_WORDS, MAX_WORDS = 3, 18
 ATTEMPTS_PER_PAIR = 8
-"""Attempts per test pair; after them, words that the training split lacks are allowed."""
+"""Attempts per pair of another split than train, counted over the split; after them, words that the
+training split lacks are allowed."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +119,7 @@ class _Generator:
     def _with_training_words(
         self, pairs: Iterator[PhrasebookPair], number: int
     ) -> list[PhrasebookPair]:
-        """Return the first ``number`` pairs whose words all occur in training."""
+        """Return pairs whose words all occur in training; after too many attempts, any pairs."""
         found: list[PhrasebookPair] = []
         attempts = ATTEMPTS_PER_PAIR * number
         while len(found) < number:

@@ -72,7 +72,8 @@ def _configuration(arguments: Arguments, changes: Sequence[str]) -> Config:
         "corpus.direction": f"{source}-{target}",
         "tokenizer.path": str(model.source_tokenizer.path if joint else system.model),
         "tokenizer.joint": joint,
-        "tokenizer.vocabulary_size": model.target_tokenizer.vocabulary_size,  # of a dry run
+        # Used by a dry run only.
+        "tokenizer.vocabulary_size": model.target_tokenizer.vocabulary_size,
         "batching.max_source_length": longest,
         "batching.max_target_length": longest,
         "training.initial_model": str(system.model),
@@ -82,7 +83,9 @@ def _configuration(arguments: Arguments, changes: Sequence[str]) -> Config:
     }
     if arguments.general:
         values["corpus.sources.general.path"] = arguments.general
-        values["corpus.mixing.weights"] = f"{{domain: 1, general: {arguments.general_weight:g}}}"
+        names = (one.partition("=") for one in changes)
+        name = next((name for key, _, name in names if key == "corpus.name"), "domain")
+        values["corpus.mixing.weights"] = f"{{{name}: 1, general: {arguments.general_weight:g}}}"
     given = [
         f"{key}={value if isinstance(value, str) else json.dumps(value)}"
         for key, value in values.items()

@@ -247,7 +247,11 @@ def _fill_linear(spec: Any, layers: Sequence[nn.Linear]) -> None:
 
 
 def _fill_norms(spec: Any, residual: Residual, sublayer: Any, before: str, after: str) -> None:
-    """Copy the norms of a sublayer; if it has two, they belong to the layer, with these names."""
+    """Copy the norms of a sublayer.
+
+    CTranslate2 keeps a single norm in the sublayer, and two in the layer, as `<before>_layer_norm`
+    and `<after>_layer_norm`.
+    """
     if isinstance(residual, GemmaResidual):
         _fill_norm(getattr(spec, f"{before}_layer_norm"), residual.norm)
         _fill_norm(getattr(spec, f"{after}_layer_norm"), residual.output_norm)

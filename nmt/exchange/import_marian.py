@@ -205,7 +205,7 @@ def _write_tokenizer(vocabulary: Path, side: str, path: Path) -> int:
 def _transformer(
     config: ModelConfig, weights: ForeignWeights, numbers: list[int], sizes: list[int]
 ) -> EncoderDecoder:
-    """Build the model; the pieces that it does not know come after its own."""
+    """Build the model; `numbers` are Marian's vocabulary sizes, `sizes` ours with added pieces."""
     expected = meta_model(config, *numbers)
     order = half_split(config.width).argsort()
     taken: dict[str, Tensor] = {}

@@ -49,7 +49,7 @@ def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> None:
 def test_a_model_is_adapted(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    command = [f"model={MODEL}", "data=my.tsv", "general=old", *QUICK]
+    command = [f"model={MODEL}", "data=my.tsv", "general=old", "corpus.name=mine", *QUICK]
     run(monkeypatch, *command, "out=adapted")
     folder = tmp_path / "outputs" / "runs" / "digits_v1_my"
     found: dict[str, Any] = read_json(folder / "adapt.json")
