@@ -156,7 +156,7 @@ class FolderSource(Source):
         return list(self._files)
 
     def identity(self) -> dict[str, Any]:
-        """Size and hash of each file, by split or part of the training text."""
+        """Facts of each file, by split, part of the training text, or name of further references."""
         files: dict[str, Any] = {
             split if len(parts) == 1 else name: dict(
                 zip((*self._languages, _SCORES), part.identity(), strict=False)
@@ -184,7 +184,7 @@ class FolderSource(Source):
 
 
 class TableSource(Source):
-    """A file of training pairs, one per line: the source, a tab, the target."""
+    """A file of training pairs, one per line: the source, a tab, the target; perhaps a score."""
 
     def __init__(self, path: Path, facts: FactsCache) -> None:
         self._path = path
@@ -196,7 +196,7 @@ class TableSource(Source):
         return [TRAIN]
 
     def identity(self) -> dict[str, Any]:
-        """Size and hash of the file."""
+        """Facts of the file."""
         return {"source": "table", "file": asdict(self._facts)}
 
     def num_pairs(self, split: str) -> int:
@@ -205,10 +205,11 @@ class TableSource(Source):
         return self._facts.num_lines
 
     def pairs(self, split: str) -> Iterator[Pair]:
-        """The two columns of each line.
+        """The pair of each line, and its score if there is one.
 
         Raises:
-            UserError: a line has another number of columns, or the file changes meanwhile.
+            UserError: a line has neither two nor three columns, a score is not a number, or the
+                file changes meanwhile.
         """
         assert split == TRAIN
         for number, line in enumerate(iterate_text(self._path), start=1):

@@ -13,7 +13,7 @@ from nmt.base.errors import UserError
 JOINT_FILE = "tokenizer.model"
 
 WORD_BEGIN = "\u2581"
-"""Character by which sentencepiece replaces a space and precedes the first word."""
+"""Character that sentencepiece puts in place of a space, and before the first word."""
 
 
 def tokenizer_files(joint: bool, source_language: str, target_language: str) -> tuple[str, str]:
@@ -78,8 +78,8 @@ class Tokenizer:
     def words(self, texts: Sequence[str]) -> list[list[int]]:
         """Return, for each piece of each text, the index of its word.
 
-        Words are separated by white space. A piece that spans several words belongs to the first
-        one that does not end before the piece.
+        Words are separated by white space. A piece that spans several words belongs to the
+        word in which it ends.
         """
         texts = [_composed(text) for text in texts]
         found = self._processor.Encode(texts, return_type="offset_mapping")

@@ -299,7 +299,8 @@ class Composer(Sampler):
         return self.pick(speakers)
 
     def _profession(self, subject: Entity) -> Noun:
-        # Nouns with only a masculine form in the tables are used for men.
+        # Most professions are in the tables with one gender only, so the noun has the gender of the
+        # subject; *I* and *you* are masculine.
         gender = "m"
         if isinstance(subject, Pronoun):
             gender = subject.gender

@@ -129,7 +129,7 @@ def _determiner(
         case Determiner.INDEFINITE:
             words = "une" if feminine else "un"
         case Determiner.BARE if vowel and not plural:
-            words = "de la" if feminine else "de le"
+            words = "de la" if feminine else "de le"  # de l' before the vowel
         case Determiner.BARE:
             words = PARTITIVE[gender, plural]
         case Determiner.ALL:

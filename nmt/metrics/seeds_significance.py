@@ -60,8 +60,8 @@ class SeedsBootstrap:
 def seeds_difference(scores: np.ndarray, best: np.ndarray) -> SeedsDifference:
     """Compare two results of `SeedsBootstrap.mean_scores`.
 
-    p is the share of resamples whose difference deviates from the mean over resamples by at least
-    the difference on the test set.
+    p is (k + 1) / (n + 1), where k of the n resamples have a difference that deviates from the mean
+    over resamples by at least the difference on the test set.
     """
     difference, *resampled = scores - best
     if difference == 0:

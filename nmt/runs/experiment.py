@@ -46,7 +46,7 @@ logger = logging.getLogger(__name__)
 
 _PACKAGES = ("torch", "numpy", "sentencepiece", "datasets", "pyarrow", "sacrebleu", "safetensors")
 
-# These keys define the order of the data and the shapes in a checkpoint.
+# These keys define the data and its order, the model, and the optimizer.
 _FIXED_KEYS = (
     *("corpus.", "tokenizer.", "model.", "training.seed", "optimizer.name", "optimizer.lora_rank"),
     *("batching.target_tokens_per_update", "batching.max_source_length"),
@@ -103,7 +103,7 @@ def check_configuration(config: Config) -> tuple[Config, list[str]]:
         keys = ",".join(sorted(accepted.union(refused)))
         remedy = f"to continue the run with the new values, add run.accept_changes={keys}"
         if fixed:
-            remedy = "these keys define the order of the data or the shape of the model"
+            remedy = "these keys define the data, the model or the optimizer"
         lines = "".join(f"\n  {differences[key]}" for key in refused)
         raise UserError(
             f"{config.run_folder} has another configuration:{lines}\n{remedy}; to train another"

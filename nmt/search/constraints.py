@@ -25,8 +25,8 @@ def apply_min_length(next_tokens: NextTokens, min_length: int, eos_id: int) -> N
 def apply_requests(next_tokens: NextTokens, eos_id: int) -> None:
     """Forbid the tokens that the requests exclude.
 
-    These are EOS while a required sequence is missing, the last token of a banned sequence after
-    all tokens before it, and all tokens except the next one of a prefix.
+    These are: EOS while a required sequence is missing; the token that would complete a banned
+    sequence; and, within the prefix, every token but its next one.
     """
     live, log_probs = next_tokens.live, next_tokens.log_probs
     length = live.length

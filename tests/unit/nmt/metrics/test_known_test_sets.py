@@ -86,7 +86,7 @@ def test_download_cache_of_sacrebleu_is_searched(
 
 def test_unknown_references_of_newstest2014_are_reported() -> None:
     (warning,) = identify("newstest2014", "de", [[f"Satz {n}." for n in range(3000)]]).warnings
-    assert "its 3,000 references are not those of newstest2014 (3,003, or 2,737 in" in warning
+    assert "its 3,000 references have no known checksum of newstest2014" in warning
     assert not identify("newstest2015", "de", [["Satz."]]).warnings
 
 
