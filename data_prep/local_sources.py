@@ -156,7 +156,7 @@ class FolderSource(Source):
         return list(self._files)
 
     def identity(self) -> dict[str, Any]:
-        """Facts of each file, by split, part of the training text, or name of further references."""
+        """Facts of each file, by split, part of the training text, or name of more references."""
         files: dict[str, Any] = {
             split if len(parts) == 1 else name: dict(
                 zip((*self._languages, _SCORES), part.identity(), strict=False)
