@@ -49,7 +49,8 @@ class TrainedModelConfig:
     joint_vocabulary: bool = True
     """Whether both languages share one tokenizer."""
     max_source_length: int = 256
-    """Maximum source length in training, in tokens including EOS; longer sources are cut."""
+    """Maximum source length in training, in tokens including EOS; longer texts are translated in
+    segments."""
     model: ModelConfig = field(default_factory=ModelConfig)
     """Architecture, sizes and variants."""
     decoding: DecodingConfig = field(default_factory=DecodingConfig)

@@ -38,9 +38,9 @@ from data_prep.phrasebook.sense import (
 )
 
 HASTY = frozenset({"immediately", "soon", "afterwards", "now"})
-"""Adverbs of time that occur in affirmative clauses only."""
+"""Adverbs of time that occur with actions in affirmative clauses only."""
 EVENTFUL = frozenset({"suddenly", "finally"})
-"""Sentence adverbs that occur in statements about past events only."""
+"""Sentence adverbs that occur in past statements without a frequency only."""
 QUANTIFIED = (
     Determiner.ALL,
     Determiner.EVERY,
@@ -164,10 +164,10 @@ class Composer(Sampler):
     def _circumstances(self, clause: Clause, action: Action) -> Clause:
         verb = action.verb
         time = frequency = place = None
-        willed = clause.modal is not None or verb.aspect == "action"
+        may_have_time = clause.modal is not None or verb.aspect == "action"
         if clause.polarity in (Polarity.NEVER, Polarity.NO_LONGER):
-            willed = False
-        if willed and self.chance(0.4):
+            may_have_time = False
+        if may_have_time and self.chance(0.4):
             time = self.time(clause.tense)
             hasty = time is not None and time.adverb is not None and time.adverb.english in HASTY
             time = None if hasty and clause.polarity is not Polarity.POSITIVE else time

@@ -3,7 +3,7 @@
 python -m nmt.cli.backtranslate file=mono.de model=FOLDER     → mono.de.back/train.{en,de}
 
 The model translates in the other direction: for a corpus en-de, from de to en. Then train with
-corpus.sources.back.path=FOLDER; docs/translating.md explains it.
+corpus.sources.back.path=mono.de.back; docs/translating.md explains it.
 """
 
 from collections.abc import Callable

@@ -112,7 +112,9 @@ def _evaluated(arguments: Arguments, system: System, test_set: TestSet) -> Evalu
 def _compared(
     arguments: Arguments, baseline: Baseline | None, evaluations: list[Evaluation]
 ) -> list[Evaluation]:
-    """Return the evaluations, each except the baseline's own with tests against the baseline."""
+    """Return the evaluations with significance tests against the baseline, or why there are none.
+
+    Among several models, the baseline's own evaluation has neither."""
     if baseline is None:
         reason = f"{NO_BASELINE}; name one with BASELINE="
         return [replace(evaluation, not_compared=reason) for evaluation in evaluations]

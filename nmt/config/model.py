@@ -122,7 +122,7 @@ class ModelConfig:
         )
         require(
             self.attention_window < self.max_length,
-            f"model.attention_window={self.attention_window} has no effect: it is not below"
+            f"model.attention_window={self.attention_window} must be below"
             f" model.max_length={self.max_length}; lower it, or leave it out",
         )
         require(

@@ -151,7 +151,7 @@ class MultiHeadAttention(nn.Module):
         mask: Tensor | None = None,
         is_causal: bool = False,
     ) -> Tensor:
-        """Compute self-attention that is restricted to a window, with the result of `attend`.
+        """Compute self-attention that is restricted to a window: (B, L, H · d_v).
 
         `mask` is (B, 1, 1, L) or None.
         """
@@ -160,7 +160,7 @@ class MultiHeadAttention(nn.Module):
             near = window_mask(length, self.window, is_causal, mask, query.device)
             return self.attend(query, key, value, near)
         blocks = split_blocks(query, key, value, mask, self.window, is_causal)
-        heads = self.attend(*blocks)  # (B·W, r, H · d_v)
+        heads = self.attend(*blocks)  # (B·W, r, H · d_v), W blocks
         return heads.reshape(len(query), -1, heads.size(-1))[:, :length]  # (B, L, H · d_v)
 
     def split_heads(self, projected: Tensor) -> Tensor:

@@ -99,8 +99,8 @@ import torch
 from nmt.training.memory import keep_freed_memory, release_freed_memory, resident_memory
 keep_freed_memory()
 before = resident_memory()
-tensor = torch.ones(50_000_000)
-del tensor
+*freed, last = [torch.ones(1_000_000) for _ in range(50)]  # the end of the heap is always returned
+del freed
 kept = resident_memory() - before
 release_freed_memory()
 print(kept, resident_memory() - before)
