@@ -86,7 +86,7 @@ def parallel_chart(keys: Sequence[str], runs: Sequence[SweptRun]) -> Markup:
 
     Args:
         keys: the swept keys.
-        runs: at least one run, the best first; its index gives the colour.
+        runs: at least one run, the best first; the index of a run gives its colour.
     """
     columns = {key: axis_of([run.config[key] for run in runs]) for key in keys}
     columns["valid loss"] = _score_axis([run.score("loss") or 0.0 for run in runs])
@@ -97,7 +97,7 @@ def parallel_chart(keys: Sequence[str], runs: Sequence[SweptRun]) -> Markup:
         for x, (name, (positions, ticks)) in enumerate(columns.items()):
             # Every column is drawn from 0 to 1. A low loss is good, so it is at the top.
             ends = [min(positions), max(positions)]
-            scaled = [1.0, 0.0] if name == "valid loss" else [0.0, 1.0]
+            scaled = [1.0, 0.0] if name == "valid loss" and ends[0] < ends[1] else [0.0, 1.0]
             heights.append(np.interp(positions, ends, scaled))
             axes.axvline(x, color=COLOURS["baseline"], linewidth=0.8, zorder=3)
             for tick, label in ticks.items():

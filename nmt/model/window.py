@@ -43,7 +43,7 @@ def window_mask(
     Args:
         length: L.
         window: r.
-        is_causal: whether positions attend to earlier ones only.
+        is_causal: whether positions attend to no later ones.
         mask: (B, 1, 1, L), True at real tokens; None if all are real.
         device: where the mask is made.
     """
@@ -64,7 +64,7 @@ def split_blocks(
         value: (B, H, L, d_v).
         mask: (B, 1, 1, L), True at real tokens; None if all are real.
         window: r.
-        is_causal: whether positions attend to earlier ones only.
+        is_causal: whether positions attend to no later ones.
 
     Returns:
         Queries (B·W, H, r, d_k), keys (B·W, H, 2r, d_k), values (B·W, H, 2r, d_v) and the mask

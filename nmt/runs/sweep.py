@@ -1,4 +1,4 @@
-"""Report of a sweep: ranked table on the terminal, `ranking.tsv` and `report.html`."""
+"""Report of a sweep: a table on the terminal, `ranking.tsv`, `report.html` and `table3.tsv`."""
 
 from pathlib import Path
 
@@ -26,6 +26,8 @@ _TABLE_COLUMNS = ("seeds", "valid BLEU", "vs best", "p", "test BLEU")
 
 def write_sweep_report(folder: Path) -> Sweep:
     """Print the table of a sweep, and write `ranking.tsv` and `report.html` to its folder.
+
+    If the rows of the paper's Table 3 are swept, also print that table and write `table3.tsv`.
 
     Runs may be in progress. A run whose files cannot be read is listed with the reason.
     """

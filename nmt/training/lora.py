@@ -71,8 +71,10 @@ class LoRA(torch.optim.AdamW):
         for (_, _, *own), loaded in zip(self._layers, state_dict["low_rank"], strict=True):
             for parameter, value in zip(own, loaded, strict=True):
                 shape, expected = tuple(value.shape), tuple(parameter.shape)
-                if shape != expected or not value.isfinite().all():
-                    raise ValueError(f"low_rank: {shape} or not finite, instead of {expected}")
+                if shape != expected:
+                    raise ValueError(f"low_rank: shape {shape} instead of {expected}")
+                if not value.isfinite().all():
+                    raise ValueError("low_rank: NaN or infinity")
                 parameter.copy_(value)
         self._merge()
 
