@@ -87,7 +87,7 @@ def article(next_word: str) -> str:
 
 
 def noun_phrase(thing: Thing, notes: Notes, negated: bool = False) -> list[str]:
-    """A noun with its determiner, adjectives and relative clause."""
+    """A noun with its determiner or possessor and adjectives, without its relative clause."""
     noun = thing.noun.english.plural if thing.plural else thing.noun.english.singular
     words = []
     for attribute in thing.attributes:

@@ -261,7 +261,7 @@ def _when(clause: Clause, notes: Notes, front: Front) -> list[str]:
 def _negation(clause: Clause, empty: bool, notes: Notes) -> list[str]:
     """Return the words of the negation; none if *kein* or *nichts* expresses it.
 
-    A positive perfect has *schon*, in the same position.
+    A positive perfect has *schon*, in the same position unless an indefinite object follows it.
     """
     if clause.polarity is Polarity.POSITIVE:
         return ["schon"] if clause.tense is Tense.PERFECT else []
@@ -314,6 +314,7 @@ def _action(
     place: list[str],
     notes: Notes,
 ) -> None:
+    """Fill the middle field of an action; `when` is its time if the clause uses *nicht*."""
     _reflexive(clause, action, parts, notes)
     if action.recipient is not None and not isinstance(action.recipient, Gap):
         notes.add("dative")

@@ -58,7 +58,8 @@ class Pipeline:
             first_line: line number of the first item in its file, for messages.
 
         Raises:
-            UserError: constraints cannot be fulfilled.
+            UserError: constraints cannot be fulfilled. Those of documents are ignored here; `check`
+                rejects them.
         """
         lines = range(first_line, first_line + len(items))
         if not self.language:
