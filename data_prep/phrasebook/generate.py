@@ -21,8 +21,8 @@ RIDDLE_SHARE = 0.18
 """Share of riddles among the ordinary pairs."""
 MIN_WORDS, MAX_WORDS = 3, 18
 ATTEMPTS_PER_PAIR = 8
-"""Attempts per pair of another split than train, counted over the split; after them, words that the
-training split lacks are allowed."""
+"""Every split except train has only words of the training split, if possible: a split of n pairs,
+or n minimal pairs, has 8 n attempts to find them. After these, other words are allowed."""
 
 
 @dataclass(frozen=True)

@@ -50,8 +50,8 @@ def combination(overrides: list[str]) -> str:
     """Name the folder of one job of a sweep after the overrides that vary.
 
     Overrides that are literally on the command line are the same for all jobs; the trial of a
-    search names its folder also if it is the only one. A slash becomes `_`, and more than 120
-    characters are cut; such a name is marked with its hash.
+    search is kept also if it is literally there. A slash becomes `_`, and a name ends after 120
+    characters; a name that was changed gets the hash of the original at its end.
     """
     given = json.loads(os.environ.get(_COMMAND_LINE, "null")) or sys.argv
     constant = {argument.lower() for argument in given}  # Hydra writes true as True

@@ -60,9 +60,10 @@ def translate_to_files(
                     read += sum(map(len, chunk))
         except BaseException:
             if outputs.num_lines:
+                command = "the same command" if resume else "the command without resume=false"
                 print_line(
-                    f"{outputs.paths[0]}.part has the first {outputs.num_lines:,} lines; the same"
-                    " command continues from there"
+                    f"{outputs.paths[0]}.part has the first {outputs.num_lines:,} lines; {command}"
+                    " continues from there"
                 )
             raise
         check_unchanged(versions)

@@ -1,8 +1,8 @@
 """Tokenizers whose ids are given by the vocabulary of a foreign model.
 
 Marian splits text into pieces by sentencepiece models, but takes the ids of the pieces from a
-vocabulary file, which two models may share. Here, each becomes a sentencepiece model over the whole
-vocabulary.
+vocabulary file, which those of source and target may share. Here, each of them is rewritten as a
+sentencepiece model over the whole vocabulary.
 """
 
 from collections.abc import Sequence

@@ -52,8 +52,8 @@ class Engine(ABC):
         longest = self.longest_target - 1
         if request.num_tokens > longest:
             raise UserError(
-                f"prefix and required phrases have {request.num_tokens} tokens, and the model's"
-                f" longest translation has {longest}; shorten them"
+                f"prefix and required phrases have {request.num_tokens} tokens, but a translation"
+                f" by this model has at most {longest} besides EOS; shorten them"
             )
 
     def longest_translation(self, source_length: int, request: Request) -> int:
