@@ -159,7 +159,7 @@ def test_constraints_hold_and_do_not_change_other_sentences(trained_model: Train
         (
             Constraints("x" * 69),
             {},
-            "have 70 tokens, but a translation by this model has at most 63 besides EOS",
+            "prefix and required phrases have 70 tokens, but a translation by this model has at",
         ),
         (
             Constraints(required=["mi"]),
