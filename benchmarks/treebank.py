@@ -46,7 +46,6 @@ def read_treebank(path: Path) -> Iterator[tuple[str, Tree]]:
     for number, text in enumerate(one_a_line(iterate_lines(path)), start=1):
         try:
             tree = read_tree(text)
-            linearise(tree)
         except ValueError as error:
             raise UserError(f"{path}: tree {number}: {error}") from None
         if tree.words:
@@ -56,14 +55,25 @@ def read_treebank(path: Path) -> Iterator[tuple[str, Tree]]:
 def main() -> None:
     """Run the command."""
     arguments = parse_arguments(Arguments)
-    found = [pair for path in parse_folders(arguments.trees) for pair in read_treebank(path)]
+    found = [
+        (text, tree, _linearised(path, text, tree))
+        for path in parse_folders(arguments.trees)
+        for text, tree in read_treebank(path)
+    ]
     texts = {
-        Path(f"{arguments.out}.en"): [" ".join(tree.words) for _, tree in found],
-        Path(f"{arguments.out}.lin"): [linearise(tree) for _, tree in found],
-        Path(f"{arguments.out}.tree"): [text for text, _ in found],
+        Path(f"{arguments.out}.en"): [" ".join(tree.words) for _, tree, _ in found],
+        Path(f"{arguments.out}.lin"): [form for *_, form in found],
+        Path(f"{arguments.out}.tree"): [text for text, *_ in found],
     }
     write_texts({path: to_lines(lines) for path, lines in texts.items()})
     print_written(list(texts))
+
+
+def _linearised(path: Path, text: str, tree: Tree) -> str:
+    try:
+        return linearise(tree)
+    except ValueError as error:
+        raise UserError(f"{path}: {error}: {text[:80]}") from None
 
 
 if __name__ == "__main__":

@@ -113,8 +113,8 @@ class _NGrams:
             row[starts[lengths <= offset] + offset] = _PADDING
         known = pc.index_in(words.flatten(), value_set=self._words).fill_null(-1).to_numpy()
         before = np.cumsum(lengths) - lengths
-        places = np.arange(len(known)) + np.repeat(starts - before, lengths)
-        row[places] = np.where(known < 0, 0, np.append(self._numbers, np.uint64(0))[known])
+        indices = np.arange(len(known)) + np.repeat(starts - before, lengths)
+        row[indices] = np.where(known < 0, 0, np.append(self._numbers, np.uint64(0))[known])
         windows = np.lib.stride_tricks.sliding_window_view(row, NGRAM_WORDS)
         positions = np.flatnonzero(_windows_without_zero(row))
         hashes = (windows[positions] * self._factors).sum(axis=1, dtype=np.uint64)

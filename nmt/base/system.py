@@ -2,6 +2,7 @@
 
 import os
 import platform
+import resource
 import subprocess
 import time
 from collections.abc import Iterable
@@ -34,6 +35,11 @@ def require_package(what: str, package: str, extra: str) -> None:
             f"{what} needs the package {package}: make install-{extra}, or"
             f" pip install -r requirements-{extra}.txt"
         )
+
+
+def is_address_space_limited() -> bool:
+    """Whether this process has a limit on its address space, as by `ulimit -v`."""
+    return resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY
 
 
 def commit() -> str:

@@ -83,8 +83,7 @@ def _configuration(arguments: Arguments, changes: Sequence[str]) -> Config:
     }
     if arguments.general:
         values["corpus.sources.general.path"] = arguments.general
-        names = (one.partition("=") for one in changes)
-        name = next((name for key, _, name in names if key == "corpus.name"), "domain")
+        name = dict(one.split("=", 1) for one in changes if "=" in one).get("corpus.name", "domain")
         values["corpus.mixing.weights"] = f"{{{name}: 1, general: {arguments.general_weight:g}}}"
     given = [
         f"{key}={value if isinstance(value, str) else json.dumps(value)}"

@@ -11,7 +11,6 @@ This is the only file with CPU-specific operators, and `use_cpu_operators` decid
 """
 
 import math
-import resource
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
+from nmt.base.system import is_address_space_limited
 from nmt.model.cpu_library import library, library_of_packed_weights
 
 
@@ -252,7 +252,7 @@ class PackedLinear(nn.Module):
         super().__init__()
         self.activation = getattr(F, activation) if activation != "none" else nn.Identity()
         # MKL reserves 2.5 times a matrix and 7 MB, which matters if the address space is limited.
-        is_limited = resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY
+        is_limited = is_address_space_limited()
         has_mkl = torch.backends.mkl.is_available()  # type: ignore[no-untyped-call]
         self.by_mkl = library_of_packed_weights() == "torch" and has_mkl and not is_limited
         weight = weight.detach().contiguous()

@@ -11,11 +11,12 @@ from pathlib import Path
 
 import torch
 
+from nmt.base.system import is_address_space_limited
+
 # The rest is left to the system, to other programs and to the file cache.
 _USABLE = 0.9
 
-# An option of glibc's mallopt, and its default (malloc.h, malloc.c).
-_M_MMAP_MAX, _DEFAULT_MAX = -4, 65_536
+_M_MMAP_MAX = -4  # an option of glibc's mallopt (malloc.h)
 
 _STATUS = Path("/proc/self/status")
 _MEMINFO = Path("/proc/meminfo")
@@ -60,27 +61,19 @@ def keep_freed_memory() -> None:
     """Let the C library (glibc) keep freed memory for the next tensors of this process.
 
     By default, it returns large tensors to the system at once, which clears the pages of the next
-    ones: a fifth of the time of an update of a model of base size on a CPU.
+    ones: a seventh of the time of an update of a model of base size on a CPU. In a limited address
+    space, holes in the heap would take what other allocations need.
     """
-    _set_max_mapped_blocks(0)
-
-
-def return_freed_memory() -> None:
-    """Return freed memory to the system from now on: the default, for when memory has run out."""
-    _set_max_mapped_blocks(_DEFAULT_MAX)
-    release_freed_memory()
-
-
-def _set_max_mapped_blocks(number: int) -> None:
-    """Set how many tensors may have pages of their own, outside of the heap."""
-    if set_option := getattr(ctypes.CDLL(None), "mallopt", None):
-        set_option(_M_MMAP_MAX, number)
+    set_option = getattr(ctypes.CDLL(None), "mallopt", None)
+    if set_option is not None and not is_address_space_limited():
+        set_option(_M_MMAP_MAX, 0)  # no tensor has pages of its own, outside of the heap
 
 
 def release_freed_memory() -> None:
     """Return the memory that is free now to the system, where the C library (glibc) keeps it."""
     # Tensors of varying sizes leave holes in its heap, by which a long run would grow.
-    if trim := getattr(ctypes.CDLL(None), "malloc_trim", None):
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
         trim(0)
 
 

@@ -18,7 +18,7 @@ from nmt.data.loader import UpdateWork
 from nmt.model.encoder_decoder import EncoderDecoder
 from nmt.training.distributed import Process
 from nmt.training.loss import SummedLoss
-from nmt.training.memory import keep_freed_memory, return_freed_memory
+from nmt.training.memory import keep_freed_memory
 from nmt.training.metrics import GradientMonitor, MetricSums
 from nmt.training.schedule import learning_rate
 
@@ -117,7 +117,6 @@ class Updater:
         if failure is not None:
             self._optimizer.zero_grad(set_to_none=True)
             gc.collect()
-            return_freed_memory()
             if self._process.device.type == "cuda":
                 torch.cuda.empty_cache()
             raise failure

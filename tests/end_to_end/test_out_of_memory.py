@@ -20,6 +20,7 @@ LARGE = ModelConfig(width=128, num_encoder_layers=2, num_decoder_layers=2, feed_
 
 def train(corpus: str, outputs: str) -> None:
     """Set the limit after micro-batches of 64 padded tokens; those of 500 do not fit."""
+    resource.setrlimit(resource.RLIMIT_AS, (2**40, -1))  # limited from the start, as by `ulimit -v`
     config = replace(tiny_config(Path(outputs), max_updates=3, validate_every=3), model=LARGE)
     config = with_batching(config, target_tokens_per_update=1500, tokens_per_micro_batch=8192)
     config.run_folder.mkdir(parents=True)
@@ -29,7 +30,7 @@ def train(corpus: str, outputs: str) -> None:
     trainer.loader.max_micro_batch_tokens = 8192
     status = Path("/proc/self/status").read_text()
     size = int(status.partition("VmSize:")[2].split()[0]) * 1024
-    resource.setrlimit(resource.RLIMIT_AS, (size + 40_000_000, -1))
+    resource.setrlimit(resource.RLIMIT_AS, (size + 16_000_000, -1))
     updates = trainer.run().update
     limit = trainer.micro_batch_size
     write_json(Path(outputs, "result.json"), [updates, limit.times, limit.used])
