@@ -145,7 +145,7 @@ golden: $(VENV)/.installed-dev  ## Replace the golden losses by those of the pre
 	@$(BIN)/python -m tests.golden.refresh
 
 test: $(VENV)/.installed-dev  ## Run all tests                                       ARGS=
-# On all cores, file by file, the longest first, because some tests wait most of the time.
+# In parallel (see tests/conftest.py), file by file, the longest first.
 	@$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder $(ARGS)
 
 check: $(VENV)/.installed-dev  ## Run ruff, mypy and the check of the package layers

@@ -2,14 +2,15 @@
 
     python -m benchmarks.soak [kills=200] [signals=0] [troubles=0] [seed=1] [text=DIR]
 
-A small model is trained on real text. `kills` is the number of SIGKILLs: half of them at random
-times, half at named points (benchmarks/soak_points.py). `signals` is the number of SIGTERM and
-SIGINT, in turn, in each phase, preparation included; exit status and time to exit are checked.
-`troubles` is the number of failures of one of two processes, of several kinds; the time until the
-other one ends is checked, and in every second round the launcher restarts both. Every run is
-continued to its end, and all its files are compared with those of an uninterrupted run: weights,
-optimizer, counters, metrics, translations, scores. Two kinds of failure do not end the run and
-change its files: a skipped update, and micro-batches halved because memory ran out.
+A small model is trained on `text`, or on generated text if there is no such folder. `kills` is the
+number of SIGKILLs: half of them at random times, half at named points (benchmarks/soak_points.py).
+`signals` is the number of SIGTERM and SIGINT, in turn, in each phase, preparation included; the
+exit status is checked, and that the exit takes at most 10 seconds. `troubles` is the number of
+failures of one of two processes, of several kinds; the time until the other one ends is checked,
+and in every second round the launcher restarts both. Every run is continued to its end, and all its
+files are compared with those of an uninterrupted run: weights, optimizer, counters, metrics,
+translations, scores. They are not compared after two kinds of failure that change them: a skipped
+update, and micro-batches that were halved because memory ran out.
 
 Trainings are forked from a process that has imported everything, so that they start at once.
 """
@@ -51,6 +52,7 @@ from nmt.config import (
 from nmt.evaluation.records import is_complete, read_result
 
 _KILLS_A_RUN = 6
+_MAX_EXIT_SECONDS = 10
 
 
 @checked_dataclass
@@ -86,7 +88,8 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     asked = {name: getattr(arguments, name) for name in ("kills", "signals", "troubles")}
     asked = {name: number for name, number in asked.items() if number}
-    print(f"seed {arguments.seed}, {asked}", file=sys.stderr)
+    text = arguments.text if Path(arguments.text).is_dir() else "generated text"
+    print(f"seed {arguments.seed}, {asked}, {text}", file=sys.stderr)
     rows: dict[str, Row] = defaultdict(Row)
     random = Random(arguments.seed)
     with tempfile.TemporaryDirectory() as folder:
@@ -248,8 +251,9 @@ class Soak:
                 row.seconds.append(time.monotonic() - sent)
                 row.interruptions += 1
                 run.record_interruption(child)
-                if child.status != 128 + number:
-                    row.bad_exits.append(f"{number.name}: {child.status}: {child.log()[-500:]}")
+                if child.status != 128 + number or row.seconds[-1] > _MAX_EXIT_SECONDS:
+                    after = f"{number.name}: {child.status} after {row.seconds[-1]:.1f} s"
+                    row.bad_exits.append(f"{after}: {child.log()[-500:]}")
                 if phase == "preparation":
                     self._finish(run, [name])
             if phase != "preparation":

@@ -75,7 +75,7 @@ class Tokenizer:
         """Return all pieces in the order of their ids; they differ from each other."""
         return self.pieces(range(self.vocabulary_size))
 
-    def words(self, texts: Sequence[str]) -> list[list[int]]:
+    def word_indices(self, texts: Sequence[str]) -> list[list[int]]:
         """Return, for each piece of each text, the index of its word.
 
         Words are separated by white space. A piece that spans several words belongs to the
@@ -84,7 +84,7 @@ class Tokenizer:
         texts = [_composed(text) for text in texts]
         found = self._processor.Encode(texts, return_type="offset_mapping")
         return [
-            _words_at([end for _, end in each["offsets"]], text)
+            _word_indices([end for _, end in each["offsets"]], text)
             for each, text in zip(found, texts, strict=True)
         ]
 
@@ -93,12 +93,12 @@ def _composed(text: str) -> str:
     """Return a text in Unicode's composed form (NFC), as training text is.
 
     The rules in a sentencepiece model compose most characters, but neither marks in another order
-    nor Hangul, and they cannot contain U+0000.
+    nor Hangul. U+0000, which these rules cannot contain, becomes a space.
     """
     return unicodedata.normalize("NFC", text).replace("\0", " ")
 
 
-def _words_at(piece_ends: Sequence[int], text: str) -> list[int]:
+def _word_indices(piece_ends: Sequence[int], text: str) -> list[int]:
     word_ends = [match.end() for match in re.finditer(r"\S+", text)]
     last = len(word_ends) - 1
     # White space is at the start of a piece; a piece of white space belongs to the next word. Bytes

@@ -36,6 +36,11 @@ settings.register_profile("tests", deadline=None, suppress_health_check=[HealthC
 settings.load_profile("tests")
 
 
+def pytest_xdist_auto_num_workers() -> int:
+    """One worker more than cores, because some tests wait most of the time."""
+    return 1 + (os.cpu_count() or 1)
+
+
 @pytest.fixture(autouse=True)
 def _one_thread() -> None:
     """Use one thread also after a test with two, which may round equal rows differently."""

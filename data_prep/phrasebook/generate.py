@@ -20,6 +20,8 @@ HELD_OUT_SHARE = 0.05
 RIDDLE_SHARE = 0.18
 """Share of riddles among the ordinary pairs."""
 MIN_WORDS, MAX_WORDS = 3, 18
+MAX_RIDDLES = 500
+"""Largest number of minimal pairs; about 1,300 (French) and 1,800 (German) exist."""
 ATTEMPTS_PER_PAIR = 8
 """Every split except train has only words of the training split, if possible: a split of n pairs,
 or n minimal pairs, has 8 n attempts to find them. After these, other words are allowed."""
@@ -51,7 +53,7 @@ def generate(
         num_train: Number of training pairs.
         num_valid: Number of validation pairs.
         num_test: Number of test pairs; the held-out split has a quarter as many pairs, and the
-            riddle split a tenth as many minimal pairs.
+            riddle split a tenth as many minimal pairs, at most `MAX_RIDDLES`.
         seed: Determines the corpus.
 
     Returns:
@@ -101,7 +103,7 @@ class _Generator:
     ) -> dict[str, list[PhrasebookPair]]:
         """Generate the splits in an order that keeps them disjoint."""
         num_held_out = max(1, num_test // 4) if num_test else 0
-        num_riddles = max(1, num_test // 10) if num_test else 0
+        num_riddles = min(max(1, num_test // 10), MAX_RIDDLES) if num_test else 0
         # More than are needed: some will contain words that are not in the training split.
         self.max_held_out = num_held_out + num_held_out // 2 + 4
         stream = self._stream()

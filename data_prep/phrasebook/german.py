@@ -128,10 +128,10 @@ def _verb_second(
     return [*opening, *_finite_first(clause, parts, notes, inverted)]
 
 
-def _finite_first(clause: Clause, parts: Parts, notes: Notes, subject: bool) -> list[str]:
-    """Return the clause from its finite verb on; ``subject``: the subject follows the verb."""
+def _finite_first(clause: Clause, parts: Parts, notes: Notes, with_subject: bool) -> list[str]:
+    """Return the clause from its finite verb on, ``with_subject`` after the verb."""
     words = [parts.finite]
-    if subject:
+    if with_subject:
         words += _subject_and_pronouns(clause, parts, notes)
     else:
         words += parts.pronouns
@@ -153,14 +153,14 @@ def _subject_and_pronouns(clause: Clause, parts: Parts, notes: Notes) -> list[st
 def _question(clause: Clause, asked: Asked, notes: Notes) -> list[str]:
     parts = clause_parts(clause, notes)
     if asked is Asked.WHO:
-        return [ASKED[asked], *_finite_first(clause, parts, notes, subject=False)]
+        return [ASKED[asked], *_finite_first(clause, parts, notes, with_subject=False)]
     opening = [] if asked is Asked.WHETHER else [ASKED[asked]]
     action = clause.predicate
     if asked is Asked.WHERE and isinstance(action, Action) and action.verb.frame == "motion":
         opening = ["wohin"]
     if isinstance(action, Action) and is_asked(action.direct):
         opening = noun_head(action.direct, "acc", notes)
-    return [*opening, *_finite_first(clause, parts, notes, subject=True)]
+    return [*opening, *_finite_first(clause, parts, notes, with_subject=True)]
 
 
 def _imperative(clause: Clause, notes: Notes) -> list[str]:
@@ -188,10 +188,10 @@ def subordinate_words(subordinate: Subordinate, notes: Notes) -> list[str]:
     return words
 
 
-def verb_final(clause: Clause, notes: Notes, subject: bool = True) -> list[str]:
+def verb_final(clause: Clause, notes: Notes, with_subject: bool = True) -> list[str]:
     """A clause with its finite verb at the end."""
     parts = clause_parts(clause, notes)
-    words = _subject_and_pronouns(clause, parts, notes) if subject else [*parts.pronouns]
+    words = _subject_and_pronouns(clause, parts, notes) if with_subject else [*parts.pronouns]
     verb = [*parts.right, parts.prefix + parts.finite]
     notes.add("verb_final", " ".join(verb))
     return [*words, *parts.field_words, *verb, *parts.trailing]
@@ -204,7 +204,7 @@ def relative_words(thing: Thing, notes: Notes) -> list[str]:
     pronoun = relative_pronoun(thing)
     subject_missing = isinstance(clause.subject, Gap)
     notes.add("relative_clause", " ".join(pronoun))
-    return [",", *pronoun, *verb_final(clause, notes, subject=not subject_missing), ","]
+    return [",", *pronoun, *verb_final(clause, notes, with_subject=not subject_missing), ","]
 
 
 def time_words(clause: Clause) -> list[str]:

@@ -58,7 +58,7 @@ class ResumableOutputs:
         self._streams: list[IO[bytes]] = []
         self._digest = hashlib.sha256()  # of the input lines
         self._digests = [hashlib.sha256() for _ in paths]  # of the outputs
-        self._state = self._describe(0, [0] * len(paths), made_with)
+        self._state = self._new_state(0, [0] * len(paths), made_with)
 
     @classmethod
     @contextmanager
@@ -77,7 +77,7 @@ class ResumableOutputs:
             made_with: JSON values of the settings; partial outputs made with others are refused.
             inputs: files and folders that are read, and that no output may replace.
             resume: whether to continue partial outputs instead of discarding them.
-            overwrite: whether complete files may be replaced.
+            overwrite: whether new outputs may replace complete files; continued outputs always may.
         """
         outputs = cls(paths, made_with)
         check_not_read([*outputs.paths, *outputs._parts, outputs._state_path], inputs)
@@ -104,7 +104,7 @@ class ResumableOutputs:
             finally:
                 outputs._remove_incomplete()
 
-    def _describe(self, lines: int, sizes: list[int], made_with: Mapping[str, Any]) -> _State:
+    def _new_state(self, lines: int, sizes: list[int], made_with: Mapping[str, Any]) -> _State:
         digests = [digest.hexdigest() for digest in self._digests]
         return _State(lines, self._digest.hexdigest(), sizes, digests, dict(made_with))
 
@@ -198,7 +198,7 @@ class ResumableOutputs:
                 os.fsync(stream.fileno())
         sizes = [stream.tell() for stream in self._streams]
         num_lines = self.num_lines + len(lines)
-        self._record(self._describe(num_lines, sizes, self._state.made_with))
+        self._record(self._new_state(num_lines, sizes, self._state.made_with))
         self.num_lines = num_lines
 
     def complete(self) -> None:

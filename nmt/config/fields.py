@@ -49,7 +49,7 @@ def option(
 
 
 def extra(field: FieldInfo, name: str) -> Any:
-    """Return what a field was declared with besides default and bounds, or None."""
+    """Return `used_with` or `free` as declared for a field by `option`; None if not declared."""
     return field.json_schema_extra.get(name) if isinstance(field.json_schema_extra, dict) else None
 
 

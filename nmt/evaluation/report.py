@@ -32,7 +32,7 @@ _TEMPLATE = Path(__file__).with_name("templates") / "run.html.jinja"
 
 _NUM_ATTENTION_MAPS = 3
 
-# Keys that say where a run is stored; the report does not list them as differences.
+# Keys that state where a run is stored; the report does not list them as differences.
 _LOCATION_KEYS = ("run.", "run_id", "corpus.path")
 
 # Title, unit, keys of `metrics.jsonl`, and whether the axis may be logarithmic.

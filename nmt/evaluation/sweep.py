@@ -28,11 +28,11 @@ class Group:
     """Runs that differ in the seed only.
 
     Attributes:
-        name: the swept keys with their values, as they are given on the command line.
+        name: the swept keys with their values, in the form of the command line.
         label: the same without the groups of the keys.
-        values: the value of each swept key; empty if no key varies or it cannot be read.
+        values: the value of each swept key; empty if no key varies or a file cannot be read.
         runs: the best on validation first.
-        difference: from the best group in mean validation BLEU, and its p; None for the best.
+        difference: from the best group in mean validation BLEU, and its p; None if not tested.
     """
 
     name: str
@@ -65,7 +65,7 @@ class Sweep:
     Attributes:
         keys: the swept keys.
         groups: the best first, groups without a complete run last.
-        texts: sources and references of the validation set; empty if the runs have several.
+        texts: sources and references of the validation set; empty if `note` says why not.
         note: why differences were not tested; otherwise empty.
     """
 
@@ -187,7 +187,7 @@ def _validation_text(runs: Sequence[SweptRun]) -> tuple[Texts, str]:
 
 
 def _tested(groups: Sequence[Group], references: Sequence[str]) -> tuple[list[Group], str]:
-    """Test the difference of each group from the best one; returns the reason if that is not so."""
+    """Test differences from the best group; also return why they cannot be tested, or ""."""
     complete = [group for group in groups if group.complete]
     for run in (run for group in complete for run in group.complete):
         if len(run.hypotheses) != len(references):

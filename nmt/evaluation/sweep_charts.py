@@ -46,9 +46,10 @@ def curve_charts(sweep: Sweep) -> list[Chart]:
 
 
 def effect_chart(key: str, runs: Sequence[SweptRun]) -> Markup:
-    """Draw validation BLEU of complete runs over the values of a key: runs, and mean ± deviation.
+    """Draw validation BLEU of complete runs over the values of a key.
 
-    Runs that have the same value differ in the seed and in the other swept keys.
+    If there are few values, each also has its mean ± deviation. Runs with the same value differ in
+    the seed and in the other swept keys.
     """
     positions, ticks = axis_of([run.config[key] for run in runs])
     scores: dict[float, list[float]] = {x: [] for x in sorted(positions)}
@@ -64,7 +65,7 @@ def effect_chart(key: str, runs: Sequence[SweptRun]) -> Markup:
         for x, spread in spreads.items():
             style = {"color": COLOURS["source"], "alpha": 0.5, "markeredgewidth": 0}
             axes.plot([x] * len(spread.values), spread.values, "o", markersize=6, **style)
-        # In a search, values seldom repeat, so means would say little.
+        # In a search, values seldom repeat, so means would add little.
         if len(spreads) <= _MAX_LABELS:
             style = {"color": COLOURS["ink"], "linewidth": 1, "markersize": 4, "capsize": 3}
             axes.errorbar(means_at, means, deviations, fmt="D", **style)

@@ -104,7 +104,7 @@ def new_table(title: str, *columns: str, texts: Sequence[str]) -> Table:
 
     Args:
         title: printed above the table.
-        columns: names of the columns. Numbers are aligned right and never shortened.
+        columns: names of the columns. Numbers are aligned right and not wrapped.
         texts: names of those columns that hold text, which is wrapped.
     """
     table = Table(

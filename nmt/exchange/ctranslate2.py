@@ -1,7 +1,7 @@
 """Conversion of a trained model to CTranslate2, verified against torch.
 
-Its vocabularies are the pieces of our tokenizers, in the order of their ids. CTranslate2 itself
-appends EOS to a source and starts the decoder with BOS.
+The vocabularies of the converted model are the pieces of our tokenizers, in the order of
+their ids. CTranslate2 itself appends EOS to a source and starts the decoder with BOS.
 """
 
 import copy

@@ -2,7 +2,8 @@
 
     model.npz  model.bin  vocab.spm (or source.spm and target.spm)  decoder.yml
 
-Both files hold the same float32 arrays: matrices transposed, vectors with one row. As in Hugging
+`model.npz` and `model.bin` hold the same arrays: float32, matrices except embeddings transposed,
+vectors with one row. As in Hugging
 Face's classes, the sines of a position are in the first half of a vector, so every axis of the
 model width is reordered.
 """
@@ -90,9 +91,9 @@ class MarianExporter:
         config = model.config.model
         activation = config.activation if config.activation in ACTIVATIONS.values() else None
         values = (
+            ("sublayers", config.sublayers, Sublayers.paper),
             # Marian does not normalize keys and values of pre-norm self-attention: in version 1.9
             # everywhere, in version 1.12 in the decoder after the first token.
-            ("sublayers", config.sublayers, Sublayers.paper),
             ("norm", config.norm, NormPlacement.post),
             ("positions", config.positions, Positions.sinusoidal),
             ("timescales", config.timescales, Timescales.marian),
@@ -117,7 +118,8 @@ class MarianExporter:
             "beam-size": search.beam_size,
             "normalize": penalty_exponent(search),
             "word-penalty": 0,
-            # Times the length of the source; there is no offset.
+            # Marian multiplies this by the length of a source and has no offset; with the sum, no
+            # maximum is lower than ours.
             "max-length-factor": search.max_length_ratio + search.max_length_offset,
         }
         (folder / DECODER_FILE).write_text(yaml.safe_dump(settings, sort_keys=False))

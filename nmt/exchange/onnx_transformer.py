@@ -94,8 +94,9 @@ def _decoder_layer(
     def self_attention(inputs: str) -> str:
         attention = layer.self_attention
         past, present = (_cache(prefix, index, "decoder") for prefix in (_PAST, _PRESENT))
-        for values in zip(past, network.keys_values(attention, inputs), present, strict=True):
-            network.add("Concat", *values[:2], axis=2, output=values[2])
+        new = network.keys_values(attention, inputs)
+        for before, added, after in zip(past, new, present, strict=True):
+            network.add("Concat", before, added, axis=2, output=after)
         return network.attend(attention, inputs, present, masks[0])
 
     def cross_attention(inputs: str) -> str:
@@ -123,7 +124,7 @@ class _Network(Graph):
         self._names = {id(weight): name for name, weight in transformer.named_parameters()}
 
     def weight(self, parameter: Tensor, change: Callable[[Tensor], Tensor] = torch.clone) -> str:
-        """Add a parameter, changed, under its name in a model folder."""
+        """Add ``change(parameter)`` as a constant; its name is the one in `weights.safetensors`."""
         return self.constant(self._names[id(parameter)], change(parameter.detach().cpu()))
 
     def begin(self, first: str) -> None:

@@ -22,7 +22,7 @@ METRIC_NAMES = {
     "lowercase_bleu": "lc BLEU",
     "comet": "COMET",
 }
-"""Key in `scores.json` → name for users; sacrebleu uses the same names."""
+"""Key in `scores.json` → name for users; BLEU, chrF2++ and TER are sacrebleu's names."""
 
 LOWER_IS_BETTER = ("ter", "loss")
 

@@ -94,8 +94,8 @@ class EncoderDecoder(nn.Module, ABC, Generic[State]):
         """Decode one target position of every row.
 
         Args:
-            tokens: (N,) last token of each row, which is read in this step.
-            state: state before this step; it is changed in place.
+            tokens: (N,) last token of each row, which this decoding step reads.
+            state: state before this decoding step; it is changed in place.
 
         Returns:
             Logits (N, V) of the next token, and `state`.

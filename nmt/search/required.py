@@ -42,8 +42,8 @@ def num_met(ids: Ids, sequences: Sequence[Ids]) -> int:
 def allocate(beam_size: int, counts: Sequence[int]) -> list[int]:
     """Divide the beam among groups of candidates.
 
-    All groups get equal shares and the last one the remainder. What a group cannot use goes to the
-    groups with the most required tokens first.
+    All groups get equal shares and the last one the remainder. What a group cannot use is given to
+    the groups with the most required tokens first.
 
     Args:
         beam_size: K.
@@ -83,7 +83,7 @@ def select_required(next_tokens: NextTokens, beam_size: int, eos_id: int) -> Can
         num_required = sum(map(len, request.required))
         complete = [one for one in pool if one.num_met == num_required]
         finished = [one for one in complete[:beam_size] if one.token == eos_id]
-        # At the last step, prefer complete hypotheses: live ones are cut off after it.
+        # At the last decoding step, prefer complete hypotheses: live ones are cut off after it.
         is_last = live.length + 1 >= request.max_length
         usable = complete if is_last and complete else pool
         groups: list[list[_Candidate]] = [[] for _ in range(num_required + 1)]

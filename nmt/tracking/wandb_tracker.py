@@ -95,7 +95,10 @@ class WandbTracker(Tracker):
             self._repeat_lost(config.run_folder / layout.METRICS_FILE)
 
     def _repeat_lost(self, path: Path) -> None:
-        """Send the metrics since the last `close` again: a kill loses what the service buffers."""
+        """Send the records from the last `close` to the update from which training continues again.
+
+        A kill loses what the service buffers.
+        """
         first = int(self._stored.read_text()) if self._stored.is_file() else 0
         for _, record in complete_records(path):
             if first < record["update"] <= self._last_update:

@@ -40,7 +40,7 @@ class LoRA(torch.optim.AdamW):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> None:  # type: ignore[override]
-        """Take a step, which a fused optimizer skips if `found_inf` is 1; compute the matrices."""
+        """Take an optimizer step, which is skipped if `found_inf` is 1; compute the matrices."""
         assert closure is None
         for matrix, _, down, up in self._layers:
             assert matrix.grad is not None

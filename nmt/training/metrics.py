@@ -46,7 +46,7 @@ class MetricSums:
     processed: Processed = field(default_factory=Processed)
 
     def restarted(self) -> "MetricSums":
-        """The sums after a record: those of the updates since the last one are zero again."""
+        """Return the sums to continue with after a record, with zero for those since the record."""
         kept = "gradient_norm", "skipped", "skipped_in_a_row", "mean_norm", "num_norms", "processed"
         return MetricSums(**{name: getattr(self, name) for name in kept})
 

@@ -135,7 +135,7 @@ class Updater:
         for group in self._optimizer.param_groups:
             group["lr"] = rate
         # torch's fused optimizers look for this attribute, through which its gradient scaler lets
-        # them skip a step without synchronising the device.
+        # them skip an update without synchronising the device.
         is_skipped = self.monitor.should_skip(gradient.norm)
         self._optimizer.found_inf = is_skipped.float()  # type: ignore[attr-defined]
         self._optimizer.step()

@@ -45,7 +45,7 @@ class Aligner:
         """Return the links of each pair by target word; None if it is too long for the model."""
         texts = (sources, translations)
         sides = [t.encode(side) for t, side in zip(self._tokenizers, texts, strict=True)]
-        words = [t.words(side) for t, side in zip(self._tokenizers, texts, strict=True)]
+        words = [t.word_indices(side) for t, side in zip(self._tokenizers, texts, strict=True)]
         pairs = list(zip(*sides, strict=True))
         found: list[Links | None] = [[] if self._forced.fits(pair) else None for pair in pairs]
         # Pairs with an empty side have no links.

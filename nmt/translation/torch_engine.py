@@ -41,7 +41,7 @@ class Ensemble:
         self._models = list(models)
 
     def start(self, source: Tensor, source_mask: Tensor) -> EnsembleState:
-        """Encode source ids (B, S) and return the state before the first step."""
+        """Encode source ids (B, S) and return the state before the first decoding step."""
         return EnsembleState(
             [model.start(model.encode(source, source_mask), source_mask) for model in self._models]
         )

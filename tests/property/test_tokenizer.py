@@ -43,4 +43,4 @@ TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
 def test_decoding_restores_the_normalised_text(text: str) -> None:
     [ids] = tokenizer().encode([text])
     assert tokenizer().decode([ids]) == [normalise(text)]
-    assert len(tokenizer().words([text])[0]) == len(ids)
+    assert len(tokenizer().word_indices([text])[0]) == len(ids)

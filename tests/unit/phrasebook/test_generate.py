@@ -84,6 +84,11 @@ def test_riddles_are_minimal_pairs(drawn: tuple[str, Splits]) -> None:
         assert shown[1] <= set(first.must_not_contain[language])
 
 
+def test_number_of_riddles_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("data_prep.phrasebook.generate.MAX_RIDDLES", 2)
+    assert len(generate(("en", "de"), 20, 0, 40, seed=3)["riddle"]) == 4
+
+
 def test_no_riddle_in_training_has_the_scene_of_a_riddle_that_is_held_out(
     drawn: tuple[str, Splits],
 ) -> None:

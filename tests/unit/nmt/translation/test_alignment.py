@@ -15,7 +15,7 @@ from tests.support import tiny_trained_model
 
 def test_word_index_of_each_piece(tokenizer: Tokenizer) -> None:
     texts = ["  Kalo  mine.", "a\u3000😀b ﬁ", "", " "]
-    for text, words in zip(texts, tokenizer.words(texts), strict=True):
+    for text, words in zip(texts, tokenizer.word_indices(texts), strict=True):
         pieces = tokenizer.pieces(tokenizer.encode([text])[0])
         assert len(pieces) == len(words)
         assert words == sorted(words)
