@@ -137,14 +137,14 @@ class ShardMerger:
         self._examples[source, name] = smallest(before + found)
 
     def _add_ratios(self, pairs: pa.Table) -> None:
-        """Count ratios of lengths; the oddest are the farthest from the median of the shard."""
+        """Count ratios of lengths, and keep the pairs with the most unusual ratios."""
         if not len(pairs):
             return
         source, target = (pc.utf8_length(pairs[name]).to_numpy() for name in Pair._fields)
         ratios = np.log(source / target)
         bins = np.rint(RATIO_BINS_PER_DOUBLING * np.log2(target / source)).astype(int)
         self._ratios.update(bins.tolist())
-        # Short pairs have high ratios by chance.
+        # The distance from the median is weighted: short pairs have extreme ratios by chance.
         oddness = np.abs(ratios - np.median(ratios)) * np.sqrt(np.minimum(source, target))
         for index in np.argsort(-oddness, kind="stable")[:_NUM_ODDEST].tolist():
             texts = pairs["source"][index].as_py(), pairs["target"][index].as_py()

@@ -133,7 +133,7 @@ def _text(path: Path, element: Any) -> Iterator[str]:
 
 
 def _choose(variants: dict[str, str], code: str) -> str:
-    """Return the text in a language, or "" if there is none."""
+    """Return the text in a language, else in its first variant, such as `en-US`, else ""."""
     codes = {name.lower().replace("_", "-"): text for name, text in variants.items()}
     wanted = code.lower().replace("_", "-")
     similar = (text for name, text in codes.items() if name.startswith(f"{wanted}-"))

@@ -32,7 +32,7 @@ def _verb(clause: Clause) -> GermanVerb:
 
 
 def verb_group(clause: Clause, notes: Notes) -> tuple[str, str, list[str]]:
-    """Return the finite verb, its separable prefix, and the right bracket."""
+    """Return finite verb, separable prefix or "", and infinitives and participles at the end."""
     verb = _verb(clause)
     person, plural = agreement(clause.subject)
     if isinstance(clause.predicate, Existence):

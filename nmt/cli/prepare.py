@@ -3,7 +3,7 @@
 python -m nmt.cli.prepare [experiment=NAME] [corpus=PRESET] [key=value] …
 
 run.dry_run=true reads the first pairs of each source, and shows how many of them the filters of the
-configuration and of each preset of `cleaning` would drop. It writes nothing.
+configuration and of each preset of `cleaning` would drop. It prepares nothing, but keeps downloads.
 """
 
 from data_prep.dry_run import dry_run

@@ -110,7 +110,8 @@ class Reference:
         """Compare an exported model with the one in torch.
 
         Raises:
-            UserError: a log-probability differs by more than the runtime's tolerance.
+            UserError: a log-probability differs by more than the runtime's tolerance, which is
+                relative for log-probabilities below -1, or the numbers of tokens differ.
         """
         sources, targets = ([list(pair[side]) for pair in self._pairs] for side in range(2))
         scored = runtime.token_log_probs(sources, targets)

@@ -89,7 +89,8 @@ def draw_svg(draw: Callable[[Any], None], label: str, size: tuple[float, float])
         draw(figure.subplots())
         figure.savefig(out, format="svg", metadata=without_metadata)
     _, _, body = out.getvalue().partition("</defs>")  # leaves out matplotlib's style
-    body = re.sub(r'<g id="[^"]*"', "<g", body)  # the same in all charts
+    # Names of groups, such as axes_1, are the same in each chart.
+    body = re.sub(r'<g id="[^"]*"', "<g", body)
     body = re.sub(r"font-family: [^;]*; |\n *", " ", body)
     for name, colour in COLOURS.items():
         body = body.replace(colour, f"var(--{name})")

@@ -58,7 +58,7 @@ def _report_table3(sweep: Sweep) -> str:
 
 
 def _check_replaceable(folder: Path) -> None:
-    """Raise UserError if the folder has a table or a page that is not of an earlier report."""
+    """Raise UserError if files would be replaced and no `ranking.tsv` shows an earlier report."""
     ranking = folder / RANKING_FILE
     if ranking.is_file():
         with ranking.open("rb") as stream:
@@ -66,7 +66,7 @@ def _check_replaceable(folder: Path) -> None:
                 return
     for path in (ranking, folder / REPORT_FILE, folder / TABLE3_FILE):
         if path.exists():
-            raise UserError(f"{path}: is not from a report of a sweep; rename it")
+            raise UserError(f"{path}: there is no {RANKING_FILE} of the same report; rename it")
 
 
 def find_sweep(name: str, outputs: Path) -> Path:

@@ -168,7 +168,7 @@ class WandbTracker(Tracker):
 
     def abandon(self, has_no_answer: bool) -> None:
         """Kill wandb's service if it does not answer: wandb's exit handler would wait for it."""
-        # What wandb logs from now on is no news, and the disk of its log file may be full.
+        # The failure is reported already, and the disk of wandb's log file may be full.
         messages = logging.getLogger("wandb")
         messages.handlers, messages.propagate = [logging.NullHandler()], False
         if not has_no_answer:
