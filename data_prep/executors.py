@@ -37,15 +37,16 @@ def map_jobs(
     """Yield the result of each job, in order, from the executor that is configured.
 
     Args:
-        function: a function of a module whose result depends on its job only.
-        jobs: taken one by one, a few more than run at a time, so that not all are in memory.
+        function: is defined at module level; its result depends only on its job.
+        jobs: taken lazily, so that not all are in memory: twice as many as run at a time, or those
+            of a SLURM array.
         config: the executor.
         folder: for files of SLURM jobs.
         num_jobs: number of jobs, if it is known.
 
     Raises:
-        UserError: a process was killed, or the cluster cannot be used; also any error of the
-            function.
+        UserError: a process was killed, or the cluster cannot be used or refuses the jobs; also any
+            error of the function.
     """
     match config.executor:
         case ExecutorName.local:
@@ -54,8 +55,11 @@ def map_jobs(
         case ExecutorName.slurm:
             import submitit  # noqa: PLC0415 - takes half a second, and few corpora need it
 
-            executor = submitit.AutoExecutor(folder / "slurm")
-            executor.update_parameters(**config.slurm)
+            try:
+                executor = submitit.AutoExecutor(folder / "slurm", cluster="slurm")
+                executor.update_parameters(**config.slurm)
+            except (RuntimeError, NameError, AssertionError) as error:
+                raise UserError(f"prepare.executor=slurm: {first_line(error)}") from None
             return map_in_arrays(function, jobs, executor, config.num_processes or _ARRAY_JOBS)
         case ExecutorName.ray:
             return map_on_ray(function, jobs, config.ray_address)
@@ -70,14 +74,17 @@ def map_in_arrays(
     """Yield the result of each job, in order, from arrays of at most `array_jobs` jobs.
 
     Args:
-        function: a function of a module, and of its job alone.
+        function: as in `map_jobs`.
         jobs: the jobs of an array are in memory together.
         executor: a submitit executor.
         array_jobs: number of jobs of an array, which run at a time.
     """
     iterator = iter(jobs)
     while batch := list(islice(iterator, array_jobs)):
-        submitted = executor.map_array(function, batch)
+        try:
+            submitted = executor.map_array(function, batch)
+        except RuntimeError as error:  # of sbatch
+            raise UserError(f"SLURM refused the jobs: {first_line(error)}") from None
         try:
             for job in submitted:
                 yield _result_of(job)
@@ -136,7 +143,7 @@ def map_in_processes(
 ) -> Iterator[Result]:
     """Yield the result of each job, in order.
 
-    Jobs are taken one by one, a few more than there are processes, so that not all of them are in
+    Jobs are taken lazily, twice as many as there are processes, so that not all of them are in
     memory. With one process, the function runs in this one.
 
     Raises:

@@ -206,7 +206,7 @@ def write_record_of(folder: Path, name: str, values: dict[str, Any]) -> None:
 def damage(record: Path, cache: FactsCache) -> str:
     """Describe the first file that is missing or differs from its record, or return "".
 
-    The record itself and shards that it does not list are included.
+    The record is checked too, and that it lists all shards of the folder.
 
     Args:
         record: `manifest.json` or `cleaning.json`, in the folder of the files.

@@ -118,8 +118,8 @@ class MarianExporter:
             "beam-size": search.beam_size,
             "normalize": penalty_exponent(search),
             "word-penalty": 0,
-            # Marian multiplies this by the length of a source and has no offset; with the sum, no
-            # maximum is lower than ours.
+            # Marian's maximum is this times the source length; it is never below ours, which is
+            # ratio * length + offset.
             "max-length-factor": search.max_length_ratio + search.max_length_offset,
         }
         (folder / DECODER_FILE).write_text(yaml.safe_dump(settings, sort_keys=False))

@@ -13,7 +13,7 @@ _BLOCK_SIZE = 64
 def select_beam(next_tokens: NextTokens, beam_size: int, eos_id: int) -> Candidates:
     """Select the 2K best continuations of each sentence.
 
-    Each live hypothesis has one continuation with EOS, so K or more of them can be continued.
+    At most K of them end with EOS, one for each live hypothesis, so at least K can be continued.
     The 2K best of a sentence lie in the 2K blocks of columns with the largest maxima. Finding these
     blocks takes one pass over the matrix; only their columns are ranked.
     """

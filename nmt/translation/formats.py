@@ -54,7 +54,11 @@ class Answer:
 def choose_formats(
     file: Path | None, read: Format | None, write: Format | None
 ) -> tuple[Format, Format]:
-    """Return the formats of input and output: those given, else by the ending of the file.
+    """Return the formats of input and output.
+
+    If the output format is not given, it is that of the input, else by the ending of the file. If
+    the input format is not given, it is by the ending, or the output format where there is no file
+    or where a file without a known ending has columns.
 
     Raises:
         UserError: input of one format cannot be written in the other.

@@ -1,5 +1,4 @@
 from collections.abc import Iterator
-from functools import partial
 from itertools import count
 from pathlib import Path
 
@@ -96,8 +95,8 @@ def test_a_corpus_from_jobs_is_the_same(many_shards: Toy, monkeypatch: pytest.Mo
     monkeypatch.setattr(cleaned_text, "SHARD_PAIRS", 80)
     monkeypatch.setattr(cleaned_text, "PAIRS_PER_PART", 120)
     expected = many_shards.prepare()
-    here = partial(submitit.AutoExecutor, cluster="local")
-    monkeypatch.setattr(submitit, "AutoExecutor", here)
+    here = submitit.AutoExecutor
+    monkeypatch.setattr(submitit, "AutoExecutor", lambda folder, cluster: here(folder, "local"))
     work = PrepareConfig(executor=ExecutorName.slurm, num_processes=4)
     found = many_shards.prepare(name="again", work=work)
     assert contents(found) == contents(expected)
@@ -105,6 +104,26 @@ def test_a_corpus_from_jobs_is_the_same(many_shards: Toy, monkeypatch: pytest.Mo
     names = [sorted(each.relative_to(one) for each in one.rglob("*")) for one in (found, expected)]
     assert names[0] == names[1]
     assert not list(many_shards.outputs.glob("*.jobs"))
+
+
+def test_without_slurm_or_when_it_refuses_the_error_is_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def attempt(**slurm: str | int) -> None:
+        work = PrepareConfig(executor=ExecutorName.slurm, slurm=dict(slurm))
+        list(map_jobs(double, [1], work, tmp_path))
+
+    monkeypatch.setenv("PATH", "/bin:/usr/bin")
+    with pytest.raises(UserError, match=r'prepare.executor=slurm: Could not detect "srun"'):
+        attempt()
+    for name in ("srun", "sbatch"):
+        (tmp_path / name).write_text("#!/bin/sh\necho Invalid partition >&2\nexit 1\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
+    with pytest.raises(UserError, match=r"prepare.executor=slurm: .*minutes"):
+        attempt(minutes=3)
+    with pytest.raises(UserError, match="SLURM refused the jobs: Invalid partition"):
+        attempt(slurm_partition="x")
 
 
 def test_processes_keep_the_order_and_name_errors() -> None:
