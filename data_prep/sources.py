@@ -1,7 +1,8 @@
 """Open the sources that the configuration of a corpus names."""
 
+import re
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 from data_prep.bible import BibleSource
@@ -15,7 +16,7 @@ from data_prep.protocol import VALID, Source
 from data_prep.text_files import plain_name
 from data_prep.tmx_source import TmxSource
 from nmt.base.errors import UserError
-from nmt.config import CorpusConfig, CorpusSource
+from nmt.config import CorpusConfig, CorpusSource, SourceConfig
 
 
 def open_source(
@@ -69,8 +70,15 @@ def open_all(
         try:
             sources.append(open_source(config.origin_of(name), cache, facts, report))
         except UserError as error:
-            raise UserError(f"corpus.sources.{name}: {error}") from None
+            raise UserError(_with_keys_of(name, str(error))) from None
     return sources
+
+
+def _with_keys_of(name: str, error: str) -> str:
+    """Name the keys of a further source in an error about those of the corpus."""
+    keys = "|".join(field.name for field in fields(SourceConfig))
+    own = re.sub(rf"\bcorpus\.({keys})\b", rf"corpus.sources.{name}.\1", error)
+    return own if own != error else f"corpus.sources.{name}: {error}"
 
 
 def _open_files(config: CorpusConfig, facts: FactsCache) -> Source:

@@ -60,8 +60,8 @@ class TmxSource(Source):
         """One pair for each translation unit.
 
         Raises:
-            UserError: the file is not valid XML, has entities, no unit has both languages, or it
-                changes meanwhile.
+            UserError: the file is damaged, is not valid TMX or has entities, no unit has both
+                languages, or the file changes meanwhile.
         """
         assert split == TRAIN
         found: Counter[str] = Counter()
@@ -78,7 +78,8 @@ class TmxSource(Source):
                 raise UserError(f"{self._path}: no translation unit has text with a language code")
             raise UserError(
                 f"{self._path}: no translation unit has text in {' and '.join(self._languages)};"
-                f" its languages are {one_line(known)}; corpus.direction names two of them"
+                f" the languages of the file are {one_line(known)}; set corpus.direction to two of"
+                " a unit"
             )
         self._cache.check(self._path, self._facts)
 

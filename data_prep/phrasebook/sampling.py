@@ -369,9 +369,7 @@ class Sampler:
 
 
 def same_person(first: Entity, second: Entity) -> bool:
-    """Return whether both are the same person: *I see me* is not idiomatic."""
+    """Return whether both are first or both are second person: *I see us* is not idiomatic."""
     if not (isinstance(first, Pronoun) and isinstance(second, Pronoun)):
         return False
-    if first.person == 1 and second.person == 1:
-        return True
     return first.person == second.person and first.person != 3

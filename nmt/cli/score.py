@@ -63,7 +63,7 @@ def main() -> None:
     scored: list[PairScore] = []
     line = 0
     with open_output(out) as sink, progress_bar("scoring", lengths[source]) as advance:
-        # If a file was changed meanwhile, their lengths differ; an error at the end reports it.
+        # If a file changes meanwhile, the lengths may differ; `check_unchanged` reports it.
         pairs = zip(iterate_lines(source), iterate_lines(target), strict=False)
         while chunk := list(islice(pairs, _CHUNK_LINES)):
             for pair, score in zip(chunk, score_pairs(model, chunk, config, advance), strict=True):

@@ -12,10 +12,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from data_prep.clean import score_of
+from data_prep.manifest import FactsCache
 from data_prep.protocol import Annotation
+from data_prep.sources import open_all
 from nmt.base.errors import UserError
 from nmt.base.files import write_lines
-from nmt.config import CorpusConfig, CorpusSource
+from nmt.config import CorpusConfig, CorpusSource, SourceConfig
 from tests.unit.data_prep.conftest import Toy, write_pairs
 
 SPLITS = {"train": "train", "valid": "validation", "newstest": "test"}
@@ -169,6 +171,14 @@ def test_hub_column_of_scores(hub_config: CorpusConfig, opened) -> None:
     write_scores(None)
     with pytest.raises(UserError, match=r"hub_score=comet: None is not a finite number"):
         list(opened(hub_config, hub_score="comet").pairs("train"))
+
+
+def test_errors_of_a_further_source_name_its_keys(toy: Toy, tmp_path: Path) -> None:
+    sources = {"web": SourceConfig(source=CorpusSource.hub)}
+    config = replace(toy.config, sources=sources)
+    facts = FactsCache(tmp_path / "facts.json")
+    with pytest.raises(UserError, match=r"^corpus\.sources\.web\.hub_splits lacks train"):
+        open_all(config, tmp_path, facts, print)
 
 
 def test_hub_plain_columns_and_missing_text(tmp_path: Path, opened) -> None:

@@ -67,7 +67,10 @@ BOMB = '<!ENTITY a0 "aaaaaaaaaa">' + "".join(
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (BODY % unit(("en", "a"), ("fr", "b")), r"has text in en and de; its languages are en \(1"),
+        (
+            BODY % unit(("en", "a"), ("fr", "b")),
+            r"has text in en and de; the languages of the file are en \(1",
+        ),
         (BODY % "", "no translation unit has text with a language code"),
         (HEAD + (BODY % UNITS[0])[:-30], "is not valid XML: .*line"),
         ("no XML", "is not valid XML: .*line 1"),
