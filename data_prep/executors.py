@@ -91,7 +91,7 @@ def map_in_arrays(
         finally:
             for job in submitted:
                 if not job.done():
-                    job.cancel()
+                    job.cancel(check=False)
 
 
 def _result_of(job: Any) -> Any:
@@ -105,7 +105,7 @@ def _result_of(job: Any) -> Any:
         return job.result()
     # The function's own error is text: the last line of the traceback that the job has stored.
     lines = re.findall(r"^(?:[\w.]+\.)?\w*(?:Error|Interrupt)\b.*$", str(error), re.MULTILINE)
-    text = one_line(lines[-1] if lines else first_line(error))
+    text = one_line(lines[-1] if lines else error)
     raise UserError(f"job {job.job_id} failed: {text}; its log is {job.paths.stderr}")
 
 
@@ -130,7 +130,9 @@ def map_on_ray(
                 yield ray.get(pending.popleft())
         while pending:
             yield ray.get(pending.popleft())
-    except (ray.exceptions.RaySystemError, ray.exceptions.WorkerCrashedError) as error:
+    except ray.exceptions.RayTaskError as error:
+        raise error.cause from None
+    except ray.exceptions.RayError as error:
         raise UserError(f"a task of the Ray cluster failed: {first_line(error)}") from None
     finally:
         for each in pending:

@@ -17,6 +17,14 @@ from nmt.config import CorpusConfig
 _BATCH_ROWS = 1_000
 
 
+def _is_pattern(column: str) -> bool:
+    """Return whether a column is a format string with `{language}` and no other field."""
+    try:
+        return column.format(language="en") != column.format(language="de")
+    except (LookupError, ValueError):
+        return False
+
+
 class HubSource(Source):
     """A data set of the hub, or a local folder of parquet files with the same columns.
 
@@ -36,15 +44,20 @@ class HubSource(Source):
                 f"corpus.hub_splits lacks {TRAIN}: map it to a split of the data set, for example"
                 " corpus.hub_splits.train=train"
             )
-        if "{language}" not in config.hub_column:
+        if not _is_pattern(config.hub_column):
             raise UserError(
-                f"corpus.hub_column={config.hub_column} lacks {{language}}; use for example"
-                " translation.{language} or {language}"
+                f"corpus.hub_column={config.hub_column} lacks {{language}} or has other braces; use"
+                " for example translation.{language} or {language}"
             )
         if not config.path and not config.hub_dataset:
             raise UserError(
                 "corpus.hub_dataset is empty: name a data set of the hub, or set corpus.path to a"
                 " folder of parquet files"
+            )
+        if not config.path and Path(config.hub_dataset).exists():
+            raise UserError(
+                f"corpus.hub_dataset={config.hub_dataset} is also a file or folder here, which"
+                " `datasets` would read instead; run the command in another folder"
             )
         if config.path:
             self._files = {split: self._local_files(split) for split in self.splits()}

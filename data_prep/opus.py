@@ -1,5 +1,6 @@
 """Corpora of OPUS (Tiedemann 2012) by name: found by opustools, downloaded as aligned text."""
 
+import sqlite3
 import zipfile
 import zlib
 from collections.abc import Callable
@@ -39,7 +40,10 @@ def fetch_opus(config: CorpusConfig, folder: Path, report: Callable[[str], None]
     with exclusive(folder / f"{name}.lock", waiting):
         if not text.parent.is_dir():
             archive = folder / f"{name}.zip"
-            _download(found["url"], archive, found["size"] * _BYTES_PER_UNIT, report)
+            if not archive.exists():
+                part = folder / f"{name}.zip.part"
+                _download(found["url"], part, found["size"] * _BYTES_PER_UNIT, report)
+                part.rename(archive)
             _extract(archive, text, languages)
             archive.unlink()
     return text
@@ -55,17 +59,23 @@ def _find(config: CorpusConfig, folder: Path) -> dict[str, Any]:
     from opustools import OpusGet  # noqa: PLC0415 - few corpora need it
 
     name, _, release = config.opus.partition("/")
-    list_of_opus = OpusGet(
-        source=config.source_language,
-        target=config.target_language,
-        directory=name,
-        release=release or None,
-        preprocess="moses",
-        local_db=True,
-        database=str(folder / "opus.sqlite3"),
-        download_dir=str(folder),
-    )
-    found, _ = list_of_opus.get_corpora_data()
+    database = folder / "opus.sqlite3"
+    try:
+        with exclusive(folder / "opus.lock", lambda: None), writing(database):
+            list_of_opus = OpusGet(
+                source=config.source_language,
+                target=config.target_language,
+                directory=name,
+                release=release or None,
+                preprocess="moses",
+                local_db=True,
+                database=str(database),
+                download_dir=str(folder),
+            )
+            found, _ = list_of_opus.get_corpora_data()
+    except sqlite3.Error as error:
+        database.unlink()
+        raise UserError(f"{database} was damaged ({error}) and is deleted; try again") from None
     if release and found:
         return found[0]
     releases = ", ".join(f"{name}/{one['version']}" for one in found)
@@ -94,7 +104,7 @@ def _download(url: str, path: Path, num_bytes: int, report: Callable[[str], None
                 raise
             raise UserError(
                 f"{url}: cannot be downloaded ({first_line(error)}); check the network, and try"
-                " again to continue the download"
+                f" again to continue the download, or remove {path} to begin it again"
             ) from error
 
 

@@ -98,8 +98,19 @@ def one_line(message: object) -> str:
 
 
 def first_line(error: BaseException) -> str:
-    """The first non-empty line of an error's message, or the name of its type."""
-    return next(iter(str(error).strip().splitlines()), type(error).__name__).strip()
+    """The first non-empty line of an error's message, or the name of its type.
+
+    Of an error of pydantic, the first field and what is wrong with it.
+    """
+    lines = [line.strip() for line in str(error).strip().splitlines()]
+    if lines and re.match(r"\d+ validation errors? for ", lines[0]):
+        return ": ".join(lines[1:3])
+    return next(iter(lines), type(error).__name__)
+
+
+def missing(error: ImportError) -> str:
+    """Describe an error of an import: a package is missing, or its version does not fit."""
+    return f"{error.name} is not installed" if error.name else first_line(error)
 
 
 # Messages of allocators. oneDNN only names what it could not create, and NVIDIA's libraries give a

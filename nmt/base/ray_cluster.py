@@ -2,10 +2,14 @@
 
 import logging
 import os
+import re
+import socket
 from pathlib import Path
 
 from nmt.base.errors import UserError, first_line
 from nmt.base.system import require_package
+
+_SECONDS_TO_CONNECT = 10
 
 
 def connect_to_ray(address: str, key: str) -> None:
@@ -21,9 +25,13 @@ def connect_to_ray(address: str, key: str) -> None:
     require_package(key, "ray", "ray")
     import ray  # noqa: PLC0415 - takes a second, and few commands need it
 
+    where = address or os.environ.get("RAY_ADDRESS", "")
     root = Path(__file__).resolve().parents[2]
     paths = os.pathsep.join([str(root), *filter(None, [os.environ.get("PYTHONPATH")])])
     try:
+        if re.fullmatch(r"[^/]+:\d+", where):  # Ray waits for minutes
+            host, port = where.rsplit(":", 1)
+            socket.create_connection((host, int(port)), _SECONDS_TO_CONNECT).close()
         ray.init(
             address or None,
             runtime_env={"env_vars": {"PYTHONPATH": paths}},
@@ -32,8 +40,7 @@ def connect_to_ray(address: str, key: str) -> None:
             ignore_reinit_error=True,
         )
     except Exception as error:  # Ray raises many types
-        where = address or os.environ.get("RAY_ADDRESS", "on this machine")
         raise UserError(
-            f"{key}: cannot connect to the Ray cluster {where}"
+            f"{key}: cannot connect to the Ray cluster {where or 'on this machine'}"
             f" ({type(error).__name__}: {first_line(error)})"
         ) from error

@@ -182,6 +182,22 @@ def _hydra_errors() -> Iterator[None]:
         raise UserError(first_line(error) + (f": {first_line(cause)}" if cause else "")) from None
 
 
+@contextmanager
+def _launcher_errors() -> Iterator[None]:
+    """Convert errors of Hydra's launchers to UserError; those of the runs are in their folders."""
+    try:
+        yield
+    except (UserError, HydraException, OmegaConfBaseException, OSError, MemoryError):
+        raise
+    except Exception as error:  # submitit, joblib and Ray raise many types
+        if not {"--multirun", "-m"} & set(sys.argv):
+            raise
+        raise UserError(
+            f"the sweep ended early: {type(error).__name__}: {one_line(error)}; the same command"
+            " continues it, and `make sweep-report` shows what is complete"
+        ) from error
+
+
 def _run_trial(command: Callable[[Config], object], composed: DictConfig, folder: Path) -> None:
     """Run a job of a sweep; in a search, with its trial's values unless it is a dry run."""
     with converted_errors():
@@ -225,6 +241,7 @@ def run_composed(command: Callable[[Config], object], groups: Sequence[str] = ()
                 print_help(command.__module__, _help_lines(composed, groups))
             else:
                 check_overrides(arguments)
-                main()
+                with _launcher_errors():
+                    main()
 
     run_command(compose_and_run)

@@ -36,7 +36,11 @@ def main() -> None:
     import wandb  # noqa: PLC0415 - takes a second to import
 
     is_offline = os.environ.get("WANDB_MODE") in ("offline", "disabled")
-    if is_offline or not wandb.login(prompt=False, verify=False):
+    try:
+        has_login = not is_offline and wandb.login(prompt=False, verify=False)
+    except Exception as error:  # a setting or a key of the wrong form
+        raise UserError(f"wandb: {first_line(error)}") from None
+    if not has_login:
         print_line(f"a workspace of project {arguments.project} would have the sections")
         for line in describe():
             print_line(f"  {line}")

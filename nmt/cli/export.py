@@ -7,7 +7,7 @@ import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from nmt.base.errors import UserError
+from nmt.base.errors import UserError, missing
 from nmt.base.files import atomic_folder, check_writable, read_record, write_json, written_to
 from nmt.base.layout import EXPORT_FILE, README_FILE, SCORES_FILE
 from nmt.cli.arguments import parse_arguments
@@ -109,7 +109,7 @@ def _verified(
         runtime = exporter.open(model, folder)
     except ImportError as error:
         return [
-            f"not compared with torch, because {error.name} is not installed; run"
+            f"not compared with torch: {missing(error)}; run"
             " `make install-exchange`, and export again"
         ]
     with progress_bar("comparing with torch", len(text.sources) if text else 0) as advance:

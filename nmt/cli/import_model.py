@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
-from nmt.base.errors import UserError, first_line, one_line
+from nmt.base.errors import UserError, first_line, missing, one_line
 from nmt.base.files import check_writable, iterate_lines
 from nmt.cli.arguments import parse_arguments
 from nmt.cli.common import run_command
@@ -89,7 +89,7 @@ def _import(arguments: Arguments, folder: Path, workspace: Path, out: Path) -> l
         report = importer.compare(model, folder, list(islice(lines, _NUM_TEXTS)))
     except ImportError as error:
         report = (
-            f"Not compared with the original program: {error.name} is not installed; run"
+            f"Not compared with the original program: {missing(error)}; run"
             " `make install-exchange`, and import again.\n"
         )
     print_line(report)
@@ -110,7 +110,7 @@ def _download(name: str, folder: Path) -> None:
     for weights in _HUB_WEIGHTS:
         try:
             snapshot_download(name, local_dir=folder, allow_patterns=[*_HUB_FILES, weights])
-        except OSError as error:
+        except Exception as error:  # the hub's HTTP client raises errors of many types
             raise UserError(
                 f"{name}: no such folder, and not downloaded from the hub: {first_line(error)}"
             ) from None

@@ -12,7 +12,7 @@ _OWN_VARIABLES = ("NMT_", "HYDRA_", "WANDB_")
 
 
 def register_ray(cores_per_run: int) -> None:
-    """Connect to the cluster of RAY_ADDRESS, and make it the joblib backend `ray`.
+    """Connect to the cluster of RAY_ADDRESS, and make it the backend of Hydra's joblib launcher.
 
     Each run reserves cores and, if the cluster has GPUs, one GPU. It uses the working directory of
     this process and the environment variables of nmt, Hydra and wandb, so all hosts need the same
@@ -48,7 +48,10 @@ def register_ray(cores_per_run: int) -> None:
             """Start the workers."""
             return super().configure(*arguments, **dict(options, initializer=set_up))
 
-    register_parallel_backend("ray", lambda **options: Backend(ray_remote_args=reserved, **options))
+    # Hydra's launcher sets `backend` to loky, whatever the configuration is.
+    register_parallel_backend(
+        "loky", lambda **options: Backend(ray_remote_args=reserved, **options)
+    )
 
 
 def _set_up(folder: str, variables: Mapping[str, str]) -> None:

@@ -156,7 +156,7 @@ def _distribution(key: str, one: Range, study: Any) -> Any:
             found = kind(one.start, one.end, log="log" in one.tags)
         for trial in study.trials:
             known.check_distribution_compatibility(trial.distributions.get(key, found), found)
-    except (ValueError, ZeroDivisionError) as error:
+    except (ValueError, ZeroDivisionError, OverflowError) as error:
         raise UserError(
             f"search.space: {key}: {first_line(error).rstrip('.')}; correct the range, or choose"
             " another run.name if the search began with another range"
@@ -186,10 +186,13 @@ def _opened(run: Path, pruner: Any = None) -> Iterator[Any]:
 
     path = run.parent / STUDY_FILE
     try:
-        storage = optuna.storages.RDBStorage(
-            URL.create("sqlite", database=str(path)).render_as_string(),
-            engine_kwargs={"connect_args": {"timeout": _SECONDS_TO_WAIT}},
-        )
+        try:
+            storage = optuna.storages.RDBStorage(
+                URL.create("sqlite", database=str(path)).render_as_string(),
+                engine_kwargs={"connect_args": {"timeout": _SECONDS_TO_WAIT}},
+            )
+        except RuntimeError as error:  # of another version of Optuna
+            raise UserError(f"{path}: {first_line(error)}") from None
         # Each trial asks a new sampler, so each needs a seed of its own.
         sampler = optuna.samplers.TPESampler(seed=zlib.crc32(run.name.encode()))
         yield optuna.create_study(

@@ -20,10 +20,15 @@ class RankedTable(Callback):
     """Hydra callback that reports the sweep at the end of `--multirun`."""
 
     def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
-        """Connect to the cluster of `cluster=ray`."""
+        """Check the number of parallel runs, and connect to the cluster of `cluster=ray`."""
         del kwargs
-        if config.hydra.launcher.get("backend") == "ray":
-            with _errors_end_the_command():
+        launcher = config.hydra.launcher
+        with _errors_end_the_command():
+            if launcher.get("n_jobs") == 0:
+                raise UserError(
+                    "run.parallel_runs, or hydra.launcher.n_jobs, is 0; choose 1 or more"
+                )
+            if launcher.get("backend") == "ray":
                 register_ray(config.training.num_threads)
 
     def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:

@@ -74,10 +74,10 @@ class WandbTracker(Tracker):
         try:
             self._run: Any = start(mode=mode)
         except Exception as error:  # wandb raises errors of many libraries
-            logger.warning(f"wandb: metrics are recorded offline: {first_line(error)}")
             wandb.teardown()
             mode = "offline"
             self._run = start(mode=mode)
+            logger.warning(f"wandb: metrics are recorded offline: {first_line(error)}")
         # These hooks would send a message at each import, also when the service has ended.
         self._run._unregister_telemetry_import_hooks(run_id)
         # The horizontal axis is the update, not wandb's step; target tokens can be chosen instead.

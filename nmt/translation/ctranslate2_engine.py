@@ -9,7 +9,7 @@ from typing import Any
 import ctranslate2
 import torch
 
-from nmt.base.errors import UserError
+from nmt.base.errors import UserError, is_out_of_memory
 from nmt.config import ARRANGING_KEYS, DecodingConfig, to_plain
 from nmt.search.hypothesis import Hypothesis, NBest, length_penalty, penalty_exponent
 from nmt.search.request import Ids, Request
@@ -44,7 +44,7 @@ class CTranslate2Engine(Engine):
     ) -> None:
         _check_supported(config)
         super().__init__(config, model)
-        device = model.device.type
+        device, self._compute_type = model.device.type, compute_type
         try:
             self._translator = open_translator(
                 folder,
@@ -56,14 +56,17 @@ class CTranslate2Engine(Engine):
                 intra_threads=1,
             )
         except (RuntimeError, ValueError) as error:
-            raise UserError(
-                f"compute_type={compute_type}, device={device}: {error}; use compute_type=float32"
-                " and device=cpu"
-            ) from None
+            raise self._failure(error) from None
         self._target = model.target_tokenizer
         self._source_pieces = model.source_tokenizer.all_pieces()
         self._target_pieces = self._target.all_pieces()
         self._target_ids = {piece: index for index, piece in enumerate(self._target_pieces)}
+
+    def _failure(self, error: Exception) -> UserError:
+        return UserError(
+            f"compute_type={self._compute_type}, device={self._model.device.type}: {error}; use"
+            " compute_type=float32 and device=cpu"
+        )
 
     def check(self, request: Request) -> None:
         """Raise UserError if a request has constraints."""
@@ -97,6 +100,14 @@ class CTranslate2Engine(Engine):
             yield from search(list(again.values()))
 
     def _translate(self, sources: list[Ids], limit: int) -> list[Any]:
+        try:
+            return self._translate_batch(sources, limit)
+        except RuntimeError as error:  # a library of CUDA is loaded by the first call
+            if is_out_of_memory(error):
+                raise
+            raise self._failure(error) from None
+
+    def _translate_batch(self, sources: list[Ids], limit: int) -> list[Any]:
         config = self._config
         exponent = penalty_exponent(config)
         results: list[Any] = self._translator.translate_batch(

@@ -78,7 +78,7 @@ def test_a_corpus_is_downloaded_once(ranges: list[str], tmp_path: Path) -> None:
 def test_an_interrupted_download_continues(
     ranges: list[str], archive: bytes, tmp_path: Path
 ) -> None:
-    (tmp_path / "Books-v1.de-en.zip").write_bytes(archive[:50])
+    (tmp_path / "Books-v1.de-en.zip.part").write_bytes(archive[:50])
     text = fetch_opus(CONFIG, tmp_path, ignore)
     assert ranges == ["bytes=50-"]
     for language, lines in LINES.items():
@@ -109,6 +109,22 @@ def test_a_corpus_that_opus_does_not_have(name: str, message: str, tmp_path: Pat
     pytest.importorskip("opustools")
     with pytest.raises(UserError, match=message):
         fetch_opus(replace(CONFIG, opus=name), tmp_path, ignore)
+
+
+def test_a_complete_download_is_not_asked_for_again(
+    ranges: list[str], archive: bytes, tmp_path: Path
+) -> None:
+    (tmp_path / "Books-v1.de-en.zip").write_bytes(archive)
+    assert Path(f"{fetch_opus(CONFIG, tmp_path, ignore)}.en").is_file()
+    assert ranges == []
+
+
+def test_a_damaged_list_of_opustools_is_deleted(tmp_path: Path) -> None:
+    pytest.importorskip("opustools")
+    (tmp_path / "opus.sqlite3").touch()
+    with pytest.raises(UserError, match=r"opus.sqlite3 was damaged .* and is deleted; try again"):
+        fetch_opus(CONFIG, tmp_path, ignore)
+    assert not (tmp_path / "opus.sqlite3").exists()
 
 
 def test_the_list_of_opustools_has_the_corpus(tmp_path: Path) -> None:
