@@ -69,8 +69,9 @@ def _noun(row: Row) -> Noun:
         raise row.error("german_gender", "write m, f or n")
     if row.word("french_gender") not in {"m", "f"}:
         raise row.error("french_gender", "write m or f")
-    if "mass" not in classes and "-" in {row.word("english_plural"), row.word("french_plural")}:
-        raise row.error("english_plural", "write the plural, or add the class mass")
+    for column in ("english_plural", "french_plural"):
+        if "mass" not in classes and row.word(column) == "-":
+            raise row.error(column, "write the plural, or add the class mass")
     return Noun(
         EnglishNoun(row.word("english"), row.optional("english_plural")),
         GermanNoun(

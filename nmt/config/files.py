@@ -136,7 +136,7 @@ def load_config(kind: type[Any], path: Path) -> Any:
 def differing_values(
     first: Mapping[str, Any], second: Mapping[str, Any]
 ) -> dict[str, tuple[Any, Any]]:
-    """Return both values, or `absent`, of the dotted keys whose values differ."""
+    """Return the dotted keys whose values differ, with both values; a missing one is `absent`."""
     one, other = flattened(first), flattened(second)
     keys = sorted(one.keys() | other.keys())
     pairs = {key: (one.get(key, "absent"), other.get(key, "absent")) for key in keys}

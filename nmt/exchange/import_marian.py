@@ -110,7 +110,7 @@ class MarianImporter:
         return TrainedModel(described, transformer, *pair)
 
     def compare(self, model: TrainedModel, folder: Path, texts: Sequence[str]) -> str:
-        """Compare a loaded model with its arrays, read by the converter of CTranslate2."""
+        """Compare an imported model with Marian's arrays, converted and run by CTranslate2."""
         options = load_values(file_inside(folder, DECODER_FILE))
         runtime = MarianRuntime(model, _named_files(folder, options, "models", 1)[0])
         sentences = [text for text in texts if text.strip()]

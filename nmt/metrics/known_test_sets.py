@@ -71,7 +71,7 @@ def identify(name: str, language: str, references: Sequence[Sequence[str]]) -> I
 def raw_text_warnings(references: Sequence[str]) -> list[str]:
     """List the signs that references are tokenised or lower-cased instead of raw text."""
     found = []
-    # Raw text has a few lines with entities, or a space before the full stop: two per cent.
+    # Raw text may also have a few lines with entities or a space before the full stop.
     threshold = max(1, len(references) / 50)
     if any("@-@" in line for line in references):
         found.append("the references contain @-@: they are tokenised; use raw text")
