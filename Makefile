@@ -17,6 +17,7 @@ ifneq ($(value SWEEP)$(value EXPERIMENT),table3)
 $(error SCALE= selects the experiment of SWEEP=table3: leave it out for other sweeps, or with EXPERIMENT=)
 endif
 endif
+GIVEN := $(foreach name,$(filter-out ARGS,$(VARIABLES)),$(if $(filter command,$(firstword $(origin $(name)))),$(if $(value $(name)),$(name))))
 $(foreach name,$(VARIABLES),$(eval override $(name) := $$(value $(name))))
 ifeq ($(EXPERIMENT),)
 # A sweep of the paper's Table 3 has an experiment for each SCALE.
@@ -35,9 +36,19 @@ NEAR := $(firstword $(filter $(UPPER) $(UPPER)%,$(KNOWN)))
 FORM := $(if $(findstring .,$(NAME)),write ARGS="$(NAME)=VALUE",$(if $(NEAR),write $(NEAR)=VALUE,the variables are $(KNOWN); keys of the configuration are given as ARGS="training.max_updates=100"))
 $(error $(NAME)= is not a variable of this Makefile: $(FORM))
 endif
+TARGETS := help install prepare train adapt translate subwords attend lesson backtranslate score evaluate sweep sweep-report reproduce report export import watch bench soak golden test check format install-tracking install-sweeps install-data install-ray install-exchange dashboard
+GOALS := $(filter $(TARGETS),$(MAKECMDGOALS))
+ifneq ($(and $(GOALS),$(GIVEN)),)
+# The comment of a target lists its variables.
+USED := $(shell sed -nE '$(foreach goal,$(GOALS),s/^$(goal):[^#]*## //p;)' $(firstword $(MAKEFILE_LIST)) | grep -oE '[A-Z_]+=')
+UNUSED := $(firstword $(filter-out $(USED),$(addsuffix =,$(GIVEN))))
+ifneq ($(UNUSED),)
+$(error $(UNUSED) has no effect on make $(GOALS), which uses $(or $(USED),no variables))
+endif
+endif
 
 .DEFAULT_GOAL := help
-.PHONY: help install prepare train adapt translate subwords attend lesson backtranslate score evaluate sweep sweep-report reproduce report export import watch bench soak golden test check format install-tracking install-sweeps install-data install-ray install-exchange dashboard
+.PHONY: $(TARGETS)
 
 help:  ## List the targets and their variables
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/' | expand -t 25
@@ -81,11 +92,12 @@ prepare: install  ## Clean the text, learn subwords, write shards        EXPERIM
 train: install  ## Train, choose the best checkpoint, score it         EXPERIMENT= DATA= GPUS= DRY_RUN=1 ARGS=
 	@$(RUN).train $(experiment) $(gpus) $(dry_run) $(ARGS)
 
-adapt: install  ## Fine-tune a model on your own text                  MODEL= DATA= GENERAL= GPUS= OUT= ARGS=
-	@$(RUN).adapt "data=$$DATA" $${GENERAL:+"general=$$GENERAL"} $(gpus) $(model) $(ARGS)
+adapt: install  ## Fine-tune a model on your own text                  MODEL= DATA= GENERAL= GPUS= OUT= DRY_RUN=1 ARGS=
+	@$(RUN).adapt "data=$$DATA" $${GENERAL:+"general=$$GENERAL"} $(gpus) $(model) $(dry_run) $(ARGS)
 
 translate: install  ## Translate a file line by line, or one text          FILE= or TEXT=, MODEL= OUT= ARGS=
-	@if test -n "$$TEXT" -a -z "$$FILE"; then printf '%s\n' "$$TEXT" | $(RUN).translate file=- $(model) $(ARGS); \
+	@test -z "$$TEXT" -o -z "$$FILE" || { echo "error: give FILE= or TEXT=, not both" >&2; exit 2; }
+	@if test -n "$$TEXT"; then printf '%s\n' "$$TEXT" | $(RUN).translate file=- $(model) $(ARGS); \
 	  else $(RUN).translate "file=$$FILE" $(model) $(ARGS); fi
 
 subwords: install  ## Show the pieces of a text                          TEXT= MODEL= ARGS=side=target
@@ -106,10 +118,10 @@ score: install  ## Score given translations by their probability       SOURCE= T
 evaluate: install  ## Score models on a test set, and compare them        TEST= MODEL="A B" BASELINE= OUT= ARGS=
 	@$(RUN).evaluate $${TEST:+"test=$$TEST"} $${BASELINE:+"baseline=$$BASELINE"} $(model) $(ARGS)
 
-sweep: install  ## Train a grid of runs, and rank them                 SWEEP= EXPERIMENT= SCALE=paper|laptop DRY_RUN=1 ARGS=
+sweep: install  ## Train a grid of runs, and rank them                 SWEEP= EXPERIMENT= DATA= GPUS= SCALE=paper|laptop DRY_RUN=1 ARGS=
 	@test -n "$$SWEEP" || { echo "error: SWEEP= is missing: name a file of conf/sweep, for example SWEEP=peak_lr" >&2; exit 2; }
 	@$(if $(and $(dry_run),$(filter table3,$(SWEEP))),$(RUN).table3 $(experiment),\
-	  $(RUN).train --multirun $(experiment) "sweep=$$SWEEP" "run.name=$${SWEEP}_$$EXPERIMENT" $(dry_run)) $(ARGS)
+	  $(RUN).train --multirun $(experiment) "sweep=$$SWEEP" "run.name=$${SWEEP}_$$EXPERIMENT" $(gpus) $(dry_run)) $(ARGS)
 
 sweep-report: install  ## Rank the runs of a sweep, also in progress          SWEEP= ARGS=
 	@test -n "$$SWEEP" || { echo "error: SWEEP= is missing: name a sweep in outputs/sweeps, or its folder" >&2; exit 2; }

@@ -53,6 +53,8 @@ def main() -> None:
         if out.exists():
             raise UserError(f"out={out} exists; name a new folder")
         check_writable(out)
+    if "general_weight" in {one.partition("=")[0] for one in own} and not arguments.general:
+        raise UserError("general_weight= has no effect without general=")
     config = _configuration(arguments, changes)
     adapt(config, general_test_set(config, arguments.general_test), out)
 

@@ -27,6 +27,7 @@ from nmt.cli.common import run_command
 from nmt.config import (
     Config,
     SourceConfig,
+    differing_values,
     from_mapping,
     leaf_fields,
     to_plain,
@@ -35,13 +36,13 @@ from nmt.config import (
 )
 from nmt.runs import search
 from nmt.runs.jobs import run_job
-from nmt.runs.log import converted_errors, print_error
+from nmt.runs.log import converted_errors, print_error, print_line
 
 CONFIG_FOLDER = Path(__file__).resolve().parents[2] / "conf"
 
 _MAX_FOLDER_NAME = 120
 _HYDRA_ARGUMENTS = ("--multirun", "-m", "--cfg", "job", "--resolve")
-_SPACE_KEY = "search.space"  # holds commas, and is never swept itself
+_LISTS = ("search.space", "run.accept_changes")  # hold commas, and are never swept themselves
 # Environment variable that passes the user's command line to the jobs of a scheduler.
 _COMMAND_LINE = "NMT_COMMAND_LINE"
 
@@ -100,6 +101,41 @@ def _check_presets(group: str, value: str, names: list[str]) -> None:
             raise UserError(f"{group}={one_line(name)} is not a preset; {fix}")
 
 
+def _check_sweep(arguments: Sequence[str]) -> None:
+    """Raise a UserError for arguments that have an effect only in a sweep."""
+    for argument in arguments:
+        key, _, value = argument.partition("=")
+        if key in ("cluster", "sweep", "search.space", "search.trial") and value not in (
+            "null",
+            "",
+        ):
+            raise UserError(
+                f"{argument} has no effect without --multirun: run"
+                f" `python -m nmt.cli.train --multirun {argument} …`, or make sweep SWEEP=NAME"
+            )
+
+
+def _report_overruled(arguments: Sequence[str]) -> None:
+    """Print the keys in which the experiment overrules presets of the command line."""
+    given = dict(split_argument(argument) for argument in arguments)
+    if not given.get("experiment"):
+        return
+    composed: Any = None
+    groups = presets().keys() & {field.name for field in fields(Config)}
+    for group in (key for key in given if key in groups):
+        preset = f"{group}={given[group]}"
+        composed = composed or OmegaConf.to_container(_composed(arguments))
+        asked: Any = OmegaConf.to_container(_composed([preset]))
+        differing = differing_values(asked[group], composed[group])
+        overruled = [
+            f"{group}.{key}={new} instead of {old}"
+            for key, (old, new) in differing.items()
+            if f"{group}.{key}" not in given
+        ]
+        if overruled:
+            print_line(f"{preset}: experiment={given['experiment']} sets {', '.join(overruled)}")
+
+
 def literal(arguments: Sequence[str]) -> list[str]:
     """Quote the values of keys for text, so that Hydra takes them as they are, `$` and `=` too.
 
@@ -115,7 +151,7 @@ def literal(arguments: Sequence[str]) -> list[str]:
         prefix = "++" if is_entry else ""  # Hydra takes a new key only with this prefix
         field = entry_fields.get(key.rpartition(".")[2]) if is_entry else leaves.get(key)
         is_quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "'\""
-        is_list = is_sweep and "," in value and not os.path.exists(value) and key != _SPACE_KEY
+        is_list = is_sweep and "," in value and not os.path.exists(value) and key not in _LISTS
         if field and field.annotation is str and not (is_quoted or is_list):
             # A backslash is special only before a quote, the end and an interpolation.
             value = re.sub(r"(\\*)\$\{", r"\1\1\\${", value)
@@ -241,6 +277,9 @@ def run_composed(command: Callable[[Config], object], groups: Sequence[str] = ()
                 print_help(command.__module__, _help_lines(composed, groups))
             else:
                 check_overrides(arguments)
+                if not set(_HYDRA_ARGUMENTS).intersection(arguments):
+                    _check_sweep(arguments)
+                    _report_overruled(arguments)
                 with _launcher_errors():
                     main()
 

@@ -5,6 +5,7 @@ from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -37,6 +38,7 @@ class Transformer(EncoderDecoder[DecoderState]):
         is_pre_norm = config.norm is NormPlacement.pre
         self.encoder_norm = build_norm(config) if is_pre_norm else nn.Identity()
         self.decoder_norm = build_norm(config) if is_pre_norm else nn.Identity()
+        self._is_compiled = False
         self._initialize()
 
     def encode(self, source: Tensor, source_mask: Tensor) -> Tensor:
@@ -84,6 +86,8 @@ class Transformer(EncoderDecoder[DecoderState]):
             maps[name].append(layer.weights(*inputs, **options))
 
         with ExitStack() as hooks:
+            if self._is_compiled:  # compiled layers do not call hooks that are added later
+                hooks.enter_context(torch.compiler.set_stance("force_eager"))
             for path, module in self.named_modules():
                 if isinstance(module, MultiHeadAttention):
                     name = "cross" if path.endswith("cross_attention") else path.split(".")[0]
@@ -101,6 +105,7 @@ class Transformer(EncoderDecoder[DecoderState]):
         """Compile each layer at its first call, for batches of any shape."""
         for layer in (*self.encoder, *self.decoder):
             layer.compile(dynamic=True)
+        self._is_compiled = True
 
     def _embed(
         self,

@@ -27,7 +27,7 @@ from nmt.config import (
 )
 from nmt.data.corpus import PreparedCorpus
 from nmt.evaluation.evaluate import Evaluation
-from nmt.evaluation.records import is_complete, read_environment
+from nmt.evaluation.records import is_complete, read_environment, read_result
 from nmt.model.cpu_library import select_library
 from nmt.runs.finish import finish
 from nmt.runs.search import pruning
@@ -49,6 +49,7 @@ _PACKAGES = ("torch", "numpy", "sentencepiece", "datasets", "pyarrow", "sacreble
 # These keys define the data and its order, the model, and the optimizer.
 _FIXED_KEYS = (
     *("corpus.", "tokenizer.", "model.", "training.seed", "optimizer.name", "optimizer.lora_rank"),
+    "training.validation_metric",  # the best checkpoint so far was chosen by it
     *("batching.target_tokens_per_update", "batching.max_source_length"),
     "batching.max_target_length",
 )
@@ -88,7 +89,8 @@ def check_configuration(config: Config) -> tuple[Config, list[str]]:
     if batching.is_auto:
         tokens = stored.batching.tokens_per_micro_batch
         batching = replace(batching, tokens_per_micro_batch=tokens)
-    if not training.num_threads:  # the number of threads changes rounding
+    has_same_processes = training.num_processes == stored.training.num_processes
+    if not training.num_threads and has_same_processes:  # the number of threads changes rounding
         training = replace(training, num_threads=stored.training.num_threads)
     config = replace(config, batching=batching, training=training)
     differences = {
@@ -103,13 +105,27 @@ def check_configuration(config: Config) -> tuple[Config, list[str]]:
         keys = ",".join(sorted(accepted.union(refused)))
         remedy = f"to continue the run with the new values, add run.accept_changes={keys}"
         if fixed:
-            remedy = "these keys define the data, the model or the optimizer"
+            remedy = "these keys define the data, the model, the optimizer or the chosen checkpoint"
         lines = "".join(f"\n  {differences[key]}" for key in refused)
         raise UserError(
             f"{config.run_folder} has another configuration:{lines}\n{remedy}; to train another"
             " model, choose another run.name"
         )
     return config, list(differences.values())
+
+
+def _check_early_end(config: Config) -> None:
+    """Raise UserError if a complete run that ended early would end again at once."""
+    stored: Config = load_config(Config, config.run_folder / layout.CONFIG_FILE)
+    updates = read_result(config.run_folder)["updates"]
+    limits = "patience", "max_minutes"
+    is_same = all(getattr(stored.training, k) == getattr(config.training, k) for k in limits)
+    if updates < stored.training.max_updates and is_same:
+        raise UserError(
+            f"{config.run_folder} ended early, after {updates:,} updates, by training.patience or"
+            " training.max_minutes; change that key as well (0 means no limit), and add it to"
+            " run.accept_changes"
+        )
 
 
 def open_run(config: Config, corpus_folder: Path) -> Config:
@@ -140,6 +156,7 @@ def open_run(config: Config, corpus_folder: Path) -> Config:
         for line in changes:
             logger.info("changed from here on: %s", line)
         if is_complete(folder):
+            _check_early_end(config)
             logger.info("%s was complete; training continues", folder)
             (folder / layout.RESULT_FILE).unlink()
         # They may be of an average of checkpoints, and an earlier one may be the best in the end.

@@ -11,7 +11,7 @@ from nmt.base.ray_cluster import connect_to_ray
 _OWN_VARIABLES = ("NMT_", "HYDRA_", "WANDB_")
 
 
-def register_ray(cores_per_run: int) -> None:
+def register_ray(cores_per_run: int, num_runs: int) -> None:
     """Connect to the cluster of RAY_ADDRESS, and make it the backend of Hydra's joblib launcher.
 
     Each run reserves cores and, if the cluster has GPUs, one GPU. It uses the working directory of
@@ -20,9 +20,10 @@ def register_ray(cores_per_run: int) -> None:
 
     Args:
         cores_per_run: number of cores that a run reserves, at least one.
+        num_runs: number of runs at a time, `hydra.launcher.n_jobs`.
 
     Raises:
-        UserError: Ray is missing, there is no cluster, or no node has so many cores.
+        UserError: Ray is missing, there is no cluster, or not so many runs fit into it.
     """
     connect_to_ray("", "cluster=ray")
     # Imported here, because these imports take seconds.
@@ -31,13 +32,18 @@ def register_ray(cores_per_run: int) -> None:
     from ray.util.joblib.ray_backend import RayBackend  # noqa: PLC0415
 
     nodes = [one["Resources"].get("CPU", 0) for one in ray.nodes() if one["Alive"]]  # type: ignore[no-untyped-call]
-    if cores_per_run > max(nodes, default=0):  # the runs would wait for ever
-        raise UserError(
-            f"training.num_threads={cores_per_run} is more than any node of the Ray cluster has:"
-            f" the largest one has {max(nodes, default=0):g} cores"
-        )
     resources: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
     reserved = {"num_cpus": max(1, cores_per_run), "num_gpus": min(1, resources.get("GPU", 0))}
+    room = sum(int(cores // reserved["num_cpus"]) for cores in nodes)
+    if reserved["num_gpus"]:
+        room = min(room, int(resources["GPU"]))
+    # joblib does not use its backend for one job; Ray would wait for ever for further nodes.
+    if not 2 <= num_runs <= room:
+        raise UserError(
+            f"hydra.launcher.n_jobs={num_runs} must be from 2 to the number of runs that fit into"
+            f" the Ray cluster, {room}: each takes {reserved['num_cpus']} cores of a node"
+            " (training.num_threads) and, if there are GPUs, one GPU"
+        )
     own = {name: value for name, value in os.environ.items() if name.startswith(_OWN_VARIABLES)}
     set_up = partial(_set_up, os.getcwd(), own)
 

@@ -14,22 +14,24 @@ from nmt.base.errors import UserError
 from nmt.evaluation.records import Status
 from nmt.runs.log import converted_errors, print_error
 from nmt.runs.ray_launcher import register_ray
+from nmt.runs.search import parse_space
 
 
 class RankedTable(Callback):
     """Hydra callback that reports the sweep at the end of `--multirun`."""
 
     def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
-        """Check the number of parallel runs, and connect to the cluster of `cluster=ray`."""
+        """Check parallel runs and the search, and connect to the cluster of `cluster=ray`."""
         del kwargs
         launcher = config.hydra.launcher
         with _errors_end_the_command():
+            _check_search(config)
             if launcher.get("n_jobs") == 0:
                 raise UserError(
                     "run.parallel_runs, or hydra.launcher.n_jobs, is 0; choose 1 or more"
                 )
             if launcher.get("backend") == "ray":
-                register_ray(config.training.num_threads)
+                register_ray(config.training.num_threads, launcher.n_jobs)
 
     def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
         """Write the report, except after dry runs, and exit with status 2 if runs have failed."""
@@ -49,6 +51,15 @@ class RankedTable(Callback):
                 " report.html has their last lines, and the same command tries them again"
             )
             raise SystemExit(UserError.exit_status)
+
+
+def _check_search(config: DictConfig) -> None:
+    """Raise UserError if a key of `search.space` is also on the command line."""
+    if not config.search.trial:
+        return
+    given = {override.partition("=")[0] for override in config.hydra.overrides.task}
+    for key in parse_space(config.search.space).keys() & given:
+        raise UserError(f"{key} is on the command line and in search.space; leave out one of them")
 
 
 @contextmanager

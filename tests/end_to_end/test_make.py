@@ -149,6 +149,7 @@ def test_a_text_is_given_as_it_is(fake_venv: Path, tmp_path: Path) -> None:
         ("file=x", "write FILE=VALUE"),
         ("epochs=3", 'keys of the configuration are given as ARGS="training.max_updates=100"'),
         ("SCALE=paper", "SCALE= selects the experiment of SWEEP=table3"),
+        ("MODEL=x", "MODEL= has no effect on make train"),
     ],
 )
 def test_variables_without_effect_are_rejected(

@@ -127,6 +127,34 @@ def test_the_only_trial_of_a_command_names_its_folder(monkeypatch: pytest.Monkey
     assert combination(["search.trial=7"]) == "search.trial=7"
 
 
+def test_accepted_keys_are_no_sweep() -> None:
+    given = ["--multirun", "run.accept_changes=training.patience,training.max_updates"]
+    assert "run.accept_changes='training.patience,training.max_updates'" in literal(given)
+
+
+@pytest.mark.parametrize("argument", ["cluster=slurm", "sweep=peak_lr", "search.trial=1"])
+def test_arguments_of_sweeps_need_multirun(
+    argument: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["train", argument])
+    with pytest.raises(SystemExit):
+        run_composed(Mock())
+    assert "has no effect without --multirun" in capsys.readouterr().err
+
+
+def test_keys_of_the_experiment_that_overrule_a_preset_are_reported(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    given = ["experiment=phrasebook_en_de", "model=base", "model.dropout=0.2"]
+    compose._report_overruled(given)
+    [line] = capsys.readouterr().err.splitlines()
+    assert "model=base: experiment=phrasebook_en_de sets model.num_" in line
+    assert "_layers=3 instead of 6" in line
+    assert "dropout" not in line
+    compose._report_overruled(["model=base"])
+    assert capsys.readouterr().err == ""
+
+
 def test_a_search_space_is_text_with_commas() -> None:
     space = "search.space=model.dropout=interval(0,0.3)"
     assert literal(["--multirun", space]) == [

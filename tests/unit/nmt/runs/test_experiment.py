@@ -105,8 +105,15 @@ def test_another_value_is_refused_with_the_key_that_accepts_it(config: Config) -
     assert stored(config) == config
 
 
-def test_an_accepted_change_continues_a_complete_run(config: Config, corpus: Path) -> None:
+def complete(config: Config, updates: int, monkeypatch: pytest.MonkeyPatch) -> None:
     write_json(config.run_folder / "result.json", {})
+    monkeypatch.setattr(experiment, "read_result", lambda folder: {"updates": updates})
+
+
+def test_an_accepted_change_continues_a_complete_run(
+    config: Config, corpus: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    complete(config, config.training.max_updates, monkeypatch)
     longer = accepting(config, "training.max_updates", max_updates=20)
     with pytest.raises(UserError, match="was trained on digits-0123456789ab, but the corpus is"):
         open_run(longer, corpus.with_name("digits-ba9876543210"))
@@ -117,6 +124,24 @@ def test_an_accepted_change_continues_a_complete_run(config: Config, corpus: Pat
     write_json(config.run_folder / "result.json", {})
     open_run(longer, corpus)
     assert is_complete(config.run_folder)  # nothing differs any more
+
+
+def test_a_run_that_ended_early_continues_only_with_other_limits(
+    config: Config, corpus: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    complete(config, config.training.max_updates - 1, monkeypatch)
+    with pytest.raises(UserError, match=r"ended early, after .* change that key as well"):
+        open_run(accepting(config, "training.max_updates", max_updates=20), corpus)
+    keys = "training.max_updates,training.patience"
+    open_run(accepting(config, keys, max_updates=20, patience=7), corpus)
+    assert not is_complete(config.run_folder)
+
+
+def test_the_stored_threads_are_those_of_the_same_number_of_processes(config: Config) -> None:
+    assert stored(config).training.num_threads == 1
+    for processes, threads in ((1, 1), (2, 0)):
+        changed = accepting(config, "", num_threads=0, num_processes=processes)
+        assert check_configuration(changed)[0].training.num_threads == threads
 
 
 def test_hypotheses_are_those_of_the_weights_that_are_chosen_later(
@@ -148,6 +173,7 @@ def test_only_the_named_keys_are_accepted_and_stored(config: Config, corpus: Pat
         ("training", "seed", 4),
         ("batching", "target_tokens_per_update", 170),
         ("model", "width", 32),
+        ("training", "validation_metric", "loss"),
     ],
 )
 def test_keys_that_define_data_order_or_shapes_cannot_change(
@@ -158,7 +184,7 @@ def test_keys_that_define_data_order_or_shapes_cannot_change(
         open_run(accepting(changed, f"training.patience,{group}.{key}"), corpus)
     lines = str(caught.value).splitlines()
     assert f"  {group}.{key}: the run has" in lines[1]
-    assert lines[2].startswith("these keys define the data, the model or the optimizer")
+    assert lines[2].startswith("these keys define the data, the model, the optimizer")
     assert stored(config) == config
 
 

@@ -536,7 +536,8 @@ def test_compiled_layers_have_the_same_gradients_and_loss_on_validation(
 ) -> None:
     # Everything but the last stage of the compiler, which takes minutes.
     monkeypatch.setattr(torch, "compile", partial(torch.compile, backend="aot_eager"))
-    found, losses = [], []
+    found, losses, maps = [], [], []
+    ids = torch.arange(4, 9)[None]
     for compiles in (False, True):
         # Without dropout, whose chance comes from elsewhere while compiling.
         trainer = make(without_chance(tiny_config(tmp_path / str(compiles), compile=compiles)))
@@ -545,9 +546,13 @@ def test_compiled_layers_have_the_same_gradients_and_loss_on_validation(
         assert all((layer._compiled_call_impl is not None) == compiles for layer in layers)
         found.append(gradients(trainer))
         losses.append(trainer.validator.validate().loss)
+        with torch.no_grad():
+            trainer.model.network(ids, ids > 0, ids)
+            maps.append(transformer.attention_maps(ids, ids > 0, ids))
     for name, plain in found[0].items():
         torch.testing.assert_close(found[1][name], plain)
     assert losses[1] == pytest.approx(losses[0])
+    torch.testing.assert_close(maps[1], maps[0])
 
 
 def test_each_micro_batch_has_its_own_seed(trainer: Trainer) -> None:
