@@ -1,6 +1,7 @@
 # Short forms of the commands `python -m nmt.cli.<command> key=value …`, for example
 #   make train EXPERIMENT=wmt14_en_de_base GPUS=8 ARGS="training.max_updates=50000"
 
+THIS := $(lastword $(MAKEFILE_LIST))
 SHELL := /bin/bash
 MAKEFLAGS += --no-print-directory
 PYTHON ?= python3
@@ -17,7 +18,7 @@ ifneq ($(value SWEEP)$(value EXPERIMENT),table3)
 $(error SCALE= selects the experiment of SWEEP=table3: leave it out for other sweeps, or with EXPERIMENT=)
 endif
 endif
-GIVEN := $(foreach name,$(filter-out ARGS,$(VARIABLES)),$(if $(filter command,$(firstword $(origin $(name)))),$(if $(value $(name)),$(name))))
+GIVEN := $(strip $(foreach name,$(filter-out ARGS,$(VARIABLES)),$(if $(filter command,$(firstword $(origin $(name)))),$(if $(value $(name)),$(name)))))
 $(foreach name,$(VARIABLES),$(eval override $(name) := $$(value $(name))))
 ifeq ($(EXPERIMENT),)
 # A sweep of the paper's Table 3 has an experiment for each SCALE.
@@ -39,8 +40,9 @@ endif
 TARGETS := help install prepare train adapt translate subwords attend lesson backtranslate score evaluate sweep sweep-report reproduce report export import watch bench soak golden test check format install-tracking install-sweeps install-data install-ray install-exchange dashboard
 GOALS := $(filter $(TARGETS),$(MAKECMDGOALS))
 ifneq ($(and $(GOALS),$(GIVEN)),)
-# The comment of a target lists its variables.
-USED := $(shell sed -nE '$(foreach goal,$(GOALS),s/^$(goal):[^#]*## //p;)' $(firstword $(MAKEFILE_LIST)) | grep -oE '[A-Z_]+=')
+# The comment of a target lists its variables. Before version 4.3, make took # for a comment here.
+H := \#
+USED := $(shell sed -nE '$(foreach goal,$(GOALS),s/^$(goal):[^$(H)]*$(H)$(H) //p;)' '$(THIS)' | grep -oE '[A-Z_]+=')
 UNUSED := $(firstword $(filter-out $(USED),$(addsuffix =,$(GIVEN))))
 ifneq ($(UNUSED),)
 $(error $(UNUSED) has no effect on make $(GOALS), which uses $(or $(USED),no variables))

@@ -131,7 +131,9 @@ def map_on_ray(
         while pending:
             yield ray.get(pending.popleft())
     except ray.exceptions.RayTaskError as error:
-        raise error.cause from None
+        if isinstance(error.cause, UserError):  # the message of Ray has the traceback
+            raise error.cause from None
+        raise
     except ray.exceptions.RayError as error:
         raise UserError(f"a task of the Ray cluster failed: {first_line(error)}") from None
     finally:

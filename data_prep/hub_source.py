@@ -21,7 +21,7 @@ def _is_pattern(column: str) -> bool:
     """Return whether a column is a format string with `{language}` and no other field."""
     try:
         return column.format(language="en") != column.format(language="de")
-    except (LookupError, ValueError):
+    except (LookupError, ValueError, AttributeError, TypeError):
         return False
 
 

@@ -60,8 +60,8 @@ def _find(config: CorpusConfig, folder: Path) -> dict[str, Any]:
 
     name, _, release = config.opus.partition("/")
     database = folder / "opus.sqlite3"
-    try:
-        with exclusive(folder / "opus.lock", lambda: None), writing(database):
+    with exclusive(folder / "opus.lock", lambda: None), writing(database):
+        try:
             list_of_opus = OpusGet(
                 source=config.source_language,
                 target=config.target_language,
@@ -73,9 +73,11 @@ def _find(config: CorpusConfig, folder: Path) -> dict[str, Any]:
                 download_dir=str(folder),
             )
             found, _ = list_of_opus.get_corpora_data()
-    except sqlite3.Error as error:
-        database.unlink()
-        raise UserError(f"{database} was damaged ({error}) and is deleted; try again") from None
+        except sqlite3.Error as error:
+            if isinstance(error, sqlite3.OperationalError) and "no such table" not in str(error):
+                raise UserError(f"corpus.opus={config.opus}: {error}") from None
+            database.unlink(missing_ok=True)
+            raise UserError(f"{database} was damaged ({error}) and is deleted; try again") from None
     if release and found:
         return found[0]
     releases = ", ".join(f"{name}/{one['version']}" for one in found)

@@ -10,6 +10,7 @@ import torch
 from hypothesis import HealthCheck, settings
 
 import nmt.model.cpu_library
+from nmt.base.system import num_cores
 from nmt.config import Config, OptimizerConfig, OptimizerName
 from nmt.runs.experiment import open_run
 from nmt.tokenizer import Tokenizer
@@ -36,9 +37,10 @@ settings.register_profile("tests", deadline=None, suppress_health_check=[HealthC
 settings.load_profile("tests")
 
 
-def pytest_xdist_auto_num_workers() -> int:
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int | None:
     """One worker more than cores, because some tests wait most of the time."""
-    return 1 + (os.cpu_count() or 1)
+    return None if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ else 1 + num_cores()
 
 
 @pytest.fixture(autouse=True)

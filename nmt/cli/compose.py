@@ -42,6 +42,7 @@ CONFIG_FOLDER = Path(__file__).resolve().parents[2] / "conf"
 
 _MAX_FOLDER_NAME = 120
 _HYDRA_ARGUMENTS = ("--multirun", "-m", "--cfg", "job", "--resolve")
+_SWEEP_KEYS = ("cluster", "sweep", "search.space", "search.trial")
 _LISTS = ("search.space", "run.accept_changes")  # hold commas, and are never swept themselves
 # Environment variable that passes the user's command line to the jobs of a scheduler.
 _COMMAND_LINE = "NMT_COMMAND_LINE"
@@ -105,10 +106,7 @@ def _check_sweep(arguments: Sequence[str]) -> None:
     """Raise a UserError for arguments that have an effect only in a sweep."""
     for argument in arguments:
         key, _, value = argument.partition("=")
-        if key in ("cluster", "sweep", "search.space", "search.trial") and value not in (
-            "null",
-            "",
-        ):
+        if key in _SWEEP_KEYS and value not in ("null", ""):
             raise UserError(
                 f"{argument} has no effect without --multirun: run"
                 f" `python -m nmt.cli.train --multirun {argument} …`, or make sweep SWEEP=NAME"
@@ -117,23 +115,18 @@ def _check_sweep(arguments: Sequence[str]) -> None:
 
 def _report_overruled(arguments: Sequence[str]) -> None:
     """Print the keys in which the experiment overrules presets of the command line."""
-    given = dict(split_argument(argument) for argument in arguments)
-    if not given.get("experiment"):
-        return
-    composed: Any = None
+    without = [argument for argument in arguments if not argument.startswith("experiment=")]
     groups = presets().keys() & {field.name for field in fields(Config)}
-    for group in (key for key in given if key in groups):
-        preset = f"{group}={given[group]}"
-        composed = composed or OmegaConf.to_container(_composed(arguments))
-        asked: Any = OmegaConf.to_container(_composed([preset]))
-        differing = differing_values(asked[group], composed[group])
-        overruled = [
-            f"{group}.{key}={new} instead of {old}"
-            for key, (old, new) in differing.items()
-            if f"{group}.{key}" not in given
-        ]
+    chosen = [argument for argument in without if argument.partition("=")[0] in groups]
+    if not chosen or without == list(arguments) or os.environ.get("RANK", "0") != "0":
+        return
+    both: list[Any] = [OmegaConf.to_container(_composed(each)) for each in (without, arguments)]
+    for preset in chosen:
+        group = preset.partition("=")[0]
+        differing = differing_values(*(composed[group] for composed in both))
+        overruled = [f"{group}.{k}={new} instead of {old}" for k, (old, new) in differing.items()]
         if overruled:
-            print_line(f"{preset}: experiment={given['experiment']} sets {', '.join(overruled)}")
+            print_line(f"{preset}: the experiment sets {', '.join(overruled)}")
 
 
 def literal(arguments: Sequence[str]) -> list[str]:
@@ -246,7 +239,9 @@ def _run_trial(command: Callable[[Config], object], composed: DictConfig, folder
             command(to_config(composed))
 
 
-def run_composed(command: Callable[[Config], object], groups: Sequence[str] = ()) -> None:
+def run_composed(
+    command: Callable[[Config], object], groups: Sequence[str] = (), has_sweeps: bool = False
+) -> None:
     """Compose the configuration from `conf/` and the command line, and run `command` with it.
 
     `--help` prints the docstring of the command's module, the presets, and the keys of `groups` or
@@ -278,7 +273,8 @@ def run_composed(command: Callable[[Config], object], groups: Sequence[str] = ()
             else:
                 check_overrides(arguments)
                 if not set(_HYDRA_ARGUMENTS).intersection(arguments):
-                    _check_sweep(arguments)
+                    if has_sweeps:
+                        _check_sweep(arguments)
                     _report_overruled(arguments)
                 with _launcher_errors():
                     main()

@@ -23,7 +23,7 @@ def main() -> None:
     given = [argument for argument in sys.argv[1:] if argument.startswith("seeds=")]
     sys.argv[1:] = [argument for argument in sys.argv[1:] if argument not in given]
     seeds = given[-1].removeprefix("seeds=") if given else None
-    run_composed(lambda config: train_each(config, seeds))
+    run_composed(lambda config: train_each(config, seeds), has_sweeps=True)
 
 
 def train_each(config: Config, seeds: str | None) -> float | None:

@@ -115,15 +115,16 @@ def check_configuration(config: Config) -> tuple[Config, list[str]]:
 
 
 def _check_early_end(config: Config) -> None:
-    """Raise UserError if a complete run that ended early would end again at once."""
-    stored: Config = load_config(Config, config.run_folder / layout.CONFIG_FILE)
-    updates = read_result(config.run_folder)["updates"]
-    limits = "patience", "max_minutes"
-    is_same = all(getattr(stored.training, k) == getattr(config.training, k) for k in limits)
-    if updates < stored.training.max_updates and is_same:
+    """Raise UserError if more updates were asked for, but the limit that ended the run stays."""
+    stored = load_config(Config, config.run_folder / layout.CONFIG_FILE).training
+    result = read_result(config.run_folder)
+    is_late = 0 < stored.max_minutes * 60 <= result["training_seconds"]
+    key = "max_minutes" if is_late else "patience"
+    is_same = getattr(stored, key) == getattr(config.training, key)
+    if result["updates"] < stored.max_updates and is_same:
         raise UserError(
-            f"{config.run_folder} ended early, after {updates:,} updates, by training.patience or"
-            " training.max_minutes; change that key as well (0 means no limit), and add it to"
+            f"{config.run_folder} ended early, after {result['updates']:,} updates, by"
+            f" training.{key}; change that key as well (0 means no limit), and add it to"
             " run.accept_changes"
         )
 
@@ -156,7 +157,8 @@ def open_run(config: Config, corpus_folder: Path) -> Config:
         for line in changes:
             logger.info("changed from here on: %s", line)
         if is_complete(folder):
-            _check_early_end(config)
+            if any(line.startswith("training.max_updates:") for line in changes):
+                _check_early_end(config)
             logger.info("%s was complete; training continues", folder)
             (folder / layout.RESULT_FILE).unlink()
         # They may be of an average of checkpoints, and an earlier one may be the best in the end.

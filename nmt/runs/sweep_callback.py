@@ -55,7 +55,7 @@ class RankedTable(Callback):
 
 def _check_search(config: DictConfig) -> None:
     """Raise UserError if a key of `search.space` is also on the command line."""
-    if not config.search.trial:
+    if not config.search.space:
         return
     given = {override.partition("=")[0] for override in config.hydra.overrides.task}
     for key in parse_space(config.search.space).keys() & given:

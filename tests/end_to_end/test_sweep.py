@@ -76,6 +76,9 @@ def test_a_search_continues_its_study(data: Path) -> None:
     second = sweep(data, space, "search.trial=1,2")
     assert second.returncode == 0, second.stderr
     assert "search.trial=1 is complete" in second.stderr
+    fixed = sweep(data, space, "search.trial=1,2", "model.dropout=0.1")
+    assert fixed.returncode == 2
+    assert "model.dropout is on the command line and in search.space" in fixed.stderr
     folder = data.parent / "outputs" / "sweeps" / "toy"
     ranking = (folder / "ranking.tsv").read_text(encoding="utf-8").splitlines()
     assert len(ranking) == 3

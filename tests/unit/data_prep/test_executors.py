@@ -113,13 +113,12 @@ def test_without_slurm_or_when_it_refuses_the_error_is_one_sentence(
         work = PrepareConfig(executor=ExecutorName.slurm, slurm=dict(slurm))
         list(map_jobs(double, [1], work, tmp_path))
 
-    monkeypatch.setenv("PATH", "/bin:/usr/bin")
+    monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(UserError, match=r'prepare.executor=slurm: Could not detect "srun"'):
         attempt()
     for name in ("srun", "sbatch"):
         (tmp_path / name).write_text("#!/bin/sh\necho Invalid partition >&2\nexit 1\n")
         (tmp_path / name).chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
     with pytest.raises(UserError, match=r"prepare.executor=slurm: .*minutes"):
         attempt(minutes=3)
     with pytest.raises(UserError, match="SLURM refused the jobs: Invalid partition"):

@@ -138,17 +138,17 @@ def test_arguments_of_sweeps_need_multirun(
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["train", argument])
     with pytest.raises(SystemExit):
-        run_composed(Mock())
+        run_composed(Mock(), has_sweeps=True)
     assert "has no effect without --multirun" in capsys.readouterr().err
 
 
 def test_keys_of_the_experiment_that_overrule_a_preset_are_reported(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    given = ["experiment=phrasebook_en_de", "model=base", "model.dropout=0.2"]
+    given = ["experiment=phrasebook_en_de", "model=base", "model.dropout=0.2", "cleaning=strict"]
     compose._report_overruled(given)
     [line] = capsys.readouterr().err.splitlines()
-    assert "model=base: experiment=phrasebook_en_de sets model.num_" in line
+    assert "model=base: the experiment sets model.num_" in line
     assert "_layers=3 instead of 6" in line
     assert "dropout" not in line
     compose._report_overruled(["model=base"])

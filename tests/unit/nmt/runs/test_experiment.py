@@ -7,7 +7,14 @@ import pytest
 
 from nmt.base.errors import UserError
 from nmt.base.files import read_json, write_json
-from nmt.config import ARRANGING_KEYS, Config, MixingConfig, SourceConfig, load_config
+from nmt.config import (
+    ARRANGING_KEYS,
+    Config,
+    MixingConfig,
+    SourceConfig,
+    load_config,
+    save_config,
+)
 from nmt.evaluation.records import is_complete
 from nmt.model import cpu_library
 from nmt.runs import experiment
@@ -107,7 +114,9 @@ def test_another_value_is_refused_with_the_key_that_accepts_it(config: Config) -
 
 def complete(config: Config, updates: int, monkeypatch: pytest.MonkeyPatch) -> None:
     write_json(config.run_folder / "result.json", {})
-    monkeypatch.setattr(experiment, "read_result", lambda folder: {"updates": updates})
+    monkeypatch.setattr(
+        experiment, "read_result", lambda folder: {"updates": updates, "training_seconds": 61}
+    )
 
 
 def test_an_accepted_change_continues_a_complete_run(
@@ -130,8 +139,13 @@ def test_a_run_that_ended_early_continues_only_with_other_limits(
     config: Config, corpus: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     complete(config, config.training.max_updates - 1, monkeypatch)
-    with pytest.raises(UserError, match=r"ended early, after .* change that key as well"):
+    with pytest.raises(UserError, match=r"ended early, after .* by training.patience; change"):
         open_run(accepting(config, "training.max_updates", max_updates=20), corpus)
+    save_config(timed := accepting(config, "", max_minutes=1), config.run_folder / "config.yaml")
+    keys = "training.max_updates,training.patience"
+    with pytest.raises(UserError, match=r"ended early, after .* by training.max_minutes; change"):
+        open_run(accepting(timed, keys, max_updates=20, patience=7), corpus)
+    save_config(config, config.run_folder / "config.yaml")
     keys = "training.max_updates,training.patience"
     open_run(accepting(config, keys, max_updates=20, patience=7), corpus)
     assert not is_complete(config.run_folder)
