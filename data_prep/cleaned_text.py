@@ -156,9 +156,12 @@ def _total(numbers: Sequence[int | None], limit: int) -> int | None:
 
 
 def sentences_of_tests(source: Source) -> tuple[list[str], list[str]]:
-    """Return the sources and the targets of `valid` and the test sets, normalised."""
-    pairs = [pair for split in source.splits() if split != TRAIN for pair in source.pairs(split)]
-    return [normalise(pair.source) for pair in pairs], [normalise(pair.target) for pair in pairs]
+    """Return the sources and all references of `valid` and the test sets, normalised."""
+    splits = [split for split in source.splits() if split != TRAIN]
+    pairs = [pair for split in splits for pair in source.pairs(split)]
+    more = [line for split in splits for lines in source.more_references(split) for line in lines]
+    targets = [*(pair.target for pair in pairs), *more]
+    return [normalise(pair.source) for pair in pairs], list(map(normalise, targets))
 
 
 def _clean(

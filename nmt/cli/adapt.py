@@ -17,6 +17,7 @@ from nmt.base.files import check_writable
 from nmt.cli.arguments import HELP_FLAGS, parse_arguments
 from nmt.cli.common import run_command
 from nmt.cli.compose import compose_config
+from nmt.cli.models import check_length_penalty
 from nmt.config import Config, checked_dataclass, leaf_fields, option, to_plain
 from nmt.evaluation.systems import open_system
 from nmt.runs.adapt import adapt, check_languages, general_test_set
@@ -84,6 +85,12 @@ def _configuration(arguments: Arguments, changes: Sequence[str]) -> Config:
         **{f"decoding.{key}": value for key, value in to_plain(model.config.decoding).items()},
     }
     if arguments.general:
+        keys = [one.partition("=")[0] for one in changes]
+        others = [key for key in keys if key.startswith("corpus.sources.")]
+        if others and not any(key.startswith("corpus.mixing.") for key in keys):
+            raise UserError(
+                f"{others[0]}: with general=, give corpus.mixing.weights of all sources"
+            )
         values["corpus.sources.general.path"] = arguments.general
         name = dict(one.split("=", 1) for one in changes if "=" in one).get("corpus.name", "domain")
         values["corpus.mixing.weights"] = f"{{{name}: 1, general: {arguments.general_weight:g}}}"
@@ -91,7 +98,10 @@ def _configuration(arguments: Arguments, changes: Sequence[str]) -> Config:
         f"{key}={value if isinstance(value, str) else json.dumps(value)}"
         for key, value in values.items()
     ]
-    return compose_config(["experiment=adapt", *given, *changes])
+    config = compose_config(["experiment=adapt", *given, *changes])
+    is_given = any(one.startswith("decoding.length_penalty=") for one in changes)
+    check_length_penalty(config.decoding, is_given)
+    return config
 
 
 if __name__ == "__main__":

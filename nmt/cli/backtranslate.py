@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from nmt.base.errors import UserError
 from nmt.base.files import check_readable, check_writable, iterate_lines
 from nmt.cli.arguments import parse_arguments
 from nmt.cli.common import run_command
@@ -69,9 +70,11 @@ def main() -> None:
     source, target = model.config.source_language, model.config.target_language
     out = Path(arguments.out or f"{file}.back")
     outs = [out / f"train.{target}", out / f"train.{source}"]
-    check_languages(model, file, outs[0])
+    check_languages(model.config.direction, file, outs[0])
     check_writable(outs[0])
     decoding = arguments.decoding_config(model)
+    if decoding.num_best > 1:
+        raise UserError("decoding.num_best has no effect here: each line gives one pair")
     pipeline = Pipeline(Translator(model, decoding, print_line))
     reader, writer = LineReader(Format.text), LineWriter(Format.text, model.target_tokenizer)
     translator = BackTranslator(str(file), reader, pipeline, writer)

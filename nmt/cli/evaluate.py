@@ -14,7 +14,7 @@ from nmt.base.guards import check_not_in_results
 from nmt.base.layout import EVALUATION_FOLDER, EVALUATIONS_FOLDER, SCORES_FILE
 from nmt.cli.arguments import parse_arguments
 from nmt.cli.common import parse_folders, run_command
-from nmt.cli.models import TranslatorArguments, open_model
+from nmt.cli.models import TranslatorArguments, check_languages, open_model
 from nmt.config import checked_dataclass
 from nmt.data.corpus import PreparedCorpus
 from nmt.evaluation import evaluate, tables
@@ -92,6 +92,7 @@ def _test_set(arguments: Arguments, system: System, corpus: PreparedCorpus | Non
     if bool(source) != bool(reference) or (source and arguments.test):
         raise UserError("give source= and reference= together, without test=")
     if source:
+        check_languages("-".join(system.direction), Path(source), Path(reference))
         return evaluate.files_test_set(Path(source), Path(reference), system.direction)
     if corpus is None:
         raise UserError(

@@ -87,7 +87,7 @@ def _text(arguments: Arguments, folder: Path, model: TrainedModel) -> Text | Non
     test_set: TestSet
     if arguments.source:
         source, reference = Path(arguments.source), Path(arguments.reference)
-        check_languages(model, source, reference)
+        check_languages(model.config.direction, source, reference)
         direction = model.config.source_language, model.config.target_language
         test_set = files_test_set(source, reference, direction)
     else:

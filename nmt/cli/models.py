@@ -9,7 +9,7 @@ import torch
 from nmt import trained_model
 from nmt.base.errors import UserError
 from nmt.cli.arguments import group
-from nmt.config import DecodingConfig, checked_dataclass, from_mapping, to_plain
+from nmt.config import DecodingConfig, LengthPenalty, checked_dataclass, from_mapping, to_plain
 from nmt.evaluation.systems import find_model
 from nmt.exchange.engines import EngineName, open_engine
 from nmt.runs.log import print_line
@@ -32,6 +32,7 @@ class ModelArguments:
         """Return the model's own search with the user's changes."""
         values = {**to_plain(model.config.decoding), **self.decoding}
         config: DecodingConfig = from_mapping(DecodingConfig, values, "arguments", "decoding.")
+        check_length_penalty(config, "length_penalty" in self.decoding)
         return config
 
 
@@ -80,9 +81,18 @@ def open_model(folder: Path, device: str) -> TrainedModel:
     return model
 
 
-def check_languages(model: TrainedModel, source: Path, target: Path) -> None:
-    """Raise a UserError if the endings of two files are languages, but not those of the model."""
-    direction = model.config.direction
+def check_length_penalty(config: DecodingConfig, is_given: bool) -> None:
+    """Raise UserError if a penalty is given, but the model, such as an imported one, has none."""
+    kind = config.length_penalty_kind
+    if is_given and kind is not LengthPenalty.gnmt:
+        raise UserError(
+            f"decoding.length_penalty has no effect with length_penalty_kind={kind.name};"
+            " add decoding.length_penalty_kind=gnmt"
+        )
+
+
+def check_languages(direction: str, source: Path, target: Path) -> None:
+    """Raise a UserError if the endings of two files are languages, but not those of a model."""
     endings = f"{source.suffix[1:]}-{target.suffix[1:]}"
     if endings != direction and re.fullmatch("[a-z]{2}-[a-z]{2}", endings):
         raise UserError(

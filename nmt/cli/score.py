@@ -58,7 +58,7 @@ def main() -> None:
     if not arguments.out and default.exists():
         raise UserError(f"{default} already exists; remove it, or name a file with out=")
     model = open_model(folder, arguments.device)
-    check_languages(model, source, target)
+    check_languages(model.config.direction, source, target)
     config = arguments.decoding_config(model)
     scored: list[PairScore] = []
     line = 0

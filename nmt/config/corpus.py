@@ -197,7 +197,7 @@ class CorpusConfig(OriginConfig):
     seed: int = option(1, ge=0, le=MAX_SEED, used_with=_PHRASEBOOK)
     """`phrasebook`: seed of the generated text."""
     max_train_pairs: int = option(0, ge=0, le=_MAX_PAIRS)
-    """Maximum number of training pairs, the first ones of the source; 0 uses all."""
+    """Maximum number of training pairs of the main source, the first ones; 0 uses all."""
     sources: dict[FolderName, SourceConfig] = option({})
     """Further training pairs, by name: path or data set, tag and filters of each."""
     mixing: MixingConfig = field(default_factory=MixingConfig)

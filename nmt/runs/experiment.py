@@ -48,7 +48,7 @@ _PACKAGES = ("torch", "numpy", "sentencepiece", "datasets", "pyarrow", "sacreble
 
 # These keys define the data and its order, the model, and the optimizer.
 _FIXED_KEYS = (
-    *("corpus.", "tokenizer.", "model.", "training.seed", "optimizer.name", "optimizer.lora_rank"),
+    *("corpus.", "tokenizer.", "model.", "training.seed", "optimizer.name", "optimizer.lora_"),
     "training.validation_metric",  # the best checkpoint so far was chosen by it
     *("batching.target_tokens_per_update", "batching.max_source_length"),
     "batching.max_target_length",

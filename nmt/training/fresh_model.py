@@ -5,7 +5,7 @@ from pathlib import Path
 import torch
 
 from nmt.base.errors import UserError
-from nmt.config import Config, differing_values, to_plain
+from nmt.config import Config, TiedEmbeddings, differing_values, to_plain
 from nmt.data.corpus import PreparedCorpus
 from nmt.model.build import build_model
 from nmt.tokenizer import Tokenizer
@@ -25,6 +25,12 @@ def new_model(config: Config, corpus: PreparedCorpus, device: torch.device) -> T
     """Create a model with the weights of `training.initial_model`, or random ones by the seed."""
     source_tokenizer = Tokenizer(corpus.source_tokenizer)
     target_tokenizer = Tokenizer(corpus.target_tokenizer)
+    is_tied = config.model.tied_embeddings is TiedEmbeddings.three_way
+    if is_tied and source_tokenizer.all_pieces() != target_tokenizer.all_pieces():
+        raise UserError(
+            "model.tied_embeddings=three_way needs one vocabulary, but the tokenizers of the two"
+            " languages have different pieces: set model.tied_embeddings=target"
+        )
     torch.manual_seed(config.training.seed)
     network = build_model(
         config.model, source_tokenizer.vocabulary_size, target_tokenizer.vocabulary_size

@@ -45,7 +45,7 @@ class LineTranslator:
             line = decode_line(raw, self.name, number)
             try:
                 item = self.reader.read(line)
-                self.pipeline.check(item.constraints)
+                self.pipeline.check(item)
             except UserError as error:
                 raise UserError(f"{self.name}: line {number}: {error}") from None
             yield item

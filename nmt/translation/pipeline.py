@@ -7,7 +7,7 @@ from nmt.base.errors import UserError
 from nmt.translation.alignment import Aligner, pharaoh
 from nmt.translation.documents import Document
 from nmt.translation.formats import Answer, Item
-from nmt.translation.protection import ProtectingTranslator
+from nmt.translation.protection import ProtectingTranslator, protected_spans
 from nmt.translation.translator import Constraints, Translation, Translator
 
 Progress = Callable[[float], None]
@@ -37,10 +37,16 @@ class Pipeline:
     warn: Callable[[str], None] = lambda _: None
     aligns_all: bool = True
 
-    def check(self, constraints: Constraints) -> None:
-        """Raise UserError if constraints cannot be fulfilled."""
+    def check(self, item: Item) -> None:
+        """Raise UserError if the constraints of an item cannot be fulfilled."""
+        constraints = item.constraints
         if constraints == Constraints():
             return
+        if isinstance(self.translator, ProtectingTranslator) and protected_spans(item.source):
+            raise UserError(
+                "prefix, required and banned do not apply to text with protected spans; remove them"
+                " or protect=true"
+            )
         if self.language:
             raise UserError(
                 "prefix, required and banned apply to one sentence; remove them or document=true"

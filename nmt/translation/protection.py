@@ -125,30 +125,43 @@ class ProtectingTranslator:
         links = iter(self._aligner.links([s for s, _ in pairs], [t for _, t in pairs]))
         repaired = []
         for text, source, spans, some in zip(texts, bare, marks, found, strict=True):
-            by_text: dict[str, Translation] = {}
+            kept: list[Translation] = []
+            bare_texts: dict[str, str] = {}  # samples may repeat a translation
             for one in some:
                 inserted = insert_marks(source, one.text, spans, next(links))
-                if _keeps(inserted, protected_spans(text)):
-                    by_text.setdefault(inserted, replace(one, text=inserted))
-            if by_text:
+                is_new = bare_texts.setdefault(inserted, one.text) == one.text
+                if is_new and _keeps(inserted, protected_spans(text)):
+                    kept.append(replace(one, text=inserted))
+            if kept:
                 self.counts.inserted += len(spans)
             else:
                 self.counts.untranslated += len(spans)
-            repaired.append(list(by_text.values()) or [Translation(text, 0.0, [])])
+            repaired.append(kept or [Translation(text, 0.0, [])])
         return repaired
 
 
 def _remove_spans(text: str) -> tuple[str, list[Mark]]:
-    """Return a text without its spans, and the spans."""
-    kept: list[str] = []
+    """Return a text without its spans, and the spans.
+
+    A space separates words between which spans stood, as in `one<br/>two`; a single tag of a pair,
+    as in `<b>w</b>ord`, may be inside a word.
+    """
+    matches = list(_SPAN.finditer(text))
+    pairs = _tag_pairs([Mark(match[0], 0, match["tag"] or "") for match in matches])
+    kept = ""
     marks: list[Mark] = []
-    last = length = 0
-    for match in _SPAN.finditer(text):
-        kept.append(text[last : match.start()])
-        length += match.start() - last
+    last = run = 0  # the run is the number of spans since the last character
+    for index, match in enumerate(matches):
+        between = text[last : match.start()]
+        run = 1 if between else run + 1
+        kept += between
         last = match.end()
-        marks.append(Mark(match[0], length, match["tag"] or ""))
-    return "".join([*kept, text[last:]]), marks
+        marks.append(Mark(match[0], len(kept), match["tag"] or ""))
+        is_end = index + 1 == len(matches) or matches[index + 1].start() > last
+        is_inside = run == 1 and (index in pairs or index in pairs.values())
+        if is_end and not is_inside and kept[-1:].strip() and text[last : last + 1].isalnum():
+            kept += " "
+    return kept + text[last:], marks
 
 
 def _keeps(translation: str, spans: Sequence[str]) -> bool:

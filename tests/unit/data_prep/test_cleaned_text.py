@@ -173,7 +173,7 @@ def test_an_error_of_a_source_names_it(toy: Toy, tmp_path: Path) -> None:
         write_pairs(tmp_path / split, "train", ["a"] * 2, ["b"] * count)
     for path, message in (("nowhere", "neither a folder nor a file"), ("other", "has 2 lines and")):
         sources = {"web": SourceConfig(path=str(tmp_path / path))}
-        with pytest.raises(UserError, match=rf"corpus\.sources\.web: .*{message}"):
+        with pytest.raises(UserError, match=rf"corpus\.sources\.web.*{message}"):
             cleaned(replace(toy.config, sources=sources), tmp_path / f"out {path}")
 
 
@@ -189,6 +189,15 @@ def test_test_sets_are_normalised_and_never_dropped(toy: Toy, tmp_path: Path) ->
 def test_max_train_pairs_limits_the_pairs_that_are_read(toy: Toy, tmp_path: Path) -> None:
     text = cleaned(replace(toy.config, max_train_pairs=10), tmp_path / "out")
     assert text.summary().num_read == 10
+
+
+def test_further_references_of_tests_are_dropped_from_training(toy: Toy, tmp_path: Path) -> None:
+    dropped = cleaned(toy.config, tmp_path / "one").summary()
+    number = len((toy.raw / "test.de").read_text(encoding="utf-8").splitlines())
+    train = (toy.raw / "train.de").read_text(encoding="utf-8").splitlines()
+    write_lines(toy.raw / "test.de.1", train[:number])
+    again = cleaned(toy.config, tmp_path / "two").summary()
+    assert sum(again.parts) < sum(dropped.parts)
 
 
 def test_text_without_a_clean_pair_is_refused(toy: Toy, tmp_path: Path) -> None:

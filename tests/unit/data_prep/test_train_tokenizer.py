@@ -43,6 +43,21 @@ def test_special_ids(tokenizer: Tokenizer) -> None:
     assert tokenizer.vocabulary_size == 330
 
 
+@pytest.mark.parametrize("split_digits", [True, False])
+@pytest.mark.parametrize("byte_fallback", [True, False])
+def test_options_of_pieces(split_digits: bool, byte_fallback: bool, tmp_path: Path) -> None:
+    path = tmp_path / "train.en"
+    write_lines(path, ["in 2024 and in 2023"] * 50)
+    config = TokenizerConfig(
+        vocabulary_size=276 if byte_fallback else 20,
+        split_digits=split_digits,
+        byte_fallback=byte_fallback,
+    )
+    pieces = learn(path, config, tmp_path / "tokenizer.model").all_pieces()
+    assert any(re.match("▁?20", piece) for piece in pieces) != split_digits
+    assert ("<0x41>" in pieces) == byte_fallback
+
+
 @given(st.text())
 @example("the dog")
 @example("👩\u200d👩\u200d👧 and 🇩🇪")

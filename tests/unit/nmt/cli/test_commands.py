@@ -51,6 +51,11 @@ GIVEN = {
         ("translate", "file=- out=- alignment=true", "alignment=true needs a file beside"),
         ("backtranslate", "file=a.de", "are de-de by their names, but the model translates en-de"),
         ("backtranslate", "file=none.en", "none.en: no such file"),
+        ("backtranslate", "decoding.num_best=2", "each line gives one pair"),
+        (
+            *("translate", "decoding.length_penalty_kind=average decoding.length_penalty=1"),
+            "has no effect with length_penalty_kind=average",
+        ),
         ("backtranslate", "file=", "file= is missing"),
         ("score", "decoding.patience=1", "decoding.patience has no effect on scores"),
         ("score", "out=.", "is a folder"),

@@ -1,6 +1,7 @@
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -107,3 +108,10 @@ def test_other_subwords_and_languages_are_refused(
     write_json(corpus / "manifest.json", {**manifest, "direction": "en-fr"})
     with pytest.raises(UserError, match="translates en-de, but the corpus is en-fr"):
         open_run(config, corpus)
+
+
+def test_tying_three_ways_needs_the_same_pieces(tmp_path: Path, digit_tokenizer_path: Path) -> None:
+    other = train_tokenizer(tmp_path / "other.model", ["a b c d e f g"] * 9, 20)
+    corpus = Mock(source_tokenizer=digit_tokenizer_path, target_tokenizer=other)
+    with pytest.raises(UserError, match="three_way needs one vocabulary, but the tokenizers"):
+        new_model(tiny_config(tmp_path), corpus, ALONE.device)

@@ -3,6 +3,7 @@ from dataclasses import astuple
 
 import pytest
 
+from nmt.base.errors import UserError
 from nmt.trained_model import TrainedModel
 from nmt.translation.alignment import Aligner, Links
 from nmt.translation.formats import Item
@@ -98,6 +99,9 @@ def lose_marks(text: str) -> str:
         ("a <b>big dog</b> and {x}", "a <b>big dog</b> and {x}", (0, 3)),
         ("a <b>dog</b>. no", "a <b>dog</b> no", (0, 2)),
         ("one<br/> two", "one <br/> two", (0, 1)),
+        ("one<br/>two three", "one <br/> two three", (0, 1)),
+        ("<p>a b</p><p>c d</p>", "<p>a b</p> <p>c d</p>", (0, 4)),
+        ("the <b>w</b>ord", "the <b>word</b>", (0, 2)),
         ("{x} <b>", "{x} <b>", (2, 0)),
         ("{a} {b} {c} {d} {e} {f} {g} w", "{a} {b} {c} {d} {e} {f} {g} w", (0, 7)),
     ],
@@ -109,6 +113,24 @@ def test_spans_are_inserted(
     [[translation]] = translator.translate([text])
     assert translation.text == expected
     assert astuple(translator.counts) == (*counts, 0)
+
+
+def test_constraints_of_text_with_spans_are_refused(aligner: MonotonicAligner) -> None:
+    pipeline = Pipeline(ProtectingTranslator(FakeTranslator(str), aligner))
+    constraints = Constraints(prefix="a")
+    pipeline.check(Item("no spans", constraints=constraints))
+    with pytest.raises(UserError, match="do not apply to text with protected spans"):
+        pipeline.check(Item("say {name}", constraints=constraints))
+
+
+def test_samples_that_are_equal_are_kept(
+    aligner: MonotonicAligner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake = FakeTranslator(lose_marks)
+    samples = [Translation(text, -1.0, []) for text in ("a b", "a b", "c d")]
+    monkeypatch.setattr(fake, "translate", lambda texts, *_: [samples for _ in texts])
+    [found] = ProtectingTranslator(fake, aligner).translate(["{x} word"])
+    assert [one.text for one in found] == ["{x} a b", "{x} a b", "{x} c d"]
 
 
 def test_translations_with_all_spans_are_kept(aligner: MonotonicAligner) -> None:
