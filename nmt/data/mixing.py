@@ -80,7 +80,7 @@ class Mixing:
     def _per_epoch(self, counts: np.ndarray, weights: Mapping[str, float]) -> np.ndarray:
         """Return the number of pairs of each source in an epoch, (sources,), not rounded.
 
-        With weights, an epoch has as many pairs as the sources that have a weight.
+        With weights, an epoch has as many pairs as all sources with a weight contain together.
         """
         if weights:
             shares = np.array([weights.get(name, 0.0) for name in self.sizes])

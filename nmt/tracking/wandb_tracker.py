@@ -61,7 +61,7 @@ class WandbTracker(Tracker):
             config={**flattened(to_plain(config)), "commit": commit()},
             settings=wandb.Settings(
                 silent=True,
-                reinit="create_new",  # never continue the run of an earlier tracker
+                reinit="create_new",  # not the open run of an earlier tracker
                 disable_git=True,  # the address of a remote repository may contain a token
                 x_disable_meta=True,  # it includes all SLURM variables, such as SLURM_JWT, a token
                 init_timeout=_SECONDS_TO_START,
