@@ -98,7 +98,7 @@ adapt: install  ## Fine-tune a model on your own text                  MODEL= DA
 	@$(RUN).adapt "data=$$DATA" $${GENERAL:+"general=$$GENERAL"} $(gpus) $(model) $(dry_run) $(ARGS)
 
 translate: install  ## Translate a file line by line, or one text          FILE= or TEXT=, MODEL= OUT= ARGS=
-	@test -z "$$TEXT" -o -z "$$FILE" || { echo "error: give FILE= or TEXT=, not both" >&2; exit 2; }
+	@test -z "$$TEXT" || test -z "$$FILE" || { echo "error: give FILE= or TEXT=, not both" >&2; exit 2; }
 	@if test -n "$$TEXT"; then printf '%s\n' "$$TEXT" | $(RUN).translate file=- $(model) $(ARGS); \
 	  else $(RUN).translate "file=$$FILE" $(model) $(ARGS); fi
 
@@ -122,7 +122,7 @@ evaluate: install  ## Score models on a test set, and compare them        TEST= 
 
 sweep: install  ## Train a grid of runs, and rank them                 SWEEP= EXPERIMENT= DATA= GPUS= SCALE=paper|laptop DRY_RUN=1 ARGS=
 	@test -n "$$SWEEP" || { echo "error: SWEEP= is missing: name a file of conf/sweep, for example SWEEP=peak_lr" >&2; exit 2; }
-	@$(if $(and $(dry_run),$(filter table3,$(SWEEP))),$(RUN).table3 $(experiment),\
+	@$(if $(and $(dry_run),$(filter table3,$(SWEEP))),$(RUN).table3 $(experiment) $(gpus),\
 	  $(RUN).train --multirun $(experiment) "sweep=$$SWEEP" "run.name=$${SWEEP}_$$EXPERIMENT" $(gpus) $(dry_run)) $(ARGS)
 
 sweep-report: install  ## Rank the runs of a sweep, also in progress          SWEEP= ARGS=

@@ -73,7 +73,7 @@ def main() -> None:
     check_languages(model.config.direction, file, outs[0])
     check_writable(outs[0])
     decoding = arguments.decoding_config(model)
-    if decoding.num_best > 1:
+    if "num_best" in arguments.decoding:
         raise UserError("decoding.num_best has no effect here: each line gives one pair")
     pipeline = Pipeline(Translator(model, decoding, print_line))
     reader, writer = LineReader(Format.text), LineWriter(Format.text, model.target_tokenizer)

@@ -105,8 +105,8 @@ def _check_presets(group: str, value: str, names: list[str]) -> None:
 def _check_sweep(arguments: Sequence[str]) -> None:
     """Raise a UserError for arguments that have an effect only in a sweep."""
     for argument in arguments:
-        key, _, value = argument.partition("=")
-        if key in _SWEEP_KEYS and value not in ("null", ""):
+        key, _, value = argument.lstrip("+~").partition("=")
+        if key in _SWEEP_KEYS and value.strip("'\"") not in ("null", "", "0"):
             raise UserError(
                 f"{argument} has no effect without --multirun: run"
                 f" `python -m nmt.cli.train --multirun {argument} …`, or make sweep SWEEP=NAME"

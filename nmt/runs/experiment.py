@@ -139,6 +139,7 @@ def open_run(config: Config, corpus_folder: Path) -> Config:
     config, changes = check_configuration(config)
     if not (folder / layout.CONFIG_FILE).is_file():
         fresh_model.check_initial_model(config, corpus_folder)
+        fresh_model.check_tying(config, corpus_folder)
         training = distributed.with_num_threads(config.training, config.run.parallel_runs)
         config = replace(config, training=training)
         if config.batching.is_auto:

@@ -25,12 +25,6 @@ def new_model(config: Config, corpus: PreparedCorpus, device: torch.device) -> T
     """Create a model with the weights of `training.initial_model`, or random ones by the seed."""
     source_tokenizer = Tokenizer(corpus.source_tokenizer)
     target_tokenizer = Tokenizer(corpus.target_tokenizer)
-    is_tied = config.model.tied_embeddings is TiedEmbeddings.three_way
-    if is_tied and source_tokenizer.all_pieces() != target_tokenizer.all_pieces():
-        raise UserError(
-            "model.tied_embeddings=three_way needs one vocabulary, but the tokenizers of the two"
-            " languages have different pieces: set model.tied_embeddings=target"
-        )
     torch.manual_seed(config.training.seed)
     network = build_model(
         config.model, source_tokenizer.vocabulary_size, target_tokenizer.vocabulary_size
@@ -51,6 +45,19 @@ def new_model(config: Config, corpus: PreparedCorpus, device: torch.device) -> T
         source_tokenizer,
         target_tokenizer,
     )
+
+
+def check_tying(config: Config, corpus_folder: Path) -> None:
+    """Raise UserError if embeddings are tied three ways, but the vocabularies differ."""
+    if config.tokenizer.joint or config.model.tied_embeddings is not TiedEmbeddings.three_way:
+        return
+    corpus = PreparedCorpus(corpus_folder)
+    source, target = Tokenizer(corpus.source_tokenizer), Tokenizer(corpus.target_tokenizer)
+    if source.all_pieces() != target.all_pieces():
+        raise UserError(
+            "model.tied_embeddings=three_way needs one vocabulary, but the tokenizers of the two"
+            " languages have different pieces: set model.tied_embeddings=target"
+        )
 
 
 def initial_weights(config: Config) -> str:

@@ -24,6 +24,9 @@ _SPAN = re.compile(
     re.VERBOSE,
 )
 
+_FIRST_EAST_ASIAN = "\u2e80"  # most scripts above it have no spaces
+_AFTER_WORD = ".,;:!?…)»”"
+
 
 @dataclass(frozen=True)
 class Mark:
@@ -143,25 +146,35 @@ class ProtectingTranslator:
 def _remove_spans(text: str) -> tuple[str, list[Mark]]:
     """Return a text without its spans, and the spans.
 
-    A space separates words between which spans stood, as in `one<br/>two`; a single tag of a pair,
-    as in `<b>w</b>ord`, may be inside a word.
+    A space separates words between which spans stood, as in `one<br/>two`; opening or closing tags
+    of pairs, as in `<b>w</b>ord`, may be inside a word.
     """
     matches = list(_SPAN.finditer(text))
     pairs = _tag_pairs([Mark(match[0], 0, match["tag"] or "") for match in matches])
+    closing = set(pairs.values())
     kept = ""
     marks: list[Mark] = []
-    last = run = 0  # the run is the number of spans since the last character
+    last = 0
+    kinds: set[str] = set()  # of the spans since the last character
     for index, match in enumerate(matches):
-        between = text[last : match.start()]
-        run = 1 if between else run + 1
-        kept += between
+        if match.start() > last:
+            kinds.clear()
+        kept += text[last : match.start()]
         last = match.end()
         marks.append(Mark(match[0], len(kept), match["tag"] or ""))
-        is_end = index + 1 == len(matches) or matches[index + 1].start() > last
-        is_inside = run == 1 and (index in pairs or index in pairs.values())
-        if is_end and not is_inside and kept[-1:].strip() and text[last : last + 1].isalnum():
+        kinds.add("opening" if index in pairs else "closing" if index in closing else "single")
+        is_inside = kinds in ({"opening"}, {"closing"})
+        is_last = index + 1 == len(matches) or matches[index + 1].start() > last
+        if is_last and not is_inside and _are_words(kept[-1:], text[last : last + 1]):
             kept += " "
     return kept + text[last:], marks
+
+
+def _are_words(end: str, start: str) -> bool:
+    """Return whether a word ends with one character and the next one begins with the other."""
+    if not end or min(end, start) >= _FIRST_EAST_ASIAN:
+        return False
+    return start.isalnum() and (end.isalnum() or end in _AFTER_WORD)
 
 
 def _keeps(translation: str, spans: Sequence[str]) -> bool:

@@ -8,10 +8,11 @@ import torch
 
 from nmt.base.errors import UserError
 from nmt.base.files import read_json, write_json
-from nmt.config import Config
+from nmt.config import Config, TokenizerConfig
 from nmt.data.corpus import PreparedCorpus
 from nmt.runs.experiment import open_run
 from nmt.trained_model import load_trained_model, save_trained_model, weights_digest
+from nmt.training import fresh_model
 from nmt.training.fresh_model import new_model
 from tests.support import (
     ALONE,
@@ -110,8 +111,14 @@ def test_other_subwords_and_languages_are_refused(
         open_run(config, corpus)
 
 
-def test_tying_three_ways_needs_the_same_pieces(tmp_path: Path, digit_tokenizer_path: Path) -> None:
+def test_tying_three_ways_needs_the_same_pieces(
+    tmp_path: Path, digit_tokenizer_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     other = train_tokenizer(tmp_path / "other.model", ["a b c d e f g"] * 9, 20)
     corpus = Mock(source_tokenizer=digit_tokenizer_path, target_tokenizer=other)
+    config = tiny_config(tmp_path)
+    config = replace(config, tokenizer=TokenizerConfig(joint=False, path="mine"))
+    monkeypatch.setattr(fresh_model, "PreparedCorpus", lambda folder: corpus)
     with pytest.raises(UserError, match="three_way needs one vocabulary, but the tokenizers"):
-        new_model(tiny_config(tmp_path), corpus, ALONE.device)
+        open_run(config, tmp_path)
+    assert not config.run_folder.exists()

@@ -102,6 +102,8 @@ def lose_marks(text: str) -> str:
         ("one<br/>two three", "one <br/> two three", (0, 1)),
         ("<p>a b</p><p>c d</p>", "<p>a b</p> <p>c d</p>", (0, 4)),
         ("the <b>w</b>ord", "the <b>word</b>", (0, 2)),
+        ("the wo<b><i>rd</i></b>", "the <b><i>word</i></b>", (0, 4)),
+        ("A.<br/>B c", "a <br/> b c", (0, 1)),
         ("{x} <b>", "{x} <b>", (2, 0)),
         ("{a} {b} {c} {d} {e} {f} {g} w", "{a} {b} {c} {d} {e} {f} {g} w", (0, 7)),
     ],
@@ -113,6 +115,18 @@ def test_spans_are_inserted(
     [[translation]] = translator.translate([text])
     assert translation.text == expected
     assert astuple(translator.counts) == (*counts, 0)
+
+
+@pytest.mark.parametrize(
+    "text", ["(<b>w</b>)", "“<a href='x'><b>Hi</b></a>”", "l'{n}est", "点{n}继"]
+)
+def test_no_space_is_added_beside_brackets_and_in_scripts_without_spaces(
+    text: str, aligner: MonotonicAligner
+) -> None:
+    given: list[str] = []
+    fake = FakeTranslator(lambda one: given.append(one) or "x")  # type: ignore[func-returns-value]
+    ProtectingTranslator(fake, aligner).translate([text])
+    assert " " not in given[-1].removeprefix(text)
 
 
 def test_constraints_of_text_with_spans_are_refused(aligner: MonotonicAligner) -> None:
