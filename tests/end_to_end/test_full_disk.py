@@ -184,9 +184,11 @@ def check_translating(work: str) -> None:
 
 
 def check_evaluating(work: str) -> None:
-    disk, text = Path(work, "disk"), Path(work, "a.en")
-    write_lines(text, ["1 2 3"] * 300)
-    command = [f"source={text}", f"reference={text}", f"model={MODEL}", f"out={disk / 'scores'}"]
+    disk, source, reference = (Path(work, name) for name in ("disk", "a.en", "a.de"))
+    for text in (source, reference):
+        write_lines(text, ["1 2 3"] * 300)
+    texts = [f"source={source}", f"reference={reference}"]
+    command = [*texts, f"model={MODEL}", f"out={disk / 'scores'}"]
     with small_disk(disk, 12_288):
         write_lines(disk / "scores" / "source.txt", ["old"])
         write_json(disk / "scores" / "scores.json", {"files": ["source.txt", "scores.json"]})

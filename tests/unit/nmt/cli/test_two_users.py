@@ -30,7 +30,7 @@ WRITTEN: list[tuple[Callable[[], None], list[str]]] = [
 ]
 READ: list[tuple[Callable[[], None], list[str]]] = [
     (evaluate.main, ["model=outputs/runs/poor", "out=mine/x"]),  # the text of the corpus
-    (evaluate.main, [NEW, "source=a.en", "reference=a.en", "out=mine/x"]),
+    (evaluate.main, [NEW, "source=a.en", "reference=a.de", "out=mine/x"]),
     (translate.main, [NEW, "file=a.en", "out=mine/x"]),
     (translate.main, ["model=outputs/runs/poor", "file=mine/private", "out=mine/x"]),
     (export.main, [NEW, "out=mine/x"]),
@@ -95,7 +95,7 @@ def check_commands(folder: str, tokenizer: str) -> None:
         assert status == 2, arguments
         assert re.fullmatch(r"error: .*: cannot be read: permission denied\n", printed), printed
     # A model of another user is no baseline, and does not stop an evaluation.
-    text = "source=a.en", "reference=a.en"
+    text = "source=a.en", "reference=a.de"
     status, printed = printed_by(evaluate.main, "model=outputs/runs/poor", *text, "out=mine/x")
     assert status == 0, printed
     assert sorted(path.name for path in Path("mine").iterdir()) == ["private", "x"]
