@@ -69,6 +69,7 @@ def _configuration(arguments: Arguments, changes: Sequence[str]) -> Config:
     for name in filter(None, (arguments.data, arguments.general)):
         check_languages(Path(name), (source, target), system.model)
     stem = data.resolve().name.partition(".")[0]
+    changed = dict(one.split("=", 1) for one in changes if "=" in one)
     joint, longest = model.config.joint_vocabulary, model.config.max_source_length
     values = {
         "corpus.path": arguments.data,
@@ -85,22 +86,20 @@ def _configuration(arguments: Arguments, changes: Sequence[str]) -> Config:
         **{f"decoding.{key}": value for key, value in to_plain(model.config.decoding).items()},
     }
     if arguments.general:
-        keys = [one.partition("=")[0] for one in changes]
-        others = [key for key in keys if key.startswith("corpus.sources.")]
-        if others and not any(key.startswith("corpus.mixing.") for key in keys):
+        others = [key for key in changed if key.startswith("corpus.sources.")]
+        if others and not any(key.startswith("corpus.mixing.") for key in changed):
             raise UserError(
                 f"{others[0]}: with general=, give corpus.mixing.weights of all sources"
             )
         values["corpus.sources.general.path"] = arguments.general
-        name = dict(one.split("=", 1) for one in changes if "=" in one).get("corpus.name", "domain")
+        name = changed.get("corpus.name", "domain")
         values["corpus.mixing.weights"] = f"{{{name}: 1, general: {arguments.general_weight:g}}}"
     given = [
         f"{key}={value if isinstance(value, str) else json.dumps(value)}"
         for key, value in values.items()
     ]
     config = compose_config(["experiment=adapt", *given, *changes])
-    is_given = any(one.startswith("decoding.length_penalty=") for one in changes)
-    check_length_penalty(config.decoding, is_given)
+    check_length_penalty(config.decoding, "decoding.length_penalty" in changed)
     return config
 
 

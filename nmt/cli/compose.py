@@ -102,6 +102,10 @@ def _check_presets(group: str, value: str, names: list[str]) -> None:
             raise UserError(f"{group}={one_line(name)} is not a preset; {fix}")
 
 
+def _is_sweep(arguments: Sequence[str]) -> bool:
+    return bool({"--multirun", "-m"}.intersection(arguments))
+
+
 def _check_sweep(arguments: Sequence[str]) -> None:
     """Raise a UserError for arguments that have an effect only in a sweep."""
     for argument in arguments:
@@ -134,7 +138,7 @@ def literal(arguments: Sequence[str]) -> list[str]:
 
     Values in quotes stay, and so do the values that a sweep lists, separated by commas.
     """
-    is_sweep = bool({"--multirun", "-m"}.intersection(arguments))
+    is_sweep = _is_sweep(arguments)
     leaves, quoted = leaf_fields(Config), []
     entry_fields = leaf_fields(SourceConfig)
     tables = tuple(f"{key}." for key, field in leaves.items() if field.default == {})
@@ -219,7 +223,7 @@ def _launcher_errors() -> Iterator[None]:
     except (UserError, HydraException, OmegaConfBaseException, OSError, MemoryError):
         raise
     except Exception as error:  # submitit, joblib and Ray raise many types
-        if not {"--multirun", "-m"} & set(sys.argv):
+        if not _is_sweep(sys.argv):
             raise
         raise UserError(
             f"the sweep ended early: {type(error).__name__}: {one_line(error)}; the same command"

@@ -3,9 +3,8 @@
     model.npz  model.bin  vocab.spm (or source.spm and target.spm)  decoder.yml
 
 `model.npz` and `model.bin` hold the same arrays: float32, matrices except embeddings transposed,
-vectors with one row. As in Hugging
-Face's classes, the sines of a position are in the first half of a vector, so every axis of the
-model width is reordered.
+vectors with one row. As in Hugging Face's classes, the sines of a position are in the first half of
+a vector, so every axis of the model width is reordered.
 """
 
 import re

@@ -117,6 +117,8 @@ def check_configuration(config: Config) -> tuple[Config, list[str]]:
 def _check_early_end(config: Config) -> None:
     """Raise UserError if more updates were asked for, but the limit that ended the run stays."""
     stored = load_config(Config, config.run_folder / layout.CONFIG_FILE).training
+    if stored.max_updates == config.training.max_updates:
+        return
     result = read_result(config.run_folder)
     is_late = 0 < stored.max_minutes * 60 <= result["training_seconds"]
     key = "max_minutes" if is_late else "patience"
@@ -158,8 +160,7 @@ def open_run(config: Config, corpus_folder: Path) -> Config:
         for line in changes:
             logger.info("changed from here on: %s", line)
         if is_complete(folder):
-            if any(line.startswith("training.max_updates:") for line in changes):
-                _check_early_end(config)
+            _check_early_end(config)
             logger.info("%s was complete; training continues", folder)
             (folder / layout.RESULT_FILE).unlink()
         # They may be of an average of checkpoints, and an earlier one may be the best in the end.

@@ -34,14 +34,14 @@ def register_ray(cores_per_run: int, num_runs: int) -> None:
     nodes = [one["Resources"].get("CPU", 0) for one in ray.nodes() if one["Alive"]]  # type: ignore[no-untyped-call]
     resources: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
     reserved = {"num_cpus": max(1, cores_per_run), "num_gpus": min(1, resources.get("GPU", 0))}
-    room = sum(int(cores // reserved["num_cpus"]) for cores in nodes)
+    capacity = sum(int(cores // reserved["num_cpus"]) for cores in nodes)
     if reserved["num_gpus"]:
-        room = min(room, int(resources["GPU"]))
+        capacity = min(capacity, int(resources["GPU"]))
     # joblib does not use its backend for one job; Ray would wait for ever for further nodes.
-    if not 2 <= num_runs <= room:
+    if not 2 <= num_runs <= capacity:
         raise UserError(
             f"hydra.launcher.n_jobs={num_runs} must be from 2 to the number of runs that fit into"
-            f" the Ray cluster, {room}: each takes {reserved['num_cpus']} cores of a node"
+            f" the Ray cluster, {capacity}: each takes {reserved['num_cpus']} cores of a node"
             " (training.num_threads) and, if there are GPUs, one GPU"
         )
     own = {name: value for name, value in os.environ.items() if name.startswith(_OWN_VARIABLES)}

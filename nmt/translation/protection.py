@@ -104,7 +104,6 @@ class ProtectingTranslator:
         repaired = self._translate_without_spans(
             [texts[index] for index in incomplete],
             [lines[index] for index in incomplete],
-            constraints and [constraints[index] for index in incomplete],
         )
         for index, translations in zip(incomplete, repaired, strict=True):
             found[index] = translations
@@ -115,13 +114,16 @@ class ProtectingTranslator:
         self._translator.check(constraints)
 
     def _translate_without_spans(
-        self, texts: list[str], lines: list[int], constraints: Sequence[Constraints] | None
+        self, texts: list[str], lines: list[int]
     ) -> list[list[Translation]]:
-        """Translate texts without their spans and insert them; else return the texts."""
+        """Translate texts without their spans and insert them; else return the texts.
+
+        Texts with spans have no constraints: see `Pipeline.check`.
+        """
         if not texts:
             return []
         bare, marks = zip(*map(_remove_spans, texts), strict=True)
-        found = self._translator.translate(bare, None, lines, constraints)
+        found = self._translator.translate(bare, None, lines)
         pairs = [
             (source, one.text) for source, some in zip(bare, found, strict=True) for one in some
         ]

@@ -173,7 +173,7 @@ def test_an_error_of_a_source_names_it(toy: Toy, tmp_path: Path) -> None:
         write_pairs(tmp_path / split, "train", ["a"] * 2, ["b"] * count)
     for path, message in (("nowhere", "neither a folder nor a file"), ("other", "has 2 lines and")):
         sources = {"web": SourceConfig(path=str(tmp_path / path))}
-        with pytest.raises(UserError, match=rf"corpus\.sources\.web.*{message}"):
+        with pytest.raises(UserError, match=rf"corpus\.sources\.web(: |\.path=).*{message}"):
             cleaned(replace(toy.config, sources=sources), tmp_path / f"out {path}")
 
 

@@ -198,7 +198,8 @@ def test_keys_that_define_data_order_or_shapes_cannot_change(
         open_run(accepting(changed, f"training.patience,{group}.{key}"), corpus)
     lines = str(caught.value).splitlines()
     assert f"  {group}.{key}: the run has" in lines[1]
-    assert lines[2].startswith("these keys define the data, the model, the optimizer")
+    remedy = "these keys define the data, the model, the optimizer or the chosen checkpoint"
+    assert lines[2].startswith(remedy)
     assert stored(config) == config
 
 

@@ -159,7 +159,8 @@ def test_constraints_hold_and_do_not_change_other_sentences(trained_model: Train
         (
             Constraints("x" * 69),
             {},
-            "prefix and required phrases have 70 tokens, but a translation by this model has at",
+            "prefix and required phrases have 70 tokens, but a translation by this model has at"
+            " most 63 besides EOS",
         ),
         (
             Constraints(required=["mi"]),
