@@ -59,6 +59,7 @@ from nmt.trained_model import (
     TrainedModelConfig,
     save_trained_model,
 )
+from nmt.training.updater import start_tokens_on
 
 # Nats per target token, absolute. float32 sums differ in their order between devices.
 _TOLERANCE = 1e-3
@@ -85,8 +86,8 @@ class Sizes:
     vocabulary: int = 37_000
     pairs: int = 40_000
     target_tokens: int = 25_000
-    micro_batch: int = 8192
-    warm_up: int = 8
+    micro_batch: int = 32_768
+    warm_up: int = 24
     updates: int = 40
     sentences: int = 2_000
     length: int = 30
@@ -420,8 +421,15 @@ def _training_updates(
     if kind == "nn.Transformer":
         tokenizer = Tokenizer(corpus / JOINT_FILE)
         pairs = PreparedCorpus(corpus).train()
-        loader = UpdateLoader(pairs, config.batching, config.training.seed, tokenizer, tokenizer)
         size, device = tokenizer.vocabulary_size, torch.device(setting.device)
+        loader = UpdateLoader(
+            pairs,
+            config.batching,
+            config.training.seed,
+            tokenizer,
+            tokenizer,
+            start_tokens=start_tokens_on(device),
+        )
         return loader.updates(Position()), plain_update(config, size, tokenizer.pad_id, device)
     trainer = trainer_of(config, corpus, threads=0)
     trainer.model.network.train()

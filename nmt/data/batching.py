@@ -41,6 +41,8 @@ class EpochPlan:
         buckets_per_update: consecutive buckets of an update; the last update may have fewer.
         max_micro_batch_tokens: maximum of padded source and of padded target tokens in a
             micro-batch. It only splits updates and does not change them.
+        start_tokens: padded tokens, of both sides, whose computation takes as long as starting a
+            micro-batch. If it is above 0, buckets of an update are merged to fewer micro-batches.
     """
 
     source_lengths: np.ndarray
@@ -49,6 +51,7 @@ class EpochPlan:
     bucket_starts: np.ndarray
     buckets_per_update: int
     max_micro_batch_tokens: int
+    start_tokens: int = 0
 
     @property
     def num_updates(self) -> int:
@@ -64,31 +67,26 @@ class EpochPlan:
         """Return the number of target tokens of an update, including EOS, without padding."""
         return int(self.target_lengths[self.update(index)].sum())
 
-    def micro_batches(self, index: int) -> list[np.ndarray]:
-        """Return the pairs of each micro-batch of an update.
+    def micro_batches(self, index: int, world_size: int = 1) -> list[np.ndarray]:
+        """Return the pairs of each micro-batch of an update, the largest first."""
+        by_rank = self.micro_batches_of_ranks(index, world_size)
+        micro_batches = [pairs for of_rank in by_rank for pairs in of_rank.values()]
+        return sorted(micro_batches, key=self.padded_tokens, reverse=True)
 
-        Each bucket is halved until its parts fit the token budget. The largest micro-batch comes
-        first, so that later ones fit into the memory allocated for it.
+    def micro_batches_of_ranks(self, index: int, world_size: int) -> list[dict[int, np.ndarray]]:
+        """Return the pairs of each micro-batch of an update, by rank and by number.
+
+        Each bucket is halved until its parts fit the token budget. The parts are numbered from the
+        largest to the smallest and assigned to ranks. A micro-batch is a part, or several parts of
+        a rank with the lowest of their numbers. The largest of a rank comes first, so that later
+        ones fit into the memory allocated for it. A rank may have none.
         """
         starts = self._bucket_starts(index)
         buckets = [self.order[start:end] for start, end in pairwise(starts)]
         parts = [part for bucket in buckets for part in self._halved(bucket)]
-        return sorted(parts, key=self.padded_tokens, reverse=True)
-
-    def shares(self, parts: list[np.ndarray], world_size: int) -> list[list[int]]:
-        """Assign micro-batches to ranks, the largest first, each to the rank with the least work.
-
-        Returns:
-            The indices of the micro-batches of each rank; some lists may be empty.
-        """
-        costs = [self._cost(part) for part in parts]
-        shares: list[list[int]] = [[] for _ in range(world_size)]
-        loads = [(0, rank) for rank in range(world_size)]
-        for number in sorted(range(len(costs)), key=lambda number: -costs[number]):
-            load, rank = loads[0]
-            shares[rank].append(number)
-            heapq.heapreplace(loads, (load + costs[number], rank))
-        return [sorted(share) for share in shares]
+        parts.sort(key=self.padded_tokens, reverse=True)
+        shares = self._shares([self._cost(part) for part in parts], world_size)
+        return [self._merged({number: parts[number] for number in share}) for share in shares]
 
     def evenness(self, world_size: int) -> float:
         """Return the mean work of a rank, divided by that of the rank with the most work.
@@ -97,10 +95,9 @@ class EpochPlan:
         """
         busiest, total = 0, 0
         for index in range(0, self.num_updates, -(-self.num_updates // _MAX_SAMPLED)):
-            parts = self.micro_batches(index)
             loads = [
-                sum(self._cost(parts[number]) for number in share)
-                for share in self.shares(parts, world_size)
+                sum(self.start_tokens + self._cost(pairs) for pairs in of_rank.values())
+                for of_rank in self.micro_batches_of_ranks(index, world_size)
             ]
             busiest, total = busiest + max(loads), total + sum(loads)
         return total / (world_size * busiest)
@@ -124,6 +121,45 @@ class EpochPlan:
         """Return the number of tokens including padding, to which the time is proportional."""
         rows, source, target = self.shape(pairs)
         return rows * (source + target)
+
+    @staticmethod
+    def _shares(costs: list[int], world_size: int) -> list[list[int]]:
+        """Assign parts to ranks, the largest first, each to the rank with the least work."""
+        shares: list[list[int]] = [[] for _ in range(world_size)]
+        loads = [(0, rank) for rank in range(world_size)]
+        for number in sorted(range(len(costs)), key=lambda number: -costs[number]):
+            load, rank = loads[0]
+            shares[rank].append(number)
+            heapq.heapreplace(loads, (load + costs[number], rank))
+        return [sorted(share) for share in shares]
+
+    def _merged(self, parts: dict[int, np.ndarray]) -> dict[int, np.ndarray]:
+        """Merge neighbours in the order of lengths, so that starts and padding cost least."""
+        if not self.start_tokens:
+            return parts
+        numbers = sorted(parts, key=lambda number: self.shape(parts[number])[::-1])
+        # For the first n parts: the least cost, and the index of the first part of the last
+        # micro-batch.
+        best = [(0, 0)]
+        for end in range(1, len(numbers) + 1):
+            options: list[tuple[int, int]] = []
+            rows = source = target = 0
+            for first in range(end - 1, -1, -1):
+                shape = self.shape(parts[numbers[first]])
+                rows, source, target = rows + shape[0], max(source, shape[1]), max(target, shape[2])
+                if options and rows * max(source, target) > self.max_micro_batch_tokens:
+                    break
+                cost = best[first][0] + self.start_tokens + rows * (source + target)
+                options.append((cost, first))
+            best.append(min(options))
+        merged: dict[int, np.ndarray] = {}
+        end = len(numbers)
+        while end:
+            first = best[end][1]
+            together = numbers[first:end]
+            merged[min(together)] = np.concatenate([parts[number] for number in together])
+            end = first
+        return dict(sorted(merged.items(), key=lambda item: -self.padded_tokens(item[1])))
 
     def _halved(self, pairs: np.ndarray) -> list[np.ndarray]:
         if len(pairs) == 1 or self.padded_tokens(pairs) <= self.max_micro_batch_tokens:

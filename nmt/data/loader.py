@@ -79,6 +79,7 @@ class UpdateLoader:
         rank: int = 0,
         world_size: int = 1,
         mixing: Mixing | None = None,
+        start_tokens: int = 0,
     ) -> None:
         self._corpus = corpus
         self._config = config
@@ -88,6 +89,7 @@ class UpdateLoader:
         self._rank = rank
         self._world_size = world_size
         self._mixing = mixing
+        self._start_tokens = start_tokens
         self.max_micro_batch_tokens = config.max_micro_batch_tokens
         self._planned: tuple[int, EpochPlan] | None = None
 
@@ -105,17 +107,16 @@ class UpdateLoader:
         if index >= plan.num_updates:
             epoch, index = epoch + 1, 0
             plan = self.plan(epoch)
-        parts = plan.micro_batches(index)
-        shares = plan.shares(parts, self._world_size)
+        by_rank = plan.micro_batches_of_ranks(index, self._world_size)
         is_last = index + 1 == plan.num_updates
         return UpdateWork(
             epoch,
             index,
             int(plan.source_lengths[plan.update(index)].sum()),
             plan.num_target_tokens(index),
-            [plan.shape(part) for part in parts],
-            max(map(len, shares)),
-            [self._micro_batch(number, parts[number]) for number in shares[self._rank]],
+            [plan.shape(pairs) for of_rank in by_rank for pairs in of_rank.values()],
+            max(map(len, by_rank)),
+            [self._micro_batch(*item) for item in by_rank[self._rank].items()],
             Position(epoch + 1, 0) if is_last else Position(epoch, index + 1),
         )
 
@@ -126,7 +127,8 @@ class UpdateLoader:
     def padded_tokens(self, position: Position) -> int:
         """Return the padded tokens of the longer side of the largest micro-batch of an update."""
         plan = self.plan(position.epoch)
-        return plan.padded_tokens(plan.micro_batches(position.update_in_epoch)[0])
+        micro_batches = plan.micro_batches(position.update_in_epoch, self._world_size)
+        return plan.padded_tokens(micro_batches[0])
 
     def plan(self, epoch: int) -> EpochPlan:
         """Return the plan of an epoch, with the current `max_micro_batch_tokens`."""
@@ -135,7 +137,11 @@ class UpdateLoader:
             self._planned = None  # frees its memory before the next plan is made
             plan = plan_epoch(*lengths, self._config, self._seed, epoch, self._mixing)
             self._planned = epoch, plan
-        return replace(self._planned[1], max_micro_batch_tokens=self.max_micro_batch_tokens)
+        return replace(
+            self._planned[1],
+            max_micro_batch_tokens=self.max_micro_batch_tokens,
+            start_tokens=self._start_tokens,
+        )
 
     def _micro_batch(self, number: int, pairs: np.ndarray) -> MicroBatch:
         return MicroBatch(number, collate(self.ids(pairs), self._source_ids, self._target_ids))

@@ -63,7 +63,8 @@ def _log(name: str, text: str) -> None:
 def _mean_work(config: Config, plan: EpochPlan, vocabulary_size: int) -> tuple[float, float]:
     """FLOPs of the gradient of a mean update, and the share of padding."""
     updates = range(0, plan.num_updates, -(-plan.num_updates // _MAX_UPDATES))
-    parts = [part for update in updates for part in plan.micro_batches(update)]
+    processes, _ = distributed.num_processes(config.training)
+    parts = [part for update in updates for part in plan.micro_batches(update, processes)]
     window = config.model.attention_window
     sizes = [micro_batch(*plan.shape(p), int(plan.target_lengths[p].sum()), window) for p in parts]
     processed = sum(sizes, start=Processed())
@@ -82,8 +83,9 @@ def _log_measured(
     """Log memory and time, of the heaviest micro-batches and of one of each of three updates."""
     training = config.training
     numbers = np.linspace(0, plan.num_updates - 1, _NUM_MEASURED, dtype=int)
-    shapes = [plan.shape(plan.micro_batches(number)[0]) for number in numbers]
-    heaviest = heaviest_shapes(plan, plan.max_micro_batch_tokens)
+    processes, on_host = distributed.num_processes(training)
+    shapes = [plan.shape(plan.micro_batches(number, processes)[0]) for number in numbers]
+    heaviest = heaviest_shapes(config, plan, plan.max_micro_batch_tokens)
     found = measure_updates(config, sizes, [heaviest, shapes])
     if found is None or not found.fits:
         _log("memory", f"{found or 'out of memory'}; lower batching.tokens_per_micro_batch")
@@ -92,7 +94,6 @@ def _log_measured(
     window = config.model.attention_window
     measured = [micro_batch(*shape, shape[0] * shape[2], window) for shape in shapes]
     flops = training_flops(config.model, sizes[1], sum(measured, start=Processed()))
-    processes, on_host = distributed.num_processes(training)
     evenness = plan.evenness(processes)
     gradient_seconds = found.gradient_seconds * mean_flops / flops / processes / evenness
     seconds = gradient_seconds + found.step_seconds

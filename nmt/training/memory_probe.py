@@ -30,7 +30,7 @@ from nmt.training.measured_library import measure_library
 from nmt.training.memory import available_memory, limit_memory, peak_memory
 from nmt.training.metrics import MetricSums
 from nmt.training.optimizer import build_optimizer
-from nmt.training.updater import Updater
+from nmt.training.updater import Updater, start_tokens_on
 
 logger = logging.getLogger(__name__)
 
@@ -82,7 +82,8 @@ def first_epoch(config: Config, corpus: PreparedCorpus | None) -> tuple[EpochPla
         lengths = (np.full(math.ceil(batching.target_tokens_per_update / length), length),) * 2
     if batching.is_auto:  # the size only splits updates
         batching = replace(batching, tokens_per_micro_batch=batching.longest)
-    return plan_epoch(*lengths, batching, config.training.seed, 0, mixing), sizes
+    plan = plan_epoch(*lengths, batching, config.training.seed, 0, mixing)
+    return replace(plan, start_tokens=start_tokens_on(distributed.local_device())), sizes
 
 
 def resolve_auto(config: Config, plan: EpochPlan, vocabulary_sizes: tuple[int, int]) -> Config:
@@ -92,10 +93,10 @@ def resolve_auto(config: Config, plan: EpochPlan, vocabulary_sizes: tuple[int, i
         UserError: not even one pair of the longest sentences fits.
     """
     smallest = config.batching.longest
-    rows, source, target = heaviest_shapes(plan, 1 << 40)[0]
+    rows, source, target = heaviest_shapes(config, plan, 1 << 40)[0]
     tokens = max(smallest, rows * max(source, target))
     while True:
-        shapes = heaviest_shapes(plan, tokens)
+        shapes = heaviest_shapes(config, plan, tokens)
         found = measure_updates(config, vocabulary_sizes, [shapes, shapes])
         used = found or "out of memory"
         logger.info(f"batching.tokens_per_micro_batch=auto: {tokens:,} tokens: {used}")
@@ -111,11 +112,13 @@ def resolve_auto(config: Config, plan: EpochPlan, vocabulary_sizes: tuple[int, i
         tokens = max(tokens // 2, smallest)
 
 
-def heaviest_shapes(plan: EpochPlan, tokens: int) -> list[Shape]:
+def heaviest_shapes(config: Config, plan: EpochPlan, tokens: int) -> list[Shape]:
     """Shapes of the heaviest micro-batch and of one with the longest source and target."""
+    processes, _ = distributed.num_processes(config.training)
     cut = replace(plan, max_micro_batch_tokens=tokens)
     updates = range(0, cut.num_updates, -(-cut.num_updates // _MAX_UPDATES))
-    shapes = [cut.shape(part) for update in updates for part in cut.micro_batches(update)]
+    parts = (part for update in updates for part in cut.micro_batches(update, processes))
+    shapes = [cut.shape(part) for part in parts]
     heaviest = max(shapes, key=lambda shape: shape[0] * (shape[1] + shape[2]))
     _, source, target = plan.shape(plan.order)
     largest = min(tokens, heaviest[0] * max(heaviest[1:]))

@@ -23,7 +23,7 @@ from nmt.training.optimizer import build_optimizer
 from nmt.training.run_log import RunLog, log_size
 from nmt.training.signals import Interruption
 from nmt.training.training_state import MicroBatchSize, TrainingState
-from nmt.training.updater import Gradient, OutOfMemory, Updater
+from nmt.training.updater import Gradient, OutOfMemory, Updater, start_tokens_on
 from nmt.training.validation import Validator
 
 logger = logging.getLogger(__name__)
@@ -62,6 +62,7 @@ class Trainer:
             process.rank,
             process.world_size,
             mixing,
+            start_tokens_on(process.device),
         )
         self.optimizer = build_optimizer(self.model.network, config.optimizer)
         self.store = CheckpointStore(

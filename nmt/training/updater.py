@@ -22,6 +22,9 @@ from nmt.training.memory import keep_freed_memory
 from nmt.training.metrics import GradientMonitor, MetricSums
 from nmt.training.schedule import learning_rate
 
+# Measured with the paper's models on one H200 (docs/performance.md).
+_START_TOKENS = 10_000
+
 
 @dataclass(frozen=True)
 class Gradient:
@@ -168,6 +171,11 @@ class Updater:
         with torch.autocast(self._process.device.type, enabled=False):
             (loss * weight).backward()  # type: ignore[no-untyped-call]
         return loss.detach() if weight else torch.zeros_like(loss)
+
+
+def start_tokens_on(device: torch.device) -> int:
+    """Return `EpochPlan.start_tokens` of a device: a GPU waits for the start of its kernels."""
+    return _START_TOKENS if device.type == "cuda" else 0
 
 
 def precision_on(device: torch.device, requested: Precision) -> Precision:

@@ -71,13 +71,59 @@ def test_ranks_partition_the_micro_batches(
     plan = planned(sides, config)
     for update in range(plan.num_updates):
         parts = plan.micro_batches(update)
-        shares = plan.shares(parts, world_size)
-        assert sorted(number for share in shares for number in share) == list(range(len(parts)))
-        assert shares == [sorted(share) for share in shares]
-        shapes = [plan.shape(part) for part in parts]
-        costs = [rows * (source + target) for rows, source, target in shapes]
-        loads = [sum(costs[number] for number in share) for share in shares]
-        assert max(loads) - min(loads) <= max(costs)
+        ranks = plan.micro_batches_of_ranks(update, world_size)
+        assert len(ranks) == world_size
+        assert sorted(number for rank in ranks for number in rank) == list(range(len(parts)))
+        for rank in ranks:
+            assert list(rank) == sorted(rank)
+            assert all(np.array_equal(pairs, parts[number]) for number, pairs in rank.items())
+        loads = [sum(cost(plan, pairs) for pairs in rank.values()) for rank in ranks]
+        assert max(loads) - min(loads) <= max(cost(plan, part) for part in parts)
+
+
+@given(lengths(), configs(), st.integers(1, 3), st.integers(1, 200), st.integers(0, 500))
+def test_merged_micro_batches_cost_least(
+    sides: Lengths, config: BatchingConfig, world_size: int, start_tokens: int, more: int
+) -> None:
+    """No other way to merge neighbours in the order of their lengths costs less."""
+    limit = config.max_micro_batch_tokens + more
+    plan = replace(planned(sides, config), max_micro_batch_tokens=limit)
+    merging = replace(plan, start_tokens=start_tokens)
+    for update in range(min(plan.num_updates, 3)):
+        ranks = plan.micro_batches_of_ranks(update, world_size)
+        merged_ranks = merging.micro_batches_of_ranks(update, world_size)
+        for parts, merged in zip(ranks, merged_ranks, strict=True):
+            members = {
+                number: [n for n, part in parts.items() if set(part) <= set(pairs)]
+                for number, pairs in merged.items()
+            }
+            assert sorted(n for numbers in members.values() for n in numbers) == list(parts)
+            for number, pairs in merged.items():
+                assert number == min(members[number])
+                assert len(pairs) == sum(len(parts[n]) for n in members[number])
+                assert plan.padded_tokens(pairs) <= limit
+            padded = [plan.padded_tokens(pairs) for pairs in merged.values()]
+            assert padded == sorted(padded, reverse=True)
+            costs = [start_tokens + cost(plan, pairs) for pairs in merged.values()]
+            in_order = sorted(parts.values(), key=lambda part: plan.shape(part)[::-1])
+            if len(parts) <= 10:
+                assert sum(costs) == least_cost(merging, in_order)
+
+
+def cost(plan: EpochPlan, pairs: np.ndarray) -> int:
+    rows, source, target = plan.shape(pairs)
+    return rows * (source + target)
+
+
+def least_cost(plan: EpochPlan, parts: list[np.ndarray]) -> int:
+    """Try every first micro-batch."""
+    options = [0] if not parts else []
+    for end in range(1, len(parts) + 1):
+        first = np.concatenate(parts[:end])
+        if end == 1 or plan.padded_tokens(first) <= plan.max_micro_batch_tokens:
+            rest = least_cost(plan, parts[end:])
+            options.append(plan.start_tokens + cost(plan, first) + rest)
+    return min(options)
 
 
 @given(lengths(), configs(), st.integers(0, 3), st.integers(0, 3))
