@@ -5,7 +5,8 @@
   agreement   training on one and on all GPUs has the losses of a CPU, and a training that was
               killed by SIGKILL continues with the same losses: small model, float32, no dropout
   throughput  the paper's base and big models, eager and compiled, beside `torch.nn.Transformer` in
-              the same precision and beside the largest product of matrices; peak memory
+              the same precision and beside the largest product of matrices; peak memory; and with a
+              micro-batch for each bucket, which a GPU merges
   decoding    the torch engine, beside Hugging Face `generate` and CTranslate2, all with the same
               weights and translations of the same length
 
@@ -149,29 +150,40 @@ def main() -> None:
         sizes = TINY if arguments.tiny else Sizes()
         deadline = started + 60 * arguments.minutes
         setting = Setting(arguments.device, sizes, Path(folder), deadline)
-        for part in parts:
-            try:
-                for figure in PARTS[part](setting):
-                    print(f"{figure.name}: {figure.status} {figure.note}", file=sys.stderr)
-                    figures.append(figure)
-            except Exception as error:
-                figures.append(Figure(part, None, note=f"{type(error).__name__}: {error}"))
+        try:
+            for part in parts:
+                _measure(part, setting, figures)
+        finally:  # also if the benchmark is interrupted
+            _write(setting, figures, time.monotonic() - started, arguments.out)
+    failed = [figure.name for figure in figures if figure.status == "fail"]
+    print(f"{len(failed)} of {len(figures)} lines fail", file=sys.stderr)
+    if failed:
+        raise SystemExit(1)
+
+
+def _measure(part: str, setting: Setting, figures: list[Figure]) -> None:
+    """Add the figures of a part."""
+    try:
+        for figure in PARTS[part](setting):
+            print(f"{figure.name}: {figure.status} {figure.note}", file=sys.stderr)
+            figures.append(figure)
+    except Exception as error:
+        figures.append(Figure(part, None, note=f"{type(error).__name__}: {error}"))
+
+
+def _write(setting: Setting, figures: list[Figure], seconds: float, out: str) -> None:
+    """Print the table and write the JSON file."""
     device = torch.cuda.get_device_name(0) if setting.is_cuda else "cpu"
     print_figures(f"{torch.cuda.device_count() if setting.is_cuda else 1} × {device}", figures)
     result = {
         "device": device,
         "num_gpus": torch.cuda.device_count(),
-        "seconds": round(time.monotonic() - started, 1),
+        "seconds": round(seconds, 1),
         "tolerance": _TOLERANCE,
-        "sizes": vars(sizes),
+        "sizes": vars(setting.sizes),
         "figures": figures_json(figures),
     }
-    path = Path(arguments.out) if arguments.out else None
-    write_result(f"gpu-{arguments.device}", result, path)
-    failed = [figure.name for figure in figures if figure.status == "fail"]
-    print(f"{len(failed)} of {len(figures)} lines fail", file=sys.stderr)
-    if failed:
-        raise SystemExit(1)
+    write_result(f"gpu-{setting.device}", result, Path(out) if out else None)
 
 
 # Agreement: the real command, in subprocesses.
@@ -304,6 +316,11 @@ class _Training:
 # Throughput.
 
 
+# Ways to train, and the most seconds of each.
+_KINDS = {"nn.Transformer": 90, "not merged": 90, "eager": 90, "compiled": 300}
+_BASELINES = {"eager": "nn.Transformer", "compiled": "eager"}
+
+
 def throughput(setting: Setting) -> Iterator[Figure]:
     """Measure updates of the size used for WMT14, and those of `torch.nn.Transformer`."""
     sizes = setting.sizes
@@ -314,7 +331,7 @@ def throughput(setting: Setting) -> Iterator[Figure]:
     yield Figure("largest matrix product", peak_flops / 1e12, "TFLOPS")
     for model in sizes.models:
         found: dict[str, dict[str, Any]] = {}
-        for kind, seconds in (("nn.Transformer", 90), ("eager", 90), ("compiled", 300)):
+        for kind, seconds in _KINDS.items():
             name = f"{model}, {kind}"
             try:
                 found[kind] = run_alone(
@@ -325,7 +342,7 @@ def throughput(setting: Setting) -> Iterator[Figure]:
                 continue
             speeds = {key: result["tokens_per_second"] for key, result in found.items()}
             # On a CPU, a small model only tests the benchmark itself.
-            baseline = {"eager": "nn.Transformer", "compiled": "eager"}.get(kind)
+            baseline = _BASELINES.get(kind)
             limit = speeds.get(baseline) if baseline and setting.is_cuda else None
             note = f"limit: {baseline}" if limit else ""
             yield Figure(name, speeds[kind], "target tokens/s", limit, note=note)
@@ -340,7 +357,7 @@ def _shares(
     for kind, result in found.items():
         share = result["tokens_per_second"] * plain["flops_per_token"] / peak_flops
         yield Figure(f"{model}, {kind}: share of the largest product", 100 * share, "%")
-        if setting.is_cuda and kind != "nn.Transformer":
+        if setting.is_cuda and kind in _BASELINES:
             name = f"{model}, {kind}: peak memory"
             yield Figure(name, result["peak_gb"], "GB", at_most=plain["peak_gb"])
 
@@ -367,7 +384,7 @@ def measure_training(setting: Setting, model: str, kind: str, corpus: Path) -> d
     Args:
         setting: device and amount of work.
         model: a preset.
-        kind: `eager`, `compiled` or `nn.Transformer`.
+        kind: a key of `_KINDS`.
         corpus: a prepared corpus.
     """
     if not setting.is_cuda:
@@ -433,6 +450,8 @@ def _training_updates(
         return loader.updates(Position()), plain_update(config, size, tokenizer.pad_id, device)
     trainer = trainer_of(config, corpus, threads=0)
     trainer.model.network.train()
+    if kind == "not merged":
+        trainer.loader.start_tokens = 0
     return trainer.loader.updates(Position()), trainer.update
 
 

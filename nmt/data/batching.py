@@ -26,7 +26,7 @@ _BUCKETS_PER_POOL = 2048
 _MAX_POOLS = 32
 
 _INTEGER_BITS = 63
-_MAX_SAMPLED = 200  # updates of `EpochPlan.evenness`
+_MAX_SAMPLED = 200  # updates of `EpochPlan.loads`
 
 
 @dataclass(frozen=True)
@@ -88,19 +88,26 @@ class EpochPlan:
         shares = self._shares([self._cost(part) for part in parts], world_size)
         return [self._merged({number: parts[number] for number in share}) for share in shares]
 
-    def evenness(self, world_size: int) -> float:
-        """Return the mean work of a rank, divided by that of the rank with the most work.
+    def loads(self, world_size: int) -> np.ndarray:
+        """Return the work of each rank, (updates, ranks), in padded tokens of both sides.
 
-        It is estimated from updates that are taken evenly from the epoch.
+        It includes the starts of micro-batches. The updates are taken evenly from the epoch.
         """
-        busiest, total = 0, 0
-        for index in range(0, self.num_updates, -(-self.num_updates // _MAX_SAMPLED)):
-            loads = [
-                sum(self.start_tokens + self._cost(pairs) for pairs in of_rank.values())
-                for of_rank in self.micro_batches_of_ranks(index, world_size)
+        updates = range(0, self.num_updates, -(-self.num_updates // _MAX_SAMPLED))
+        return np.array(
+            [
+                [
+                    sum(self.start_tokens + self._cost(pairs) for pairs in of_rank.values())
+                    for of_rank in self.micro_batches_of_ranks(index, world_size)
+                ]
+                for index in updates
             ]
-            busiest, total = busiest + max(loads), total + sum(loads)
-        return total / (world_size * busiest)
+        )
+
+    def evenness(self, world_size: int) -> float:
+        """Return the mean work of a rank, divided by that of the rank with the most work."""
+        loads = self.loads(world_size)
+        return float(loads.mean() / loads.max(axis=1).mean())
 
     def shape(self, pairs: np.ndarray) -> tuple[int, int, int]:
         """Return (B, S, T) of a micro-batch of these pairs."""

@@ -67,6 +67,7 @@ class UpdateLoader:
     Attributes:
         max_micro_batch_tokens: maximum of padded source and of padded target tokens in a
             micro-batch. It may be lowered between updates and does not change their pairs.
+        start_tokens: see `EpochPlan`; it does not change the pairs of an update either.
     """
 
     def __init__(
@@ -89,7 +90,7 @@ class UpdateLoader:
         self._rank = rank
         self._world_size = world_size
         self._mixing = mixing
-        self._start_tokens = start_tokens
+        self.start_tokens = start_tokens
         self.max_micro_batch_tokens = config.max_micro_batch_tokens
         self._planned: tuple[int, EpochPlan] | None = None
 
@@ -140,7 +141,7 @@ class UpdateLoader:
         return replace(
             self._planned[1],
             max_micro_batch_tokens=self.max_micro_batch_tokens,
-            start_tokens=self._start_tokens,
+            start_tokens=self.start_tokens,
         )
 
     def _micro_batch(self, number: int, pairs: np.ndarray) -> MicroBatch:

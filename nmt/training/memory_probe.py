@@ -41,7 +41,7 @@ Shape = tuple[int, int, int]
 _ASSUMED_LENGTH = 28
 # Updates of an epoch that are searched for the heaviest micro-batch.
 _MAX_UPDATES = 2000
-# Ranks that are less busy than this on average get smaller micro-batches.
+# Smaller micro-batches must save more than 1 - this share of the time of an update.
 _EVEN = 0.97
 
 
@@ -126,14 +126,17 @@ def heaviest_shapes(config: Config, plan: EpochPlan, tokens: int) -> list[Shape]
 
 
 def even_size(config: Config, plan: EpochPlan, tokens: int) -> int:
-    """Halve `tokens` until all ranks are busy, or until they are as busy as they can be."""
+    """Halve `tokens` until the rank with the most work has about as little as it can have."""
     processes, _ = distributed.num_processes(config.training)
+    if processes == 1:
+        return tokens
     sizes = [tokens >> exponent for exponent in range(tokens.bit_length())]
-
-    def evenness(size: int) -> float:
-        return min(_EVEN, replace(plan, max_micro_batch_tokens=size).evenness(processes))
-
-    return max((size for size in sizes if size >= config.batching.longest), key=evenness)
+    work = {
+        size: replace(plan, max_micro_batch_tokens=size).loads(processes).max(axis=1).sum()
+        for size in sizes
+        if size >= config.batching.longest
+    }
+    return max(size for size in work if work[size] <= min(work.values()) / _EVEN)
 
 
 def measure_updates(
