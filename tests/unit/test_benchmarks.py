@@ -3,6 +3,7 @@
 import json
 import multiprocessing
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -27,7 +28,7 @@ def setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> gpu.Setting:
     return gpu.Setting("cpu", gpu.TINY, tmp_path, time.monotonic() + 600)
 
 
-KINDS = ("nn.Transformer", "eager", "compiled")
+KINDS = ("nn.Transformer", "not merged", "eager", "compiled")
 NAMES = {
     "agreement": [
         *("losses of one device and CPU", "losses of all 2 devices and CPU"),
@@ -44,7 +45,11 @@ NAMES = {
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("part", NAMES)
-def test_parts_of_the_gpu_benchmark_pass_on_a_cpu(part: str, setting: gpu.Setting) -> None:
+def test_parts_of_the_gpu_benchmark_pass_on_a_cpu(
+    part: str, setting: gpu.Setting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Processes of their own, which the next test has, would load torch first.
+    monkeypatch.setattr(gpu, "run_alone", lambda work, *arguments, seconds: work(*arguments))
     figures = list(gpu.PARTS[part](setting))
     assert [figure.name for figure in figures] == NAMES[part]
     assert {figure.status for figure in figures} == {"pass"}, figures
@@ -70,6 +75,21 @@ def test_the_gpu_benchmark_writes_one_file_and_fails_if_a_line_fails(
     assert figures["throughput"]["status"] == "fail"
     last = capsys.readouterr().err.splitlines()[-1]
     assert last == f"1 of {len(figures)} lines fail"
+
+
+def test_an_interrupted_gpu_benchmark_writes_its_figures(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(setting: gpu.Setting) -> Iterator[Figure]:
+        yield Figure("a line", 1.0)
+        raise KeyboardInterrupt
+
+    monkeypatch.setitem(gpu.PARTS, "throughput", interrupted)
+    out = tmp_path / "gpu.json"
+    monkeypatch.setattr("sys.argv", ["gpu", "device=cpu", f"out={out}", "parts=throughput"])
+    with pytest.raises(KeyboardInterrupt):
+        gpu.main()
+    assert json.loads(out.read_text(encoding="utf-8"))["figures"]["a line"]["value"] == 1.0
 
 
 @pytest.mark.parametrize(
