@@ -15,12 +15,12 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from data_prep.clean import Pair
+from data_prep.clean import Pair, scores_of
 from data_prep.filters import LETTERS, clean_pair
 from data_prep.ledger import Amount, Example
 from nmt.base.errors import UserError
 from nmt.base.files import atomic_path
-from nmt.config import CleaningConfig
+from nmt.config import MAX_SCORE, CleaningConfig
 
 SHARD_PAIRS = 50_000
 
@@ -59,6 +59,25 @@ class ShardJob:
     languages: tuple[str, str]
     output: Path
     scores: list[float] | None = None
+
+
+def required_scores(
+    pairs: Sequence[Pair], cleaning: CleaningConfig, name: str
+) -> list[float] | None:
+    """Return the scores of raw pairs of a source, if a minimum is set.
+
+    Raises:
+        UserError: a pair has none.
+    """
+    if cleaning.min_score == -MAX_SCORE:
+        return None
+    scores = scores_of(pairs)
+    if scores is None:
+        raise UserError(
+            f"corpus.cleaning.min_score={cleaning.min_score:g}: pairs of {name} have no score; give"
+            " a third column of a TSV file, a file train.score beside the text, or corpus.hub_score"
+        )
+    return scores
 
 
 class CleanShard:

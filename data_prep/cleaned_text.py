@@ -14,12 +14,13 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from data_prep.clean import Pair, normalise, normalise_pair, scores_of
+from data_prep.clean import Pair, normalise, normalise_pair
 from data_prep.clean_shard import (
     SHARD_PAIRS,
     CleanShard,
     ShardJob,
     clean_shard,
+    required_scores,
     shard_file,
     shard_stream,
 )
@@ -31,7 +32,7 @@ from data_prep.progress import Reporter
 from data_prep.protocol import TRAIN, Source
 from nmt.base.errors import UserError
 from nmt.base.files import read_record, write_lines, writing
-from nmt.config import MAX_SCORE, CleaningConfig, CorpusConfig, PrepareConfig
+from nmt.config import CleaningConfig, CorpusConfig, PrepareConfig
 
 CLEANING_FILE = "cleaning.json"
 
@@ -201,23 +202,11 @@ def _jobs(streams: list[_Stream], config: CorpusConfig, shards: Path) -> Iterato
         while shard := list(islice(iterator, SHARD_PAIRS)):
             output = shards.absolute() / shard_file(index, number)
             sources, targets = ([], []) if output.exists() else map(list, zip(*shard, strict=True))
-            scores = None if output.exists() else _scores(shard, stream)
+            scores = (
+                None if output.exists() else required_scores(shard, stream.cleaning, stream.name)
+            )
             yield ShardJob(sources, targets, stream.cleaning, languages, output, scores)
             number += 1
-
-
-def _scores(pairs: Sequence[Pair], stream: _Stream) -> list[float] | None:
-    """Return the scores of raw pairs, if a minimum is set; UserError if a pair has none."""
-    if stream.cleaning.min_score == -MAX_SCORE:
-        return None
-    scores = scores_of(pairs)
-    if scores is None:
-        raise UserError(
-            f"corpus.cleaning.min_score={stream.cleaning.min_score:g}: pairs of {stream.name} have"
-            " no score; give a third column of a TSV file, a file train.score beside the text, or"
-            " corpus.hub_score"
-        )
-    return scores
 
 
 def _tagged(pairs: pa.Table, tag: str) -> pa.Table:

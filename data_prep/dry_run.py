@@ -10,8 +10,14 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from data_prep.clean import Pair, scores_of
-from data_prep.clean_shard import CleanShard, ShardJob, clean_shard, shard_file
+from data_prep.clean import Pair
+from data_prep.clean_shard import (
+    CleanShard,
+    ShardJob,
+    clean_shard,
+    required_scores,
+    shard_file,
+)
 from data_prep.cleaned_text import sentences_of_tests
 from data_prep.ledger import SourceLedger, format_share
 from data_prep.manifest import NoFacts
@@ -38,7 +44,8 @@ def dry_run(
         reporter: receives the tables.
 
     Raises:
-        UserError: a source cannot be read, or the filters of the corpus need a missing package.
+        UserError: a source cannot be read, or the filters of the corpus need a missing package or
+            scores that a source does not have.
     """
     reporter.print("dry run: nothing is prepared")
     names = [corpus.name, *corpus.sources]
@@ -69,7 +76,11 @@ def _ledger(
             sides = [pair.source for pair in pairs], [pair.target for pair in pairs]
             output = Path(folder) / shard_file(number, 0)
             cleaning = corpus.cleaning_of(name)
-            clean_shard(ShardJob(*sides, cleaning, languages, output, scores_of(pairs)))
+            clean_shard(
+                ShardJob(
+                    *sides, cleaning, languages, output, required_scores(pairs, cleaning, name)
+                )
+            )
             merger.add(CleanShard(output), name)
     return merger.summary().ledger
 

@@ -5,6 +5,7 @@ import math
 import os
 import re
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 _DISK_ERRNOS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO)
@@ -47,7 +48,7 @@ class DiskError(UserError):
         space = f" (about {_format_bytes(self.needed)} needed" if self.needed else ""
         if space and self.number == errno.ENOSPC:
             folder = next(filter(os.path.isdir, self.path.absolute().parents))
-            space += f", {_format_bytes(shutil.disk_usage(folder).free)} free"
+            space += f", {_format_bytes(shutil.disk_usage(folder).free, math.floor)} free"
         reason = os.strerror(self.number).lower() + (f"{space})" if space else "")
         return printable(
             f"{self.path}: cannot be written: {reason}; fix this or write to another place"
@@ -73,12 +74,12 @@ def disk_errno_in(message: str) -> int | None:
     return next((number for number in _DISK_ERRNOS if os.strerror(number) in message), None)
 
 
-def _format_bytes(num_bytes: float) -> str:
+def _format_bytes(num_bytes: float, rounded: Callable[[float], int] = math.ceil) -> str:
     for unit in ("bytes", "kB", "MB"):
         if num_bytes < 10_000:
-            return f"{math.ceil(num_bytes):,} {unit}"
+            return f"{rounded(num_bytes):,} {unit}"
         num_bytes /= 1000
-    return f"{math.ceil(num_bytes):,} GB"
+    return f"{rounded(num_bytes):,} GB"
 
 
 def printable(text: str) -> str:

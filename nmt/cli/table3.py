@@ -5,7 +5,7 @@ python -m nmt.cli.table3 experiment=paper_scale|laptop_scale [key=value] …
 
 from nmt.cli.compose import run_composed
 from nmt.config import Config
-from nmt.evaluation.table3 import SIZE_COLUMNS, size_rows
+from nmt.evaluation.table3 import SIZE_COLUMNS, size_rows, vocabulary_note
 from nmt.evaluation.tables import new_table
 from nmt.runs.log import console
 
@@ -18,6 +18,8 @@ def print_rows(config: Config) -> None:
     for row in size_rows(config):
         table.add_row(*row)
     console.print(table)
+    if note := vocabulary_note(config):
+        console.print(note)
 
 
 if __name__ == "__main__":

@@ -78,8 +78,8 @@ class EpochPlan:
 
         Each bucket is halved until its parts fit the token budget. The parts are numbered from the
         largest to the smallest and assigned to ranks. A micro-batch is a part, or several parts of
-        a rank with the lowest of their numbers. The largest of a rank comes first, so that later
-        ones fit into the memory allocated for it. A rank may have none.
+        a rank merged, and its number is the lowest of theirs. The largest of a rank comes first, so
+        that later ones fit into the memory allocated for it. A rank may have none.
         """
         starts = self._bucket_starts(index)
         buckets = [self.order[start:end] for start, end in pairwise(starts)]
@@ -141,10 +141,14 @@ class EpochPlan:
         return [sorted(share) for share in shares]
 
     def _merged(self, parts: dict[int, np.ndarray]) -> dict[int, np.ndarray]:
-        """Merge neighbours in the order of lengths, so that starts and padding cost least."""
+        """Merge neighbours in the order of lengths, so that starts and padding cost least.
+
+        Nothing is merged if starts are free.
+        """
         if not self.start_tokens:
             return parts
-        numbers = sorted(parts, key=lambda number: self.shape(parts[number])[::-1])
+        shapes = {number: self.shape(pairs) for number, pairs in parts.items()}
+        numbers = sorted(parts, key=lambda number: shapes[number][::-1])
         # For the first n parts: the least cost, and the index of the first part of the last
         # micro-batch.
         best = [(0, 0)]
@@ -152,8 +156,8 @@ class EpochPlan:
             options: list[tuple[int, int]] = []
             rows = source = target = 0
             for first in range(end - 1, -1, -1):
-                shape = self.shape(parts[numbers[first]])
-                rows, source, target = rows + shape[0], max(source, shape[1]), max(target, shape[2])
+                more, *lengths = shapes[numbers[first]]
+                rows, source, target = rows + more, max(source, lengths[0]), max(target, lengths[1])
                 if options and rows * max(source, target) > self.max_micro_batch_tokens:
                     break
                 cost = best[first][0] + self.start_tokens + rows * (source + target)

@@ -52,7 +52,10 @@ class Mixing:
         return np.concatenate(parts)
 
     def stages(self, trainable: np.ndarray) -> dict[int, dict[str, int]]:
-        """Return, by the first epoch of each stage, the number of pairs of each source in it."""
+        """Return the pairs of each source in the first epoch of each stage, by that epoch.
+
+        Without stages, there is one entry, epoch 0.
+        """
         starts = np.cumsum([0, *(stage.epochs for stage in self.config.stages[:-1])]).tolist()
         counts = np.array([len(source) for source in self._by_source(trainable)])
         numbers = [self._drawn(counts, epoch + 1) - self._drawn(counts, epoch) for epoch in starts]

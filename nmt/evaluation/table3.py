@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +45,29 @@ def size_rows(config: Config) -> list[tuple[str, ...]]:
         printed = row["parameters"], f"{float(row['parameters']) / printed_base:.2f}"
         lines.append((*cells, *counted, *printed))
     return lines
+
+
+def vocabulary_note(config: Config) -> str:
+    """State which vocabulary gives the printed parameters of rows that differ by over a million.
+
+    A piece adds D parameters, because embeddings and output projection share one matrix, (V, D).
+    The size is in thousands of pieces. Empty at another scale, where not even base has the printed
+    number.
+    """
+    tokenizer, printed = (
+        config.tokenizer,
+        {n: float(r["parameters"]) for n, r in table3_rows().items()},
+    )
+    missing = {name: number * 1e6 - count_row(config, name) for name, number in printed.items()}
+    if abs(missing[BASE_ROW]) > 1e6:
+        return ""
+    notes = []
+    for name in (name for name, number in missing.items() if abs(number) > 1e6):
+        pieces = tokenizer.vocabulary_size + missing[name] / with_row(config, name).model.width
+        size = round(pieces / 1000) * 1000
+        other = replace(config, tokenizer=replace(tokenizer, vocabulary_size=size))
+        notes.append(f"{name}: {count_row(other, name) / 1e6:.2f} with a vocabulary of {size:,}")
+    return "; ".join(notes)
 
 
 def result_rows(sweep: Sweep) -> tuple[list[tuple[str, ...]], str]:

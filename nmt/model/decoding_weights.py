@@ -15,6 +15,9 @@ from nmt.model.layers import FeedForward
 class DecodingWeights:
     """Provides a copy of a model for decoding, and makes a new one when the weights change.
 
+    It does not notice an update by a fused optimizer if the model was in evaluation mode at each
+    call of `now`.
+
     Args:
         model: the model; it is not changed.
         precision: precision of decoding.
@@ -38,11 +41,11 @@ class DecodingWeights:
         return self._copy
 
     def _make(self) -> EncoderDecoder:
+        if self._precision is not DecodingPrecision.float32:
+            return copy.deepcopy(self._model).eval().to(getattr(torch, self._precision.name))
         # The copy shares all parameters; only replaced ones take memory.
         shared = {id(weight): weight for weight in self._model.parameters()}
         model = copy.deepcopy(self._model, shared).eval()
-        if self._precision is not DecodingPrecision.float32:
-            return copy.deepcopy(model).to(getattr(torch, self._precision.name))
         has_onednn: bool = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
         if has_onednn and use_cpu_operators(model.output_weight):
             _pack(model)

@@ -60,9 +60,10 @@ def limit_memory(size: int) -> None:
 def keep_freed_memory() -> None:
     """Let the C library (glibc) keep freed memory for the next tensors of this process.
 
-    By default, it returns large tensors to the system at once, which clears the pages of the next
-    ones: a seventh of the time of an update of a model of base size on a CPU. In a limited address
-    space, holes in the heap would take what other allocations need.
+    By default, it returns the memory of a large tensor to the system at once, and the system clears
+    the pages of the next tensor. This takes a seventh of the time of an update of the base model.
+    Nothing is changed in a limited address space, where holes in the heap would take what other
+    allocations need.
     """
     set_option = getattr(ctypes.CDLL(None), "mallopt", None)
     if set_option is not None and not is_address_space_limited():

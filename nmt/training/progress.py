@@ -20,7 +20,8 @@ Advance = Callable[[float], None]
 def progress_bars() -> Progress:
     """Create bars below the log lines of a terminal, hidden if stderr is no terminal."""
     console = Console(stderr=True)
-    # The speed is averaged over ten minutes, to include validations in the estimated time.
+    # The speed is averaged over ten minutes, to include validations in the estimated time, or over
+    # the last 1,000 updates, which is the most that rich keeps.
     return Progress(
         console=console,
         disable=not console.is_terminal,

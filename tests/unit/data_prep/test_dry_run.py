@@ -1,3 +1,4 @@
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -7,6 +8,7 @@ from data_prep import dry_run as module
 from data_prep import filters
 from data_prep.dry_run import dry_run
 from data_prep.progress import Reporter
+from nmt.base.errors import UserError
 from nmt.config import CleaningConfig, SourceConfig
 from tests.unit.data_prep.conftest import Toy, write_pairs
 
@@ -33,6 +35,17 @@ def test_a_dry_run_shows_what_each_preset_takes_of_each_source_and_writes_nothin
         ["duplicate", "25.00", "%", "0.00", "%", "0.00", "%"],
     ]
     assert set(tmp_path.rglob("*")) == before
+
+
+def test_a_minimum_of_scores_that_are_not_there_is_refused_as_in_preparation(
+    toy: Toy, capsys: pytest.CaptureFixture[str]
+) -> None:
+    presets = {"scored": CleaningConfig(min_score=0.5)}
+    dry_run(toy.config, presets, toy.outputs, Reporter())
+    message = "corpus.cleaning.min_score=0.5: pairs of toy have no score; give a third column"
+    assert f"cleaning=scored is not shown: {message}" in " ".join(capsys.readouterr().err.split())
+    with pytest.raises(UserError, match=re.escape(message)):
+        dry_run(replace(toy.config, cleaning=presets["scored"]), {}, toy.outputs, Reporter())
 
 
 def test_a_preset_that_lacks_a_package_is_not_shown(

@@ -79,9 +79,12 @@ def test_sizes_of_all_rows_are_printed_beside_the_papers(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     print_rows(PAPER)
-    rows = [line.split() for line in capsys.readouterr().err.splitlines()]
+    *rows, note = [line.split() for line in capsys.readouterr().err.splitlines()]
     assert [row[0] for row in rows[3:]] == list(table3_rows())
     assert " ".join(rows[-1]) == "big 6 1024 4096 16 64 64 218.34 3.35 213 3.28"
+    assert " ".join(note) == "big: 213.22 with a vocabulary of 36,000"
+    print_rows(replace(PAPER, model=replace(PAPER.model, width=256)))
+    assert capsys.readouterr().err.splitlines()[-1].startswith("big ")
 
 
 @pytest.mark.parametrize(
