@@ -244,7 +244,7 @@ class _Training:
             *("corpus.name=made_up", "tokenizer.vocabulary_size=400", "decoding=greedy"),
             *("decoding.max_length_ratio=0", "decoding.max_length_offset=4"),
             *("model.width=64", "model.feed_forward_width=128", "model.dropout=0"),
-            *("batching.target_tokens_per_update=1024", "batching.tokens_per_micro_batch=256"),
+            *("batching.target_tokens_per_update=1024", "batching.tokens_per_micro_batch=2048"),
             *("schedule.peak_learning_rate=1e-3", f"schedule.warmup_updates={updates // 2}"),
             *("training.precision=float32", "training.log_every=1", "training.num_threads=1"),
             *(f"training.max_updates={updates}", f"training.validate_every={updates // 4}"),

@@ -26,9 +26,10 @@ _NUM_CANDIDATES = 20_000
 class HeldOutSource(Source):
     """Another source, with `valid` held out, and `test` unless the source has a test set.
 
-    A held-out split has up to 2,000 pairs, and up to 5 % of those that pass the filters.
-    They are selected by a hash of the source sentence. The order of the pairs does not matter, all
-    translations of a sentence are in the same split, and adding a few pairs changes little.
+    A held-out split has up to 2,000 pairs and up to 5 % of those that pass the filters, but at
+    least one sentence with all its translations. A hash of the source sentence selects the pairs,
+    so the order of the pairs does not matter, all translations of a sentence are in the same split,
+    and adding a few pairs changes little.
     Repeated pairs are held out once.
 
     Args:
@@ -62,7 +63,7 @@ class HeldOutSource(Source):
         return total if total is None or split != TRAIN else total - self._num_removed
 
     def pairs(self, split: str) -> Iterator[Pair]:
-        """The pairs of a split, in the order of the source."""
+        """The pairs of a split, in the order of the source; held-out ones are cleaned."""
         if split in self._names:
             return iter(self._held_out[split])
         pairs = self._source.pairs(split)
@@ -104,9 +105,10 @@ class HeldOutSource(Source):
 
     @cached_property
     def _candidates(self) -> tuple[dict[Pair, int], float]:
-        """The clean pairs of the sentences with the smallest digests; their share of all sentences.
+        """The clean pairs of the candidates, and the share of all sentences that are candidates.
 
-        Filters such as language identification take long, so they do not read the whole text.
+        Candidates are the sentences with the smallest digests. Filters such as language
+        identification take long, so they do not read the whole text.
         """
         digests, _ = self._sentences
         num_candidates = _NUM_CANDIDATES

@@ -69,7 +69,7 @@ class AlignedFiles:
         return [asdict(facts) for facts in self._facts]
 
     def pairs(self) -> Iterator[Pair]:
-        """Lines of both files, side by side; UserError if a file changes meanwhile."""
+        """The pairs of lines, with their scores; UserError if a file changes meanwhile."""
         lines = zip(*map(iterate_text, self.paths), strict=False)
         if len(self.paths) == 2:
             yield from starmap(Pair, lines)

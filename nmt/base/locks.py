@@ -44,15 +44,16 @@ def _try_lock(stream: IO[str], after: float = 0.0) -> bool:
 
 
 def is_locked(path: Path) -> bool:
-    """Return whether a process holds a lock file; see `exclusive`."""
+    """Return whether a process holds a lock file; False if this user may not read it."""
     if not path.is_file():  # opening a pipe would wait forever
         return False
     try:
         with path.open("rb") as stream:
-            # A shared lock, released immediately: two commands that look do not see each other.
+            # A shared lock, released immediately, so that two processes that test at the same time
+            # do not take each other for the holder.
             fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
-    except OSError:  # there is no such file, or it belongs to another user
+    except OSError:  # it was removed meanwhile, or this user may not read it
         return False
     return False

@@ -120,8 +120,12 @@ class Config:
 
 FREE_KEYS = free_keys(Config)
 """Keys that change where and how fast a run works. They change its results at most by rounding,
-because the order of summation depends on the number of processes and threads. A corpus is compared
-by its fingerprint, not by its path."""
+because the order of summation depends on the number of processes and threads, and on GPUs by other
+dropout. A corpus is compared by its fingerprint, not by its path."""
+
+RANDOM_KEYS = ("training.seed", "batching.tokens_per_micro_batch")
+"""Keys that change a result only by chance: the seed, and the size of micro-batches, which `auto`
+finds for each run."""
 
 
 def is_free_key(key: str) -> bool:

@@ -94,15 +94,8 @@ class EpochPlan:
         It includes the starts of micro-batches. The updates are taken evenly from the epoch.
         """
         updates = range(0, self.num_updates, -(-self.num_updates // _MAX_SAMPLED))
-        return np.array(
-            [
-                [
-                    sum(self.start_tokens + self._cost(pairs) for pairs in of_rank.values())
-                    for of_rank in self.micro_batches_of_ranks(index, world_size)
-                ]
-                for index in updates
-            ]
-        )
+        by_update = (self.micro_batches_of_ranks(index, world_size) for index in updates)
+        return np.array([[self._load(of_rank) for of_rank in by_rank] for by_rank in by_update])
 
     def evenness(self, world_size: int) -> float:
         """Return the mean work of a rank, divided by that of the rank with the most work."""
@@ -171,6 +164,9 @@ class EpochPlan:
             merged[min(together)] = np.concatenate([parts[number] for number in together])
             end = first
         return dict(sorted(merged.items(), key=lambda item: -self.padded_tokens(item[1])))
+
+    def _load(self, of_rank: dict[int, np.ndarray]) -> int:
+        return sum(self.start_tokens + self._cost(pairs) for pairs in of_rank.values())
 
     def _halved(self, pairs: np.ndarray) -> list[np.ndarray]:
         if len(pairs) == 1 or self.padded_tokens(pairs) <= self.max_micro_batch_tokens:

@@ -132,11 +132,17 @@ class UpdateLoader:
         return plan.padded_tokens(micro_batches[0])
 
     def plan(self, epoch: int) -> EpochPlan:
-        """Return the plan of an epoch, with the current `max_micro_batch_tokens`."""
+        """Return the plan of an epoch, with the current limit and cost of micro-batches."""
         if self._planned is None or self._planned[0] != epoch:
-            lengths = self._corpus.source_lengths, self._corpus.target_lengths
             self._planned = None  # frees its memory before the next plan is made
-            plan = plan_epoch(*lengths, self._config, self._seed, epoch, self._mixing)
+            plan = plan_epoch(
+                self._corpus.source_lengths,
+                self._corpus.target_lengths,
+                self._config,
+                self._seed,
+                epoch,
+                self._mixing,
+            )
             self._planned = epoch, plan
         return replace(
             self._planned[1],

@@ -146,7 +146,7 @@ def read_environment(run_folder: Path) -> Environment:
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
-    """Read `metrics.jsonl`, without the incomplete last line of a killed run.
+    """Read `metrics.jsonl`, without the incomplete last line of a killed run; empty without a file.
 
     Raises:
         UserError: a line is not a JSON object with `update`.
@@ -158,7 +158,7 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
         try:
             record = json.loads(line)
             record["update"] = int(record["update"])
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
             raise UserError(f"{path}: line {number} is not a JSON object with `update`") from None
         records.append(record)
     return records

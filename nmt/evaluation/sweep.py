@@ -13,7 +13,7 @@ from typing import Any
 
 from nmt.base.errors import UserError, one_line
 from nmt.base.layout import VALID_HYPOTHESES_FILE
-from nmt.config import ROW_KEY, is_free_key
+from nmt.config import RANDOM_KEYS, ROW_KEY, is_free_key
 from nmt.evaluation.records import Status, run_status
 from nmt.evaluation.spread import Spread, count_seeds
 from nmt.evaluation.swept_run import SweptRun, read_run
@@ -115,7 +115,7 @@ def read_sweep(folder: Path) -> Sweep:
 
 
 def swept_keys(configs: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the keys whose values differ, without the seed and keys that change no result.
+    """Return the keys whose values differ and that change results otherwise than by chance.
 
     Keys that follow from the row of Table 3 are left out, too.
     """
@@ -126,7 +126,7 @@ def swept_keys(configs: Sequence[Mapping[str, Any]]) -> list[str]:
     return [
         key
         for key in dict.fromkeys(key for config in configs for key in config)
-        if key != "training.seed"
+        if key not in RANDOM_KEYS
         and not is_free_key(key)
         and num_values(key) > 1
         and (

@@ -15,7 +15,7 @@ from typing import Any
 from nmt.base import layout
 from nmt.base.errors import UserError, one_line
 from nmt.base.files import file_inside, is_forbidden, is_plain_name, read_record
-from nmt.config import differing_values, is_free_key, load_values
+from nmt.config import RANDOM_KEYS, differing_values, is_free_key, load_values
 from nmt.data.corpus import PreparedCorpus
 from nmt.evaluation.records import ValidatedRun
 
@@ -216,12 +216,13 @@ def _has_corpus(run: Path, name: str, direction: str, corpus: Path) -> bool:
 
 
 def _is_seed_of(run: Path, other: Path) -> bool:
-    """Whether the configurations differ in the seed only, apart from keys that change no result."""
+    """Whether the seeds differ, and otherwise only keys that change a result by chance at most."""
     path = run / layout.CONFIG_FILE
     if not path.is_file():
         return False
     differing = differing_values(load_values(path), load_values(other / layout.CONFIG_FILE))
-    return {key for key in differing if not is_free_key(key)} == {"training.seed"}
+    keys = {key for key in differing if not is_free_key(key)}
+    return "training.seed" in keys and keys.issubset(RANDOM_KEYS)
 
 
 def _valid_text(corpus: Path) -> dict[str, bytes]:

@@ -54,18 +54,19 @@ def vocabulary_note(config: Config) -> str:
     The size is in thousands of pieces. Empty at another scale, where not even base has the printed
     number.
     """
-    tokenizer, printed = (
-        config.tokenizer,
-        {n: float(r["parameters"]) for n, r in table3_rows().items()},
-    )
-    missing = {name: number * 1e6 - count_row(config, name) for name, number in printed.items()}
+    missing = {
+        name: float(row["parameters"]) * 1e6 - count_row(config, name)
+        for name, row in table3_rows().items()
+    }
     if abs(missing[BASE_ROW]) > 1e6:
         return ""
     notes = []
     for name in (name for name, number in missing.items() if abs(number) > 1e6):
-        pieces = tokenizer.vocabulary_size + missing[name] / with_row(config, name).model.width
+        pieces = (
+            config.tokenizer.vocabulary_size + missing[name] / with_row(config, name).model.width
+        )
         size = round(pieces / 1000) * 1000
-        other = replace(config, tokenizer=replace(tokenizer, vocabulary_size=size))
+        other = replace(config, tokenizer=replace(config.tokenizer, vocabulary_size=size))
         notes.append(f"{name}: {count_row(other, name) / 1e6:.2f} with a vocabulary of {size:,}")
     return "; ".join(notes)
 

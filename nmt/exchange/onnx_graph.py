@@ -52,13 +52,15 @@ class Graph:
         Args:
             condition: name of the boolean that selects the branch.
             if_true: adds the nodes of a branch, and returns the names of its results.
-            if_false: the same for the other branch. Both may use all values so far.
+            if_false: the same for the other branch. Both branches may use every value that was
+                added to the graph before.
             outputs: names of the outputs.
         """
         branches, outer = [], self._nodes
-        for values in (if_true, if_false):
+        for add_branch in (if_true, if_false):
             self._nodes = []
-            names = [self.add("Identity", name) for name in values()]
+            # A result may be a value from outside the branch, which only a node can return.
+            names = [self.add("Identity", name) for name in add_branch()]
             types = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in names]
             branches.append(helper.make_graph(self._nodes, "branch", [], types))
         self._nodes = outer

@@ -103,6 +103,9 @@ class Transformer(EncoderDecoder[DecoderState]):
 
     def compile_layers(self) -> None:
         """Compile each layer at its first call, for batches of any shape."""
+        # Even code for any length is compiled again, for example for lengths that are multiples of
+        # eight. Above this number of versions, torch computes other lengths without compilation.
+        torch._dynamo.config.recompile_limit = 64
         for layer in (*self.encoder, *self.decoder):
             layer.compile(dynamic=True)
         self._is_compiled = True

@@ -17,8 +17,8 @@ from nmt.runs.ray_launcher import register_ray
 from nmt.runs.search import parse_space
 
 
-class RankedTable(Callback):
-    """Hydra callback that reports the sweep at the end of `--multirun`."""
+class SweepCallback(Callback):
+    """Hydra callback that checks a sweep before `--multirun` and reports it at the end."""
 
     def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
         """Check parallel runs and the search, and connect to the cluster of `cluster=ray`."""

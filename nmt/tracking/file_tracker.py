@@ -49,7 +49,7 @@ def complete_records(path: Path) -> Iterator[tuple[bytes, dict[str, Any]]]:
         try:
             record = json.loads(line)
             int(record["update"])
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
             continue
         if line.endswith(b"\n"):
             yield line, record

@@ -41,8 +41,8 @@ Shape = tuple[int, int, int]
 _ASSUMED_LENGTH = 28
 # Updates of an epoch that are searched for the heaviest micro-batch.
 _MAX_UPDATES = 2000
-# Smaller micro-batches must save more than 1 - this share of the time of an update.
-_EVEN = 0.97
+# Smaller micro-batches are used if they save more than this share of the time of an update.
+_MIN_GAIN = 0.03
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ def heaviest_shapes(config: Config, plan: EpochPlan, tokens: int) -> list[Shape]
 
 
 def even_size(config: Config, plan: EpochPlan, tokens: int) -> int:
-    """Halve `tokens` until the rank with the most work has about as little as it can have."""
+    """Halve `tokens` if the rank with the most work then has clearly less of it."""
     processes, _ = distributed.num_processes(config.training)
     if processes == 1:
         return tokens
@@ -136,7 +136,7 @@ def even_size(config: Config, plan: EpochPlan, tokens: int) -> int:
         for size in sizes
         if size >= config.batching.longest
     }
-    return max(size for size in work if work[size] <= min(work.values()) / _EVEN)
+    return max(size for size in work if (1 - _MIN_GAIN) * work[size] <= min(work.values()))
 
 
 def measure_updates(

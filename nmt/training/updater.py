@@ -22,7 +22,7 @@ from nmt.training.memory import keep_freed_memory
 from nmt.training.metrics import GradientMonitor, MetricSums
 from nmt.training.schedule import learning_rate
 
-# Measured with the paper's models on one H200 (docs/performance.md).
+# The best of the measured numbers (docs/decisions/0032-merged-buckets.md).
 _START_TOKENS = 10_000
 
 
@@ -147,9 +147,9 @@ class Updater:
     def _batches(self, work: UpdateWork) -> Iterator[tuple[Batch, float]]:
         """The micro-batches of this rank and the weights of their losses.
 
-        Torch is seeded before each by its position, so that neither restarts nor ranks change
-        dropout. A rank without any computes one made-up pair with weight zero, because all ranks
-        have to take part in summing gradients.
+        Torch is seeded before each by its position, so that restarts do not change dropout, nor do
+        ranks if no micro-batches are merged. A rank without any computes one made-up pair with
+        weight zero, because all ranks have to take part in summing gradients.
         """
         # DistributedDataParallel averages gradients over ranks; the loss is a sum over ranks.
         weight = self._process.world_size / work.num_target_tokens

@@ -238,7 +238,7 @@ def check_composed_commands(raw: str, work: str) -> None:
         message = error_line(lambda: run_composed(prepare.prepare), "--multirun", *command)
         assert f"error: {disk / 'sweeps'}" in message
         config = OmegaConf.create({"hydra": {"sweep": {"dir": str(disk)}}})
-        message = error_line(lambda: sweep_callback.RankedTable().on_multirun_end(config))
+        message = error_line(lambda: sweep_callback.SweepCallback().on_multirun_end(config))
         assert "ranking.tsv: cannot be written: read-only file system" in message
 
 

@@ -1,7 +1,7 @@
 from dataclasses import replace
 
 import numpy as np
-from hypothesis import assume, given, settings
+from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
 
 from nmt.config import BatchingConfig
@@ -81,13 +81,19 @@ def test_ranks_partition_the_micro_batches(
         assert max(loads) - min(loads) <= max(cost(plan, part) for part in parts)
 
 
-@given(lengths(), configs(), st.integers(1, 3), st.integers(1, 200), st.integers(0, 500))
+@given(
+    lengths(),
+    configs(),
+    st.integers(1, 3),
+    st.sampled_from([10, 100, 1_000, 10_000]),
+    st.integers(0, 5_000),
+)
 def test_merged_micro_batches_cost_least(
     sides: Lengths, config: BatchingConfig, world_size: int, start_tokens: int, more: int
 ) -> None:
     """No other way to merge neighbours in the order of their lengths costs less."""
     limit = config.max_micro_batch_tokens + more
-    plan = replace(planned(sides, config), max_micro_batch_tokens=limit)
+    plan = replace(planned(sides, config), max_micro_batch_tokens=limit, buckets_per_update=6)
     merging = replace(plan, start_tokens=start_tokens)
     for update in range(min(plan.num_updates, 3)):
         ranks = plan.micro_batches_of_ranks(update, world_size)
@@ -106,7 +112,8 @@ def test_merged_micro_batches_cost_least(
             assert padded == sorted(padded, reverse=True)
             costs = [start_tokens + cost(plan, pairs) for pairs in merged.values()]
             in_order = sorted(parts.values(), key=lambda part: plan.shape(part)[::-1])
-            if len(parts) <= 10:
+            if len(parts) <= 8:
+                event(f"{len(parts)} parts merged: {len(merged) < len(parts)}")
                 assert sum(costs) == least_cost(merging, in_order)
 
 

@@ -13,7 +13,7 @@ from nmt.base.files import write_json
 from nmt.cli import sweep_report
 from nmt.runs import sweep as runs_sweep
 from nmt.runs.sweep import find_sweep, write_sweep_report
-from nmt.runs.sweep_callback import RankedTable
+from nmt.runs.sweep_callback import SweepCallback
 from tests.html_check import check_page
 from tests.sweeps import add_run, swept_config
 
@@ -67,23 +67,23 @@ def test_callback_reports_at_the_end_of_a_sweep(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     config = OmegaConf.create({"hydra": {"sweep": {"dir": str(folder)}}, "run": {"dry_run": True}})
-    RankedTable().on_multirun_end(config)
+    SweepCallback().on_multirun_end(config)
     assert not (folder / "report.html").exists()
     config.run.dry_run = False
     with pytest.raises(SystemExit) as exited:
-        RankedTable().on_multirun_end(config)
+        SweepCallback().on_multirun_end(config)
     assert exited.value.code == 2
     assert (folder / "report.html").is_file()
     message = capsys.readouterr().err.splitlines()[-1]
     assert message.startswith("error: 1 of 3 runs failed: rate=0.1,seed=2;")
     (folder / "rate=0.1,seed=2" / "failure.json").unlink()
-    RankedTable().on_multirun_end(config)
+    SweepCallback().on_multirun_end(config)
 
 
 def test_no_runs_at_a_time_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     config = OmegaConf.create({"hydra": {"launcher": {"n_jobs": 0}}, "search": {"space": ""}})
     with pytest.raises(SystemExit) as exited:
-        RankedTable().on_multirun_start(config)
+        SweepCallback().on_multirun_start(config)
     assert exited.value.code == 2
     assert "run.parallel_runs, or hydra.launcher.n_jobs, is 0" in capsys.readouterr().err
 
@@ -109,7 +109,7 @@ def test_an_error_of_the_report_ends_the_command(
     monkeypatch.setattr(runs_sweep, "write_sweep_report", fail)
     config = OmegaConf.create({"hydra": {"sweep": {"dir": str(folder)}}})
     with pytest.raises(SystemExit) as exited:
-        RankedTable().on_multirun_end(config)
+        SweepCallback().on_multirun_end(config)
     assert exited.value.code == status
     assert capsys.readouterr().err.strip().splitlines()[-1].startswith(message)
 

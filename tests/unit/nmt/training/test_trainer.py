@@ -19,6 +19,7 @@ import torch
 
 from nmt.base.errors import UserError
 from nmt.config import BatchingConfig, Config, Precision, ValidationMetric
+from nmt.data import batching
 from nmt.data.batch import Batch, collate
 from nmt.data.corpus import PreparedCorpus
 from nmt.data.loader import Position, UpdateWork
@@ -96,6 +97,23 @@ def test_accumulated_micro_batches_have_the_gradient_of_one(config: Config, make
     assert whole.keys() == parts.keys()
     for name, gradient in whole.items():
         torch.testing.assert_close(parts[name], gradient, rtol=1e-4, atol=1e-6)
+
+
+def test_merged_micro_batches_have_the_gradient_of_their_parts(
+    config: Config, make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(batching, "_MIN_BUCKET_TOKENS", 24)
+    config = with_batching(without_chance(config), tokens_per_micro_batch=4096)
+    parts = make(config)
+    monkeypatch.setattr(trainer_module, "start_tokens_on", lambda device: 10_000)
+    merged = make(config)
+    assert len(first_work(parts).shapes) >= 4
+    assert len(first_work(merged).shapes) == 1
+    rows, *lengths = first_work(merged).shapes[0]
+    assert merged.loader.padded_tokens(Position()) == rows * max(lengths)
+    expected, found = gradients(parts), gradients(merged)
+    for name, gradient in expected.items():
+        torch.testing.assert_close(found[name], gradient, rtol=1e-4, atol=1e-6)
 
 
 def test_the_gradient_is_that_of_the_mean_over_target_tokens(
