@@ -8,7 +8,7 @@ from pathlib import Path
 
 import sentencepiece
 
-from nmt.base.errors import UserError
+from nmt.base.errors import UserError, printable
 
 JOINT_FILE = "tokenizer.model"
 
@@ -55,8 +55,14 @@ class Tokenizer:
             raise UserError(f"{path}: lacks a padding, unknown, BOS or EOS piece; train it again")
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """Encode each text as ids, without BOS and EOS."""
-        ids: list[list[int]] = self._processor.EncodeAsIds([_composed(text) for text in texts])
+        """Encode each text as ids, without BOS and EOS; UserError if one is not valid Unicode."""
+        try:
+            ids: list[list[int]] = self._processor.EncodeAsIds([_composed(text) for text in texts])
+        except TypeError:
+            for text in texts:
+                if any("\ud800" <= character <= "\udfff" for character in text):
+                    raise UserError(f"{printable(text[:60])}: is not valid UTF-8") from None
+            raise
         return ids
 
     def decode(self, sequences: Sequence[Sequence[int]]) -> list[str]:

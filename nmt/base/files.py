@@ -63,7 +63,7 @@ def decode_line(raw: bytes, name: str, number: int) -> str:
     except UnicodeDecodeError as error:
         raise UserError(
             f"{name}: line {number}, byte {error.start + 1}: 0x{raw[error.start]:02x} is not valid"
-            " UTF-8; convert the file first (for example: iconv -f latin1 -t utf-8)"
+            " UTF-8; decompress or convert the file first (as by iconv -f latin1 -t utf-8)"
         ) from None
 
 

@@ -77,14 +77,14 @@ class ResumableOutputs:
             made_with: JSON values of the settings; partial outputs made with others are refused.
             inputs: files and folders that are read, and that no output may replace.
             resume: whether to continue partial outputs instead of discarding them.
-            overwrite: whether new outputs may replace complete files; continued outputs always may.
+            overwrite: whether the outputs may replace existing files.
         """
         outputs = cls(paths, made_with)
         check_not_read([*outputs.paths, *outputs._parts, outputs._state_path], inputs)
         stored = outputs._stored_state()
         resumed = stored if resume else None
         existing = [path for path in outputs.paths if path.exists()]
-        if existing and not (overwrite or resumed):
+        if existing and not overwrite:
             raise UserError(f"{existing[0]} already exists; remove it, or choose another with out=")
         if resumed:
             outputs._check_settings(resumed)

@@ -27,6 +27,11 @@ def run_command(command: Callable[[], None]) -> None:
     """
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8")  # whatever the locale is
+        raw: io.IOBase = sys.stdout.buffer
+        # With PYTHONUNBUFFERED, the text after a short write would be lost.
+        if isinstance(raw, io.RawIOBase) and sys.stdout is sys.__stdout__:
+            buffer = io.BufferedWriter(raw)
+            sys.stdout = io.TextIOWrapper(buffer, encoding="utf-8")
     try:
         with converted_errors():
             command()

@@ -9,7 +9,14 @@ import torch
 from nmt import trained_model
 from nmt.base.errors import UserError
 from nmt.cli.arguments import group
-from nmt.config import DecodingConfig, LengthPenalty, checked_dataclass, from_mapping, to_plain
+from nmt.config import (
+    SAMPLING_KEYS,
+    DecodingConfig,
+    LengthPenalty,
+    checked_dataclass,
+    from_mapping,
+    to_plain,
+)
 from nmt.evaluation.systems import find_model
 from nmt.exchange.engines import EngineName, open_engine
 from nmt.runs.log import print_line
@@ -30,7 +37,10 @@ class ModelArguments:
 
     def decoding_config(self, model: TrainedModel) -> DecodingConfig:
         """Return the model's own search with the user's changes."""
-        values = {**to_plain(model.config.decoding), **self.decoding}
+        own = to_plain(model.config.decoding)
+        if self.decoding.get("method", own["method"]) != own["method"]:
+            own = {key: value for key, value in own.items() if key not in SAMPLING_KEYS}
+        values = {**own, **self.decoding}
         config: DecodingConfig = from_mapping(DecodingConfig, values, "arguments", "decoding.")
         check_length_penalty(config, "length_penalty" in self.decoding)
         return config

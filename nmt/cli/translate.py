@@ -10,6 +10,7 @@ required and banned constrain them. docs/translating.md has examples.
 """
 
 import io
+import os
 import sys
 from functools import partial
 from pathlib import Path
@@ -89,8 +90,11 @@ def main() -> None:
     decoding = translator.config
     if arguments.mbr and decoding.num_best == 1:
         raise UserError("mbr= needs several translations: decoding.num_best=8 decoding.beam_size=8")
-    aligner = Aligner(model, arguments.alignment_layer)
-    protecting = ProtectingTranslator(translator, aligner) if arguments.protect else None
+    needs_aligner = arguments.alignment or arguments.protect
+    aligner = Aligner(model, arguments.alignment_layer) if needs_aligner else None
+    protecting = (
+        ProtectingTranslator(translator, aligner) if aligner and arguments.protect else None
+    )
     aligns_beside = arguments.alignment and write is not Format.jsonl
     pipeline = Pipeline(
         protecting or translator,
@@ -145,6 +149,8 @@ def _stdin() -> io.BufferedReader:
         raise UserError("file=-: there is no stdin, because it is closed; name a file")
     stream = sys.stdin.buffer
     assert isinstance(stream, io.BufferedReader)
+    # The parent may have made it non-blocking: a read without data would look like the end.
+    os.set_blocking(stream.fileno(), True)
     return stream
 
 

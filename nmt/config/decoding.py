@@ -3,7 +3,16 @@
 from enum import StrEnum
 from typing import Any
 
-from nmt.config.fields import MAX_SEED, MAX_TOKENS, checked_dataclass, free_keys, option, require
+from nmt.config.fields import (
+    MAX_SEED,
+    MAX_TOKENS,
+    checked_dataclass,
+    extra,
+    free_keys,
+    leaf_fields,
+    option,
+    require,
+)
 from nmt.config.files import to_plain
 
 SearchMethod = StrEnum("SearchMethod", "beam sampling")
@@ -77,6 +86,14 @@ class DecodingConfig:
 
 ARRANGING_KEYS = frozenset(free_keys(DecodingConfig))
 """Keys of `decoding` that in float32 never change a translation."""
+
+
+SAMPLING_KEYS = frozenset(
+    key
+    for key, field in leaf_fields(DecodingConfig).items()
+    if extra(field, "used_with") == _SAMPLING
+)
+"""Keys of `decoding` that have an effect in sampling only."""
 
 
 def search_keys(config: DecodingConfig) -> dict[str, Any]:

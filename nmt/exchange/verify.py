@@ -143,6 +143,11 @@ def greedy(model: TrainedModel) -> DecodingConfig:
         num_best=1,
         length_penalty_kind=LengthPenalty.none,
         method=SearchMethod.beam,
+        temperature=1.0,
+        top_k=0,
+        top_p=1.0,
+        seed=1,
+        trees=False,
         precision=DecodingPrecision.float32,
         patience=0.0,
     )

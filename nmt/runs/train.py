@@ -26,7 +26,7 @@ from nmt.runs.log import (
     print_written,
     set_up_logging,
 )
-from nmt.tracking.trackers import check_installed
+from nmt.tracking.trackers import check_trackers
 from nmt.training import distributed
 from nmt.training.dry_run import dry_run
 from nmt.training.signals import Interruption
@@ -61,7 +61,7 @@ def train(config: Config) -> float | None:
     if not is_launched:
         # Before anything is written: a refused or failed command leaves no run folder.
         set_up_logging()
-        check_installed(config.tracking)
+        check_trackers(config.tracking)
         experiment.check_configuration(config)
     corpora = config.corpora_folder
     corpus_folder = prepare(config.corpus, config.tokenizer, corpora, work=config.prepare)

@@ -9,7 +9,7 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import Any
 
-from nmt.base.errors import first_line
+from nmt.base.errors import UserError, first_line
 from nmt.base.system import require_package
 from nmt.config import Config, TrackingConfig
 from nmt.tracking.samples import ValidationSamples
@@ -26,6 +26,8 @@ _NAMES = ("wandb", "tensorboard", "trackio")
 _MAX_SECONDS = 60.0
 """Time after which a call of a tracker has failed, besides the time for uploads."""
 
+_REFUSED_BY_WANDB = frozenset("/\\#?%:")
+
 OpenTracker = Callable[[], Tracker]
 Select = Callable[[], ValidationSamples]
 
@@ -35,10 +37,18 @@ def chosen(config: TrackingConfig) -> list[str]:
     return [name for name in _NAMES if getattr(config, name)]
 
 
-def check_installed(config: TrackingConfig) -> None:
-    """Raise a UserError if the library of a tracker is missing."""
+def check_trackers(config: TrackingConfig) -> None:
+    """Raise a UserError if a library is missing, or wandb would not accept the project."""
     for name in chosen(config):
         require_package(f"tracking={name}", name, "tracking")
+    wrong = sorted(_REFUSED_BY_WANDB.intersection(config.project)) if config.wandb else []
+    if wrong:
+        raise UserError(
+            f"tracking.project={config.project} contains {' '.join(wrong)}, which wandb does not"
+            " accept; choose another name"
+        )
+    if not config.project and (config.wandb or config.trackio):
+        raise UserError("tracking.project is empty; give a name")
 
 
 class _Worker:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, redirect_stdout
 from io import StringIO
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from nmt.config import Config, flattened, to_plain
@@ -60,7 +61,8 @@ class TrackioTracker(Tracker):
                 auto_log_cpu=cpu_available(),
                 auto_log_gpu=gpu_available(),
             )
-        logger.info(f"trackio: TRACKIO_DIR={folder} trackio show --project {project}")
+        shown = f"TRACKIO_DIR={quote(str(folder))} trackio show --project {quote(project)}"
+        logger.info(f"trackio: {shown}")
 
     def log(self, update: int, metrics: Mapping[str, Any]) -> None:
         """Add a record; RuntimeError if trackio could not write this one or an earlier one."""

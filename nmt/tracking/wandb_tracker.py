@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from nmt.base import layout
@@ -178,7 +179,8 @@ class WandbTracker(Tracker):
             self._wandb.teardown()
 
     def _log_sync(self) -> None:
-        logger.info(f"wandb: to upload the metrics: wandb sync {self._run.settings.sync_dir}")
+        folder = quote(str(self._run.settings.sync_dir))
+        logger.info(f"wandb: to upload the metrics: wandb sync {folder}")
 
 
 def _add(artifact: Any, path: Path) -> None:

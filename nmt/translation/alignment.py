@@ -30,12 +30,17 @@ class Aligner:
         layer: decoder layer, counted from 1; 0 takes the model's `aligning_layer`.
 
     Raises:
-        UserError: the model has no such layer.
+        UserError: the model has no such layer, or no attention.
     """
 
     def __init__(self, model: TrainedModel, layer: int = 0) -> None:
         num_layers = model.network.num_attention_layers
-        if num_layers and not 0 <= layer <= num_layers:  # none: refused by name in `links`
+        if not num_layers:
+            raise UserError(
+                f"model.architecture={model.config.model.architecture} has no attention, which"
+                " links between words need; use a model of another architecture"
+            )
+        if not 0 <= layer <= num_layers:
             raise UserError(f"alignment_layer={layer} is not between 1 and {num_layers}")
         self._tokenizers = model.tokenizers
         self._forced = ForcedDecoder(model)

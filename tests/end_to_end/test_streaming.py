@@ -58,6 +58,14 @@ def test_a_signal_ends_it_while_the_input_is_open() -> None:
         assert errors(process).splitlines()[1:] == ["error: interrupted"]
 
 
+def test_it_waits_for_an_input_that_does_not_block() -> None:
+    with streaming() as process:
+        assert process.stdin is not None
+        # As some parents leave it; the other end of the pipe is a file of this process, too.
+        os.set_blocking(os.open(f"/proc/{process.pid}/fd/0", os.O_RDONLY), False)
+        assert answer(process, b"1 2\n") == b"2 1\n"
+
+
 def test_an_invalid_line_ends_it_while_the_input_is_open() -> None:
     with streaming() as process:
         assert answer(process, b"1 2\n") == b"2 1\n"

@@ -19,6 +19,14 @@ def test_unseen_characters_are_encoded_as_bytes(tokenizer: Tokenizer) -> None:
     assert tokenizer.decode(ids) == texts
 
 
+def test_text_that_is_not_unicode_is_refused(tokenizer: Tokenizer) -> None:
+    text = b"a \xff".decode(errors="surrogateescape")
+    with pytest.raises(UserError, match=r"a \\udcff: is not valid UTF-8"):
+        tokenizer.encode(["Kalo", text])
+    with pytest.raises(TypeError):
+        tokenizer.encode([None])  # type: ignore[list-item]
+
+
 def test_special_ids_are_read_from_the_file(tmp_path: Path, tokenizer: Tokenizer) -> None:
     ids = tokenizer.unknown_id, tokenizer.bos_id, tokenizer.eos_id, tokenizer.pad_id
     assert ids == (0, 1, 2, 3)

@@ -159,6 +159,15 @@ def test_several_files_are_completed_also_after_a_kill_between_the_renames(
     assert tree(tmp_path) == {"out": b"a\n", "out.align": b"0-0\n"}
 
 
+def test_a_file_that_has_appeared_meanwhile_is_kept(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    add(out, 1)
+    out.write_text("a reference\n")
+    before = tree(tmp_path)
+    assert "out already exists" in refusal([out], overwrite=False)
+    assert tree(tmp_path) == before
+
+
 def test_complete_files_and_those_of_a_running_process_are_kept(tmp_path: Path) -> None:
     out, by_hand = tmp_path / "out", tmp_path / "by_hand"
     by_hand.write_text("text\n")

@@ -100,6 +100,24 @@ def test_a_folder_that_cannot_be_read_is_not_reported_as_one_that_cannot_be_writ
     assert capsys.readouterr().err == f"error: {tmp_path}: cannot be read: permission denied\n"
 
 
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_text_that_stdout_does_not_take_is_an_error(unbuffered: str, tmp_path: Path) -> None:
+    code = "import resource; from nmt.cli.common import run_command;"
+    code += "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000));"
+    code += "run_command(lambda: print('x' * 999) or print('y' * 999))"
+    with (tmp_path / "out").open("w") as out:
+        ended = subprocess.run(
+            [sys.executable, "-c", code],
+            stdout=out,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+            env=os.environ | {"PYTHONUNBUFFERED": unbuffered},
+        )
+    assert ended.stderr.startswith("error: /dev/stdout: cannot be written: file too large")
+    assert ended.returncode == 2
+
+
 def test_a_mistake_in_the_program_has_a_traceback() -> None:
     with pytest.raises(FileNotFoundError):
         run_command(lambda: print(Path("/no/such/file").read_text()))

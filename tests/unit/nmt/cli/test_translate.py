@@ -1,4 +1,3 @@
-import io
 import json
 import re
 import shutil
@@ -38,9 +37,13 @@ def records_of(name: str) -> list[dict[str, Any]]:
 
 
 @pytest.fixture
-def give_stdin(monkeypatch: pytest.MonkeyPatch) -> Callable[[bytes], None]:
+def give_stdin(
+    monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[bytes], None]:
     def give(data: bytes) -> None:
-        stream = io.BufferedReader(io.BytesIO(data))  # type: ignore[arg-type]
+        file = tmp_path_factory.mktemp("input") / "stdin"
+        file.write_bytes(data)
+        stream = file.open("rb")
         monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=stream))
 
     return give

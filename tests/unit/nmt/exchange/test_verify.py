@@ -9,9 +9,11 @@ import pytest
 import sentencepiece
 
 from nmt.base.errors import UserError
+from nmt.config import DecodingConfig, SearchMethod, check_effects
 from nmt.exchange.argos import ArgosExporter
 from nmt.exchange.ctranslate2 import CTranslate2Exporter
-from nmt.exchange.verify import Text, verify
+from nmt.exchange.engines import EngineName, open_engine
+from nmt.exchange.verify import Text, greedy, verify
 from nmt.tokenizer import Tokenizer
 from nmt.trained_model import TrainedModel, load_trained_model
 from nmt.translation.forced import ForcedDecoder
@@ -28,6 +30,15 @@ def digits() -> TrainedModel:
 def text() -> Text:
     sources, references = zip(*reversed_digits(40, 7), strict=True)
     return Text("forty lines", sources, references)
+
+
+def test_models_of_any_search_are_compared_greedily(digits: TrainedModel) -> None:
+    own = DecodingConfig(method=SearchMethod.sampling, top_k=5, temperature=0.5, seed=2)
+    for decoding in (own, DecodingConfig(trees=True, beam_size=3)):
+        model = replace(digits, config=replace(digits.config, decoding=decoding))
+        found = greedy(model)
+        check_effects(found)
+        open_engine(EngineName.ctranslate2, "", digits, found)
 
 
 class OurRuntime:

@@ -1,5 +1,6 @@
 import json
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from threading import Event
 from unittest.mock import Mock
@@ -14,7 +15,7 @@ from nmt.runs import experiment
 from nmt.tracking import trackers
 from nmt.tracking.file_tracker import FileTracker
 from nmt.tracking.tracker import Tracker, Validation
-from nmt.tracking.trackers import OptionalTrackers, check_installed, chosen
+from nmt.tracking.trackers import OptionalTrackers, check_trackers, chosen
 from nmt.training.signals import Interruption
 from nmt.training.trainer import Trainer
 from tests.runs import run
@@ -125,9 +126,24 @@ def test_trackers_are_closed_whatever_ends_the_run(
 
 def test_a_missing_package_is_reported_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(system, "find_spec", lambda name: None)
-    check_installed(TrackingConfig())
+    check_trackers(TrackingConfig())
     with pytest.raises(UserError, match=r"tracking=wandb needs .*: make install-tracking, or pip"):
-        check_installed(TrackingConfig(wandb=True))
+        check_trackers(TrackingConfig(wandb=True))
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        (TrackingConfig(wandb=True, project="a/b: c"), "project=a/b: c contains / :, which wandb"),
+        (TrackingConfig(trackio=True, project=""), "tracking.project is empty"),
+    ],
+)
+def test_a_project_that_a_tracker_cannot_use_is_refused(
+    config: TrackingConfig, message: str
+) -> None:
+    with pytest.raises(UserError, match=message):
+        check_trackers(config)
+    check_trackers(replace(config, wandb=False, trackio=False))
 
 
 @pytest.mark.parametrize(

@@ -65,4 +65,4 @@ def test_links(trained_model: TrainedModel) -> None:
 def test_a_model_without_attention_is_named(layer: int, tokenizer_path: Path) -> None:
     model = tiny_trained_model(tokenizer_path, architecture=Architecture.bytenet)
     with pytest.raises(UserError, match=r"model\.architecture=bytenet has no attention"):
-        Aligner(model, layer).links(["Kalo"], ["Mine"])
+        Aligner(model, layer)

@@ -172,6 +172,11 @@ def test_constraints_hold_and_do_not_change_other_sentences(trained_model: Train
             {},
             'required phrase "mi ra" contains a banned phrase',
         ),
+        (
+            Constraints("mi ra mi", banned=["ra"]),
+            {},
+            'prefix "mi ra mi" contains a banned phrase',
+        ),
     ],
 )
 def test_constraints_that_cannot_be_fulfilled_are_rejected(
