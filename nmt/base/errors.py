@@ -28,6 +28,10 @@ class BusyError(UserError):
     """Another process is doing the same work."""
 
 
+class MemoryShortageError(UserError):
+    """Memory ran out where no batch can be halved. A restart may find more memory."""
+
+
 class DiskError(UserError):
     """A file or folder could not be written.
 

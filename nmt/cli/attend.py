@@ -95,7 +95,7 @@ def _write_images(
 ) -> list[Path]:
     """Write each kind of attention in one layer as a PNG, the mean over the heads.
 
-    Encoder and decoder may have different numbers of layers; the last one stands for those beyond.
+    If the encoder or the decoder has fewer layers than `layer`, its last layer is drawn.
     """
     from PIL import Image  # noqa: PLC0415 - slow to import
 

@@ -214,7 +214,7 @@ class CorpusConfig(OriginConfig):
         )
         require(
             self.source is not CorpusSource.folder or bool(self.path),
-            "corpus.path is empty: name the folder with the <split>.<language> files",
+            "corpus.path is empty: name a folder with <split>.<language> files, or a file of pairs",
         )
         require(
             self.source is not CorpusSource.opus or bool(self.opus),
@@ -228,7 +228,7 @@ class CorpusConfig(OriginConfig):
         known = ", ".join((self.name, *self.sources))
         require(
             not unknown,
-            f"corpus.mixing: {', '.join(unknown)} is not a source; the sources are {known}",
+            f"corpus.mixing: no source is named {', '.join(unknown)}; the sources are {known}",
         )
         for name in self.sources:
             self.cleaning_of(name)

@@ -49,7 +49,7 @@ def _lock_gpu(num_gpus: int, stack: ExitStack) -> int:
     is_waiting = False
     while True:
         for index in range(num_gpus):
-            # Indices depend on CUDA_VISIBLE_DEVICES, in which two commands may differ.
+            # With another CUDA_VISIBLE_DEVICES, the same index is another GPU.
             name = f"nmt-{os.getuid()}-{torch.cuda.get_device_properties(index).uuid}.lock"
             with suppress(BusyError):
                 stack.enter_context(exclusive(Path(tempfile.gettempdir(), name), _raise_busy))

@@ -12,6 +12,7 @@ from rich.console import Console
 
 from nmt.base.errors import (
     DiskError,
+    MemoryShortageError,
     UserError,
     disk_errno,
     first_line,
@@ -51,7 +52,7 @@ def converted_errors() -> Iterator[None]:
         except (MemoryError, RuntimeError) as error:
             if not is_out_of_memory(error):
                 raise
-            raise UserError(
+            raise MemoryShortageError(
                 f"out of memory: {first_line(error)}; lower decoding.batch_size or"
                 " decoding.beam_size, or set decoding.num_workers=1"
             ) from error

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from data_prep.prepare import find_prepared, prepare
 from nmt.base import layout
-from nmt.base.errors import BusyError, UserError
+from nmt.base.errors import BusyError, MemoryShortageError, UserError
 from nmt.base.guards import check_no_way_out
 from nmt.base.locks import exclusive
 from nmt.config import Config, CorpusSource, ValidationMetric
@@ -119,7 +119,8 @@ def _worker(config: Config, corpus_folder: Path) -> bool:
         is_known = isinstance(error, UserError | MemoryLimitError | distributed.LostProcessError)
         trace = f"process {os.environ['RANK']} failed:\n{traceback.format_exc()}"
         print_error(str(error) if is_known else trace)
-        sys.exit(error.exit_status if isinstance(error, UserError) else 1)
+        can_restart = not isinstance(error, UserError) or isinstance(error, MemoryShortageError)
+        sys.exit(1 if can_restart else UserError.exit_status)
 
 
 def _run(config: Config, corpus_folder: Path) -> None:

@@ -87,7 +87,7 @@ def first_epoch(config: Config, corpus: PreparedCorpus | None) -> tuple[EpochPla
 
 
 def resolve_auto(config: Config, plan: EpochPlan, vocabulary_sizes: tuple[int, int]) -> Config:
-    """Replace `batching.tokens_per_micro_batch=auto` by the largest size that fits.
+    """Replace `batching.tokens_per_micro_batch=auto` by a size that fits.
 
     Raises:
         UserError: not even one pair of the longest sentences fits.

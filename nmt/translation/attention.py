@@ -14,11 +14,11 @@ _MAX_PIECES = 16
 
 @dataclass(frozen=True)
 class AttentionMap:
-    """Cross-attention of the last decoder layer on one sentence.
+    """Attention of one layer on one sentence, by default cross-attention of the last one.
 
     Attributes:
-        source: pieces of the source, EOS last.
-        target: pieces of the translation, EOS last.
+        source: pieces that are attended to, for cross-attention those of the source.
+        target: pieces that attend, for cross-attention those of the translation.
         mean: weights averaged over the heads; each row sums to one.  # (T, S)
         heads: weights of each head.  # (H, T, S)
     """

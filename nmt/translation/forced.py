@@ -114,7 +114,7 @@ def score_pairs(
     config: DecodingConfig,
     progress: Callable[[int], None] | None = None,
 ) -> list[PairScore | None]:
-    """Score each (source, translation); None where one is too long for the model."""
+    """Score each pair (source, translation); None if either is too long for the model."""
     forced = ForcedDecoder(model)
     sources, targets = map(list, zip(*pairs, strict=True))
     source_ids = model.source_tokenizer.encode(sources)

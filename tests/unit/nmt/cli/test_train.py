@@ -2,6 +2,7 @@ import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -85,3 +86,22 @@ def test_ranks_join_before_the_main_process_opens_the_run(
     train_module._worker(tiny_config(tmp_path), tmp_path)
     opened = ["open"] if rank == 0 else []
     assert done == ["join", *opened, "broadcast", "run"]
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (torch.OutOfMemoryError("CUDA out of memory"), 1),
+        (RuntimeError("a mistake"), 1),
+        (UserError("a wrong setting"), 2),
+    ],
+)
+def test_a_rank_is_restarted_unless_the_user_has_to_change_something(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, status: int
+) -> None:
+    """The launcher restarts for all statuses but 2. Memory may be free again after a restart."""
+    monkeypatch.setenv("RANK", "0")
+    monkeypatch.setattr(train_module.distributed, "join", Mock(side_effect=error))
+    with pytest.raises(SystemExit) as ended:
+        train_module._worker(tiny_config(tmp_path), tmp_path)
+    assert ended.value.code == status

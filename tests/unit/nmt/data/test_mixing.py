@@ -111,7 +111,7 @@ def test_the_plan_has_the_pairs_of_the_mixing() -> None:
             {"weights": {"web": 1}, "temperature": 2},
             "and corpus.mixing.temperature exclude",
         ),
-        ({"weights": {"wbe": 1}}, "wbe is not a source; the sources are mine, web"),
+        ({"weights": {"wbe": 1}}, "no source is named wbe; the sources are mine, web"),
         ({"repeats": {"web": -1}}, "must be between 0 and"),
         ({"weights": {"web": 0}}, "at least one weight"),
         ({"stages": [{"weights": {"web": 1}}, {"weights": {"mine": 1}}]}, "only the last stage"),
