@@ -77,6 +77,8 @@ class Interruption(BaseException):
             if self.signal_number:
                 self.exit()
             yield
+            if self.signal_number:  # raised where Python ignores exceptions, as in `__del__`
+                self.exit()
         except Exception as error:
             # C extensions may replace the exception of the signal handler by another.
             if self.signal_number:

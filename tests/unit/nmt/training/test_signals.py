@@ -25,6 +25,20 @@ def test_what_a_library_makes_of_a_signal_is_undone() -> None:
         assert raised.value.exit_status == 143
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_signal_whose_exception_is_ignored_ends_the_block() -> None:
+    class Signalling:
+        def __del__(self) -> None:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    with (
+        pytest.raises(Interruption),
+        Interruption.watched() as received,
+        received.immediately(),
+    ):
+        Signalling()
+
+
 def test_an_error_without_a_signal_stays_itself() -> None:
     is_ours = pytest.raises(ValueError, match="ours")
     with Interruption.watched() as interruption, is_ours, interruption.immediately():
