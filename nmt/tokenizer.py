@@ -8,7 +8,7 @@ from pathlib import Path
 
 import sentencepiece
 
-from nmt.base.errors import UserError, printable
+from nmt.base.errors import UserError, one_line
 
 JOINT_FILE = "tokenizer.model"
 
@@ -61,7 +61,7 @@ class Tokenizer:
         except TypeError:
             for text in texts:
                 if any("\ud800" <= character <= "\udfff" for character in text):
-                    raise UserError(f"{printable(text[:60])}: is not valid UTF-8") from None
+                    raise UserError(f"{one_line(text)}: is not valid UTF-8") from None
             raise
         return ids
 

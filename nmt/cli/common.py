@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from nmt.base.errors import UserError
+from nmt.base.errors import DiskError, UserError, disk_errno_in
 from nmt.base.files import atomic_path, check_not_read, check_writable, writing, written_to
 from nmt.base.guards import check_not_in_results
 from nmt.runs.log import converted_errors, print_error
@@ -31,7 +31,7 @@ def run_command(command: Callable[[], None]) -> None:
         # With PYTHONUNBUFFERED, the text after a short write would be lost.
         if isinstance(raw, io.RawIOBase) and sys.stdout is sys.__stdout__:
             buffer = io.BufferedWriter(raw)
-            sys.stdout = io.TextIOWrapper(buffer, encoding="utf-8")
+            sys.stdout = io.TextIOWrapper(buffer, encoding="utf-8", line_buffering=True)
     try:
         with converted_errors():
             command()
@@ -43,6 +43,12 @@ def run_command(command: Callable[[], None]) -> None:
         sys.exit(error.exit_status)
     except BrokenPipeError:  # the reader has exited, as `head` does
         sys.exit(128 + signal.SIGPIPE)
+    except OSError as error:
+        number = disk_errno_in(str(error))
+        if error.filename or number is None:
+            raise
+        print_error(str(DiskError(_STDOUT, number)))  # only `print` names no file
+        sys.exit(UserError.exit_status)
     finally:
         try:
             _flush_stdout()

@@ -63,7 +63,11 @@ def main() -> None:
         console.print(runs_table(outputs))
         return
     try:
-        with Live(console=console, auto_refresh=False, transient=False) as live:
+        with (
+            Interruption.watched() as received,
+            received.immediately(),
+            Live(console=console, auto_refresh=False, transient=False) as live,
+        ):
             while True:
                 live.update(runs_table(outputs), refresh=True)
                 time.sleep(arguments.every)

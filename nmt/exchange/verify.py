@@ -8,7 +8,13 @@ from functools import cached_property
 import torch
 
 from nmt.base.errors import UserError
-from nmt.config import DecodingConfig, DecodingPrecision, LengthPenalty, SearchMethod
+from nmt.config import (
+    SAMPLING_KEYS,
+    DecodingConfig,
+    DecodingPrecision,
+    LengthPenalty,
+    SearchMethod,
+)
 from nmt.exchange.exporter import Runtime
 from nmt.metrics.scores import bleu_score
 from nmt.tokenizer import Tokenizer
@@ -143,11 +149,8 @@ def greedy(model: TrainedModel) -> DecodingConfig:
         num_best=1,
         length_penalty_kind=LengthPenalty.none,
         method=SearchMethod.beam,
-        temperature=1.0,
-        top_k=0,
-        top_p=1.0,
-        seed=1,
         trees=False,
+        **{key: getattr(DecodingConfig(), key) for key in SAMPLING_KEYS},
         precision=DecodingPrecision.float32,
         patience=0.0,
     )

@@ -25,8 +25,8 @@ def apply_min_length(next_tokens: NextTokens, min_length: int, eos_id: int) -> N
 def apply_requests(next_tokens: NextTokens, eos_id: int) -> None:
     """Forbid the tokens that the requests exclude.
 
-    These are: EOS while a required sequence is missing; the token that would complete a banned
-    sequence; and, within the prefix, every token but its next one.
+    These are: within the prefix, every token but its next one; after it, EOS while a required
+    sequence is missing, and the token that would complete a banned sequence.
     """
     live, log_probs = next_tokens.live, next_tokens.log_probs
     length = live.length
@@ -34,17 +34,17 @@ def apply_requests(next_tokens: NextTokens, eos_id: int) -> None:
     forced: list[tuple[int, int]] = []
     for row, (sentence, ids) in enumerate(zip(live.sentences.tolist(), live.ids(), strict=True)):
         request = next_tokens.requests[sentence]
+        if length < len(request.prefix):
+            forced.append((row, request.prefix[length]))
+            continue
         if request.required and missing(ids, request.required):
             forbidden.append((row, eos_id))
         for *before, last in request.banned:
             if ids[len(ids) - len(before) :] == before:
                 forbidden.append((row, last))
-        if length < len(request.prefix):
-            forced.append((row, request.prefix[length]))
     if forbidden:
         rows, tokens = torch.tensor(forbidden, device=log_probs.device).T
         log_probs[rows, tokens] = -torch.inf
-    # The prefix comes last so that no other constraint forbids it.
     if forced:
         rows, tokens = torch.tensor(forced, device=log_probs.device).T
         kept = log_probs[rows, tokens]

@@ -27,6 +27,7 @@ _MAX_SECONDS = 60.0
 """Time after which a call of a tracker has failed, besides the time for uploads."""
 
 _REFUSED_BY_WANDB = frozenset("/\\#?%:")
+_MAX_PROJECT = 128  # that of wandb
 
 OpenTracker = Callable[[], Tracker]
 Select = Callable[[], ValidationSamples]
@@ -47,8 +48,10 @@ def check_trackers(config: TrackingConfig) -> None:
             f"tracking.project={config.project} contains {' '.join(wrong)}, which wandb does not"
             " accept; choose another name"
         )
-    if not config.project and (config.wandb or config.trackio):
-        raise UserError("tracking.project is empty; give a name")
+    if not 0 < len(config.project) <= _MAX_PROJECT and (config.wandb or config.trackio):
+        raise UserError(
+            f"tracking.project has {len(config.project)} characters; give 1 to {_MAX_PROJECT}"
+        )
 
 
 class _Worker:

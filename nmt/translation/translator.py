@@ -131,10 +131,6 @@ class Translator:
         """Convert constraints to ids; UserError if they cannot be fulfilled."""
         [prefix] = self._target.encode([constraints.prefix])
         banned = [ids for ids in self._target.encode(constraints.banned) if ids]
-        if len(missing(prefix, banned)) < len(banned):
-            raise UserError(
-                f'prefix "{constraints.prefix}" contains a banned phrase; remove one of them'
-            )
         phrases = list(dict.fromkeys(constraints.required))
         required = self._target.encode(phrases)
         for phrase, ids in zip(phrases, required, strict=True):

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +17,9 @@ MODEL = "model=tests/models/digits_v1"
 
 
 @contextmanager
-def streaming(*arguments: str, **environment: str) -> Iterator[subprocess.Popen[bytes]]:
+def streaming(
+    *arguments: str, stdin: int = subprocess.PIPE, **environment: str
+) -> Iterator[subprocess.Popen[bytes]]:
     # Where the tests run in the background SIGINT is ignored, and children inherit that.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
@@ -24,7 +27,7 @@ def streaming(*arguments: str, **environment: str) -> Iterator[subprocess.Popen[
             [sys.executable, "-m", "nmt.cli.translate", "file=-", MODEL, *arguments],
             cwd=ROOT,
             env=os.environ | environment,
-            stdin=subprocess.PIPE,
+            stdin=stdin,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
         )
@@ -59,11 +62,17 @@ def test_a_signal_ends_it_while_the_input_is_open() -> None:
 
 
 def test_it_waits_for_an_input_that_does_not_block() -> None:
-    with streaming() as process:
-        assert process.stdin is not None
-        # As some parents leave it; the other end of the pipe is a file of this process, too.
-        os.set_blocking(os.open(f"/proc/{process.pid}/fd/0", os.O_RDONLY), False)
-        assert answer(process, b"1 2\n") == b"2 1\n"
+    """Some parents leave it so; without data, a read then returns nothing, as at the end."""
+    reading, writing = os.pipe()
+    os.set_blocking(reading, False)
+    with os.fdopen(writing, "wb", buffering=0) as pipe, streaming(stdin=reading) as process:
+        os.close(reading)
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stderr.readline()  # the model is loaded
+        time.sleep(0.5)
+        pipe.write(b"1 2\n")
+        assert process.stdout.readline() == b"2 1\n"
 
 
 def test_an_invalid_line_ends_it_while_the_input_is_open() -> None:

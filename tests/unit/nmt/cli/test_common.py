@@ -101,10 +101,14 @@ def test_a_folder_that_cannot_be_read_is_not_reported_as_one_that_cannot_be_writ
 
 
 @pytest.mark.parametrize("unbuffered", ["", "1"])
-def test_text_that_stdout_does_not_take_is_an_error(unbuffered: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("size", [1500, 20_000])
+def test_text_that_stdout_does_not_take_is_an_error(
+    unbuffered: str, size: int, tmp_path: Path
+) -> None:
+    """Only a part of the text is written; the system reports no error before the next write."""
     code = "import resource; from nmt.cli.common import run_command;"
     code += "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000));"
-    code += "run_command(lambda: print('x' * 999) or print('y' * 999))"
+    code += f"run_command(lambda: print('x' * {size}))"
     with (tmp_path / "out").open("w") as out:
         ended = subprocess.run(
             [sys.executable, "-c", code],

@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 
 from nmt.base.errors import UserError
-from nmt.trained_model import load_trained_model
+from nmt.config import Architecture
+from nmt.trained_model import load_trained_model, save_trained_model
 from nmt.training.signals import Interruption
 from nmt.translation import lines as translation_lines
 from nmt.translation.translator import Translation, Translator
-from tests.support import refused
+from tests.support import refused, tiny_trained_model
 
 Run = Callable[..., None]
 
@@ -70,6 +71,19 @@ def test_a_file_a_stream_and_the_translator_give_the_same_lines(
     give_stdin(Path("news.en").read_bytes())
     translate("file=-")
     assert capsys.readouterr().out.encode() == lines
+
+
+def test_a_model_without_attention_translates_but_does_not_align(
+    tokenizer_path: Path, translate: Run
+) -> None:
+    model = tiny_trained_model(tokenizer_path, architecture=Architecture.bytenet)
+    save_trained_model(model, Path("bytenet"), {})
+    Path("a.en").write_text("Kalo mine.\n")
+    translate("file=a.en", "model=bytenet")
+    assert Path("a.de").read_text().count("\n") == 1
+    for argument in ("alignment=true", "protect=true"):
+        with refused("model.architecture=bytenet has no attention, which links"):
+            translate("file=a.en", "model=bytenet", "out=b.de", argument)
 
 
 def test_an_existing_output_is_replaced_only_with_out(translate: Run) -> None:
