@@ -256,7 +256,7 @@ def atomic_path(path: Path, needed: int | None = None) -> Iterator[Path]:
         for written in (*temporary.rglob("*"), temporary):
             flush(written)
         if temporary.is_dir() and os.path.lexists(path):
-            # If the process dies before the next rename, the next one restores the old folder.
+            # If this process dies between the renames, the next one to write `path` restores it.
             os.replace(path, _temporary_name(path, "old"))
         os.replace(temporary, path)
         flush(path.parent)

@@ -69,7 +69,7 @@ class Mixing:
         return np.split(trainable, bounds[:-1])
 
     def _drawn(self, counts: np.ndarray, epoch: int) -> np.ndarray:
-        """Return the number of pairs of each source, (sources,), in all epochs before one."""
+        """Return how many pairs of each source all epochs before `epoch` have, (sources,)."""
         if not self.config.stages:
             return np.rint(epoch * self._per_epoch(counts, self.config.weights)).astype(np.int64)
         drawn, left = np.zeros(len(counts)), epoch

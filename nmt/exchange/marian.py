@@ -91,8 +91,8 @@ class MarianExporter:
         activation = config.activation if config.activation in ACTIVATIONS.values() else None
         values = (
             ("sublayers", config.sublayers, Sublayers.paper),
-            # Marian does not normalize keys and values of pre-norm self-attention: in version 1.9
-            # everywhere, in version 1.12 in the decoder after the first token.
+            # In pre-norm self-attention, Marian computes keys and values from inputs that are not
+            # normalized: version 1.9 always, version 1.12 in the decoder after the first token.
             ("norm", config.norm, NormPlacement.post),
             ("positions", config.positions, Positions.sinusoidal),
             ("timescales", config.timescales, Timescales.marian),

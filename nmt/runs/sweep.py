@@ -95,7 +95,7 @@ def find_sweep(name: str, outputs: Path) -> Path:
 
 
 def _print(sweep: Sweep) -> None:
-    """Print the settings that have a complete run, and why other runs have none."""
+    """Print a table of the settings with a complete run, then the other runs and the verdict."""
     title = f"{sweep.name}, ranked by BLEU on validation; ± is the standard deviation over seeds"
     table = new_table(title, "setting", *_TABLE_COLUMNS, texts=["setting"])
     for group in sweep.groups:

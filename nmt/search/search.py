@@ -164,9 +164,10 @@ def _prune(
 ) -> tuple[Tensor, Tensor]:
     """Find the candidates that can still enter the num_best finished hypotheses.
 
-    A candidate cannot if its best reachable score is not above the lowest score of num_best
-    finished hypotheses. The candidates of a sentence have the same length, so those ranked below it
-    cannot either, and dropping them does not change the result.
+    A candidate is hopeless if num_best hypotheses have finished and its best reachable score is at
+    most the lowest of theirs. The candidates of a sentence have the same length, so those ranked
+    below a hopeless one are hopeless, too. Without required phrases, dropping them does not change
+    the result. With patience, they are kept.
 
     Args:
         sentences: the B sentences.
@@ -175,7 +176,7 @@ def _prune(
         config: search options.
 
     Returns:
-        The candidates to keep, (B, C), and the sentences that are done, (B,).
+        Two masks: candidates to keep, (B, C), and sentences that are done, (B,).
     """
     bounds, is_stopped = [], []
     patience = config.patience * config.beam_size

@@ -18,7 +18,7 @@ def run_label(config: Config) -> str:
 
 
 def group_name(config: Config) -> str | None:
-    """Return the name of the sweep, or what the names of the runs of several seeds begin with."""
+    """Return the name of the sweep, or that of a run without `_seed<number>`; None for others."""
     if is_sweep(config):
         return config.run.name
     stem = _SEED_SUFFIX.sub("", config.run.name)
