@@ -39,14 +39,15 @@ class _Checker(HTMLParser):
         (self.styles if self.open[-1:] == ["style"] else self.texts).append(data)
 
 
-def check_page(page: str) -> str:
-    """Check a page and return its text."""
+def check_page(page: str, num_scripts: int = 0) -> str:
+    """Check a page and return its text, that of its scripts included."""
     checker = _Checker()
     checker.feed(page)
     checker.close()
     assert checker.open == []
     assert page.startswith("<!doctype html>")
-    assert not {"script", "link", "iframe", "img", "object", "embed", "base"} & set(checker.tags)
+    assert checker.tags.count("script") == num_scripts
+    assert not {"link", "iframe", "img", "object", "embed", "base"} & set(checker.tags)
     assert len(set(checker.ids)) == len(checker.ids)
     # Links refer to elements of the page.
     assert {link.removeprefix("#") for link in checker.links} <= set(checker.ids)

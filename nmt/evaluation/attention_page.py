@@ -1,7 +1,6 @@
-"""A page that shows all attention weights on one or more sentences.
+"""All attention weights on one or more sentences: a page, and a part of the report of a run.
 
-The page is one file that loads nothing. Unlike the reports it runs a script of its own, which draws
-the weights that the reader chooses.
+A script in the page draws the weights that the reader chooses. It loads nothing.
 """
 
 import json
@@ -44,26 +43,24 @@ def summarise_head(weights: Tensor, is_self_attention: bool) -> HeadSummary:
     return HeadSummary(float(entropy), float((weights * distances).sum(dim=1).mean()))
 
 
-def attention_page(direction: str, sentences: Sequence[tuple[str, str, SentenceAttention]]) -> str:
-    """Render the page.
+ShownSentence = tuple[str, str, SentenceAttention]
+"""Source, translation and attention."""
 
-    Args:
-        direction: of the translation, for the title.
-        sentences: source, translation and attention of each.
-    """
+
+def attention_page(direction: str, sentences: Sequence[ShownSentence]) -> str:
+    """Render the page; the direction of the translation is in its title."""
+    return render(_TEMPLATE, {"direction": direction, "attention": attention_maps(sentences)})
+
+
+def attention_maps(sentences: Sequence[ShownSentence]) -> dict[str, Markup]:
+    """Return what the macro `attention_maps` of the templates needs: data and script."""
     data = [
         {"source": source, "translation": translation, **_plain(attention)}
         for source, translation, attention in sentences
     ]
     # "<" could end the script element.
     text = json.dumps(data, ensure_ascii=False).replace("<", "\\u003c")
-    context = {
-        "direction": direction,
-        "sentences": [(source, translation) for source, translation, _ in sentences],
-        "data": Markup(text),
-        "script": Markup(_SCRIPT.read_text(encoding="utf-8")),
-    }
-    return render(_TEMPLATE, context)
+    return {"data": Markup(text), "script": Markup(_SCRIPT.read_text(encoding="utf-8"))}
 
 
 def rows_and_columns(kind: str, attention: SentenceAttention) -> tuple[list[str], list[str]]:

@@ -16,6 +16,7 @@ from nmt.base.errors import UserError, one_line
 from nmt.base.files import read_record, write_texts
 from nmt.config import Config, differing_values, flattened, load_config, to_plain
 from nmt.data.corpus import PreparedCorpus
+from nmt.evaluation.attention_page import ShownSentence, attention_maps
 from nmt.evaluation.charts import Chart, Series, line_chart
 from nmt.evaluation.evaluate import StoredTexts, read_texts, stored_hypotheses
 from nmt.evaluation.records import read_metrics
@@ -26,7 +27,7 @@ from nmt.metrics.scores import METRIC_NAMES, column_title, format_score
 from nmt.metrics.significance import format_difference, format_p
 from nmt.pages.html_page import render
 from nmt.trained_model import TrainedModel
-from nmt.translation.attention import AttentionMap, attention_map, short_sentences
+from nmt.translation.attention import sentence_attention, short_sentences
 
 _TEMPLATE = Path(__file__).with_name("templates") / "run.html.jinja"
 
@@ -98,16 +99,17 @@ def write_report(
         corpus: the corpus that it was trained on; None if it no longer exists.
     """
     data = _read_run(run, result, corpus)
-    attention = []
+    shown: list[ShownSentence] = []
     for texts, _ in data.test_sets[:1]:
         indices = short_sentences(model, texts.sources, texts.hypotheses, _NUM_ATTENTION_MAPS)
-        attention = [attention_map(model, texts.sources[i], texts.hypotheses[i]) for i in indices]
+        pairs = [(texts.sources[i], texts.hypotheses[i]) for i in indices]
+        shown = [(*pair, sentence_attention(model, *pair)) for pair in pairs]
     path = run / layout.REPORT_FILE
-    write_texts({path: report_page(data, attention)})
+    write_texts({path: report_page(data, shown)})
     return path
 
 
-def report_page(data: RunData, attention: Sequence[AttentionMap]) -> str:
+def report_page(data: RunData, shown: Sequence[ShownSentence]) -> str:
     """Render the report."""
     baseline_name = data.baseline.name if data.baseline else ""
     context = {
@@ -120,7 +122,7 @@ def report_page(data: RunData, attention: Sequence[AttentionMap]) -> str:
         "describe_leakage": describe_leakage,
         "charts": _curves(data),
         "test_sets": [describe_test_set(*one, baseline_name) for one in data.test_sets],
-        "attention": attention,
+        "attention": attention_maps(shown) if shown else None,
         "config": _rows(data.training.config),
         "environment": _rows(data.training.environment),
     }

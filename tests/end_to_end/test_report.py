@@ -1,5 +1,7 @@
 """Reports of two runs on one corpus; the second is compared with the first."""
 
+import json
+import re
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -28,16 +30,17 @@ def test_run_writes_its_report(
     for config in (base, other):
         run(config, corpora / digit_corpus.name)
     first, second = (config.run_folder / "report.html" for config in (base, other))
-    assert "Not compared with a baseline" in check_page(first.read_text(encoding="utf-8"))
+    assert "Not compared with a baseline" in check_page(first.read_text(encoding="utf-8"), 2)
     page = second.read_text(encoding="utf-8")
-    text = check_page(page)
+    text = check_page(page, num_scripts=2)
     score = read_json(second.with_name("result.json"))["test_sets"]["test"]["bleu"]["score"]
     assert f"test BLEU {score:.2f} ±" in text
     assert "schedule.peak_learning_rate0.0080.005" in text
     assert "Compared with tiny: the only earlier run on digits en-de." in text
     for title in ("Loss", "Validation BLEU", "Learning rate", "Gradient norm", "Speed"):
         assert f"<b>{title}</b>" in page
-    assert page.count('class="attention"') == 3
+    [data] = re.findall(r'<script type="application/json" id="data">(.*?)</script>', page)
+    assert len(json.loads(data)) == 3  # sentences whose attention is shown
     # The command writes the same page.
     second.unlink()
     monkeypatch.setattr(sys, "argv", ["report", f"run={second.parent}"])

@@ -1,6 +1,8 @@
 """The run's report, made from invented runs."""
 
+import json
 import math
+import re
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -17,7 +19,7 @@ from nmt.data.corpus import PreparedCorpus
 from nmt.evaluation.evaluate import StoredTexts
 from nmt.evaluation.report import RunData, Training, report_page, write_report
 from nmt.trained_model import TrainedModel, save_trained_model
-from nmt.translation.attention import attention_map, short_sentences
+from nmt.translation.attention import attention_map, sentence_attention, short_sentences
 from tests.html_check import check_page
 from tests.support import made_up_sentences, tiny_config, write_corpus
 
@@ -161,9 +163,15 @@ def test_attention_map_of_a_sentence(config: Config, trained_model: TrainedModel
     torch.testing.assert_close(heads.sum(-1), torch.ones(heads.shape[:2]))
     assert found.mean[0] == pytest.approx(heads[:, 0].mean(0).tolist())
     assert not trained_model.network.training
-    page = report_page(run_data(config), [found])
-    assert "head 2" in check_page(page)
-    assert page.count('<td style="--w: ') == 3 * len(found.source) * len(found.target)
+    pair = tuple(made_up_sentences(2))
+    page = report_page(run_data(config), [(*pair, sentence_attention(trained_model, *pair))])
+    check_page(page, num_scripts=2)
+    [data] = re.findall(r'<script type="application/json" id="data">(.*?)</script>', page)
+    [shown] = json.loads(data)
+    assert (shown["source"], shown["translation"]) == pair
+    cross = shown["kinds"]["cross"]
+    assert (cross["columns"], cross["rows"]) == (found.source, found.target)
+    assert len(cross["layers"][-1]) == 2
 
 
 def test_only_short_sentences_have_attention_maps(trained_model: TrainedModel) -> None:
@@ -205,7 +213,7 @@ def write(run: Path, trained_model: TrainedModel) -> Callable[..., str]:
         corpus = PreparedCorpus(run.parents[1] / "corpora" / "toy-1") if has_corpus else None
         path = write_report(run, RESULT, trained_model, corpus)
         assert path == run / "report.html"
-        return check_page(path.read_text(encoding="utf-8"))
+        return check_page(path.read_text(encoding="utf-8"), num_scripts=2)
 
     return write
 
@@ -214,7 +222,7 @@ def test_run_without_records_baseline_or_corpus(write: Callable[..., str]) -> No
     text = write()
     for part in ("there is no earlier run to compare with", "There are no records.", "reference 2"):
         assert part in text
-    assert "head 2" in text
+    assert '"kinds"' in text  # attention
     assert "the corpus of the run no longer exists" in write(has_corpus=False)
 
 
