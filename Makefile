@@ -57,13 +57,12 @@ help:  ## List the targets and their variables
 
 install: $(VENV)/.installed  ## Create .venv and install the requirements
 
-# Python compiles a module when it is first imported; pip would compile thousands that never are.
 $(VENV)/.installed: requirements.txt
 	@$$PYTHON -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "error: $$($$PYTHON --version 2>&1) is too old: Python 3.11 or later is needed; name one with PYTHON=python3.12" >&2; exit 2; }
 	@echo "creating $(VENV) and installing requirements.txt (once; some minutes)" >&2
 	@$$PYTHON -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -r requirements.txt
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
 	@touch $@
 
 install-tracking: $(VENV)/.installed-tracking  ## Install tensorboard, trackio and wandb-workspaces
@@ -80,7 +79,7 @@ $(VENV)/.installed-dev: requirements-tracking.txt requirements-sweeps.txt requir
 
 $(VENV)/.installed-%: requirements-%.txt $(VENV)/.installed
 	@echo "installing $< (once)" >&2
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -r $<
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r $<
 	@touch $@
 
 # Arguments of the commands. ${NAME:+…} is empty if the variable NAME is empty.
