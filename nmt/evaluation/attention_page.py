@@ -20,6 +20,9 @@ _TEMPLATE = Path(__file__).with_name("templates") / "attend.html.jinja"
 _SCRIPT = Path(__file__).with_name("templates") / "attend.js"
 _BEGIN = "<s>"
 
+ShownSentence = tuple[str, str, SentenceAttention]
+"""Source, translation and attention."""
+
 
 @dataclass(frozen=True)
 class HeadSummary:
@@ -41,10 +44,6 @@ def summarise_head(weights: Tensor, is_self_attention: bool) -> HeadSummary:
     positions = torch.arange(weights.size(1))
     distances = (positions[None, :] - torch.arange(weights.size(0))[:, None]).abs()
     return HeadSummary(float(entropy), float((weights * distances).sum(dim=1).mean()))
-
-
-ShownSentence = tuple[str, str, SentenceAttention]
-"""Source, translation and attention."""
 
 
 def attention_page(direction: str, sentences: Sequence[ShownSentence]) -> str:

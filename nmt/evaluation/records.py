@@ -1,6 +1,5 @@
 """The JSON files of a run folder: types of their values, reading, and the status they show."""
 
-import json
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from pathlib import Path
@@ -13,6 +12,7 @@ from nmt.base import layout
 from nmt.base.errors import UserError
 from nmt.base.files import read_record
 from nmt.base.locks import is_locked
+from nmt.tracking.file_tracker import parse_record
 
 _OTHER_KEYS = ConfigDict(extra="allow")
 
@@ -155,11 +155,9 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
         return []
     records = []
     for number, line in enumerate(path.read_bytes().split(b"\n")[:-1], start=1):
-        try:
-            record = json.loads(line)
-            record["update"] = int(record["update"])
-        except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
-            raise UserError(f"{path}: line {number} is not a JSON object with `update`") from None
+        record = parse_record(line)
+        if record is None:
+            raise UserError(f"{path}: line {number} is not a JSON object with `update`")
         records.append(record)
     return records
 

@@ -46,13 +46,19 @@ class FileTracker(Tracker):
 def complete_records(path: Path) -> Iterator[tuple[bytes, dict[str, Any]]]:
     """Yield the lines of a file and their records, except one that a kill has cut short."""
     for line in path.read_bytes().splitlines(keepends=True) if path.exists() else []:
-        try:
-            record = json.loads(line)
-            int(record["update"])
-        except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
-            continue
-        if line.endswith(b"\n"):
+        record = parse_record(line)
+        if record is not None and line.endswith(b"\n"):
             yield line, record
+
+
+def parse_record(line: bytes) -> dict[str, Any] | None:
+    """Return the record of a line; None if it is not a JSON object with a number `update`."""
+    try:
+        record: dict[str, Any] = json.loads(line)
+        record["update"] = int(record["update"])
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
+        return None
+    return record
 
 
 def drop_later_records(path: Path, last_update: int, validation_due: bool = False) -> None:

@@ -171,7 +171,8 @@ def test_attention_map_of_a_sentence(config: Config, trained_model: TrainedModel
     assert (shown["source"], shown["translation"]) == pair
     cross = shown["kinds"]["cross"]
     assert (cross["columns"], cross["rows"]) == (found.source, found.target)
-    assert len(cross["layers"][-1]) == 2
+    weights = torch.tensor([head["weights"] for head in cross["layers"][-1]])
+    torch.testing.assert_close(weights, heads, atol=1e-3, rtol=0)
 
 
 def test_only_short_sentences_have_attention_maps(trained_model: TrainedModel) -> None:
@@ -222,7 +223,8 @@ def test_run_without_records_baseline_or_corpus(write: Callable[..., str]) -> No
     text = write()
     for part in ("there is no earlier run to compare with", "There are no records.", "reference 2"):
         assert part in text
-    assert '"kinds"' in text  # attention
+    [data] = [line for line in text.splitlines() if line.startswith('[{"source": ')]
+    assert [len(one["kinds"]["cross"]["layers"][-1]) for one in json.loads(data)] == [2] * 3
     assert "the corpus of the run no longer exists" in write(has_corpus=False)
 
 
