@@ -1,9 +1,13 @@
 """What a sweep does at its beginning and at its end."""
 
+import multiprocessing
+import signal
+import time
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 from hydra.core.hydra_config import HydraConfig
@@ -11,14 +15,20 @@ from hydra.experimental.callback import Callback
 from omegaconf import DictConfig, OmegaConf
 
 from nmt.base.errors import UserError
+from nmt.base.layout import LOCK_FILE
+from nmt.base.locks import is_locked
 from nmt.evaluation.records import Status
 from nmt.runs.log import converted_errors, print_error
 from nmt.runs.ray_launcher import register_ray
 from nmt.runs.search import parse_space
 
+# Longest time that an interrupted sweep waits for its runs. It is limited, because runs that
+# another command trains in the same folder do not end.
+_SECONDS_TO_SAVE = 20.0
+
 
 class SweepCallback(Callback):
-    """Hydra callback that checks a sweep before `--multirun` and reports it at the end."""
+    """Hydra callback that checks a sweep before its first run and reports it at the end."""
 
     def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
         """Check parallel runs and the search, and connect to the cluster of `cluster=ray`."""
@@ -32,10 +42,12 @@ class SweepCallback(Callback):
                 )
             if launcher.get("backend") == "ray":
                 register_ray(config.training.num_threads, launcher.n_jobs)
+        if "n_jobs" in launcher and launcher.get("backend") != "ray":
+            _let_runs_save(Path(config.hydra.sweep.dir))
 
     def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
         """Write the report, except after dry runs, and exit with status 2 if runs have failed."""
-        # Hydra makes the callback in every command, and torch takes seconds.
+        # Imports torch, which takes seconds; Hydra loads this module in every command.
         from nmt.runs.sweep import write_sweep_report  # noqa: PLC0415
 
         del kwargs
@@ -51,6 +63,25 @@ class SweepCallback(Callback):
                 " report.html has their last lines, and the same command tries them again"
             )
             raise SystemExit(UserError.exit_status)
+
+
+def _let_runs_save(sweep: Path) -> None:
+    """Pass signals on to the parallel runs in child processes, and wait until they have saved.
+
+    Only then does the signal interrupt this process, so that joblib kills the others.
+    """
+
+    def pass_on(number: int, frame: FrameType | None) -> None:
+        for process in multiprocessing.active_children():
+            process.terminate()
+        end = time.monotonic() + _SECONDS_TO_SAVE
+        while any(map(is_locked, sweep.glob(f"*/{LOCK_FILE}"))) and time.monotonic() < end:
+            time.sleep(0.05)
+        interrupt[number](number, frame)
+
+    interrupt: dict[int, Any] = {}
+    for number in (signal.SIGINT, signal.SIGTERM):
+        interrupt[number] = signal.signal(number, pass_on)
 
 
 def _check_search(config: DictConfig) -> None:

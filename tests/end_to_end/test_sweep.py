@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -32,14 +33,17 @@ def data(tmp_path: Path) -> Path:
     return folder
 
 
+def command(data: Path, *arguments: str) -> list[str]:
+    words = [sys.executable, "-m", "nmt.cli.train", "--multirun", f"corpus.path={data}"]
+    words += [f"run.outputs={data.parent / 'outputs'}", "run.name=toy"]
+    return [*words, *SMALL.split(), *arguments]
+
+
 def sweep(
     data: Path, *arguments: str, folder: Path | None = None, **environment: str
 ) -> subprocess.CompletedProcess[str]:
-    outputs = data.parent / "outputs"
-    command = [sys.executable, "-m", "nmt.cli.train", "--multirun", f"corpus.path={data}"]
-    command += [f"run.outputs={outputs}", "run.name=toy", *SMALL.split(), *arguments]
     return subprocess.run(
-        command,
+        command(data, *arguments),
         capture_output=True,
         text=True,
         timeout=300,
@@ -50,8 +54,8 @@ def sweep(
 
 
 def test_a_failed_run_is_reported_and_the_others_go_on(data: Path) -> None:
-    arguments = ("cluster=parallel", "model.width=15,32", "tokenizer.vocabulary_size=273,274")
-    ended = sweep(data, *arguments)
+    arguments = ("model.width=15,32", "tokenizer.vocabulary_size=273,274")
+    ended = sweep(data, "cluster=parallel", *arguments)
     folder = data.parent / "outputs" / "sweeps" / "toy"
     assert ended.returncode == 2, ended.stderr
     assert "error: 2 of 4 runs failed: model.width=15,tokenizer.vocabulary_size=273" in ended.stderr
@@ -67,6 +71,27 @@ def test_a_failed_run_is_reported_and_the_others_go_on(data: Path) -> None:
     # The same command tries only what is missing.
     assert sweep(data, *arguments).returncode == 2
     assert [path.stat().st_mtime_ns for path in complete] == times
+
+
+def test_parallel_runs_are_saved_after_a_signal(data: Path) -> None:
+    endless = ("training.max_updates=100000", "training.validate_every=100000")
+    parallel = ("cluster=parallel", "training.seed=1,2", *endless, "training.log_every=10")
+    process = subprocess.Popen(command(data, *parallel), stderr=subprocess.PIPE, text=True)
+    sweeps = data.parent / "outputs" / "sweeps"
+
+    def logs_with(message: str) -> int:
+        return sum(message in path.read_text() for path in sweeps.glob("toy/*/train.log"))
+
+    try:
+        while logs_with("update 10 of") < 2:
+            assert process.poll() is None
+            time.sleep(0.1)
+        process.terminate()
+        _, errors = process.communicate()
+    finally:
+        process.kill()
+    assert (process.returncode, errors.splitlines()[-1]) == (143, "error: interrupted")
+    assert logs_with("saved at update") == 2
 
 
 def test_a_search_continues_its_study(data: Path) -> None:
