@@ -55,6 +55,10 @@ endif
 help:  ## List the targets and their variables
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/' | expand -t 25
 
+# Compiles modules on all cores; pip would use one. Some packages contain files that do not compile.
+install = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -r $(1) \
+  && { $(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true; }
+
 install: $(VENV)/.installed  ## Create .venv and install the requirements
 
 $(VENV)/.installed: requirements.txt
@@ -62,7 +66,7 @@ $(VENV)/.installed: requirements.txt
 	  { echo "error: $$($$PYTHON --version 2>&1) is too old: Python 3.11 or later is needed; name one with PYTHON=python3.12" >&2; exit 2; }
 	@echo "creating $(VENV) and installing requirements.txt (once; some minutes)" >&2
 	@$$PYTHON -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
+	@$(call install,requirements.txt)
 	@touch $@
 
 install-tracking: $(VENV)/.installed-tracking  ## Install tensorboard, trackio and wandb-workspaces
@@ -71,7 +75,7 @@ install-sweeps: $(VENV)/.installed-sweeps  ## Install Optuna and the launcher of
 
 install-data: $(VENV)/.installed-data  ## Install packages for cleaning=strict and corpus=opus
 
-install-ray: $(VENV)/.installed-ray  ## Install Ray for prepare.executor=ray
+install-ray: $(VENV)/.installed-ray  ## Install Ray for prepare.executor=ray and cluster=ray
 
 install-exchange: $(VENV)/.installed-exchange  ## Install transformers and ONNX, for export and import
 
@@ -79,7 +83,7 @@ $(VENV)/.installed-dev: requirements-tracking.txt requirements-sweeps.txt requir
 
 $(VENV)/.installed-%: requirements-%.txt $(VENV)/.installed
 	@echo "installing $< (once)" >&2
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r $<
+	@$(call install,$<)
 	@touch $@
 
 # Arguments of the commands. ${NAME:+…} is empty if the variable NAME is empty.
@@ -102,13 +106,13 @@ translate: install  ## Translate a file line by line, or one text          FILE=
 	@if test -n "$$TEXT"; then printf '%s\n' "$$TEXT" | $(RUN).translate file=- $(model) $(ARGS); \
 	  else $(RUN).translate "file=$$FILE" $(model) $(ARGS); fi
 
-subwords: install  ## Show the pieces of a text                          TEXT= MODEL= ARGS=side=target
+subwords: install  ## Show the pieces of a text                           TEXT= MODEL= ARGS=side=target
 	@$(RUN).subwords "text=$$TEXT" $${MODEL:+"model=$$MODEL"} $(ARGS)
 
 attend: install  ## Show the attention of all layers and heads          TEXT= MODEL= OUT= ARGS="layer=3"
 	@$(RUN).attend "text=$$TEXT" $(model) $(ARGS)
 
-lesson: install  ## Run the lesson on attention, draw its pictures       OUT=
+lesson: install  ## Run the lesson on attention, draw its pictures      OUT=
 	@$(BIN)/python -m docs.lesson $${OUT:+"out=$$OUT"} $(ARGS)
 
 backtranslate: install  ## Make training pairs from target-language text       FILE= MODEL= OUT= ARGS=
@@ -125,37 +129,37 @@ sweep: install  ## Train a grid of runs, and rank them                 SWEEP= EX
 	@$(if $(and $(dry_run),$(filter table3,$(SWEEP))),$(RUN).table3 $(experiment) $(gpus),\
 	  $(RUN).train --multirun $(experiment) "sweep=$$SWEEP" "run.name=$${SWEEP}_$$EXPERIMENT" $(gpus) $(dry_run)) $(ARGS)
 
-sweep-report: install  ## Rank the runs of a sweep, also in progress          SWEEP= ARGS=
+sweep-report: install  ## Rank the runs of a sweep, at any time               SWEEP= ARGS=
 	@test -n "$$SWEEP" || { echo "error: SWEEP= is missing: name a sweep in outputs/sweeps, or its folder" >&2; exit 2; }
 	@$(RUN).sweep_report "sweep=$$SWEEP" $(ARGS)
 
 dashboard: $(VENV)/.installed-tracking  ## Write a workspace of wandb with the charts of the runs  ARGS=
 	@$(RUN).dashboard $(ARGS)
 
-reproduce: install  ## Train the seeds of a known score, and compare it    RESULT= DATA= GPUS= ARGS=
+reproduce: install  ## Train the seeds of a known score, compare the mean  RESULT= DATA= GPUS= ARGS=
 	@$(RUN).reproduce "result=$$RESULT" $${DATA:+"data=$$DATA"} $(gpus) $(ARGS)
 
 report: install  ## Write the report of a completed run again           MODEL=
 	@$(RUN).report $${MODEL:+"run=$$MODEL"} $(ARGS)
 
-export: install  ## Convert a model for another program                 MODEL= FORMAT=ctranslate2 OUT=
+export: install  ## Convert a model for another program                 MODEL= FORMAT=ctranslate2 OUT= ARGS=
 	@$(RUN).export $${FORMAT:+"format=$$FORMAT"} $(model) $(ARGS)
 
 import: install  ## Import a Marian, OPUS-MT or Hugging Face model      FROM=FOLDER OUT= ARGS="check=FILE"
 	@$(RUN).import_model "folder=$$FROM" $${OUT:+"out=$$OUT"} $(ARGS)
 
-watch: install  ## Show the runs in progress, refreshed              ARGS="every=2"
+watch: install  ## Show the runs in progress and the last completed    ARGS="every=2"
 	@$(RUN).watch $(ARGS)
 
-bench: $(VENV)/.installed-dev  ## Measure speed beside other programs                 BENCH="training decoding data preparation" ARGS=
+bench: $(VENV)/.installed-dev  ## Measure speed, also that of other programs          BENCH="training decoding data preparation" ARGS=
 # If a benchmark cannot run, such as decoding without a model, the others still do.
 	@status=0; for name in $$BENCH; do $(BIN)/python -m "benchmarks.$$name" $(ARGS) || status=$$?; done; exit $$status
 
-soak: $(VENV)/.installed-dev  ## Kill trainings, resume them, compare                KILLS= SIGNALS= TROUBLES= ARGS=
+soak: $(VENV)/.installed-dev  ## Kill trainings, resume them, compare the results    KILLS= SIGNALS= TROUBLES= ARGS=
 # Threads wait passively, so that other processes on the machine cost minutes and not hours.
 	@OMP_WAIT_POLICY=passive $(BIN)/python -m benchmarks.soak $${KILLS:+"kills=$$KILLS"} $${SIGNALS:+"signals=$$SIGNALS"} $${TROUBLES:+"troubles=$$TROUBLES"} $(ARGS)
 
-golden: $(VENV)/.installed-dev  ## Replace the golden losses by those of the present code
+golden: $(VENV)/.installed-dev  ## Replace the golden losses by those of the current code
 	@$(BIN)/python -m tests.golden.refresh
 
 test: $(VENV)/.installed-dev  ## Run all tests                                       ARGS=
