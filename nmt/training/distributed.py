@@ -1,6 +1,7 @@
 """Data-parallel training: process group, collectives, and launching processes on one host.
 
-Several hosts are launched by `torchrun`, which sets RANK and the other variables of torch elastic.
+On several hosts, `torchrun` launches the processes. It sets RANK and the other variables of torch
+elastic.
 """
 
 import ctypes
@@ -21,7 +22,7 @@ from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
-from torch.distributed.elastic.multiprocessing.api import SignalException
+from torch.distributed.elastic.multiprocessing.api import DefaultLogsSpecs, SignalException
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
@@ -37,8 +38,8 @@ Value = TypeVar("Value")
 # The main process may validate or translate for hours while the others wait for its broadcast.
 _UNLIMITED = timedelta(days=365)
 
-# When a process fails, the launcher ends the others within this time. They wait for it if they
-# lose the connection, so that the cause is reported and not its consequences.
+# When a process fails, the launcher ends the others within this time. A process that loses its
+# connection waits this long before it reports that, so that only the cause is reported.
 _SECONDS_TO_BE_ENDED = 3.0
 
 _SET_PARENT_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of prctl(2)
@@ -60,18 +61,18 @@ class Process:
         return self.rank == 0
 
     def all_reduce(self, value: torch.Tensor) -> torch.Tensor:
-        """The sum of a tensor over all ranks."""
+        """Return the sum of a tensor over all ranks."""
         if self.world_size > 1:
             value = value.clone()
             dist.all_reduce(value)
         return value
 
     def any(self, flag: bool) -> bool:
-        """Whether the flag is set on any rank. Uses the CPU, so it does not synchronise a GPU."""
+        """Return whether the flag is set on any rank. The sum on the CPU synchronises no GPU."""
         return bool(self.all_reduce(torch.tensor(int(flag)))) if self.world_size > 1 else flag
 
     def broadcast(self, value: Value | None) -> Value:
-        """The main process's value, on all ranks. Waits for the main process without a timeout."""
+        """Return the main process's value on all ranks, which wait for it without a timeout."""
         box = [value]
         if self.world_size > 1:
             dist.broadcast_object_list(box, src=0, group=_waiting_group)
@@ -88,7 +89,7 @@ class LostProcessError(Exception):
 
 
 def is_launched() -> bool:
-    """Whether torch elastic started this process as one of several."""
+    """Return whether torch elastic started this process."""
     return "RANK" in os.environ
 
 
@@ -105,29 +106,31 @@ def check_launcher() -> None:
 
 
 def is_main_process() -> bool:
-    """Whether the environment gives this process rank 0, or no rank."""
+    """Return whether the environment gives this process rank 0, or no rank."""
     return os.environ.get("RANK", "0") == "0"
 
 
 def num_processes(training: TrainingConfig) -> tuple[int, int]:
-    """Number of processes of a training: in all, and on this host."""
+    """Return the number of processes of a training: in all, and on this host."""
     if not is_launched():
         return training.num_processes, training.num_processes
     return int(os.environ.get("WORLD_SIZE", "1")), int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
 
 
 def threads_per_process(num_threads: int, num_processes: int) -> int:
-    """`num_threads`, or an equal share of the available cores where it is 0."""
+    """Return `num_threads`, or an equal share of the available cores if it is 0."""
     return num_threads or max(1, num_cores() // num_processes)
 
 
 def with_num_threads(training: TrainingConfig, parallel_runs: int = 1) -> TrainingConfig:
     """Replace `num_threads=0` by an equal share of the cores that are idle now.
 
-    Each of several `parallel_runs` on this machine has an equal share of all cores.
+    Each of several `parallel_runs` on this machine gets an equal share of all cores. Under
+    `torchrun`, nothing is replaced.
 
     Threads that wait for a core slow all others down: on two cores, one of them busy, two threads
-    train at a third of the speed of one. Warn if there will be more threads than idle cores.
+    train at a third of the speed of one. Warn if fewer cores are idle than the configuration asks
+    for, all of them by default.
     """
     if parallel_runs > 1:
         threads = threads_per_process(training.num_threads, parallel_runs)
@@ -147,14 +150,14 @@ def with_num_threads(training: TrainingConfig, parallel_runs: int = 1) -> Traini
 
 
 def local_device() -> torch.device:
-    """The GPU of this rank, or the CPU."""
+    """Return the GPU of this rank, or the CPU."""
     if not torch.cuda.is_available():
         return torch.device("cpu")
     return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count())
 
 
 def join(training: TrainingConfig) -> Process:
-    """Join the process group of the launcher; without a launcher, train in one process."""
+    """Join the process group of the launcher; without a launcher, this is the only process."""
     global _waiting_group  # noqa: PLW0603
     world_size, local_world_size = num_processes(training) if is_launched() else (1, 1)
     torch.set_num_threads(threads_per_process(training.num_threads, local_world_size))
@@ -179,8 +182,11 @@ def leave() -> None:
 def failures_in_order() -> Iterator[None]:
     """Delay errors that follow from another process's failure, or that all processes raise.
 
-    Within the delay the launcher ends this process if another one on this host has failed, so that
-    only the first error is reported. Raises LostProcessError for a lost connection.
+    If another process on this host has failed, the launcher ends this one during the delay, so that
+    only the first error is reported.
+
+    Raises:
+        LostProcessError: the connection to another process was lost.
     """
     try:
         yield
@@ -197,19 +203,19 @@ def failures_in_order() -> Iterator[None]:
 
 
 def lost_connection(error: Exception) -> str:
-    """The reason of a lost connection in one line; empty for other errors."""
+    """Return the reason of a lost connection in one line; "" for other errors."""
     line = first_line(error)
     if not isinstance(error, dist.DistError) and "gloo" not in line:
         return ""
-    # Without the position in gloo's source code, and its advice.
+    # Remove the position in gloo's source code, and its advice.
     return re.sub(r"\[\S*gloo\S*\]\s*", "", line).partition(". ")[0]
 
 
 def launch(training: TrainingConfig, work: Callable[..., object], *arguments: Any) -> None:
     """Run `work(*arguments)` in `training.num_processes` processes of this host.
 
-    If one fails, except for a UserError, torch elastic restarts all of them, at most
-    `training.max_restarts` times.
+    If one fails, torch elastic restarts all of them, at most `training.max_restarts` times. After a
+    UserError, all of them end.
 
     Raises:
         Interruption: a signal arrived; the processes have ended.
@@ -226,6 +232,7 @@ def launch(training: TrainingConfig, work: Callable[..., object], *arguments: An
         rdzv_endpoint="localhost:0",
         local_addr="localhost",
         max_restarts=training.max_restarts,
+        logs_specs=DefaultLogsSpecs(os.devnull),  # otherwise, each launch leaves a folder in /tmp
     )
     for library in ("torch.distributed.elastic", "torch.multiprocessing"):  # we report failures
         log = logging.getLogger(library)
@@ -261,7 +268,7 @@ def launch(training: TrainingConfig, work: Callable[..., object], *arguments: An
 def _begin(
     has_user_error: Event, launcher: int, work: Callable[..., object], *arguments: Any
 ) -> None:
-    """First steps of a launched process."""
+    """Set up a launched process and run `work(*arguments)` in it."""
     # Gloo would use the address of the host's name, which may lead nowhere.
     loopback = [name for _, name in socket.if_nameindex() if name.startswith("lo")]
     if loopback:
