@@ -1,9 +1,6 @@
 """Configuration groups `training` and `tracking`."""
 
 from enum import StrEnum
-from typing import Any
-
-from pydantic import model_validator
 
 from nmt.config.fields import MAX_SEED, checked_dataclass, option
 
@@ -24,7 +21,7 @@ class TrainingConfig:
     max_updates: int = option(100_000, ge=1, le=_MAX_UPDATES)
     """Maximum number of optimizer steps."""
     max_minutes: float = option(0.0, ge=0, le=10_000_000)
-    """Training stops after this many minutes, including validation and restarts; 0: no limit."""
+    """Maximum minutes of training and validation, summed over restarts; 0: no limit."""
     label_smoothing: float = option(0.1, ge=0, lt=1)
     """The paper's epsilon_ls (section 5.4)."""
     balance_weight: float = option(0.01, ge=0, le=1_000)
@@ -32,30 +29,32 @@ class TrainingConfig:
     precision: Precision = Precision.auto
     """Arithmetic of forward and backward; auto is bfloat16 on a GPU that supports it."""
     compile: bool = False
-    """Compile the layers with torch.compile, for GPUs: it takes minutes at the start, and a resumed
-    run may differ from an uninterrupted one."""
+    """Compile the layers with torch.compile, for GPUs. This takes minutes at the start, and a
+    resumed run may differ from an uninterrupted one."""
     validate_every: int = option(1_000, ge=1, le=_MAX_UPDATES)
-    """Number of updates between validations; each one writes a checkpoint."""
+    """Number of updates between validations; a checkpoint is written before each of them."""
     validation_metric: ValidationMetric = ValidationMetric.bleu
-    """Metric of the best checkpoint and of early stopping."""
+    """Metric that selects the best checkpoint and decides on early stopping."""
     patience: int = option(0, ge=0, le=1_000_000)
     """Number of validations without improvement before training stops; 0: no early stopping."""
     average_checkpoints: int = option(5, ge=1, le=1_000)
-    """Number of last checkpoints to average (section 6.1), if that is better than the best one."""
+    """Number of last checkpoints to average (section 6.1); the average is used if it is better than
+    the best checkpoint."""
     log_every: int = option(50, ge=1, le=_MAX_UPDATES, free=True)
     """Number of updates between log lines and entries of metrics.jsonl."""
     max_gradient_spike: float = option(10.0, ge=0, le=1_000_000)
     """Skip updates with a gradient norm above this many times the running mean; 0 means never."""
     max_skipped_in_a_row: int = option(20, ge=0, le=1_000_000)
-    """Stop if so many updates before a log line or a checkpoint were all skipped; 0 means never."""
+    """Stop if the last updates before a log line or a checkpoint, at least this many, were all
+    skipped; 0 means never."""
     num_processes: int = option(1, ge=1, le=1_024, free=True)
-    """Number of processes on this host, one per GPU where there are GPUs."""
+    """Number of processes on this host; each uses one GPU if there are any."""
     num_threads: int = option(0, ge=0, le=1_024, free=True)
-    """Number of CPU threads per process; 0 is an equal share of the idle cores at the start."""
+    """Number of CPU threads per process; 0: an equal share of the cores idle at the start."""
     max_restarts: int = option(3, ge=0, le=1_000, free=True)
     """Maximum number of restarts of all processes, from the last checkpoint, after a failure."""
     timeout: float = option(300.0, ge=1, le=86_400, free=True)
-    """Seconds after which processes stop waiting for the gradients of another one."""
+    """Seconds after which a process stops waiting for the gradients of another one."""
 
 
 @checked_dataclass
@@ -63,21 +62,12 @@ class TrackingConfig:
     """Trackers; several can be used at once. `metrics.jsonl` is always written."""
 
     wandb: bool = option(False, free=True)
-    """Send to Weights & Biases, or store in the run folder when not logged in."""
+    """Send to Weights & Biases or, if that fails, store in the run folder."""
     tensorboard: bool = option(False, free=True)
     """Write event files for TensorBoard to the run folder."""
     trackio: bool = option(False, free=True)
-    """Write to a local trackio database, `<outputs>/trackio`."""
+    """Write to a local trackio database, in `<outputs>/trackio` or the folder TRACKIO_DIR."""
     project: str = option("nmt", free=True)
     """Name of the project of `wandb` and `trackio`."""
     upload_seconds: int = option(300, ge=1, le=86_400, free=True)
     """`wandb`: maximum wait in seconds for the upload of the corpus files, and of the model."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _convert_earlier_key(cls, values: Any) -> Any:
-        """Read the files of runs that were started before several trackers could be chosen."""
-        if isinstance(values, dict) and "backend" in values:
-            others = {key: value for key, value in values.items() if key != "backend"}
-            return {**others, "wandb": values["backend"] == "wandb"}
-        return values

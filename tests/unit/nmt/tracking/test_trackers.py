@@ -10,7 +10,7 @@ import pytest
 from nmt.base import system
 from nmt.base.errors import UserError
 from nmt.cli.compose import compose_config
-from nmt.config import TrackingConfig, from_mapping
+from nmt.config import TrackingConfig
 from nmt.runs import experiment
 from nmt.tracking import trackers
 from nmt.tracking.file_tracker import FileTracker
@@ -163,10 +163,3 @@ def test_presets_choose_one_tracker_or_several(value: str, names: list[str]) -> 
 def test_an_unknown_tracker_in_a_list_is_refused() -> None:
     with pytest.raises(UserError, match=r"tracking=wandbb is not a preset; did you mean wandb\?"):
         compose_config(["tracking=[files,wandbb]"])
-
-
-@pytest.mark.parametrize("backend", ["files", "wandb"])
-def test_the_configuration_of_an_earlier_run_is_read(backend: str) -> None:
-    values = {"backend": backend, "project": "mine"}
-    read = from_mapping(TrackingConfig, values, "config.yaml")
-    assert read == TrackingConfig(wandb=backend == "wandb", project="mine")
