@@ -1,1 +1,1 @@
-"""Conversion of trained models to and from other formats, each verified against torch."""
+"""Export to other formats and import from them; both compare the result with the original."""

@@ -21,7 +21,7 @@ _MODEL = "model"
 
 
 class ArgosRuntime(CTranslate2Runtime):
-    """The model and the tokenizer of a package, used as Argos Translate does; see `Runtime`."""
+    """The model and the tokenizer of a package, run by CTranslate2; see `Runtime`."""
 
     def __init__(self, model: TrainedModel, package: Path, tolerance: float) -> None:
         self._temporary = tempfile.TemporaryDirectory()
@@ -29,8 +29,8 @@ class ArgosRuntime(CTranslate2Runtime):
             archive.extractall(self._temporary.name)
         root = Path(self._temporary.name, package.stem)
         tokenizer = Tokenizer(root / _TOKENIZER)
-        shared = TrainedModel(model.config, model.network, tokenizer, tokenizer)
-        super().__init__(shared, root / _MODEL, tolerance)
+        packaged = TrainedModel(model.config, model.network, tokenizer, tokenizer)
+        super().__init__(packaged, root / _MODEL, tolerance)
 
 
 class ArgosExporter:
@@ -72,7 +72,7 @@ class ArgosExporter:
                 archive.write(path, f"{name}/{_MODEL}/{path.name}")
 
     def open(self, model: TrainedModel, folder: Path) -> ArgosRuntime:
-        """Open a package as Argos Translate does, without splitting text into sentences."""
+        """Open the model and the tokenizer of a package."""
         package = folder / f"{package_name(model)}.argosmodel"
         return ArgosRuntime(model, package, self._ctranslate2.tolerance)
 

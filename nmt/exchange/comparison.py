@@ -24,7 +24,7 @@ def compare(model: TrainedModel, original: TransformersRuntime, texts: Sequence[
         All differences, in Markdown.
 
     Raises:
-        UserError: logits differ.
+        UserError: no text fits the model, or logits differ by more than rounding errors.
     """
     eos_id = model.source_tokenizer.eos_id
     sources = model.source_tokenizer.encode(texts)
@@ -65,7 +65,7 @@ def _compare_logits(
     sources: Sequence[list[int]],
     targets: Sequence[list[int]],
 ) -> tuple[float, float]:
-    """Return the largest difference of logits and the largest logit, ignoring added pieces."""
+    """Return the largest difference and the largest absolute logit, ignoring added pieces."""
     longest = model.config.model.max_length - 1
     differences, sizes = [], []
     for first in range(0, len(sources), _BATCH_SIZE):

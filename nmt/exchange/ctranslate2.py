@@ -84,8 +84,8 @@ class CTranslate2Exporter:
             raise UserError(
                 f"compute_type={compute_type} is not one of {', '.join(_COMPUTE_TYPES)}"
             )
-        # In float32, another order of summation changes a log-probability by about 1e-5 nats, and
-        # a wrong factor or offset by tenths.
+        # In float32, another order of summation changes a log-probability by about 1e-5 nats. A
+        # wrong factor or offset changes it by tenths.
         self.tolerance = 1e-4 if self._compute_type == "float32" else math.inf
 
     def check(self, model: TrainedModel) -> None:
@@ -249,8 +249,8 @@ def _fill_linear(spec: Any, layers: Sequence[nn.Linear]) -> None:
 def _fill_norms(spec: Any, residual: Residual, sublayer: Any, before: str, after: str) -> None:
     """Copy the norms of a sublayer.
 
-    CTranslate2 keeps a single norm in the sublayer, and two in the layer, as `<before>_layer_norm`
-    and `<after>_layer_norm`.
+    CTranslate2 stores a single norm in the sublayer. It stores two norms in the layer, named
+    `<before>_layer_norm` and `<after>_layer_norm`.
     """
     if isinstance(residual, GemmaResidual):
         _fill_norm(getattr(spec, f"{before}_layer_norm"), residual.norm)

@@ -36,13 +36,13 @@ def open_engine(
     if engine is EngineName.torch:
         if compute_type:
             raise UserError(
-                f"compute_type={compute_type} has no effect with engine=torch; give"
-                " engine=ctranslate2, or leave it out"
+                f"compute_type={compute_type} has no effect with engine=torch; use"
+                " engine=ctranslate2, or remove compute_type"
             )
         return TorchEngine(model, config, others)
     if others:
         raise UserError("engine=ctranslate2 searches with one model; give engine=torch")
-    # Imported here, because it is slow to import.
+    # Imported here, because CTranslate2 is slow to import.
     from nmt.exchange.ctranslate2 import convert  # noqa: PLC0415
     from nmt.translation.ctranslate2_engine import CTranslate2Engine  # noqa: PLC0415
 

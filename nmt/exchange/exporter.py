@@ -1,4 +1,4 @@
-"""The formats of export, by name, and what each of them implements."""
+"""The export formats by name, and the interface that each of them implements."""
 
 from collections.abc import Sequence
 from enum import StrEnum
@@ -27,14 +27,14 @@ def transformer_of(model: TrainedModel) -> Transformer:
             f"model.architecture={config.architecture}: only Transformers can be exported;"
             " translate with engine=torch, or train with model.architecture=transformer"
         )
-    for key, value, held in (
+    for key, value, needed in (
         ("num_experts", config.num_experts, 1),
         ("attention_window", config.attention_window, 0),
     ):
-        if value != held:
+        if value != needed:
             raise UserError(
                 f"model.{key}={value}: no format supports it; translate with engine=torch, or"
-                f" train with model.{key}={held}"
+                f" train with model.{key}={needed}"
             )
     return model.network
 
@@ -47,10 +47,10 @@ def usage_of(name: str, **values: Any) -> str:
 def check_values(
     values: Sequence[tuple[str, object, object]], format_name: str, advice: str
 ) -> None:
-    """Raise UserError with some advice unless each key of the model has the value it needs.
+    """Raise UserError with some advice unless keys of `model` have the values a format needs.
 
     Args:
-        values: key, value and the value that the format needs.
+        values: key, its value, and the value that the format needs.
         format_name: the format, for the message.
         advice: what to do instead.
     """
@@ -76,7 +76,8 @@ class Runtime(Protocol):
     """An exported model, run by the program that it was exported for."""
 
     tolerance: float
-    """Largest difference of a token's log-probability from that of torch, in nats."""
+    """Largest accepted difference of a token's log-probability from that of torch, in nats. For
+    log-probabilities below -1 it is relative."""
 
     def token_log_probs(
         self, sources: Sequence[list[int]], targets: Sequence[list[int]]
@@ -111,7 +112,7 @@ class Exporter(Protocol):
         """Open an exported model.
 
         Raises:
-            ImportError: a package is missing that runs this format.
+            ImportError: the package that runs this format is not installed.
         """
 
     def usage(self, model: TrainedModel) -> str:
@@ -120,7 +121,7 @@ class Exporter(Protocol):
 
 @runtime_checkable
 class QuantizedExporter(Exporter, Protocol):
-    """A format that also writes weights in fewer bits."""
+    """A format that also writes weights in 8 bits."""
 
     def open_quantized(self, model: TrainedModel, folder: Path) -> Runtime:
         """Open the export with these weights; see `open`."""
@@ -139,7 +140,7 @@ def open_exporter(name: Format, compute_type: str) -> Exporter:
     Raises:
         UserError: the format does not have this choice, or needs a package that is not installed.
     """
-    # Imported here, because they are slow to import or need optional packages.
+    # Exporters are imported here, because some are slow to import or need optional packages.
     if name in (Format.ctranslate2, Format.argos):
         from nmt.exchange.argos import ArgosExporter  # noqa: PLC0415
         from nmt.exchange.ctranslate2 import CTranslate2Exporter  # noqa: PLC0415
@@ -148,7 +149,7 @@ def open_exporter(name: Format, compute_type: str) -> Exporter:
     if compute_type:
         raise UserError(
             f"compute_type={compute_type} has an effect with format=ctranslate2 and format=argos"
-            " only; leave it out"
+            " only; remove it"
         )
     if name is Format.onnx:
         for package in ("onnx", "onnxruntime"):

@@ -1,8 +1,8 @@
 """Tokenizers whose ids are given by the vocabulary of a foreign model.
 
-Marian splits text into pieces by sentencepiece models, but takes the ids of the pieces from a
-vocabulary file, which those of source and target may share. Here, each of them is rewritten as a
-sentencepiece model over the whole vocabulary.
+Marian splits text into pieces by a sentencepiece model per language, but takes the ids of the
+pieces from a vocabulary file, which both languages may share. This module rewrites a sentencepiece
+model so that it has all pieces of the vocabulary, in the order of their ids.
 """
 
 from collections.abc import Sequence
@@ -40,12 +40,12 @@ def check_small(path: Path) -> None:
     """Raise UserError if a file is too large for a tokenizer or for settings."""
     if path.stat().st_size > _MAX_BYTES:
         raise UserError(
-            f"{path}: is larger than {_MAX_BYTES // 2**20} MiB, the limit of such files"
+            f"{path}: is larger than {_MAX_BYTES // 2**20} MiB, the limit of this kind of file"
         )
 
 
 def plain_piece(piece: str) -> str:
-    """Return the name of a piece in a vocabulary; see `write_tokenizer` on target languages."""
+    """Return a piece without the space that `write_tokenizer` puts before a target language."""
     is_language = piece.startswith(f"{WORD_BEGIN}>>") and piece.endswith("<<")
     return piece.removeprefix(WORD_BEGIN) if is_language else piece
 
@@ -64,18 +64,18 @@ def pieces_in_order(ids: dict[str, int], path: Path) -> list[str]:
 
 
 def write_tokenizer(path: Path, model: proto.ModelProto, pieces: Sequence[str]) -> None:
-    """Write a sentencepiece model that cuts text as `model`, but with the ids of a vocabulary.
+    """Write a sentencepiece model that splits text as `model` does, with the ids of a vocabulary.
 
     Args:
         path: output file.
-        model: cuts text.
-        pieces: the vocabulary in the order of its ids, with EOS and UNKNOWN; BOS and PAD follow
+        model: the foreign sentencepiece model.
+        pieces: the vocabulary in the order of its ids, with EOS and UNKNOWN; PAD and BOS are added
             at the end if they are missing.
     """
     trainer = model.trainer_spec
     special_ids = trainer.unk_id, trainer.bos_id, trainer.eos_id, trainer.pad_id
     is_whole = [plain_piece(piece.piece) for piece in model.pieces] == list(pieces)
-    if is_whole and min(special_ids) >= 0:  # a tokenizer that this program has written
+    if is_whole and min(special_ids) >= 0:  # nothing to rewrite, as in our own exports
         path.write_bytes(model.SerializeToString())
         return
     known = {piece.piece: piece for piece in model.pieces}
@@ -91,12 +91,12 @@ def write_tokenizer(path: Path, model: proto.ModelProto, pieces: Sequence[str]) 
         elif piece in (EOS, PAD, BOS):
             kind = _Piece.CONTROL
         elif piece.startswith(">>") and piece.endswith("<<"):
-            # Target language of a multilingual model, which begins the source. Sentencepiece puts
-            # a space before a text, and a piece with the highest score always wins.
+            # A target language, with which the sources of a multilingual model begin. Sentencepiece
+            # puts a space before a text, and always chooses a piece with the highest score.
             name, kind = f"{WORD_BEGIN}{piece}", _Piece.NORMAL
         elif piece in known:
             kind, score = known[piece].type, known[piece].score
-        elif len(piece) == 1:  # Marian finds characters that only the other language knows, too
+        elif len(piece) == 1:  # Marian also finds ids of characters that `model` lacks
             kind, score = _Piece.NORMAL, lowest - _UNKNOWN_PENALTY
         written.pieces.add(piece=name, type=kind, score=score)
     trainer = written.trainer_spec

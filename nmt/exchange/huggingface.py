@@ -1,7 +1,7 @@
 """Export to the classes Marian, Pegasus and T5Gemma of Hugging Face's transformers.
 
-Marian is the post-norm Transformer of the paper, Pegasus the pre-norm one. Both add sinusoids.
-T5Gemma has rotary positions and the sublayers of Gemma 2.
+Marian is the post-norm Transformer of the paper, Pegasus the pre-norm one. Both add sinusoidal
+positions. T5Gemma has rotary positions and the sublayers of Gemma 2.
 """
 
 import shutil
@@ -65,8 +65,8 @@ class HuggingFaceExporter:
         source, target = map(_special_pieces, model.tokenizers)
         if source != target:
             raise UserError(
-                "the special pieces of the two tokenizers (tokenizer.path) have different ids,"
-                f" which Hugging Face does not support; {_OTHER_FORMATS}"
+                "the special pieces of the two tokenizers (tokenizer.path) have different ids or"
+                f" names, which Hugging Face does not support; {_OTHER_FORMATS}"
             )
 
     def _check_marian_or_pegasus(self, config: ModelConfig) -> None:
@@ -74,7 +74,7 @@ class HuggingFaceExporter:
             raise UserError(
                 f"model.positions={config.positions}: no class of Hugging Face supports it with"
                 f" these sublayers; {_OTHER_FORMATS}, or train with model.positions=sinusoidal, or"
-                " with model.sublayers=gemma"
+                " with model.positions=rotary model.sublayers=gemma"
             )
         is_tied = config.tied_embeddings is TiedEmbeddings.three_way
         if config.norm is NormPlacement.pre and not is_tied:
@@ -88,7 +88,11 @@ class HuggingFaceExporter:
     def export(self, model: TrainedModel, folder: Path) -> None:
         """Write weights, settings and tokenizers into an empty folder."""
         weights, config = _weights_and_config(model)
-        save_file(weights, folder / WEIGHTS_FILE, {"format": "pt"})
+        copies = {  # safetensors rejects tensors that share memory
+            name: weight.detach().to("cpu", torch.float32).contiguous().clone()
+            for name, weight in weights.items()
+        }
+        save_file(copies, folder / WEIGHTS_FILE, {"format": "pt"})
         write_tokenizers(model, folder)
         write_json(folder / CONFIG_FILE, config)
         write_json(folder / GENERATION_FILE, generation_config(model))
@@ -105,7 +109,7 @@ class HuggingFaceExporter:
 
 
 def write_tokenizers(model: TrainedModel, folder: Path) -> None:
-    """Write the files of AutoTokenizer, and `tokenizer.json` if there is one tokenizer."""
+    """Write the files of AutoTokenizer, and `tokenizer.json` if it can replace both tokenizers."""
     shutil.copyfile(model.source_tokenizer.path, folder / SOURCE_FILE)
     shutil.copyfile(model.target_tokenizer.path, folder / TARGET_FILE)
     source, target = map(_vocabulary, model.tokenizers)
@@ -136,7 +140,7 @@ def _weights_and_config(model: TrainedModel) -> tuple[dict[str, Tensor], dict[st
 
 
 def _weights(model: TrainedModel) -> dict[str, Tensor]:
-    """Return the weights under the names of Hugging Face, and in its order."""
+    """Return the weights with the names of Hugging Face, and its order of the model width."""
     config, transformer = model.config.model, model.network
     order = half_split(config.width)
     parameters = dict(transformer.named_parameters())
@@ -156,7 +160,7 @@ def _weights(model: TrainedModel) -> dict[str, Tensor]:
     output = padded(transformer.output_weight)
     if config.start is StartEmbedding.zero:
         if config.tied_embeddings is TiedEmbeddings.three_way and source[bos].any():
-            bias[0, bos] = NEVER  # the row is an output, too, whose probability was about zero
+            bias[0, bos] = NEVER  # as an output, the zero row below would have the logit 0
         target[bos] = 0.0
     if config.tied_embeddings is TiedEmbeddings.three_way:
         weights["model.shared.weight"] = target
@@ -165,22 +169,19 @@ def _weights(model: TrainedModel) -> dict[str, Tensor]:
         weights["model.decoder.embed_tokens.weight"] = target
         weights["lm_head.weight"] = output
     weights["final_logits_bias"] = bias
-    # Pegasus stores positions. Marian computes those of the paper, but loads others.
+    # Pegasus expects stored positions. Marian computes the paper's, unless others are stored.
     if config.norm is NormPlacement.pre or config.timescales is Timescales.marian:
         table = sinusoidal_table(num_positions(config), config.width, config.timescales)
         for side in ("encoder", "decoder"):
             weights[f"model.{side}.embed_positions.weight"] = table[:, order]
-    return {
-        name: weight.detach().to("cpu", torch.float32).contiguous().clone()
-        for name, weight in weights.items()
-    }
+    return weights
 
 
 def num_positions(config: ModelConfig) -> int:
     """Return the number of positions of an exported model.
 
-    transformers and transformers.js generate up to 256 tokens by default, even if the limit of the
-    model is lower. There are positions for all of them, since computed positions cost nothing.
+    The pipelines of transformers and transformers.js generate up to 256 tokens by default, even if
+    the limit of the model is lower. Computed positions need no training, so their number is free.
     """
     return max(_MIN_POSITIONS, config.max_length)
 
@@ -234,7 +235,7 @@ def _token_ids(model: TrainedModel) -> dict[str, int]:
 
 
 def _padding_id(model: TrainedModel) -> int:
-    # Converters of Marian models start the decoder from it. T5Gemma masks it in the decoder.
+    # Converters of Marian models start the decoder from padding. T5Gemma's decoder masks it.
     tokenizer = model.target_tokenizer
     is_gemma = model.config.model.sublayers is Sublayers.gemma
     return tokenizer.pad_id if is_gemma else tokenizer.bos_id

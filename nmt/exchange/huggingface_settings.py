@@ -75,7 +75,7 @@ class TokenizerSettings:
 
     @property
     def languages(self) -> list[str]:
-        """Both codes, if they are given."""
+        """The codes that are given, source first."""
         return [code for code in (self.source_lang, self.target_lang) if code]
 
 
@@ -87,7 +87,7 @@ def read_settings(folder: Path, name: str, kind: type[Record]) -> Record:
 
 
 def decoding_config(folder: Path) -> DecodingConfig:
-    """Return the search of a folder; older ones have its settings in `config.json`."""
+    """Read the search settings of a folder; older folders have them in `config.json`."""
     name = GENERATION_FILE if (folder / GENERATION_FILE).exists() else CONFIG_FILE
     found = read_settings(folder, name, _Generation)
     alpha = 1.0 if found.length_penalty is None else found.length_penalty
@@ -104,7 +104,7 @@ def decoding_config(folder: Path) -> DecodingConfig:
 
 
 def model_config(settings: Settings, path: Path) -> ModelConfig:
-    """Convert the settings; tying of the target side, start and bias are found in the weights."""
+    """Convert the settings, except tying of the target, start and bias: the weights show these."""
     activation = _ACTIVATIONS.get(settings.activation_function)
     if activation is None:
         raise UserError(

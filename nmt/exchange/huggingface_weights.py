@@ -1,7 +1,7 @@
 """Names and order of weights in the classes Marian and Pegasus of Hugging Face's transformers.
 
 The sines of a position are at the even indices of our vectors, and in the first half of theirs.
-Since positions are added to embeddings, every axis of the model width has another order there.
+Positions are added to embeddings, so every axis of the model width is ordered like them.
 """
 
 import torch
@@ -26,8 +26,8 @@ _RENAMED = (
     (".value.", ".v_proj."),
     (".output.", ".out_proj."),
 )
-_INPUT_AXIS_LAST = ("query.weight", "key.weight", "value.weight", "inner.weight")
-_INPUT_UNCHANGED = ("query.bias", "key.bias", "value.bias", "inner.bias")
+_WIDTH_LAST = ("query.weight", "key.weight", "value.weight", "inner.weight")
+_WITHOUT_WIDTH = ("query.bias", "key.bias", "value.bias", "inner.bias")
 
 
 def layer_names(transformer: EncoderDecoder) -> list[tuple[str, str]]:
@@ -48,13 +48,13 @@ def half_split(width: int) -> Tensor:
 
 
 def reorder(name: str, weight: Tensor, order: Tensor) -> Tensor:
-    """Select the elements of the axis of the model width, if a weight has one.
+    """Reorder the axis of the model width, if a weight has one.
 
     Args:
         name: our name of the weight of a layer.
         weight: the weight.
         order: `half_split` to convert to their order; its inverse, `argsort`, to convert to ours.
     """
-    if name.endswith(_INPUT_UNCHANGED):
+    if name.endswith(_WITHOUT_WIDTH):
         return weight
-    return weight[:, order] if name.endswith(_INPUT_AXIS_LAST) else weight[order]
+    return weight[:, order] if name.endswith(_WIDTH_LAST) else weight[order]

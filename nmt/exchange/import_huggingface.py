@@ -1,7 +1,7 @@
 """Import of models of Hugging Face, such as those of OPUS-MT, and of our own exports.
 
-The decoder of Marian starts from the padding token, ours from BOS. BOS becomes a new last row of
-the embeddings, and its bias gives it no probability.
+The decoder of Marian starts from the padding token, ours from BOS. If the vocabulary lacks BOS, it
+becomes a new last row of the embeddings, and a bias makes its probability zero.
 """
 
 import os
@@ -119,7 +119,7 @@ class HuggingFaceImporter:
 def _tokenizers(
     folder: Path, workspace: Path, is_separate: bool, languages: Sequence[str]
 ) -> tuple[list[int], list[Tokenizer]]:
-    """Write both tokenizers; return the number of pieces of the original ones, and the new ones."""
+    """Write both tokenizers; return the sizes of the foreign vocabularies, and the tokenizers."""
     paths = [file_inside(folder, name) for name in (names.SOURCE_FILE, names.TARGET_FILE)]
     models = [read_sentencepiece(path) for path in paths]
     tables = [names.VOCABULARY_FILE, names.VOCABULARY_FILE]
@@ -184,7 +184,7 @@ def _read_tensors(path: Path) -> dict[str, Tensor]:
 def _weights(folder: Path, config: ModelConfig, vocabulary_size: int) -> ForeignWeights:
     is_safe = (folder / names.WEIGHTS_FILE).exists()
     path = file_inside(folder, names.WEIGHTS_FILE if is_safe else TORCH_FILE)
-    # Limits the memory; smaller differences are reported by the name of a tensor.
+    # This check limits the memory. `ForeignWeights` finds smaller differences.
     if count_parameters(meta_model(config, *[vocabulary_size] * 2)) > path.stat().st_size:
         raise UserError(f"{path}: is too small for the model that {names.CONFIG_FILE} describes")
     return ForeignWeights(path, _read_tensors(path))
@@ -200,7 +200,7 @@ def _t5gemma(
 def _transformer(
     folder: Path, settings: Settings, sizes: Sequence[int], tokenizers: Sequence[Tokenizer]
 ) -> EncoderDecoder:
-    """Read the weights, in our order of the model width."""
+    """Build the model from its weights."""
     config = model_config(settings, folder / names.CONFIG_FILE)
     weights = _weights(folder, config, settings.vocab_size)
     outer, config = _outer_weights(weights, settings, config, sizes, tokenizers)
@@ -226,12 +226,12 @@ def _outer_weights(
     sizes: Sequence[int],
     tokenizers: Sequence[Tokenizer],
 ) -> tuple[dict[str, Tensor], ModelConfig]:
-    """Return embeddings and output under our names, and the variants that they need."""
+    """Return embeddings and output by our names, and the configuration with the variants found."""
     num_rows, shape = settings.vocab_size, (settings.vocab_size, settings.d_model)
     bos_id, (source_size, size) = tokenizers[1].bos_id, sizes
     tied = config.tied_embeddings
     if tied is TiedEmbeddings.three_way:
-        # The same matrix may be stored under several names, or under any of them.
+        # The one matrix may be stored under any or several of these names.
         shared = next(filter(weights.__contains__, (_SHARED, _TARGET, _SOURCE, _OUTPUT)), _SHARED)
         source = target = output = weights.take(shared, *shape)
     else:
@@ -267,7 +267,7 @@ def _outer_weights(
 
 
 def _timescales(weights: ForeignWeights, config: ModelConfig) -> Timescales:
-    """Find the wavelengths of the stored positions; models without them have the paper's."""
+    """Find the wavelengths of the stored positions; without stored ones they are the paper's."""
     shape = config.max_length, config.width
     tables = [weights.take(name, *shape) for name in _POSITIONS if name in weights]
     for timescales in Timescales:

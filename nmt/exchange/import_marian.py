@@ -60,7 +60,7 @@ from nmt.trained_model import TrainedModel, TrainedModelConfig, build_from_weigh
 
 _MAX_LENGTH = 512  # Marian has no limit
 _MAX_SETTINGS = 2**16  # bytes
-_ORIGINAL = "Compared with what CTranslate2's converter reads from the files of Marian:"
+_ORIGINAL = "Compared with Marian's arrays, converted and run by CTranslate2:"
 _DAMAGED = (
     *(zipfile.BadZipFile, zlib.error, OSError, EOFError, MemoryError),
     *(ValueError, RuntimeError, NotImplementedError, yaml.YAMLError),
@@ -82,14 +82,14 @@ class MarianImporter:
         settings, weights = _read_arrays(path)
         config = _model_config(settings, path)
         source, _, target = direction.partition("-")
-        if not (is_language_code(source) and is_language_code(target)):
+        if source == target or not (is_language_code(source) and is_language_code(target)):
             raise UserError(
                 f"direction={direction!r}: {folder} does not name its languages; give two language"
                 " codes, such as direction=en-de"
             )
         is_joint = vocabularies[0] == vocabularies[1] and vocabularies[0].suffix == ".spm"
         names = tokenizer_files(is_joint, source, target)
-        numbers = [
+        old_sizes = [
             _write_tokenizer(vocabulary, side, workspace / name)
             for vocabulary, side, name in zip(
                 vocabularies, ("source", "target"), names, strict=True
@@ -97,7 +97,7 @@ class MarianImporter:
         ]
         tokenizers = {name: Tokenizer(workspace / name) for name in names}
         pair = tokenizers[names[0]], tokenizers[names[1]]
-        transformer = _transformer(config, weights, numbers, [t.vocabulary_size for t in pair])
+        transformer = _transformer(config, weights, old_sizes, [t.vocabulary_size for t in pair])
         values = {
             "source_language": source,
             "target_language": target,
@@ -121,7 +121,7 @@ class MarianImporter:
 
 
 def _named_files(folder: Path, options: dict[str, Any], key: str, number: int) -> list[Path]:
-    """Return the files that `decoder.yml` names; their folders are those of another machine."""
+    """Return the files that `decoder.yml` names; folders in the names are ignored."""
     names = options.get(key)
     if not isinstance(names, list) or [type(name) for name in names] != [str] * number:
         raise UserError(f"{folder / DECODER_FILE}: {key}={names!r} does not name {number} file(s)")
@@ -203,10 +203,10 @@ def _write_tokenizer(vocabulary: Path, side: str, path: Path) -> int:
 
 
 def _transformer(
-    config: ModelConfig, weights: ForeignWeights, numbers: list[int], sizes: list[int]
+    config: ModelConfig, weights: ForeignWeights, old_sizes: list[int], sizes: list[int]
 ) -> EncoderDecoder:
-    """Build the model; `numbers` are Marian's vocabulary sizes, `sizes` ours with added pieces."""
-    expected = meta_model(config, *numbers)
+    """Build the model; of the vocabulary sizes, `old_sizes` exclude the pieces that were added."""
+    expected = meta_model(config, *old_sizes)
     order = half_split(config.width).argsort()
     taken: dict[str, Tensor] = {}
     parameters = dict(expected.named_parameters())

@@ -62,10 +62,10 @@ class T5GemmaSettings:
         return max(self.encoder["vocab_size"], self.decoder["vocab_size"])
 
     def model_config(self, path: Path, bos_id: int) -> ModelConfig:
-        """Convert the settings; whether both sides have one embedding is found in the weights.
+        """Convert the settings, except whether both sides share an embedding: the weights show it.
 
         Raises:
-            UserError: this program does not have such a model.
+            UserError: this program does not support the model.
         """
         side = self.encoder
         values = {

@@ -1,4 +1,4 @@
-"""What every import format implements, and the checked reading of foreign weights."""
+"""The interface of import formats, and checks of foreign weights."""
 
 import difflib
 from collections.abc import Collection, Sequence
@@ -13,7 +13,7 @@ from nmt.trained_model import TrainedModel
 
 
 class Importer(Protocol):
-    """A format: reads a model of another program. Its folder may be untrusted."""
+    """A format: reads a model of another program, whose folder may be untrusted."""
 
     def can_read(self, folder: Path) -> bool:
         """Return whether the names of the files in a folder are those of this format."""
@@ -35,10 +35,10 @@ class Importer(Protocol):
         """Compare a loaded model with the original one, run by the other program.
 
         Returns:
-            What was compared, and every difference, as Markdown for the README.
+            What was compared, and the differences, as Markdown for the README.
 
         Raises:
-            ImportError: a package is missing that runs the original model.
+            ImportError: the package that runs the original model is not installed.
         """
 
 
@@ -46,9 +46,9 @@ class ForeignWeights:
     """Tensors of a file of unknown origin, each checked when it is taken.
 
     Args:
-        path: their file, for messages.
+        path: the file, for messages.
         tensors: by name. Tensors of a torch file may be views that are larger than the file, so
-            they are copied only when their shape has been checked.
+            they are copied only after their shape has been checked.
     """
 
     def __init__(self, path: Path, tensors: dict[str, Tensor]) -> None:

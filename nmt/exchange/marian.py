@@ -1,10 +1,10 @@
-"""Export to Marian and to Bergamot's engine, which is Marian in browsers and translateLocally.
+"""Export to Marian, and to its fork Bergamot, the engine of browsers and translateLocally.
 
     model.npz  model.bin  vocab.spm (or source.spm and target.spm)  decoder.yml
 
-`model.npz` and `model.bin` hold the same arrays: float32, matrices except embeddings transposed,
-vectors with one row. As in Hugging Face's classes, the sines of a position are in the first half of
-a vector, so every axis of the model width is reordered.
+`model.npz` and `model.bin` hold the same arrays in float32. Matrices are transposed, except
+embeddings. Vectors are matrices with one row. As in Hugging Face's classes, the sines of a position
+are in the first half of a vector, so every axis of the model width is reordered.
 """
 
 import re
@@ -85,7 +85,7 @@ class MarianExporter:
     """Writes a model in both formats of Marian; see `Exporter`."""
 
     def check(self, model: TrainedModel) -> None:
-        """Raise UserError if Marian does not know the variant of the model."""
+        """Raise UserError if Marian does not support the model."""
         transformer_of(model)
         config = model.config.model
         activation = config.activation if config.activation in ACTIVATIONS.values() else None
@@ -117,7 +117,7 @@ class MarianExporter:
             "beam-size": search.beam_size,
             "normalize": penalty_exponent(search),
             "word-penalty": 0,
-            # Marian's maximum is this times the source length; it is never below ours, which is
+            # Marian's limit is this factor times the source length. It is never below our limit,
             # ratio * length + offset.
             "max-length-factor": search.max_length_ratio + search.max_length_offset,
         }
@@ -159,7 +159,7 @@ class MarianRuntime(CTranslate2Runtime):
         np.savez(root / _MODEL, **padded)
         vocabularies = [root / _SOURCE, root / _TARGET]
         for tokenizer, vocabulary in zip(model.tokenizers, vocabularies, strict=True):
-            # The converter unescapes double quotes in its own way.
+            # In single quotes, because the converter changes backslashes in double quotes.
             pieces = [piece.replace("'", "''") for piece in tokenizer.all_pieces()]
             lines = [f"'{piece}': {index}\n" for index, piece in enumerate(pieces)]
             vocabulary.write_text("".join(lines), encoding="utf-8")
@@ -208,7 +208,7 @@ def in_order(name: str, weight: Tensor, order: Tensor) -> Tensor:
 
 
 def in_shape(name: str, weight: Tensor) -> Tensor:
-    """Transpose a matrix of ours or of Marian; add or remove the first axis of a vector."""
+    """Transpose a matrix, except embeddings; add or remove the first axis of a vector."""
     if name.endswith("bias") or "norm." in name:
         return weight[None] if weight.dim() == 1 else weight[0]
     return weight if _is_embedding(name) else weight.T

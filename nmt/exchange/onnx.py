@@ -3,8 +3,8 @@
     onnx/{encoder_model,decoder_model_merged}{,_quantized}.onnx
     config.json  generation_config.json  and the tokenizer files of Hugging Face
 
-The names are those of optimum and transformers.js. These read only the names and sizes of the cache
-from `config.json`, so its type is `marian` for every variant of the model.
+The names are those of optimum and transformers.js. From `config.json`, both read only the names and
+sizes of the cache, so `model_type` is `marian` for every variant of the model.
 """
 
 import math
@@ -33,6 +33,7 @@ from nmt.exchange.huggingface import (
     write_tokenizers,
 )
 from nmt.exchange.onnx_transformer import decoder_graph, encoder_graph
+from nmt.exchange.tokenizer_json import tokenizer_json
 from nmt.exchange.verify import greedy
 from nmt.search.request import Request, TargetIds
 from nmt.search.search import beam_search
@@ -62,7 +63,7 @@ class OnnxExporter:
             onnx.save(network, _path(folder, name))
             # Without this mark, onnxruntime recommends a preprocessing that is not needed.
             onnx.helper.set_model_props(network, {"onnx.quant.pre_process": "onnxruntime.quant"})
-            # Sums of int8 products overflow on CPUs without VNNI, those of uint8 do not.
+            # Sums of int8 products overflow on CPUs without VNNI; those of uint8 do not.
             quantize_dynamic(
                 network,
                 _path(folder, name + _QUANTIZED),
@@ -83,11 +84,13 @@ class OnnxExporter:
     def usage(self, model: TrainedModel) -> str:
         """Return the section of the README that shows how to use the export."""
         target, config = model.target_tokenizer, model.config
-        # transformers.js has one tokenizer, and makes a first cache of these widths.
+        # transformers.js needs `tokenizer.json`, one tokenizer, and heads of width D / H.
         widths = {config.model.head_key_width, config.model.head_value_width}
-        has_pipeline = model.source_tokenizer.path == target.path and widths == {
-            config.model.width // config.model.num_heads
-        }
+        has_pipeline = (
+            model.source_tokenizer.path == target.path
+            and tokenizer_json(target) is not None
+            and widths == {config.model.width // config.model.num_heads}
+        )
         return usage_of(
             "onnx",
             model=model,
@@ -114,8 +117,8 @@ class OnnxRuntime:
         self._target = Tokenizer(folder / TARGET_FILE)
         exported = TrainedModel(model.config, model.network, self._source, self._target)
         encoder, decoder = (_session(_path(folder, name + suffix)) for name in (_ENCODER, _DECODER))
-        self._decoder = _Graphs(encoder, decoder, self._source)
-        self._engine = _OnnxEngine(exported, self._decoder)
+        self._graphs = _Graphs(encoder, decoder, self._source)
+        self._engine = _OnnxEngine(exported, self._graphs)
 
     def token_log_probs(
         self, sources: Sequence[list[int]], targets: Sequence[list[int]]
@@ -125,8 +128,8 @@ class OnnxRuntime:
         bos, eos = self._target.bos_id, self._target.eos_id
         for indices in length_batches([*map(len, targets)], lambda _: _SCORED_TOGETHER):
             inputs, _ = pad_ids([targets[i] for i in indices], self._target.pad_id, before=bos)
-            state = self._decoder.start([sources[i] for i in indices])
-            log_probs = self._decoder.run(inputs, state)[0].log_softmax(dim=-1)  # (B, T, V)
+            state = self._graphs.start([sources[i] for i in indices])
+            log_probs = self._graphs.run(inputs, state)[0].log_softmax(dim=-1)  # (B, T, V)
             for index, rows in zip(indices, log_probs, strict=True):
                 tokens = torch.tensor([*targets[index], eos])
                 found[index] = rows[: len(tokens)].gather(1, tokens[:, None])[:, 0].tolist()
@@ -140,7 +143,7 @@ class OnnxRuntime:
 
 @dataclass
 class _State:
-    """Inputs of the decoder, except for the tokens; all but one have a row per hypothesis."""
+    """Inputs of the decoder besides the tokens; all but `use_cache_branch` have N rows."""
 
     inputs: dict[str, Any]
 
@@ -187,20 +190,20 @@ class _Graphs:
 class _OnnxEngine(Engine):
     """Greedy search over the graphs."""
 
-    def __init__(self, model: TrainedModel, decoder: _Graphs) -> None:
+    def __init__(self, model: TrainedModel, graphs: _Graphs) -> None:
         super().__init__(greedy(model), model)
-        self._decoder = decoder
+        self._graphs = graphs
 
     def _search_batches(self, requests: Sequence[Request]) -> BatchResults:
         def step(tokens: Tensor, state: _State) -> tuple[Tensor, _State]:
-            logits, state = self._decoder.run(tokens[:, None], state)
+            logits, state = self._graphs.run(tokens[:, None], state)
             return logits[:, 0], state
 
         target = self._model.target_tokenizer
         ids = TargetIds(target.bos_id, target.eos_id, banned_ids(target))
         for batch in self._batches(requests):
             chosen = [requests[index] for index in batch]
-            state = self._decoder.start([request.source for request in chosen])
+            state = self._graphs.start([request.source for request in chosen])
             yield batch, beam_search(step, state, self._config, ids, chosen)
 
 

@@ -6,7 +6,7 @@ Their inputs and outputs have the names that optimum and transformers.js expect:
 - decoder: encoder_attention_mask, input_ids, encoder_hidden_states, the cache
   past_key_values.{layer}.{decoder,encoder}.{key,value} and use_cache_branch → logits and the next
   cache, present.{layer}.{decoder,encoder}.{key,value}. With use_cache_branch=false the keys and
-  values of the encoder output are computed, otherwise they are taken from the cache.
+  values of the encoder output are computed; otherwise they are taken from the cache.
 """
 
 import math
@@ -124,11 +124,11 @@ class _Network(Graph):
         self._names = {id(weight): name for name, weight in transformer.named_parameters()}
 
     def weight(self, parameter: Tensor, change: Callable[[Tensor], Tensor] = torch.clone) -> str:
-        """Add ``change(parameter)`` as a constant; its name is the one in `weights.safetensors`."""
+        """Add `change(parameter)` as a constant; its name is the one in `weights.safetensors`."""
         return self.constant(self._names[id(parameter)], change(parameter.detach().cpu()))
 
     def begin(self, first: str) -> None:
-        """Add what depends on `first` (1,), the number of earlier tokens."""
+        """Add the nodes that depend on `first` (1,), the number of earlier tokens."""
         length = self.add("Gather", self.add("Shape", "input_ids"), self.integers(1), axis=0)
         self._first, self._end = first, self.add("Add", first, length)
         if self._config.positions is Positions.rotary:
@@ -141,7 +141,7 @@ class _Network(Graph):
     def embed(
         self, embedding: nn.Embedding, positions: AddedPositions | None, is_zero: bool = False
     ) -> str:
-        """Embed input_ids (B, L) as (B, L, D); `is_zero` sets the token at position 0 to zero."""
+        """Embed input_ids (B, L) as (B, L, D); `is_zero` embeds position 0 as zeros."""
         config = self._config
         # Stored as (D, V), because a tied matrix is the second factor of the output projection.
         columns = self.add("Gather", self.weight(embedding.weight, torch.t), "input_ids", axis=1)
@@ -217,7 +217,7 @@ class _Network(Graph):
     def attend(
         self, attention: MultiHeadAttention, inputs: str, keys_values: tuple[str, str], mask: str
     ) -> str:
-        """Attend from (B, T, D): (B, T, D)."""
+        """Attend from inputs (B, T, D) to keys and values: (B, T, D)."""
         keys, values = keys_values
         scale = 1 / math.sqrt(self._config.head_key_width)
         query = self._heads(inputs, attention.query, attention.rotary is not None, scale)
@@ -228,12 +228,12 @@ class _Network(Graph):
         return self.linear(self.add("Reshape", heads, shape), attention.output)
 
     def source_mask(self, name: str) -> str:
-        """Return the mask (B, 1, 1, S) of an input (B, S), which is added to similarities."""
+        """Convert an input (B, S) to the mask (B, 1, 1, S) that is added to similarities."""
         attended = self.add("Cast", name, to=TensorProto.BOOL)
         return self._added(self.add("Unsqueeze", attended, self.integers(1, 2)))
 
     def causal_mask(self) -> str:
-        """Return the mask (T, T' + T), added to similarities, of T tokens after T' others."""
+        """Return the mask (T, T' + T) that is added to similarities of T tokens after T' others."""
         keys = self.add("Range", self.scalar(0), self._number(self._end), self.scalar(1))
         return self._added(self.add("LessOrEqual", keys, self._positions()))
 
@@ -259,7 +259,7 @@ class _Network(Graph):
     ) -> str:
         """Project to heads: (B, L, D) → (B, H, L, E).
 
-        In vectors to rotate, elements with even index come first, then those with odd index.
+        In rotated vectors, elements with even index come first, then those with odd index.
         """
         num_heads = self._config.num_heads
         width = layer.out_features // num_heads

@@ -5,7 +5,6 @@ It is the Transformer with `model.sublayers=gemma` and rotary positions (Zhang e
 
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from nmt.config import ModelConfig, Positions, StartEmbedding, TiedEmbeddings
@@ -71,8 +70,8 @@ def t5gemma_names(network: EncoderDecoder) -> list[tuple[str, str]]:
 def convert(name: str, weight: Tensor, config: ModelConfig, is_import: bool = False) -> Tensor:
     """Convert one of our weights to theirs, or theirs to ours.
 
-    They store weights of RMSNorm minus 1, and rotate the elements i and i + d_k / 2 together, where
-    we rotate 2i and 2i + 1.
+    T5Gemma stores weights of RMSNorm minus 1, and rotates elements i and i + d_k / 2 together. We
+    rotate elements 2i and 2i + 1 together.
 
     Args:
         name: our name.
@@ -90,17 +89,13 @@ def convert(name: str, weight: Tensor, config: ModelConfig, is_import: bool = Fa
 
 
 def t5gemma_weights(network: EncoderDecoder) -> dict[str, Tensor]:
-    """Return the weights under the names of T5Gemma, in float32."""
+    """Return the weights under the names of T5Gemma."""
     parameters = dict(network.named_parameters())
     weights = {
-        theirs: convert(ours, parameters[ours].detach(), network.config)
+        theirs: convert(ours, parameters[ours], network.config)
         for ours, theirs in t5gemma_names(network)
     }
-    weights.setdefault(SOURCE, weights[TARGET])
-    return {
-        name: weight.to("cpu", torch.float32).contiguous().clone()
-        for name, weight in weights.items()
-    }
+    return {SOURCE: weights[TARGET], **weights}  # a tied source embedding is stored, too
 
 
 def t5gemma_config(model: TrainedModel, num_positions: int, ids: dict[str, int]) -> dict[str, Any]:
@@ -108,7 +103,7 @@ def t5gemma_config(model: TrainedModel, num_positions: int, ids: dict[str, int])
 
     Args:
         model: the model.
-        num_positions: maximum length.
+        num_positions: maximum length of a text, in tokens.
         ids: ids of special tokens.
     """
     config = model.config.model

@@ -18,8 +18,8 @@ _TEMPLATE = Path(__file__).with_name("tokenizer_template.json")
 def tokenizer_json(tokenizer: Tokenizer) -> dict[str, Any] | None:
     """Convert a tokenizer to the contents of `tokenizer.json`; None if that would not be exact.
 
-    It is not exact for the unigram algorithm, for pieces that the user has defined, and for
-    tokenizers that another program has trained, because of their normalisation.
+    The conversion is exact for BPE with byte fallback and without user-defined pieces, if
+    `data_prep` has trained the tokenizer: other programs normalise text differently.
     """
     model = read_sentencepiece(tokenizer.path)
     trainer, rules = model.trainer_spec, model.normalizer_spec
@@ -52,7 +52,7 @@ def tokenizer_json(tokenizer: Tokenizer) -> dict[str, Any] | None:
 
 
 def _merges(model: proto.ModelProto) -> list[tuple[str, str]]:
-    """Return all splits of each piece into two, the most probable pieces first."""
+    """Return all splits of each piece into two other pieces, the most probable pieces first."""
     ids = {p.piece: i for i, p in enumerate(model.pieces) if p.type == _Piece.NORMAL}
     ranked = []
     for piece, index in ids.items():

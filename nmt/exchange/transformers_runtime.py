@@ -1,4 +1,4 @@
-"""Models that transformers runs, to compare with ours."""
+"""Models run by transformers, for comparison with ours."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,7 +20,7 @@ class TransformersRuntime:
 
     Args:
         model: the same model, for ids and limits.
-        folder: the folder.
+        folder: the files that transformers loads.
 
     Raises:
         ImportError: transformers is not installed.

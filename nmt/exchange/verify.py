@@ -1,4 +1,4 @@
-"""Comparison of an exported model, run by its own program, with the model in torch."""
+"""Comparison of an exported model, run by the other program, with the model in torch."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -186,7 +186,7 @@ def _encoded(model: TrainedModel, text: Text) -> list[Pair]:
 def _largest_difference(
     reference: Sequence[list[float]], scored: Sequence[list[float]], tolerance: float
 ) -> float:
-    """Return the largest difference of a token's log-probability, in nats."""
+    """Return the largest difference of a token's log-probability, in nats; see `Reference`."""
     expected = torch.tensor([value for values in reference for value in values])
     found = torch.tensor([value for values in scored for value in values])
     if found.shape != expected.shape:

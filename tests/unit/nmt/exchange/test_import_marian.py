@@ -265,10 +265,11 @@ def test_broken_folders_are_refused(tokenizer_path: Path, tmp_path: Path, name: 
     assert "\n" not in str(caught.value)
 
 
-def test_languages_are_needed(tokenizer_path: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("direction", ["", "en", "en-en"])
+def test_two_languages_are_needed(tokenizer_path: Path, tmp_path: Path, direction: str) -> None:
     folder = exported(marian_model(tokenizer_path), tmp_path / "marian")
     with pytest.raises(UserError, match="direction=en-de"):
-        MarianImporter().load(folder, tmp_path, "")
+        MarianImporter().load(folder, tmp_path, direction)
 
 
 @pytest.mark.parametrize(
