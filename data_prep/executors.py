@@ -1,6 +1,6 @@
 """Apply a function to many jobs, in order: in processes, as SLURM jobs, or on a Ray cluster.
 
-A job names its output file, which is complete or missing, so jobs may be run again.
+A job may be run again: the file that it writes, if any, is complete or missing.
 """
 
 import multiprocessing
@@ -38,11 +38,10 @@ def map_jobs(
 
     Args:
         function: is defined at module level; its result depends only on its job.
-        jobs: taken lazily, so that not all are in memory: twice as many as run at a time, or those
-            of a SLURM array.
+        jobs: taken lazily: twice as many as run at a time are in memory, or those of a SLURM array.
         config: the executor.
         folder: for files of SLURM jobs.
-        num_jobs: number of jobs, if it is known.
+        num_jobs: number of jobs, if it is known; no more local processes than jobs are started.
 
     Raises:
         UserError: a process was killed, or the cluster cannot be used or refuses the jobs; also any
@@ -77,7 +76,7 @@ def map_in_arrays(
         function: as in `map_jobs`.
         jobs: the jobs of an array are in memory together.
         executor: a submitit executor.
-        array_jobs: number of jobs of an array, which run at a time.
+        array_jobs: largest number of jobs of an array, which may run at the same time.
     """
     iterator = iter(jobs)
     while batch := list(islice(iterator, array_jobs)):
@@ -103,7 +102,7 @@ def _result_of(job: Any) -> Any:
     error = job.exception()
     if error is None:
         return job.result()
-    # The function's own error is text: the last line of the traceback that the job has stored.
+    # The job has stored the error of the function as a traceback, whose last line names it.
     lines = re.findall(r"^(?:[\w.]+\.)?\w*(?:Error|Interrupt)\b.*$", str(error), re.MULTILINE)
     text = one_line(lines[-1] if lines else error)
     raise UserError(f"job {job.job_id} failed: {text}; its log is {job.paths.stderr}")
@@ -114,7 +113,7 @@ def map_on_ray(
 ) -> Iterator[Result]:
     """Yield the result of each job, in order, from tasks on a Ray cluster.
 
-    Ray runs the tasks of a host that fails again on another one.
+    If a host fails, Ray runs its tasks again on another one.
     """
     connect_to_ray(address, "prepare.executor=ray")
     import ray  # noqa: PLC0415 - takes a second, and few corpora need it
@@ -131,7 +130,7 @@ def map_on_ray(
         while pending:
             yield ray.get(pending.popleft())
     except ray.exceptions.RayTaskError as error:
-        if isinstance(error.cause, UserError):  # the message of Ray has the traceback
+        if isinstance(error.cause, UserError):  # Ray's own message contains the traceback
             raise error.cause from None
         raise
     except ray.exceptions.RayError as error:
@@ -147,8 +146,8 @@ def map_in_processes(
 ) -> Iterator[Result]:
     """Yield the result of each job, in order.
 
-    Jobs are taken lazily, twice as many as there are processes, so that not all of them are in
-    memory. With one process, the function runs in this one.
+    Jobs are taken lazily: twice as many as there are processes are in memory. With one process,
+    the function runs in this one.
 
     Raises:
         UserError: a process was killed; also any error of the function.
@@ -170,8 +169,7 @@ def map_in_processes(
     except BrokenProcessPool:
         raise UserError(
             "a process that prepared the corpus was killed, probably because it ran out of memory;"
-            f" prepare on fewer than {num_processes} cores, for example with"
-            " `taskset -c 0,1 make prepare`"
+            f" set prepare.num_processes to less than {num_processes}"
         ) from None
     finally:
         # After an error or Ctrl-C, cancel waiting jobs, and wait for running ones: their folder

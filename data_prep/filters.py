@@ -1,11 +1,11 @@
 """Filters of training pairs, as pure functions of a normalised pair and the configuration.
 
 Each filter returns the reason for dropping the pair, or "" to keep it. A pair is kept if every
-filter keeps it; all filters are asked, so that their overlap is known. Duplicates are found later,
-over the whole corpus.
+filter keeps it. All filters check a pair, so that their overlap is known, unless a side is empty.
+Filters that compare the pairs of the whole corpus are in `data_prep.merge_shards`.
 
-Ratio and letters are not checked if the sides have fewer than 20 characters: "No." and "Aber nein!"
-is a correct pair.
+The ratio is not checked if both sides have fewer than 20 characters: "No." and "Aber nein!" is a
+correct pair. Nor are the letters of a side with fewer than 20 characters.
 """
 
 import re
@@ -34,7 +34,7 @@ _ADDRESS_MARKS = "://", "www.", "@"
 
 
 Filter = Callable[[Pair, CleaningConfig, tuple[str, str]], str]
-"""Returns the reason for dropping a pair, given the configuration and the languages, or ""."""
+"""Given a pair, the filters and the languages, returns the reason for dropping the pair, or ""."""
 
 
 def _empty(pair: Pair, _config: CleaningConfig, _languages: tuple[str, str]) -> str:
@@ -77,7 +77,7 @@ def _repetition(pair: Pair, config: CleaningConfig, _languages: tuple[str, str])
     """Drop text such as "ha ha ha ha ha" and the loops of translation systems."""
     for side, text in zip(Pair._fields, pair, strict=True):
         words = text.split(" ")
-        # A repeated phrase consists of repeated words.
+        # Fast test first: a repeated phrase consists of repeated words.
         num_repeated = len(words) - len(set(words))
         if not config.max_phrase_repeats or num_repeated < config.max_phrase_repeats:
             continue
@@ -94,7 +94,7 @@ def _letters(pair: Pair, config: CleaningConfig, _languages: tuple[str, str]) ->
         if not config.min_letter_share or len(text) < SHORT_CHARACTERS:
             continue
         num_characters = len(text) - text.count(" ")
-        # Letters without combining marks are counted fast, and are enough in nearly all texts.
+        # Fast test first: letters without combining marks are enough in nearly all texts.
         if sum(map(str.isalpha, text)) >= config.min_letter_share * num_characters:
             continue
         rest = LETTERS.sub("", text).replace(" ", "")
@@ -156,7 +156,7 @@ FILTERS: dict[str, Filter] = {
 
 
 SCORE = "score"
-"""The filter of the scores that pairs may have."""
+"""Name of the filter by the scores that pairs may have."""
 
 GLOBAL_FILTERS = (
     "test_sentence",

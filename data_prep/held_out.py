@@ -20,20 +20,19 @@ MAX_PAIRS = 2_000
 MAX_SHARE = 0.05
 
 _NUM_CANDIDATES = 20_000
-"""Sentences whose pairs are cleaned first; more of them if few pairs are clean."""
+"""Number of sentences whose pairs are cleaned first; more follow if too few pairs are clean."""
 
 
 class HeldOutSource(Source):
     """Another source, with `valid` held out, and `test` unless the source has a test set.
 
-    A held-out split has up to 2,000 pairs and up to 5 % of those that pass the filters, but at
-    least one sentence with all its translations. A hash of the source sentence selects the pairs,
-    so the order of the pairs does not matter, all translations of a sentence are in the same split,
-    and adding a few pairs changes little.
-    Repeated pairs are held out once.
+    A held-out split has at most 2,000 pairs and at most 5 % of those that pass the filters, but at
+    least one sentence with all its translations. A hash of the source sentence selects the pairs.
+    Therefore the order of the pairs does not matter, all translations of a sentence are in the same
+    split, and adding a few pairs changes little. Of repeated pairs, a held-out split has one.
 
     Args:
-        source: the training pairs, and test sets if there are any.
+        source: the training pairs, and test sets if there are any; it has no `valid`.
         config: direction of the corpus, and filters that held-out pairs must pass.
         report: receives a message about the sizes.
     """
@@ -81,7 +80,7 @@ class HeldOutSource(Source):
 
     @cached_property
     def _sentences(self) -> tuple[np.ndarray, np.ndarray]:
-        """The distinct digests of the training text, ascending, and the pairs of each."""
+        """The distinct digests of the training text, ascending, and their numbers of pairs."""
         digests = np.fromiter(map(_digest, self._source.pairs(TRAIN)), dtype=np.uint64)
         return np.unique(digests, return_counts=True)
 
@@ -105,10 +104,10 @@ class HeldOutSource(Source):
 
     @cached_property
     def _candidates(self) -> tuple[dict[Pair, int], float]:
-        """The clean pairs of the candidates, and the share of all sentences that are candidates.
+        """The clean pairs of the candidates with their digests, and the candidates' share.
 
-        Candidates are the sentences with the smallest digests. Filters such as language
-        identification take long, so they do not read the whole text.
+        Candidates are the sentences with the smallest digests; the share is that of all sentences.
+        Only they are cleaned, because filters such as language identification take long.
         """
         digests, _ = self._sentences
         num_candidates = _NUM_CANDIDATES
@@ -119,7 +118,7 @@ class HeldOutSource(Source):
             num_candidates *= 4
 
     def _clean_pairs(self, digests: np.ndarray) -> dict[Pair, int]:
-        """Return the pairs of some sentences that pass the filters, cleaned, and their digests."""
+        """Return the pairs of some sentences that pass the filters, cleaned, with their digests."""
         wanted = set(digests.tolist())
         # The keys of a dictionary are distinct and keep their order.
         found: dict[Pair, int] = {}
@@ -143,7 +142,7 @@ class HeldOutSource(Source):
                 f"{len(distinct)} different sentences pass the filters of corpus.cleaning:"
                 f" too few to hold out {' and '.join(self._names)}; add pairs"
             )
-        # The candidates are a uniform sample of the sentences.
+        # Candidates are a uniform sample: the whole text has about len(pairs) / share clean pairs.
         size = min(MAX_PAIRS, int(MAX_SHARE * len(pairs) / share))
         ends, start, chosen = np.cumsum(counts), 0, dict[int, str]()
         for name in self._names:

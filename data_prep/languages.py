@@ -2,8 +2,9 @@
 
 fastText's model (Joulin et al. 2017) is fast. If it names the expected language, it is nearly
 always right. If it names another one for a short text, it is often wrong: it takes "Tom weiß, was
-Mary will" for English. In that case Lingua decides, which compares the probabilities of character
-sequences in 75 languages.
+Mary will" for English. Lingua decides in this case, and if fastText is not sure that a longer
+text is in another language. Lingua compares the probabilities of character sequences in 75
+languages.
 """
 
 import re
@@ -69,7 +70,7 @@ def _fasttext() -> Any:
 
 @cache
 def _fasttext_code(code: str) -> str:
-    """Return fastText's code of a language; UserError if it does not know it."""
+    """Return fastText's code of a language; UserError if fastText does not know the language."""
     language = re.split(r"[-_]", code)[0].lower()
     language = {"nb": "no", "iw": "he", "in": "id", "cmn": "zh"}.get(language, language)
     labels, _ = _fasttext().predict("a", _ALL, -1.0)

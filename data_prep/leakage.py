@@ -3,10 +3,10 @@
 Each side of such a set is compared with the training text of its language:
 
 - *exact*: the normalised sentence equals a training sentence;
-- *near*: of the sentence as lower-case words, without punctuation and digits, at least 70 % of the
-  8-grams occur in the training text; a sentence of fewer than 8 words must equal a training
-  sentence. This is the rule of Chowdhery et al. 2022 (PaLM, section 8). Exact sentences are near,
-  unless they contain no word.
+- *near*: both texts are compared as lower-case words, without punctuation and digits. At least 70 %
+  of the 8-grams of the sentence occur in the training text; a sentence of fewer than 8 words must
+  equal a training sentence. This is the rule of Chowdhery et al. 2022 (PaLM, section 8). Exact
+  sentences are near, unless they contain no word.
 
 A pair is *exact* if it equals a training pair.
 
@@ -47,19 +47,20 @@ _NO_LETTERS = r"[^\p{L}\p{Nl}\p{No}]+"
 
 
 def words_of(texts: Sequence[str]) -> pa.ListArray:
-    """The words of each text (sequences of letters) in lower case; an empty word if it has none."""
+    """The lower-case words (sequences of letters) of each text; one empty word if it has none."""
     lower = pc.utf8_lower(pa.array(texts, pa.string()))
     letters = pc.replace_substring_regex(lower, _NO_LETTERS, " ")
     return pc.utf8_split_whitespace(pc.utf8_trim_whitespace(letters))
 
 
 class _NGrams:
-    """The n-grams of test sentences that the training text of one language contains.
+    """The n-grams of test sentences in one language, and which of them the training text contains.
 
-    A word is represented by a random 64-bit number, or by 0 if no test sentence has it. The hash of
-    an n-gram is the sum of these numbers, each times an odd constant for its index (mod 2^64). All
-    are odd, so it has 63 random bits. With a million n-grams of tests and a billion of training
-    text, the probability of any collision is 1 in 9,000.
+    A word is represented by a random odd 64-bit number, or by 0 if no test sentence has it. The
+    hash of an n-gram is the sum of these numbers, each times an odd constant for its index
+    (mod 2^64). As all of these are odd, the lowest bit is not random, but the other 63 are. With a
+    million n-grams of tests and a billion of training text, the probability of any collision is 1
+    in 9,000.
     """
 
     def __init__(self, sentences: Sequence[str]) -> None:
@@ -122,7 +123,7 @@ class _NGrams:
 
 
 _PADDING = 2
-"""Pads a short line; the numbers of words are odd."""
+"""Pads a short line; it differs from the numbers of words, which are odd."""
 
 
 def _windows_without_zero(row: np.ndarray) -> np.ndarray:
@@ -170,7 +171,7 @@ class _Found:
 
 
 class LeakageCount:
-    """Test sentences that the training text contains; parts of the text may be read elsewhere."""
+    """Test sentences that the training text contains; `add` merges what other processes found."""
 
     def __init__(self, tests: _Tests) -> None:
         self._tests = tests
@@ -199,7 +200,7 @@ class LeakageCount:
         self._found_pairs |= found.pairs
 
     def counts(self) -> dict[str, dict[str, Any]]:
-        """Count by split: `{"sentences", "source": {"exact", "near"}, "target", "pairs"}`."""
+        """Return the counts of each split, as in `nmt.data.corpus.Leakage`."""
         nears = [side.ngrams.near() for side in self._sides]
         counts: dict[str, dict[str, Any]] = {}
         start = 0

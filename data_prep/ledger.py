@@ -18,7 +18,7 @@ LEDGER_FILE = "ledger.json"
 RATIO_BINS_PER_DOUBLING = 8
 
 KEPT = "kept"
-"""Name of the examples of kept pairs, among those of the filters."""
+"""Key of the kept pairs among the names of filters."""
 
 
 @dataclass(frozen=True)
@@ -52,13 +52,13 @@ class Taken(Amount):
 
 @dataclass
 class SourceLedger:
-    """Numbers of pairs of a source that the filters dropped and kept.
+    """Numbers of pairs of a source that were read, dropped and kept.
 
     Attributes:
         read: all pairs of the source.
         kept: pairs that passed all filters.
         filters: pairs dropped by each filter.
-        overlaps: number of pairs dropped by each combination of filters, names joined with `+`.
+        overlaps: number of pairs dropped by two or more filters, by their names joined with `+`.
         examples: pairs dropped by each filter, and kept ones, sampled uniformly.
     """
 
@@ -84,12 +84,12 @@ class CleaningSummary:
     """Result of cleaning a corpus.
 
     Attributes:
-        ledger: what was dropped, by source.
+        ledger: numbers and examples, by source.
         oddest: the kept pairs with the most unusual ratios of their lengths.
         words: by language, number of kept training sentences by their number of words.
         characters: characters of the kept training text, by language.
-        ratios: number of kept pairs by log2(target / source) of their characters, times
-            `RATIO_BINS_PER_DOUBLING`.
+        ratios: number of kept pairs by log2(target / source) of their numbers of characters, times
+            `RATIO_BINS_PER_DOUBLING` and rounded.
         num_pairs: pairs by split; for `train`, the kept ones.
         parts: training pairs of each part.
         outputs: size and hash of each file of the folder, by relative path.

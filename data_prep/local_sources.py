@@ -1,6 +1,6 @@
-"""Sentence pairs from local text: aligned files, or one file with two columns.
+"""Sentence pairs from local text: aligned files, or one file with two or three columns.
 
-Every file may be compressed (`.gz`, `.xz`, `.zst`).
+Files may be compressed (`.gz`, `.xz`, `.zst`), but not additional references.
 """
 
 import math
@@ -37,8 +37,8 @@ class AlignedFiles:
     """Two files of aligned lines: line n of the second is the translation of line n of the first.
 
     Args:
-        paths: files of the source and the target language. The scores of the pairs may be in a
-            third one, `<split>.score`.
+        paths: files of the source and the target language. A third file beside them,
+            `<name>.score`, may have the scores of the pairs.
         cache: sizes, hashes and numbers of lines of files.
         key: the settings that name the files, for error messages.
 
@@ -56,7 +56,7 @@ class AlignedFiles:
         self._cache = cache
         self._facts = [cache.facts(path) for path in self.paths]
         self.num_pairs = self._facts[0].num_lines
-        # Reports a file in another encoding, whose number of lines would be wrong below.
+        # Report a file in another encoding first: its number of lines would be wrong.
         for path in self.paths:
             next(iterate_text(path), "")
         check_aligned({path: f.num_lines for path, f in zip(self.paths, self._facts, strict=True)})
@@ -69,7 +69,7 @@ class AlignedFiles:
         return [asdict(facts) for facts in self._facts]
 
     def pairs(self) -> Iterator[Pair]:
-        """The pairs of lines, with their scores; UserError if a file changes meanwhile."""
+        """The pairs of lines, with their scores if any; UserError if a file changes meanwhile."""
         lines = zip(*map(iterate_text, self.paths), strict=False)
         if len(self.paths) == 2:
             yield from starmap(Pair, lines)
@@ -85,10 +85,10 @@ class FolderSource(Source):
     """A folder of aligned text: `<split>.<language>`, one sentence per line.
 
     The training text may be in parts, `train.<part>.<language>`, which are read in the order of
-    their names. Every other split that has both languages is a test set; files of other languages
-    are ignored. A test set may have additional references, `<split>.<target language>.1` and so on.
-    A folder with a single split is training text, whatever its name, and so are two files
-    `<path>.<language>`.
+    their names. Besides `train` and `valid`, every split that has both languages is a test set;
+    files of other languages are ignored. A test set may have additional references,
+    `<split>.<target language>.1` and so on. If there is no `train`, a single split is the training
+    text, whatever its name. `corpus.path` may also be the beginning of the names of two such files.
     """
 
     def __init__(self, config: CorpusConfig, facts: FactsCache) -> None:
@@ -134,7 +134,7 @@ class FolderSource(Source):
         return {TRAIN: train} | {split: [split] for split in (*valid, *tests)}
 
     def _names(self, language: str) -> set[str]:
-        """Names of the files of a language, without it."""
+        """Names of the files of a language, without the ending `.<language>`."""
         names = (plain_name(path) for path in self._folder.iterdir() if path.is_file())
         ending = f".{language}"
         return {
@@ -156,7 +156,7 @@ class FolderSource(Source):
         return list(self._files)
 
     def identity(self) -> dict[str, Any]:
-        """Facts of each file, by split, part of the training text, or name of more references."""
+        """Facts of each file, by split, part of the training text, or file of references."""
         files: dict[str, Any] = {
             split if len(parts) == 1 else name: dict(
                 zip((*self._languages, _SCORES), part.identity(), strict=False)
@@ -170,7 +170,7 @@ class FolderSource(Source):
         return {"source": "folder", "files": files}
 
     def num_pairs(self, split: str) -> int:
-        """Number of lines of each side."""
+        """Number of lines of each language."""
         return sum(part.num_pairs for part in self._files[split].values())
 
     def pairs(self, split: str) -> Iterator[Pair]:
@@ -184,7 +184,7 @@ class FolderSource(Source):
 
 
 class TableSource(Source):
-    """A file of training pairs, one per line: the source, a tab, the target; perhaps a score."""
+    """A file of training pairs, one per line: source, target, perhaps a score, between tabs."""
 
     def __init__(self, path: Path, facts: FactsCache) -> None:
         self._path = path

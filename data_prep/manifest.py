@@ -2,12 +2,12 @@
 
 Two results are stored, each as a folder that is complete or absent:
 
-- `corpora/.cleaned/<fingerprint>/` is the cleaned text. Its fingerprint covers the names and
-  contents of the sources, the direction and the filters, but not the tokenizer: corpora with
-  different vocabularies share it. It may be deleted at any time. While it is made,
-  `<fingerprint>.shards/` beside it has the shards that are complete.
+- `corpora/.cleaned/<fingerprint>/` is the cleaned text. Its fingerprint covers the sources (names,
+  contents, tags, maximum of pairs), the direction and the filters. It does not cover the tokenizer,
+  so corpora with different vocabularies share the folder. It may be deleted at any time. While it
+  is made, `<fingerprint>.shards/` beside it has the shards that are complete.
 - `corpora/<name>-<fingerprint>/` is the corpus. Its fingerprint covers that of the cleaned text and
-  the configuration of the tokenizer.
+  the tokenizer: its configuration, or the user's models.
 
 Local files are identified by SHA-256. `corpora/.files.json` caches these hashes with the size,
 inode and times of each file.
@@ -110,7 +110,7 @@ class FactsCache:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._entries: dict[str, _Entry] = {}
-        # Without a readable cache the files are read.
+        # Without a readable cache, all files are read again.
         with suppress(UserError):
             self._entries = read_record(path, dict[str, _Entry])
 
@@ -144,7 +144,7 @@ class FactsCache:
 
 
 class NoFacts(FactsCache):
-    """Replacement of the cache for reading a few pairs: no file is read as a whole."""
+    """Stands in for the cache where a few pairs are read: no file is read as a whole."""
 
     def __init__(self) -> None:
         self._entries = {}
@@ -206,7 +206,7 @@ def write_record_of(folder: Path, name: str, values: dict[str, Any]) -> None:
 def damage(record: Path, cache: FactsCache) -> str:
     """Describe the first file that is missing or differs from its record, or return "".
 
-    The record is checked too, and that it lists all shards of the folder.
+    A damaged record, and a shard that it does not list, are reported too.
 
     Args:
         record: `manifest.json` or `cleaning.json`, in the folder of the files.

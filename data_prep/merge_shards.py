@@ -32,15 +32,15 @@ from nmt.config import CleaningConfig
 _NUM_ODDEST = 10
 
 _TEST_MIN_WORDS = 5
-"""Shorter sentences of test sets may occur in the training text: "Yes, thank you."."""
+"""Sentences of test sets with fewer words, such as "Yes, thank you.", stay in the training text."""
 
 
 class SeenKeys:
     """A set of 64-bit keys that were seen before.
 
-    They are in sorted arrays; arrays of similar length are merged. A key takes 8 bytes, a tenth of
-    what a Python set takes. Among 40 million different keys, the probability of any collision is
-    1 in 20,000.
+    The keys are in sorted arrays; arrays of similar length are merged. A key takes 8 bytes, a tenth
+    of what it takes in a Python set. Among 40 million different texts, the probability that any two
+    have the same key is 1 in 23,000.
     """
 
     def __init__(self) -> None:
@@ -73,7 +73,7 @@ class ShardMerger:
     Args:
         config: the filters.
         languages: source and target.
-        tests: sources and targets of `valid` and the test sets.
+        tests: sources and targets of `valid` and the test sets, normalised.
     """
 
     def __init__(
@@ -137,14 +137,14 @@ class ShardMerger:
         self._examples[source, name] = smallest(before + found)
 
     def _add_ratios(self, pairs: pa.Table) -> None:
-        """Count ratios of lengths, and keep the pairs with the most unusual ratios."""
+        """Count the ratios of lengths, and store the pairs with the most unusual ratios."""
         if not len(pairs):
             return
         source, target = (pc.utf8_length(pairs[name]).to_numpy() for name in Pair._fields)
         ratios = np.log(source / target)
         bins = np.rint(RATIO_BINS_PER_DOUBLING * np.log2(target / source)).astype(int)
         self._ratios.update(bins.tolist())
-        # The distance from the median is weighted: short pairs have extreme ratios by chance.
+        # The distance from the median is weighted by length: ratios of short pairs vary by chance.
         oddness = np.abs(ratios - np.median(ratios)) * np.sqrt(np.minimum(source, target))
         for index in np.argsort(-oddness, kind="stable")[:_NUM_ODDEST].tolist():
             texts = pairs["source"][index].as_py(), pairs["target"][index].as_py()
@@ -162,7 +162,7 @@ class ShardMerger:
         self._num_bytes += (pc.sum(pc.binary_length(texts)).as_py() or 0) + len(texts)
 
     def estimate_bytes(self, num_pairs: int) -> int:
-        """Bytes of the kept text of `num_pairs` raw pairs, from those that were read."""
+        """Estimate the bytes of the kept text of `num_pairs` raw pairs from the pairs so far."""
         num_read = sum(source.read.pairs for source in self._ledger.values())
         return self._num_bytes * num_pairs // max(1, num_read)
 

@@ -27,7 +27,7 @@ def fetch_opus(config: CorpusConfig, folder: Path, report: Callable[[str], None]
     Args:
         config: the corpus; `opus` is its name and release, such as `Europarl/v8`.
         folder: folder for downloads.
-        report: receives a message when a download begins, or that of another process.
+        report: receives a message when a download begins, or while another process downloads.
 
     Raises:
         UserError: OPUS has no such corpus for these languages, or it cannot be downloaded.
@@ -50,7 +50,7 @@ def fetch_opus(config: CorpusConfig, folder: Path, report: Callable[[str], None]
 
 
 def _find(config: CorpusConfig, folder: Path) -> dict[str, Any]:
-    """Return the entry of opustools for the corpus: `corpus`, `version`, `url`, `size`, and more.
+    """Return the entry of opustools for a corpus: `corpus`, `version`, `url`, `size` and more.
 
     Raises:
         UserError: there is no entry, or the configuration names no release.

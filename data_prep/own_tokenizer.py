@@ -12,7 +12,8 @@ def own_models(tokenizer: TokenizerConfig, corpus: CorpusConfig) -> list[Path]:
     """Return the models that `tokenizer.path` names: none, one for both languages, or one for each.
 
     Raises:
-        UserError: a model is missing, is not one, or lacks a special piece or the tag of a source.
+        UserError: a file is missing, is not a model, or lacks a special piece, or the model of the
+            source language lacks the tag of a source.
     """
     if not tokenizer.path:
         return []
@@ -26,7 +27,8 @@ def own_models(tokenizer: TokenizerConfig, corpus: CorpusConfig) -> list[Path]:
         )
     for model in models:
         check_readable(model)
-    pieces = Tokenizer(models[0]).all_pieces()
+    tokenizers = [Tokenizer(model) for model in models]
+    pieces = tokenizers[0].all_pieces()
     for name, source in corpus.sources.items():
         if source.tag and source.tag not in pieces:
             raise UserError(

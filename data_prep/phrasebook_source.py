@@ -43,7 +43,7 @@ class PhrasebookSource(Source):
 
     @cached_property
     def _splits(self) -> dict[str, list[Any]]:
-        # Imported here, because the import reads the tables, which only generation needs.
+        # Imported here, because only generation needs the grammar.
         from data_prep.phrasebook.generate import generate  # noqa: PLC0415
 
         config = self._config

@@ -1,7 +1,7 @@
 """Prepare a corpus: clean, learn subwords, encode and report, with one writer per corpus.
 
-Cleaned text and corpora are written to a temporary folder and renamed when they are complete, so
-that an interruption leaves no partial ones. `data_prep.manifest` describes how unchanged stages are
+Cleaned text and corpora are written to a temporary folder, which is renamed when it is complete, so
+an interruption leaves no partial results. `data_prep.manifest` describes how unchanged stages are
 skipped.
 """
 
@@ -55,15 +55,15 @@ def prepare(
     """Prepare a corpus unless it exists; return its folder, `<name>-<fingerprint>`.
 
     Args:
-        corpus: the source of the pairs and the filters.
-        tokenizer: the subwords.
+        corpus: the sources of the pairs, and the filters.
+        tokenizer: kind and size of the vocabulary.
         corpora_folder: `outputs/corpora`; hidden folders in it are caches.
         reporter: receives messages and progress; stderr by default.
         work: where text is cleaned and encoded; one process per core by default.
 
     Raises:
-        UserError: the source lacks something or cannot be read, no pair passes the filters,
-            the vocabulary does not fit the text, or the disk is full (DiskError).
+        UserError: a source lacks a split or cannot be read, no pair passes the filters, the
+            vocabulary does not fit the text, or the disk is full (DiskError).
     """
     reporter, work = reporter or Reporter(), work or PrepareConfig()
     job = _Job(corpus, tokenizer, corpora_folder, reporter)
@@ -85,14 +85,17 @@ def prepare(
 def find_prepared(
     corpus: CorpusConfig, tokenizer: TokenizerConfig, corpora_folder: Path
 ) -> Path | None:
-    """Return the folder of a prepared corpus, or None if it is not prepared."""
+    """Return the folder of a prepared corpus, or None if it is not prepared.
+
+    The text of OPUS is downloaded if it is missing, because its hash is part of the fingerprint.
+    """
     reporter = Reporter(quiet=True)
     job = _Job(corpus, tokenizer, corpora_folder, reporter)
     return job.folder if _is_complete(job, job.folder / MANIFEST_FILE) else None
 
 
 class _Job:
-    """The inputs of a preparation: configuration, source, fingerprints and folders."""
+    """The inputs of a preparation, and their fingerprints and folders."""
 
     def __init__(
         self,
@@ -134,9 +137,9 @@ def _lock(path: Path, folder: Path, reporter: Reporter) -> AbstractContextManage
 
 
 def _estimate_bytes(text: CleanedText) -> int:
-    """About the size of the corpus, for messages about a full disk.
+    """Estimate the size of the corpus, for messages about a full disk.
 
-    Shards have four bytes per token, and a token three or four characters.
+    Shards have four bytes per token, and a token has about three characters.
     """
     sizes = {name: output.size for name, output in text.summary().outputs.items()}
     train = sum(size for name, size in sizes.items() if name.startswith(f"{TRAIN}-"))
@@ -145,7 +148,7 @@ def _estimate_bytes(text: CleanedText) -> int:
 
 
 def _is_complete(job: _Job, record: Path) -> bool:
-    """Whether a record exists and every file of its folder has the contents that it states."""
+    """Whether a record exists and the files that it lists are unchanged; report a damaged one."""
     if not record.is_file():
         return False
     found = damage(record, job.facts)
@@ -171,7 +174,7 @@ def _clean(job: _Job, work: PrepareConfig) -> CleanedText:
                     )
                     _check_unchanged(job)
             except ChangedError:
-                remove(shards)  # if the old text is restored, they are not of it
+                remove(shards)  # they may contain both the old and the new text
                 raise
             job.reporter.print(f"kept {summary.num_kept:,} of {summary.num_read:,} training pairs")
             job.reporter.print_table(ledger_table(summary.ledger))
@@ -180,7 +183,7 @@ def _clean(job: _Job, work: PrepareConfig) -> CleanedText:
 
 
 def _check_unchanged(job: _Job) -> None:
-    """Raise ChangedError if local text was changed, also where it was not read to its end."""
+    """Raise ChangedError if local text was changed, even text that was not read to its end."""
     origins = [job.corpus, *map(job.corpus.origin_of, job.corpus.sources)]
     for origin, source in zip(origins, job.sources, strict=True):
         if origin.source is CorpusSource.folder:
@@ -191,9 +194,9 @@ def _check_unchanged(job: _Job) -> None:
 
 
 def _build(job: _Job, text: CleanedText, folder: Path, work: PrepareConfig) -> None:
-    """Write all files of a corpus; the manifest is the last, because it lists the others."""
+    """Write all files of a corpus; the manifest comes last, because it lists the others."""
     summary, tokenizer, reporter = text.summary(), job.tokenizer, job.reporter
-    # Not `copytree`, whose error does not contain the error of the disk.
+    # Not `copytree`: its exception does not contain the error number of the disk.
     (folder / "text").mkdir()
     for path in text.text_folder().iterdir():
         shutil.copyfile(path, folder / "text" / path.name)
@@ -213,7 +216,7 @@ def _build(job: _Job, text: CleanedText, folder: Path, work: PrepareConfig) -> N
     jobs = job.folder.with_name(f".{job.folder.name}.jobs")
     leakage = leakage_of(text, reporter, work, jobs)
     token_counts = build_shards(text, summary.parts, paths, folder, reporter, work, jobs)
-    remove(jobs)  # stays after an error, which names a log in it
+    remove(jobs)  # not after an error, whose message names a log in it
     write_ledger(summary, folder / LEDGER_FILE)
     write_report(folder / REPORT_FILE, job.corpus, tokenizer, summary, token_counts, paths, leakage)
     manifest = {

@@ -32,7 +32,7 @@ class Source(ABC):
 
     @abstractmethod
     def identity(self) -> dict[str, Any]:
-        """Plain values that change if, and only if, the pairs may change."""
+        """Plain values that identify the pairs, for the fingerprint."""
 
     @abstractmethod
     def splits(self) -> list[str]:

@@ -31,7 +31,7 @@ def open_source(
         report: receives messages about slow steps.
 
     Raises:
-        UserError: the source lacks a split, or its files do not match or cannot be read.
+        UserError: the source lacks a split, or its files are not aligned or cannot be read.
     """
     match config.source:
         case CorpusSource.folder:
@@ -50,11 +50,12 @@ def open_source(
 def open_corpus(
     config: CorpusConfig, cache: Path, facts: FactsCache, report: Callable[[str], None]
 ) -> list[Source]:
-    """Open the source of a corpus, with `valid` held out if it has none, and `corpus.sources`.
+    """Open the source of a corpus and `corpus.sources`; hold out `valid` if the first has none.
 
     The arguments and errors are those of `open_source`.
     """
     first, *others = open_all(config, cache, facts, report)
+    # Both have `valid`; calling `splits` of the phrasebook would generate the text.
     has_valid = config.source in (CorpusSource.phrasebook, CorpusSource.bible)
     if not has_valid and VALID not in first.splits():
         first = HeldOutSource(first, config, report)
@@ -75,7 +76,7 @@ def open_all(
 
 
 def _with_keys_of(name: str, error: str) -> str:
-    """Name the keys of a further source in an error about those of the corpus."""
+    """Replace the keys of the corpus in an error message by those of one of `corpus.sources`."""
     keys = "|".join(field.name for field in fields(SourceConfig))
     own = re.sub(rf"\bcorpus\.({keys})\b", rf"corpus.sources.{name}.\1", error)
     return own if own != error else f"corpus.sources.{name}: {error}"

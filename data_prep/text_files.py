@@ -23,7 +23,7 @@ def is_file(path: Path) -> bool:
 
 
 def find_file(path: Path) -> Path:
-    """Return the path of a text file, which may be compressed: `path`, or with an ending.
+    """Return `path`, or that path with the ending of its compression if such a file exists.
 
     Raises:
         UserError: the file exists twice, plain and compressed.
@@ -61,7 +61,7 @@ def open_bytes(path: Path) -> Iterator[IO[bytes]]:
     except OSError as error:
         if error.errno is not None:
             raise
-        raise _damaged(path, error) from None  # the libraries raise it for damaged data
+        raise _damaged(path, error) from None  # no errno: the data are damaged
 
 
 def _open(path: Path) -> IO[bytes]:

@@ -78,8 +78,8 @@ class TmxSource(Source):
                 raise UserError(f"{self._path}: no translation unit has text with a language code")
             raise UserError(
                 f"{self._path}: no translation unit has text in {' and '.join(self._languages)};"
-                f" the languages of the file are {one_line(known)}; set corpus.direction to two of"
-                " a unit"
+                f" the languages of the file are {one_line(known)}; set corpus.direction to two"
+                " languages of one unit"
             )
         self._cache.check(self._path, self._facts)
 
@@ -99,7 +99,7 @@ def _units(path: Path, stream: IO[bytes]) -> Iterator[dict[str, str]]:
         )
         for _, unit in units:
             yield _variants(path, unit)
-            # The tree of what was read would otherwise grow to several times the file.
+            # Otherwise the tree of the units that were read would grow to several times the file.
             unit.clear()
             while unit.getprevious() is not None:
                 del unit.getparent()[0]
@@ -128,7 +128,7 @@ def _text(path: Path, element: Any) -> Iterator[str]:
                 f"{path}: line {element.sourceline}: the entity {child.text} is not supported;"
                 " replace it by its characters"
             )
-        if str(child.tag).rpartition("}")[2] not in _CODES:  # `QName` refuses unbound prefixes
+        if str(child.tag).rpartition("}")[2] not in _CODES:  # `QName` fails for unbound prefixes
             yield from _text(path, child)
         yield child.tail or ""
 

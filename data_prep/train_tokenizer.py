@@ -96,9 +96,10 @@ def sample_lines(paths: Sequence[Path], num_lines: int, size: int) -> Iterator[s
 
 
 def normalisation_rules() -> Iterator[str]:
-    """`clean.normalise` as a table of sentencepiece: hexadecimal code points, a tab, code points.
+    """Yield the lines of a table by which sentencepiece normalises like `clean.normalise`.
 
-    Hangul syllables, which Unicode composes by a formula and not by a table, are not included: they
+    A line has hexadecimal code points, a tab, and the code points that replace them. Sequences of
+    Hangul letters are not composed to syllables: their rules, which Unicode states as a formula,
     would make the table five times as long.
     """
     yield from ("FEFF\t", "2581\t5F")

@@ -106,7 +106,7 @@ class QuestionComposer(Composer):
         """Compose an order or a request to one friend."""
         while True:
             verb = self.pick(self.lexicon.verbs)
-            human = verb.subject_classes & {"person", "adult"}
+            human = verb.subject_classes & HUMAN
             if not human or verb.aspect == "state" or verb.key in UNWILLED | {"hunt", "marry"}:
                 continue
             if verb.frame == "clause":
@@ -120,12 +120,7 @@ class QuestionComposer(Composer):
                 continue
             clause = Clause(subject, action, Tense.PRESENT, polarity)
             if self.chance(0.15):
-                soon = [
-                    a
-                    for a in self.adverbs["time_future"]
-                    if a.english not in HASTY or a.english == "soon"
-                ]
-                if polarity is Polarity.NOT:
-                    soon = [a for a in soon if a.english != "soon"]
-                clause = dataclasses.replace(clause, time=Time(adverb=self.pick(soon)))
+                odd = HASTY if polarity is Polarity.NOT else HASTY - {"soon"}
+                fitting = [a for a in self.adverbs["time_future"] if a.english not in odd]
+                clause = dataclasses.replace(clause, time=Time(adverb=self.pick(fitting)))
             return Sentence(clause, Mood.IMPERATIVE, please=self.chance(0.3))

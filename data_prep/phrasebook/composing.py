@@ -38,9 +38,9 @@ from data_prep.phrasebook.sense import (
 )
 
 HASTY = frozenset({"immediately", "soon", "afterwards", "now"})
-"""Adverbs of time that occur with actions in affirmative clauses only."""
+"""Adverbs of time that occur with actions only in affirmative clauses."""
 EVENTFUL = frozenset({"suddenly", "finally"})
-"""Sentence adverbs that occur in past statements without a frequency only."""
+"""Sentence adverbs that occur only in past statements without a frequency."""
 QUANTIFIED = (
     Determiner.ALL,
     Determiner.EVERY,
@@ -150,14 +150,13 @@ class Composer(Sampler):
         return Action(verb, direct, recipient, manner, goal, companion)
 
     def _fix_object(self, direct: Entity, polarity: Polarity, subject: Entity) -> Entity:
-        empty = isinstance(direct, Thing) and direct.determiner in (
-            Determiner.INDEFINITE,
-            Determiner.BARE,
-        )
-        unsuited = polarity in (Polarity.NOT_YET, Polarity.NO_LONGER)
-        if isinstance(direct, Thing) and empty and (unsuited or subject is Indefinite.NOBODY):
+        """Replace an indefinite or missing determiner that the negation would make ambiguous."""
+        empty = (Determiner.INDEFINITE, Determiner.BARE)
+        if not isinstance(direct, Thing) or direct.determiner not in empty:
+            return direct
+        if polarity in (Polarity.NOT_YET, Polarity.NO_LONGER) or subject is Indefinite.NOBODY:
             return dataclasses.replace(direct, determiner=Determiner.DEFINITE)
-        if empty and isinstance(direct, Thing) and polarity is Polarity.NEVER:
+        if polarity is Polarity.NEVER:
             return dataclasses.replace(direct, determiner=Determiner.THIS)
         return direct
 
@@ -247,14 +246,11 @@ class Composer(Sampler):
             nouns = tuple(other for other in nouns if other.fits(shared))
         noun = self.pick(nouns)
         than: Entity = Thing(noun, Determiner.DEFINITE)
-        if isinstance(subject, (Pronoun, Proper)) or (
-            isinstance(subject, Thing) and subject.noun is noun
-        ):
-            if isinstance(subject, (Pronoun, Proper)):
-                than = Proper(self.pick(self.lexicon.names))
-            else:
-                owner = self.pick((Pronoun(1, False), Pronoun(2, False), Pronoun(1, True)))
-                than = Thing(noun, Determiner.POSSESSIVE, owner=owner)
+        if isinstance(subject, (Pronoun, Proper)):
+            than = Proper(self.pick(self.lexicon.names))
+        elif isinstance(subject, Thing) and subject.noun is noun:
+            owner = self.pick((Pronoun(1, False), Pronoun(2, False), Pronoun(1, True)))
+            than = Thing(noun, Determiner.POSSESSIVE, owner=owner)
         return Quality(adjective, degree, than=than)
 
     def being(self) -> Sentence:

@@ -38,7 +38,7 @@ from data_prep.phrasebook.text import Notes, sentence_text
 from data_prep.phrasebook.words import split_words
 
 LATE_FREQUENCY = frozenset({"again", "daily", "regularly"})
-"""Single words that are placed at the end."""
+"""One-word adverbs that are placed at the end, as longer ones are."""
 
 PARTICLES = frozenset(split_words("up off out away back down over"))
 """Particles follow a pronoun, as in *turn it off*; prepositions precede it, as in *look for it*."""
@@ -199,7 +199,7 @@ def _verb(clause: Clause) -> EnglishVerb:
 
 
 def _base(clause: Clause) -> str:
-    # With do-support the lexical head is the verb itself, or want and have under a modal.
+    # The verb after *do* may be *want* or *have*, which express a modal.
     if clause.modal is Modal.WANT:
         return "want"
     if clause.modal is Modal.MUST and clause.tense is Tense.PAST:
@@ -313,10 +313,8 @@ def _objects(action: Action, clause: Clause, notes: Notes) -> list[str]:
         return [*recipient, *direct]
     if not verb.complement:
         return direct
-    if is_particle(action):
-        if isinstance(action.direct, (Pronoun, Anaphor, Indefinite)):
-            return [*direct, verb.complement]
-        return [verb.complement, *direct]
+    if is_particle(action) and isinstance(action.direct, (Pronoun, Anaphor, Indefinite)):
+        return [*direct, verb.complement]
     return [verb.complement, *direct]
 
 
@@ -360,11 +358,6 @@ def _with_relative(
 def relative_words(thing: Thing, notes: Notes) -> list[str]:
     """A relative clause, without commas."""
     assert thing.relative is not None
-    role, clause = thing.relative.role, thing.relative.clause
-    person = "person" in thing.noun.classes
-    words = _statement(clause, notes)
-    if role is Role.SUBJECT:
-        return ["who" if person else "that", *words]
-    if role is Role.RECIPIENT:
-        return ["that" if not person else "whom", *words]
-    return ["that", *words]
+    is_subject = thing.relative.role is Role.SUBJECT
+    pronoun = "who" if is_subject and "person" in thing.noun.classes else "that"
+    return [pronoun, *_statement(thing.relative.clause, notes)]

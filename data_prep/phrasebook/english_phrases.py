@@ -24,8 +24,6 @@ INDEFINITES = {
     Indefinite.SOMEBODY: "somebody",
     Indefinite.EVERYBODY: "everybody",
     Indefinite.SOMETHING: "something",
-    Indefinite.NOTHING: "nothing",
-    Indefinite.EVERYTHING: "everything",
     Indefinite.IT: "it",
 }
 DETERMINERS = {
@@ -134,8 +132,6 @@ def location_words(location: Location) -> list[str]:
     place = location.place
     assert place is not None
     phrase = place.english_to if location.direction else place.english_at
-    if location.owner is not None:
-        phrase = f"{phrase.removesuffix(' the')} {possessive(location.owner)}"
     return [phrase, place.noun.english.singular]
 
 

@@ -76,7 +76,7 @@ NEGATIONS = {
 }
 ELIDED = re.compile(r"(?:[jmtsldn]|qu)'", re.IGNORECASE)
 LONG_WORDS = frozenset({"d'habitude"})
-"""Single words that are placed at the end."""
+"""One-word adverbs that are placed at the end, as longer ones are."""
 
 
 def realise(sentence: Sentence) -> Realisation:
@@ -332,7 +332,7 @@ def _objects(action: Action, clause: Clause, notes: Notes) -> list[str]:
                 words += entity_words(direct, notes, negated)
         elif not (is_clitic(direct) and _takes_dative_clitic(action)):
             words += prepositional(head, direct, notes)
-    if recipient is not None and not isinstance(recipient, Gap) and not is_clitic(recipient):
+    if recipient is not None and not is_clitic(recipient):
         notes.add("dative")
         words += prepositional(tail or "à", recipient, notes)
     if isinstance(direct, Thing) and direct.relative is not None:

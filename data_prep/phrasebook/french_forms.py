@@ -83,14 +83,12 @@ INDEFINITES = {
     Indefinite.SOMEBODY: "quelqu'un",
     Indefinite.EVERYBODY: "tout le monde",
     Indefinite.SOMETHING: "quelque chose",
-    Indefinite.NOTHING: "rien",
-    Indefinite.EVERYTHING: "tout",
     Indefinite.IT: "il",
 }
 
 
 def begins_with_vowel(word: str) -> bool:
-    """Return whether the preceding word is elided: before vowels and mute h."""
+    """Return whether a word before this one is elided: before vowels and mute h."""
     first = word.split(" ", maxsplit=1)[0]
     return first[:1].lower() in VOWELS and first not in ASPIRATED_WORDS
 

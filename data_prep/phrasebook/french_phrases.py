@@ -164,8 +164,7 @@ def location_words(location: Location, notes: Notes) -> list[str]:
     place = location.place
     assert place is not None
     preposition = place.french_to if location.direction else place.french_at
-    kind = Determiner.DEFINITE if location.owner is None else Determiner.POSSESSIVE
-    return prepositional(preposition, Thing(place.noun, kind, owner=location.owner), notes)
+    return prepositional(preposition, Thing(place.noun), notes)
 
 
 def relative_pronoun(thing: Thing) -> list[str]:

@@ -316,7 +316,7 @@ def _action(
 ) -> None:
     """Fill the middle field of an action; `when` is its time if the clause uses *nicht*."""
     _reflexive(clause, action, parts, notes)
-    if action.recipient is not None and not isinstance(action.recipient, Gap):
+    if action.recipient is not None:
         notes.add("dative")
         _place_object(action.recipient, "dat", parts, notes)
     late = _direct_object(clause, action, parts, notes)

@@ -68,8 +68,6 @@ INDEFINITES = {
     Indefinite.SOMEBODY: ("jemand", "jemanden", "jemandem"),
     Indefinite.EVERYBODY: ("jeder", "jeden", "jedem"),
     Indefinite.SOMETHING: ("etwas", "etwas", "etwas"),
-    Indefinite.NOTHING: ("nichts", "nichts", "nichts"),
-    Indefinite.EVERYTHING: ("alles", "alles", "allem"),
     Indefinite.IT: ("es", "es", "ihm"),
 }
 

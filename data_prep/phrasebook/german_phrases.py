@@ -97,15 +97,14 @@ def prepositional(preposition: str, case: str, entity: Entity, notes: Notes) -> 
 
 
 def location_words(location: Location, notes: Notes) -> list[str]:
-    """im Garten, in den Garten, in meinem Garten."""
+    """im Garten, in den Garten."""
     if location.adverb is not None:
         return [location.adverb.german]
     place = location.place
     assert place is not None
     government = place.german_to if location.direction else place.german_at
     preposition, _, case = government.partition("+")
-    kind = Determiner.DEFINITE if location.owner is None else Determiner.POSSESSIVE
-    return prepositional(preposition, case, Thing(place.noun, kind, owner=location.owner), notes)
+    return prepositional(preposition, case, Thing(place.noun), notes)
 
 
 def relative_pronoun(thing: Thing) -> list[str]:
@@ -115,8 +114,6 @@ def relative_pronoun(thing: Thing) -> list[str]:
     gender = gender_of(thing)
     if role is Role.SUBJECT:
         return [forms.RELATIVE["nom"][gender]]
-    if role is Role.RECIPIENT:
-        return [forms.RELATIVE["dat"][gender]]
     assert isinstance(clause.predicate, Action)
     verb: GermanVerb = clause.predicate.verb.german
     head, _, tail = verb.government.partition("+")

@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from data_prep.phrasebook.asking import QuestionComposer
+from data_prep.phrasebook.asking import CERTAIN, QuestionComposer
 from data_prep.phrasebook.composing import past_is_clear
 from data_prep.phrasebook.meaning import (
     Action,
@@ -41,8 +41,6 @@ from data_prep.phrasebook.sense import (
     UNGRADED,
     UNWILLED,
 )
-
-POINTED = (Determiner.DEFINITE, Determiner.THIS, Determiner.POSSESSIVE)
 
 
 class SentenceComposer(QuestionComposer):
@@ -114,7 +112,7 @@ class SentenceComposer(QuestionComposer):
             action = clause.predicate
             assert isinstance(action, Action)
             thing = action.direct
-            if not isinstance(thing, Thing) or thing.determiner not in POINTED:
+            if not isinstance(thing, Thing) or thing.determiner not in CERTAIN:
                 continue
             if thing.noun.fits(HUMAN) or thing.possessor is not None:
                 continue
@@ -211,7 +209,8 @@ class SentenceComposer(QuestionComposer):
                 continue
             direct = action.direct
             governed = action.verb.german.government in ("acc", "dat", "dat+acc")
-            if isinstance(direct, Thing) and direct.determiner in POINTED[:1] and governed:
+            definite = isinstance(direct, Thing) and direct.determiner is Determiner.DEFINITE
+            if isinstance(direct, Thing) and definite and governed:
                 relative = self._relative(direct, action)
                 if relative is not None:
                     predicate = dataclasses.replace(action, direct=relative, manner=None)

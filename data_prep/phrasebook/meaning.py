@@ -87,8 +87,6 @@ class Indefinite(Enum):
     SOMEBODY = auto()
     EVERYBODY = auto()
     SOMETHING = auto()
-    NOTHING = auto()
-    EVERYTHING = auto()
     IT = auto()
     """The subject of *it rains*."""
 
@@ -128,12 +126,11 @@ class Role(Enum):
 
     SUBJECT = auto()
     DIRECT = auto()
-    RECIPIENT = auto()
 
 
 @dataclass(frozen=True)
 class Gap:
-    """The constituent of a relative clause or question that the pronoun at its front replaces."""
+    """The constituent that the pronoun at the front of a relative clause or question stands for."""
 
     thing: Thing | None = None
     """The antecedent, without its own relative clause; None in a question."""
@@ -151,29 +148,21 @@ class Relative:
     role: Role
 
 
-class Unit(Enum):
-    """Units of time."""
-
-    MINUTE = 0
-    HOUR = 1
-    DAY = 2
-    WEEK = 3
-    MONTH = 4
-    YEAR = 5
-
-
 class TimeKind(Enum):
-    """Kinds of time expressions; the values explain ``first`` and ``second`` of a ``Time``."""
+    """Kinds of time expressions; the values explain ``first`` and ``second`` of a ``Time``.
+
+    Units are numbered from 0: minute, hour, day, week, month, year.
+    """
 
     CLOCK = "at an hour (first), plus quarters (second, 0 to 3)"
     WEEKDAY = "on a weekday (first, Monday is 0)"
     HABIT = "on each weekday (first)"
-    LAST = "last unit or weekday: first is a Unit value (3 to 5)"
-    NEXT = "next unit"
-    EVERY = "every unit"
-    AGO = "first units ago; second is the Unit value"
-    WITHIN = "in first units"
-    DURATION = "for first units"
+    LAST = "last unit (first, 3 to 5)"
+    NEXT = "next unit (first, 3 to 5)"
+    EVERY = "every unit (first, 2 to 5)"
+    AGO = "a number (first) of units (second) ago"
+    WITHIN = "in a number (first) of units (second)"
+    DURATION = "for a number (first) of units (second)"
     DATE = "on day first of month second (0 to 11)"
     MONTH = "in month first (0 to 11)"
     SEASON = "in season first (spring is 0)"
@@ -197,7 +186,6 @@ class Location:
 
     place: Place | None = None
     direction: bool = False
-    owner: Pronoun | None = None
     adverb: Adverb | None = None
 
 
@@ -207,7 +195,7 @@ class Action:
 
     verb: Verb
     direct: Entity | None = None
-    """The object, in whatever case a language puts it; of a ditransitive verb, the thing given."""
+    """The object, in the case that a language requires; of a ditransitive verb, what is given."""
     recipient: Entity | None = None
     manner: Adverb | None = None
     goal: Location | None = None

@@ -34,7 +34,7 @@ POSSESSABLE = frozenset(
     )
 )
 SCENIC = frozenset({"place", "nature", "weather", "sky", "building", "season", "event"})
-"""Classes of nouns that are rarely plural."""
+"""Classes of nouns that are rarely in the plural."""
 STRONG = frozenset({"very", "really", "extremely", "incredibly", "particularly"})
 SINGLE = frozenset({"mother", "father", "husband", "wife"})
 """Relatives of whom a person has only one."""
@@ -104,6 +104,7 @@ class Sampler:
         indoors = frozenset({"room", "house", "hut", "tent", "garage", "cellar", "office"})
         self.rooms = [place for place in lexicon.places if place.noun.fits(indoors)]
         """Places where household things may be."""
+        self._fitting: dict[frozenset[str], tuple[Noun, ...]] = {}
 
     def chance(self, probability: float) -> bool:
         """Return True with this probability."""
@@ -121,10 +122,6 @@ class Sampler:
             if point < 0:
                 return option
         return option
-
-    @functools.cached_property
-    def _fitting(self) -> dict[frozenset[str], tuple[Noun, ...]]:
-        return {}
 
     def nouns(self, classes: frozenset[str]) -> tuple[Noun, ...]:
         """All nouns that belong to one of ``classes``."""

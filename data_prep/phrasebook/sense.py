@@ -54,7 +54,7 @@ UNGRADED = frozenset(
     split_words(
         "yellow red blue green black white grey brown blond bald blind deaf dead pregnant tiny "
         "huge delicious wonderful terrible perfect broken icy electric public private foreign "
-        "round square correct wrong secret necessary similar tame wild rotten crowded delicious "
+        "round square correct wrong secret necessary similar tame wild rotten crowded "
         "traditional injured"
     )
 )

@@ -34,7 +34,7 @@ class Batch:
     def target_indices(self) -> Tensor:
         """Indices (num_target_tokens,) of the target tokens in the flattened (B · T) matrix.
 
-        Their number is known in advance, so computing them does not synchronise a GPU.
+        Their number is known in advance, so computing them does not wait for a GPU.
         """
         return self.target_mask.flatten().nonzero_static(size=self.num_target_tokens)[:, 0]
 

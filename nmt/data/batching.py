@@ -1,7 +1,7 @@
-"""The epoch plan: which pairs form an update, as a pure function of (lengths, config, seed, epoch).
+"""The epoch plan: which pairs form each update of an epoch.
 
-The plan does not depend on the number of ranks, so a training position is two integers, the epoch
-and the update.
+It is a pure function of lengths, configuration, mixing, seed and epoch. It does not depend on the
+number of ranks, so a training position is two integers, the epoch and the update.
 """
 
 import heapq
@@ -14,10 +14,11 @@ from nmt.base.errors import UserError
 from nmt.config import BatchingConfig
 from nmt.data.mixing import Mixing
 
-# An update consists of buckets: pairs of similar length with about this many target tokens (or one
-# smaller bucket, if the update is smaller). Buckets are shuffled, so large updates mix lengths.
+# An update consists of buckets: pairs of similar length with about this many target tokens, or
+# fewer if the update or the corpus is small. Buckets are shuffled, so large updates mix lengths.
 _MAX_BUCKET_TOKENS = 4096
-# A small corpus has too few pairs of one length to fill large buckets.
+# A small corpus has too few pairs of one length to fill large buckets. It is cut into about
+# _MIN_BUCKETS buckets, unless these would have fewer than _MIN_BUCKET_TOKENS target tokens.
 _MIN_BUCKET_TOKENS = 512
 _MIN_BUCKETS = 256
 # Buckets are cut from random pools that are sorted by length. More buckets per pool need less
@@ -25,8 +26,8 @@ _MIN_BUCKETS = 256
 _BUCKETS_PER_POOL = 2048
 _MAX_POOLS = 32
 
-_INTEGER_BITS = 63
-_MAX_SAMPLED = 200  # updates of `EpochPlan.loads`
+_INTEGER_BITS = 63  # of a non-negative int64
+_MAX_SAMPLED = 200  # updates that `EpochPlan.loads` computes
 
 
 @dataclass(frozen=True)
@@ -40,9 +41,9 @@ class EpochPlan:
         bucket_starts: (buckets + 1,) bucket b is `order[bucket_starts[b] : bucket_starts[b + 1]]`.
         buckets_per_update: consecutive buckets of an update; the last update may have fewer.
         max_micro_batch_tokens: maximum of padded source and of padded target tokens in a
-            micro-batch. It only splits updates and does not change them.
+            micro-batch. It determines how an update is split, not which pairs it has.
         start_tokens: padded tokens, of both sides, whose computation takes as long as starting a
-            micro-batch. If it is above 0, buckets of an update are merged to fewer micro-batches.
+            micro-batch. If it is above 0, small micro-batches of a rank are merged.
     """
 
     source_lengths: np.ndarray
@@ -74,12 +75,12 @@ class EpochPlan:
         return sorted(micro_batches, key=self.padded_tokens, reverse=True)
 
     def micro_batches_of_ranks(self, index: int, world_size: int) -> list[dict[int, np.ndarray]]:
-        """Return the pairs of each micro-batch of an update, by rank and by number.
+        """Return the micro-batches of each rank in an update: their pairs, by number.
 
         Each bucket is halved until its parts fit the token budget. The parts are numbered from the
-        largest to the smallest and assigned to ranks. A micro-batch is a part, or several parts of
-        a rank merged, and its number is the lowest of theirs. The largest of a rank comes first, so
-        that later ones fit into the memory allocated for it. A rank may have none.
+        largest to the smallest and assigned to ranks. A micro-batch is one or several parts of a
+        rank; its number is the lowest number of its parts. The largest one comes first, so that
+        the others fit into the memory allocated for it. A rank may have none.
         """
         starts = self._bucket_starts(index)
         buckets = [self.order[start:end] for start, end in pairwise(starts)]
@@ -91,14 +92,15 @@ class EpochPlan:
     def loads(self, world_size: int) -> np.ndarray:
         """Return the work of each rank, (updates, ranks), in padded tokens of both sides.
 
-        It includes the starts of micro-batches. The updates are taken evenly from the epoch.
+        It includes the starts of micro-batches. A long epoch is represented by at most
+        `_MAX_SAMPLED` evenly spaced updates.
         """
         updates = range(0, self.num_updates, -(-self.num_updates // _MAX_SAMPLED))
         by_update = (self.micro_batches_of_ranks(index, world_size) for index in updates)
         return np.array([[self._load(of_rank) for of_rank in by_rank] for by_rank in by_update])
 
     def evenness(self, world_size: int) -> float:
-        """Return the mean work of a rank, divided by that of the rank with the most work."""
+        """Return the mean work of a rank, divided by the mean of the largest work per update."""
         loads = self.loads(world_size)
         return float(loads.mean() / loads.max(axis=1).mean())
 
@@ -118,7 +120,7 @@ class EpochPlan:
         return rows * max(source, target)
 
     def _cost(self, pairs: np.ndarray) -> int:
-        """Return the number of tokens including padding, to which the time is proportional."""
+        """Return the padded tokens of both sides, to which the computing time is proportional."""
         rows, source, target = self.shape(pairs)
         return rows * (source + target)
 
@@ -134,9 +136,9 @@ class EpochPlan:
         return [sorted(share) for share in shares]
 
     def _merged(self, parts: dict[int, np.ndarray]) -> dict[int, np.ndarray]:
-        """Merge neighbours in the order of lengths, so that starts and padding cost least.
+        """Merge parts that are neighbours in the order of lengths, to minimise the cost.
 
-        Nothing is merged if starts are free.
+        The cost is that of starts and padding. Nothing is merged if starts are free.
         """
         if not self.start_tokens:
             return parts
@@ -211,7 +213,7 @@ def plan_epoch(
         config: budgets and limits.
         seed: seed of the run.
         epoch: counted from 0.
-        mixing: the sources of the pairs.
+        mixing: how often pairs of each source occur; None: once.
 
     Raises:
         UserError: no pair is within the length limits, or `mixing` cannot be fulfilled.
@@ -251,7 +253,7 @@ def _cut_buckets(
     num_tokens = int(target_lengths[shuffled].sum(dtype=np.int64))
     num_pools = round(num_tokens / (bucket_tokens * _BUCKETS_PER_POOL))
     num_pools = min(max(1, num_pools), _MAX_POOLS)
-    # All pools have the same number of pairs; a small last pool would need more padding.
+    # Pools differ by at most one pair: a small last pool would need more padding.
     bounds = [-(-pool * len(shuffled) // num_pools) for pool in range(num_pools + 1)]
     order = np.empty_like(shuffled)
     starts = []

@@ -1,4 +1,4 @@
-"""The prepared corpus: ids in memory-mapped Arrow shards, tokenizers, and text of the test sets."""
+"""The prepared corpus: training ids in memory-mapped Arrow shards, tokenizers, other splits."""
 
 import os
 import re
@@ -128,7 +128,7 @@ def _ids_and_offsets(column: pa.ListArray) -> tuple[np.ndarray, np.ndarray]:
 
 
 class Leakage(TypedDict):
-    """Sentences of a split that the training text contains."""
+    """Number of sentences of a split, and of those that the training text contains."""
 
     sentences: int
     source: dict[Literal["exact", "near"], int]
@@ -138,7 +138,7 @@ class Leakage(TypedDict):
 
 @with_config(ConfigDict(extra="allow"))
 class Cleaning(TypedDict):
-    """Training pairs before and after cleaning."""
+    """Number of training pairs before and after cleaning."""
 
     num_read: int
     num_kept: int
@@ -169,7 +169,7 @@ class PreparedCorpus:
         source_language: code of the source language.
         target_language: code of the target language.
         test_splits: names of the test sets, in order: `test` first, then by name.
-        leakage: by split, its sentences in the training text; empty if they were not counted.
+        leakage: by split, a `Leakage`; empty if it was not counted.
         manifest: all of `manifest.json`.
 
     Raises:

@@ -26,7 +26,7 @@ class MicroBatch:
     """A batch for one forward and backward pass.
 
     Attributes:
-        number: index of the micro-batch in its update; part of the seed of its dropout.
+        number: its number in the update, see `EpochPlan`; part of the seed of its dropout.
         batch: the padded pairs.
     """
 
@@ -62,12 +62,13 @@ class UpdateWork:
 class UpdateLoader:
     """Iterate over the updates of one rank, from any position.
 
-    A position is all that is needed to continue; the loader itself has no state.
+    A position is all that is needed to continue: the loader does not store one.
 
     Attributes:
         max_micro_batch_tokens: maximum of padded source and of padded target tokens in a
-            micro-batch. It may be lowered between updates and does not change their pairs.
-        start_tokens: see `EpochPlan`; it does not change the pairs of an update either.
+            micro-batch.
+        start_tokens: see `EpochPlan`. Both may be changed between updates; neither changes the
+            pairs of an update.
     """
 
     def __init__(
@@ -132,7 +133,7 @@ class UpdateLoader:
         return plan.padded_tokens(micro_batches[0])
 
     def plan(self, epoch: int) -> EpochPlan:
-        """Return the plan of an epoch, with the current limit and cost of micro-batches."""
+        """Return the plan of an epoch with the current values of the attributes."""
         if self._planned is None or self._planned[0] != epoch:
             self._planned = None  # frees its memory before the next plan is made
             plan = plan_epoch(

@@ -1,7 +1,7 @@
-"""Which pairs of each source an epoch has, as a pure function of sizes, configuration and seed.
+"""Which pairs of each source an epoch has.
 
-The pairs of a source are drawn from an endless sequence: one random order of all pairs after the
-other. An epoch continues where the previous one ended, so no pair is repeated before all were used.
+The trainable pairs of a source are drawn from an endless sequence of random orders of all of them.
+An epoch continues where the previous one ended, so no pair is repeated before all were used.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,8 @@ from nmt.base.errors import UserError
 from nmt.config import MixingConfig
 
 _MAX_EPOCH_PAIRS = 100_000_000
-"""The plan of a larger epoch would fill the memory, unless the corpus itself is of that size."""
+"""Limit of the pairs of an epoch, whose plan has to fit into memory; it is raised to ten times the
+corpus if that is more."""
 
 
 @dataclass(frozen=True)
@@ -21,8 +22,8 @@ class Mixing:
     """How the sources of a corpus are mixed.
 
     Attributes:
-        config: weights and so on.
-        sizes: number of pairs of each source; the corpus has their pairs one after the other.
+        config: `corpus.mixing`.
+        sizes: number of pairs of each source; the corpus has their pairs in this order.
     """
 
     config: MixingConfig
@@ -37,8 +38,8 @@ class Mixing:
             epoch: counted from 0.
 
         Raises:
-            UserError: a source has a share of the epoch, but no trainable pair, or the repeats are
-                so low or high that an epoch has no pairs or does not fit into memory.
+            UserError: a source has a weight but no trainable pair, or the repeats are so low or
+                high that an epoch has no pairs or too many.
         """
         if self.config == MixingConfig():
             return trainable
@@ -52,9 +53,9 @@ class Mixing:
         return np.concatenate(parts)
 
     def stages(self, trainable: np.ndarray) -> dict[int, dict[str, int]]:
-        """Return the pairs of each source in the first epoch of each stage, by that epoch.
+        """Return the number of pairs of each source in the first epoch of each stage.
 
-        Without stages, there is one entry, epoch 0.
+        The keys are these epochs. Without stages, the only key is epoch 0.
         """
         starts = np.cumsum([0, *(stage.epochs for stage in self.config.stages[:-1])]).tolist()
         counts = np.array([len(source) for source in self._by_source(trainable)])
@@ -69,7 +70,7 @@ class Mixing:
         return np.split(trainable, bounds[:-1])
 
     def _drawn(self, counts: np.ndarray, epoch: int) -> np.ndarray:
-        """Return how many pairs of each source all epochs before `epoch` have, (sources,)."""
+        """Return how many pairs of each source the epochs before `epoch` use, (sources,)."""
         if not self.config.stages:
             return np.rint(epoch * self._per_epoch(counts, self.config.weights)).astype(np.int64)
         drawn, left = np.zeros(len(counts)), epoch
@@ -83,7 +84,8 @@ class Mixing:
     def _per_epoch(self, counts: np.ndarray, weights: Mapping[str, float]) -> np.ndarray:
         """Return the number of pairs of each source in an epoch, (sources,), not rounded.
 
-        With weights, an epoch has as many pairs as all sources with a weight contain together.
+        With weights or a temperature, an epoch has as many pairs as the sources with a share above
+        0 contain together.
         """
         if weights:
             shares = np.array([weights.get(name, 0.0) for name in self.sizes])
@@ -99,7 +101,7 @@ class Mixing:
 
 
 def _checked(counts: np.ndarray, per_epoch: np.ndarray) -> np.ndarray:
-    """Return the pairs of each source in an epoch; UserError if too few or too many for one."""
+    """Return `per_epoch`, (sources,); UserError if an epoch has too few or too many pairs."""
     if per_epoch.max() < 1:
         raise UserError("corpus.mixing.repeats: some epochs have no pairs; raise the repeats")
     most = max(_MAX_EPOCH_PAIRS, 10 * int(counts.sum()))

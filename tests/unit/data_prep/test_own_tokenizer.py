@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 import sentencepiece
 
+from data_prep.own_tokenizer import own_models
 from nmt.base.errors import UserError
 from nmt.config import SourceConfig, TokenizerConfig
 from nmt.data.corpus import PreparedCorpus
@@ -56,6 +57,12 @@ def test_models_that_cannot_be_used_are_named(learned: Path, toy: Toy, tmp_path:
     ):
         with pytest.raises(UserError, match=message):
             toy.prepare(TokenizerConfig(path=str(path), joint=joint))
+    broken = tmp_path / "broken"
+    broken.mkdir()
+    (broken / "tokenizer.en.model").write_bytes((learned / "tokenizer.en.model").read_bytes())
+    (broken / "tokenizer.de.model").write_text("no model")
+    with pytest.raises(UserError, match=r"tokenizer\.de\.model: is not a sentencepiece model"):
+        own_models(TokenizerConfig(path=str(broken), joint=False), toy.config)
     text, plain = toy.raw / "train.en", tmp_path / "plain"
     sentencepiece.SentencePieceTrainer.train(
         input=str(text), model_prefix=str(plain), vocab_size=28, minloglevel=2

@@ -42,6 +42,7 @@ def test_repeats_may_be_fractions() -> None:
     assert counts(first) == counts(second) == counts(third) == (250, 200)
     assert {i for i in first + second if i >= 100} == set(range(100, 500))
     assert set(Counter(i for i in first + second if i < 100).values()) == {5}
+    assert counts(epochs(MixingConfig(repeats={"web": 0}), 1)[0]) == (100, 0)
 
 
 def test_stages_follow_each_other() -> None:
