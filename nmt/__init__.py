@@ -30,9 +30,10 @@ class Translation:
 
     Attributes:
         text: plain text.
-        score: the length-normalised log-probability that search ranks by.
+        score: the log-probability divided by the length penalty; if the text was translated in
+            segments, the sum over them.
         alignment: pairs of a source word and a target word, both counted from 0; None if the text
-            is too long for the model to read at once.
+            or the translation is too long for the model to read at once.
     """
 
     text: str
@@ -69,8 +70,8 @@ class Model:
         Args:
             texts: a list of texts; an empty text has an empty translation.
             details: whether to return scores and alignments.
-            num_best: with `details`, the number of translations per text; a number above the
-                model's beam size enlarges the beam.
+            num_best: with `details`, the number of translations per text; if it is above the
+                model's beam size, the beam is enlarged.
 
         Returns:
             One string per text; with `details` a list of up to `num_best` translations per text,
@@ -78,6 +79,7 @@ class Model:
 
         Raises:
             TypeError: `texts` is a single string.
+            UserError: `details` is True, and the model has no attention to align words with.
         """
         if isinstance(texts, str):
             raise TypeError("translate() takes a list of texts; write translate([text])")

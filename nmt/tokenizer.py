@@ -98,8 +98,9 @@ class Tokenizer:
 def _composed(text: str) -> str:
     """Return a text in Unicode's composed form (NFC), as training text is.
 
-    The rules in a sentencepiece model compose most characters, but neither marks in another order
-    nor Hangul. U+0000, which these rules cannot contain, becomes a space.
+    The rules in a sentencepiece model compose most characters. They compose neither Hangul nor
+    letters whose marks have another order. U+0000, which these rules cannot contain, becomes a
+    space.
     """
     return unicodedata.normalize("NFC", text).replace("\0", " ")
 
@@ -107,6 +108,6 @@ def _composed(text: str) -> str:
 def _word_indices(piece_ends: Sequence[int], text: str) -> list[int]:
     word_ends = [match.end() for match in re.finditer(r"\S+", text)]
     last = len(word_ends) - 1
-    # White space is at the start of a piece; a piece of white space belongs to the next word. Bytes
-    # of a character, except the last one, end where the character begins.
-    return [min(last, bisect.bisect_left(word_ends, max(1, end))) for end in piece_ends]
+    # White space is at the start of a piece; a piece of white space belongs to the next word. Where
+    # bytes of a character are pieces, all but the last one end at the start of the character.
+    return [min(last, bisect.bisect_left(word_ends, end)) for end in piece_ends]

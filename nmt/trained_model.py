@@ -54,7 +54,7 @@ class TrainedModelConfig:
     model: ModelConfig = field(default_factory=ModelConfig)
     """Architecture, sizes and variants."""
     decoding: DecodingConfig = field(default_factory=DecodingConfig)
-    """Search settings of the stored scores."""
+    """Search settings, with which the stored scores were computed."""
 
     def __post_init__(self) -> None:
         for name in ("source_language", "target_language"):
@@ -74,7 +74,7 @@ class TrainedModelConfig:
 
 @dataclass(frozen=True)
 class TrainedModel:
-    """An encoder and decoder with its tokenizers."""
+    """A network with its configuration and tokenizers."""
 
     config: TrainedModelConfig
     network: EncoderDecoder
@@ -144,7 +144,7 @@ def read_weights(path: Path) -> dict[str, torch.Tensor]:
 
 
 def load_weights(network: EncoderDecoder, weights: dict[str, torch.Tensor], origin: Path) -> None:
-    """Copy weights into the model; error messages name their file or folder, `origin`.
+    """Copy weights into the model; `origin`, their file or folder, is for error messages.
 
     Raises:
         UserError: names or shapes differ from those of the model.
@@ -166,7 +166,7 @@ def load_weights(network: EncoderDecoder, weights: dict[str, torch.Tensor], orig
 def build_from_weights(
     config: ModelConfig, sizes: Iterable[int], weights: dict[str, torch.Tensor], origin: Path
 ) -> EncoderDecoder:
-    """Build a model that translates, for vocabularies of these sizes; see `load_weights`."""
+    """Build a model for translation; `sizes` are those of the two vocabularies."""
     network = build_model(config, *sizes)
     load_weights(network, weights, origin)
     return network.eval().requires_grad_(False)
@@ -219,7 +219,8 @@ def _load(folder: Path, device: torch.device | None) -> TrainedModel:
     sizes = (source_tokenizer.vocabulary_size, target_tokenizer.vocabulary_size)
     weights_path = file_inside(folder, WEIGHTS_FILE)
     weights = read_weights(weights_path)
-    # Limits the memory of the model; smaller differences are reported by the name of a tensor.
+    # Building the model takes memory in proportion to its parameters, so their number is limited.
+    # `load_weights` reports smaller differences by the name of a tensor.
     num_values = sum(tensor.numel() for tensor in weights.values())
     try:
         num_parameters = count_parameters(meta_model(config.model, *sizes))

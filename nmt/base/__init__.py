@@ -1,1 +1,1 @@
-"""Errors, atomic files, locks and resumable outputs."""
+"""Errors, files, locks and the machine, for all other packages."""

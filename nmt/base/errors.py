@@ -63,8 +63,9 @@ class DiskError(UserError):
 def disk_errno(error: BaseException) -> int | None:
     """The `errno` of a failed system call; None if `error` is of another kind.
 
-    Libraries wrap `OSError` in their own exceptions. In causes and messages, only disk errors are
-    considered, because others, such as a missing file, occur in normal operation.
+    Libraries wrap `OSError` in their own exceptions. In an exception that is not an `OSError`, the
+    message and the causes are searched, but only for disk errors: other errors, such as a missing
+    file, occur in normal operation.
     """
     if isinstance(error, OSError) and error.errno is not None:
         return None if isinstance(error, ConnectionError) else error.errno
@@ -105,7 +106,7 @@ def one_line(message: object) -> str:
 def first_line(error: BaseException) -> str:
     """The first non-empty line of an error's message, or the name of its type.
 
-    Of an error of pydantic, the first field and what is wrong with it.
+    For an error of pydantic: the first field and what is wrong with it.
     """
     lines = [line.strip() for line in str(error).strip().splitlines()]
     if lines and re.match(r"\d+ validation errors? for ", lines[0]):
@@ -118,8 +119,8 @@ def missing(error: ImportError) -> str:
     return f"{error.name} is not installed" if error.name else first_line(error)
 
 
-# Messages of allocators. oneDNN only names what it could not create, and NVIDIA's libraries give a
-# code.
+# Parts of the messages of allocators. oneDNN names only what it could not create, and NVIDIA's
+# libraries give only a code.
 _MEMORY_WORDS = (
     *("can't allocate memory", "Cannot allocate memory", "bad_alloc", "out of memory"),
     *("could not create a primitive", "could not create a memory", "ALLOC_FAILED"),

@@ -55,7 +55,7 @@ def file_inside(folder: Path, *names: str) -> Path:
 
 
 def decode_line(raw: bytes, name: str, number: int) -> str:
-    """Decode a line of UTF-8 without its line feed; an error gives `name` and `number`."""
+    """Decode a line of UTF-8, without its line feed. Errors give the file and the line number."""
     if number == 1 and raw.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise UserError(f"{name}: is UTF-16; convert the file first (iconv -f utf-16 -t utf-8)")
     try:
@@ -117,7 +117,7 @@ def read_record(
 
     Args:
         path: a file of this program.
-        kind: a dataclass, a TypedDict or a type such as `dict[str, Any]`. Unknown keys are ignored.
+        kind: a type such as a dataclass. Unknown keys are ignored unless it forbids them.
         fix: what the user should do if the file is not valid, for the error message.
     """
     check_readable(path)
@@ -132,9 +132,9 @@ def read_record(
 
 @contextmanager
 def writing(path: Path, needed: int | None = None) -> Iterator[None]:
-    """Raise DiskError if the block, which writes `path`, fails to write to the disk.
+    """Raise DiskError for `path` if the block, which writes it, fails to write to the disk.
 
-    It also replaces the DiskError of a file inside `path`. Other errors pass unchanged.
+    This includes a DiskError for a file inside `path`. Other errors pass unchanged.
     """
     try:
         yield
@@ -160,7 +160,7 @@ def flush(path: Path) -> None:
 
 
 def remove(path: Path) -> None:
-    """Remove a file or folder, if it exists. Does not raise, to keep an earlier error visible."""
+    """Remove a file or folder, if it exists. Raise no OSError: it would hide an earlier error."""
     with suppress(OSError):
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path, ignore_errors=True)
@@ -174,9 +174,9 @@ def _temporary_name(path: Path, ending: str = "tmp") -> Path:
 
 
 def _remove_leftovers(path: Path) -> None:
-    """Remove what this process, or one that has died, left beside `path`. Does not raise.
+    """Remove what this process, or one that has died, left beside `path`. Raise no OSError.
 
-    An old folder is restored if `path` does not exist. Processes on other machines are not seen.
+    An old folder is restored if `path` does not exist. Processes of other machines count as dead.
     """
     leftover = re.compile(rf"\.{re.escape(path.name)}\.(\d{{1,9}})\.(tmp|old)")
     with suppress(OSError):
@@ -200,7 +200,7 @@ def _is_other_process(number: int) -> bool:
 
 
 def written_to(path: Path) -> Path:
-    """Return the target of a link that the user has named, or `path`; UserError for a device."""
+    """Return the file that `path` links to, or `path` if it is no link; UserError for a device."""
     _check_no_device(path)
     return Path(os.path.realpath(path)) if path.is_symlink() else path
 
@@ -220,7 +220,7 @@ def check_writable(path: Path) -> None:
 
 
 def check_not_read(outputs: Iterable[Path], inputs: Iterable[Path]) -> None:
-    """Raise UserError if an output would replace an input, or a file in a folder of inputs."""
+    """Raise UserError if an output would replace an input, or a file in an input folder."""
     for output in outputs:
         path = Path(os.path.realpath(output))
         for read in map(os.path.realpath, inputs):
@@ -247,8 +247,8 @@ def temporary_path(path: Path, needed: int | None = None) -> Iterator[Path]:
 def atomic_path(path: Path, needed: int | None = None) -> Iterator[Path]:
     """Yield a temporary path; the file or folder written there replaces `path` at the end.
 
-    If the block raises, the temporary path is removed and `path` is unchanged. A link is replaced
-    and not followed, because it may be a stranger's; see `written_to`.
+    If the block raises, the temporary path is removed and `path` is unchanged. If `path` is a link,
+    it is replaced and not followed, because another user may have made it; see `written_to`.
     """
     _check_no_device(path)
     with temporary_path(path, needed) as temporary:

@@ -7,7 +7,7 @@ from pathlib import Path
 from nmt.base import layout
 from nmt.base.errors import UserError
 
-# A folder with both files is a run, a model, an export or a corpus.
+# A folder with both files of a row is a run, a model, an export or a corpus.
 _RESULTS = (
     (layout.CONFIG_FILE, layout.ENVIRONMENT_FILE),
     (layout.CONFIG_FILE, layout.WEIGHTS_FILE),

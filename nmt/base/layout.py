@@ -1,6 +1,6 @@
 """Names of the files and folders that a run, a model folder and a corpus consist of.
 
-Here are those that several packages use; docs/files.md describes how the folders are nested.
+This module has only the names that several packages use. docs/files.md describes all files.
 """
 
 # Below the output folder.

@@ -10,7 +10,7 @@ from typing import IO
 from nmt.base.errors import UserError
 from nmt.base.files import writing
 
-# A process that tests whether a lock is held holds it for less than this time.
+# When `is_locked` tests a lock, it holds the lock for less than this time.
 _SECONDS_OF_A_TEST = 0.2
 
 
@@ -18,12 +18,13 @@ _SECONDS_OF_A_TEST = 0.2
 def exclusive(path: Path, on_busy: Callable[[], None]) -> Iterator[None]:
     """Hold a lock file while the block runs; the system releases it if the process dies.
 
-    If another process holds it, `on_busy` is called, which may raise, before waiting. The file is
-    not removed: while one process waits for it, another could lock a new file of the same name.
+    If another process holds it, `on_busy` is called. Unless that raises, this process then waits.
+    The file is not removed afterwards: a process that waits for it, and one that creates it again,
+    would lock different files of the same name.
     """
     with writing(path.parent):
         path.parent.mkdir(parents=True, exist_ok=True)
-        # A stranger's link would create or change a file elsewhere; a pipe would wait forever.
+        # Opening another user's link would create a file elsewhere; a pipe would wait forever.
         if path.is_symlink() or (path.exists() and not path.is_file()):
             raise UserError(f"{path}: is not a regular file; remove it")
         stream = path.open("a")

@@ -16,7 +16,8 @@ def connect_to_ray(address: str, key: str) -> None:
     """Connect this process to a Ray cluster, whose workers then import this source tree.
 
     Args:
-        address: of the cluster; empty means RAY_ADDRESS, or a new one on this machine.
+        address: of the cluster; empty means RAY_ADDRESS or, without it, the cluster on this
+            machine, which is started if none runs.
         key: the option that needs Ray, for error messages.
 
     Raises:
@@ -29,7 +30,7 @@ def connect_to_ray(address: str, key: str) -> None:
     root = Path(__file__).resolve().parents[2]
     paths = os.pathsep.join([str(root), *filter(None, [os.environ.get("PYTHONPATH")])])
     try:
-        if re.fullmatch(r"[^/]+:\d+", where):  # Ray waits for minutes
+        if re.fullmatch(r"[^/]+:\d+", where):  # Ray itself would try for minutes
             host, port = where.rsplit(":", 1)
             socket.create_connection((host, int(port)), _SECONDS_TO_CONNECT).close()
         ray.init(

@@ -1,8 +1,9 @@
 """Output files that grow chunk by chunk and that an interrupted command continues.
 
 Results are appended to `NAME.part`. After each chunk, `NAME.part.json` records the number of valid
-bytes, their SHA-256, the number of input lines they belong to, and the settings they were computed
-with. Complete files are renamed to `NAME`. A `NAME.part` without that record is not changed.
+bytes, the number of input lines that they belong to, the SHA-256 of both, and the settings. If
+several files are written together, the record of the first one is for all. Complete files are
+renamed to `NAME`. A `NAME.part` without a record is not changed.
 """
 
 import hashlib
@@ -32,7 +33,7 @@ _NOT_OURS = "rename or remove it, or choose another file with out="
 
 @dataclass(frozen=True)
 class _State:
-    """Contents of `NAME.part.json`: what is complete, and digests of input and output so far."""
+    """Contents of `NAME.part.json`; `bytes` and `output_sha256` have an entry for each file."""
 
     lines: int
     input_sha256: str
@@ -90,7 +91,7 @@ class ResumableOutputs:
             outputs._check_settings(resumed)
             outputs._state = resumed
         if stored is None:
-            # Before the parts: without the record, the next command would refuse them.
+            # Before the parts are created: the next command refuses parts without a record.
             outputs._record(outputs._state)
         with ExitStack() as stack:
             outputs._streams = [stack.enter_context(_open_part(part)) for part in outputs._parts]
@@ -115,6 +116,8 @@ class ResumableOutputs:
     def _stored_state(self) -> _State | None:
         """Read the record of partial outputs, if there is one.
 
+        If the previous process died while it renamed complete files, rename the rest.
+
         Raises:
             UserError: a file with the name of the record or of a partial output was not written by
                 this command.
@@ -126,7 +129,6 @@ class ResumableOutputs:
         state = read_record(self._state_path, _State, _NOT_OURS)
         if not state.is_renaming:
             return state
-        # The process died while it renamed the complete files.
         for path, part in zip(self.paths, self._parts, strict=False):
             if part.exists():
                 os.replace(part, path)
@@ -165,7 +167,7 @@ class ResumableOutputs:
                 remove(path)
 
     def skip_done(self, lines: Iterator[bytes], name: str) -> int:
-        """Consume and check the input lines whose results are stored; return how many bytes."""
+        """Consume and check the input lines whose results are stored; return their size."""
         num_bytes = 0
         for line in islice(lines, self._state.lines):
             self._digest.update(line)

@@ -69,7 +69,7 @@ def num_cores() -> int:
 
 
 def idle_cores() -> float:
-    """Return how many of the cores that this process may use are idle, measured for a moment."""
+    """Measure for 0.4 s how many of the cores that this process may use are idle."""
     if not _CPU_TIMES.is_file():
         return num_cores()
     names = {f"cpu{core}" for core in os.sched_getaffinity(0)}

@@ -1,4 +1,4 @@
-"""The commands: one module each, thin; run them with `python -m nmt.cli.<command>`."""
+"""The commands, one module each, and what they share: `python -m nmt.cli.<command>`."""
 
 import os
 

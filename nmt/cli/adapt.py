@@ -4,7 +4,7 @@ python -m nmt.cli.adapt model=FOLDER data=my.tmx [general=FOLDER] [key=value] â€
 
 The preset conf/experiment/adapt.yaml has the settings; other arguments change them, as for
 `nmt.cli.train`: optimizer.lora_rank=16, cleaning=strict, run.name=NAME. The same command continues
-an interrupted run. docs/adapting.md explains it.
+an interrupted run. See docs/adapting.md.
 """
 
 import json
@@ -38,7 +38,8 @@ class Arguments:
     general_weight: float = option(1.0, gt=0, le=1_000)
     """Number of pairs of `general` for each pair of `data`."""
     general_test: str = ""
-    """General test set: the common beginning of two files (default: a test set of `general`)."""
+    """General test set: the common beginning of two files (default: the first test set of
+    `general`)."""
     out: str = ""
     """Folder for a copy of the adapted model (the run folder contains the model, too)."""
 

@@ -1,4 +1,4 @@
-"""Translate sentences and show the attention of every layer and head, as a page and as images.
+"""Translate sentences; show the attention of each layer and head, and draw images of one layer.
 
 python -m nmt.cli.attend text="A sentence." [model=FOLDER] [layer=6]
 """
@@ -21,7 +21,7 @@ from nmt.translation.attention import AttentionMap, SentenceAttention, sentence_
 from nmt.translation.translator import Translator
 
 _PAGE = "attention.html"
-_MOST_SENTENCES = 20
+_MAX_SENTENCES = 20
 
 
 @checked_dataclass
@@ -33,7 +33,7 @@ class Arguments(ModelArguments):
     translation: str = ""
     """Their translations, one a line (default: those of the model)."""
     layer: int = 0
-    """Layer of the images (default: the last one of each kind of attention)."""
+    """Layer of the images, from 1; 0 is the last one of each kind of attention."""
     out: str = "outputs/attention"
     """Folder for attention.html and the images."""
 
@@ -44,8 +44,8 @@ def main() -> None:
     texts = [line for line in arguments.text.split("\n") if line.strip()]
     if not texts:
         raise UserError('text= is empty; give a sentence, such as text="A sentence."')
-    if len(texts) > _MOST_SENTENCES:
-        raise UserError(f"text= has {len(texts)} lines; a page shows at most {_MOST_SENTENCES}")
+    if len(texts) > _MAX_SENTENCES:
+        raise UserError(f"text= has {len(texts)} lines; a page shows at most {_MAX_SENTENCES}")
     out = Path(arguments.out)
     check_not_in_results([out / _PAGE])
     check_writable(out / _PAGE)
@@ -93,7 +93,7 @@ def _check_lengths(kind: str, texts: list[str], tokenizer: Tokenizer, limit: int
 def _write_images(
     attention: SentenceAttention, layer: int, out: Path, prefix: str, caption: str
 ) -> list[Path]:
-    """Write each kind of attention in one layer as a PNG, the mean over the heads.
+    """Write a PNG for each kind of attention: the mean over the heads of one layer.
 
     If the encoder or the decoder has fewer layers than `layer`, its last layer is drawn.
     """

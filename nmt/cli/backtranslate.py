@@ -2,8 +2,8 @@
 
 python -m nmt.cli.backtranslate file=mono.de model=FOLDER     → mono.de.back/train.{en,de}
 
-The model translates in the other direction: for a corpus en-de, from de to en. Then train with
-corpus.sources.back.path=mono.de.back; docs/translating.md explains it.
+For a corpus en-de, the model translates from de to en. Then train with
+corpus.sources.back.path=mono.de.back; see docs/translating.md.
 """
 
 from collections.abc import Callable
@@ -30,7 +30,7 @@ class Arguments(ModelArguments):
     """Arguments of the command."""
 
     model: str = field()
-    """Model or run folder of the other direction."""
+    """Model or run folder that translates from the target language of the corpus."""
     file: str
     """Text in the target language of the corpus, one sentence per line, UTF-8."""
     out: str = ""

@@ -65,8 +65,8 @@ def output_path(out: str, default: Path | None, *inputs: Path) -> Path | None:
     """Return the file that `out=` names, the default if it is empty, or None for stdout.
 
     Raises:
-        UserError: the file is a folder, would replace an input or a file of a run or the like, or
-            cannot be written.
+        UserError: the file is a folder, would replace an input or a file of a run, model, export
+            or corpus, or cannot be written.
     """
     path = Path(out) if out else default
     if path is None or out == "-":

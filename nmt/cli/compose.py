@@ -43,7 +43,7 @@ CONFIG_FOLDER = Path(__file__).resolve().parents[2] / "conf"
 _MAX_FOLDER_NAME = 120
 _HYDRA_ARGUMENTS = ("--multirun", "-m", "--cfg", "job", "--resolve")
 _SWEEP_KEYS = ("cluster", "sweep", "search.space", "search.trial")
-_LISTS = ("search.space", "run.accept_changes")  # hold commas, and are never swept themselves
+_LISTS = ("search.space", "run.accept_changes")  # their commas never separate the values of a sweep
 # Environment variable that passes the user's command line to the jobs of a scheduler.
 _COMMAND_LINE = "NMT_COMMAND_LINE"
 
@@ -52,8 +52,8 @@ def combination(overrides: list[str]) -> str:
     """Name the folder of one job of a sweep after the overrides that vary.
 
     Overrides that are literally on the command line are the same for all jobs; the trial of a
-    search is kept also if it is literally there. A slash becomes `_`, and a name ends after 120
-    characters; a name that was changed gets the hash of the original at its end.
+    search is kept also if it is literally there. A slash becomes `_`, and a name is cut
+    after 120 characters; a changed name ends with a hash of the original.
     """
     given = json.loads(os.environ.get(_COMMAND_LINE, "null")) or sys.argv
     constant = {argument.lower() for argument in given}  # Hydra writes true as True
@@ -91,7 +91,7 @@ def check_overrides(arguments: Sequence[str]) -> None:
 
 
 def _check_presets(group: str, value: str, names: list[str]) -> None:
-    if group in ("experiment", "sweep", "cluster"):  # groups without a preset by default
+    if group in ("experiment", "sweep", "cluster"):  # null, the default, deselects
         names = [*names, "null"]
     if group == "tracking":  # several at once, as in tracking=[wandb,tensorboard]
         value = value.replace("[", "").replace("]", "")
@@ -134,7 +134,7 @@ def _report_overruled(arguments: Sequence[str]) -> None:
 
 
 def literal(arguments: Sequence[str]) -> list[str]:
-    """Quote the values of keys for text, so that Hydra takes them as they are, `$` and `=` too.
+    """Quote the values of keys for text, so that Hydra takes them as they are, with `$` and `=`.
 
     Values in quotes stay, and so do the values that a sweep lists, separated by commas.
     """
@@ -207,7 +207,7 @@ def _composed(overrides: Sequence[str]) -> DictConfig:
 
 @contextmanager
 def _hydra_errors() -> Iterator[None]:
-    """Convert errors of Hydra to a UserError with the first lines of the error and its cause."""
+    """Convert errors of Hydra to a UserError with the first line of the error and of its cause."""
     try:
         yield
     except (HydraException, OmegaConfBaseException) as error:
@@ -249,7 +249,7 @@ def run_composed(
     """Compose the configuration from `conf/` and the command line, and run `command` with it.
 
     `--help` prints the docstring of the command's module, the presets, and the keys of `groups` or
-    all keys.
+    all keys. If the command `has_sweeps`, keys that need --multirun are refused without it.
     """
     # Otherwise, Hydra prints its own traceback and exits with 1.
     os.environ["HYDRA_FULL_ERROR"] = "1"

@@ -2,7 +2,7 @@
 
 python -m nmt.cli.dashboard [project=NAME] [entity=NAME]
 
-Without a login, prints what it would write and how to log in.
+Without a login, the command prints what it would write and how to log in.
 """
 
 import os
@@ -23,7 +23,7 @@ class Arguments:
     """Arguments of the command."""
 
     project: str = TrackingConfig().project
-    """The project; `tracking.project` of the runs."""
+    """Project of the runs, as in `tracking.project`."""
     entity: str = ""
     """User or team that the project belongs to (default: that of the login)."""
 

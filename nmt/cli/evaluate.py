@@ -36,12 +36,12 @@ class Arguments(TranslatorArguments):
     test: str = ""
     """Test set of the model's corpus, or valid (default: the first test set)."""
     source: str = ""
-    """Other aligned text, instead of test."""
+    """Sources of another test set, instead of test."""
     reference: str = ""
     """References of source; further ones are in files with .1, .2, … at the end of their names."""
     out: str = ""
-    """Folder for source.txt, reference.txt, hypotheses.txt and scores.json, of several models with
-    a folder for each (default: outputs/evaluations/<run>/<test set>)."""
+    """Folder for source.txt, reference.txt, hypotheses.txt and scores.json; several models get a
+    folder each in it (default: outputs/evaluations/<run>/<test set>)."""
     corpus: str = ""
     """Prepared corpus (default: that of the run)."""
 
@@ -65,7 +65,7 @@ def main() -> None:
     for system in systems:
         out = outs[system.name]
         evaluate.check_replaceable(out, len(test_set.references), read)
-        # A run may be evaluated again, but not with the translations of another model.
+        # In a run folder, only an evaluation of the run's own model may be replaced.
         if not (system.run and out.resolve().is_relative_to(system.run)):
             check_not_in_results([out / SCORES_FILE])
         check_writable(out / SCORES_FILE)
@@ -78,7 +78,7 @@ def main() -> None:
     evaluations = [_evaluated(arguments, system, test_set) for system in systems]
     evaluations = _compared(arguments, baseline, evaluations)
     tables.print_scores(console, evaluations)
-    # After the scores, so that a full disk does not lose them.
+    # Written after the scores are printed, so that a full disk does not lose them.
     written = [evaluate.write_evaluation(one, outs[one.system]) for one in evaluations]
     print_written([path for paths in written for path in paths])
     for evaluation in evaluations:
@@ -113,9 +113,10 @@ def _evaluated(arguments: Arguments, system: System, test_set: TestSet) -> Evalu
 def _compared(
     arguments: Arguments, baseline: Baseline | None, evaluations: list[Evaluation]
 ) -> list[Evaluation]:
-    """Return the evaluations with significance tests against the baseline, or why there are none.
+    """Return the evaluations with significance tests against the baseline, or the reason for none.
 
-    Among several models, the baseline's own evaluation has neither."""
+    Among several models, the evaluation of the baseline itself has neither.
+    """
     if baseline is None:
         reason = f"{NO_BASELINE}; name one with BASELINE="
         return [replace(evaluation, not_compared=reason) for evaluation in evaluations]

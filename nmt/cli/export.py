@@ -24,7 +24,7 @@ from nmt.runs.log import print_line, print_written
 from nmt.trained_model import TrainedModel
 from nmt.training.progress import progress_bar
 
-_MOST_SENTENCES = 3_000
+_MAX_SENTENCES = 3_000
 
 
 @checked_dataclass
@@ -96,7 +96,7 @@ def _text(arguments: Arguments, folder: Path, model: TrainedModel) -> Text | Non
             return None
         test_set = corpus_test_set(corpus, "valid")
     sources, references = (
-        lines[:_MOST_SENTENCES] for lines in (test_set.sources, test_set.references[0])
+        lines[:_MAX_SENTENCES] for lines in (test_set.sources, test_set.references[0])
     )
     return Text(f"the first {len(sources):,} lines of {test_set.name}", sources, references)
 
@@ -104,7 +104,7 @@ def _text(arguments: Arguments, folder: Path, model: TrainedModel) -> Text | Non
 def _verified(
     exporter: Exporter, model: TrainedModel, folder: Path, text: Text | None
 ) -> list[str]:
-    """Compare the export with the model, where the program that runs it is installed."""
+    """Compare the export with the model, if the program that runs it is installed."""
     try:
         runtime = exporter.open(model, folder)
     except ImportError as error:

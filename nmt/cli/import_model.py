@@ -1,4 +1,4 @@
-"""Import a model: of Marian, of OPUS-MT, or an export of this program with format=huggingface.
+"""Import a model of Marian or OPUS-MT, or an export of this program with format=huggingface.
 
 python -m nmt.cli.import_model folder=opus-mt-en-de
 python -m nmt.cli.import_model folder=Helsinki-NLP/opus-mt-en-de
@@ -37,14 +37,13 @@ class Arguments:
     """Arguments of the command."""
 
     folder: str = ""
-    """Folder of the other program, or the name of a model of the Hugging Face hub (for make:
-    FROM=)."""
+    """Folder of the model, or its name on the Hugging Face hub (for make: FROM=)."""
     out: str = ""
-    """New model folder (default: outputs/imports/ and the name of the folder)."""
+    """New model folder (default: outputs/imports/<name of the folder>)."""
     direction: str = ""
     """Source and target language, such as en-de (default: those that the folder names)."""
     check: str = ""
-    """Text of the source language whose first 1,000 lines are compared with the original program
+    """Text in the source language, whose first 1,000 lines both programs process for a comparison
     (default: random pieces of the vocabulary)."""
 
 

@@ -31,14 +31,15 @@ class ModelArguments:
     model: str = ""
     """Model or run folder (default: the last completed run)."""
     device: str = ""
-    """Device: cpu or cuda (default: cuda if available)."""
+    """Device: cpu, cuda or cuda:NUMBER (default: cuda if available)."""
     decoding: dict[str, str] = group(DecodingConfig)
-    """Settings of the search (default: those of the model's scores)."""
+    """Settings of the search (default: those in config.yaml of the model folder)."""
 
     def decoding_config(self, model: TrainedModel) -> DecodingConfig:
         """Return the model's own search with the user's changes."""
         own = to_plain(model.config.decoding)
         if self.decoding.get("method", own["method"]) != own["method"]:
+            # With another method, the keys of sampling would be refused.
             own = {key: value for key, value in own.items() if key not in SAMPLING_KEYS}
         values = {**own, **self.decoding}
         config: DecodingConfig = from_mapping(DecodingConfig, values, "arguments", "decoding.")
@@ -92,7 +93,7 @@ def open_model(folder: Path, device: str) -> TrainedModel:
 
 
 def check_length_penalty(config: DecodingConfig, is_given: bool) -> None:
-    """Raise UserError if a penalty is given, but the model, such as an imported one, has none."""
+    """Raise UserError if a penalty is given, but the model's kind of penalty ignores it."""
     kind = config.length_penalty_kind
     if is_given and kind is not LengthPenalty.gnmt:
         raise UserError(
@@ -107,5 +108,5 @@ def check_languages(direction: str, source: Path, target: Path) -> None:
     if endings != direction and re.fullmatch("[a-z]{2}-[a-z]{2}", endings):
         raise UserError(
             f"{source} and {target} are {endings} by their names, but the model translates"
-            f" {direction}; name another with model=, or rename the files"
+            f" {direction}; name another model with model=, or rename the files"
         )

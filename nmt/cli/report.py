@@ -2,8 +2,8 @@
 
 python -m nmt.cli.report [run=FOLDER]
 
-Also names the report of the run's corpus, which preparation has written. Nothing is prepared or
-trained.
+The command also prints the path of the report of the run's corpus, which preparation has written.
+Nothing is prepared or trained.
 """
 
 import os
@@ -26,7 +26,7 @@ class Arguments:
     """Arguments of the command."""
 
     run: str = ""
-    """A completed run (default: the last one)."""
+    """Folder of a completed run (default: the last one)."""
 
 
 def main() -> None:

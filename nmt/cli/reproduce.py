@@ -1,9 +1,9 @@
-"""Check a published score from the checksums of its text to a verdict.
+"""Reproduce a score: check its text, train its seeds, compare the mean with the accepted range.
 
 python -m nmt.cli.reproduce result=multi30k_en_de data=FOLDER
 
-Exit status: 0 if the mean over the seeds is within the accepted range, 1 if it is not, 2 if the
-command could not be carried out.
+Exit status: 0 if the mean over the seeds is within the accepted range, or with measure=true; 1 if
+the mean is outside; 2 if the command could not be carried out.
 """
 
 from pathlib import Path
@@ -24,10 +24,10 @@ from nmt.config import (
 from nmt.runs.log import print_line, print_written
 from nmt.runs.reproduce import Result, check_data, find_result, reproduce
 
-# Set by this command, because every result has its own runs.
+# Keys in `FREE_KEYS` that are refused, too: each result has runs of its own.
 _OWN_KEYS = ("run.name", "run.folder", "run.accept_changes", "run.dry_run")
 
-# Where files are written and what is sent to a server is not for the table, maybe a stranger's.
+# A table may be a stranger's: it must not set where files are written or what is sent to a server.
 _NOT_IN_A_RECIPE = ("run", "tracking", "hydra")
 
 
@@ -36,18 +36,18 @@ class Arguments:
     """Arguments of the command."""
 
     result: str
-    """A row of the table."""
+    """Name of a row of the table."""
     data: str = ""
-    """Folder with the row's files; for rows of the hub, a folder with its parquet files (default:
+    """Folder with the files of the row; for text of the hub, with its parquet files (default:
     download)."""
     measure: bool = False
     """Record the scores without a verdict, for rows without an accepted range."""
     table: str = str(CONFIG_FOLDER / "results.yaml")
-    """The table."""
+    """YAML file with the rows."""
     training: dict[str, str] = group(TrainingConfig)
     """Keys that do not change the result, such as num_processes."""
     run: dict[str, str] = group(RunConfig)
-    """Keys that do not change the result: outputs."""
+    """Keys that do not change the result, such as outputs."""
     decoding: dict[str, str] = group(DecodingConfig)
     """Keys that do not change the result, such as batch_size."""
     tracking: dict[str, str] = group(TrackingConfig)

@@ -38,8 +38,8 @@ class Arguments(ModelArguments):
     """Output (default: TARGET.scores.tsv or TARGET.scores.jsonl); - is stdout."""
     format: Format = Format.tsv
     """tsv has the columns log_prob, tokens, perplexity and score, without a header; jsonl has
-    the log-probability of each token instead of their number. Of decoding, only length_penalty and
-    length_penalty_kind have an effect."""
+    the log-probability of each token instead of the number of tokens. Of decoding, only
+    length_penalty and length_penalty_kind have an effect."""
 
 
 def main() -> None:

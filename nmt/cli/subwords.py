@@ -23,7 +23,7 @@ class Arguments:
     model: str = ""
     """Model or run folder (default: the last completed run)."""
     side: Side = Side.source
-    """Language whose vocabulary is used, if the two are separate."""
+    """Side whose vocabulary is used, if source and target have separate ones."""
 
 
 def main() -> None:

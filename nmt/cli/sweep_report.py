@@ -2,7 +2,8 @@
 
 python -m nmt.cli.sweep_report sweep=NAME_OR_FOLDER [outputs=FOLDER]
 
-Runs may be in progress: scores of incomplete runs are those of their best validation so far.
+Runs may be in progress: their scores are those of the best validation so far. A sweep of the rows
+of the paper's Table 3 also gets table3.tsv.
 """
 
 from pathlib import Path

@@ -45,10 +45,11 @@ class Arguments(TranslatorArguments):
     file: str
     """The text to translate, one sentence per line, UTF-8; - reads stdin."""
     ensemble: str = ""
-    """Folders of further models of the same vocabularies, to translate with together; a name with
-    spaces is quoted: "'my model' B"."""
+    """Folders of further models with the same vocabularies, for an ensemble; a name with spaces is
+    quoted: "'my model' B"."""
     out: str = ""
-    """Output (default: FILE with the ending of the target language); - is stdout."""
+    """Output (default: FILE with the ending of the target language, or stdout for stdin); - is
+    stdout."""
     format: Format | None = None
     """Output format (default: as input_format, else by the ending of FILE)."""
     input_format: Format | None = None
@@ -64,8 +65,8 @@ class Arguments(TranslatorArguments):
     """Of the decoding.num_best translations choose the one most similar to all of them (minimum
     Bayes risk) instead of the most probable."""
     alignment: bool = False
-    """Write the source word of each word, as 0-0 1-2: in JSON lines a key, else a file
-    OUT.align."""
+    """Write the aligned words of source and translation, as 0-0 1-2: in JSON lines a key,
+    else a file OUT.align."""
     alignment_layer: int = option(0, ge=0, le=200)
     """Decoder layer to align with, counted from 1; 0 chooses one."""
     resume: bool = True
@@ -80,7 +81,9 @@ def main() -> None:
     reader = LineReader(read, arguments.column)
     if arguments.alignment_layer and not (arguments.alignment or arguments.protect):
         layer = arguments.alignment_layer
-        raise UserError(f"alignment_layer={layer} has no effect without alignment=true")
+        raise UserError(
+            f"alignment_layer={layer} has no effect without alignment=true or protect=true"
+        )
     if file is not None:
         check_readable(file)
     ensemble = map(trained_model.model_folder, parse_folders(arguments.ensemble))

@@ -21,11 +21,11 @@ def translate_to_files(
     resume: bool,
     overwrite: bool = False,
 ) -> int:
-    """Translate lines into files; an interruption leaves what is done, to be continued.
+    """Translate lines into files; the same command continues after an interruption.
 
     Args:
         translator: translates the lines.
-        source: a file, whose lines are all checked first, or a stream.
+        source: a file, of which all lines are checked first, or a stream.
         outs: the output files.
         settings: what the translations depend on besides the input.
         models: the model folders, in which no file is replaced.

@@ -2,7 +2,7 @@
 
 python -m nmt.cli.watch [outputs=FOLDER] [every=SECONDS] [once=true]
 
-Prints once if the output is not a terminal.
+Without a terminal, the table is printed once.
 """
 
 import math
@@ -50,7 +50,7 @@ class Arguments:
     every: float = option(2.0, ge=0.1, le=86_400)
     """Seconds between two refreshes."""
     once: bool = False
-    """Print the table once."""
+    """Print the table once, and exit."""
 
 
 def main() -> None:
@@ -59,7 +59,7 @@ def main() -> None:
     outputs = Path(arguments.outputs)
     if not outputs.is_dir():
         raise UserError(f"outputs={outputs} is not a folder; no run was started there")
-    if arguments.once or not (console.is_terminal and sys.stdout.isatty()):
+    if arguments.once or not (console.is_terminal and sys.stdout and sys.stdout.isatty()):
         console.print(runs_table(outputs))
         return
     try:

@@ -1,7 +1,7 @@
 """Configuration: one dataclass per group with types, defaults, bounds and documentation.
 
-YAML files in `conf/` are presets of these dataclasses and hold no defaults. Other packages take the
-dataclass of their group, never a `DictConfig`.
+YAML files in `conf/` are presets of these dataclasses and hold no defaults. Only the code
+around Hydra handles a `DictConfig`; all other code takes these dataclasses.
 """
 # ruff: noqa: F403
 

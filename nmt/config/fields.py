@@ -40,7 +40,8 @@ def option(
 
     Args:
         default: the default value.
-        used_with: another field, and those of its values with which this field has an effect.
+        used_with: the name of another field, then those of its values with which this field has an
+            effect.
         free: whether the field changes where and how fast a run works, but not its result.
         bounds: the arguments `ge`, `gt`, `le`, `lt` and `max_length` of `pydantic.Field`.
     """
@@ -54,7 +55,7 @@ def extra(field: FieldInfo, name: str) -> Any:
 
 
 def leaf_fields(kind: Any, prefix: str = "") -> dict[str, FieldInfo]:
-    """Return the fields of a checked dataclass by their dotted keys, groups expanded."""
+    """Return the fields of a checked dataclass and of its groups, by their dotted keys."""
     leaves: dict[str, FieldInfo] = {}
     for name, field in kind.__pydantic_fields__.items():
         inner, key = field.annotation, prefix + name

@@ -24,9 +24,9 @@ def from_mapping(kind: type[Any], values: Any, origin: str, prefix: str = "") ->
 
     Args:
         kind: the dataclass.
-        values: a dictionary; missing values have their default.
-        origin: where they are from, the beginning of error messages.
-        prefix: group of `kind` with a dot, such as `decoding.`, for error messages.
+        values: a dictionary; missing keys take their default.
+        origin: where the values come from; error messages begin with it.
+        prefix: put before keys in error messages, such as `decoding.`.
 
     Raises:
         UserError: an unknown key, a value of the wrong type or out of bounds, or values that do
@@ -67,7 +67,7 @@ def unknown_key(key: str, known: Collection[str]) -> str:
 
 
 def to_plain(config: Any) -> dict[str, Any]:
-    """Return a configuration dataclass as plain dictionaries, with the names of enums."""
+    """Return a configuration dataclass as plain dictionaries; enums become their names."""
     plain: dict[str, Any] = to_jsonable_python(config)
     return plain
 
@@ -109,10 +109,10 @@ class _PlainLoader(yaml.SafeLoader):  # type: ignore[misc]
 
 
 def load_values(path: Path) -> dict[str, Any]:
-    """Read a YAML file of untrusted origin without fitting it to a dataclass.
+    """Read a YAML file of untrusted origin, without checking its keys.
 
     Raises:
-        UserError: the file is too large, is not a YAML mapping, or has tags, anchors or aliases.
+        UserError: the file is too large, or is not a YAML mapping of plain values.
     """
     check_readable(path)
     if path.stat().st_size > _MAX_BYTES:
@@ -120,7 +120,7 @@ def load_values(path: Path) -> dict[str, Any]:
     try:
         with path.open(encoding="utf-8") as stream:
             values = _PlainLoader(stream).get_single_data()
-    # PyYAML passes on ValueError and OverflowError for invalid characters and version numbers.
+    # PyYAML does not convert the ValueError and OverflowError that odd bytes and values cause.
     except (yaml.YAMLError, ValueError, OverflowError) as error:
         raise UserError(f"{path}: is not valid YAML: {error}") from None
     if not isinstance(values, dict):
@@ -129,14 +129,14 @@ def load_values(path: Path) -> dict[str, Any]:
 
 
 def load_config(kind: type[Any], path: Path) -> Any:
-    """Read a YAML file written by `save_config` into dataclass `kind`."""
+    """Read a YAML file written by `save_config`; `kind` is the dataclass."""
     return from_mapping(kind, load_values(path), str(path))
 
 
 def differing_values(
     first: Mapping[str, Any], second: Mapping[str, Any]
 ) -> dict[str, tuple[Any, Any]]:
-    """Return the dotted keys whose values differ, with both values; a missing one is `absent`."""
+    """Return the dotted keys whose values differ, with both values; "absent" if one is missing."""
     one, other = flattened(first), flattened(second)
     keys = sorted(one.keys() | other.keys())
     pairs = {key: (one.get(key, "absent"), other.get(key, "absent")) for key in keys}

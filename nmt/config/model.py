@@ -19,12 +19,12 @@ _TRANSFORMER = ("architecture", Architecture.transformer)
 _RECURRENT = ("architecture", Architecture.recurrent)
 _CONVOLUTIONS = ("architecture", Architecture.convolutional, Architecture.bytenet)
 _MAX_TABLE = 2**24  # values, to limit the memory of a model folder of unknown origin
-_MAX_EXPERTS = 2**14  # in all layers: a module each, which takes memory before any weight does
+_MAX_EXPERTS = 2**14  # in all layers; each is a module, which takes memory even without weights
 
 
 @checked_dataclass
 class ModelConfig:
-    """Sizes and variants with the paper's symbols; the defaults are its base model (Table 3)."""
+    """Sizes and variants; the defaults are the paper's base model (Table 3)."""
 
     architecture: Architecture = Architecture.transformer
     """Kind of encoder and decoder."""
@@ -54,7 +54,8 @@ class ModelConfig:
     positions: Positions = option(Positions.sinusoidal, used_with=_TRANSFORMER)
     """Encoding of token positions."""
     timescales: Timescales = option(Timescales.paper, used_with=_TRANSFORMER)
-    """Wavelengths of positions=sinusoidal: those of the paper, or Marian's, which reach 10,000."""
+    """Wavelengths of positions=sinusoidal: the paper's, which stay below 10,000 · 2π, or Marian's,
+    which reach it."""
     norm: NormPlacement = option(NormPlacement.post, used_with=_TRANSFORMER)
     """Layer normalisation after the residual sum (as in the paper) or before the sublayer."""
     sublayers: Sublayers = option(Sublayers.paper, used_with=_TRANSFORMER)
@@ -69,10 +70,10 @@ class ModelConfig:
     start: StartEmbedding = option(StartEmbedding.learned, used_with=_TRANSFORMER)
     """Embedding of the first input of the decoder: that of BOS, or zero as in models of Marian."""
     max_length: int = option(512, ge=16, le=MAX_TOKENS)
-    """Maximum sequence length in tokens, including EOS and BOS."""
+    """Maximum length of a source or target in tokens, including EOS."""
     attention_window: int = option(0, ge=0, le=MAX_TOKENS, used_with=_TRANSFORMER)
-    """Number of positions to which each position attends in self-attention, the r of section 4; 0
-    means all."""
+    """Number of positions to which a position attends in self-attention, the paper's r (section 4);
+    0 means all."""
     dropout: float = option(0.1, ge=0, lt=1)
     """Dropout on embeddings and on the output of each sublayer (section 5.4)."""
     attention_dropout: float = option(0.0, ge=0, lt=1, used_with=_TRANSFORMER)

@@ -15,10 +15,7 @@ _MAX_RATE = 100
 
 @checked_dataclass
 class OptimizerConfig:
-    """Adam as in the paper (section 5.3), AdamW, or Muon for weight matrices with AdamW for others.
-
-    Gradients are clipped unless `max_gradient_norm` is 0; the paper does not mention clipping.
-    """
+    """Adam as in the paper (section 5.3), AdamW, or Muon for linear layers and AdamW for others."""
 
     name: OptimizerName = OptimizerName.adam
     """The optimizer."""
@@ -33,12 +30,13 @@ class OptimizerConfig:
     momentum: float = option(0.95, ge=0, lt=1, used_with=("name", OptimizerName.muon))
     """Decay of Muon's momentum; that of Adam is beta1."""
     max_gradient_norm: float = option(1.0, ge=0, le=1_000_000)
-    """Maximum norm of the whole gradient, which is clipped to it; 0 disables clipping."""
+    """Norm to which larger gradients are clipped; 0 disables clipping, which the paper does not
+    mention."""
     lora_rank: int = option(0, ge=0, le=4_096, used_with=_ADAM)
     """LoRA (Hu et al. 2021): rank of the trained changes to the weight matrices of attention and
     feed-forward sublayers; no other weights are trained. 0 trains all weights."""
     lora_alpha: float = option(0.0, ge=0, le=1_000_000)
-    """LoRA: the changes are multiplied by lora_alpha / lora_rank; 0 means 2 · lora_rank."""
+    """LoRA: the changes are multiplied by lora_alpha / lora_rank; 0 stands for 2 · lora_rank."""
 
     def __post_init__(self) -> None:
         require(

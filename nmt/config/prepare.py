@@ -17,6 +17,6 @@ class PrepareConfig:
     num_processes: int = option(0, ge=0, le=100_000, free=True)
     """`local`: number of processes, 0 means one per core. `slurm`: jobs of an array, 0 means 64."""
     ray_address: str = option("", free=True, used_with=("executor", ExecutorName.ray))
-    """`ray`: address of the cluster; empty means RAY_ADDRESS, or this machine alone."""
+    """`ray`: address of the cluster; empty means RAY_ADDRESS, or a cluster on this machine."""
     slurm: dict[str, str | int] = option({}, free=True, used_with=("executor", ExecutorName.slurm))
     """`slurm`: parameters of submitit, such as `slurm_partition`, `timeout_min` and `mem_gb`."""

@@ -27,7 +27,7 @@ def table3_rows() -> dict[str, dict[str, str]]:
 
 
 def with_row(config: Config, name: str) -> Config:
-    """Return the configuration of a row of Table 3 at the scale of `config`, the row `base`.
+    """Return the configuration of a row of Table 3; `config` stands for the row `base`.
 
     Sizes and the number of updates are multiplied by the ratio of the row's value to that of
     `base`. The peak learning rate stays proportional to width ** -0.5 (equation 3). Dropout, label

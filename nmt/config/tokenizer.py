@@ -12,8 +12,9 @@ class TokenizerConfig:
     """Subwords, learned by sentencepiece."""
 
     path: str = option("", free=True)
-    """A sentencepiece model to use instead of learning one, or, for joint=false, a folder with
-    `tokenizer.<language>.model`; of the other keys of this group, only joint then has an effect."""
+    """A sentencepiece model to use instead of learning one, or a folder with `tokenizer.model` or,
+    for joint=false, `tokenizer.<language>.model`. Of the other keys of this group, only joint then
+    has an effect."""
     algorithm: TokenizerAlgorithm = TokenizerAlgorithm.bpe
     """The sentencepiece model type."""
     vocabulary_size: int = option(8_000, ge=16, le=1_000_000)
@@ -27,6 +28,6 @@ class TokenizerConfig:
     split_digits: bool = False
     """Make each digit a piece of its own."""
     user_symbols: list[Symbol] = option([])
-    """Texts that are one piece each wherever they occur, such as `<name>`."""
+    """Texts that become one piece each, wherever they occur, such as `<name>`."""
     sample_sentences: int = option(2_000_000, ge=0, le=1_000_000_000)
     """Number of sentences, sampled from the cleaned text, to learn from; 0 uses all."""

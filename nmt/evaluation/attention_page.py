@@ -1,6 +1,6 @@
 """All attention weights on one or more sentences: a page, and a part of the report of a run.
 
-A script in the page draws the weights that the reader chooses. It loads nothing.
+A script in the page draws the weights that the reader chooses. The page loads no other file.
 """
 
 import json
@@ -26,10 +26,10 @@ ShownSentence = tuple[str, str, SentenceAttention]
 
 @dataclass(frozen=True)
 class HeadSummary:
-    """Entropy in bits of a head's weights, and mean distance in pieces of what it attends to.
+    """Entropy of a head's weights in bits, and weighted distance from row to column in pieces.
 
-    Both are means over the rows. Cross-attention has no distance, because source and translation
-    have no common origin.
+    Both are means over the rows. Cross-attention has no distance, because positions in source and
+    translation are not comparable.
     """
 
     entropy: float
@@ -47,7 +47,7 @@ def summarise_head(weights: Tensor, is_self_attention: bool) -> HeadSummary:
 
 
 def attention_page(direction: str, sentences: Sequence[ShownSentence]) -> str:
-    """Render the page; the direction of the translation is in its title."""
+    """Render the page; `direction` is in its title."""
     return render(_TEMPLATE, {"direction": direction, "attention": attention_maps(sentences)})
 
 
@@ -65,7 +65,8 @@ def attention_maps(sentences: Sequence[ShownSentence]) -> dict[str, Markup]:
 def rows_and_columns(kind: str, attention: SentenceAttention) -> tuple[list[str], list[str]]:
     """Return the labels of the rows and columns of an attention map.
 
-    A row of the decoder is the piece that is predicted; its columns are the pieces before it.
+    A row of `decoder` or `cross` is the piece that is predicted. The columns of `decoder` are the
+    pieces that the decoder reads: BOS, and all target pieces except the last.
     """
     source, target = attention.source, attention.target
     if kind == "encoder":

@@ -1,4 +1,4 @@
-"""Line charts and bar charts of a run's report."""
+"""Line charts and bar charts of the reports on runs and sweeps."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -18,10 +18,11 @@ class Series:
     """A curve or a set of bars.
 
     Attributes:
-        colour: a key of `COLOURS`; `baseline` is drawn behind the others.
+        name: name in the legend.
+        colour: a key of `COLOURS`; a curve in `baseline` is dashed and drawn behind the others.
         x: positions of the points; empty for bars.
         y: values; NaN makes a gap in a curve.
-        errors: half the confidence interval of each bar; empty for curves.
+        errors: half the width of the confidence interval of each bar; empty for curves.
     """
 
     name: str
@@ -33,7 +34,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Chart:
-    """Title, legend with name and colour of each series, and drawing of a chart."""
+    """A drawn chart; its legend is the name and colour of each series."""
 
     title: str
     legend: list[tuple[str, str]]
@@ -42,14 +43,15 @@ class Chart:
 
 def line_chart(
     title: str,
-    unit: str,
+    y_unit: str,
     series: Sequence[Series],
     may_be_log: bool = False,
     size: tuple[float, float] = _SIZE,
 ) -> Chart | None:
     """Draw curves over updates; None if there is no finite value.
 
-    With `may_be_log` the y axis is logarithmic if the values vary by more than a factor of ten.
+    With `may_be_log`, only positive values count, and the y axis is logarithmic if they vary by
+    more than a factor of ten.
     """
     values = np.array([value for one in series for value in one.y])
     values = values[np.isfinite(values) & ((values > 0) | (not may_be_log))]
@@ -63,7 +65,7 @@ def line_chart(
             style = {"color": COLOURS[one.colour], "zorder": 2 - (one.colour == "baseline") / 2}
             dashes = "--" if one.colour == "baseline" else "-"
             axes.plot(x, y, dashes, linewidth=1.3, **style)
-            # Draw a dot for a point between two gaps, which no line reaches.
+            # No line reaches a point between two gaps, so it is drawn as a dot.
             gaps = np.concatenate([[True], ~np.isfinite(y), [True]])
             single = gaps[:-2] & gaps[2:]
             axes.plot(x[single], y[single], ".", markersize=4, **style)
@@ -73,11 +75,11 @@ def line_chart(
             axes.set_ylim(bottom=0)
         axes.set_xlim(left=0)
 
-    return _chart(title, series, draw, "update", unit, size)
+    return _chart(title, series, draw, "update", y_unit, size)
 
 
-def bar_chart(title: str, unit: str, labels: Sequence[str], series: Sequence[Series]) -> Chart:
-    """Draw bars with errors, a group of bars for each label."""
+def bar_chart(title: str, x_unit: str, labels: Sequence[str], series: Sequence[Series]) -> Chart:
+    """Draw BLEU as bars with error bars: for each label, a bar of each series."""
 
     def draw(axes: Any) -> None:
         width = 0.8 / max(1, len(series))
@@ -88,7 +90,7 @@ def bar_chart(title: str, unit: str, labels: Sequence[str], series: Sequence[Ser
         axes.set_xticks(range(len(labels)), labels)
         axes.set_ylim(bottom=0)
 
-    return _chart(title, series, draw, unit, "BLEU")
+    return _chart(title, series, draw, x_unit, "BLEU")
 
 
 def _chart(

@@ -40,7 +40,8 @@ class TestSet:
     """Sources and one or more sets of references, all aligned.
 
     Attributes:
-        leakage: number of its sentences in the training text; None if unknown.
+        annotations: path of the file of annotations, if there is one.
+        leakage: numbers of its sentences in the training text; None if unknown.
     """
 
     __test__ = False  # not a test class of pytest
@@ -55,7 +56,7 @@ class TestSet:
 
 @dataclass(frozen=True)
 class StoredTexts:
-    """Aligned texts of an evaluation that was written; the name is that of the test set."""
+    """Aligned texts that an evaluation has written; `name` is that of the test set."""
 
     name: str
     sources: list[str]
@@ -101,7 +102,7 @@ class Evaluation:
 
 
 def corpus_test_set(corpus: PreparedCorpus, split: str) -> TestSet:
-    """Read a split of a prepared corpus; the empty name is the first test set."""
+    """Read `valid` or a test set; an empty name means the first test set, or else `valid`."""
     known = [*corpus.test_splits, "valid"]
     split = split or known[0]
     if split not in known:
@@ -114,7 +115,7 @@ def corpus_test_set(corpus: PreparedCorpus, split: str) -> TestSet:
 
 
 def files_test_set(source: Path, reference: Path, direction: tuple[str, str]) -> TestSet:
-    """Read a test set from a file of sources, one of references and those numbered beside it."""
+    """Read a test set from files; further references are in numbered files beside `reference`."""
     sources, *references = _read_aligned([source, reference, *more_reference_paths(reference)])
     return TestSet(source.stem, direction, sources, references)
 
@@ -127,7 +128,7 @@ def _read_aligned(paths: list[Path]) -> list[list[str]]:
 
 
 def with_leakage(test_set: TestSet, corpus: PreparedCorpus | None) -> TestSet:
-    """Replace the leakage by the counts for the training text of `corpus`; None if unknown."""
+    """Set the leakage to that of the test set in the training text of `corpus`, None if unknown."""
     name, leakage = test_set.name, None
     if corpus is not None and name in corpus.leakage:
         is_same = corpus.read_text(name) == (test_set.sources, test_set.references[0])
@@ -136,7 +137,7 @@ def with_leakage(test_set: TestSet, corpus: PreparedCorpus | None) -> TestSet:
 
 
 def evaluate(translator: Translator, test_set: TestSet, system: str) -> Evaluation:
-    """Translate a test set with a model, whose name is `system`, and score it."""
+    """Translate a test set and score it; `system` is the name of the model."""
     title = f"{system}: translating {test_set.name}"
     with progress_bar(title, len(test_set.sources)) as advance:
         hypotheses = [best[0].text for best in translator.translate(test_set.sources, advance)]
@@ -163,7 +164,7 @@ def evaluate(translator: Translator, test_set: TestSet, system: str) -> Evaluati
 
 
 def compared(evaluation: Evaluation, baseline: Baseline, hypotheses: list[str]) -> Evaluation:
-    """Add the comparison with a baseline's translations to an evaluation."""
+    """Add the comparison with a baseline, whose translations are `hypotheses`, to an evaluation."""
     name, references = baseline.system.name, evaluation.test_set.references
     comparison = compare(name, baseline.why, hypotheses, evaluation.hypotheses, *references)
     return replace(evaluation, comparison=comparison)
@@ -172,7 +173,7 @@ def compared(evaluation: Evaluation, baseline: Baseline, hypotheses: list[str]) 
 def evaluate_run(translator: Translator, corpus: PreparedCorpus, run: Path) -> list[Evaluation]:
     """Score a run on every test set of its corpus and write the results to the run folder.
 
-    The baseline is chosen by `find_baseline`; its translations are read from its run folder.
+    `find_baseline` chooses the baseline. Its translations are read from its run folder.
     """
     baseline = find_baseline(run, corpus)
     evaluations = []
@@ -193,14 +194,14 @@ def _compare_with_run(evaluation: Evaluation, baseline: Baseline | None) -> Eval
     name = baseline.system.name
     stored = stored_hypotheses(baseline.system, evaluation.test_set)
     if stored is None:
-        reason = f"{name} has no translations of this test set; `make evaluate` creates them"
+        reason = f"{name} has no translations of this test set; `make evaluate` compares both"
         return replace(evaluation, not_compared=reason)
     logger.info("comparing with %s", name)
     return compared(evaluation, baseline, stored)
 
 
 def stored_hypotheses(system: System, test_set: TestSet | StoredTexts) -> list[str] | None:
-    """Read the translations of exactly this test set that the run was scored with, if any."""
+    """Read the translations in the run folder of a system if they are of exactly this test set."""
     if system.run is None:
         return None
     try:
@@ -212,7 +213,7 @@ def stored_hypotheses(system: System, test_set: TestSet | StoredTexts) -> list[s
 
 
 def read_texts(run: Path, test_set: str) -> StoredTexts:
-    """Read the texts of a test set that a run was scored with; UserError if they are incomplete."""
+    """Read the texts of a test set in a run folder; UserError if they are incomplete."""
     folder = layout.EVALUATION_FOLDER, test_set
     more = takewhile(
         lambda name: os.path.lexists(run.joinpath(*folder, name)),
@@ -225,7 +226,7 @@ def read_texts(run: Path, test_set: str) -> StoredTexts:
 
 
 def check_replaceable(folder: Path, num_references: int, inputs: Sequence[Path]) -> None:
-    """Raise UserError if `write_evaluation` would replace inputs, or files it has not written."""
+    """Raise UserError if `write_evaluation` would replace inputs, or files of another origin."""
     earlier = _written_files(folder)
     paths = [folder / name for name in _file_names(num_references)]
     check_not_read([*paths, *_outdated(folder, num_references, earlier)], inputs)
@@ -235,7 +236,10 @@ def check_replaceable(folder: Path, num_references: int, inputs: Sequence[Path])
 
 
 def write_evaluation(evaluation: Evaluation, folder: Path) -> list[Path]:
-    """Write source, references, hypotheses and `scores.json` together; return their paths."""
+    """Write source, references, hypotheses and `scores.json` together; return their paths.
+
+    References that only an earlier evaluation in this folder had are removed.
+    """
     test_set, num_references = evaluation.test_set, len(evaluation.test_set.references)
     names = _file_names(num_references)
     outdated = _outdated(folder, num_references, _written_files(folder))
@@ -255,7 +259,7 @@ def _file_names(num_references: int) -> list[str]:
 
 
 def _written_files(folder: Path) -> list[str]:
-    """Return the names of the files of an earlier evaluation in a folder, as it has listed them."""
+    """Return the names of files that the `scores.json` of an earlier evaluation lists, if any."""
     try:
         return read_record(folder / layout.SCORES_FILE, EvaluationFiles)["files"]
     except UserError:
@@ -263,6 +267,6 @@ def _written_files(folder: Path) -> list[str]:
 
 
 def _outdated(folder: Path, num_references: int, earlier: list[str]) -> list[Path]:
-    """Return the references of an earlier evaluation that had more of them."""
+    """Return the files of references that only the earlier evaluation has."""
     names = takewhile(earlier.__contains__, map(layout.reference_file, count(num_references)))
     return [path for path in map(folder.joinpath, names) if path.is_file()]

@@ -1,4 +1,4 @@
-"""The README of a model folder and of an exported model, made from what was recorded."""
+"""The README of a model folder or of an exported model, made from `scores.json`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ or in Python:
     import nmt
     translator = nmt.load("THIS_FOLDER")
     print(translator.translate(["A sentence."]))"""
-"""How a model folder of this program is used."""
+"""How a model folder is used; an export has another text."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Facts:
 
 
 def read_facts(path: Path) -> Facts:
-    """Read the `scores.json` of a model folder; there may be none."""
+    """Read the `scores.json` of a model folder; without the file, no facts are known."""
     return read_record(path, Facts, "copy the folder again") if path.is_file() else Facts()
 
 
@@ -79,7 +79,7 @@ def model_card(
 
     Args:
         model: the model.
-        facts: what is known of it; unknown facts leave their section out.
+        facts: what is known of it; a section without facts is left out.
         usage: how the files of the folder are used, in Markdown.
         verification: how an export compares with the model, one sentence each.
     """
@@ -99,7 +99,8 @@ def model_card(
         "Known weaknesses": _weaknesses(facts, config.max_source_length),
     }
     for title, lines in sections.items():
-        if lines:  # without headings or control characters of a copied `scores.json`
+        if lines:
+            # The `scores.json` of another origin must not add headings or control characters.
             parts += [
                 f"## {title}",
                 "\n".join(f"- {printable(' '.join(line.split()))}" for line in lines),
@@ -131,7 +132,7 @@ def _scores(facts: Facts) -> list[str]:
                 value = f"{column_title(key)} {format_score(key, score.score)}{interval}"
                 lines.append(f"{title}: {value} `{score.signature}`")
     if lines:
-        lines.append("± is half of the 95 % confidence interval")
+        lines.append("± is half the width of the 95 % confidence interval")
     if facts.generated_corpus:
         lines.append("the corpus is generated: do not compare these scores with published ones")
     return lines
@@ -154,5 +155,5 @@ def _weaknesses(facts: Facts, max_source_length: int) -> list[str]:
             for phenomenon in sorted(accuracies, key=lambda key: accuracies[key])[:_NUM_WEAKEST]
         ]
         lines += [f"{name}: {warning}" for warning in found.test_set.warnings]
-    lines.append(f"the longest source that the model takes has {max_source_length - 1:,} tokens")
+    lines.append(f"the model reads at most {max_source_length - 1:,} pieces of a source at once")
     return lines

@@ -1,4 +1,4 @@
-"""The JSON files of a run folder: types of their values, reading, and the status they show."""
+"""The JSON files of a run folder: types of their values, reading, and the status of the run."""
 
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
@@ -97,14 +97,14 @@ class RunResult(ValidatedRun):
 
 
 class Pruned(TypedDict):
-    """`pruned.json`: the update at which a search has stopped a run, and its validation loss."""
+    """`pruned.json`: the update at which a search stopped a run, and its best checkpoint's loss."""
 
     update: int
     loss: float
 
 
 class Failure(TypedDict):
-    """`failure.json`: the last lines of the error that has ended a run of a sweep."""
+    """`failure.json`: the last lines of the error, or of the log, of a failed run of a sweep."""
 
     lines: list[str]
 
@@ -122,8 +122,8 @@ _FILES = {
 def run_status(folder: Path) -> Status | None:
     """Return the status of a run; None if the folder is not that of a run.
 
-    A run is in progress while a process holds its lock; otherwise the first file of complete,
-    pruned, failed and interrupted runs counts.
+    A run is in progress while a process holds its lock. Otherwise, the first file of `_FILES` that
+    exists gives the status.
     """
     if is_locked(folder / layout.LOCK_FILE):
         return Status.running
@@ -146,7 +146,7 @@ def read_environment(run_folder: Path) -> Environment:
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
-    """Read `metrics.jsonl`, without the incomplete last line of a killed run; empty without a file.
+    """Read `metrics.jsonl`, if it exists, without the incomplete last line of a killed run.
 
     Raises:
         UserError: a line is not a JSON object with `update`.
@@ -163,5 +163,5 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
 
 
 def with_number(records: Iterable[Mapping[str, Any]], key: str) -> list[Mapping[str, Any]]:
-    """Return the records in which a key has a number."""
+    """Return the records in which the value of a key is a number."""
     return [record for record in records if isinstance(record.get(key), float | int)]

@@ -45,6 +45,7 @@ _CURVES = (
     ("Gradient norm", "before clipping", ("train/gradient_norm",), True),
     ("Speed", "target tokens per second", ("train/target_tokens_per_second",), False),
 )
+# Name and colour of a curve, by the beginning of its key.
 _NAMES = {"train": ("training", "source"), "valid": ("validation", "target")}
 
 
@@ -58,7 +59,7 @@ class Training:
     records: Sequence[Mapping[str, Any]]
 
     def series(self, key: str) -> tuple[list[float], list[float]]:
-        """Return updates and values of the records that have a key; NaN for other than numbers."""
+        """Return updates and values of the records that have a key; NaN if not a number."""
         records = [record for record in self.records if key in record]
         updates = [float(record["update"]) for record in records]
         values = [record[key] for record in records]
@@ -93,7 +94,7 @@ def write_report(
     """Write the report of a run to its folder, and return its path.
 
     Args:
-        run: the run folder, in which `result.json` may be missing.
+        run: the run folder; its `result.json` may not be written yet.
         result: contents of `result.json`.
         model: the trained model, for the attention maps.
         corpus: the corpus that it was trained on; None if it no longer exists.

@@ -82,7 +82,7 @@ def describe_test_set(
 
 
 def _bleu_by_length(texts: StoredTexts, systems: Mapping[str, Sequence[str]]) -> dict[str, Any]:
-    """Compute BLEU by source length of each system, as a chart and for a table."""
+    """Compute the BLEU of each system by source length, as a chart and for a table."""
     bins = length_bins(texts.sources)
     bleu = {
         name: [bleu_of(indices, lines, *texts.references) for indices in bins.values()]
@@ -100,7 +100,7 @@ def _bleu_by_length(texts: StoredTexts, systems: Mapping[str, Sequence[str]]) ->
 def bleu_of(
     indices: Sequence[int], translations: Sequence[str], *references: Sequence[str]
 ) -> Score:
-    """Compute BLEU with its interval on some of the sentences."""
+    """Compute BLEU with its confidence interval on some of the sentences."""
     selected = [[lines[index] for index in indices] for lines in (translations, *references)]
     return bleu_score(*selected, with_interval=True)
 
@@ -151,7 +151,7 @@ def has_end(text: str) -> bool:
 
 
 def length_unit(sources: Sequence[str]) -> str:
-    """Return `words`, or `characters` if the language does not separate words by spaces."""
+    """Return `words`, or `characters` if the language seems not to separate words by spaces."""
     words = statistics.median(len(source.split()) for source in sources)
     characters = statistics.median(map(len, sources))
     return "words" if words > 1 or characters < 5 else "characters"
@@ -161,11 +161,11 @@ def length_bins(sources: Sequence[str], max_bins: int = _NUM_LENGTH_BINS) -> dic
     """Divide the sentences by source length into bins of similar size.
 
     Returns:
-        The sentences by the range of their lengths, such as `7–9`.
+        The sentences of each bin, by its range of lengths, such as `7–9`.
     """
     is_words = length_unit(sources) == "words"
     lengths = np.array([len(text.split()) if is_words else len(text) for text in sources])
-    # Sentences of equal length share a bin, so there may be fewer bins.
+    # Sentences of equal length share a bin, so there may be fewer than `max_bins`.
     shares = np.arange(1, max_bins + 1) / max_bins
     longest = np.unique(np.quantile(lengths, shares, method="inverted_cdf"))
     bin_of = np.searchsorted(longest, lengths)
@@ -178,7 +178,7 @@ def length_bins(sources: Sequence[str], max_bins: int = _NUM_LENGTH_BINS) -> dic
 
 
 def compare_words(text: str, other: str) -> list[tuple[str, bool]]:
-    """Divide a text into parts, and mark those not aligned with the other one by `difflib`."""
+    """Divide a text into parts; True marks a part that `difflib` does not align with `other`."""
     if max(len(text), len(other)) > _MAX_CHARACTERS:
         return [(text, False)]
     words, others = text.split(), other.split()

@@ -1,7 +1,7 @@
 """Scores of one configuration over several seeds: mean, spread and their table.
 
-The 95 % interval of a mean is Student's t over the seeds: it covers training noise only. The
-bootstrap interval of a single score covers the choice of test sentences.
+The 95 % interval of a mean is that of Student's t over the seeds: it covers training noise only.
+The bootstrap interval of a single score covers only the choice of test sentences.
 """
 
 import math
@@ -22,7 +22,11 @@ _T_QUANTILES = (12.7062, 4.3027, 3.1824, 2.7764, 2.5706, 2.4469, 2.3646, 2.3060,
 
 @dataclass(frozen=True)
 class Spread:
-    """One score of several seeds; `deviation` and `ci95` are None for a single seed."""
+    """One score of several seeds.
+
+    `deviation` is the standard deviation (n - 1), and `ci95` half the width of the 95 % interval of
+    the mean; both are None for a single seed.
+    """
 
     values: tuple[float, ...]
     mean: float
@@ -32,7 +36,7 @@ class Spread:
 
     @classmethod
     def of(cls, values: Iterable[float], signature: str = "") -> "Spread":
-        """Compute mean, standard deviation and 95 % interval of the mean of some values."""
+        """Compute the spread of some values."""
         scores = tuple(values)
         deviation = ci95 = None
         if len(scores) > 1:
@@ -68,14 +72,14 @@ class SeedsSummary:
     runs: dict[int, dict[str, Any]] = field(default_factory=dict)
 
     def last_line(self) -> str:
-        """Return the BLEU of the first test set in one line."""
+        """Return the BLEU of the first test set, or of `valid` without one, in one line."""
         split, spreads = next(iter(self.test_sets.items()), ("valid", self.valid))
         bleu, count = spreads["bleu"], count_seeds(self.seeds)
         return f"{split} BLEU {bleu.format('bleu')} ({count})  {bleu.signature}".rstrip()
 
 
 def count_seeds(values: Sequence[Any]) -> str:
-    """Return the number of values, one for each seed, as `1 seed` or `3 seeds`."""
+    """Return the number of values as `1 seed` or `3 seeds`; each value is of one seed."""
     return f"{len(values)} seed{'' if len(values) == 1 else 's'}"
 
 
@@ -88,7 +92,10 @@ def student_quantile(degrees: int) -> float:
 
 
 def summarise(name: str, results: Mapping[int, Mapping[str, Any]]) -> SeedsSummary:
-    """Summarise scores with equal signatures in all runs; `name` is the run name without seed."""
+    """Summarise the `result.json` of each seed; `name` is the run name without the seed.
+
+    Metrics that a run lacks or whose signatures differ are left out; for BLEU, this is an error.
+    """
     runs = list(results.values())
     test_sets: dict[str, dict[str, Spread]] = {}
     for split in dict.fromkeys(split for run in runs for split in run["test_sets"]):

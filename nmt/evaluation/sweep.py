@@ -1,7 +1,7 @@
 """A sweep: its runs grouped over seeds, mean scores, and significance of the differences.
 
-Runs form a group if they differ in the seed only, apart from keys that change no result. The best
-group is the one with the highest mean BLEU on validation; test scores are not considered.
+Runs form a group if they differ in the seed only, apart from keys that change a result by chance at
+most. The best group has the highest mean BLEU on validation; test scores are not considered.
 """
 
 import math
@@ -29,9 +29,10 @@ class Group:
 
     Attributes:
         name: the swept keys with their values, in the form of the command line.
-        label: the same without the groups of the keys.
-        values: the value of each swept key; empty if no key varies or a file cannot be read.
-        runs: the best on validation first.
+        label: the same, but only the last part of each key: `width=8` instead of `model.width=8`.
+        values: the value of each swept key; empty if no key varies, or for a run without a readable
+            configuration, which is a group of its own.
+        runs: complete runs first, then by validation, the best first.
         difference: from the best group in mean validation BLEU, and its p; None if not tested.
     """
 
@@ -47,15 +48,15 @@ class Group:
         return [run for run in self.runs if run.result]
 
     def spread(self, metric: str) -> Spread | None:
-        """Return mean and deviation of a score (see `SweptRun.score`) over the complete runs."""
+        """Return the spread of a score (see `SweptRun.score`) over the complete runs, if any."""
         scores = [run.score(metric) for run in self.complete]
         values = [score for score in scores if score is not None]
         return Spread.of(values) if values else None
 
-    def rank(self) -> tuple[bool, float, float]:
+    def order(self) -> tuple[bool, float, float]:
         """Sort key: the best first, groups without a complete run last."""
         bleu, loss = self.spread("bleu"), self.spread("loss")
-        return (False, -bleu.mean, loss.mean) if bleu and loss else (True, *self.runs[0].rank()[1:])
+        return (False, -bleu.mean, loss.mean) if bleu and loss else self.runs[0].order()
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,8 @@ class Sweep:
     Attributes:
         keys: the swept keys.
         groups: the best first, groups without a complete run last.
-        texts: sources and references of the validation set; empty if `note` says why not.
+        texts: sources and references of the validation set; empty lists if the runs have no common
+            one.
         note: why differences were not tested; otherwise empty.
     """
 
@@ -77,11 +79,11 @@ class Sweep:
 
     @property
     def runs(self) -> list[SweptRun]:
-        """All runs in the order of `SweptRun.rank`."""
-        return sorted((run for group in self.groups for run in group.runs), key=SweptRun.rank)
+        """All runs in the order of `SweptRun.order`."""
+        return sorted((run for group in self.groups for run in group.runs), key=SweptRun.order)
 
     def verdict(self) -> str:
-        """Describe which group won, by how much, and whether that may be chance."""
+        """Describe which group is best, by how much, and whether this may be chance."""
         ranked = [(group, spread) for group in self.groups if (spread := group.spread("bleu"))]
         if not ranked:
             return "No run is complete."
@@ -104,10 +106,10 @@ def read_sweep(folder: Path) -> Sweep:
     runs = [read_run(path, status) for path in paths if (status := run_status(path))]
     keys = swept_keys([run.config for run in runs if run.config])
     members: dict[str, list[SweptRun]] = {}
-    for run in sorted(runs, key=SweptRun.rank):
+    for run in sorted(runs, key=SweptRun.order):
         values = [run.config.get(key) for key in keys]
         members.setdefault(repr(values) if run.config else run.name, []).append(run)
-    groups = sorted((_group(found, keys) for found in members.values()), key=Group.rank)
+    groups = sorted((_group(found, keys) for found in members.values()), key=Group.order)
     texts, note = _validation_text(runs)
     if not note:
         groups, note = _tested(groups, texts[1])
@@ -115,9 +117,9 @@ def read_sweep(folder: Path) -> Sweep:
 
 
 def swept_keys(configs: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the keys whose values differ and that change results otherwise than by chance.
+    """Return the keys whose values differ, without those that change a result by chance at most.
 
-    Keys that follow from the row of Table 3 are left out, too.
+    Keys whose values follow from the row of Table 3 are left out, too.
     """
 
     def num_values(*keys: str) -> int:
@@ -187,7 +189,7 @@ def _validation_text(runs: Sequence[SweptRun]) -> tuple[Texts, str]:
 
 
 def _tested(groups: Sequence[Group], references: Sequence[str]) -> tuple[list[Group], str]:
-    """Test differences from the best group; also return why they cannot be tested, or ""."""
+    """Test the differences from the best group; also return why they were not tested, or ""."""
     complete = [group for group in groups if group.complete]
     for run in (run for group in complete for run in group.complete):
         if len(run.hypotheses) != len(references):

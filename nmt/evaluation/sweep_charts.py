@@ -21,12 +21,12 @@ _MAX_LABELS = 6
 
 
 def group_colours(groups: Sequence[Group]) -> list[str]:
-    """Return a colour for each group: the first eight can be told apart, the others are grey."""
+    """Return a colour for each group: different ones for the first eight, grey for the others."""
     return [f"group{i + 1}" if i < NUM_COLOURS else "other" for i in range(len(groups))]
 
 
 def key_names(keys: Sequence[str]) -> list[str]:
-    """Return names of keys for people: `peak learning rate` of `schedule.peak_learning_rate`."""
+    """Return readable names of keys: `peak learning rate` for `schedule.peak_learning_rate`."""
     return [key.rpartition(".")[2].replace("_", " ") for key in keys]
 
 
@@ -48,15 +48,15 @@ def curve_charts(sweep: Sweep) -> list[Chart]:
 def effect_chart(key: str, runs: Sequence[SweptRun]) -> Markup:
     """Draw validation BLEU of complete runs over the values of a key.
 
-    If there are few values, each also has its mean ± deviation. Runs with the same value differ in
-    the seed and in the other swept keys.
+    If there are at most six values, each also has its mean ± deviation. Runs with the same value
+    differ in the seed and in the other swept keys.
     """
     positions, ticks = axis_of([run.config[key] for run in runs])
     scores: dict[float, list[float]] = {x: [] for x in sorted(positions)}
     for x, run in zip(positions, runs, strict=True):
         scores[x].append(run.score("bleu") or 0.0)
     spreads = {x: Spread.of(values) for x, values in scores.items()}
-    # Beside the runs, so that neither hides the other.
+    # Means are drawn beside the runs, so that they do not hide each other.
     means_at = np.array(list(spreads)) + 0.02 * (max(positions) - min(positions))
     means = [spread.mean for spread in spreads.values()]
     deviations = [spread.deviation or math.nan for spread in spreads.values()]
@@ -83,11 +83,11 @@ def effect_chart(key: str, runs: Sequence[SweptRun]) -> Markup:
 
 
 def parallel_chart(keys: Sequence[str], runs: Sequence[SweptRun]) -> Markup:
-    """Draw a line for each complete run across an axis for each swept key, loss and BLEU.
+    """Draw parallel coordinates: axes for the swept keys, loss and BLEU; a line for each run.
 
     Args:
         keys: the swept keys.
-        runs: at least one run, the best first; the index of a run gives its colour.
+        runs: at least one complete run, the best first; the index of a run gives its colour.
     """
     columns = {key: axis_of([run.config[key] for run in runs]) for key in keys}
     columns["valid loss"] = _score_axis([run.score("loss") or 0.0 for run in runs])
@@ -127,8 +127,8 @@ def _score_axis(scores: list[float]) -> tuple[list[float], dict[float, str]]:
 def axis_of(values: Sequence[Any]) -> tuple[list[float], dict[float, str]]:
     """Return the position of each value on an axis, and the labels of the axis by position.
 
-    Numbers that vary by more than a factor of five are placed by their logarithm. Other values are
-    categories.
+    Numbers are placed by their value, or by its logarithm if they are positive and vary by more
+    than a factor of five. If any value is not a number, all are categories.
     """
     if not all(type(value) in (int, float) for value in values):
         names = sorted(set(map(format_value, values)))

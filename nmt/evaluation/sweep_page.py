@@ -50,7 +50,7 @@ def sweep_page(sweep: Sweep) -> str:
 
 
 def group_row(group: Group) -> dict[str, str]:
-    """Format the figures of a group by column, for the page and the terminal; – for none."""
+    """Format the figures of a group by column, for the page and the terminal; – if unknown."""
     num, difference = len(group.complete), group.difference
     flops = [run.flops for run in group.complete if run.flops]
     parameters = next((run.parameters for run in group.runs if run.parameters), None)
@@ -69,12 +69,12 @@ def group_row(group: Group) -> dict[str, str]:
 
 
 def format_seconds(seconds: float | None) -> str:
-    """Format a duration as `1:02:03`."""
+    """Format a duration as `1:02:03`; None is a dash."""
     return "–" if seconds is None else str(timedelta(seconds=round(seconds)))
 
 
 def choose_sentences(sources: Sequence[str], number: int = _NUM_SENTENCES) -> list[int]:
-    """Choose evenly spaced sentences among the half of medium length, in characters."""
+    """Choose evenly spaced sentences, without the quarters with the fewest and most characters."""
     lengths = [len(source) for source in sources]
     low, high = np.quantile(lengths, (0.25, 0.75)) if lengths else (0, 0)
     medium = [index for index, length in enumerate(lengths) if low <= length <= high]
@@ -82,9 +82,10 @@ def choose_sentences(sources: Sequence[str], number: int = _NUM_SENTENCES) -> li
 
 
 def _sentences(sweep: Sweep, groups: Sequence[tuple[int, Group, str]]) -> list[dict[str, Any]]:
-    """Return the chosen sentences with the translations of the best run of each group, and others.
+    """Return the chosen sentences, each with its translations.
 
-    Each translation has a label, the group, its colour, chrF2++ and parts (see `compare_words`).
+    `best` are those by the best run of each of the first eight groups, `others` those by all other
+    runs. Each has a label, the group, its colour, chrF2++ and parts (see `compare_words`).
     """
     sources, references = sweep.texts
     indices = choose_sentences(sources)

@@ -30,14 +30,14 @@ class SweptRun:
     """A run of a sweep.
 
     Attributes:
-        name: name of its folder, which consists of the overrides that vary.
+        name: name of the run folder: the overrides that vary in the sweep.
         config: the flattened configuration; empty if it cannot be read.
         records: contents of `metrics.jsonl`.
-        result: contents of `result.json`; None unless the run is complete.
+        result: contents of `result.json`; None unless the run is complete and the file readable.
         corpus: the prepared corpus; None if it no longer exists.
         hypotheses: translations of the validation set; empty if there are none yet.
-        parameters: number of parameters; None if the vocabulary is unknown.
-        notes: the last lines of a failed run, where a run was pruned, files that cannot be read.
+        parameters: number of parameters; None if the configuration or the corpus is unknown.
+        notes: the last lines of a failed run, where a run was pruned, and why files cannot be read.
     """
 
     name: str
@@ -58,7 +58,7 @@ class SweptRun:
     def score(self, metric: str) -> float | None:
         """Return `bleu` or `loss` on validation, or `test_bleu` of the first test set.
 
-        The scores of a run that is not complete are those of its best validation so far.
+        For a run that is not complete: the score of its best validation so far, and no `test_bleu`.
         """
         if self.result is None:
             found = with_number(self.records, "valid/bleu")
@@ -89,7 +89,7 @@ class SweptRun:
         """Floating-point operations of the training; None unless it is complete."""
         return self.result.get("cost", {}).get("training_flops") if self.result else None
 
-    def rank(self) -> tuple[bool, float, float]:
+    def order(self) -> tuple[bool, float, float]:
         """Sort key: complete runs first, then by BLEU and loss on validation, the best first."""
         bleu, loss = self.score("bleu"), self.score("loss")
         return self.result is None, 1.0 if bleu is None else -bleu, loss or 0
@@ -99,7 +99,7 @@ class SweptRun:
 
 
 def read_run(folder: Path, status: Status) -> SweptRun:
-    """Read a run; a file that cannot be read is noted and counts as missing."""
+    """Read a run; a file that cannot be read adds a note and counts as missing."""
     notes: list[str] = []
     no_lines: list[str] = []
 
@@ -138,7 +138,8 @@ def _failure_lines(path: Path) -> list[str]:
 
 def _pruned_lines(path: Path) -> list[str]:
     pruned = read_record(path, Pruned)
-    return [f"pruned at update {pruned['update']:,} with validation loss {pruned['loss']:.4f}"]
+    update, loss = pruned["update"], pruned["loss"]
+    return [f"pruned at update {update:,}; validation loss of the best checkpoint: {loss:.4f}"]
 
 
 def _num_parameters(config: Config | None, corpus: PreparedCorpus | None) -> int | None:

@@ -1,7 +1,7 @@
 """Systems to compare: model folders, their runs, and the choice of the baseline.
 
 The baseline of a run is the earlier completed run on the same corpus and direction with the best
-validation score. Test scores are not considered, and runs that differ only in the seed are not
+validation score. Test scores are not considered. Runs that differ only in the seed are not
 baselines, because their difference is chance.
 """
 
@@ -52,7 +52,7 @@ class System:
 
 @dataclass(frozen=True)
 class _Environment:
-    """The part of `environment.json` that names the corpus."""
+    """The part of `environment.json` that names the corpus folder."""
 
     corpus: str
 
@@ -66,12 +66,12 @@ class Baseline:
 
 
 def find_model() -> Path:
-    """Return the model folder of the last completed run."""
+    """Return the model folder of the last completed run outside of sweeps."""
     folder = Path("outputs", layout.LATEST_LINK, layout.MODEL_FOLDER)
     if not (folder / layout.CONFIG_FILE).is_file():
         raise UserError(
-            f"{folder} does not exist, because no run is complete; run `make train`, or name a"
-            " model with MODEL="
+            f"{folder} does not exist, because no run outside a sweep is complete; run `make"
+            " train`, or name a model with MODEL="
         )
     return folder
 
@@ -108,7 +108,8 @@ def choose_baseline(
 ) -> Baseline | None:
     """Choose the system that others are compared with.
 
-    It is the one that the user has named, the first of several, or the choice of `find_baseline`.
+    It is the one that the user has named, else the first of several systems, else the choice of
+    `find_baseline`.
 
     Args:
         systems: the systems to evaluate.
@@ -120,9 +121,9 @@ def choose_baseline(
         system = open_system(Path(named))
         if any(one.name == system.name and one.model != system.model for one in systems):
             system = replace(system, name=str(system.model))
-        return Baseline(system, "as it was named")
+        return Baseline(system, "named by baseline=")
     if len(systems) > 1:
-        return Baseline(first, "the first that was named")
+        return Baseline(first, "the first of the models")
     return find_baseline(first.run, corpus) if first.run and corpus else None
 
 
@@ -135,8 +136,8 @@ def system_name(folder: Path) -> str:
 def find_baseline(run: Path, corpus: PreparedCorpus) -> Baseline | None:
     """Find the earlier completed run on the same corpus with the best validation score, if any.
 
-    The corpus is the same if its name, its direction and its validation text are; the subwords and
-    the cleaning may differ. If `run` is complete, later runs are not considered.
+    Corpora are the same if their names, directions and validation texts are; their subwords and
+    cleaning may differ. If `run` is complete, runs that ended later are not considered.
     """
     outputs, run = outputs_of(run), run.resolve()
     own_result = run / layout.RESULT_FILE
@@ -156,11 +157,11 @@ def find_baseline(run: Path, corpus: PreparedCorpus) -> Baseline | None:
                 and not _is_seed_of(run, other)
             ):
                 valid = read_record(result, ValidatedRun)["valid"]
-                # Damaged models raise UserError; an exchanged one may have another direction.
+                # A damaged model raises UserError; one put in its place may have another direction.
                 if open_system(other).direction == (corpus.source_language, corpus.target_language):
                     found.append((valid["bleu"], -valid["loss"], other))
         except UserError as error:
-            logger.warning(one_line(f"{other} is not compared with: {error}"))
+            logger.warning(one_line(f"{other} is not compared with this run: {error}"))
     if not found:
         return None
     bleu, _, best = max(found)
@@ -177,7 +178,7 @@ def corpus_of(run: Path) -> PreparedCorpus | None:
 
 
 def corpus_name(run: Path) -> str:
-    """Read the name of the corpus folder, with its fingerprint, that a run was trained on."""
+    """Read the name of the corpus folder of a run: the corpus's name and the fingerprint."""
     path = run / layout.ENVIRONMENT_FILE
     name = read_record(path, _Environment).corpus
     if not is_plain_name(name):
@@ -206,11 +207,11 @@ def _is_model(folder: Path) -> bool:
 
 
 def _has_corpus(run: Path, name: str, direction: str, corpus: Path) -> bool:
+    """Whether a run has a corpus of this name and direction, and `corpus`'s validation text."""
     config: Any = load_values(run / layout.CONFIG_FILE).get("corpus") or {}
     if (config.get("name"), config.get("direction")) != (name, direction):
         return False
     folder = corpus.parent / corpus_name(run)
-    # BLEU on another validation text is not comparable.
     text = _valid_text(corpus)
     return folder.name == corpus.name or (text != {} and _valid_text(folder) == text)
 

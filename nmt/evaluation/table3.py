@@ -1,4 +1,4 @@
-"""The paper's Table 3 beside ours: numbers of parameters of its rows, and results of its sweep."""
+"""The paper's Table 3 beside ours: parameters of its rows, and results of a sweep over them."""
 
 import math
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ RESULT_COLUMNS = (
 
 
 def count_row(config: Config, name: str) -> int:
-    """Return the number of parameters of a row, with `tokenizer.vocabulary_size` pieces."""
+    """Return the number of parameters of a row, for `tokenizer.vocabulary_size` pieces."""
     size = config.tokenizer.vocabulary_size
     return count_parameters(meta_model(with_row(config, name).model, size, size))
 
@@ -51,8 +51,8 @@ def vocabulary_note(config: Config) -> str:
     """State which vocabulary gives the printed parameters of rows that differ by over a million.
 
     A piece adds D parameters, because embeddings and output projection share one matrix, (V, D).
-    The size is in thousands of pieces. Empty at another scale, where not even base has the printed
-    number.
+    The size of the vocabulary is rounded to thousands. The note is empty at another scale than the
+    paper's, where even the row `base` differs.
     """
     missing = {
         name: float(row["parameters"]) * 1e6 - count_row(config, name)
@@ -72,7 +72,7 @@ def vocabulary_note(config: Config) -> str:
 
 
 def result_rows(sweep: Sweep) -> tuple[list[tuple[str, ...]], str]:
-    """Return the cells of RESULT_COLUMNS for rows with complete runs, and rank correlations.
+    """Return the cells of RESULT_COLUMNS for rows with complete runs, and a line of correlations.
 
     Perplexity and BLEU are means over seeds on validation.
     """

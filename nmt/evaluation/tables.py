@@ -16,7 +16,7 @@ from nmt.metrics.significance import format_difference, format_p
 
 
 def print_scores(console: Console, evaluations: Sequence[Evaluation]) -> None:
-    """Print all tables of one system's test sets, or of several systems on one test set."""
+    """Print all tables and notes: of one system on its test sets, or of several on one test set."""
     if not evaluations:
         return
     tables = [phenomena_table(evaluation) for evaluation in evaluations if evaluation.phenomena]
@@ -31,7 +31,7 @@ def print_scores(console: Console, evaluations: Sequence[Evaluation]) -> None:
 
 
 def scores_table(evaluations: Sequence[Evaluation]) -> Table:
-    """Create a table with a row for each evaluation and the interval below each score."""
+    """Create a table with a row for each evaluation; the interval is below each score."""
     kind = _kind(evaluations)
     sizes = [f"{evaluation.scores.sentences:,} sentences" for evaluation in evaluations]
     by_metric = [evaluation.scores.by_metric() for evaluation in evaluations]
@@ -55,7 +55,7 @@ def scores_table(evaluations: Sequence[Evaluation]) -> Table:
 
 
 def comparison_table(evaluations: Sequence[Evaluation]) -> Table:
-    """Create a table with the difference to the baseline in each metric."""
+    """Create a table of the differences from the baseline in each metric."""
     names = dict.fromkeys(one.comparison.baseline for one in evaluations if one.comparison)
     kind = _kind(evaluations)
     table = new_table(
@@ -130,7 +130,7 @@ def as_text(value: str) -> Text:
 def note_lines(evaluations: Sequence[Evaluation]) -> list[str]:
     """Return the lines below the tables, without repetitions: baseline, search, signatures …"""
     leakages = [evaluation.test_set.leakage for evaluation in evaluations]
-    # Systems trained on different text contain different numbers of test sentences.
+    # The training texts of different systems may contain different numbers of test sentences.
     names_system = _has_systems(evaluations) and any(one != leakages[0] for one in leakages)
     lines = []
     for evaluation in evaluations:
@@ -162,7 +162,7 @@ def note_lines(evaluations: Sequence[Evaluation]) -> list[str]:
 
 
 def describe_search(decoding: DecodingConfig) -> str:
-    """Describe the part of the configuration that affects translations."""
+    """Describe the search settings that affect translations."""
     values, defaults = search_keys(decoding), search_keys(DecodingConfig())
     described = [
         f"beam {decoding.beam_size}",

@@ -1,1 +1,1 @@
-"""BLEU, chrF, TER and COMET, significance tests, known test sets, phenomena."""
+"""Metrics of translations and trees, significance tests, known test sets, phenomena, terms."""

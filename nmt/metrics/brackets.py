@@ -1,31 +1,31 @@
 """Constituency trees: brackets, linearised form, and labelled F1 by the rules of EVALB.
 
-A tree is written in brackets, as in the Penn Treebank: `(S (NP (NN x)) (VP (VBZ y)))`. Its
-linearised form has no words and no tags (Vinyals et al. 2015, "Grammar as a Foreign Language"):
-`(S (NP XX )NP (VP XX )VP )S`.
+A tree is written in brackets, as in the Penn Treebank: `(S (NP (NN x)) (VP (VBZ y)))`. In its
+linearised form, XX stands for a word with its tag (Vinyals et al. 2015, "Grammar as a Foreign
+Language"): `(S (NP XX )NP (VP XX )VP )S`.
 
-EVALB (Sekine and Collins, with COLLINS.prm) counts pairs of constituents with the same label and
-words: labels without functions (NP-SBJ is NP), ADVP and PRT as one label, TOP not counted.
-Punctuation and traces are left out of all constituents. Constituents that then have no words are
-not counted.
+EVALB (Sekine and Collins, with COLLINS.prm) matches constituents that have the same label and the
+same words. The functions of labels are ignored (NP-SBJ is NP), ADVP and PRT are one label, and TOP
+is not counted. Punctuation and traces do not belong to any constituent. Constituents that have no
+other words are not counted.
 """
 
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import NamedTuple
 
 WORD = "XX"
-TRACE = "-NONE-"
-
 _PUNCTUATION = frozenset((",", ":", "``", "''", "."))
 _UNCOUNTED_LABELS = frozenset(("", "TOP"))
 _EQUAL_LABELS = {"PRT": "ADVP"}
+_TRACE = "-NONE-"
 
 
 class Bracket(NamedTuple):
-    """A constituent over the words start … end - 1."""
+    """A constituent over the words start … end - 1, counted from 0."""
 
     label: str
     start: int
@@ -48,16 +48,17 @@ class Tree:
 
 
 def read_tree(text: str) -> Tree:
-    """Read one tree in brackets; functions of labels (NP-SBJ) and traces are left out.
+    """Read one tree in brackets, without functions of labels (NP-SBJ) and without traces.
 
     Raises:
-        ValueError: the text is no tree.
+        ValueError: the text is not one tree.
     """
     words: list[str] = []
     tags: list[str] = []
     brackets: list[Bracket] = []
     opened: list[int] = []
-    # An opening with its label, a word with its tag, or a closing; a root may have no label.
+    # A tag and its word, an opening bracket and its label (a root may have none), a closing
+    # bracket, or other text.
     pattern = r"\(\s*([^\s()]+)\s+([^\s()]+)\s*\)|\(\s*([^\s()]*)|(\))|([^\s()]+)"
     for tag, word, label, closing, other in re.findall(pattern, text):
         if other or (not opened and (word or closing or brackets)):
@@ -73,14 +74,14 @@ def read_tree(text: str) -> Tree:
             brackets.append(Bracket(_plain_label(label), len(words), -1))
     if opened or not brackets:
         raise ValueError(f"not a tree: {text[:80]!r}")
-    return _without(Tree(words, tags, brackets), {TRACE})
+    return _without(Tree(words, tags, brackets), {_TRACE})
 
 
 def linearise(tree: Tree) -> str:
     """Return the linearised form, without constituents that have no label or the label TOP.
 
     Raises:
-        ValueError: without these constituents, it is not one tree over all words.
+        ValueError: the remaining constituents are not one tree over all words.
     """
     counted = [one for one in tree.brackets if one.label not in _UNCOUNTED_LABELS]
     symbols: list[str] = []
@@ -135,14 +136,14 @@ def read_linearised(text: str, words: Sequence[str], tags: Sequence[str]) -> Tre
 
 @dataclass(frozen=True)
 class BracketCounts:
-    """Constituents of some sentences.
+    """Numbers of constituents in some sentences.
 
     Attributes:
-        matched: in both trees.
-        gold: in the correct trees.
-        predicted: in the predicted trees.
-        exact: sentences all of whose constituents match.
-        sentences: all sentences.
+        matched: constituents in both trees.
+        gold: constituents in the correct trees.
+        predicted: constituents in the predicted trees.
+        exact: number of sentences all of whose constituents match.
+        sentences: number of sentences.
     """
 
     matched: int = 0
@@ -192,9 +193,7 @@ def _counted(tree: Tree) -> list[Bracket]:
 def _without(tree: Tree, removed: Collection[str]) -> Tree:
     """Leave out the words with these tags, and constituents that then have no words."""
     kept = [index for index, tag in enumerate(tree.tags) if tag not in removed]
-    num_kept_before = [0]
-    for tag in tree.tags:
-        num_kept_before.append(num_kept_before[-1] + (tag not in removed))
+    num_kept_before = list(accumulate((tag not in removed for tag in tree.tags), initial=0))
     brackets = [
         Bracket(one.label, num_kept_before[one.start], num_kept_before[one.end])
         for one in tree.brackets

@@ -25,7 +25,7 @@ NOT_INSTALLED = "COMET: not installed; `pipx install unbabel-comet`, then see do
 
 
 class CometError(Exception):
-    """COMET could not be computed; the message states how to install what is missing."""
+    """COMET could not be computed; the message gives the reason and refers to the installation."""
 
 
 def comet_score(
@@ -37,7 +37,7 @@ def comet_score(
         A score from 0 to 1, with the name of COMET's model as signature.
 
     Raises:
-        CometError: COMET or its weights are not installed.
+        CometError: COMET or its weights are not installed, or the command failed.
     """
     command = shutil.which(COMMAND) or shutil.which(COMMAND, path=str(Path(sys.executable).parent))
     if command is None:
@@ -47,7 +47,7 @@ def comet_score(
         arguments += ["--gpus", "1" if torch.cuda.is_available() else "0"]
         for option, lines in (("-s", sources), ("-t", hypotheses), ("-r", references)):
             path = Path(folder, option)
-            # COMET splits its input with str.splitlines, which splits at more than "\n".
+            # COMET splits its input at more characters than "\n".
             write_lines(path, [" ".join(line.splitlines()) for line in lines])
             arguments += [option, str(path)]
         offline = {**os.environ, "HF_HUB_OFFLINE": "1"}

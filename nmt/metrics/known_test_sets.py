@@ -1,4 +1,4 @@
-"""Identification of test sets by a checksum of their references, and warnings about them.
+"""Identification of test sets by a checksum of their references, and warnings about references.
 
 `test_sets.tsv` beside this module lists the known test sets. To add one, add a line of four columns
 separated by tabs: the checksum (every evaluation writes it to `scores.json`), the language of the
@@ -33,7 +33,7 @@ class Identity:
     Attributes:
         known_as: the name of the test set with these references; empty if they are unknown.
         sha256: the checksum of each set of references.
-        warnings: sentences about what affects the scores.
+        warnings: reasons why the scores may not be comparable with others.
     """
 
     known_as: str
@@ -44,8 +44,8 @@ class Identity:
 def checksum(lines: Iterable[str]) -> str:
     """Compute the SHA-256 of the lines as hexadecimal digits.
 
-    White space and composed characters are normalised as in a prepared corpus, so preparation does
-    not change the checksum. For normalised text it equals the output of `sha256sum`.
+    Lines are first normalised as in a prepared corpus, so preparation does not change the checksum.
+    For normalised text, it equals the output of `sha256sum`.
     """
     digest = hashlib.sha256()
     for line in lines:
@@ -55,7 +55,10 @@ def checksum(lines: Iterable[str]) -> str:
 
 
 def identify(name: str, language: str, references: Sequence[Sequence[str]]) -> Identity:
-    """Identify a test set by its first references; `name` is the user's name for it."""
+    """Identify a test set by its first references.
+
+    `name` is the user's name for the test set; only a warning depends on it.
+    """
     checksums = [checksum(lines) for lines in references]
     first = references[0]
     known_as = _known_name(checksums[0], language, len(first))
@@ -69,7 +72,7 @@ def identify(name: str, language: str, references: Sequence[Sequence[str]]) -> I
 
 
 def raw_text_warnings(references: Sequence[str]) -> list[str]:
-    """List the signs that references are tokenised or lower-cased instead of raw text."""
+    """Describe the signs that references are tokenised or lower-cased instead of raw text."""
     found = []
     # Raw text may also have a few lines with entities or a space before the full stop.
     threshold = max(1, len(references) / 50)
@@ -110,7 +113,7 @@ def _known_name(digest: str, language: str, num_sentences: int) -> str:
     if name := read_table().get((digest, language)):
         return name
     folder = Path(SACREBLEU_DIR)
-    # Unlike `Path.is_dir`, this is false for a home folder that this user may not enter.
+    # `Path.is_dir` would raise an error if this user may not enter the home folder.
     for path in sorted(folder.rglob("*.ref*")) if os.path.isdir(folder) else ():
         pair = re.search(rf"\.(\w+-{re.escape(language)})\.ref[^.]*$", path.name)
         same_size = pair and path.is_file() and path.read_bytes().count(b"\n") == num_sentences

@@ -9,14 +9,15 @@ were computed by the script `get_ende_bleu.sh` of tensor2tensor:
    `s{(\\S)-(\\S)}{$1 ##AT##-##AT## $2}g`.
 4. Compute BLEU with `multi-bleu.perl`: tokens between spaces, case-sensitive, no smoothing.
 
-sacremoses performs steps 1 and 2, for hypotheses and references alike, without the entities of
-tokenizer.perl (`&apos;`), which do not change the number of tokens. The middle token of a split
-compound nearly always matches, so German scores are higher than on raw text and comparable only
-with scores in this form (Post 2018, section 3).
+Here, sacremoses performs steps 1 and 2, for hypotheses and references alike. It writes `'` where
+tokenizer.perl writes the entity `&apos;`, which does not change the number of tokens. The middle
+token of a split compound nearly always matches. German scores are therefore higher than on raw
+text, and comparable only with scores in this form (Post 2018, section 3).
 
-`lowercase_form` is the form in which Multi30k is distributed, made by its `task1-tokenize.sh`:
-`lowercase.perl`, `normalize-punctuation.perl` and `tokenizer.perl`; then step 4. Its German
-references of test_2016_flickr have 12,103 tokens, as in the log of Wu et al. 2021.
+`lowercase_form` is the form in which Multi30k is distributed. Its script `task1-tokenize.sh` runs
+`lowercase.perl`, `normalize-punctuation.perl` and `tokenizer.perl`; BLEU is computed as in step 4.
+In this form, the German references of test_2016_flickr have 12,103 tokens, as in the log of Wu et
+al. 2021.
 """
 
 import re
@@ -69,8 +70,8 @@ def _moses(language: str) -> tuple[Any, Callable[[str], str], str]:
     # Imported here because it takes a quarter of a second, and translation does not need it.
     import sacremoses  # noqa: PLC0415
 
-    # Moses uses English abbreviations for a language that it does not know.
-    language = language.partition("_")[0]  # of pt_BR
+    # pt_BR becomes pt. For a language that it does not know, Moses uses English abbreviations.
+    language = language.partition("_")[0]
     tokenizer = sacremoses.MosesTokenizer(language)
     tokenise = partial(tokenizer.tokenize, escape=False, return_str=True)
     signature = f"sacremoses:{metadata.version('sacremoses')}-{language}"

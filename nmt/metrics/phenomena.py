@@ -30,7 +30,7 @@ class Annotation:
 
     @property
     def is_checked(self) -> bool:
-        """Whether the annotation decides if a translation is correct."""
+        """Whether the annotation requires or forbids a phrase."""
         return bool(self.must_contain or self.must_not_contain)
 
     def is_correct(self, translation: str) -> bool:
@@ -50,8 +50,9 @@ class PhenomenonScore:
     Attributes:
         sentences: number of sentences.
         bleu: BLEU over these sentences.
-        checked: number of sentences whose annotation decides if a translation is correct.
-        accuracy: percentage of the checked sentences that are correct; None if none is checked.
+        checked: number of sentences whose annotation requires or forbids a phrase.
+        accuracy: percentage of the checked sentences that are translated correctly; None if none
+            is checked.
     """
 
     sentences: int
@@ -62,12 +63,14 @@ class PhenomenonScore:
 
 @dataclass(frozen=True)
 class GroupScore:
-    """Accuracy of translations on groups, beside that of always giving the most frequent answer.
+    """Accuracy of translations on groups, and of always giving the most frequent answer.
+
+    The answer of a sentence consists of its required phrases that are forbidden in other sentences.
 
     Attributes:
         groups: number of groups.
-        accuracy: percentage of groups whose sentences are all correct.
-        sentence_accuracy: percentage of their sentences that are correct.
+        accuracy: percentage of groups whose translations are all correct.
+        sentence_accuracy: percentage of the sentences in groups whose translation is correct.
         majority_accuracy: `accuracy` of always giving the most frequent answer.
         majority_sentence_accuracy: `sentence_accuracy` of always giving the most frequent answer.
     """
@@ -81,14 +84,14 @@ class GroupScore:
 
 @dataclass(frozen=True)
 class PhenomenaReport:
-    """Scores by phenomenon, most frequent first, and of the groups."""
+    """Scores by phenomenon, most frequent first; `groups` is None if there are no groups."""
 
     phenomena: dict[str, PhenomenonScore]
     groups: GroupScore | None
 
 
 def read_annotations(path: Path, num_sentences: int) -> list[Annotation]:
-    """Read an annotations file with one line for each sentence."""
+    """Read an annotations file; UserError unless it has a valid line for each sentence."""
     annotations = []
     for number, line in enumerate(iterate_lines(path), start=1):
         try:
@@ -130,7 +133,6 @@ def _score_groups(annotations: Sequence[Annotation], correct: Sequence[bool]) ->
             groups[annotation.group].append(index)
     if not groups:
         return None
-    # The answer of a sentence: its required phrases that are forbidden in other sentences.
     forbidden = {phrase for a in annotations for phrase in a.must_not_contain}
     answers = {
         index: tuple(phrase for phrase in annotations[index].must_contain if phrase in forbidden)

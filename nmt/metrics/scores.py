@@ -33,7 +33,7 @@ def column_title(key: str) -> str:
 
 
 def format_score(key: str, score: float) -> str:
-    """Format a metric or the loss with the usual number of digits."""
+    """Format a score with two decimals, COMET and the loss with four."""
     return f"{score:.4f}" if key in {"comet", "loss"} else f"{score:.2f}"
 
 
@@ -43,7 +43,8 @@ class Score:
 
     Attributes:
         score: BLEU and chrF from 0 to 100, TER from 0 upwards, COMET from 0 to 1.
-        signature: sacrebleu's description of the metric, which makes the score reproducible.
+        signature: sacrebleu's description of the metric, which makes the score reproducible; for
+            COMET the name of its model.
         ci95: half the width of the 95 % bootstrap confidence interval; None if not computed.
     """
 
@@ -59,15 +60,16 @@ class Scores:
     Attributes:
         bleu: on raw text, tokenised by sacrebleu (13a); the score to report.
         chrf: chrF2++.
-        ter: translation edit rate; lower is better. None for linearised trees, whose few symbols
-            can be shifted in so many ways that it takes a second for a sentence.
+        ter: translation edit rate; lower is better. None for linearised trees: their few symbols
+            can be shifted in so many ways that TER takes a second per sentence.
         paper_bleu: in the form of "Attention Is All You Need", see `nmt.metrics.paper_form`.
         lowercase_bleu: in the form of Multi30k, see `nmt.metrics.paper_form`.
         brevity_penalty: factor of `bleu` for translations that are too short; 1 if they are not.
-        length_ratio: tokens (13a) of the translations divided by those of the closest references.
+        length_ratio: tokens (13a) of the translations divided by those of the references that are
+            closest in length.
         sentences: number of sentences.
         references: number of references per sentence.
-        comet: COMET; None if it is not installed.
+        comet: COMET; None if it was not computed.
     """
 
     bleu: Score
@@ -89,7 +91,7 @@ class Scores:
 def metrics(references: Sequence[str] = ()) -> dict[str, Any]:
     """Create sacrebleu's metrics on raw text, by their key in `METRIC_NAMES`.
 
-    Without TER if the references are linearised trees.
+    TER is left out if all references are linearised trees.
     """
     # force: no warnings about tokenised text; `known_test_sets.raw_text_warnings` gives them.
     found: dict[str, Any] = {"bleu": BLEU(force=True), "chrf": CHRF(word_order=2)}
@@ -114,7 +116,7 @@ def sentence_chrf(translations: Sequence[str], *references: Sequence[str]) -> li
 
 
 def all_scores(hypotheses: Sequence[str], *references: Sequence[str], language: str) -> Scores:
-    """Compute every score with its confidence interval.
+    """Compute every score except COMET, with confidence intervals.
 
     Args:
         hypotheses: the translations.
@@ -172,8 +174,9 @@ def _score(
 ) -> tuple[Score, Any]:
     """Return the score and sacrebleu's result, which has further details.
 
-    `Metric.corpus_score` with `n_bootstrap` fails if a bootstrap sample has no match, and adds its
-    options to the signature.
+    `Metric.corpus_score` with `n_bootstrap` is not used: chrF then fails if a resample has no
+    match, and TER if its references are empty. The signature also contains the options of the
+    bootstrap.
     """
     statistics = metric._extract_corpus_statistics(hypotheses, references)
     result = metric._aggregate_and_compute(statistics)

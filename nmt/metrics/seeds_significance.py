@@ -1,8 +1,9 @@
 """Significance of the difference between two configurations that were trained with several seeds.
 
-Paired bootstrap resampling (Koehn 2004) over the sentences of a test set, where the score of a
-configuration on a resample is the mean over its seeds of corpus BLEU. The p-value covers the choice
-of sentences. It does not cover the choice of seeds, which the standard deviation over seeds shows.
+The test is paired bootstrap resampling (Koehn 2004) over the sentences of a test set. The score of
+a configuration on a resample is its corpus BLEU, averaged over its seeds. The p-value covers the
+choice of sentences. It does not cover the choice of seeds, whose effect the standard deviation over
+seeds shows.
 """
 
 from collections.abc import Sequence
@@ -19,7 +20,7 @@ _SEED = 12345
 
 @dataclass(frozen=True)
 class SeedsDifference:
-    """Difference in mean BLEU between a configuration and the best one; its two-sided p-value."""
+    """Mean BLEU of a configuration minus that of the best one, with its two-sided p-value."""
 
     difference: float
     p: float
@@ -34,16 +35,16 @@ class SeedsBootstrap:
 
     def __init__(self, references: Sequence[str]) -> None:
         self._references = references
-        # The metric counts the n-grams of the references once.
+        # With references given here, the metric counts their n-grams only once.
         self._metric = BLEU(force=True, references=[references])
         generator = np.random.default_rng(_SEED)
         number = len(references)
-        # How often each sentence occurs in each resample. The first row is the test set itself.
+        # How often each sentence occurs in each resample; the test set itself is added as row 0.
         counts = generator.multinomial(number, np.full(number, 1 / number), NUM_RESAMPLES)
         self._counts = np.concatenate([np.ones((1, number)), counts])  # (1 + resamples, sentences)
 
     def mean_scores(self, systems: Sequence[Sequence[str]]) -> np.ndarray:
-        """Compute BLEU averaged over the translations of several seeds.
+        """Compute BLEU averaged over seeds; `systems` has the translations of each seed.
 
         Returns:
             The score on the test set, then the score on each resample.
@@ -60,8 +61,8 @@ class SeedsBootstrap:
 def seeds_difference(scores: np.ndarray, best: np.ndarray) -> SeedsDifference:
     """Compare two results of `SeedsBootstrap.mean_scores`.
 
-    p is (k + 1) / (n + 1), where k of the n resamples have a difference that deviates from the mean
-    over resamples by at least the difference on the test set.
+    p is (k + 1) / (n + 1) for n resamples. In k of them, the difference deviates from its mean over
+    all resamples by at least as much as the difference on the test set deviates from 0.
     """
     difference, *resampled = scores - best
     if difference == 0:

@@ -14,7 +14,7 @@ from sacrebleu.significance import PairedTest
 from nmt.metrics.scores import LOWER_IS_BETTER, METRIC_NAMES, check_aligned, metrics
 
 LEVEL = 0.05
-# A smaller difference disappears in rounding, such as BLEU of 0.0001 and 0.0002, however low p is.
+# A smaller difference is printed as 0.00, so it is no difference, however low p is.
 _LEAST_DIFFERENCE = 0.005
 
 NO_DIFFERENCE = "no difference can be shown"
@@ -30,7 +30,7 @@ class Difference:
         p_bootstrap: p of the paired bootstrap.
         p_randomisation: p of approximate randomisation.
         verdict: `better`, `worse`, or `NO_DIFFERENCE`.
-        signatures: sacrebleu's, of both tests, with the number of trials and the seed.
+        signatures: sacrebleu's signatures of both tests, with the number of trials and the seed.
     """
 
     baseline: float
@@ -48,7 +48,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Comparison of a system with a baseline on one test set, by metric."""
+    """Differences from a baseline on one test set, by metric; `why` states how it was chosen."""
 
     baseline: str
     why: str
@@ -77,7 +77,10 @@ def compare(
     hypotheses: Sequence[str],
     *references: Sequence[str],
 ) -> Comparison:
-    """Test the difference between a system and a baseline, by name, in every metric."""
+    """Test the difference between a system and a baseline in each metric on raw text.
+
+    `baseline` is the name of the baseline; `why` states how it was chosen.
+    """
     check_aligned(hypotheses, *references, baseline_hypotheses)
     by_metric = metrics(references[0])
     for metric in by_metric.values():
@@ -93,7 +96,7 @@ def compare(
         name = METRIC_NAMES[key]
         before, after = bs[name]
         difference = float(after.score) - float(before.score)
-        # sacrebleu reports a low p for equal scores, because no sample differs more.
+        # For equal translations, sacrebleu reports a low p, because no sample differs more.
         ps: tuple[float, float] = (after.p_value, ar[name][1].p_value) if difference else (1.0, 1.0)
         verdict = NO_DIFFERENCE
         if max(ps) < LEVEL and abs(difference) >= _LEAST_DIFFERENCE:

@@ -1,6 +1,6 @@
 """Terms of a domain: words of its text that a model does not use, and the recall of these words.
 
-Words are runs of four letters or more here: E-Mail-Adresse has two, Mail and Adresse.
+In this module, a word is a run of four letters or more: E-Mail-Adresse has two, Mail and Adresse.
 """
 
 import re
@@ -9,8 +9,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 DEFINITION = (
-    "A term is a run of four letters or more, case ignored, that occurs five times or more in the"
-    " target text of the training and once or more in the references of valid, but never in the"
+    "A term is a run of four letters or more, case ignored. It occurs at least five times in the"
+    " target text of the domain and at least once in the references of valid, but never in the"
     " translations of valid by the original model. Recall is the share of the occurrences of terms"
     " in the references of the test set that also occur in the translations."
 )
@@ -21,11 +21,11 @@ _MIN_OCCURRENCES = 5
 
 @dataclass(frozen=True)
 class TermRecall:
-    """Recall of the terms in a test set, before and after adaptation, each from 0 to 100.
+    """Recall of the terms in a test set by the original and by the adapted model, in percent.
 
     Attributes:
         words: the terms.
-        occurrences: number of their occurrences in the references; with 0, recall is 0, too.
+        occurrences: number of their occurrences in the references; if it is 0, so is the recall.
     """
 
     words: list[str]
@@ -48,7 +48,7 @@ def find_terms(
     """Find the terms; see `DEFINITION`.
 
     Args:
-        training: target sentences of the training text.
+        training: target lines of the training text of the domain.
         references: references of `valid`.
         translations: translations of `valid` by the original model.
     """

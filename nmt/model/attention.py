@@ -11,8 +11,8 @@ from nmt.model.cpu import Dropout, Linear, use_cpu_operators
 from nmt.model.positions import RotaryPositions
 from nmt.model.window import split_blocks, window_mask
 
-# cuDNN's kernels, which torch prefers on recent GPUs, compile a plan for each new shape, for tens
-# of milliseconds; batches have all shapes.
+# On recent GPUs, torch prefers cuDNN's kernels. They compile a plan for each new shape, which takes
+# tens of milliseconds, and batches have many shapes.
 torch.backends.cuda.enable_cudnn_sdp(False)
 
 
@@ -44,13 +44,13 @@ class MultiHeadAttention(nn.Module):
     MultiHead(Q, K, V) = Concat(head_1, …, head_h) W^O.
 
     Args:
-        config: widths and dropout.
-        rotary: rotates queries and keys; None if positions are added to the embeddings.
-        window: r of restricted self-attention; 0 if positions attend to all others.
+        config: heads, widths, biases and dropout.
+        rotary: rotates queries and keys of self-attention; None for no rotation.
+        window: r of restricted self-attention; 0 for full attention.
 
     Attributes:
-        packed: layer that computes queries, keys and values of self-attention in one product. It
-            is set for decoding only, and replaces `query`, `key` and `value` there.
+        packed: layer that computes queries, keys and values of self-attention in one product. Only
+            a copy for decoding has it, instead of `query`, `key` and `value`.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class MultiHeadAttention(nn.Module):
             queries: input of the queries.
             memory: input of the keys and values; `queries` itself in self-attention.
             mask: broadcastable to (B, H, T, S), True = attend; (B, 1, 1, S) with a window.
-            is_causal: position t attends to 0 … t only; `mask` is None.
+            is_causal: position t attends to 0 … t only; requires that `mask` is None.
 
         Returns:
             (B, T, D).
@@ -136,7 +136,7 @@ class MultiHeadAttention(nn.Module):
         """Compute softmax(Q K^T / sqrt(d_k)) V of all heads and concatenate: (B, T, H · d_v)."""
         rate = self.dropout.p if self.training else 0.0
         if rate and use_cpu_operators(query):
-            # For attention with dropout, torch has no fused CPU kernel and uses its slow dropout.
+            # torch has no fused CPU kernel for attention with dropout, and its dropout is slow.
             mask = causal_mask(query.size(2)) if is_causal else mask
             heads = self.dropout(attention_weights(query, key, mask)) @ value
         else:

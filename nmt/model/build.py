@@ -29,11 +29,11 @@ def build_model(
 def meta_model(
     config: ModelConfig, source_vocabulary_size: int, target_vocabulary_size: int
 ) -> EncoderDecoder:
-    """Build a model without memory for its weights."""
+    """Build a model on the meta device: its weights have shapes, but no memory."""
     with torch.device("meta"):
         return build_model(config, source_vocabulary_size, target_vocabulary_size)
 
 
 def count_parameters(model: nn.Module) -> int:
-    """Return the number of trainable parameters; a tied matrix counts once."""
+    """Return the number of parameters, frozen ones included; a tied matrix counts once."""
     return sum(parameter.numel() for parameter in model.parameters())

@@ -40,7 +40,7 @@ class ResidualBlock(nn.Module):
         self.dropout = Dropout(config.dropout)
 
     def forward(self, hidden: Tensor, mask: Tensor) -> Tensor:
-        """Apply the block: (B, L, D) → (B, L, D); `mask` (B, L) is True within the output."""
+        """Apply the block: (B, S', D) → (B, S', D); see `Convolution.forward`."""
         return self._residual(hidden, self.convolution(self._reduced(hidden), mask))
 
     def continued(self, hidden: Tensor, past: Tensor) -> tuple[Tensor, Tensor]:
@@ -57,13 +57,12 @@ class ResidualBlock(nn.Module):
 
 
 class ByteNet(EncoderDecoder[RowState]):
-    """An encoder, and a decoder that reads its output position by position.
+    """An encoder, and a decoder that reads the encoder output position by position.
 
-    The encoder output of a source with n tokens has 1.2 n positions (dynamic unfolding, section
-    3.2): the encoder reads zeros after the tokens. The decoder reads position t of it together with
-    target input t, and zeros where the target is longer.
-
-    The encoder output is zero after 1.2 n positions, so the decoder needs no source mask.
+    The encoder output of a source with n tokens has 1.2 n positions, rounded up (dynamic unfolding,
+    section 3.2): the encoder reads zeros after the tokens. The decoder reads target input t and
+    position t of the encoder output together. It reads zeros at padding and after the last
+    position, so it needs no source mask.
 
     The paper's model reads characters; this one reads subwords. The paper does not state how the
     encoder output enters the decoder; here, a linear layer combines it with the target embedding.
@@ -151,7 +150,7 @@ def _blocks(config: ModelConfig, number: int) -> Sequence[ResidualBlock]:
 
 
 def _unfolded(length: _Length) -> _Length:
-    """Return the number of positions of the encoder output for source lengths, rounded up."""
+    """Return the number of positions of the encoder output for a source length, rounded up."""
     return (length * _LENGTH_PERCENT + 99) // 100
 
 

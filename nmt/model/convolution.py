@@ -33,14 +33,14 @@ class Convolution(nn.Module):
 
         Args:
             inputs: (B, L, D).
-            mask: (B, L), True at real tokens; others count as zero.
+            mask: (B, L), False where inputs count as zero.
         """
         before = self.num_past // 2
         real = inputs * mask[..., None].to(inputs.dtype)
         return self._convolve(F.pad(real, (0, 0, before, self.num_past - before)))
 
     def continued(self, inputs: Tensor, past: Tensor) -> tuple[Tensor, Tensor]:
-        """Convolve the next T positions, reading no input after the position (causal convolution).
+        """Convolve the next T positions, each without the inputs after it (causal convolution).
 
         Args:
             inputs: (N, T, D).
@@ -56,7 +56,7 @@ class Convolution(nn.Module):
         """Return `past` (N, P, D) of N sequences that start: zeros, with P = (k - 1) · dilation.
 
         Args:
-            like: (N, …) of the data type and device.
+            like: (N, …), whose data type and device the result has.
         """
         return like.new_zeros(len(like), self.num_past, self.width)
 

@@ -44,7 +44,7 @@ class GatedConvolution(nn.Module):
 
 
 class DotAttention(nn.Module):
-    """Dot-product attention (equation 2, section 3.4).
+    """Dot-product attention (equation 2, scaled as in section 3.4).
 
     c_i = sqrt(m) sum_j a_ij v_j with a_i = softmax(d_i^T z).
     """
@@ -60,7 +60,7 @@ class DotAttention(nn.Module):
         keys, values = memory.chunk(2, dim=-1)
         scores = queries @ keys.transpose(1, 2)  # (B, T, S)
         weights = scores.masked_fill(~mask[:, None], -math.inf).softmax(dim=-1)
-        # The mean of m vectors has a variance of 1 / m (section 3.4).
+        # The mean of m vectors has 1 / m of their variance (section 3.4).
         scale = mask.sum(dim=1).to(values.dtype).sqrt()[:, None, None]
         return weights @ values * scale, weights
 
@@ -95,9 +95,9 @@ class Convolutional(EncoderDecoder[RowState]):
     """Stacks of gated convolutions, with attention to the encoder output in every decoder layer.
 
     The paper's linear maps between embeddings and layers are left out, because both have the same
-    width. Its weight normalization and its scaling of the encoder's gradients are left out too, as
-    the optimizer is adaptive. The encoder output (B, S, 2 D) contains keys z_j, and values v_j: the
-    sum of z_j and the embedded source token, times sqrt(0.5).
+    width. Its weight normalization and its scaling of the encoder's gradients are left out, because
+    the optimizer is adaptive. The encoder output (B, S, 2 D) contains keys z_j and values v_j. A
+    value is the sum of z_j and the embedded source token, times sqrt(0.5).
     """
 
     def __init__(
@@ -186,7 +186,7 @@ class Convolutional(EncoderDecoder[RowState]):
         return self.dropout(hidden), new_pasts
 
     def _initialize_by_inputs(self) -> None:
-        """Draw weights so that layers keep the variance of activations (section 3.5).
+        """Draw embeddings and convolutions so that activations keep their variance (section 3.5).
 
         A gated linear unit divides the variance by 4, and dropout divides it by the share kept.
         """

@@ -1,12 +1,12 @@
 """Floating-point operations (FLOPs) of training, counted by torch on the meta device.
 
-No formula here depends on the architecture. FLOPs are those of matrix products, two for each
-multiply-add, as `torch.utils.flop_counter` counts them: embeddings, norms, softmax, dropout and the
-optimizer are left out, and masked attention counts in full.
+Only matrix products count, with two FLOPs for each multiply-add, as in `torch.utils.flop_counter`.
+Embeddings, norms, softmax, dropout and the optimizer are left out. Attention counts masked pairs of
+positions too.
 
-The FLOPs of a forward pass are a linear function of the sizes in `Processed`. Its coefficients are
-computed from a few short inputs. The backward pass costs twice the forward pass, because each
-product has two gradient products, one for each factor.
+The FLOPs of a forward pass are a linear function of the sizes in `Processed`. The coefficients of
+this function are computed from a few short inputs. The backward pass costs twice the forward pass,
+because each product has two gradient products, one for each factor.
 """
 
 from dataclasses import astuple, dataclass
@@ -57,7 +57,7 @@ def micro_batch(
     """Return the sizes of one micro-batch.
 
     Args:
-        rows: pairs B.
+        rows: number of pairs, B.
         source: padded source length S.
         target: padded target length T.
         num_target_tokens: target tokens, padding excluded.
@@ -89,10 +89,10 @@ def training_flops(config: ModelConfig, target_vocabulary_size: int, processed: 
 @cache
 def _forward_flops(config: ModelConfig, target_vocabulary_size: int) -> tuple[int, ...]:
     """Return the FLOPs of a forward pass for each unit of the fields of `Processed`."""
-    # A larger source vocabulary costs no more: embeddings are looked up.
+    # The size of the source vocabulary has no effect: embeddings are looked up.
     model = meta_model(config, target_vocabulary_size, target_vocabulary_size)
     window = config.attention_window
-    # The encoder output of ByteNet has 1.2 S positions, rounded up.
+    # The encoder output of ByteNet has 1.2 S positions, an integer for multiples of 5.
     scale = 5 if config.architecture is Architecture.bytenet else 1
     lengths = [(scale * source, scale * target) for source, target in _LENGTHS]
     sizes = [astuple(micro_batch(1, *each, 0, window))[:-1] for each in lengths]

@@ -1,7 +1,7 @@
 """Faster versions of the model's operators for float32 on CPUs.
 
 This is the only file with CPU-specific operators, and `use_cpu_operators` decides where they apply.
-`Linear` and `Dropout` are torch's modules for all other tensors.
+For all other tensors, `Linear`, `Dropout` and `ReLUDropout` use torch's operators.
 
 - Matrix products use oneDNN where it is faster than torch's own library, which is MKL on x86.
 - Dropout draws 16 random bits per element instead of one Bernoulli trial.
@@ -34,7 +34,7 @@ def use_cpu_operators(tensor: Tensor) -> bool:
 
 
 def use_onednn(inputs: Tensor) -> bool:
-    """Whether oneDNN computes products with this matrix."""
+    """Whether oneDNN computes products of these inputs and a weight."""
     # Compiled models return here: `is_intel` reads a file, which would split the compiled graph.
     if not use_cpu_operators(inputs) or inputs.numel() == 0:
         return False
@@ -44,7 +44,7 @@ def use_onednn(inputs: Tensor) -> bool:
 def onednn_product(inputs: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """Compute inputs · weight^T + bias without gradients: (N, in), (out, in), (out,) → (N, out).
 
-    Both matrices may be transposed views; oneDNN copies `inputs` then.
+    Both matrices may be transposed views. oneDNN copies a transposed `inputs`.
     """
     return torch.ops.mkldnn._linear_pointwise(inputs, weight, bias, "none", [], "")
 
@@ -52,9 +52,8 @@ def onednn_product(inputs: Tensor, weight: Tensor, bias: Tensor | None = None) -
 def with_spare_rows(matrix: Tensor) -> Tensor:
     """Add rows of zeros, so that few different numbers of rows occur: (N, D) → (N', D).
 
-    Above 16 rows, N' is a multiple of 16; above 256, it is on average 2 % larger than N. oneDNN
-    compiles a program for each new shape, in milliseconds, and keeps the last thousand. Batches and
-    decoding steps have all numbers of rows.
+    oneDNN compiles a program for each new shape, which takes milliseconds, and keeps the last
+    thousand. Above 16 rows, N' is a multiple of 16; above 256, it is on average 2 % larger than N.
     """
     number, few = len(matrix), 16
     spare = -number % max(few, 1 << max(0, number.bit_length() - 5))
@@ -64,7 +63,7 @@ def with_spare_rows(matrix: Tensor) -> Tensor:
 
 
 def batched_product(left: Tensor, right: Tensor) -> Tensor:
-    """Compute left · right^T without gradients: (N, A, K), (N, B, K) → (N, A, B)."""
+    """Compute N products left · right^T without gradients: (N, a, c), (N, b, c) → (N, a, b)."""
     if not use_onednn(left):
         return left @ right.mT
     return torch.stack([onednn_product(*pair) for pair in zip(left, right, strict=True)])
@@ -83,7 +82,7 @@ class Linear(nn.Linear):
 class _Linear(torch.autograd.Function):
     @staticmethod
     def forward(context: Any, inputs: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        # Without spare rows: other operations save the same tensor.
+        # Without spare rows, because other operations save the same tensor and share its memory.
         context.save_for_backward(inputs, weight)
         rows = with_spare_rows(inputs.reshape(-1, inputs.size(-1)))  # (N', in)
         shape = (*inputs.shape[:-1], weight.size(0))
@@ -104,7 +103,7 @@ class _Linear(torch.autograd.Function):
 
 
 class Dropout(nn.Dropout):
-    """`torch.nn.Dropout`; on CPUs the rate is rounded to 1/65,536 and expectations are exact."""
+    """`torch.nn.Dropout`; on CPUs, mask and scale use the rate rounded to 1/65,536."""
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Return `inputs` with random elements dropped."""
@@ -116,7 +115,7 @@ class Dropout(nn.Dropout):
 
 
 class ReLUDropout(nn.Dropout):
-    """Dropout of max(0, x); on CPUs in one pass that keeps no mask."""
+    """Dropout of max(0, x); on CPUs, no mask is stored for the backward pass."""
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Return max(0, x) with random elements dropped."""
@@ -143,8 +142,8 @@ def _random_levels(like: Tensor) -> Tensor:
 
 def _keep(values: Tensor, levels: Tensor, p: float) -> Tensor:
     """Scale the values whose level is kept, and set the others to zero."""
-    # `threshold_backward` keeps the values whose level is above the threshold, in one pass. It
-    # overwrites the levels, because new memory pages take longer than the arithmetic.
+    # `threshold_backward` keeps the values whose level is above the threshold, in one pass. The
+    # result overwrites the converted levels: new memory pages take longer than the arithmetic.
     kept = levels.to(values.dtype)
     threshold = _num_dropped(p) - _LEVELS // 2 - 1
     _threshold_backward.grad_input(values, kept, threshold, grad_input=kept)
@@ -175,13 +174,13 @@ class _ReLUDropout(torch.autograd.Function):
 
     @staticmethod
     def backward(context: Any, *gradients: Tensor) -> tuple[Tensor, None]:
-        # Only positive outputs have a gradient, so no mask has to be stored.
+        # The gradient is zero where the output is, so the outputs serve as the mask.
         (outputs,) = context.saved_tensors
         return _threshold_backward(gradients[0], outputs, 0.0).mul_(context.scale), None
 
 
 def rotate(heads: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Rotate pairs of (…, L, E) by angles given as (L, E / 2) cosines and sines, in one pass."""
+    """Rotate pairs of neighbouring elements of (…, L, E); cosines and sines are (L, E / 2)."""
     if any(size % 2 for size in (*heads.stride()[:-1], heads.storage_offset())):
         heads = heads.contiguous()  # complex numbers start at even offsets
     pairs = torch.view_as_complex(heads.view(*heads.shape[:-1], -1, 2))
@@ -193,19 +192,19 @@ def smoothed_cross_entropy(
 ) -> tuple[Tensor, Tensor, Tensor | None]:
     """Compute the loss of `nmt.training.loss.smoothed_cross_entropy` and its gradients.
 
-    With logits z = W h, the smoothed loss is the plain one plus eps · (z_y - mean_v z_v), and that
-    mean is the product of h with the mean row of W.
+    With logits z = W h, the smoothed loss is the plain one plus eps · (z_y - mean_v z_v). The mean
+    is the product of h and the mean row of W.
 
     Returns:
-        The sum over tokens, and its gradients for `hidden` and `weight`; the latter is None unless
-        the weight is trained.
+        The sum over tokens, and its gradients for `hidden` and `weight`. The gradient for `weight`
+        is None unless the weight is trained.
     """
     mean_row = weight.mean(dim=0)  # (D,)
     grad_hidden = torch.empty_like(hidden)
     grad_weight = torch.zeros_like(weight) if is_weight_trained else None
     loss = -eps * (hidden @ mean_row).sum()
     by_onednn = use_onednn(hidden)
-    # Logits of a chunk stay near the caches. Chunks have equal sizes, as oneDNN compiles each size.
+    # Logits of a chunk stay near the caches. Equal sizes of chunks save compilation by oneDNN.
     size = math.ceil(len(tokens) / max(1, math.ceil(len(tokens) / 512)))
     buffer = hidden.new_empty(0 if by_onednn else size, len(weight))
     for first in range(0, len(tokens), max(1, size)):
@@ -219,7 +218,7 @@ def smoothed_cross_entropy(
             logits = torch.mm(rows, weight.t(), out=buffer[:n])
         correct_logits = logits.gather(1, correct)
         largest = logits.amax(dim=1, keepdim=True)  # (n', 1)
-        # `powers` is the softmax times `total`. Products with it are divided, as they are smaller.
+        # `powers` is the softmax times `total`. Below, smaller matrices are divided by `total`.
         powers = logits.sub_(largest).exp_()
         total = powers.sum(dim=1, keepdim=True)
         loss += ((largest + total.log())[:n] - (1.0 - eps) * correct_logits).sum()
@@ -240,7 +239,7 @@ def smoothed_cross_entropy(
 
 
 class PackedLinear(nn.Module):
-    """A linear layer for decoding, with its weight (D', D) in the layout of oneDNN or MKL.
+    """A linear layer for decoding, whose weight is packed in the layout of oneDNN or MKL.
 
     Args:
         weight: (D', D).
@@ -251,14 +250,14 @@ class PackedLinear(nn.Module):
     def __init__(self, weight: Tensor, bias: Tensor | None, activation: str = "none") -> None:
         super().__init__()
         self.activation = getattr(F, activation) if activation != "none" else nn.Identity()
-        # MKL reserves 2.5 times a matrix and 7 MB, which matters if the address space is limited.
+        # MKL reserves address space, 2.5 times the size of a matrix plus 7 MB.
         is_limited = is_address_space_limited()
         has_mkl = torch.backends.mkl.is_available()  # type: ignore[no-untyped-call]
         self.by_mkl = library_of_packed_weights() == "torch" and has_mkl and not is_limited
         weight = weight.detach().contiguous()
         bias = None if bias is None else bias.detach()
         self._operands: tuple[Any, ...]
-        if self.by_mkl:  # any number of rows can follow the one given here
+        if self.by_mkl:  # inputs may have another number of rows than the 1024 given here
             packed = torch.ops.mkl._mkl_reorder_linear_weight(weight, 1024)
             self._operands = (packed, weight, bias)
         else:
@@ -269,10 +268,10 @@ class PackedLinear(nn.Module):
     def forward(self, inputs: Tensor) -> Tensor:
         """Apply the layer and the activation: (…, D) → (…, D')."""
         rows = inputs.flatten(0, -2)
-        if self.by_mkl:  # oneDNN applies the activation in its product
+        if self.by_mkl:
             outputs: Tensor = torch.ops.mkl._mkl_linear(rows, *self._operands, len(rows))
             outputs = self.activation(outputs)
-        else:
+        else:  # oneDNN also applies the activation
             filled = with_spare_rows(rows)
             outputs = torch.ops.mkldnn._linear_pointwise(filled, *self._operands)[: len(rows)]
         return outputs.view(*inputs.shape[:-1], -1)

@@ -1,4 +1,7 @@
-"""The library for matrix products on a CPU that this process uses (docs/decisions/0017)."""
+"""Selection of the library for matrix products on a CPU (docs/decisions/0017).
+
+The value "torch" means torch's own library, which is MKL on x86.
+"""
 
 import functools
 import os
@@ -10,7 +13,7 @@ from nmt.base.system import is_intel
 
 LIBRARIES = ("torch", "onednn")
 
-# The environment variable reproduces another machine's results.
+# Overrides every choice, to reproduce the results of a machine that uses the other library.
 override = os.environ.get("NMT_CPU_LIBRARY", "")
 _selected = ""
 
@@ -47,5 +50,5 @@ def library() -> str:
 
 
 def library_of_packed_weights() -> str:
-    """Return the library for decoding, which does not depend on measurements."""
+    """Return the library for decoding, on which `select_library` has no effect."""
     return overriding_library() or default_library()

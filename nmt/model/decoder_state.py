@@ -3,9 +3,9 @@
 The N rows are the hypotheses of B sentences, ordered by sentence. The hypotheses of a sentence
 share the tokens before they branched, which are most of their tokens. Each sentence therefore has M
 slots for keys and values, and a table contains the slots that each row uses. When a hypothesis is
-continued several times or not at all, the table changes and no keys or values are copied. A slot
-that no row uses is free again. With restricted self-attention, a row uses the slots of its last r
-tokens only, so M stays about K · r.
+continued several times or not at all, only the table changes; keys and values are not copied. A
+slot that no row uses is free again. With restricted self-attention, a row uses the slots of its
+last r tokens only, so M stays about K · r.
 """
 
 import math
@@ -40,7 +40,8 @@ class LayerCache:
     @classmethod
     def empty(cls, memory_keys: Tensor, memory_values: Tensor) -> Self:
         """Return a cache without target tokens."""
-        # Not uninitialised: attention also reads masked slots, and zero times NaN is NaN.
+        # Zeros, because attention also reads masked slots. Uninitialised ones may contain NaN, and
+        # a weight of zero times NaN is NaN.
         keys, values = (
             part.new_zeros(part.size(0), _SLOTS_PER_GROWTH, part.size(1), part.size(3))
             for part in (memory_keys, memory_values)
@@ -48,7 +49,7 @@ class LayerCache:
         return cls(keys, values, memory_keys, memory_values)
 
     def write(self, indices: Tensor, key: Tensor, value: Tensor) -> None:
-        """Store (N, H, d_k) and (N, H, d_v) at indices (N,) of the flattened (B·M) slots."""
+        """Store keys (N, H, d_k) and values (N, H, d_v) at (N,) indices of the (B·M) slots."""
         self.keys.flatten(0, 1).index_copy_(0, indices, key)
         self.values.flatten(0, 1).index_copy_(0, indices, value)
 
@@ -62,7 +63,7 @@ class LayerCache:
         self.values = F.pad(self.values, (0, 0, 0, 0, 0, added))
 
     def keep(self, sentences: Tensor) -> None:
-        """Keep sentences (B',)."""
+        """Keep only the sentences with these indices (B',)."""
         # One tensor after the other: the old one is freed before the next copy.
         self.keys = self.keys.index_select(0, sentences)
         self.values = self.values.index_select(0, sentences)
@@ -79,9 +80,9 @@ class DecoderState:
         source_mask: (B, 1, 1, S) True at real tokens.
         sentences: (N,) index of the sentence of each row, ascending.
         grid: the rows by sentence.
-        used: (N, M) True for the slots with the tokens of a row.
+        used: (N, M) True for the slots that a row uses.
         written: (N,) index of the slot of each row's last token in the flattened (B·M) slots.
-        mask: (B, 1, K, M') True where a row of a sentence uses a slot; later slots are free.
+        mask: (B, 1, K, M') `used` by sentence; the slots after the first M' are free.
         slots: (N, r) slots of each row's last r tokens: column p modulo r is that of position p.
             (N, 0) if rows attend to all their tokens.
         position: target position of the next decoding step.

@@ -15,8 +15,8 @@ from nmt.model.layers import FeedForward
 class DecodingWeights:
     """Provides a copy of a model for decoding, and makes a new one when the weights change.
 
-    It does not notice an update by a fused optimizer if the model was in evaluation mode at each
-    call of `now`.
+    It does not notice an update by a fused optimizer if the model was in evaluation mode at the
+    calls of `now` before and after the update.
 
     Args:
         model: the model; it is not changed.
@@ -31,7 +31,7 @@ class DecodingWeights:
 
     def now(self) -> EncoderDecoder:
         """Return a model in evaluation mode with the current weights."""
-        # Fused optimizers do not count `_version`, so no copy is kept while the model is trained.
+        # Fused optimizers do not change `_version`, so no copy is kept while the model is trained.
         if self._model.training:
             self._copy = None
             return self._make()
@@ -43,7 +43,7 @@ class DecodingWeights:
     def _make(self) -> EncoderDecoder:
         if self._precision is not DecodingPrecision.float32:
             return copy.deepcopy(self._model).eval().to(getattr(torch, self._precision.name))
-        # The copy shares all parameters; only replaced ones take memory.
+        # The copy shares all parameters; only packed ones take memory.
         shared = {id(weight): weight for weight in self._model.parameters()}
         model = copy.deepcopy(self._model, shared).eval()
         has_onednn: bool = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
@@ -66,7 +66,7 @@ def _pack(module: nn.Module) -> None:
 
 
 def _pack_self_attention(attention: MultiHeadAttention) -> None:
-    """Project queries, keys and values by one product."""
+    """Replace the projections to queries, keys and values by one packed layer."""
     layers = attention.query, attention.key, attention.value
     weight = torch.cat([layer.weight for layer in layers])
     has_bias = attention.query.bias is not None
@@ -76,7 +76,7 @@ def _pack_self_attention(attention: MultiHeadAttention) -> None:
 
 
 def _pack_feed_forward(layer: FeedForward) -> None:
-    """Compute the first product and the activation together."""
+    """Pack the first linear layer together with the activation."""
     activation = layer.activation_name
     inner = PackedLinear(layer.inner.weight, layer.inner.bias, activation)
     layer.register_module("inner", inner)

@@ -23,7 +23,7 @@ class EncoderDecoder(nn.Module, ABC, Generic[State]):
     Args:
         config: sizes and variants.
         source_vocabulary_size: V of the source.
-        target_vocabulary_size: V of the target; the same with three-way tied embeddings.
+        target_vocabulary_size: V of the target.
 
     Raises:
         UserError: embeddings are tied three ways, but the vocabularies differ in size.
@@ -64,7 +64,7 @@ class EncoderDecoder(nn.Module, ABC, Generic[State]):
             source_mask: (B, S), True at real tokens.
 
         Returns:
-            Encoder output (B, S, D), or what the architecture documents.
+            Encoder output (B, S, D); some architectures document another shape.
         """
 
     @abstractmethod
@@ -118,7 +118,7 @@ class EncoderDecoder(nn.Module, ABC, Generic[State]):
     def _cross_attention_maps(
         self, attention: nn.Module, source: Tensor, source_mask: Tensor, target_input: Tensor
     ) -> dict[str, list[Tensor]]:
-        """Compute `attention_maps` of attention with one head that returns contexts and weights."""
+        """Compute `attention_maps` of a one-head module that returns contexts and weights."""
         maps: list[Tensor] = []
         hook = attention.register_forward_hook(
             lambda _module, _inputs, outputs: maps.append(outputs[1][:, None])
@@ -134,10 +134,10 @@ class EncoderDecoder(nn.Module, ABC, Generic[State]):
 
     @property
     def aligning_layer(self) -> int:
-        """Index of the layer whose cross-attention aligns target and source tokens best.
+        """Index of the decoder layer whose cross-attention aligns target and source tokens.
 
-        This is the last layer of up to three layers, and the last but one of more. In a Transformer
-        with six layers, Garg et al. 2019 (section 4.1) found the last but one to be the best.
+        With up to three layers, this is the last one; with more, the last but one, which Garg et
+        al. 2019 (section 4.1) found to be the best of a Transformer with six layers.
         """
         num_layers = self.num_attention_layers
         return num_layers - 1 if num_layers <= 3 else num_layers - 2

@@ -19,8 +19,8 @@ NUM_SELECTED = 2
 class Router(nn.Module):
     """Probabilities of the X experts: softmax(x W_r + b_r).
 
-    They are computed in float32 at least, because lower precision changes the selection (Fedus et
-    al. 2022, section 2.4).
+    Autocast does not apply, because training in lower precision is less stable (Fedus et al. 2022,
+    section 2.4). The result is float32 at least.
     """
 
     def __init__(self, width: int, num_experts: int) -> None:
@@ -35,10 +35,9 @@ class Router(nn.Module):
 
 
 class Experts(nn.Module):
-    """Weighted sum of the two experts with the highest probabilities.
+    """Weighted sum of the outputs of the two experts with the highest probabilities.
 
-    Their weights are these probabilities, divided by the sum of both (Lepikhin et al. 2021,
-    section 2.2).
+    The weights are these probabilities, divided by their sum (Lepikhin et al. 2021, section 2.2).
 
     Args:
         width: D.
@@ -63,7 +62,7 @@ class Experts(nn.Module):
         return (pairs * weights[..., None].to(pairs.dtype)).sum(dim=1).view(hidden.shape)
 
     def _compute(self, expert: nn.Module, rows: Tensor) -> Tensor:
-        # An expert without rows is called in training, so that all ranks have all gradients.
+        # In training, an expert without rows is called too: each rank needs all gradients.
         return expert(rows) if self.training or len(rows) else rows
 
     def _num_tokens(self, selected: Tensor) -> list[int]:
@@ -75,7 +74,7 @@ class Experts(nn.Module):
 
 @contextmanager
 def recorded_routing(model: nn.Module) -> Iterator[dict[str, Tensor]]:
-    """Record the probabilities (B·L, X) that routers compute, by the path of the router."""
+    """Record the probabilities (B·L, X) of each router, with its path in the model as the key."""
     routing: dict[str, Tensor] = {}
     with ExitStack() as hooks:
         for path, module in model.named_modules():

@@ -13,9 +13,9 @@ from nmt.model.positions import RotaryPositions
 
 
 class FeedForward(nn.Module):
-    """Feed-forward network of one position (section 3.3, equation 2), with ReLU, GELU or SiLU.
+    """Position-wise feed-forward network (section 3.3, equation 2).
 
-    FFN(x) = max(0, x W_1 + b_1) W_2 + b_2.
+    FFN(x) = max(0, x W_1 + b_1) W_2 + b_2, or with GELU or SiLU instead of max(0, …).
     """
 
     def __init__(self, config: ModelConfig) -> None:
@@ -54,7 +54,7 @@ def build_feed_forward(config: ModelConfig) -> FeedForward | Experts:
 
 
 class Residual(nn.Module):
-    """A sublayer with its residual connection, layer normalization and dropout.
+    """Residual connection, layer normalization and dropout around a sublayer.
 
     Post-norm is the paper's LayerNorm(x + Sublayer(x)); pre-norm is x + Sublayer(LayerNorm(x))
     (Xiong et al. 2020). Dropout is applied to the output of the sublayer (section 5.4).
@@ -67,7 +67,7 @@ class Residual(nn.Module):
         self.is_pre_norm = config.norm is NormPlacement.pre
 
     def forward(self, hidden: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
-        """Apply `sublayer` to (B, L, D), and add its input."""
+        """Apply a sublayer and its residual connection: (B, L, D) → (B, L, D)."""
         if self.is_pre_norm:
             return hidden + self.dropout(sublayer(self.norm(hidden)))
         return self.norm(hidden + self.dropout(sublayer(hidden)))
@@ -81,12 +81,12 @@ class GemmaResidual(Residual):
         self.output_norm = build_norm(config)
 
     def forward(self, hidden: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
-        """Apply `sublayer` to (B, L, D), and add its input."""
+        """Apply a sublayer and its residual connection: (B, L, D) → (B, L, D)."""
         return hidden + self.dropout(self.output_norm(sublayer(self.norm(hidden))))
 
 
 def build_residual(config: ModelConfig) -> Residual:
-    """Build what surrounds a sublayer."""
+    """Build the residual connection of a sublayer."""
     return (Residual if config.sublayers is Sublayers.paper else GemmaResidual)(config)
 
 
@@ -153,14 +153,14 @@ class DecoderLayer(nn.Module):
             heads = attention.attend(queries, keys, values, mask)  # (B, K, H · d_v)
             return attention.output(state.grid.collect(heads)[:, None])
 
-        def self_attention(position: Tensor) -> Tensor:
-            query, key, value = self.self_attention.project_self(position, state.position)
+        def self_attention(inputs: Tensor) -> Tensor:
+            query, key, value = self.self_attention.project_self(inputs, state.position)
             cache.write(state.written, key[:, :, 0], value[:, :, 0])
             keys, values = cache.read(state.mask.size(-1))
             return attend(self.self_attention, query.flatten(1), keys, values, state.mask)
 
-        def cross_attention(position: Tensor) -> Tensor:
-            query = self.cross_attention.query(position[:, 0])
+        def cross_attention(inputs: Tensor) -> Tensor:
+            query = self.cross_attention.query(inputs[:, 0])
             keys, values = cache.memory_keys, cache.memory_values
             return attend(self.cross_attention, query, keys, values, state.source_mask)
 

@@ -10,8 +10,8 @@ from nmt.model import cpu
 def sinusoidal_table(length: int, width: int, timescales: Timescales = Timescales.paper) -> Tensor:
     """Compute the positional encoding of Vaswani et al. 2017, section 3.5.
 
-    PE(pos, 2i) = sin(pos / 10000^(2i/D)) and PE(pos, 2i+1) = cos(pos / 10000^(2i/D)). Marian uses
-    D - 2 instead of D, like tensor2tensor, the program of the paper's authors.
+    PE(pos, 2i) = sin(pos / 10000^(2i/D)) and PE(pos, 2i+1) = cos(pos / 10000^(2i/D)). Marian
+    divides by D - 2 instead of D, as does tensor2tensor, the program of the paper's authors.
 
     Args:
         length: number of positions.
@@ -49,9 +49,9 @@ class AddedPositions(nn.Module):
 class RotaryPositions(nn.Module):
     """Rotates queries and keys by angles proportional to their position.
 
-    The dot product of a query and a key then depends on their distance, not on their positions (Su
-    et al. 2021, "RoFormer", equation 34). Only self-attention uses rotation, because the distance
-    between a source and a target position has no meaning.
+    After rotation, the dot product of a query and a key depends on their positions only through the
+    distance (Su et al. 2021, "RoFormer", equation 34). Only self-attention uses rotation, because
+    the distance between a source and a target position has no meaning.
     """
 
     def __init__(self, max_length: int, head_width: int) -> None:

@@ -4,9 +4,9 @@ As in section 3 of the paper, the first encoder layer reads in both directions, 
 connections start at the third layer of each stack. The query of attention is the output of the
 bottom decoder layer, and all layers above it read the context.
 
-The query at a position is the output of the bottom layer at that position; in the paper it is that
-at the previous position. The bottom layer reads no context, so each layer computes all target
-positions in one call.
+The query at a position is the output of the bottom layer at this position; in the paper, at the
+previous one. The bottom layer reads no context, so each layer computes all target positions in one
+call.
 """
 
 from collections.abc import Callable, Sequence
@@ -90,7 +90,7 @@ class Recurrent(EncoderDecoder[RowState]):
 
     @property
     def num_attention_layers(self) -> int:
-        """Number of layers with attention: one, whose context is input of all layers above."""
+        """Number of layers that compute attention: one, whose context all layers above read."""
         return 1
 
     def _zeros(self, memory: Tensor) -> list[Tensor]:
@@ -106,7 +106,7 @@ class Recurrent(EncoderDecoder[RowState]):
         Args:
             ids: (N, T).
             rows: output and cell (N, L, D) of the L LSTM layers at the previous position.
-            attend: contexts (N, T, D) for outputs (N, T, D) of the bottom layer.
+            attend: function from outputs (N, T, D) of the bottom layer to contexts (N, T, D).
 
         Returns:
             Outputs of the top layer (N, T, D), and `rows` at the last position.

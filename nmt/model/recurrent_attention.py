@@ -12,7 +12,7 @@ from nmt.model.cpu import Linear
 class MemoryAttention(nn.Module):
     """Attention with one head, whose values are the encoder output h_1 … h_S: c = sum_j a_j h_j.
 
-    The weights are a = softmax(e). The score e_j of a decoder state s and h_j is
+    The weights are a = softmax(e). The kind determines the score e_j of a decoder state s and h_j:
 
     - additive: v^T tanh(W s + U h_j) (Bahdanau et al. 2015, section A.1.2).
     - dot: (W s)^T (U h_j), the general product of Luong et al. 2015 with a factored matrix.
@@ -31,8 +31,8 @@ class MemoryAttention(nn.Module):
         self.kind = config.attention
         key_width = config.key_width or config.width  # d_k
         self.query = Linear(config.width, key_width)  # W
-        # A bias of U would have no effect: it adds one number to all dot products of a query, and
-        # the additive score has the bias of W.
+        # A bias of U would have no effect: it would add the same number to all dot products of a
+        # query. In the additive score, the bias of W does the same.
         self.key = Linear(config.width, key_width, bias=False)  # U
         if self.kind in (AttentionKind.additive, AttentionKind.hard):
             self.score = Linear(key_width, 1, bias=False)  # v

@@ -1,4 +1,4 @@
-"""State between decoding steps in which the rows of a sentence share no results of earlier ones."""
+"""State of a decoder whose rows share the encoder output only, not results of decoding steps."""
 
 from dataclasses import dataclass
 from typing import Self

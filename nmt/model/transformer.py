@@ -103,8 +103,8 @@ class Transformer(EncoderDecoder[DecoderState]):
 
     def compile_layers(self) -> None:
         """Compile each layer at its first call, for batches of any shape."""
-        # Even code for any length is compiled again, for example for lengths that are multiples of
-        # eight. Above this number of versions, torch computes other lengths without compilation.
+        # Code for any shape is still compiled again in some cases, for example for lengths that are
+        # multiples of eight. After this number of versions, torch runs other shapes uncompiled.
         torch._dynamo.config.recompile_limit = 64
         for layer in (*self.encoder, *self.decoder):
             layer.compile(dynamic=True)
@@ -120,7 +120,7 @@ class Transformer(EncoderDecoder[DecoderState]):
     ) -> Tensor:
         """Embed ids (B, L) at positions first, first + 1, …: (B, L, D).
 
-        With start=zero, position 0 is embedded as zeros, before positions are added.
+        With start=zero, the embedding of position 0 is zero, before positions are added.
         """
         scaled = self._scaled(embedding, ids)  # (B, L, D)
         if start is StartEmbedding.zero and first == 0:

@@ -1,12 +1,11 @@
 """Restricted self-attention: each position attends to r positions (Vaswani et al. 2017, section 4).
 
-In the encoder, a position attends to the r positions centred on it, of which r // 2 are before it.
-In the decoder, it attends to itself and the r - 1 positions before it. A sequence of length L is
-split into W = ⌈L / r⌉ blocks. The r queries of a block attend to keys of two blocks only, so time
-and memory are O(r · L · D), whereas full attention takes O(L² · D). Sequences of up to r positions
-need no blocks.
+In the encoder, a position attends to r positions around it, of which r // 2 are before it. In the
+decoder, it attends to itself and the r - 1 positions before it. A sequence of length L is split
+into W = ⌈L / r⌉ blocks. The r queries of a block attend to 2r keys only, so attention takes
+O(r · L · D) operations instead of O(L² · D). Sequences of up to r positions need no blocks.
 
-A padding position also attends to itself, because there may be no other position in its window.
+A padding position also attends to itself, because its window may contain no real token.
 """
 
 import torch
@@ -24,7 +23,7 @@ def num_scores(length: int, window: int) -> int:
 
     Args:
         length: L.
-        window: r; 0 if positions attend to all others.
+        window: r; 0 for full attention.
     """
     if not window or length <= window:
         return length**2
@@ -45,7 +44,7 @@ def window_mask(
         window: r.
         is_causal: whether positions attend to no later ones.
         mask: (B, 1, 1, L), True at real tokens; None if all are real.
-        device: where the mask is made.
+        device: device of the mask.
     """
     positions = torch.arange(length, device=device)
     distance = positions - positions[:, None] + num_before(window, is_causal)  # (L, L)

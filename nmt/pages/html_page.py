@@ -19,7 +19,7 @@ from markupsafe import Markup
 _TEMPLATES = Path(__file__).with_name("templates")
 
 # matplotlib draws with these colours; they are replaced by variables of style.css, which differ
-# between light and dark mode. `group1` … are easy to tell apart; `fifth1` … rise from bad to good.
+# between light and dark mode. `group1` … are easy to tell apart; `fifth1` … go from bad to good.
 COLOURS = {
     "source": "#aa0001",
     "target": "#aa0002",

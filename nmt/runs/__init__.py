@@ -1,1 +1,1 @@
-"""One run from a prepared corpus to a scored model, and groups of runs."""
+"""One run, from text to a scored model, and groups of runs."""

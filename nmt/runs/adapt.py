@@ -70,7 +70,7 @@ def check_languages(data: Path, languages: tuple[str, str], model: Path) -> None
     if missing and endings:
         raise UserError(
             f"{data} has no file of the language {missing[0]}, only {', '.join(endings)}, but"
-            f" {model} translates {'-'.join(languages)}; name text or a model of other languages"
+            f" {model} translates {'-'.join(languages)}; name other text or another model"
         )
 
 
@@ -102,8 +102,8 @@ def adapt(config: Config, general: TestSet | None, out: Path | None) -> None:
 
     Args:
         config: the experiment.
-        general: test set of other text than that which the model is adapted to.
-        out: a new folder for a copy of the adapted model.
+        general: a test set of general text, if any.
+        out: a new folder for a copy of the adapted model; None for no copy.
     """
     if train(config) is None:  # a dry run, or one of several processes
         return
@@ -115,10 +115,11 @@ def adapt(config: Config, general: TestSet | None, out: Path | None) -> None:
     tests += [general] if general else []
     valid = evaluate.corpus_test_set(corpus, VALID)
     of_valid, *before = _translations(config, Path(config.training.initial_model), [valid, *tests])
-    stored = [evaluate.stored_hypotheses(system, test) for test in tests]  # by the end of the run
+    # `train` has translated the test sets of the corpus; the others have no stored translations.
+    stored = [evaluate.stored_hypotheses(system, test) for test in tests]
     missing = [test for test, lines in zip(tests, stored, strict=True) if lines is None]
     others = iter(_translations(config, system.model, missing))
-    after = [lines or next(others) for lines in stored]
+    after = [next(others) if lines is None else lines for lines in stored]
     compared = [
         Compared(
             test, old, new, compare("before", "the original model", old, new, *test.references)
@@ -150,7 +151,7 @@ def _translations(config: Config, model: Path, tests: Sequence[TestSet]) -> list
 
 
 def _training_targets(corpus: PreparedCorpus, config: Config) -> Iterator[str]:
-    """Yield the target sentences of the training text, without further sources."""
+    """Yield the target sentences of the training text, without those of `corpus.sources`."""
     pairs, tokenizer = corpus.train(), Tokenizer(corpus.target_tokenizer)
     number = corpus.manifest.get("sources", {}).get(config.corpus.name, len(pairs))
     for first in range(0, number, _TARGETS_AT_A_TIME):
@@ -173,7 +174,7 @@ def most_changed(compared: Compared) -> tuple[list[Changed], list[Changed]]:
 def _report(
     config: Config, corpus: PreparedCorpus, compared: Sequence[Compared], recall: TermRecall
 ) -> None:
-    """Print the comparison, and write it as `adapt.md` and `adapt.json` with the translations."""
+    """Print the comparison, and write `adapt.md`, `adapt.json` and the translations."""
     run, (better, worse) = config.run_folder, most_changed(compared[0])
     columns = ("test set", "metric", "before", "after", "difference", "p", "verdict")
     rows = [row for each in compared for row in _rows(each)]

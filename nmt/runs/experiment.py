@@ -46,7 +46,8 @@ logger = logging.getLogger(__name__)
 
 _PACKAGES = ("torch", "numpy", "sentencepiece", "datasets", "pyarrow", "sacrebleu", "safetensors")
 
-# These keys define the data and its order, the model, and the optimizer.
+# Keys that `run.accept_changes` cannot change: those of the data and its order, the model, and the
+# optimizer.
 _FIXED_KEYS = (
     *("corpus.", "tokenizer.", "model.", "training.seed", "optimizer.name", "optimizer.lora_"),
     "training.validation_metric",  # the best checkpoint so far was chosen by it
@@ -56,7 +57,7 @@ _FIXED_KEYS = (
 
 
 def environment(corpus_folder: Path, config: Config) -> dict[str, Any]:
-    """Return `environment.json`: everything besides the configuration that scores depend on."""
+    """Return `environment.json`: an id for trackers, and what scores depend on besides `config`."""
     processes, local_processes = distributed.num_processes(config.training)
     return {
         "run_id": secrets.token_hex(4),
@@ -78,8 +79,11 @@ def check_configuration(config: Config) -> tuple[Config, list[str]]:
     """Compare an experiment with the configuration stored in its run folder, if there is one.
 
     Returns:
-        The experiment, `auto` replaced by the stored number, and a line for each difference that
-        `run.accept_changes` allows.
+        The experiment, with the stored numbers instead of `auto` and of `num_threads=0`, and a line
+        for each difference that `run.accept_changes` allows.
+
+    Raises:
+        UserError: another difference.
     """
     path = config.run_folder / layout.CONFIG_FILE
     if not path.is_file():
@@ -115,7 +119,7 @@ def check_configuration(config: Config) -> tuple[Config, list[str]]:
 
 
 def _check_early_end(config: Config) -> None:
-    """Raise UserError if more updates were asked for, but the limit that ended the run stays."""
+    """Raise UserError if `max_updates` was changed, but not the limit that ended the run early."""
     stored = load_config(Config, config.run_folder / layout.CONFIG_FILE).training
     if stored.max_updates == config.training.max_updates:
         return
@@ -135,7 +139,7 @@ def open_run(config: Config, corpus_folder: Path) -> Config:
     """Create the run folder, or check that the existing one belongs to this experiment.
 
     Returns:
-        The experiment, `auto` replaced by a number.
+        The experiment, with numbers instead of `auto` and of `num_threads=0`.
     """
     folder = config.run_folder
     config, changes = check_configuration(config)
@@ -163,7 +167,7 @@ def open_run(config: Config, corpus_folder: Path) -> Config:
             _check_early_end(config)
             logger.info("%s was complete; training continues", folder)
             (folder / layout.RESULT_FILE).unlink()
-        # They may be of an average of checkpoints, and an earlier one may be the best in the end.
+        # Its text may be of an average, but `finish` takes it for that of the best checkpoint.
         (folder / layout.VALID_HYPOTHESES_FILE).unlink(missing_ok=True)
         save_config(config, folder / layout.CONFIG_FILE)
     if changes or not config.search.prune:
@@ -190,10 +194,10 @@ def run_experiment(config: Config, corpus_folder: Path) -> list[Evaluation] | No
         try:
             trainer.run(tracker)
         except Interruption:
-            # All ranks have agreed to end; rank 0 keeps the store open until the last one has left.
+            # All ranks have agreed to end, so none is in a collective that `leave` would wait for.
             distributed.leave()
             raise
-        # Do not leave after an error: that would wait for ranks that are still in a collective.
+        # Do not leave after another error: some ranks may still be in a collective.
         evaluations = None
         if process.is_main_process and trainer.is_pruned:
             _record_pruning(config.run_folder, trainer.state)
@@ -205,9 +209,11 @@ def run_experiment(config: Config, corpus_folder: Path) -> list[Evaluation] | No
 
 
 def _record_pruning(run: Path, state: TrainingState) -> None:
-    """Write `pruned.json`: the last update, and the validation loss of the best one."""
+    """Write `pruned.json`: the last update, and the validation loss of the best checkpoint."""
     write_json(run / layout.PRUNED_FILE, {"update": state.update, "loss": -state.best_rank[1]})
-    logger.info(f"pruned at update {state.update:,}: other trials have a lower validation loss")
+    logger.info(
+        f"pruned at update {state.update:,}: its lowest loss is above the median of other trials"
+    )
 
 
 @contextmanager
@@ -218,7 +224,7 @@ def _opened_tracker(
     tracker = Tracker()
     if trainer.process.is_main_process:
         samples = partial(ValidationSamples, trainer.model, *valid_text(corpus))
-        # If it is to be validated again, the last update is dropped, and sent again by the log.
+        # If its validation is due, the trackers drop the last update, and `RunLog` sends it again.
         last = trainer.state.update - trainer.state.validation_due
         tracker = open_trackers(config, run_id, last, samples)
     try:
@@ -234,7 +240,7 @@ def point_latest(config: Config) -> None:
     outputs = Path(config.run.outputs)
     latest = outputs / layout.LATEST_LINK
     if latest.is_dir() and not latest.is_symlink():
-        logger.warning(f"{latest} is a folder and stays: rename it, and it becomes a link to runs")
+        logger.warning(f"{latest} is a folder and stays; rename it to get a link to the last run")
         return
     temporary = outputs / f".{layout.LATEST_LINK}.{os.getpid()}.tmp"
     temporary.unlink(missing_ok=True)

@@ -94,7 +94,7 @@ def _choose_weights(metric: ValidationMetric, trainer: Trainer) -> tuple[str, Va
     path = trainer.config.run_folder / layout.VALID_HYPOTHESES_FILE
     for name, members in candidates.items():
         if list(members) == [best] and metric is ValidationMetric.bleu and path.is_file():
-            # The state has loss and BLEU of this checkpoint's validation, the file its hypotheses.
+            # The state has the loss and BLEU of this checkpoint, and the file has its hypotheses.
             bleu, negative_loss = trainer.state.best_rank
             results[name] = ValidationResult(-negative_loss, bleu)
         else:

@@ -21,9 +21,9 @@ _SECONDS_BETWEEN_TRIES = 1.0  # to lock a GPU
 
 @contextmanager
 def own_gpu(config: Config) -> Iterator[None]:
-    """Give each of several runs on this machine a GPU of its own; wait until one is free.
+    """Reserve a GPU for the block if several runs share this machine; wait until one is free.
 
-    The locks are shared by all commands of this user, so several sweeps share the GPUs as well.
+    All commands of this user see the locks, so several sweeps can share the GPUs.
 
     Raises:
         UserError: more parallel runs than GPUs.

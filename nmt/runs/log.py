@@ -45,7 +45,7 @@ def print_written(paths: Iterable[Path]) -> None:
 
 @contextmanager
 def converted_errors() -> Iterator[None]:
-    """Raise Interruption for signals, and UserError where a library reports full disk or memory."""
+    """Raise Interruption for signals, and UserError for errors of disk, memory and permissions."""
     with Interruption.watched() as received, received.immediately():
         try:
             yield
@@ -53,12 +53,12 @@ def converted_errors() -> Iterator[None]:
             if not is_out_of_memory(error):
                 raise
             raise MemoryShortageError(
-                f"out of memory: {first_line(error)}; lower decoding.batch_size or"
-                " decoding.beam_size, or set decoding.num_workers=1"
+                f"out of memory: {first_line(error)}; end other programs or, in translation, lower"
+                " decoding.batch_size or decoding.beam_size, or set decoding.num_workers=1"
             ) from error
         except OSError as error:
             number = disk_errno(error)
-            # Output files are created, so only reading can miss one: a mistake in the program.
+            # Inputs are checked, outputs are created: a missing file is a mistake in the program.
             if number in (None, errno.ENOENT) or not error.filename:
                 raise
             path = Path(os.fsdecode(error.filename))
@@ -79,9 +79,9 @@ class _Screen(logging.StreamHandler):
     """Writes to the current value of `sys.stderr`, which progress bars replace."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write a record, except those that a progress bar shows."""
+        """Write a record, unless a progress bar shows it or stderr is closed."""
         self.stream = sys.stderr
-        if not (hasattr(record, "file_only") and self.stream.isatty()):
+        if sys.stderr is not None and not (hasattr(record, "file_only") and sys.stderr.isatty()):
             super().emit(record)
 
 

@@ -14,8 +14,8 @@ _OWN_VARIABLES = ("NMT_", "HYDRA_", "WANDB_")
 def register_ray(cores_per_run: int, num_runs: int) -> None:
     """Connect to the cluster of RAY_ADDRESS, and make it the backend of Hydra's joblib launcher.
 
-    Each run reserves cores and, if the cluster has GPUs, one GPU. It uses the working directory of
-    this process and the environment variables of nmt, Hydra and wandb, so all hosts need the same
+    Each run reserves cores and, if the cluster has GPUs, one GPU. It uses the environment variables
+    of nmt, Hydra and wandb, and the working directory of this process, so all hosts need the same
     file system.
 
     Args:
@@ -23,7 +23,8 @@ def register_ray(cores_per_run: int, num_runs: int) -> None:
         num_runs: number of runs at a time, `hydra.launcher.n_jobs`.
 
     Raises:
-        UserError: Ray is missing, there is no cluster, or not so many runs fit into it.
+        UserError: Ray is missing, there is no cluster, fewer than `num_runs` runs fit into it, or
+            `num_runs` is below 2.
     """
     connect_to_ray("", "cluster=ray")
     # Imported here, because these imports take seconds.
@@ -37,7 +38,8 @@ def register_ray(cores_per_run: int, num_runs: int) -> None:
     capacity = sum(int(cores // reserved["num_cpus"]) for cores in nodes)
     if reserved["num_gpus"]:
         capacity = min(capacity, int(resources["GPU"]))
-    # joblib does not use its backend for one job; Ray would wait for ever for further nodes.
+    # joblib does not use its backend for one run at a time. For too many runs, Ray would wait for
+    # further nodes without a limit.
     if not 2 <= num_runs <= capacity:
         raise UserError(
             f"hydra.launcher.n_jobs={num_runs} must be from 2 to the number of runs that fit into"

@@ -13,7 +13,7 @@ from data_prep.manifest import read_facts
 from data_prep.prepare import prepare
 from nmt.base.errors import UserError
 from nmt.base.files import check_writable, write_json
-from nmt.config import Config, checked_dataclass, from_mapping, load_values
+from nmt.config import MAX_SEED, Config, checked_dataclass, from_mapping, load_values
 from nmt.data.corpus import PreparedCorpus, more_reference_paths
 from nmt.evaluation.spread import SeedsSummary, Spread, count_seeds
 from nmt.metrics.scores import METRIC_NAMES, format_score
@@ -49,7 +49,7 @@ class Data:
 
 @checked_dataclass
 class Result:
-    """One row: a recipe, its data and the score it is expected to reach."""
+    """One row of `conf/results.yaml`: a recipe, its data and its expected score."""
 
     name: str = ""
     about: str = ""
@@ -66,8 +66,9 @@ class Result:
 
     def __post_init__(self) -> None:
         band = self.expected
-        if not self.seeds or len(set(self.seeds)) < len(self.seeds) or min(self.seeds) < 0:
-            raise UserError(f"seeds: {self.seeds} must be distinct non-negative integers")
+        is_valid = all(0 <= seed <= MAX_SEED for seed in self.seeds)
+        if not self.seeds or len(set(self.seeds)) < len(self.seeds) or not is_valid:
+            raise UserError(f"seeds: {self.seeds} must be distinct integers from 0 to {MAX_SEED}")
         if self.metric not in METRIC_NAMES:
             raise UserError(f"metric: {self.metric} is not one of {', '.join(METRIC_NAMES)}")
         if band is not None and not band.lowest <= band.mean <= band.highest:
@@ -110,7 +111,7 @@ def find_result(path: Path, name: str) -> Result:
 
 
 def check_data(result: Result, data: str) -> str:
-    """Compare the files with the row's checksums, and return a sentence for the report.
+    """Compare the files in folder `data` with the row's checksums, and return a sentence about it.
 
     Additional references, which would raise every score, are rejected.
     """
@@ -140,10 +141,10 @@ def check_data(result: Result, data: str) -> str:
 
 
 def reproduce(result: Result, config: Config, is_judged: bool) -> tuple[bool, str, Path]:
-    """Train every seed of a row and compare the mean with the accepted range if it is judged.
+    """Train every seed of a row; if `is_judged`, compare the mean with the accepted range.
 
     Returns:
-        Whether the mean is accepted, a sentence about it, and the file written.
+        Whether the mean is accepted or not judged, a sentence about it, and the file written.
     """
     path = Path(config.run.outputs) / "reproduce" / f"{result.name}.json"
     check_writable(path)
@@ -170,7 +171,7 @@ def reproduce(result: Result, config: Config, is_judged: bool) -> tuple[bool, st
 
 
 def _measured(summary: SeedsSummary, spread: Spread) -> dict[str, Any]:
-    """Return `measured` of the row in `conf/results.yaml`."""
+    """Return an entry of `measured` for the row in `conf/results.yaml`."""
     runs = list(summary.runs.values())
     processor = " + ".join(runs[0]["gpus"]) or runs[0]["processor"]
     minutes = [run["training_seconds"] / 60 for run in runs]

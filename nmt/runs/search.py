@@ -33,11 +33,11 @@ _SECONDS_TO_WAIT = 60.0  # for the lock of the SQLite file
 def trial_values(space: str, run: Path) -> dict[str, Any]:
     """Return the values of the trial whose run folder is `run`, by key.
 
-    For a new trial, the study chooses them. A trial that has started keeps its values even if
-    `space` has changed, because its checkpoints belong to them.
+    The study chooses the values of a new trial, and of one that failed before its training began.
+    Any other trial keeps its values even if `space` has changed: its checkpoints belong to them.
 
     Raises:
-        UserError: `space` is invalid, or Optuna is not installed.
+        UserError: `space` is invalid, Optuna is not installed, or the study cannot be used.
     """
     ranges = parse_space(space)
     with exclusive(run.parent / f".{STUDY_FILE}.lock", lambda: None), _opened(run) as study:
@@ -75,8 +75,8 @@ def parse_space(space: str) -> dict[str, Range]:
 def pruning(config: Config) -> Callable[[int, float], bool] | None:
     """Return a function of update and validation loss that decides whether to prune the trial.
 
-    None if the run is not a trial of a search that prunes. A trial that has ended in the study, and
-    was continued since, is not pruned.
+    None if the run is not a trial of a search that prunes. A trial is not pruned if it is continued
+    after the study has recorded its end.
     """
     if not (config.search.trial and config.search.prune):
         return None
@@ -136,7 +136,7 @@ def _end_trial(run: Path) -> None:
 
 
 def _distribution(key: str, one: Range, study: Any) -> Any:
-    """Return Optuna's distribution of a range; UserError if it is invalid or of another kind now.
+    """Return Optuna's distribution of a range; UserError if it is invalid or unlike earlier ones.
 
     Optuna requires the same kind of range and the same choices in all trials of a study.
     """
@@ -165,7 +165,7 @@ def _distribution(key: str, one: Range, study: Any) -> Any:
 
 
 def _rounded(value: Any, distribution: Any) -> Any:
-    """Round a real number, unless its range has steps."""
+    """Round a real number to three significant digits, unless its range has steps."""
     if isinstance(value, float) and getattr(distribution, "step", 1) is None:
         return float(f"{value:.{_SIGNIFICANT_DIGITS}g}")
     return value

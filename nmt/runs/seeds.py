@@ -9,7 +9,7 @@ from pathlib import Path
 from nmt.base.errors import UserError, one_line
 from nmt.base.files import check_writable, write_json
 from nmt.base.layout import SEEDS_FOLDER
-from nmt.config import Config
+from nmt.config import MAX_SEED, Config
 from nmt.evaluation.records import read_environment, read_result
 from nmt.evaluation.spread import SeedsSummary, summarise
 from nmt.runs.log import print_line
@@ -22,17 +22,18 @@ logger = logging.getLogger(__name__)
 def parse_seeds(text: str) -> list[int]:
     """Parse the value of `seeds=1,2,3`."""
     names = [name.strip() for name in text.split(",")]
-    # The limit of a single seed is checked by the configuration.
+    # Python refuses to convert more than 4,300 digits.
     seeds = [int(name) for name in names if re.fullmatch(r"[0-9]{1,20}", name)]
-    if len(set(seeds)) < len(names):
+    if len(set(seeds)) < len(names) or max(seeds) > MAX_SEED:
         raise UserError(
-            f"seeds={one_line(text)}: write different non-negative integers, as in seeds=1,2,3"
+            f"seeds={one_line(text)}: write different integers from 0 to {MAX_SEED}, as in"
+            " seeds=1,2,3"
         )
     return seeds
 
 
 def train_seeds(config: Config, seeds: list[int]) -> SeedsSummary:
-    """Train a run for each seed, unless it is complete, and write a summary of all scores."""
+    """Train a run for each seed unless that run is complete; write a summary of all scores."""
     has_seed = any(argument.startswith("training.seed=") for argument in sys.argv)
     if has_seed or config.run.folder or distributed.is_launched():
         raise UserError(

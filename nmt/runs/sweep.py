@@ -47,7 +47,7 @@ def write_sweep_report(folder: Path) -> Sweep:
 
 
 def _report_table3(sweep: Sweep) -> str:
-    """Print the rows of Table 3 beside the paper's; returns them as TSV."""
+    """Print the rows of Table 3 beside the paper's results, and return them as TSV."""
     rows, correlations = result_rows(sweep)
     table = new_table("Table 3 on validation", *RESULT_COLUMNS, texts=["row"])
     for row in rows:
@@ -58,7 +58,7 @@ def _report_table3(sweep: Sweep) -> str:
 
 
 def _check_replaceable(folder: Path) -> None:
-    """Raise UserError if files would be replaced and no `ranking.tsv` shows an earlier report."""
+    """Raise UserError if the report would replace files that are not from an earlier report."""
     ranking = folder / RANKING_FILE
     if ranking.is_file():
         with ranking.open("rb") as stream:
@@ -66,15 +66,19 @@ def _check_replaceable(folder: Path) -> None:
                 return
     for path in (ranking, folder / REPORT_FILE, folder / TABLE3_FILE):
         if path.exists():
-            raise UserError(f"{path}: there is no {RANKING_FILE} of the same report; rename it")
+            raise UserError(
+                f"{path}: would be replaced, and no {RANKING_FILE} shows that it is from an earlier"
+                " report; rename it"
+            )
 
 
 def find_sweep(name: str, outputs: Path) -> Path:
     """Return the folder of a sweep.
 
     Args:
-        name: its name below `<outputs>/sweeps`, the beginning of the name before `_`, because
-            `make sweep` names the folder `<SWEEP>_<EXPERIMENT>`, or another folder of runs.
+        name: name of a folder in `<outputs>/sweeps`, or its beginning before a `_`, such as SWEEP
+            for the folder `<SWEEP>_<EXPERIMENT>` of `make sweep`; or the path of another folder of
+            runs.
         outputs: the output folder.
 
     Raises:
@@ -82,7 +86,7 @@ def find_sweep(name: str, outputs: Path) -> Path:
     """
     sweeps = outputs / SWEEPS_FOLDER
     for folder in (sweeps / name, Path(name)):
-        # The report must not replace that of a folder of another kind.
+        # Another folder, such as that of a corpus, may have a `report.html` of its own.
         if folder.is_dir() and any(map(run_status, folder.iterdir())):
             return folder
     found = sorted(path for path in sweeps.glob("*") if path.name.startswith(f"{name}_"))
@@ -95,7 +99,7 @@ def find_sweep(name: str, outputs: Path) -> Path:
 
 
 def _print(sweep: Sweep) -> None:
-    """Print a table of the settings with a complete run, then the other runs and the verdict."""
+    """Print a table of the settings with a complete run, then other runs and the verdict."""
     title = f"{sweep.name}, ranked by BLEU on validation; ± is the standard deviation over seeds"
     table = new_table(title, "setting", *_TABLE_COLUMNS, texts=["setting"])
     for group in sweep.groups:

@@ -38,9 +38,11 @@ _NUM_SAMPLES = 6
 
 
 def train(config: Config) -> float | None:
-    """Run one experiment; returns the validation metric, or None if there is none.
+    """Run one experiment.
 
-    A dry run has none, nor does a trial of a search that was pruned.
+    Returns:
+        The validation metric; None for a dry run, for a pruned trial of a search, and if torchrun
+        launched this process.
     """
     folder = config.run_folder
     is_main, is_launched = distributed.is_main_process(), distributed.is_launched()
@@ -132,7 +134,7 @@ def _run(config: Config, corpus_folder: Path) -> None:
         console.print(tables.sample_table(evaluations[0], _NUM_SAMPLES))
     tables.print_scores(console, evaluations)
     if config.corpus.source is CorpusSource.phrasebook:
-        print_line("Scores on generated text cannot be compared with other corpora.")
+        print_line("Scores on generated text cannot be compared with those of other corpora.")
     paths = sorted(config.run_folder.iterdir())
     print_written(path for path in paths if not path.name.startswith("."))
 

@@ -1,1 +1,1 @@
-"""Beam search and sampling over a step function; imports no model."""
+"""Beam search and sampling over a step function, without imports of `nmt.model`."""

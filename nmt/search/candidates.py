@@ -14,8 +14,8 @@ def select_beam(next_tokens: NextTokens, beam_size: int, eos_id: int) -> Candida
     """Select the 2K best continuations of each sentence.
 
     At most K of them end with EOS, one for each live hypothesis, so at least K can be continued.
-    The 2K best of a sentence lie in the 2K blocks of columns with the largest maxima. Finding these
-    blocks takes one pass over the matrix; only their columns are ranked.
+    The 2K best of a sentence are in the 2K blocks of columns with the largest maxima. Finding these
+    blocks takes one pass over the matrix, and only the columns of these blocks are ranked.
     """
     live, log_probs = next_tokens.live, next_tokens.log_probs
     num_columns = log_probs.size(1)
@@ -62,7 +62,7 @@ def select_tokens(
 
 
 def best_of_sentences(grid: RowGrid, scores: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Find the largest of (N, W) scores of each sentence, best first.
+    """Find the largest of the scores (N, W) for each sentence, best first.
 
     Returns:
         Row, column and whether the score is finite, (B, C) each, where C is at most `count`.

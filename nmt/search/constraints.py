@@ -1,6 +1,6 @@
 """Constraints: next tokens are forbidden by setting their log-probability to -inf.
 
-The remaining log-probabilities are not renormalised: those of a hypothesis stay the model's.
+Those of other tokens are not renormalised, so hypotheses keep the log-probabilities of the model.
 """
 
 import torch
@@ -8,25 +8,25 @@ import torch
 from nmt.search.live import NextTokens
 from nmt.search.required import missing
 
-# Log-probability of a forced token that is otherwise forbidden.
+# Log-probability of a prefix token that the search would otherwise never select.
 _FORCED_LOG_PROB = -20.0
 
 
 def apply_min_length(next_tokens: NextTokens, min_length: int, eos_id: int) -> None:
-    """Forbid EOS in hypotheses that would be shorter than the minimum length."""
+    """Forbid EOS if a hypothesis would be shorter than the minimum and can become longer."""
     live, log_probs = next_tokens.live, next_tokens.log_probs
     length = live.length + 1
     if length < min_length:
         can_grow = [length < request.max_length for request in next_tokens.requests]
-        is_early = torch.tensor(can_grow, device=log_probs.device)[live.sentences]
-        log_probs[:, eos_id].masked_fill_(is_early, -torch.inf)
+        is_forbidden = torch.tensor(can_grow, device=log_probs.device)[live.sentences]
+        log_probs[:, eos_id].masked_fill_(is_forbidden, -torch.inf)
 
 
 def apply_requests(next_tokens: NextTokens, eos_id: int) -> None:
     """Forbid the tokens that the requests exclude.
 
-    These are: within the prefix, every token but its next one; after it, EOS while a required
-    sequence is missing, and the token that would complete a banned sequence.
+    Within the prefix, these are all tokens except the next one of the prefix. After it, they are
+    EOS while a required sequence is missing, and tokens that would complete a banned sequence.
     """
     live, log_probs = next_tokens.live, next_tokens.log_probs
     length = live.length
@@ -48,7 +48,7 @@ def apply_requests(next_tokens: NextTokens, eos_id: int) -> None:
     if forced:
         rows, tokens = torch.tensor(forced, device=log_probs.device).T
         kept = log_probs[rows, tokens]
-        # A prefix may contain tokens that search never selects, such as the unknown token.
+        # A prefix may contain tokens that the search forbids, such as the unknown token.
         kept = torch.where(kept.isfinite(), kept, _FORCED_LOG_PROB)
         log_probs[rows] = -torch.inf
         log_probs[rows, tokens] = kept

@@ -17,10 +17,10 @@ class Hypothesis:
 
     Attributes:
         ids: tokens, without BOS and EOS.
-        log_prob: sum of the log-probabilities of the tokens and EOS.
+        log_prob: sum of the log-probabilities of the tokens, and of EOS if it has finished.
         score: log_prob divided by the length penalty; the best hypothesis has the highest score.
-        token_log_probs: log-probability of each token, EOS last; empty if the engine does not
-            report them.
+        token_log_probs: the terms of `log_prob`, EOS last; empty if the engine does not report
+            them.
     """
 
     ids: list[int]
@@ -35,13 +35,13 @@ _EXPONENTS = {LengthPenalty.none: 0.0, LengthPenalty.average: 1.0}
 def penalty_exponent(config: DecodingConfig) -> float:
     """Return alpha of a length penalty of the form n ** alpha.
 
-    Other programs use this form; it only approximates the penalty of kind `gnmt`.
+    Other programs use this form. For the kind `gnmt`, it is an approximation.
     """
     return _EXPONENTS.get(config.length_penalty_kind, config.length_penalty)
 
 
 def penalty_kind(exponent: float) -> LengthPenalty:
-    """Return the kind of penalty that `penalty_exponent` gives this alpha."""
+    """Return the kind of penalty for which `penalty_exponent` returns this exponent."""
     kinds = {alpha: kind for kind, alpha in _EXPONENTS.items()}
     return kinds.get(exponent, LengthPenalty.gnmt)
 
@@ -59,9 +59,9 @@ def length_penalty(length: int, config: DecodingConfig) -> float:
 def best_reachable_penalty(length: int, max_length: int, config: DecodingConfig) -> float:
     """Return the largest length penalty that a live hypothesis of `length` tokens can reach.
 
-    Log-probabilities are never positive, so the score of a live hypothesis is at most its present
-    log_prob divided by this penalty. Every penalty is monotonic in the length, so the largest value
-    is at one end of the range.
+    Log-probabilities are never positive, so the final score of a live hypothesis is at most its
+    present log_prob divided by this penalty. Every penalty is monotonic in the length, so either
+    the shortest or the longest possible length has the largest one.
     """
     shortest = min(length + 1, max_length)
     return max(length_penalty(shortest, config), length_penalty(max_length, config))
@@ -106,7 +106,7 @@ class NBest:
         self._kept = dict(ranked[: self._size])
 
     def add_cut_off(self, hypothesis: Hypothesis) -> None:
-        """Append a hypothesis without EOS if one is missing."""
+        """Append a hypothesis without EOS if the list is not full."""
         if self.num_missing:
             self._kept.setdefault(self._key(hypothesis), hypothesis)
 

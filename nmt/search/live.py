@@ -15,7 +15,7 @@ class Candidates:
 
     Attributes:
         log_probs: (B, C) sums; -inf where there is no candidate.
-        rows: (B, C) live hypothesis that is continued.
+        rows: (B, C) row of the live hypothesis that is continued.
         tokens: (B, C) next token.
         token_log_probs: (B, C) log-probability of that token.
         is_finished: (B, C) True if the candidate ends with EOS and is accepted.

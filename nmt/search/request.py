@@ -28,10 +28,10 @@ class Request:
     Attributes:
         prefix: first tokens of the translation.
         required: token sequences that must occur in it.
-        banned: token sequences that must not occur in it after the prefix.
+        banned: token sequences that must not be completed in it after the prefix.
         max_length: longest translation in tokens, EOS included; set by the engine.
-        source: tokens of the source, which seed its random numbers; set by the engine.
-        num_words: words of the source, for trees over them; set by the engine.
+        source: tokens of the source, on which random numbers depend; set by the engine.
+        num_words: words of the source, for `decoding.trees`; set by the engine.
     """
 
     prefix: Ids = ()

@@ -1,8 +1,8 @@
 """Required token sequences by dynamic beam allocation (Post and Vilar 2018).
 
 The candidates of a sentence are grouped by the number of required tokens that they contain, and
-each group gets a share of the beam. So there is always a hypothesis that comes closer to containing
-all of them, and the others can wait for the position where a sequence fits.
+each group gets a share of the beam. So some hypotheses continue the required sequences, and others
+wait for the position where a sequence fits.
 """
 
 from collections.abc import Sequence
@@ -27,13 +27,13 @@ def _occurs(sequence: Ids, ids: Ids) -> bool:
 
 
 def _num_begun(sequence: Ids, ids: Ids) -> int:
-    """Return how many first tokens of a missing sequence are the last tokens of `ids`."""
+    """Return the length of the longest start of a missing sequence with which `ids` ends."""
     sizes = range(min(len(sequence) - 1, len(ids)), 0, -1)
     return next((n for n in sizes if list(ids[len(ids) - n :]) == list(sequence[:n])), 0)
 
 
 def num_met(ids: Ids, sequences: Sequence[Ids]) -> int:
-    """Count the tokens of the sequences in `ids`: complete ones, and one that has begun."""
+    """Count required tokens in `ids`: of complete sequences, and of the longest begun one."""
     lacking = missing(ids, sequences)
     complete = sum(map(len, sequences)) - sum(map(len, lacking))
     return complete + max((_num_begun(sequence, ids) for sequence in lacking), default=0)
@@ -42,8 +42,8 @@ def num_met(ids: Ids, sequences: Sequence[Ids]) -> int:
 def allocate(beam_size: int, counts: Sequence[int]) -> list[int]:
     """Divide the beam among groups of candidates.
 
-    All groups get equal shares and the last one the remainder. What a group cannot use is given to
-    the groups with the most required tokens first.
+    All groups get equal shares, and the last one also the remainder. What a group cannot use goes
+    to the other groups, to those with the most required tokens first.
 
     Args:
         beam_size: K.
@@ -71,7 +71,7 @@ class _Candidate(NamedTuple):
 
 
 def select_required(next_tokens: NextTokens, beam_size: int, eos_id: int) -> Candidates:
-    """Select candidates as `select_beam` does, except in sentences with required sequences."""
+    """Select candidates by group in sentences with required sequences, else as `select_beam`."""
     candidates = _widened(select_beam(next_tokens, beam_size, eos_id), 2 * beam_size)
     live = next_tokens.live
     hypotheses = list(zip(live.sentences.tolist(), live.ids(), strict=True))
@@ -105,8 +105,8 @@ def _pool(
 ) -> list[_Candidate]:
     """Return all candidates of a sentence, best first.
 
-    They are those of beam search, the best token of each row, and the first and the next token of
-    each missing sequence.
+    They are those of beam search, and for each row: its best token, and the first and the next
+    token of each missing sequence.
     """
     required = next_tokens.requests[sentence].required
     exists = candidates.log_probs[sentence].isfinite()

@@ -45,7 +45,7 @@ class RowGrid:
         return rows if self.indices is None else rows.index_select(0, self.indices)
 
     def rows_at(self, cells: Tensor) -> Tensor:
-        """Rows at flat indices (M,) of the grid; 0 for a cell without a row."""
+        """Return the row in each of these cells of the flattened grid; 0 if there is none."""
         if self.indices is None:
             return cells
         rows = self.indices.new_zeros(self.num_sentences * self.max_rows)

@@ -1,4 +1,4 @@
-"""Sampling with random numbers that depend only on the seed, the source and the position."""
+"""Sampling with random numbers that depend on seed, source, sample and position only."""
 
 import hashlib
 
@@ -14,8 +14,7 @@ from nmt.search.request import Ids
 def uniform(seed: int, source: Ids, sample: int, position: int) -> float:
     """Return a number in [0, 1) that is a hash of the four arguments.
 
-    A random generator shared by the sentences of a batch would make each translation depend on the
-    others.
+    With one random generator for a batch, a translation would depend on the other sentences.
     """
     text = f"{seed} {sample} {position} {' '.join(map(str, source))}"
     digest = hashlib.blake2b(text.encode(), digest_size=8).digest()
@@ -31,7 +30,7 @@ def sampling_probabilities(log_probs: Tensor, config: DecodingConfig) -> Tensor:
     is_kept = torch.ones_like(best, dtype=torch.bool)
     if config.top_k:
         is_kept[:, config.top_k :] = False
-    # Keep a token while the sum of the tokens before it is below p.
+    # Keep a token if all more probable tokens together have a probability below p.
     is_kept &= best.cumsum(dim=-1) - best < config.top_p
     is_kept[:, 0] = True
     kept = torch.zeros_like(is_kept).scatter_(1, order, is_kept)
@@ -48,7 +47,7 @@ def select_samples(next_tokens: NextTokens, config: DecodingConfig, eos_id: int)
         for sentence, sample in rows
     ]
     drawn = torch.tensor(numbers, dtype=torch.float64, device=log_probs.device)[:, None]  # (N, 1)
-    # Sum in the order of the ids, not of the probabilities: rounding may swap two of the latter.
+    # Sum in the order of the ids. Rounding may change the order of nearly equal probabilities.
     bounds = sampling_probabilities(log_probs, config).cumsum(dim=-1)
     tokens = torch.searchsorted(bounds, drawn * bounds[:, -1:], right=True)
     tokens = tokens.clamp(max=log_probs.size(-1) - 1)  # (N, 1)

@@ -47,17 +47,17 @@ class StepFunction(Protocol[State]):
 Select = Callable[[NextTokens], Candidates]
 
 
-# Rows whose logits stay in the cache of a core between two passes over them.
+# Number of rows whose logits stay in the cache of a core between two passes over them.
 _ROWS_PER_CHUNK = 32
 
 
 @dataclass
 class _Sentence:
-    """Search of one sentence.
+    """State of the search for one sentence.
 
     Attributes:
         request: constraints and maximum length.
-        best: the num_best best finished hypotheses.
+        best: the best hypotheses so far, at most num_best.
         num_finished: number of hypotheses that have finished, including those not kept.
     """
 
@@ -87,13 +87,16 @@ def beam_search(
         ids: special ids of the target vocabulary.
         requests: constraints and maximum length of each translation.
         device: device of the state; None is the CPU.
-        text_of: if given, the hypotheses of a sentence have different texts.
+        text_of: if given, the returned hypotheses of a sentence have different texts.
         select: selects candidates; None follows `config`.
         trees: if given, translations are trees over the words of the source.
 
     Returns:
-        For each sentence one to num_best hypotheses: those with EOS, best first; if there are too
-        few, then live ones that reached the maximum length.
+        For each sentence one to num_best hypotheses: those with EOS, best first; if these are too
+        few, then those that were live at the end of the search, best first.
+
+    Raises:
+        UserError: the scores of the model are not finite.
     """
     select = select or _select_function(config, ids.eos_id, requests)
     is_constrained = any(request.required or request.banned for request in requests)
@@ -137,8 +140,9 @@ def _select_function(config: DecodingConfig, eos_id: int, requests: Sequence[Req
 
 def _log_softmax(logits: Tensor) -> Tensor:
     """Compute the log-softmax of logits (N, V), in place on a CPU."""
-    # Working in place needs no new memory pages. The search uses few values of a row, but this
-    # log_softmax of rows in the fastest cache takes half the time of logsumexp over the matrix.
+    # Working in place needs no new memory pages. The search reads few values of a row, for which
+    # logsumexp would be enough. But over the whole matrix, it takes twice the time of log_softmax
+    # over chunks of rows that stay in the cache.
     if logits.device.type != "cpu":
         return logits.log_softmax(dim=-1)
     for rows in torch.split(logits, _ROWS_PER_CHUNK):
@@ -156,7 +160,7 @@ def _collect_finished(
         sentence.num_finished += 1
         score = float(candidates.log_probs[index, rank]) / penalty
         if score > sentence.best.lowest_score:
-            sentence.best.add_finished(_hypothesis(live, candidates, index, rank, score, []))
+            sentence.best.add_finished(_hypothesis(live, candidates, index, rank, penalty))
 
 
 def _prune(
@@ -164,10 +168,10 @@ def _prune(
 ) -> tuple[Tensor, Tensor]:
     """Find the candidates that can still enter the num_best finished hypotheses.
 
-    A candidate is hopeless if num_best hypotheses have finished and its best reachable score is at
-    most the lowest of theirs. The candidates of a sentence have the same length, so those ranked
-    below a hopeless one are hopeless, too. Without required phrases, dropping them does not change
-    the result. With patience, they are kept.
+    A candidate cannot enter if num_best hypotheses have finished and its best reachable score is at
+    most the lowest of their scores. The candidates of a sentence have the same length, so those
+    ranked below it cannot enter either. Without required phrases, dropping them does not change the
+    result. With patience, they are kept.
 
     Args:
         sentences: the B sentences.
@@ -208,11 +212,9 @@ def _add_cut_off(
     log_probs, penalty = candidates.log_probs[index], length_penalty(live.length + 1, config)
     ranks = candidates.is_live[index].nonzero().flatten().tolist()
     for rank in sorted(ranks, key=lambda rank: -float(log_probs[rank])):
-        token = int(candidates.tokens[index, rank])
-        score = float(log_probs[rank]) / penalty
-        best.add_cut_off(_hypothesis(live, candidates, index, rank, score, [token]))
+        best.add_cut_off(_hypothesis(live, candidates, index, rank, penalty))
     if not best.hypotheses:
-        # Every continuation is forbidden: return the live hypothesis itself.
+        # Every continuation is forbidden: return the first live hypothesis itself.
         if not (sentence.request.prefix or sentence.request.required or sentence.request.banned):
             raise UserError("the scores of the model are not finite: its weights are damaged")
         row = int((live.sentences == index).nonzero()[0])
@@ -222,15 +224,12 @@ def _add_cut_off(
 
 
 def _hypothesis(
-    live: LiveHypotheses,
-    candidates: Candidates,
-    index: int,
-    rank: int,
-    score: float,
-    last_token: list[int],
+    live: LiveHypotheses, candidates: Candidates, index: int, rank: int, penalty: float
 ) -> Hypothesis:
-    """Build a hypothesis from a candidate; `last_token` is empty if the candidate is EOS."""
+    """Build the hypothesis of a candidate, without EOS."""
     ids, token_log_probs = live.row(int(candidates.rows[index, rank]))
-    token_log_prob = float(candidates.token_log_probs[index, rank])
+    if not candidates.is_finished[index, rank]:
+        ids.append(int(candidates.tokens[index, rank]))
+    token_log_probs.append(float(candidates.token_log_probs[index, rank]))
     log_prob = float(candidates.log_probs[index, rank])
-    return Hypothesis([*ids, *last_token], log_prob, score, [*token_log_probs, token_log_prob])
+    return Hypothesis(ids, log_prob, log_prob / penalty, token_log_probs)

@@ -11,17 +11,17 @@ from nmt.search.request import Ids
 from nmt.tokenizer import WORD_BEGIN
 
 NUM_OTHER_TOKENS = 3
-"""Tokens of the smallest tree besides those of its words: one constituent and EOS."""
+"""Tokens of the smallest tree besides its words: two brackets and EOS."""
 
 
 class TreeGrammar:
-    """Knows the next tokens with which a hypothesis can still become a tree.
+    """Rules for the next tokens with which a hypothesis can still become a tree.
 
     Args:
-        pieces: the target vocabulary, in which each symbol is one piece.
+        pieces: the target vocabulary, in which each bracket with its label is one piece.
 
     Raises:
-        UserError: the vocabulary has no such pieces.
+        UserError: the vocabulary lacks the symbol of words, or has no label with both brackets.
     """
 
     def __init__(self, pieces: Sequence[str]) -> None:
@@ -40,18 +40,18 @@ class TreeGrammar:
             )
 
     def next_ids(self, ids: Ids, num_words: int, max_length: int, eos_id: int) -> list[int]:
-        """Return the tokens that can follow `ids` in a tree over so many words.
+        """Return the tokens that can follow `ids` in a tree over `num_words` words.
 
-        There is always one: tokens for the remaining words, the open constituents and EOS are
-        reserved. Constituents are not empty.
+        `max_length` includes EOS and is enough for the smallest tree. There is always a token, as
+        space for the missing words, closing brackets and EOS is reserved. No constituent is empty.
         """
         opened: list[int] = []
         words = 0
-        for index in ids:
-            if index == self._word:
+        for token in ids:
+            if token == self._word:
                 words += 1
-            elif index in self._closing:
-                opened.append(self._closing[index])
+            elif token in self._closing:
+                opened.append(self._closing[token])
             else:
                 opened.pop()
         if ids and not opened:

@@ -35,7 +35,7 @@ _LAYOUT: dict[str, list[tuple[str, ...]]] = {
         ("media", *(f"translations/attention_{number}" for number in (1, 2, 3))),
     ],
 }
-"""Panels of each section: their kind, the x axis of a line plot, and keys of `WandbTracker`."""
+"""Panels of each section: their kind, the x axis of a line plot, and keys of wandb's records."""
 
 
 def describe() -> Iterator[str]:

@@ -38,13 +38,13 @@ class FileTracker(Tracker):
             flush(self.path)
 
     def _append(self, text: str) -> None:
-        # Opened each time: an open file would repeat a write that has failed when it is closed.
+        # Opened each time: closing a file repeats a write that has failed.
         with writing(self.path), self.path.open("a", encoding="utf-8") as out:
             out.write(text)
 
 
 def complete_records(path: Path) -> Iterator[tuple[bytes, dict[str, Any]]]:
-    """Yield the lines of a file and their records, except one that a kill has cut short."""
+    """Yield the lines of a file and their records, without a line that a kill has cut short."""
     for line in path.read_bytes().splitlines(keepends=True) if path.exists() else []:
         record = parse_record(line)
         if record is not None and line.endswith(b"\n"):

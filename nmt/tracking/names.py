@@ -13,12 +13,12 @@ def is_sweep(config: Config) -> bool:
 
 
 def run_label(config: Config) -> str:
-    """Return the name of a run; the runs of a sweep have one `run.name` in different folders."""
+    """Return the name of a run: in a sweep, where all runs share `run.name`, that of its folder."""
     return config.run_folder.name if is_sweep(config) else config.run.name
 
 
 def group_name(config: Config) -> str | None:
-    """Return the name of the sweep, or that of a run without `_seed<number>`; None for others."""
+    """Return the name of the sweep, or of the run without its ending `_seed<number>`; else None."""
     if is_sweep(config):
         return config.run.name
     stem = _SEED_SUFFIX.sub("", config.run.name)

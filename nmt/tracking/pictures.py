@@ -20,9 +20,9 @@ _FULL = np.array([20, 60, 140])  # colour of weight 1; that of weight 0 is white
 def draw_attention(attention: AttentionMap, caption: str) -> Picture:
     """Draw an attention map: the source from left to right, the translation from top to bottom.
 
-    This takes some milliseconds; a chart of matplotlib would take a hundred.
+    Pillow takes some milliseconds; matplotlib would take a hundred.
     """
-    from PIL import Image, ImageDraw  # noqa: PLC0415 - only trackers need it
+    from PIL import Image, ImageDraw  # noqa: PLC0415 - slow to import
 
     weights = np.array(attention.mean)  # (T, S)
     font = _font()

@@ -14,7 +14,7 @@ _MAX_PIECES = 40
 
 
 class ValidationSamples:
-    """The same evenly spaced validation sentences each time, and pictures of the short ones."""
+    """Evenly spaced validation sentences, always the same, and pictures of up to three."""
 
     def __init__(
         self, model: TrainedModel, sources: Sequence[str], references: Sequence[str]
@@ -34,7 +34,7 @@ class ValidationSamples:
         return [Sentence(*row) for row in rows]
 
     def pictures(self, hypotheses: Sequence[str]) -> list[Picture]:
-        """Draw the attention of the current weights; weights and random state stay the same."""
+        """Draw the attention of the current weights, without a change of the random state."""
         return [
             draw_attention(
                 attention_map(
@@ -48,6 +48,6 @@ class ValidationSamples:
         ]
 
     def _shortened(self, text: str) -> str:
-        """Cut a translation that does not end, which is usual early in training."""
+        """Cut a translation after 40 pieces: early in training, many do not end."""
         tokenizer = self._model.target_tokenizer
         return tokenizer.decode([ids[:_MAX_PIECES] for ids in tokenizer.encode([text])])[0]

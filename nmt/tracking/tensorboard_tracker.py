@@ -15,7 +15,7 @@ FOLDER = "tensorboard"
 class TensorboardTracker(Tracker):
     """Writes an event file, without the thread and the queue of `SummaryWriter`.
 
-    Errors are raised where they can be caught, and what was recorded survives a kill.
+    So errors are raised where they can be caught, and records survive a kill.
 
     Args:
         config: the experiment.

@@ -37,10 +37,10 @@ class Picture:
 
 @dataclass(frozen=True)
 class Validation:
-    """A validation.
+    """Results of a validation.
 
     Attributes:
-        metrics: loss, perplexity and BLEU.
+        metrics: `valid/loss`, `valid/perplexity` and `valid/bleu`.
         target_tokens: number of target tokens of training so far.
         hypotheses: translation of each validation sentence.
         sentences: the same few sentences at each validation.
@@ -56,7 +56,7 @@ class Validation:
 
 @dataclass(frozen=True)
 class CompletedRun:
-    """A completed run.
+    """Results of a completed run.
 
     Attributes:
         folder: the run folder.
@@ -70,7 +70,7 @@ class CompletedRun:
 
     @property
     def scores(self) -> list[list[Any]]:
-        """Cells in the order of `SCORE_COLUMNS`; ci95 is half the width of the 95 % interval."""
+        """Rows of `SCORE_COLUMNS`; ci95 is half the width of the 95 % confidence interval."""
         return [
             [test_set, metric, value["score"], value.get("ci95"), value["signature"]]
             for test_set, table in self.result["test_sets"].items()
@@ -80,7 +80,7 @@ class CompletedRun:
 
     @property
     def metrics(self) -> dict[str, float]:
-        """The scores of the chosen weights by names such as `test/<test set>/bleu`."""
+        """The scores of the chosen weights, such as `chosen/loss` and `test/<test set>/bleu`."""
         tests = {f"test/{name}/{metric}": score for name, metric, score, *_ in self.scores}
         return {**{f"chosen/{key}": value for key, value in self.result["valid"].items()}, **tests}
 
@@ -105,7 +105,7 @@ class Tracker:
         """Write all records to disk, if this tracker has a file."""
 
     def abandon(self, has_no_answer: bool) -> None:
-        """Release what a failed call holds; `has_no_answer` if it did not return."""
+        """Release what a failed call holds; `has_no_answer` after a timeout or lost connection."""
 
     def close(self, has_failed: bool = False) -> None:
-        """End the run, which `has_failed` if an error or a signal has ended it."""
+        """End the run; `has_failed` if an error or a signal has ended the training."""

@@ -24,10 +24,10 @@ _NAMES = ("wandb", "tensorboard", "trackio")
 """The trackers, named like their libraries, presets and keys."""
 
 _MAX_SECONDS = 60.0
-"""Time after which a call of a tracker has failed, besides the time for uploads."""
+"""Time limit of a call of a tracker, without the time for uploads."""
 
 _REFUSED_BY_WANDB = frozenset("/\\#?%:")
-_MAX_PROJECT = 128  # that of wandb
+_MAX_PROJECT = 128  # characters that wandb accepts
 
 OpenTracker = Callable[[], Tracker]
 Select = Callable[[], ValidationSamples]
@@ -39,7 +39,7 @@ def chosen(config: TrackingConfig) -> list[str]:
 
 
 def check_trackers(config: TrackingConfig) -> None:
-    """Raise a UserError if a library is missing, or wandb would not accept the project."""
+    """Raise a UserError if a library is missing, or the name of the project is not valid."""
     for name in chosen(config):
         require_package(f"tracking={name}", name, "tracking")
     wrong = sorted(_REFUSED_BY_WANDB.intersection(config.project)) if config.wandb else []
@@ -55,7 +55,7 @@ def check_trackers(config: TrackingConfig) -> None:
 
 
 class _Worker:
-    """Makes the calls of a tracker in a thread, so that one that does not return stops no run."""
+    """Calls a tracker in a thread, so that a call that does not return cannot stop a run."""
 
     def __init__(self) -> None:
         self._calls: SimpleQueue[tuple[Callable[[], Any], Future[Any]] | None] = SimpleQueue()
@@ -89,9 +89,9 @@ class OptionalTrackers(Tracker):
     """Calls several trackers; one that fails or does not answer is reported once and dropped.
 
     Args:
-        openers: open each tracker, by its name for warnings.
+        openers: functions that open the trackers, by names for warnings.
         select: creates the selection of sentences and pictures of a validation.
-        upload_seconds: additional time for the call at the end of a run.
+        upload_seconds: additional time for `completed`.
     """
 
     def __init__(

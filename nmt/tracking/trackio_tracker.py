@@ -43,12 +43,12 @@ class TrackioTracker(Tracker):
 
         self._trackio: Any = trackio
         self._failure = ""
-        # It would print warnings, some of them from its thread, and continue.
+        # By default, trackio prints a warning, sometimes from its thread, and continues.
         trackio.run._emit_nonfatal_warning = self._fail
         project = config.tracking.project
         _drop_later_records(SQLiteStorage.get_project_db_path(project), run_id, last_update)
-        # `trackio.init` would take environment variables as an order to send records to a server,
-        # and would find a run by its name, which several runs may have.
+        # `trackio.init` would send records to a server if environment variables name one, and it
+        # would find a run by its name, which several runs may have.
         with _silent():
             self._run: Any = LocalRun(
                 url=None,

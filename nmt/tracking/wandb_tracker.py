@@ -20,13 +20,13 @@ from nmt.tracking.tracker import SCORE_COLUMNS, SENTENCE_COLUMNS, CompletedRun, 
 
 logger = logging.getLogger(__name__)
 
-# A server that does not answer delays a run by at most this long at each end, besides the upload
-# of the model folder.
+# Maximum delay of a run, at its start and at its end, by a server that does not answer. The upload
+# of artifacts has a limit of its own.
 _SECONDS_TO_START = 6.0
 _SECONDS_TO_FINISH = 3.0
 
 _STORED_FILE = "last_update"
-"""In `wandb/` of the run folder: the last update before `close`, whose records are all on disk."""
+"""File in `wandb/` of the run folder: the last update at `close`, up to which no record is lost."""
 
 _BEST = {"valid/loss": "min", "valid/perplexity": "min", "valid/bleu": "max", "train/loss": "min"}
 
@@ -96,9 +96,9 @@ class WandbTracker(Tracker):
             self._repeat_lost(config.run_folder / layout.METRICS_FILE)
 
     def _repeat_lost(self, path: Path) -> None:
-        """Send the records from the last `close` to the update from which training continues again.
+        """Send the records between the last `close` and `last_update` again.
 
-        A kill loses what the service buffers.
+        A kill loses those that wandb's service has buffered.
         """
         first = int(self._stored.read_text()) if self._stored.is_file() else 0
         for _, record in complete_records(path):
@@ -126,7 +126,7 @@ class WandbTracker(Tracker):
         self.log(update, record)
 
     def alert(self, update: int, title: str, text: str) -> None:
-        """Send an alert, which wandb forwards as its user has set up."""
+        """Send an alert, which wandb forwards as set up by the user."""
         self._run.alert(title, f"update {update:,}: {text}", level="WARN")
 
     def completed(self, run: CompletedRun) -> None:

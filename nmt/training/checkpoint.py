@@ -27,11 +27,11 @@ logger = logging.getLogger(__name__)
 
 STATE_FILE = "training_state.pt"
 
-# Changes with the format, and with the order of an epoch's data: at the same position of another
+# Raise it when the format changes, or the order of an epoch's data: at the same position of another
 # order, training would repeat some pairs and miss others.
 FORMAT_VERSION = 4
 
-# Number of regular checkpoints always kept, in case the newest is damaged.
+# Number of last checkpoints that are always kept, in case the newest is damaged.
 _MIN_KEPT = 2
 
 
@@ -51,8 +51,8 @@ class CheckpointStore:
     Args:
         folder: the run's `checkpoints/`. Links and other names in it are ignored.
         every: updates between regular checkpoints; an interruption writes one in between.
-        keep_last: number of last regular checkpoints to keep and average. The newest and the best
-            are kept, too, and at least two.
+        keep_last: number of `last_updates` to keep and average; at least two are kept. The best
+            checkpoint is kept, too.
     """
 
     def __init__(self, folder: Path, every: int, keep_last: int) -> None:
@@ -61,21 +61,21 @@ class CheckpointStore:
         self._keep_last = keep_last
 
     def path(self, update: int) -> Path:
-        """The folder of the checkpoint of an update."""
+        """Return the folder of the checkpoint of an update."""
         return self.folder / f"update_{update:07d}"
 
     def updates(self) -> list[int]:
-        """Updates that have a checkpoint, oldest first."""
+        """Return the updates that have a checkpoint, oldest first."""
         paths = self.folder.glob("update_*")
         folders = [path for path in paths if path.is_dir() and not path.is_symlink()]
         names = [re.fullmatch(r"update_([0-9]{7}|[1-9][0-9]{7,})", path.name) for path in folders]
         return sorted(int(name[1]) for name in names if name)
 
     def last_updates(self, number: int) -> list[int]:
-        """Return the updates of the last `number` checkpoints, oldest first.
+        """Return up to `number` updates: of the newest checkpoint and of regular ones before it.
 
-        Checkpoints of earlier interruptions do not count, so that an average does not depend on
-        interruptions.
+        The oldest comes first. Other checkpoints of interruptions do not count, so that an average
+        does not depend on them.
         """
         updates = self.updates()
         return [u for u in updates if u % self._every == 0 or u == updates[-1]][-number:]
@@ -89,7 +89,7 @@ class CheckpointStore:
         needed = sum(3 * 4 * tensor.numel() + 2048 for tensor in network.parameters())
         with atomic_folder(path, needed) as temporary:
             save_weights(network, temporary / WEIGHTS_FILE)
-            # Through our own stream: given a path, torch does not report why it cannot write.
+            # Not to a path, because torch would not report why it cannot write to it.
             with (temporary / STATE_FILE).open("wb") as stream:
                 torch.save(optimizer.state_dict(), stream)
             names = WEIGHTS_FILE, STATE_FILE
@@ -107,7 +107,7 @@ class CheckpointStore:
     def newest(self) -> int:
         """Return the update of the newest intact checkpoint; 0 if there is none.
 
-        Also remove the files of killed processes; call it on one rank only.
+        It also removes the files of killed processes, so only one rank may call it.
         """
         for path in self.folder.glob(".update_*"):
             remove(path)
@@ -134,7 +134,7 @@ class CheckpointStore:
     def load(
         self, update: int, network: EncoderDecoder, optimizer: torch.optim.Optimizer
     ) -> TrainingState:
-        """Restore weights, moments and training state; hyperparameters stay those of `optimizer`.
+        """Restore weights, moments and training state, but not the optimizer's hyperparameters.
 
         Raises:
             UserError: the checkpoint is damaged, or belongs to another model.
@@ -153,7 +153,7 @@ class CheckpointStore:
         return manifest.state
 
     def average(self, updates: Sequence[int]) -> dict[str, torch.Tensor]:
-        """The mean of the weights of some checkpoints (Vaswani et al. 2017, section 6.1)."""
+        """Return the mean of the weights of checkpoints (Vaswani et al. 2017, section 6.1)."""
         total: dict[str, torch.Tensor] = {}
         for update in updates:
             for name, tensor in read_weights(self.path(update) / WEIGHTS_FILE).items():
@@ -162,7 +162,7 @@ class CheckpointStore:
         return {name: (tensor / len(updates)).float() for name, tensor in total.items()}
 
     def verify(self, update: int) -> None:
-        """Check the files of a checkpoint; raises DamagedCheckpointError."""
+        """Raise DamagedCheckpointError if a file differs from what was written."""
         path = self.path(update)
         files = _read_manifest(path).files
         for file in (path / WEIGHTS_FILE, path / STATE_FILE):
@@ -209,7 +209,7 @@ def _digest_of(manifest: dict[str, Any]) -> str:
 
 
 def _load_moments(optimizer: torch.optim.Optimizer, saved: dict[str, Any]) -> None:
-    """Load moments; check their names and shapes, because torch does not."""
+    """Load moments; ValueError for wrong names or shapes, NaN or infinity: torch accepts them."""
     # The hyperparameters are those of the configuration, which may have changed.
     groups = optimizer.state_dict()["param_groups"]
     optimizer.load_state_dict({**saved, "param_groups": groups})

@@ -24,8 +24,9 @@ from nmt.translation.translator import Translator
 
 logger = logging.getLogger(__name__)
 
+# Updates of the plan from which micro-batches are measured.
 _NUM_MEASURED = 3
-# Updates of the plan that the mean is taken over.
+# Maximum number of updates of the plan over which the mean work is taken.
 _MAX_UPDATES = 200
 
 
@@ -61,7 +62,7 @@ def _log(name: str, text: str) -> None:
 
 
 def _mean_work(config: Config, plan: EpochPlan, vocabulary_size: int) -> tuple[float, float]:
-    """FLOPs of the gradient of a mean update, and the share of padding."""
+    """Return the mean FLOPs of the gradient of an update, and the share of padding."""
     updates = range(0, plan.num_updates, -(-plan.num_updates // _MAX_UPDATES))
     processes, _ = distributed.num_processes(config.training)
     parts = [part for update in updates for part in plan.micro_batches(update, processes)]
@@ -80,7 +81,11 @@ def _log_measured(
     sizes: tuple[int, int],
     mean_flops: float,
 ) -> None:
-    """Log memory and time, of the heaviest micro-batches and of one of each of three updates."""
+    """Measure and log memory and time.
+
+    The heaviest micro-batches show the memory. The largest micro-batches of three updates show the
+    time per FLOP.
+    """
     training = config.training
     numbers = np.linspace(0, plan.num_updates - 1, _NUM_MEASURED, dtype=int)
     processes, on_host = distributed.num_processes(training)
@@ -103,7 +108,7 @@ def _log_measured(
         torch.set_num_threads(threads)
         validation = _validation_seconds(config, corpus)
         number = math.ceil(training.max_updates / training.validate_every)
-        # The candidates for the final weights are validated, unless their BLEU is known.
+        # At the end, the average is validated, and the best checkpoint if its BLEU is not known.
         number += training.average_checkpoints > 1
         number += training.validation_metric is ValidationMetric.loss
         total += number * validation
@@ -121,7 +126,7 @@ def _log_measured(
 
 
 def _validation_seconds(config: Config, corpus: PreparedCorpus) -> float:
-    """Time to translate `valid`, from one batch with the mean length of its references."""
+    """Estimate the time to translate `valid` from one batch, limited to the mean target length."""
     model = new_model(config, corpus, distributed.local_device())
     sources, references = valid_text(corpus)
     sample = sources[:: -(-len(sources) // config.decoding.batch_size)]

@@ -22,7 +22,7 @@ _DROPOUT_KEYS = {"dropout", "attention_dropout", "activation_dropout"}
 
 
 def new_model(config: Config, corpus: PreparedCorpus, device: torch.device) -> TrainedModel:
-    """Create a model with the weights of `training.initial_model`, or random ones by the seed."""
+    """Create a model with the weights of `training.initial_model`, or with random ones."""
     source_tokenizer = Tokenizer(corpus.source_tokenizer)
     target_tokenizer = Tokenizer(corpus.target_tokenizer)
     torch.manual_seed(config.training.seed)

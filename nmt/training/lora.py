@@ -1,7 +1,7 @@
 """LoRA: training of low-rank changes of weight matrices (Hu et al. 2021).
 
 The model keeps its ordinary weights W = W_0 + (alpha / rank) B A, and the optimizer owns A and B.
-Validation, checkpoints, averages and the model folder are therefore those of any other training.
+Validation, averages and the model folder therefore work as in any other training.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,7 +20,7 @@ class LoRA(torch.optim.AdamW):
     of W, after clipping.
 
     Args:
-        matrices: the weights W, whose present values are W_0.
+        matrices: the weights W; their present values become W_0.
         config: rank, alpha and weight decay.
         options: further arguments of AdamW.
     """
@@ -40,7 +40,7 @@ class LoRA(torch.optim.AdamW):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> None:  # type: ignore[override]
-        """Take an optimizer step, which is skipped if `found_inf` is 1; compute the matrices."""
+        """Update A and B, unless the attribute `found_inf` is 1, and compute W from them."""
         assert closure is None
         for matrix, _, down, up in self._layers:
             assert matrix.grad is not None
@@ -50,7 +50,7 @@ class LoRA(torch.optim.AdamW):
         self._merge()
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Remove the gradients of the matrices."""
+        """Remove the gradients of A, B and W."""
         super().zero_grad(set_to_none)
         for matrix, *_ in self._layers:
             matrix.grad = None
@@ -62,10 +62,10 @@ class LoRA(torch.optim.AdamW):
 
     @torch.no_grad()
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Load a `state_dict`, and compute the matrices.
+        """Load a `state_dict`, and compute W from it.
 
         Raises:
-            ValueError: it is of other matrices, of another rank, or not finite.
+            ValueError: the state is of other matrices or of another rank, or A or B is not finite.
         """
         super().load_state_dict(state_dict)
         for (_, _, *own), loaded in zip(self._layers, state_dict["low_rank"], strict=True):

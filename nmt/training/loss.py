@@ -1,6 +1,6 @@
 """Training objective: label-smoothed cross-entropy, summed over target tokens.
 
-Models with experts add the loss that balances them, which is a sum over sentences.
+With experts, `nmt.model.experts.balance_loss` is added, which is also a sum over tokens.
 """
 
 from typing import Any
@@ -15,7 +15,7 @@ from nmt.model import cpu
 from nmt.model.encoder_decoder import EncoderDecoder
 from nmt.model.experts import balance_loss, recorded_routing
 
-# Tokens whose logits are in memory at a time.
+# Maximum number of tokens whose logits are in memory at a time.
 _TOKENS_PER_CHUNK = 4096
 
 
@@ -57,9 +57,8 @@ def smoothed_cross_entropy(hidden: Tensor, weight: Tensor, tokens: Tensor, eps: 
     The target distribution has 1 - eps on the correct token and eps spread evenly over all V
     (Szegedy et al. 2016, section 7; Vaswani et al. 2017, section 5.4).
 
-    The logits of all N target tokens, (N, V), never exist as a whole: the gradients of a chunk of
-    tokens are computed in the forward pass, while its logits are in memory, so that nothing is
-    computed twice.
+    Only a chunk of the logits (N, V) is in memory at a time. The forward pass also computes the
+    gradients of a chunk, so no logits are computed twice.
 
     Args:
         hidden: (N, D).

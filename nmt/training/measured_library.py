@@ -1,4 +1,4 @@
-"""Measurement that selects the library for matrix products on a CPU."""
+"""Choice of the library for matrix products on a CPU, by measurement."""
 
 import time
 
@@ -7,19 +7,20 @@ import torch
 from nmt.model.cpu import Linear
 from nmt.model.cpu_library import LIBRARIES, overriding_library, select_library
 
+_NUM_ROWS = 256  # of the input of the layer that is measured
 
-def measure_library(width: int, inner_width: int, num_rows: int = 256) -> str:
+
+def measure_library(width: int, inner_width: int) -> str:
     """Measure which library computes the products of a linear layer faster on this CPU.
 
-    oneDNN is used if it is 1.25 times as fast as torch's own library. On the CPUs that were
-    measured, the factor was either below 1.2, and oneDNN then slower within an update, or about 2,
-    so repeated measurements on a machine agree. The run stores the result because the libraries
-    round differently.
+    The choice is oneDNN if it is more than 1.25 times as fast as torch's own library. On the CPUs
+    that were measured, the factor was either about 2 or below 1.2, so repeated measurements on a
+    machine agree. Where it was below 1.2, oneDNN was slower in a whole update. The run stores the
+    result because the libraries round differently.
 
     Args:
         width: D of the layer.
         inner_width: F of the layer.
-        num_rows: rows of its input.
 
     Returns:
         "torch" or "onednn"; the value of the environment variable NMT_CPU_LIBRARY if it is set.
@@ -29,7 +30,7 @@ def measure_library(width: int, inner_width: int, num_rows: int = 256) -> str:
     """
     if library := overriding_library():
         return library
-    layer, inputs = Linear(width, inner_width), torch.ones(num_rows, width, requires_grad=True)
+    layer, inputs = Linear(width, inner_width), torch.ones(_NUM_ROWS, width, requires_grad=True)
     seconds: dict[str, list[float]] = {name: [] for name in LIBRARIES}
     num_threads = torch.get_num_threads()
     torch.set_num_threads(1)  # its CPU time does not depend on other processes

@@ -13,7 +13,8 @@ import torch
 
 from nmt.base.system import is_address_space_limited
 
-# The rest is left to the system, to other programs and to the file cache.
+# Share of the free memory that training may use. The rest is left to the system, to other programs
+# and to the file cache.
 _USABLE = 0.9
 
 _M_MMAP_MAX = -4  # an option of glibc's mallopt (malloc.h)
@@ -25,7 +26,7 @@ _GROUPS = Path("/sys/fs/cgroup")
 
 
 def available_memory(device: torch.device, processes_on_host: int = 1) -> int:
-    """Memory that one of several training processes may use, including what it already uses."""
+    """Return how much memory this process, one of several, may use, including its present use."""
     if device.type == "cuda":
         free, _ = torch.cuda.mem_get_info(device)
         sharing = math.ceil(processes_on_host / torch.cuda.device_count())
@@ -36,12 +37,12 @@ def available_memory(device: torch.device, processes_on_host: int = 1) -> int:
 
 
 def resident_memory() -> int:
-    """Memory that this process uses now."""
+    """Return the memory that this process uses now."""
     return _field(_STATUS, "VmRSS", 1024) or peak_memory()
 
 
 def peak_memory(device: torch.device | None = None) -> int:
-    """Most memory that this process has used, or has reserved on a GPU."""
+    """Return the most memory that this process has used, or has reserved on a GPU."""
     if device is not None and device.type == "cuda":
         return torch.cuda.max_memory_reserved(device)
     # Linux: `ru_maxrss` may include the process that started this one, VmHWM does not.
@@ -51,7 +52,7 @@ def peak_memory(device: torch.device | None = None) -> int:
 
 
 def limit_memory(size: int) -> None:
-    """Fail allocations above `size` bytes, before the system kills processes (Linux only)."""
+    """Make allocations fail above `size` bytes, before the system kills processes (Linux only)."""
     if data := _field(_STATUS, "VmData", 1024):
         _, most = resource.getrlimit(resource.RLIMIT_DATA)
         resource.setrlimit(resource.RLIMIT_DATA, (data + max(0, size - resident_memory()), most))
@@ -62,7 +63,7 @@ def keep_freed_memory() -> None:
 
     By default, it returns the memory of a large tensor to the system at once, and the system clears
     the pages of the next tensor. This takes a seventh of the time of an update of the base model.
-    Nothing is changed in a limited address space, where holes in the heap would take what other
+    If the address space is limited, nothing is changed: holes in the heap would take what other
     allocations need.
     """
     set_option = getattr(ctypes.CDLL(None), "mallopt", None)
@@ -71,15 +72,15 @@ def keep_freed_memory() -> None:
 
 
 def release_freed_memory() -> None:
-    """Return the memory that is free now to the system, where the C library (glibc) keeps it."""
-    # Tensors of varying sizes leave holes in its heap, by which a long run would grow.
+    """Make the C library (glibc) return to the system the freed memory that it keeps."""
+    # Tensors of varying sizes leave holes in the heap, so the memory of a long run would grow.
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
         trim(0)
 
 
 def _field(path: Path, name: str, unit: int = 1) -> int:
-    """The value of a line `name: value` or `name value` of a file; 0 if there is none."""
+    """Return the value of a line `name: value` or `name value` of a file; 0 if there is none."""
     text = path.read_text(encoding="utf-8") if path.is_file() else ""
     found = re.search(rf"^{name}:?\s+(\d+)", text, re.MULTILINE)
     return int(found[1]) * unit if found else 0

@@ -39,15 +39,14 @@ Shape = tuple[int, int, int]
 
 # Tokens of each sentence of a corpus that is not prepared: about the mean of WMT14.
 _ASSUMED_LENGTH = 28
-# Updates of an epoch that are searched for the heaviest micro-batch.
+# Maximum number of updates of an epoch that are searched for the heaviest micro-batch.
 _MAX_UPDATES = 2000
-# Smaller micro-batches are used if they save more than this share of the time of an update.
-_MIN_GAIN = 0.03
+_MIN_GAIN = 0.03  # share of the work that a smaller micro-batch must save, see `even_size`
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """Memory in bytes of a process that computed updates, and seconds of the last one."""
+    """Memory in bytes of a process that computed updates, and seconds of its last update."""
 
     peak: int
     available: int
@@ -65,9 +64,10 @@ class Measurement:
 
 
 def first_epoch(config: Config, corpus: PreparedCorpus | None) -> tuple[EpochPlan, tuple[int, int]]:
-    """The plan of the first epoch, and the vocabulary sizes of source and target.
+    """Return the plan of the first epoch, and the vocabulary sizes of source and target.
 
-    Without a corpus: one update of sentences of a usual length, and `tokenizer.vocabulary_size`.
+    Without a corpus, the epoch is one update of sentences of a usual length, and both sizes are
+    `tokenizer.vocabulary_size`.
     """
     batching, mixing = config.batching, None
     if corpus is not None:
@@ -80,7 +80,7 @@ def first_epoch(config: Config, corpus: PreparedCorpus | None) -> tuple[EpochPla
         sizes = (config.tokenizer.vocabulary_size,) * 2
         length = min(_ASSUMED_LENGTH, batching.max_source_length, batching.max_target_length)
         lengths = (np.full(math.ceil(batching.target_tokens_per_update / length), length),) * 2
-    if batching.is_auto:  # the size only splits updates
+    if batching.is_auto:  # any valid size will do: the caller replaces it
         batching = replace(batching, tokens_per_micro_batch=batching.longest)
     plan = plan_epoch(*lengths, batching, config.training.seed, 0, mixing)
     return replace(plan, start_tokens=start_tokens_on(distributed.local_device())), sizes
@@ -93,7 +93,7 @@ def resolve_auto(config: Config, plan: EpochPlan, vocabulary_sizes: tuple[int, i
         UserError: not even one pair of the longest sentences fits.
     """
     smallest = config.batching.longest
-    rows, source, target = heaviest_shapes(config, plan, 1 << 40)[0]
+    rows, source, target = heaviest_shapes(config, plan, 1 << 40)[0]  # no limit
     tokens = max(smallest, rows * max(source, target))
     while True:
         shapes = heaviest_shapes(config, plan, tokens)
@@ -113,7 +113,7 @@ def resolve_auto(config: Config, plan: EpochPlan, vocabulary_sizes: tuple[int, i
 
 
 def heaviest_shapes(config: Config, plan: EpochPlan, tokens: int) -> list[Shape]:
-    """Shapes of the heaviest micro-batch and of one with the longest source and target."""
+    """Return two shapes: the heaviest micro-batch, and one with the longest source and target."""
     processes, _ = distributed.num_processes(config.training)
     cut = replace(plan, max_micro_batch_tokens=tokens)
     updates = range(0, cut.num_updates, -(-cut.num_updates // _MAX_UPDATES))
@@ -126,7 +126,10 @@ def heaviest_shapes(config: Config, plan: EpochPlan, tokens: int) -> list[Shape]
 
 
 def even_size(config: Config, plan: EpochPlan, tokens: int) -> int:
-    """Halve `tokens` if the rank with the most work then has clearly less of it."""
+    """Return the largest of `tokens`, `tokens` / 2, … that divides the work evenly among ranks.
+
+    No other of these sizes saves more than 3 % of the work of the busiest rank.
+    """
     processes, _ = distributed.num_processes(config.training)
     if processes == 1:
         return tokens
@@ -142,7 +145,7 @@ def even_size(config: Config, plan: EpochPlan, tokens: int) -> int:
 def measure_updates(
     config: Config, vocabulary_sizes: tuple[int, int], updates: Sequence[Sequence[Shape]]
 ) -> Measurement | None:
-    """Compute updates with random ids in a fresh process; return None if memory runs out."""
+    """Measure updates with random ids in a fresh process; return None if memory runs out."""
     context = mp.get_context("spawn")
     receiver, sender = context.Pipe(duplex=False)
     arguments = sender, config, vocabulary_sizes, updates
@@ -195,7 +198,7 @@ def _measure(
 
 
 def _now(device: torch.device) -> float:
-    """Return the time in seconds; on a CPU the CPU time of this thread."""
+    """Return a time in seconds: on a CPU, the CPU time of this thread."""
     if device.type == "cpu":
         return time.thread_time()
     torch.cuda.synchronize(device)
@@ -203,7 +206,7 @@ def _now(device: torch.device) -> float:
 
 
 def _random_work(shapes: Sequence[Shape], vocabulary_sizes: tuple[int, int]) -> UpdateWork:
-    """An update of micro-batches of random ids without padding."""
+    """Return an update of micro-batches of random ids without padding."""
     micro_batches = []
     for number, (rows, *lengths) in enumerate(shapes):
         source, target = (

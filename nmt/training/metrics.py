@@ -1,4 +1,7 @@
-"""Metrics of the updates since the last record, and the monitor and records of skipped updates."""
+"""Metrics of training, and detection and logging of skipped updates.
+
+A record is an entry of `metrics.jsonl`, written every `training.log_every` updates.
+"""
 
 import json
 import logging
@@ -19,7 +22,7 @@ from nmt.training.distributed import Process
 
 logger = logging.getLogger(__name__)
 
-# Number of norms in the running mean. No norm is a spike before there are as many.
+# The running mean covers about this many norms. Before there are as many, no norm is a spike.
 _WINDOW = 100
 
 
@@ -37,16 +40,16 @@ class MetricSums:
     tokens: int = 0  # source and target tokens
     positions: int = 0  # source and target positions, including padding
     seconds: float = 0.0
-    # The following stay after a record.
+    # A record does not reset the following.
     gradient_norm: float = 0.0  # of the last update that was not skipped
     skipped: int = 0
     skipped_in_a_row: int = 0
-    mean_norm: float = 0.0  # of the `GradientMonitor`
+    mean_norm: float = 0.0  # this and `num_norms`: of the `GradientMonitor`
     num_norms: int = 0
-    processed: Processed = field(default_factory=Processed)
+    processed: Processed = field(default_factory=Processed)  # in the whole run
 
     def restarted(self) -> "MetricSums":
-        """Return the sums to continue with after a record, with zero for those since the record."""
+        """Return the sums to continue with after a record."""
         kept = "gradient_norm", "skipped", "skipped_in_a_row", "mean_norm", "num_norms", "processed"
         return MetricSums(**{name: getattr(self, name) for name in kept})
 
@@ -72,14 +75,14 @@ class MetricSums:
 
 
 class GradientMonitor:
-    """Running mean of the gradient norm, by which spikes are detected.
+    """Decides by the gradient norm, and by its running mean, which updates to skip.
 
     Everything stays on the device: the fused optimizers take the decision as a tensor. A loss that
     is not finite needs no check of its own, because its gradient is not finite either.
 
     Args:
         max_spike: a norm above this many times the running mean is a spike; 0 disables this.
-        sums: hold the initial running mean.
+        sums: contain the initial running mean.
         device: device of the gradients.
     """
 
@@ -91,8 +94,8 @@ class GradientMonitor:
     def should_skip(self, norm: Tensor) -> Tensor:
         """Decide whether to skip the update with this gradient norm: a boolean scalar.
 
-        The norms of the other updates enter the running mean: a plain mean of the first hundred,
-        then an exponential one with a weight of one hundredth.
+        If it is not skipped, its norm enters the running mean. This is the plain mean of the first
+        hundred norms, then an exponential mean, in which a new norm has a weight of 1/100.
         """
         is_skipped = ~torch.isfinite(norm)
         if self._max_spike:
@@ -107,7 +110,7 @@ class GradientMonitor:
 
 @dataclass(frozen=True)
 class SkippedUpdate:
-    """An update that was skipped, and the mean gradient norm when the metrics were read."""
+    """An update that was skipped, and the running mean of norms when the metrics were read."""
 
     update: int
     position: Position
@@ -134,7 +137,7 @@ class RunningMetrics:
         self.start_clock()
 
     def start_clock(self) -> None:
-        """Exclude the time since the last `read`."""
+        """Exclude the time since the last `read`, such as that of a validation."""
         self._start = time.monotonic()
 
     def add(
@@ -145,7 +148,7 @@ class RunningMetrics:
         self._tensors.append((loss, norm, is_skipped))
 
     def read(self) -> tuple[MetricSums, list[SkippedUpdate]]:
-        """The sums so far, and the updates skipped since the last call. Call it on all ranks."""
+        """Return the sums, and the updates skipped since the last call. All ranks must call it."""
         now = time.monotonic()
         self.sums.seconds += now - self._start
         skipped = []

@@ -4,7 +4,7 @@ Jordan et al. 2024, "Muon: An optimizer for hidden layers in neural networks". T
 of Liu et al. 2025, "Muon is Scalable for LLM Training", section 2.2: its root mean square is about
 that of Adam's steps, so that both use one learning rate.
 
-`torch.optim.Muon` takes one matrix at a time, computes in bfloat16 on every CPU, and does not
+`torch.optim.Muon` takes one matrix at a time, always computes in bfloat16, and does not
 support `found_inf`, by which an update is skipped without waiting for the device.
 """
 
@@ -17,18 +17,18 @@ from torch import Tensor
 
 from nmt.model.cpu import batched_product
 
-# Coefficients of each iteration: the best polynomials of degree five in sequence, for singular
-# values from 0.001 to 1 (Amsel et al. 2025, "The Polar Express", section 3).
+# Coefficients of the polynomial of degree five of each iteration. Together they are the best
+# sequence for singular values from 0.001 to 1 (Amsel et al. 2025, "The Polar Express", section 3).
 _COEFFICIENTS = (
     (8.28721201814563, -23.595886519098837, 17.300387312530933),
     (4.107059111542203, -2.9478499167379106, 0.5448431082926601),
     (3.9486908534822946, -2.908902115962949, 0.5518191394370137),
     (3.3184196673706015, -2.488488024314874, 0.51004894012372),
 )
-_SAFETY = 1.01  # each polynomial grows fast above the interval for which it is the best
+_SAFETY = 1.01  # margin, because each polynomial grows fast above the interval that it is for
 _ROOT_MEAN_SQUARE = 0.2
-# Elements of the matrices that are orthogonalized together; memory is ten times that for a moment.
-# GPUs need large products.
+# Maximum number of elements of the matrices that are orthogonalized together. Memory for ten times
+# as many is needed for a moment. GPUs need large products.
 _MAX_ELEMENTS = {"cpu": 2**22, "cuda": 2**24}
 
 
@@ -41,7 +41,7 @@ class Muon(torch.optim.AdamW):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> None:  # type: ignore[override]
-        """Perform one optimizer step, unless the attribute `found_inf` is not 0.
+        """Perform one optimizer step; skip it if the attribute `found_inf` is 1.
 
         The gradients of the first group are None afterwards.
         """
@@ -53,7 +53,7 @@ class Muon(torch.optim.AdamW):
             if parameter.grad is None:
                 continue
             if not self.state[parameter]:
-                # AdamW loads no state without a step.
+                # `AdamW.load_state_dict` needs the key `step`.
                 step, momentum = torch.zeros((), dtype=torch.float32), torch.zeros_like(parameter)
                 self.state[parameter] = {"step": step, "momentum": momentum}
             by_shape.setdefault(parameter.shape, []).append(parameter)
@@ -91,7 +91,7 @@ def orthogonal(matrices: Tensor, dtype: torch.dtype) -> Tensor:
     """Orthogonalize matrices approximately: U S V^T becomes nearly U V^T.
 
     A Newton-Schulz iteration of degree five brings most singular values near 1, which is enough.
-    In bfloat16, rounding errors are up to 1/256; a margin therefore keeps the values of each
+    Rounding errors of bfloat16 are up to 1/256. In spite of them, a margin keeps the values of each
     polynomial inside the interval of the next one.
     """
     # (N, A, B)

@@ -1,4 +1,4 @@
-"""Adam (Kingma and Ba 2015; section 5.3), AdamW (Loshchilov and Hutter 2019) and Muon."""
+"""Optimizers: Adam as in the paper (section 5.3), AdamW (Loshchilov and Hutter 2019) and Muon."""
 
 import torch
 from torch import Tensor, nn
@@ -17,7 +17,8 @@ _CLASSES = {
 def build_optimizer(model: nn.Module, config: OptimizerConfig) -> torch.optim.Optimizer:
     """Build the optimizer of all parameters; the caller sets the learning rate before each step.
 
-    With `lora_rank`, it trains low-rank changes of the hidden matrices and freezes all others.
+    With `lora_rank`, it trains low-rank changes of the hidden matrices and freezes all other
+    parameters.
     """
     options = {"lr": 0.0, "betas": (config.beta1, config.beta2), "eps": config.epsilon}
     if config.lora_rank:

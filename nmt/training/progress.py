@@ -12,7 +12,7 @@ from nmt.base.errors import printable
 from nmt.config import TrainingConfig
 
 FILE_ONLY = {"file_only": True}
-"""`extra=` of log lines that a progress bar shows on a terminal."""
+"""`extra=` of log lines that are not printed on a terminal, where a progress bar shows the same."""
 
 Advance = Callable[[float], None]
 
@@ -20,8 +20,8 @@ Advance = Callable[[float], None]
 def progress_bars() -> Progress:
     """Create bars below the log lines of a terminal, hidden if stderr is no terminal."""
     console = Console(stderr=True)
-    # The speed is averaged over ten minutes, to include validations in the estimated time, or over
-    # the last 1,000 updates, which is the most that rich keeps.
+    # The speed is the mean of the last ten minutes, so that the time left includes validations; or
+    # of the last 1,000 updates, if the ten minutes have more, because rich keeps no more.
     return Progress(
         console=console,
         disable=not console.is_terminal,

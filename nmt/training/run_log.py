@@ -31,7 +31,7 @@ class RunLog:
     Args:
         config: the experiment.
         state: the training state at the start.
-        tracker: receives the same as `metrics.jsonl`, and what only some trackers show.
+        tracker: receives the records of `metrics.jsonl`, and what only some trackers show.
     """
 
     def __init__(self, config: Config, state: TrainingState, tracker: Tracker) -> None:
@@ -40,7 +40,8 @@ class RunLog:
         file = FileTracker(path, state.update, state.validation_due)
         self._trackers = [file, tracker]
         if state.validation_due and (record := file.last_record()).get("update") == state.update:
-            # Other trackers cannot drop a validation alone: they have dropped the whole update.
+            # Other trackers cannot drop a validation alone. They dropped all records of the update,
+            # so they need its training metrics again.
             tracker.log(record.pop("update"), record)
         self._bars = progress_bars()
         self._bars.start()
@@ -61,7 +62,7 @@ class RunLog:
         rate = learning_rate(update, self._config.schedule, training.max_updates)
         speed = sums.target_tokens / max(sums.seconds, 1e-9)
         real = sums.tokens / max(1, sums.positions)
-        # Without a loss if all updates were skipped.
+        # If all updates were skipped, there is no loss.
         loss = {"train/loss": sums.loss / sums.loss_tokens} if sums.loss_tokens else {}
         metrics = {
             "epoch": epoch + 1,
@@ -111,7 +112,7 @@ class RunLog:
         )
 
     def alert(self, update: int, title: str, text: str) -> None:
-        """Notify the user through the trackers; the caller logs or raises the same."""
+        """Notify the user through the trackers; the caller also logs or raises an error."""
         for tracker in self._trackers:
             tracker.alert(update, title, text)
 
@@ -121,7 +122,7 @@ class RunLog:
             tracker.flush()
 
     def close(self) -> None:
-        """Close the bars; the caller of the trainer closes the tracker."""
+        """Close the progress bars; the caller of the trainer closes the tracker."""
         self._bars.stop()
 
 
@@ -133,7 +134,7 @@ def log_size(
     process: Process,
     precision: str,
 ) -> None:
-    """Log the size of a training, its sources, and what it leaves out."""
+    """Log the size of a training, the shares of its sources, and the pairs that it leaves out."""
     kept = trainable_pairs(pairs.source_lengths, pairs.target_lengths, batching)
     if len(kept) < len(pairs):
         logger.info(

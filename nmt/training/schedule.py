@@ -6,9 +6,9 @@ from nmt.config import ScheduleConfig, ScheduleName
 
 
 def learning_rate(update: int, config: ScheduleConfig, max_updates: int) -> float:
-    """The learning rate of `update`, counted from 1.
+    """Return the learning rate of `update`, counted from 1.
 
-    After linear warm-up to the peak it follows one of three schedules:
+    It rises linearly to the peak during warm-up, then follows one of three schedules:
 
     - `inverse_square_root`: peak * sqrt(warmup / update). This is equation 3 of Vaswani et al.
       (2017) with an explicit peak.

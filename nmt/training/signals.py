@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM, SIGUSR2: save the last complete update, then exit."""
+"""Handlers of Ctrl-C, SIGTERM and SIGUSR2, after which training saves its last update and exits."""
 
 import contextlib
 import os
@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from types import FrameType
 from typing import Any, NoReturn
 
-# A process manager may forward a Ctrl-C that the terminal has sent as well: signals this close
-# together count as one.
+# A process manager may forward a Ctrl-C that the terminal has sent to this process, too. Signals
+# that follow each other within this time therefore count as one.
 _SECONDS_OF_ONE_REQUEST = 1.0
 
 # submitit lets SLURM send this signal to all processes of a job whose time limit is near.
@@ -19,7 +19,7 @@ _TIME_LIMIT = signal.SIGUSR2
 
 @contextlib.contextmanager
 def handlers_restored() -> Iterator[dict[int, Any]]:
-    """Restore the handlers of SIGINT, SIGTERM and SIGUSR2 after the block; yields them."""
+    """Restore the handlers of SIGINT, SIGTERM and SIGUSR2 after the block; yield them by signal."""
     numbers = signal.SIGINT, signal.SIGTERM, _TIME_LIMIT
     before = {int(number): signal.getsignal(number) for number in numbers}
     try:
@@ -66,18 +66,18 @@ class Interruption(BaseException):
                 self.exit()
             return
         is_second = time.monotonic() - self._received_at > _SECONDS_OF_ONE_REQUEST
-        if is_second and "RANK" not in os.environ:  # a launcher handles it
+        if is_second and "RANK" not in os.environ:  # where it is set, the launcher ends the process
             sys.exit(128 + number)
 
     @contextlib.contextmanager
     def immediately(self) -> Iterator[None]:
-        """Exit on a signal at once inside the block, where no work is lost."""
+        """Exit at once on a signal inside the block, or before it: no work is lost there."""
         self._is_immediate = True
         try:
             if self.signal_number:
                 self.exit()
             yield
-            if self.signal_number:  # raised where Python ignores exceptions, as in `__del__`
+            if self.signal_number:  # the handler raised where Python ignores that, as in `__del__`
                 self.exit()
         except Exception as error:
             # C extensions may replace the exception of the signal handler by another.
@@ -88,10 +88,10 @@ class Interruption(BaseException):
             self._is_immediate = False
 
     def exit(self) -> NoReturn:
-        """Raise the recorded signal."""
+        """Raise Interruption with the recorded signal, or SIGTERM if another rank received it."""
         raise Interruption(self.signal_number or signal.SIGTERM)
 
     @property
     def exit_status(self) -> int:
-        """The exit status by which shells report a signal."""
+        """The exit status that shells use for a process that a signal ended."""
         return 128 + self.signal_number

@@ -36,8 +36,8 @@ class MemoryLimitError(Exception):
 class Trainer:
     """Trains one run, from its last checkpoint if there is one.
 
-    `should_stop` is called in the main process with update and loss of each validation; if it
-    returns True, the training ends and `is_pruned` is True.
+    After each validation, the main process calls `should_stop` with the update and the loss. If it
+    returns True, training ends, and `is_pruned` is True.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class Trainer:
             self._interruption = stack.enter_context(Interruption.watched())
             try:
                 self._loop()
-                self._exit_if_signalled()  # while the last state was written
+                self._exit_if_signalled()  # a signal may arrive while the last state is written
             except Interruption:
                 if self.state.update > self._saved_update:
                     self._save()
@@ -158,7 +158,7 @@ class Trainer:
                 is_done = self._is_done()
 
     def _step(self, work: UpdateWork, gradient: Gradient) -> None:
-        """Change weights and state together; signals are only recorded here."""
+        """Change weights and state together; a signal in between is only recorded."""
         update = self.state.update + 1
         is_skipped = self._updater.step(gradient, update)
         self._metrics.add(update, work, gradient.loss, gradient.norm, is_skipped)
@@ -172,7 +172,7 @@ class Trainer:
             self._log.step(update)
 
     def _halve_micro_batches(self, error: OutOfMemory) -> None:
-        """Use smaller micro-batches from this update on; several ranks restart for that."""
+        """Use smaller micro-batches from this update on; several ranks restart with them."""
         if error.rows == 1:
             raise UserError(
                 f"{error}; not even one pair fits: lower batching.max_source_length and"
@@ -199,7 +199,7 @@ class Trainer:
         """Validate in the main process; all ranks get the result."""
         result = None
         if self._log is not None:
-            # After a signal the validation remains due, as the checkpoint records.
+            # A signal ends the validation; the checkpoint records that it is still due.
             with (
                 contextlib.suppress(Interruption),
                 self._interruption.immediately(),
@@ -251,9 +251,10 @@ class Trainer:
             message = (
                 f"training has diverged: {sums.skipped_in_a_row} updates in a row were skipped, up"
                 f" to update {self.state.update:,}; their sentences are in {self._skipped_file}."
-                " Lower schedule.peak_learning_rate or raise schedule.warmup_updates and continue"
-                " with run.accept_changes=schedule.peak_learning_rate; clean the corpus if the"
-                " sentences look wrong; raise training.max_gradient_spike if the norms look normal"
+                " Lower schedule.peak_learning_rate, raise schedule.warmup_updates or, if the norms"
+                " look normal, raise training.max_gradient_spike, and continue with"
+                " run.accept_changes=KEY; if the sentences look wrong, clean the corpus and start"
+                " another run"
             )
             if self._log is not None:
                 self._log.alert(self.state.update, "training has diverged", message)

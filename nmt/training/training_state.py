@@ -20,7 +20,7 @@ class TrainingState:
     __pydantic_config__ = ConfigDict(extra="forbid")
 
     update: NonNegativeInt = 0  # updates so far, including skipped ones
-    position: Position = field(default_factory=Position)  # of the next update in the data
+    position: Position = field(default_factory=Position)  # of the next update
     seconds: Annotated[FiniteFloat, Field(ge=0)] = 0.0  # of training and validation
     device_seconds: float = 0.0  # the same, summed over ranks
     target_tokens: NonNegativeInt = 0
@@ -39,13 +39,13 @@ class MicroBatchSize:
     """
 
     times: int = 0  # how often the size was halved; 0 means that the run is bit-exact
-    asked: int = 0  # the configured size; a run that is continued with another one uses that
-    used: int = 0  # the size since then, in padded tokens
+    asked: int = 0  # the configured size; if a continued run has another one, the file is ignored
+    used: int = 0  # the size in use, in padded tokens
     first_update: int = 0  # the first update that did not fit
 
     @classmethod
     def read(cls, run_folder: Path, asked: int) -> "MicroBatchSize":
-        """Read the file of a run, if it has one for the configured size `asked`."""
+        """Read the file of a run. If it has none for the configured size `asked`, use that size."""
         path = run_folder / MICRO_BATCH_SIZE_FILE
         if path.is_file():
             stored = read_record(path, cls)
@@ -54,7 +54,7 @@ class MicroBatchSize:
         return cls(asked=asked, used=asked)
 
     def halved(self, largest: int, update: int, run_folder: Path) -> "MicroBatchSize":
-        """Halve the size, or that of the largest micro-batch if it is smaller, and write it."""
+        """Halve the smaller of `used` and `largest`, the largest micro-batch; write the file."""
         used = min(largest, self.used) // 2
         first_update = self.first_update or update
         size = replace(self, times=self.times + 1, used=used, first_update=first_update)

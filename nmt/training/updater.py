@@ -22,7 +22,7 @@ from nmt.training.memory import keep_freed_memory
 from nmt.training.metrics import GradientMonitor, MetricSums
 from nmt.training.schedule import learning_rate
 
-# The best of the measured numbers (docs/decisions/0032-merged-buckets.md).
+# The best of several measured values (docs/decisions/0032-merged-buckets.md).
 _START_TOKENS = 10_000
 
 
@@ -50,7 +50,7 @@ class OutOfMemory(Exception):  # noqa: N818 - training continues after it
 
 
 class Updater:
-    """Computes gradients and takes optimizer steps; `sums` initialise its `GradientMonitor`."""
+    """Computes gradients and takes optimizer steps; `sums` initialise the `GradientMonitor`."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class Updater:
             keep_freed_memory()
 
     def gradient(self, work: UpdateWork, before_round: Callable[[], None]) -> Gradient:
-        """Forward and backward passes of an update; the weights do not change.
+        """Compute the forward and backward passes of an update; the weights do not change.
 
         Args:
             work: the part of this rank.
@@ -100,7 +100,7 @@ class Updater:
             # reach that pass in different rounds, and would wait for each other forever.
             ddp.reducer._rebuild_buckets()
         device, uses_bfloat16 = self._process.device.type, self.precision is Precision.bfloat16
-        # Around all micro-batches, so that weights are cast once per update.
+        # One context for all micro-batches, so that weights are cast once per update.
         with torch.autocast(device, torch.bfloat16, enabled=uses_bfloat16):
             for rounds_left in range(work.num_rounds, 0, -1):
                 before_round()
@@ -137,21 +137,22 @@ class Updater:
         rate = learning_rate(update, self._config.schedule, training.max_updates)
         for group in self._optimizer.param_groups:
             group["lr"] = rate
-        # torch's fused optimizers look for this attribute, through which its gradient scaler lets
-        # them skip an update without synchronising the device.
+        # A fused optimizer skips an update, without synchronising the device, if its attribute
+        # `found_inf`, made for torch's gradient scaler, is 1.
         is_skipped = self.monitor.should_skip(gradient.norm)
         self._optimizer.found_inf = is_skipped.float()  # type: ignore[attr-defined]
         self._optimizer.step()
         return is_skipped
 
     def _batches(self, work: UpdateWork) -> Iterator[tuple[Batch, float]]:
-        """The micro-batches of this rank and the weights of their losses.
+        """Yield the micro-batches of this rank and the weights of their losses.
 
-        Torch is seeded before each by its position, so that restarts do not change dropout, nor do
-        ranks if no micro-batches are merged. A rank without any computes one made-up pair with
-        weight zero, because all ranks have to take part in summing gradients.
+        Torch is seeded for each by its position and number. Dropout therefore does not change with
+        restarts, nor with the number of ranks, unless parts are merged (`EpochPlan.start_tokens`).
+        A rank without micro-batches computes one made-up pair with weight zero, because all ranks
+        have to take part in summing gradients.
         """
-        # DistributedDataParallel averages gradients over ranks; the loss is a sum over ranks.
+        # DistributedDataParallel averages gradients over ranks, but their sum is needed.
         weight = self._process.world_size / work.num_target_tokens
         for micro_batch in work.micro_batches:
             seed, number = self._config.training.seed, micro_batch.number
@@ -164,7 +165,7 @@ class Updater:
             yield Batch(ids, is_token, ids, ids, is_token, 1), 0.0
 
     def _forward_backward(self, batch: Batch, weight: float) -> Tensor:
-        """The summed loss of a micro-batch; adds its gradient to that of the update."""
+        """Add the gradient of a micro-batch to that of the update; return its summed loss."""
         # Everything that must be freed after a failure is local to this function.
         loss: Tensor = self._objective(batch.to(self._process.device))
         # The backward pass uses the precision of the forward pass, without autocast.
@@ -174,7 +175,7 @@ class Updater:
 
 
 def start_tokens_on(device: torch.device) -> int:
-    """Return `EpochPlan.start_tokens` of a device: a GPU waits for the start of its kernels."""
+    """Return `EpochPlan.start_tokens` of a device; 0 on a CPU, where starts cost little."""
     return _START_TOKENS if device.type == "cuda" else 0
 
 

@@ -33,16 +33,16 @@ class ValidationResult:
         """Perplexity per target token, exp(loss)."""
         return math.exp(min(self.loss, 700.0))
 
-    def rank(self, kind: ValidationMetric) -> tuple[float, float]:
-        """Sort key of checkpoints; higher is better.
+    def rank(self, metric: ValidationMetric) -> tuple[float, float]:
+        """Return the sort key of checkpoints; higher is better.
 
-        The loss breaks ties: early in training, BLEU is 0.00 for all of them.
+        The loss breaks ties: early in training, the BLEU of all checkpoints is 0.
         """
-        return (self.bleu if kind is ValidationMetric.bleu else -self.loss, -self.loss)
+        return (self.bleu if metric is ValidationMetric.bleu else -self.loss, -self.loss)
 
 
 def valid_text(corpus: PreparedCorpus) -> tuple[list[str], list[str]]:
-    """Sources and references of the split `valid`."""
+    """Return sources and references of the split `valid`; UserError if it is empty."""
     sources, references = corpus.read_text("valid")
     if not sources:
         raise UserError(f"{corpus.text_path('valid', corpus.source_language)} is empty")

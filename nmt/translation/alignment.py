@@ -22,8 +22,8 @@ def pharaoh(links: Links) -> str:
 class Aligner:
     """Links each word of a translation to the source word that it attends to most.
 
-    The translation is decoded as it is; the weights of one decoder layer are averaged over heads
-    and summed over the pieces of words.
+    The decoder is forced to produce the translation. The attention weights of one decoder layer are
+    averaged over heads and summed over the pieces of words.
 
     Args:
         model: the model.
@@ -79,9 +79,9 @@ def sum_by_words(
 ) -> Tensor:
     """Sum weights (T, S) of pieces over words: (target words, source words).
 
-    `source_words` and `target_words` have the index of the word of each piece.
+    `source_words` and `target_words` give the word index of each piece.
     """
-    # Attention without a clear target is often on punctuation, which is ignored within words.
+    # Attention without a clear target is often on punctuation, so punctuation in words is ignored.
     weights = weights * _has_content(target_words, target_pieces)[:, None]
     weights = weights * _has_content(source_words, source_pieces)
     by_source = torch.zeros(len(weights), source_words[-1] + 1)

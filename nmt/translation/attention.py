@@ -14,7 +14,7 @@ _MAX_PIECES = 16
 
 @dataclass(frozen=True)
 class AttentionMap:
-    """Attention of one layer on one sentence, by default cross-attention of the last one.
+    """Attention weights of one layer on one sentence.
 
     Attributes:
         source: pieces that are attended to, for cross-attention those of the source.
@@ -30,7 +30,7 @@ class AttentionMap:
 
 
 def attention_map(model: TrainedModel, source: str, translation: str) -> AttentionMap:
-    """Compute the attention weights while the decoder is forced to produce a translation."""
+    """Compute the cross-attention of the last layer for a given translation."""
     found = sentence_attention(model, source, translation)
     last = found.kinds["cross"][-1]  # (H, T, S)
     return AttentionMap(found.source, found.target, last.mean(dim=0).tolist(), last.tolist())
@@ -44,8 +44,8 @@ class SentenceAttention:
         source: pieces of the source, EOS last.
         target: pieces of the translation, EOS last.
         kinds: `encoder` (H, S, S), `decoder` (H, T, T) and `cross` (H, T, S) of each layer. Row t
-            of the last two predicts target piece t; column t of `decoder` is the piece before it,
-            BOS at first.
+            of the last two predicts target piece t. Column t of `decoder` is target piece t - 1;
+            column 0 is BOS.
     """
 
     source: list[str]
@@ -55,7 +55,7 @@ class SentenceAttention:
 
 @torch.inference_mode()
 def sentence_attention(model: TrainedModel, source: str, translation: str) -> SentenceAttention:
-    """Compute all attention weights while the decoder is forced to produce a translation."""
+    """Compute all attention weights for a given translation."""
     source_ids = model.source_tokenizer.encode([source])[0]
     target_ids = model.target_tokenizer.encode([translation])[0]
     batch = collate([(source_ids, target_ids)], *model.tokenizers).to(model.device)
@@ -73,11 +73,12 @@ def sentence_attention(model: TrainedModel, source: str, translation: str) -> Se
 
 
 def short_sentences(
-    model: TrainedModel, sources: Sequence[str], translations: Sequence[str], number: int
+    model: TrainedModel, sources: Sequence[str], translations: Sequence[str], num_sentences: int
 ) -> list[int]:
-    """Return the indices of at most `number` evenly spaced sentences that are short enough.
+    """Return the indices of at most `num_sentences` evenly spaced sentences that can be drawn.
 
-    There are none if the model has no attention.
+    Their sources and translations have 1 to 16 pieces and fit the model. There are none if the
+    model has no attention.
     """
     if not model.network.num_attention_layers:
         return []
@@ -89,4 +90,4 @@ def short_sentences(
         strict=True,
     )
     fit = [i for i, pair in enumerate(pairs) if all(1 <= len(ids) <= longest for ids in pair)]
-    return sorted({fit[len(fit) * i // number] for i in range(number)} if fit else ())
+    return sorted({fit[len(fit) * i // num_sentences] for i in range(num_sentences)} if fit else ())

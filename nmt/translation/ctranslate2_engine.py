@@ -1,4 +1,4 @@
-"""Engine that searches with CTranslate2, a C++ library, and the weights of a trained model."""
+"""Engine that searches with the C++ library CTranslate2 and the weights of a trained model."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -24,10 +24,10 @@ _SUPPORTED_KEYS = {
 
 
 class CTranslate2Engine(Engine):
-    """Searches with CTranslate2, on as many threads as torch has.
+    """Searches with CTranslate2, one batch per thread.
 
-    CTranslate2 stops a sentence when K hypotheses have finished; `beam_search` continues while a
-    live hypothesis can still win. The hypotheses are ranked here with our length penalty.
+    CTranslate2 stops a sentence when K hypotheses have finished, whereas `beam_search` continues
+    while a live hypothesis can still win. This class ranks the hypotheses with our length penalty.
 
     Args:
         model: the model, for its tokenizers and limits.
@@ -135,7 +135,7 @@ class CTranslate2Engine(Engine):
         eos = self._target_pieces[self._target.eos_id]
         for pieces, score in sorted(pairs, key=lambda pair: pair[0][-1] != eos):
             ids = [self._target_ids[piece] for piece in pieces]
-            # A score is the sum of log-probabilities over n ** alpha, where n counts EOS.
+            # CTranslate2's score is log_prob / n ** alpha, where n counts EOS.
             log_prob = score * len(ids) ** exponent
             our_score = log_prob / length_penalty(len(ids), self._config)
             if pieces[-1] == eos:
@@ -156,7 +156,7 @@ def _check_supported(config: DecodingConfig) -> None:
 
 
 def open_translator(folder: Path, **options: Any) -> ctranslate2.Translator:
-    """Load a converted model; the number of threads of torch stays the same."""
+    """Load a converted model, and keep the number of threads of torch."""
     num_threads = torch.get_num_threads()
     translator = ctranslate2.Translator(str(folder), **options)
     # CTranslate2 changes the number of OpenMP threads, which torch uses too.

@@ -1,6 +1,6 @@
-"""Documents: split into sentences, and joined again from their translations.
+"""Split documents into sentences, and join the translations of the sentences.
 
-Each line is a paragraph. White space, empty lines and list markers are preserved.
+Each line is a paragraph. White space around sentences, empty lines and list markers are kept.
 """
 
 import itertools
@@ -12,7 +12,7 @@ from nmt.translation.formats import Answer
 from nmt.translation.sentences import sentence_spans
 from nmt.translation.translator import Translation
 
-# Marker of a list item with the space after it; it is not part of the sentence.
+# Marker of a list item and the space after it; both are outside the sentence.
 _LIST_MARKER = re.compile(r"\s*(?:[-*•–—·▪◦]|\(?(?:\d{1,3}|[a-zA-Z])[.)])\s+(?=\S)")
 
 
@@ -49,7 +49,7 @@ class Document:
         """Join the answers to the sentences, rank by rank.
 
         The result has as many translations as the sentence with the fewest. Scores are summed and
-        utilities averaged; alignments count the words of the document.
+        utilities averaged. Alignments have the word indices of the document.
         """
         by_rank = zip(*(answer.translations for answer in answers), strict=False)
         num_alignments = min(len(answer.alignments) for answer in answers)

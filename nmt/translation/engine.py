@@ -29,8 +29,8 @@ class Engine(ABC):
         models: one model, or several that are searched together.
 
     Attributes:
-        longest_source: ids of a source, EOS included.
-        longest_target: ids of a translation, EOS included.
+        longest_source: largest length of a source in tokens, EOS included.
+        longest_target: largest length of a translation in tokens, EOS included.
     """
 
     def __init__(self, config: DecodingConfig, *models: TrainedModel) -> None:
@@ -57,9 +57,9 @@ class Engine(ABC):
             )
 
     def longest_translation(self, source_length: int, request: Request) -> int:
-        """Return the longest translation of a source in tokens; both lengths include EOS.
+        """Return the largest length of a translation of a source; both lengths include EOS.
 
-        There is space for the constraints of the request and one more token.
+        Up to `longest_target`, it has space for the constraints of the request and one more token.
         """
         config = self._config
         longest = int(config.max_length_ratio * source_length) + config.max_length_offset
@@ -72,7 +72,7 @@ class Engine(ABC):
         progress: Callable[[int], None] | None = None,
         requests: Sequence[Request] | None = None,
     ) -> list[list[Hypothesis]]:
-        """Search translations, which do not depend on the order of sources or the batch size.
+        """Search translations; in float32, they do not depend on the order or the batch size.
 
         Args:
             sources: ids of each source without EOS, none of them empty or too long.
@@ -104,16 +104,16 @@ class Engine(ABC):
 
         def size(length: int) -> int:
             config = self._config
-            size = min(config.batch_size, config.batch_tokens // length)
-            return max(1, min(size, _MAX_ROWS // config.beam_size))
+            by_memory = min(config.batch_tokens // length, _MAX_ROWS // config.beam_size)
+            return max(1, min(config.batch_size, by_memory))
 
         return length_batches([len(request.source) + 1 for request in requests], size)
 
 
 def length_batches(lengths: Sequence[int], size: Callable[[int], int]) -> list[list[int]]:
-    """Group indices of similar length; `size` gives the size of a batch for its longest length.
+    """Group the indices of similar lengths; `size` gives the size of a batch by its largest length.
 
-    The longest come first, so that a batch that does not fit into memory fails at once.
+    The largest lengths come first, so that a batch that does not fit into memory fails at once.
     """
     order = iter(sorted(range(len(lengths)), key=lambda index: -lengths[index]))
     return [[first, *islice(order, size(lengths[first]) - 1)] for first in order]

@@ -17,9 +17,9 @@ from nmt.translation.engine import length_batches
 Pair = tuple[Sequence[int], Sequence[int]]
 """Ids of a source and of a translation, without BOS and EOS."""
 
-# Largest number of attention weights of a batch per head, layer and kind.
+# Largest B · L · L, the attention weights of a batch in one head of one layer.
 _MAX_WEIGHTS = 2**18
-# Rows projected to logits at a time.
+# Number of target tokens projected to logits at a time.
 _PROJECTED_ROWS = 1024
 
 

@@ -56,9 +56,9 @@ def choose_formats(
 ) -> tuple[Format, Format]:
     """Return the formats of input and output.
 
-    If the output format is not given, it is that of the input, else by the ending of the file. If
-    the input format is not given, it is by the ending, or the output format where there is no file
-    or where a file without a known ending has columns.
+    The output format is `write`, or else `read`, or else by the ending of the file. The input
+    format is `read`. If that is None, it is the output format for stdin, and for columns in a file
+    without a known ending; for other files it is by the ending.
 
     Raises:
         UserError: input of one format cannot be written in the other.
@@ -84,7 +84,7 @@ def output_name(file: Path, source: str, target: str, write: Format) -> Path:
 
 @dataclass(frozen=True)
 class LineReader:
-    """Reads lines of one format; of `tsv`, the column to translate is counted from 1."""
+    """Reads lines of one format; of `tsv`, it translates one `column`, counted from 1."""
 
     format: Format
     column: int = 1
@@ -145,7 +145,7 @@ def _finite(text: str) -> float:
 
 @dataclass(frozen=True)
 class LineWriter:
-    """Writes lines of one format; the tokenizer of the target gives the pieces in JSON lines."""
+    """Writes lines of one format; JSON lines have the pieces of the target `tokenizer`."""
 
     format: Format
     tokenizer: Tokenizer

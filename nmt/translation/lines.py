@@ -11,8 +11,8 @@ from nmt.translation.formats import Item, LineReader, LineWriter
 from nmt.translation.pipeline import Pipeline
 
 CHUNK_LINES = 1024
-"""Maximum number of lines in memory, and of lines lost by an interruption. Sentences of similar
-length are batched within a chunk."""
+"""Maximum number of lines translated together, and of lines lost by an interruption. Sentences of
+similar length are batched within a chunk."""
 
 _READ_BYTES = 1 << 18
 
@@ -26,7 +26,7 @@ class LineTranslator:
         reader: parses lines.
         pipeline: translates.
         writer: formats translations.
-        aligns_beside: whether alignments are a text of their own.
+        aligns_beside: whether alignments go to an output of their own.
     """
 
     name: str
@@ -36,7 +36,7 @@ class LineTranslator:
     aligns_beside: bool = False
 
     def read(self, lines: Iterable[bytes], first: int = 1) -> Iterator[Item]:
-        """Parse and check lines, of which the first one has the number `first`.
+        """Parse and check lines; the first one has the number `first`.
 
         Raises:
             UserError: a line is invalid.
@@ -53,7 +53,7 @@ class LineTranslator:
     def texts(
         self, items: list[Item], first: int, progress: Callable[[float], None] | None = None
     ) -> list[str]:
-        """Translate items; returns the text to append to each output."""
+        """Translate items, and return the text to append to each output."""
         answers = self.pipeline.answers(items, progress, first)
         texts = ["".join(map(self.writer.write, items, answers))]
         if self.aligns_beside:

@@ -23,10 +23,10 @@ Utility = StrEnum("Utility", "chrf bleu")
 
 
 def expected_utilities(candidates: Sequence[str], utility: Utility) -> list[float]:
-    """Return the mean utility, 0 to 100, of each candidate against all of them and itself.
+    """Return the mean utility, 0 to 100, of each candidate against all of them, itself included.
 
-    The n-grams of each candidate are counted once, which is a hundred times faster than calling
-    sacrebleu for each pair.
+    The n-grams of each candidate are counted once. Of 64 candidates, this is 5 to 20 times faster
+    than calling sacrebleu for each pair.
     """
     counts = Counter(candidates)
     texts = list(counts)
@@ -51,7 +51,7 @@ def _chrf_ngrams(texts: list[str]) -> list[list[Counter[Any]]]:
 
 
 def _chrf_score(matches: Counts, totals: Counts, reference_totals: Counts) -> float:
-    # Orders of which the reference has no n-gram do not count, as in sacrebleu.
+    # As in sacrebleu, orders without n-grams in the reference do not count.
     totals = np.where(reference_totals > 0, totals, 0)
     statistics = np.stack((totals, reference_totals, matches), axis=1)
     return float(metrics()["chrf"]._compute_f_score(statistics.ravel().tolist()))
@@ -79,7 +79,7 @@ def _bleu_score(matches: Counts, totals: Counts, reference_totals: Counts) -> fl
 
 
 def _overlaps(ngrams: list[list[Counter[Any]]]) -> tuple[Counts, Counts]:
-    """Count the n-grams of each order that K texts share (K, K, O) and have (K, O)."""
+    """Count n-grams by order: shared by two of K texts (K, K, orders), and in each (K, orders)."""
     matches, totals = [], []
     for of_order in zip(*ngrams, strict=True):
         columns = {ngram: column for column, ngram in enumerate(set().union(*of_order))}

@@ -60,7 +60,7 @@ class Pipeline:
 
         Args:
             items: one sentence or one document each.
-            progress: called with the number of items just completed, in fractions for documents.
+            progress: called with about the number of items just completed; fractions for documents.
             first_line: line number of the first item in its file, for messages.
 
         Raises:
@@ -88,9 +88,7 @@ class Pipeline:
     ) -> list[Answer]:
         found = self.translator.translate(sources, progress, lines, constraints)
         answers = [self._rerank(translations) for translations in found]
-        return (
-            answers if self.aligner is None else self._align(self.aligner, sources, answers, lines)
-        )
+        return self._align(self.aligner, sources, answers, lines) if self.aligner else answers
 
     def _rerank(self, translations: list[Translation]) -> Answer:
         if self.utilities is None:

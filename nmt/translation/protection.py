@@ -1,7 +1,7 @@
 """Protection of tags, addresses and placeholders, which stay unchanged in a translation.
 
-Models have not learnt to copy them. A text is first translated as it is. If spans are lost, it is
-translated without them, and they are inserted by the word alignment.
+Models have not learnt to copy such spans. A text is first translated as it is. If spans are lost,
+it is translated without them, and they are inserted by the word alignment.
 """
 
 import re
@@ -116,7 +116,7 @@ class ProtectingTranslator:
     def _translate_without_spans(
         self, texts: list[str], lines: list[int]
     ) -> list[list[Translation]]:
-        """Translate texts without their spans and insert them; else return the texts.
+        """Translate texts without spans, and insert the spans; if that fails, keep the source text.
 
         Texts with spans have no constraints: see `Pipeline.check`.
         """
@@ -131,11 +131,11 @@ class ProtectingTranslator:
         repaired = []
         for text, source, spans, some in zip(texts, bare, marks, found, strict=True):
             kept: list[Translation] = []
-            bare_texts: dict[str, str] = {}  # samples may repeat a translation
+            bare_texts: dict[str, str] = {}  # translation by result; equal translations are kept
             for one in some:
                 inserted = insert_marks(source, one.text, spans, next(links))
-                is_new = bare_texts.setdefault(inserted, one.text) == one.text
-                if is_new and _keeps(inserted, protected_spans(text)):
+                is_duplicate = bare_texts.setdefault(inserted, one.text) != one.text
+                if not is_duplicate and _keeps(inserted, protected_spans(text)):
                     kept.append(replace(one, text=inserted))
             if kept:
                 self.counts.inserted += len(spans)
@@ -148,8 +148,8 @@ class ProtectingTranslator:
 def _remove_spans(text: str) -> tuple[str, list[Mark]]:
     """Return a text without its spans, and the spans.
 
-    A space separates words between which spans stood, as in `one<br/>two`; opening or closing tags
-    of pairs, as in `<b>w</b>ord`, may be inside a word.
+    A space replaces spans between two words, as in `one<br/>two`. It does not replace opening or
+    closing tags of pairs, which may be inside a word, as in `<b>w</b>ord`.
     """
     matches = list(_SPAN.finditer(text))
     pairs = _tag_pairs([Mark(match[0], 0, match["tag"] or "") for match in matches])
@@ -167,13 +167,13 @@ def _remove_spans(text: str) -> tuple[str, list[Mark]]:
         kinds.add("opening" if index in pairs else "closing" if index in closing else "single")
         is_inside = kinds in ({"opening"}, {"closing"})
         is_last = index + 1 == len(matches) or matches[index + 1].start() > last
-        if is_last and not is_inside and _are_words(kept[-1:], text[last : last + 1]):
+        if is_last and not is_inside and _needs_space(kept[-1:], text[last : last + 1]):
             kept += " "
     return kept + text[last:], marks
 
 
-def _are_words(end: str, start: str) -> bool:
-    """Return whether a word ends with one character and the next one begins with the other."""
+def _needs_space(end: str, start: str) -> bool:
+    """Return whether a space must separate two characters between which spans were removed."""
     if not end or min(end, start) >= _FIRST_EAST_ASIAN:
         return False
     return start.isalnum() and (end.isalnum() or end in _AFTER_WORD)
@@ -197,7 +197,7 @@ def insert_marks(source: str, translation: str, marks: Sequence[Mark], links: Li
     """
     words = _word_spans(translation)
     source_words = _word_spans(source)
-    # Spans of a source word and of a word that it is linked to.
+    # Begin and end of a source word, and of a word that it is linked to.
     linked = sorted((source_words[i], words[j]) for i, j in links or [])
 
     pairs = _tag_pairs(marks)
@@ -244,7 +244,7 @@ def _tag_pairs(marks: Sequence[Mark]) -> dict[int, int]:
 
 
 def _end_offset(translation: str, word: tuple[int, int], source: str, tag: Mark) -> int:
-    """Return the end of a word, before its punctuation if the tag was before punctuation."""
+    """Return the end of a word, without its punctuation if the tag follows a letter or digit."""
     begin, end = word
     if source[: tag.offset][-1:].isalnum():
         bare = re.match(r".*\w", translation[begin:end])

@@ -1,8 +1,8 @@
 """Splitting of text into sentences, and of over-long text into segments, by rules.
 
 The rules are for running text in English, German and French; other languages use those that all
-three share. Whether a full stop ends a sentence depends on the word before it, which may be an
-abbreviation, an initial or an ordinal, and the word after it.
+three share. Whether a full stop ends a sentence depends on the word after it, and on the word
+before it, which may be an abbreviation, an initial or an ordinal.
 """
 
 import re
@@ -22,7 +22,7 @@ _CLOSING = "\"'”“’»›)\\]"
 _END = re.compile(rf"(?<![.!?…])([.!?…]++)(?:[{_CLOSING}]|</[^<>]*>|[\s\u202f](?=»))*(?=\s)")
 _LAST_WORD = re.compile(r"[^\s>(\[{\"'„“«»‚‘’/–—]*$")
 _NOT_BLANK = re.compile(r"\S")
-# After white space, marks, signs and tags; empty if there is none.
+# The word after white space, marks, signs and tags; empty if there is none.
 _NEXT_WORD = re.compile(r"(?:<[^<>]*>|[^\w<]|_)*+((?:[^\W_]+['’]?)?)")
 _DOTTED = re.compile(r"(?:[^\W\d_]{1,3}\.)+[^\W\d_]{1,3}")
 _ROMAN = re.compile(r"[IVXLC]+")
@@ -45,7 +45,7 @@ def _words(language: str) -> dict[str, frozenset[str]]:
 def sentence_spans(text: str, language: str) -> list[tuple[int, int]]:
     """Return start and end of each sentence of a paragraph, without the white space around it."""
     spans: list[tuple[int, int]] = []
-    language = language.partition("_")[0]  # of de_AT
+    language = language.partition("_")[0]  # de_AT → de
     begin = len(text) - len(text.lstrip())
     after = None
     for match in _END.finditer(text):
@@ -90,14 +90,14 @@ def _is_end(text: str, begin: int, match: re.Match[str], after: str, language: s
 
 @dataclass(frozen=True)
 class Segmenter:
-    """Splits texts of the source language into segments of at most `max_ids` without EOS."""
+    """Splits texts of the source language into segments of at most `max_ids` ids, without EOS."""
 
     tokenizer: Tokenizer
     language: str
     max_ids: int
 
     def segments(self, texts: Sequence[str]) -> list[list[list[int]]]:
-        """Return the ids of the segments of each text: one, or several of an over-long text.
+        """Return the ids of the segments of each text: one, or several if it is too long.
 
         A blank text has no segment.
         """

@@ -151,7 +151,7 @@ class TorchEngine(Engine):
         )
 
     def _tree_request(self, request: Request) -> Request:
-        """Add the number of source words to a request, and allow the length of a smallest tree."""
+        """Set the number of source words, and allow the length of the smallest tree over them."""
         pieces = self._model.source_tokenizer.pieces(request.source)
         num_words = sum(piece.startswith(WORD_BEGIN) for piece in pieces)
         least = num_words + NUM_OTHER_TOKENS

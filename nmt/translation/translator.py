@@ -77,7 +77,7 @@ class Translator:
         lines: Sequence[int] | None = None,
         constraints: Sequence[Constraints] | None = None,
     ) -> list[list[Translation]]:
-        """Translate texts; the result does not depend on their order or the batch size.
+        """Translate texts; in float32, the result does not depend on their order or the batch size.
 
         Args:
             texts: one sentence each; a blank text has an empty translation.
@@ -148,7 +148,7 @@ class Translator:
         return request
 
     def _decoded(self, found: list[list[Hypothesis]]) -> list[list[Translation]]:
-        # One call for all: the tokenizer needs a millisecond per call to start its threads.
+        # One call for all, because each call of the tokenizer starts its threads.
         texts = iter(self._target.decode([one.ids for best in found for one in best]))
         # Byte pieces may decode to a newline, which would add a line to the output.
         return [

@@ -1,4 +1,4 @@
-// Draws the attention maps of the data on the page. All text is set as textContent.
+// Draws attention maps of the data in the page. Text is set as textContent, so it is not parsed.
 "use strict";
 const sentences = JSON.parse(document.getElementById("data").textContent);
 const KINDS = {
@@ -15,7 +15,7 @@ function element(name, text = "", attributes = {}) {
   return made;
 }
 
-// A word is a piece that begins with U+2581, with the pieces that follow it.
+// A word is a piece that begins with U+2581 and the following pieces that do not.
 function groups(pieces) {
   if (state.unit === "pieces") return pieces.map((_, index) => [index]);
   const found = [];
@@ -34,7 +34,7 @@ function names(pieces) {
   });
 }
 
-// Weights of words: the sum over the columns of a word, the mean over its rows.
+// Weights of words: sums over the pieces of a column's word, means over those of a row's word.
 function grouped(weights, map) {
   return groups(map.rows).map((rows) =>
     groups(map.columns).map((columns) => {
