@@ -1,1 +1,1 @@
-"""Throughput, measured as ratios: each script prints a table and writes a small dated file."""
+"""Benchmarks of speed, memory, reliability and quality; most write a dated JSON file."""

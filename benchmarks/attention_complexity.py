@@ -2,13 +2,13 @@
 
     python -m benchmarks.attention_complexity [longest=4096] [picture=FILE.png]
 
-The forward and backward pass of one layer on one sentence of n positions: CPU time on one thread,
-and the peak of memory above that of the inputs. Attention is measured without its projections
+Measures the forward and backward pass of one layer on one sentence of n positions: the CPU time on
+one thread, and how far memory rises during the pass. Attention is measured without its projections
 W^Q, W^K, W^V and W^O, which the formulas leave out. Exponents are fitted by least squares on
-logarithms, over the four greatest of the sizes.
+logarithms, over the four largest sizes (three for the kernel).
 
 Full attention is measured twice: with torch's fused kernel, which stores no weights, and with
-dropout on the weights, for which there is no such kernel on CPUs.
+dropout on the weights, for which torch has no fused kernel on CPUs.
 """
 
 import ctypes
@@ -42,7 +42,7 @@ class Arguments:
     """Sizes of the layers."""
 
     longest: int = 4096
-    """Largest length; the others are halves of it, down to a 64th."""
+    """Largest length; it is halved six times for the others."""
     width: int = 128
     """Width d; exponents of the width are fitted up to eight times this."""
     window: int = 64
@@ -50,7 +50,7 @@ class Arguments:
     kernel: int = 3
     """Width k of the kernel of the convolution."""
     seconds: float = 0.5
-    """Time for which each measurement is repeated; the fastest counts."""
+    """CPU time for which each measurement is repeated, at least three times; the fastest counts."""
     out: str = ""
     """Result file; the default is a dated file in benchmarks/results."""
     picture: str = ""
@@ -73,7 +73,7 @@ class Kind:
 
     Attributes:
         formula: operations of a layer, as in Table 1.
-        exponents: of the sizes in that formula, and of the length in the memory.
+        exponents: exponent of each size in that formula; `memory`: of the length in the memory.
         make: returns inputs and layer.
         path: formula and value of the maximum path length between two positions.
     """
@@ -146,7 +146,7 @@ def _work(kind: Kind, sizes: Sizes) -> Callable[[], None]:
 
 
 def measure_seconds(kind: Kind, sizes: Sizes, at_least: float) -> float:
-    """Measure the shortest CPU time of three runs, or of all runs in `at_least` seconds."""
+    """Return the shortest CPU time of at least three runs, together of at least `at_least` s."""
     work, times = _work(kind, sizes), [time.process_time()]
     while len(times) < 4 or times[-1] - times[0] < at_least:
         work()
@@ -168,10 +168,10 @@ def sweeps(arguments: Arguments, kind: Kind) -> dict[str, list[Sizes]]:
 
 
 def measure_megabytes(arguments: Arguments) -> dict[str, dict[int, float]]:
-    """Measure the peak of resident memory above that before, for all kinds by the length.
+    """Measure how far a pass raises resident memory, by kind and length; NaN if not on Linux.
 
-    It changes how this process allocates memory: by default, the C library keeps freed memory,
-    which then counts again. NaN where the system is not Linux.
+    It changes how this process allocates memory: by default, the C library keeps freed memory, and
+    memory that is used again would not count.
     """
     torch.set_num_threads(1)
     if _CLEAR_PEAK.exists():
@@ -219,7 +219,7 @@ def exponent(points: Mapping[int, float]) -> float:
 def summary(
     kind: Kind, measured: Mapping[str, Mapping[int, float]], arguments: Arguments
 ) -> dict[str, Any]:
-    """Return the measurements of a kind with its exponents, of the table and fitted."""
+    """Return the measurements of a kind, its theoretical exponents and the fitted ones."""
     path, path_length = kind.path
     return {
         "operations": kind.formula,

@@ -2,10 +2,10 @@
 
     python -m benchmarks.attention_scale [updates=150] [text=../shared/data/multi30k]
 
-Attention with and without the factor, for d_k from 8 to 512: first of random queries and keys with
-elements of variance 1, as in footnote 4 of the paper, then in short trainings of a small
-Transformer. Its projections of queries and keys begin with variance 1 / D whatever d_k is, as they
-do where H · d_k is D, so that their outputs have elements of variance 1 too.
+Measures attention with and without the factor, for d_k from 8 to 512: first of random queries and
+keys with elements of variance 1, as in footnote 4 of the paper, then in short trainings of a small
+Transformer. Its projections of queries and keys are initialised with variance 1 / D for every d_k,
+as usual where H · d_k is D, so that queries and keys have elements of variance 1 too.
 """
 
 import math
@@ -46,7 +46,7 @@ _NUM_MEASURED = 32  # pairs of the validation set
 
 @checked_dataclass
 class Arguments:
-    """`updates` of each training."""
+    """`updates` is the length of each training; `text` is a folder of aligned text."""
 
     updates: int = 150
     text: str = "../shared/data/multi30k"
@@ -55,12 +55,12 @@ class Arguments:
 
 @dataclass(frozen=True)
 class Measured:
-    """State of attention weights and of the gradients through them.
+    """Entropy of attention weights, and the gradients that pass through them.
 
     Attributes:
         entropy: mean over the rows of weights, in nats.
         query_gradient: median over positions of the norm of the gradient of a query.
-        key_gradient: the same of a key.
+        key_gradient: the same for keys.
     """
 
     entropy: float
@@ -140,7 +140,7 @@ def _config(arguments: Arguments, folder: Path) -> Config:
 def _trained(
     config: Config, corpus: Path, key_width: int, factor: bool, threads: int
 ) -> dict[str, float]:
-    """Train in this process; return measurements before and after, and the validation loss."""
+    """Train; return measurements before and after, and the validation loss."""
     config = replace(config, model=replace(config.model, key_width=key_width))
     trainer = trainer_of(config, corpus, threads)
     torch.manual_seed(config.training.seed)

@@ -3,9 +3,9 @@
     python -m benchmarks.data [pairs=4600000] [updates=1000] [text=../shared/data/multi30k]
 
 Five measurements, each with a limit: time and memory of an epoch plan for as many pairs as WMT14
-English-German has; the share of padding, with these lengths and those of the text; the share of
-training time spent on making batches; the time from the command to the first update with a prepared
-corpus; and the growth of memory over updates after the first epoch.
+English-German has; the share of padding in this plan and in one for `text`; the share of training
+time spent on making batches; the growth of memory over updates after the first epoch; and the time
+from the command to the first update with a prepared corpus.
 """
 
 import os
@@ -44,7 +44,7 @@ _MOST_PADDING = 2.0
 
 @checked_dataclass
 class Arguments:
-    """`pairs` are planned; memory is measured over twice `updates` after an epoch."""
+    """`pairs` are planned; memory is measured over twice `updates` updates; `starts` are timed."""
 
     pairs: int = 4_600_000
     updates: int = 1_000
@@ -140,11 +140,11 @@ def _waiting(config: Config, corpus: Path, threads: int) -> float:
 
 
 def _growth(config: Config, corpus: Path, num_updates: int) -> tuple[int, int, int]:
-    """Return the growth of memory in bytes in three spans.
+    """Return the growth of memory in three spans, in bytes.
 
-    They are the first epoch from update 100 on, and twice `num_updates` updates after it. Every
-    batch shape first occurs in the first epoch, and libraries cache code for each.
-    Free memory is returned to the system before each measurement, as after each validation.
+    They are the first epoch from update 100 on, `num_updates` updates after it, and as many again.
+    The first epoch is separate, because libraries cache code for each batch shape that is new. Free
+    memory is returned to the system before each measurement, as after each validation.
     """
     model = ModelConfig(
         width=32, num_encoder_layers=1, num_decoder_layers=1, num_heads=2, feed_forward_width=64

@@ -38,8 +38,8 @@ class Job:
         length_penalty: alpha; every program divides by a penalty of its own form.
         threads: CPU threads.
         batch_size: sentences searched together.
-        longest: most tokens of a translation with EOS; 0 leaves each program its default: twice the
-            source and 10 for nmt_decoder, 256 for CTranslate2.
+        longest: most tokens of a translation with EOS; 0: twice the source length plus 10 (of the
+            longest source of a batch for Hugging Face), but 256 for CTranslate2 itself.
         shortest: fewest tokens of a translation without EOS.
         device: `cpu` or `cuda`.
     """
@@ -79,7 +79,7 @@ class Measurement:
 
 @dataclass(frozen=True)
 class Output:
-    """Translations and their number of tokens, EOS included."""
+    """Translations and the number of their tokens, EOS included."""
 
     texts: list[str]
     num_tokens: int
@@ -96,7 +96,7 @@ def nmt_decoder(
     patience: float = 0.0,
     precision: DecodingPrecision = DecodingPrecision.float32,
 ) -> Decoder:
-    """Return our translator with one of its engines."""
+    """Return this project's translator with one of its engines."""
     model = load_trained_model(job.model, torch.device(job.device))
     config = replace(job.decoding(model), patience=patience, precision=precision)
     searches = open_engine(engine, compute_type, model, config)

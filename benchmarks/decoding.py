@@ -8,7 +8,7 @@
   singles=200         sentences translated one by one, for the latency
   length_penalty=0.6  alpha; the penalties of the programs have different forms, except for 0
   batch_size=64       sentences searched together
-  longest=0           longest translation in tokens, for all programs; 0: each program's default
+  longest=0           longest translation in tokens, for all programs; 0: see `decoders.Job`
   peer_python=FILE    an interpreter with torch, transformers and safetensors, to measure Hugging
                       Face with models that its architectures can represent
 
@@ -51,7 +51,7 @@ _DECODERS = {
     "ctranslate2 engine, int8": partial(nmt_decoder, EngineName.ctranslate2, "int8"),
     "CTranslate2, bare, int8": partial(ctranslate2_decoder, "int8"),
 }
-# BLEU that int8 may cost, and by which searches with other stopping rules may differ.
+# Largest accepted difference of BLEU to the torch engine, with int8 and in float32.
 _ALLOWED_INT8, _ALLOWED_FLOAT32 = 0.3, 0.1
 
 _FEWEST_SINGLES = 2

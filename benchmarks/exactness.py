@@ -4,8 +4,8 @@
 
 Translations with several batch sizes and orders are compared with those of every sentence decoded
 alone. Sums of the same numbers in another order differ in their last digits, so two candidates with
-almost equal scores may swap ranks. For every sentence that differs, the smallest gap between
-adjacent candidates of any decoding step is printed: a tie is below 1e-5 nats.
+almost equal scores may swap ranks. For every translation that differs, the smallest gap between
+adjacent candidates of any decoding step is printed; a gap below 1e-5 nats is a tie.
 """
 
 import random
@@ -44,7 +44,7 @@ class Arguments:
 
 @dataclass(frozen=True)
 class _Batching:
-    """One batching to batch the same sentences."""
+    """One way to divide the sentences into batches."""
 
     batch_size: int
     is_shuffled: bool = False
@@ -103,7 +103,7 @@ def main() -> None:
     sources = [ids for ids in encoded if 0 < len(ids) <= longest]
     lengths = sorted(map(len, sources))
     print(
-        f"{len(sources)} sentences of {lengths[0]} to {lengths[-1]} tokens, half of them below"
+        f"{len(sources)} sentences of {lengths[0]} to {lengths[-1]} tokens, median"
         f" {lengths[len(lengths) // 2]}; beam {arguments.beam_size}; compared with each alone",
         flush=True,
     )

@@ -53,7 +53,7 @@ class Figure:
         return "pass" if is_high_enough and is_low_enough else "fail"
 
     def to_json(self) -> dict[str, Any]:
-        """Return all attributes that are set, and the status."""
+        """Return value, unit, limits and note, as far as they are set, and the status."""
         found = {key: value for key, value in asdict(self).items() if value not in (None, "")}
         del found["name"], found["is_skipped"]
         return {**found, "status": self.status}
@@ -65,7 +65,7 @@ def figures_json(figures: Sequence[Figure]) -> dict[str, dict[str, Any]]:
 
 
 def print_figures(title: str, figures: Sequence[Figure]) -> None:
-    """Print one line per figure with its limit and whether it passes."""
+    """Print one line per figure, with its limits and its status."""
     rows = []
     for figure in figures:
         limits = [f"≥ {figure.at_least:,.6g}" if figure.at_least is not None else ""]
@@ -79,7 +79,7 @@ def print_figures(title: str, figures: Sequence[Figure]) -> None:
 
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print a table to stderr; the columns between the first and a note are right-justified."""
+    """Print a table to stderr; all columns but the first and `note` are right-justified."""
     table = Table(title=title, title_justify="left")
     for index, name in enumerate(columns):
         is_text = index == 0 or name == "note"

@@ -5,16 +5,15 @@
   agreement   training on one and on all GPUs has the losses of a CPU, and a training that was
               killed by SIGKILL continues with the same losses: small model, float32, no dropout
   throughput  the paper's base and big models, eager and compiled, beside `torch.nn.Transformer` in
-              the same precision and beside the largest product of matrices; peak memory; and with a
-              micro-batch for each bucket, which a GPU merges
-  decoding    the torch engine, beside Hugging Face `generate` and CTranslate2, all with the same
+              the same precision and beside a product of large matrices; peak memory; and the eager
+              models without merging of micro-batches
+  decoding    the torch engine, beside Hugging Face's `generate` and CTranslate2, all with the same
               weights and translations of the same length
 
 Nothing is downloaded and no text is needed: `agreement` has made-up words, the other parts random
 tokens with the lengths of WMT14. Every measurement runs in a process of its own with a time limit;
-one that fails does not stop the other parts.
-Ends with a table, a JSON file and status 1 if a line fails. `device=cpu tiny=true` runs every part
-in a minute.
+one that fails does not stop the other parts. At the end, a table is printed and a JSON file
+written; the exit status is 1 if a line fails. `device=cpu tiny=true` runs every part in a minute.
 """
 
 import importlib.util
@@ -55,11 +54,7 @@ from nmt.data.loader import Position, UpdateLoader, UpdateWork
 from nmt.exchange.engines import EngineName
 from nmt.model.build import build_model
 from nmt.tokenizer import JOINT_FILE, Tokenizer
-from nmt.trained_model import (
-    TrainedModel,
-    TrainedModelConfig,
-    save_trained_model,
-)
+from nmt.trained_model import TrainedModel, TrainedModelConfig, save_trained_model
 from nmt.training.updater import start_tokens_on
 
 # Nats per target token, absolute. float32 sums differ in their order between devices.
@@ -117,7 +112,7 @@ TINY = Sizes(
 
 @dataclass(frozen=True)
 class Setting:
-    """What the parts share: device, amount of work, a temporary folder and the deadline."""
+    """Device, amount of work, temporary folder and deadline, which the parts share."""
 
     device: str
     sizes: Sizes
@@ -257,7 +252,7 @@ class _Training:
         self.start()
 
     def start(self) -> None:
-        """Start the command, again if it has ended."""
+        """Start the command, or start it again after its end."""
         self._log = (self._setting.folder / f"{self._name}.log").open("w+", encoding="utf-8")
         self._process = subprocess.Popen(
             self._command,
@@ -322,7 +317,7 @@ _BASELINES = {"eager": "nn.Transformer", "compiled": "eager"}
 
 
 def throughput(setting: Setting) -> Iterator[Figure]:
-    """Measure updates of the size used for WMT14, and those of `torch.nn.Transformer`."""
+    """Measure updates of the size used for WMT14, also with `torch.nn.Transformer`."""
     sizes = setting.sizes
     longest = compose_config([]).batching.longest - 1
     corpus = setting.folder / "corpora" / "made_up-0"

@@ -2,9 +2,9 @@
 
     python -m benchmarks.parsing runs="FOLDER FOLDER …" trees=DIR/test.tree
 
-Each run was trained with `experiment=parsing` and has translated the test set, whose name is that
-of the file. The file has the correct trees in brackets; EVALB leaves out the words that their tags
-mark as punctuation.
+Each run was trained with `experiment=parsing` and has translated the test set. The file `trees` has
+the correct trees in brackets, and the name of this test set. EVALB leaves out words whose tags mark
+them as punctuation.
 """
 
 import statistics
@@ -46,7 +46,7 @@ def score(gold: Sequence[Tree], predicted: Sequence[str]) -> tuple[BracketCounts
     """Count the constituents of all sentences, and of those of up to 40 words.
 
     Raises:
-        UserError: a prediction is no tree over the words of its sentence.
+        UserError: a prediction is not a tree over the words of its sentence.
     """
     counts = []
     for number, (tree, text) in enumerate(zip(gold, predicted, strict=True), start=1):

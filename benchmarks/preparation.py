@@ -3,9 +3,9 @@
     python -m benchmarks.preparation [pairs=500000,1500000] [cleaning=standard] [text=DIR]
 
 The text is made of one to three sentences of `text` per line, so that it has about the lengths of
-WMT14. For each number of pairs, with all cores: sentencepiece encodes both sides, the command
-prepares the corpus, prepares it again unchanged, and its cleaning runs with one process and with
-all. Memory is the sum over processes of what they do not share.
+WMT14. For each number of pairs, with all cores: the command prepares the corpus, sentencepiece
+encodes both sides, and the command runs again with nothing changed. Then the text is cleaned with
+one process and with one per core. Memory is summed over processes; shared pages count once.
 """
 
 import random
@@ -15,6 +15,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
 import sentencepiece
@@ -28,7 +29,7 @@ from nmt.cli.arguments import parse_arguments
 from nmt.cli.common import run_command
 from nmt.config import checked_dataclass
 
-# Limits: preparation / encoding, without and with language identification.
+# Limits of preparation time / encoding time; cleaning=strict identifies languages.
 _MOST_TIMES = {"standard": 2.3, "strict": 4.0}
 _SPLITS = ("valid", "test")
 _SPLIT_LINES = 2_000
@@ -171,13 +172,12 @@ def _memory(pid: int) -> int:
 
 
 def _encoding_seconds(raw: Path, model: Path) -> float:
-    """Encode both sides, in blocks, with a thread per core; reading the files is not counted."""
+    """Return the seconds to encode both sides with a thread per core, without reading the files."""
     processor = sentencepiece.SentencePieceProcessor(model_file=str(model))
     seconds = 0.0
     for language in ("en", "de"):
-        block: list[str] = []
         lines = iterate_lines(raw / f"train.{language}")
-        while block := [line for line, _ in zip(lines, range(_BLOCK), strict=False)]:
+        while block := list(islice(lines, _BLOCK)):
             started = time.perf_counter()
             processor.encode(block, out_type=int, num_threads=num_cores())
             seconds += time.perf_counter() - started
@@ -185,7 +185,7 @@ def _encoding_seconds(raw: Path, model: Path) -> float:
 
 
 def _cleaning_seconds(keys: list[str], folder: Path, processes: int) -> float:
-    """Clean the text, without learning subwords or encoding, in a process without torch."""
+    """Return the seconds of cleaning the text, without learning subwords or encoding."""
     command = [sys.executable, "-c", _CLEAN, str(folder), str(processes), *keys]
     ended = subprocess.run(command, check=True, capture_output=True, text=True)
     return float(ended.stdout)

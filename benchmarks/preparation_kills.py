@@ -2,10 +2,10 @@
 
     python -m benchmarks.preparation_kills [text=DIR] [kills=30]
 
-The command prepares `text` without interruption, then again and again from an empty folder: it is
-killed with all its processes (SIGKILL), and continued with 1, 2 and 4 processes in turn, until all
-kills are spent. Each corpus must have the same files, byte for byte, apart from the time stamps and
-versions in its manifest.
+`text` is prepared once without interruption, then again and again from an empty folder. Each of
+these preparations is killed up to six times with all its processes (SIGKILL) and continued, with 1,
+2 and 4 processes in turn. Each corpus must have the same files, byte for byte, apart from the
+versions of libraries in its manifest.
 """
 
 import hashlib
@@ -54,7 +54,7 @@ def main() -> None:
             outputs, number = Path(folder) / f"killed_{number}", number + 1
             spent = 0
             while spent < _KILLS_PER_CORPUS and done < arguments.kills:
-                # Most of a continued preparation is done, so later kills come earlier.
+                # A continued preparation takes less time, so later kills come earlier.
                 limit = chance.uniform(0, seconds if spent == 0 else seconds / 2)
                 stage = _prepare(arguments.text, outputs, _PROCESSES[done % 3], limit)
                 if stage is None:
@@ -70,7 +70,7 @@ def main() -> None:
 
 
 def _prepare(text: str, outputs: Path, processes: int, limit: float | None = None) -> str | None:
-    """Prepare; return the last stage that was shown if the limit in seconds ended it."""
+    """Prepare; return the last message if it was killed after `limit` seconds, else None."""
     keys = ["corpus=folder", f"corpus.path={text}", "corpus.direction=en-de", "corpus.name=killed"]
     keys += ["cleaning=standard", f"prepare.num_processes={processes}", f"run.outputs={outputs}"]
     command = [sys.executable, "-m", "nmt.cli.prepare", *keys]

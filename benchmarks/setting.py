@@ -1,4 +1,4 @@
-"""What benchmarks share: configurations, made-up text and corpora, and processes of their own."""
+"""Shared by benchmarks: a configuration, made-up text and corpora, and separate processes."""
 
 import contextlib
 import multiprocessing as mp
@@ -185,7 +185,7 @@ class Worker:
     def __init__(self, make_handler: Callable[..., Callable[..., Any]], *arguments: Any) -> None:
         context = mp.get_context("spawn")
         self._here, there = context.Pipe()
-        # daemon: it ends with this process, however that ends.
+        # daemon: a normal exit of this process ends it.
         self._process = context.Process(
             target=_serve, args=(there, make_handler, *arguments), daemon=True
         )

@@ -4,10 +4,10 @@
 
 A small model is trained on `text`, or on generated text if there is no such folder. `kills` is the
 number of SIGKILLs: half of them at random times, half at named points (benchmarks/soak_points.py).
-`signals` is the number of SIGTERM and SIGINT, in turn, in each phase, preparation included; the
-exit status is checked, and that the exit takes at most 10 seconds. `troubles` is the number of
-failures of one of two processes, of several kinds; the time until the other one ends is checked,
-and in every second round the launcher restarts both. Every run is continued to its end, and all its
+`signals` is the number of SIGTERM and SIGINT, in turn, in each phase, preparation included. The
+exit status is checked, and the exit may take at most 10 seconds. `troubles` is the number of
+failures of one of two processes, of several kinds, with a restart of both processes in every second
+round; the time until the other one ends is checked. Every run is continued to its end, and its
 files are compared with those of an uninterrupted run: weights, optimizer, counters, metrics,
 translations, scores. They are not compared after two kinds of failure that change them: a skipped
 update, and micro-batches that were halved because memory ran out.
@@ -81,7 +81,7 @@ class Row:
 
 
 def main() -> None:
-    """Run the benchmark; exits with 1 if anything was lost or differs."""
+    """Run the benchmark; exit with 1 if an update was lost, a file differs or an exit was bad."""
     arguments = parse_arguments(Arguments)
     started = time.monotonic()
     # A shell lets background processes ignore SIGINT, and trainings would inherit that.
@@ -184,7 +184,7 @@ class Soak:
         untouched = self._new_run()
         untouched.attempt().end()  # also prepares the corpus
         self._expected = contents(untouched.folder)
-        # Scores are compared with the best earlier run, so there must be none.
+        # A run compares its scores with those of the best earlier run, so there must be none.
         shutil.rmtree(untouched.folder)
         again = self._new_run()
         started = time.monotonic()

@@ -35,7 +35,7 @@ def _always(*_: Any, **__: Any) -> bool:
 
 
 def _at(owner: Any, name: str, test: Test = _always, is_after: bool = False) -> Point:
-    """The calls of a function whose arguments pass a test, before or after the call."""
+    """Return the point before or after the calls of a function whose arguments pass a test."""
 
     def install(interrupt: Interrupt) -> None:
         original = getattr(owner, name)

@@ -1,4 +1,4 @@
-"""Failures of one of several processes: exception, no memory, NaN, kill, exit; used by soak.py."""
+"""Failures of one process of several: exception, no memory, NaN, kill, exit; used by soak.py."""
 
 import contextlib
 import math
@@ -54,7 +54,7 @@ _ENDING: dict[str, Callable[[], None]] = {
 
 
 @contextlib.contextmanager
-def _no_number(trainer: Trainer) -> Iterator[None]:
+def _nan_gradient(trainer: Trainer) -> Iterator[None]:
     weight = trainer.model.network.output_weight
     spoil = weight.register_hook(lambda gradient: gradient * math.nan)  # type: ignore[no-untyped-call]
     yield
@@ -79,17 +79,18 @@ def _memory_runs_out(trainer: Trainer) -> Iterator[None]:
         del transformer.forward
 
 
+NAN_GRADIENT = "a NaN gradient"
 MEMORY_RUNS_OUT = "out of memory in a micro-batch"
 
 # Failures while a gradient is computed.
-_PASSING = {"no number": _no_number, MEMORY_RUNS_OUT: _memory_runs_out}
+_PASSING = {NAN_GRADIENT: _nan_gradient, MEMORY_RUNS_OUT: _memory_runs_out}
 
 FAILURES = (*_ENDING, *_PASSING)
 
 
 def survives(failure: str) -> bool:
     """Return whether training has to continue without a restart after this failure."""
-    return failure == "no number"
+    return failure == NAN_GRADIENT
 
 
 def inject_failure(name: str, rank: int, update: int, random: Random) -> None:

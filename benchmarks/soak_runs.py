@@ -38,7 +38,7 @@ class Run:
         is_apart: whether it has its own output folder and corpus.
         interruptions: number of interruptions.
         lost_updates: updates between the newest checkpoint and the one that was resumed from.
-        losses: a line and the end of the log for each such resumption.
+        losses: a line and the end of the log for each resumption that lost updates.
     """
 
     def __init__(self, config: Config, is_apart: bool, install: Install | None) -> None:
@@ -59,7 +59,7 @@ class Run:
         return Child(self, [patch for patch in (self._install, install) if patch is not None])
 
     def record_interruption(self, child: "Child") -> None:
-        """Record an interruption."""
+        """Count an interruption, and the updates that were lost at the start of the child."""
         self.interruptions += 1
         self.check_resumption(child)
 
@@ -100,7 +100,7 @@ class Child:
 
     @property
     def resumed_at(self) -> int | None:
-        """The update that it resumed from; None if it ended before."""
+        """The update that it resumed from; None if it ended before it could resume."""
         update = self._shared[1]
         return update if update >= 0 else None
 
@@ -180,7 +180,7 @@ class Child:
             os._exit(status)
 
 
-# Files with random identifiers or times.
+# Files with random identifiers, times or the name of the run.
 _NOT_COMPARED = {".lock", "train.log", "config.yaml", "environment.json", "report.html"}
 
 

@@ -2,9 +2,9 @@
 
     python -m benchmarks.tracking [updates=200] [text=../shared/data/multi30k]
 
-One training with all trackers and two validations, with wandb offline. The model is small: updates
-of a larger one take longer, and trackers do not. Their start takes the same time for any training
-and is measured separately.
+One training is measured, with all trackers (wandb offline) and two validations. The model is small,
+which is the worst case: updates of a larger one take longer, and calls of trackers do not. The
+start of the trackers takes the same time for any training and is measured separately.
 """
 
 import functools
@@ -79,7 +79,7 @@ def main() -> None:
 
 
 def _shares(config: Config, corpus: Path, threads: int) -> tuple[dict[str, float], float]:
-    """Return the share of each kind of calls in the time of a training, and the seconds before."""
+    """Return each tracker's share of the time of a training, and the seconds of their start."""
     os.environ["WANDB_MODE"] = "offline"
     seconds: dict[str, float] = defaultdict(float)
     for name, kind in _TIMED.items():
@@ -106,7 +106,7 @@ _depth: Counter[str] = Counter()  # of nested calls, by name
 
 
 def _timed(function: Any, name: str, seconds: dict[str, float]) -> Any:
-    """Return a function that adds its time to `seconds[name]`, once if such functions nest."""
+    """Return a function that adds its time to `seconds[name]`; nested calls count once."""
 
     @functools.wraps(function)
     def timed(*arguments: Any) -> Any:

@@ -104,8 +104,8 @@ def _plain(trainer: Trainer) -> Step:
 def _products(trainer: Trainer) -> Step:
     """Return a function that computes the products of all projections, forward and backward.
 
-    The products of attention are left out, as they are few. Results are written to memory that is
-    allocated once.
+    The products of queries with keys and of weights with values are left out, as they are few.
+    Results are written to memory that is allocated once.
     """
     config = trainer.config.model
     width, inner = config.width, config.feed_forward_width

@@ -2,8 +2,8 @@
 
     python -m benchmarks.treebank trees="wsj_0200.mrg wsj_0201.mrg …" out=DIR/train
 
-The files have trees in brackets, each on one or more lines. Written are DIR/train.en (the words),
-DIR/train.lin (linearised trees) and DIR/train.tree (the trees, one a line).
+The files have trees in brackets, each on one or more lines. The command writes DIR/train.en (the
+words), DIR/train.lin (linearised trees) and DIR/train.tree (the trees, one a line).
 """
 
 from collections.abc import Iterable, Iterator
@@ -42,7 +42,7 @@ def one_a_line(lines: Iterable[str]) -> Iterator[str]:
 
 
 def read_treebank(path: Path) -> Iterator[tuple[str, Tree]]:
-    """Yield the trees of a file, as text and read; those without words are left out."""
+    """Yield each tree of a file as text and as a `Tree`; trees without words are left out."""
     for number, text in enumerate(one_a_line(iterate_lines(path)), start=1):
         try:
             tree = read_tree(text)
