@@ -67,7 +67,11 @@ def unwritable(number: int) -> OSError:
         (raising(UserError("fix it")), 2, "fix it\n"),
         (raising(unwritable(errno.ENOSPC)), 2, "outputs/theirs.yaml: cannot be written: no space"),
         (raising(unwritable(errno.EACCES)), 2, "outputs/theirs.yaml: cannot be written: "),
-        (raising(MemoryError()), 2, "out of memory: MemoryError; lower decoding.batch_size"),
+        (
+            raising(MemoryError()),
+            2,
+            "out of memory: MemoryError; end other programs or, in translation, lower decoding.",
+        ),
         (
             raising(RuntimeError("CUDA out of memory.\nTried")),
             2,

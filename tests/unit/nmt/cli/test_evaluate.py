@@ -134,9 +134,9 @@ def test_several_models_are_in_one_table(run: Run) -> None:
 @pytest.mark.parametrize(
     ("arguments", "baseline", "note"),
     [
-        (["baseline=outputs/runs/poor"], "poor", "baseline: poor, as it was named"),
+        (["baseline=outputs/runs/poor"], "poor", "baseline: poor, named by baseline="),
         # The same run, made elsewhere by another version, is another system.
-        (["baseline=elsewhere/runs/new"], "{}/elsewhere/runs/new/model", "as it was named"),
+        (["baseline=elsewhere/runs/new"], "{}/elsewhere/runs/new/model", "named by baseline="),
         (["baseline=outputs/runs/new/model"], None, "not compared: new is the baseline itself"),
         (["model=outputs/runs/poor"], None, "not compared: there is no earlier run"),
     ],

@@ -46,7 +46,7 @@ def test_every_recorded_fact_is_stated(trained_model: TrainedModel) -> None:
         "- newstest: translations have 90% of the references' length",
         "- newstest: 50 % of the sentences with b are correct",
         "- newstest: it is tokenised",
-        "- the longest source that the model takes has 31 tokens",
+        "- the model reads at most 31 pieces of a source at once",
     ):
         assert line in card.splitlines()
     assert "with a are" not in card  # only the three weakest

@@ -263,4 +263,4 @@ def test_texts_outside_of_a_run_are_not_read(run: Path, trained_model: TrainedMo
 def test_run_without_test_sets(config: Config) -> None:
     text = check_page(report_page(run_data(config), []))
     assert "The corpus has no test set." in text
-    assert "No translation is short enough to show." in text
+    assert "The model has no attention, or no translation is short enough to show." in text

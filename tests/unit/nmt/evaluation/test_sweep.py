@@ -90,9 +90,10 @@ def test_failed_and_pruned_runs_have_notes(sweep: Path) -> None:
     never = sweep / "rate=0.04"  # failed before its folder had a configuration
     write_json(never / "failure.json", {"lines": ["error: no space"]})
     found = read_sweep(sweep)
+    pruned = "pruned at update 4,000; validation loss of the best checkpoint: 3.5000"
     notes = {run.name: (run.status, run.notes) for run in found.runs if run.notes}
     assert notes == {
-        "rate=0.02,seed=1": ("pruned", ["pruned at update 4,000 with validation loss 3.5000"]),
+        "rate=0.02,seed=1": ("pruned", [pruned]),
         "rate=0.02,seed=2": ("failed", ["a", "error: b\\x1b"]),
         "rate=0.04": ("failed", ["error: no space"]),
     }

@@ -82,7 +82,7 @@ def test_statuses_and_last_lines_are_listed(folder: Path) -> None:
     assert "3 complete, 1 pruned, 1 failed" in text
     assert "1 of 2" in text
     assert f"before\nerror: {HOSTILE}" in text
-    assert "pruned at update 4 with validation loss 9.5000" in text
+    assert "pruned at update 4; validation loss of the best checkpoint: 9.5000" in text
     assert "Settings without a complete run: 1;" in text
 
 

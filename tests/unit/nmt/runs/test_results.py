@@ -66,6 +66,7 @@ def test_the_mean_is_compared_with_the_accepted_range(
     [
         ({"seeds": [1, 1]}, r"toy: seeds: \[1, 1\] must be distinct"),
         ({"seeds": []}, r"toy: seeds: \[\] must be distinct"),
+        ({"seeds": [2**32]}, r"toy: seeds: \[4294967296\] must be distinct"),
         ({"seeds": ["x"]}, "seeds.0=x: "),
         ({"metric": "bluu"}, "metric: bluu is not one of bleu"),
         ({"expected": {"mean": 2, "lowest": 3, "highest": 4}}, "lowest <= mean <= highest"),

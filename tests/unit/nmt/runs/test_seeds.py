@@ -123,10 +123,12 @@ def test_options_that_conflict_with_seeds_are_refused(
         train([1])
 
 
-@pytest.mark.parametrize("text", ["", "1,,2", "-1", "1.5", "1,2,01", "9" * 21, "٣"])
+@pytest.mark.parametrize("text", ["", "1,,2", "-1", "1.5", "1,2,01", "4294967296", "9" * 21, "٣"])
 def test_seeds_are_parsed_and_invalid_ones_refused(text: str) -> None:
     assert parse_seeds("3, 1,0") == [3, 1, 0]
-    with pytest.raises(UserError, match=f"seeds={text}: write different non-negative integers"):
+    with pytest.raises(
+        UserError, match=f"seeds={text}: write different integers from 0 to 4294967295"
+    ):
         parse_seeds(text)
     with pytest.raises(UserError, match=r"seeds=9+ … 9+: write"):
         parse_seeds("9" * 5000)  # Python converts at most 4,300 digits

@@ -136,7 +136,10 @@ def test_command(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize("name", ["ranking.tsv", "report.html", "table3.tsv"])
 def test_files_of_the_user_are_not_replaced(name: str, folder: Path) -> None:
     (folder / name).write_text("mine\n")
-    with pytest.raises(UserError, match=f"{name}: there is no ranking.tsv of the same report"):
+    with pytest.raises(
+        UserError,
+        match=f"{name}: would be replaced, and no ranking.tsv shows that it is from an earlier",
+    ):
         write_sweep_report(folder)
     assert (folder / name).read_text() == "mine\n"
     (folder / name).unlink()
