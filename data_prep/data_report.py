@@ -123,7 +123,7 @@ def _ledger_rows(ledger: Mapping[str, SourceLedger]) -> list[tuple[Any, ...]]:
 
 
 def _overlaps(ledger: Mapping[str, SourceLedger]) -> list[tuple[str, int]]:
-    """Return the combinations of filters and their numbers of pairs, the most frequent first."""
+    """Return the sets of filters that dropped the same pairs, and how many, most frequent first."""
     total: Counter[str] = Counter()
     for source in ledger.values():
         total.update(source.overlaps)

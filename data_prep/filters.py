@@ -69,7 +69,7 @@ def _copy(pair: Pair, config: CleaningConfig, _languages: tuple[str, str]) -> st
         and pair.source.casefold() == pair.target.casefold()
         and pair.source.count(" ") + 1 >= COPY_MIN_WORDS
     ):
-        return "both sides are the same text"
+        return "both sides are the same text, apart from case"
     return ""
 
 
@@ -171,7 +171,7 @@ MEANINGS = {
     "empty": "a side is empty",
     "length": "a side is longer than max_characters or max_words",
     "ratio": "one side is longer than max_length_ratio times the other",
-    "copy": "both sides are equal",
+    "copy": "both sides are equal, apart from case",
     "repetition": "three words in a row occur more often than max_phrase_repeats",
     "letters": "the share of letters of a side is below min_letter_share",
     "numbers": "the sides have different numbers",

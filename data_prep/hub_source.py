@@ -83,7 +83,7 @@ class HubSource(Source):
         return [*first, *sorted(names.keys() - set(first))]
 
     def identity(self) -> dict[str, Any]:
-        """Hashes of local files, or the name, subset and revision of the data set.
+        """Columns, splits and hashes of local files, or else name, subset and revision of the set.
 
         Without a revision, a newer version of the data set does not change the identity: text that
         was cleaned before is used as it is.

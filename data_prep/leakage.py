@@ -176,7 +176,7 @@ class LeakageCount:
     def __init__(self, tests: _Tests) -> None:
         self._tests = tests
         self._sides = [
-            _TestSide([line for pair in tests.values() for line in pair[side]]) for side in (0, 1)
+            _TestSide([line for sides in tests.values() for line in sides[side]]) for side in (0, 1)
         ]
         self._pairs = set(zip(*(side.sentences for side in self._sides), strict=True))
         self._found_pairs: set[tuple[str, str]] = set()
@@ -204,14 +204,14 @@ class LeakageCount:
         nears = [side.ngrams.near() for side in self._sides]
         counts: dict[str, dict[str, Any]] = {}
         start = 0
-        for split, pair in self._tests.items():
-            part = slice(start, start + len(pair[0]))
-            start = part.stop
-            counts[split] = {"sentences": len(pair[0])}
+        for split, sides in self._tests.items():
+            of_split = slice(start, start + len(sides[0]))
+            start = of_split.stop
+            counts[split] = {"sentences": len(sides[0])}
             for name, side, near in zip(("source", "target"), self._sides, nears, strict=True):
-                exact = int(side.is_exact[part].sum())
-                counts[split][name] = {"exact": exact, "near": sum(near[part])}
-            exact_pairs = sum(both in self._found_pairs for both in zip(*pair, strict=True))
+                exact = int(side.is_exact[of_split].sum())
+                counts[split][name] = {"exact": exact, "near": sum(near[of_split])}
+            exact_pairs = sum(pair in self._found_pairs for pair in zip(*sides, strict=True))
             counts[split]["pairs"] = {"exact": exact_pairs}
         return counts
 

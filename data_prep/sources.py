@@ -31,7 +31,8 @@ def open_source(
         report: receives messages about slow steps.
 
     Raises:
-        UserError: the source lacks a split, or its files are not aligned or cannot be read.
+        UserError: keys of the source are wrong, or its text is missing, not aligned, unreadable or
+            not available.
     """
     match config.source:
         case CorpusSource.folder:

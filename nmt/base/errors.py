@@ -5,6 +5,7 @@ import math
 import os
 import re
 import shutil
+import unicodedata
 from collections.abc import Callable
 from pathlib import Path
 
@@ -56,7 +57,7 @@ class DiskError(UserError):
         reason = os.strerror(self.number).lower() + (f"{space})" if space else "")
         return printable(
             f"{self.path}: cannot be written: {reason}; fix this or write to another place"
-            " (run.outputs=FOLDER or out=FILE), then run the command again"
+            " (run.outputs= or out=), then run the command again"
         )
 
 
@@ -88,11 +89,12 @@ def _format_bytes(num_bytes: float, rounded: Callable[[float], int] = math.ceil)
 
 
 def printable(text: str) -> str:
-    """Escape control characters, such as terminal escape sequences, except line ends and tabs."""
-    return "".join(
-        c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode("ascii")
-        for c in text
-    )
+    """Escape what cannot be printed, such as terminal escape sequences; tabs and line ends stay."""
+
+    def is_kept(c: str) -> bool:  # Python calls spaces other than " " not printable
+        return c.isprintable() or c in "\n\t" or unicodedata.category(c) == "Zs"
+
+    return "".join(c if is_kept(c) else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
 def one_line(message: object) -> str:

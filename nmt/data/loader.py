@@ -103,12 +103,9 @@ class UpdateLoader:
             position = work.next_position
 
     def work(self, position: Position) -> UpdateWork:
-        """Return the update at a position; after the last one, the first of the next epoch."""
+        """Return what this rank has to compute of the update at a position."""
         epoch, index = position.epoch, position.update_in_epoch
         plan = self.plan(epoch)
-        if index >= plan.num_updates:
-            epoch, index = epoch + 1, 0
-            plan = self.plan(epoch)
         by_rank = plan.micro_batches_of_ranks(index, self._world_size)
         is_last = index + 1 == plan.num_updates
         return UpdateWork(

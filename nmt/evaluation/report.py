@@ -182,7 +182,7 @@ def _rows(values: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _differences(run: Mapping[str, Any], baseline: Mapping[str, Any]) -> list[tuple[str, ...]]:
-    """Return the keys that differ, each with the values of the run and of the baseline."""
+    """Return the keys that differ, except locations, each with its values in run and baseline."""
     return [
         (key, *map(_format_value, values))
         for key, values in differing_values(run, baseline).items()

@@ -1,7 +1,7 @@
 """A sweep: its runs grouped over seeds, mean scores, and significance of the differences.
 
-Runs form a group if they differ in the seed only, apart from keys that change a result by chance at
-most. The best group has the highest mean BLEU on validation; test scores are not considered.
+Runs form a group if they differ only in the seed and in keys that change a result no more than the
+seed does. The best group has the highest mean BLEU on validation; test scores are not considered.
 """
 
 import math
@@ -92,7 +92,7 @@ class Sweep:
         text += f" ({count_seeds(bleu.values)})"
         for second, spread in others[:1]:
             difference = bleu.mean - spread.mean
-            clauses = [_over_seeds(difference, bleu, spread)]
+            clauses = [_over_seeds(bleu, spread)]
             if tested := second.difference:
                 outcome = "significant" if tested.p < LEVEL else "not significant"
                 clauses.insert(0, f"{outcome} over sentences, p {format_p(tested.p)}")
@@ -117,9 +117,9 @@ def read_sweep(folder: Path) -> Sweep:
 
 
 def swept_keys(configs: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the keys whose values differ, without those that change a result by chance at most.
+    """Return the keys whose values differ and whose effect is larger than that of the seed.
 
-    Keys whose values follow from the row of Table 3 are left out, too.
+    Keys whose values follow from the row of Table 3 are left out.
     """
 
     def num_values(*keys: str) -> int:
@@ -131,11 +131,7 @@ def swept_keys(configs: Sequence[Mapping[str, Any]]) -> list[str]:
         if key not in RANDOM_KEYS
         and not is_free_key(key)
         and num_values(key) > 1
-        and (
-            key == ROW_KEY
-            or num_values(ROW_KEY) == 1
-            or num_values(ROW_KEY, key) > num_values(ROW_KEY)
-        )
+        and (key == ROW_KEY or num_values(ROW_KEY, key) > num_values(ROW_KEY))
     ]
 
 
@@ -165,12 +161,12 @@ def _group(runs: Sequence[SweptRun], keys: Sequence[str]) -> Group:
     return Group(name, label or name, values, runs)
 
 
-def _over_seeds(difference: float, *spreads: Spread) -> str:
-    """Compare a difference of two means with their standard error over seeds."""
-    variances = [one.deviation**2 / len(one.values) for one in spreads if one.deviation is not None]
-    if len(variances) < len(spreads):
+def _over_seeds(best: Spread, other: Spread) -> str:
+    """Compare the difference of two means with its standard error over seeds."""
+    if best.deviation is None or other.deviation is None:
         return "spread over seeds unknown"
-    outcome = "above" if difference > 2 * math.sqrt(sum(variances)) else "within"
+    variance = best.deviation**2 / len(best.values) + other.deviation**2 / len(other.values)
+    outcome = "above" if best.mean - other.mean > 2 * math.sqrt(variance) else "within"
     return f"{outcome} two standard errors over seeds"
 
 

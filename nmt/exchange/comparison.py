@@ -65,9 +65,13 @@ def _compare_logits(
     sources: Sequence[list[int]],
     targets: Sequence[list[int]],
 ) -> tuple[float, float]:
-    """Return the largest difference and the largest absolute logit, ignoring added pieces."""
+    """Return the largest difference of a logit, and the largest absolute logit of the original.
+
+    Pieces that one of the models lacks are ignored, and so are those that the original excludes by
+    a logit near -NEVER.
+    """
     longest = model.config.model.max_length - 1
-    differences, sizes = [], []
+    differences, magnitudes = [], []
     for first in range(0, len(sources), _BATCH_SIZE):
         part = slice(first, first + _BATCH_SIZE)
         pairs = [(s, t[:longest]) for s, t in zip(sources[part], targets[part], strict=True)]
@@ -75,7 +79,7 @@ def _compare_logits(
         hidden = model.network(batch.source, batch.source_mask, batch.target_input)
         ours = model.network.project(hidden)
         for row, theirs in zip(ours, original.logits(*zip(*pairs, strict=True)), strict=True):
-            size = min(row.size(1), theirs.size(1))
-            differences.append((row[: len(theirs), :size] - theirs[:, :size]).abs().max())
-            sizes.append(theirs[:, :size][theirs[:, :size] > NEVER / 2].abs().max())
-    return float(torch.stack(differences).max()), float(torch.stack(sizes).max())
+            shared = theirs[:, : row.size(1)]
+            differences.append((row[: len(shared), : shared.size(1)] - shared).abs().max())
+            magnitudes.append(shared[shared > NEVER / 2].abs().max())
+    return float(torch.stack(differences).max()), float(torch.stack(magnitudes).max())

@@ -64,16 +64,19 @@ def pieces_in_order(ids: dict[str, int], path: Path) -> list[str]:
 
 
 def write_tokenizer(path: Path, model: proto.ModelProto, pieces: Sequence[str]) -> None:
-    """Write a sentencepiece model that splits text as `model` does, with the ids of a vocabulary.
+    """Write a sentencepiece model that splits text as `model` does, with pieces of a vocabulary.
 
     Args:
         path: output file.
         model: the foreign sentencepiece model.
         pieces: the vocabulary in the order of its ids, with EOS and UNKNOWN; PAD and BOS are added
             at the end if they are missing.
+
+    Raises:
+        UserError: the vocabulary has target languages, but `model` is not a unigram model.
     """
-    trainer = model.trainer_spec
-    special_ids = trainer.unk_id, trainer.bos_id, trainer.eos_id, trainer.pad_id
+    spec = model.trainer_spec
+    special_ids = spec.unk_id, spec.bos_id, spec.eos_id, spec.pad_id
     is_whole = [plain_piece(piece.piece) for piece in model.pieces] == list(pieces)
     if is_whole and min(special_ids) >= 0:  # nothing to rewrite, as in our own exports
         path.write_bytes(model.SerializeToString())
@@ -85,19 +88,23 @@ def write_tokenizer(path: Path, model: proto.ModelProto, pieces: Sequence[str]) 
     written.CopyFrom(model)
     del written.pieces[:]
     for piece in pieces:
-        name, kind, score = piece, _Piece.UNUSED, 0.0  # a piece of the other language
+        name, kind, score = piece, _Piece.UNUSED, 0.0
         if piece == UNKNOWN:
             kind = _Piece.UNKNOWN
         elif piece in (EOS, PAD, BOS):
             kind = _Piece.CONTROL
         elif piece.startswith(">>") and piece.endswith("<<"):
-            # A target language, with which the sources of a multilingual model begin. Sentencepiece
-            # puts a space before a text, and always chooses a piece with the highest score.
+            # A target language, with which the sources of a multilingual model begin. The name has
+            # a ▁, because sentencepiece puts a space before a text. Other scores are below 0, so a
+            # unigram model always chooses this piece.
+            if spec.model_type != spec.UNIGRAM:
+                raise UserError(f"only unigram tokenizers can have a target language, here {piece}")
             name, kind = f"{WORD_BEGIN}{piece}", _Piece.NORMAL
         elif piece in known:
             kind, score = known[piece].type, known[piece].score
         elif len(piece) == 1:  # Marian also finds ids of characters that `model` lacks
             kind, score = _Piece.NORMAL, lowest - _UNKNOWN_PENALTY
+        # Others stay unused: they are pieces of the other language.
         written.pieces.add(piece=name, type=kind, score=score)
     trainer = written.trainer_spec
     trainer.vocab_size = len(pieces)

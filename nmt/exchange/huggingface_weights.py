@@ -53,7 +53,7 @@ def reorder(name: str, weight: Tensor, order: Tensor) -> Tensor:
     Args:
         name: our name of the weight of a layer.
         weight: the weight.
-        order: `half_split` to convert to their order; its inverse, `argsort`, to convert to ours.
+        order: `half_split(width)` to convert to their order, its `argsort()` to convert to ours.
     """
     if name.endswith(_WITHOUT_WIDTH):
         return weight

@@ -91,7 +91,9 @@ class Reference:
         self._model = model
         self._text = text
         self._progress = progress
-        self._pairs = random_pairs(model) if text is None else _encoded(model, text)[:_NUM_SCORED]
+        self._pairs = (
+            random_pairs(model) if text is None else _fitting_pairs(model, text)[:_NUM_SCORED]
+        )
         if not self._pairs:
             raise UserError(
                 "all lines of the text to compare are empty or too long for the model; name another"
@@ -175,8 +177,8 @@ def _random_ids(tokenizer: Tokenizer, length: int, generator: torch.Generator) -
     return [ordinary[index] for index in drawn]
 
 
-def _encoded(model: TrainedModel, text: Text) -> list[Pair]:
-    """Return the ids of the pairs that fit the model."""
+def _fitting_pairs(model: TrainedModel, text: Text) -> list[Pair]:
+    """Return the ids of the pairs that fit the model and are empty on neither side."""
     fits = ForcedDecoder(model).fits
     sources = model.source_tokenizer.encode(list(text.sources))
     targets = model.target_tokenizer.encode(list(text.references))
@@ -186,7 +188,11 @@ def _encoded(model: TrainedModel, text: Text) -> list[Pair]:
 def _largest_difference(
     reference: Sequence[list[float]], scored: Sequence[list[float]], tolerance: float
 ) -> float:
-    """Return the largest difference of a token's log-probability, in nats; see `Reference`."""
+    """Return the largest difference of a token's log-probability, in nats.
+
+    Raises:
+        UserError: see `Reference.compare`.
+    """
     expected = torch.tensor([value for values in reference for value in values])
     found = torch.tensor([value for values in scored for value in values])
     if found.shape != expected.shape:

@@ -174,9 +174,8 @@ def _score(
 ) -> tuple[Score, Any]:
     """Return the score and sacrebleu's result, which has further details.
 
-    `Metric.corpus_score` with `n_bootstrap` is not used: chrF then fails if a resample has no
-    match, and TER if its references are empty. The signature also contains the options of the
-    bootstrap.
+    `Metric.corpus_score` with `n_bootstrap` is not used. It fails if only some resamples have a
+    match (chrF) or a reference that is not empty (TER), and it adds the bootstrap to the signature.
     """
     statistics = metric._extract_corpus_statistics(hypotheses, references)
     result = metric._aggregate_and_compute(statistics)

@@ -116,7 +116,10 @@ class DecoderState:
         return cls(layers, source_mask, sentences, grid, used, written=none, mask=none, slots=slots)
 
     def allocate(self) -> None:
-        """Give each row a free slot of its sentence, the first ones first."""
+        """Give each row a free slot of its sentence, and update `written` and `mask`.
+
+        With a window, the slot of a token that leaves the window becomes free.
+        """
         grid, window = self.grid, self.slots.size(1)
         if window and self.position >= window:
             column = self.position % window

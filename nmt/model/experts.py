@@ -88,12 +88,11 @@ def recorded_routing(model: nn.Module) -> Iterator[dict[str, Tensor]]:
 
 
 def balance_loss(probabilities: Tensor, mask: Tensor) -> Tensor:
-    """Compute the load-balancing loss of a router, summed over tokens.
+    """Compute the load-balancing loss of a router: the sum of the losses of the sentences.
 
     The loss of a sentence with n tokens is n · X · Σ_e f_e P_e, where f_e is the share of expert e
     in the selections of the sentence, and P_e its mean probability (Fedus et al. 2022, equation 4).
-    The loss is n if f and P are uniform. The paper computes f and P over a batch; here the loss of
-    a batch is the sum over its sentences.
+    The loss is n if f and P are uniform. The paper computes f and P over a batch.
 
     Args:
         probabilities: (B·L, X).

@@ -47,8 +47,8 @@ def window_mask(
         device: device of the mask.
     """
     positions = torch.arange(length, device=device)
-    distance = positions - positions[:, None] + num_before(window, is_causal)  # (L, L)
-    is_near = (distance >= 0) & (distance < window)
+    place = positions - positions[:, None] + num_before(window, is_causal)  # (L, L)
+    is_near = (place >= 0) & (place < window)
     return is_near if mask is None else is_near & (mask | (positions == positions[:, None]))
 
 
@@ -67,7 +67,8 @@ def split_blocks(
 
     Returns:
         Queries (B·W, H, r, d_k), keys (B·W, H, 2r, d_k), values (B·W, H, 2r, d_v) and the mask
-        (B·W, 1, r, 2r) of real tokens in the window of each query.
+        (B·W, 1, r, 2r) of the keys to which each query attends: real tokens of its window, and its
+        own position.
     """
     length, before = query.size(2), num_before(window, is_causal)
     num_blocks = -(-length // window)  # W
@@ -79,15 +80,16 @@ def split_blocks(
         return padded.reshape(shape).transpose(1, 2)  # (B, W, H, r, E)
 
     def with_next(inputs: Tensor) -> Tensor:
-        # Of the 2r keys of a block and its successor, key j is at distance j - before from query 0.
+        # Blocks of keys begin `before` positions before those of queries, so key j of a block and
+        # its successor is j - before positions after query 0.
         found = blocks(inputs, before, added + window - before)  # (B, W + 1, H, r, E)
         return torch.cat((found[:, :-1], found[:, 1:]), dim=3).flatten(0, 1)  # (B·W, H, 2r, E)
 
     if mask is None:
         mask = query.new_ones((len(query), 1, 1, length), dtype=torch.bool)
     is_real = with_next(mask.transpose(2, 3)).transpose(2, 3)  # (B·W, 1, 1, 2r)
-    distance = torch.arange(2 * window, device=query.device)
-    distance = distance - torch.arange(window, device=query.device)[:, None]  # (r, 2r)
-    is_near = (distance >= 0) & (distance < window)
-    near = is_near & (is_real | (distance == before))  # (B·W, 1, r, 2r)
+    place = torch.arange(2 * window, device=query.device)  # of the key in the query's window
+    place = place - torch.arange(window, device=query.device)[:, None]  # (r, 2r)
+    is_near = (place >= 0) & (place < window)
+    near = is_near & (is_real | (place == before))  # (B·W, 1, r, 2r)
     return blocks(query, 0, added).flatten(0, 1), with_next(key), with_next(value), near

@@ -83,7 +83,8 @@ def select_required(next_tokens: NextTokens, beam_size: int, eos_id: int) -> Can
         num_required = sum(map(len, request.required))
         complete = [one for one in pool if one.num_met == num_required]
         finished = [one for one in complete[:beam_size] if one.token == eos_id]
-        # At the last decoding step, prefer complete hypotheses: live ones are cut off after it.
+        # Live hypotheses are cut off after the last decoding step, so those with all required
+        # tokens are then preferred.
         is_last = live.length + 1 >= request.max_length
         usable = complete if is_last and complete else pool
         groups: list[list[_Candidate]] = [[] for _ in range(num_required + 1)]

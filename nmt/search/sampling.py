@@ -32,7 +32,6 @@ def sampling_probabilities(log_probs: Tensor, config: DecodingConfig) -> Tensor:
         is_kept[:, config.top_k :] = False
     # Keep a token if all more probable tokens together have a probability below p.
     is_kept &= best.cumsum(dim=-1) - best < config.top_p
-    is_kept[:, 0] = True
     kept = torch.zeros_like(is_kept).scatter_(1, order, is_kept)
     probabilities = probabilities.masked_fill(~kept, 0.0)
     return probabilities / probabilities.sum(dim=-1, keepdim=True)

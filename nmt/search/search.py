@@ -111,6 +111,8 @@ def beam_search(
     while sentences:
         logits, state = step(live.tokens[:, -1], state)
         log_probs = _log_softmax(logits.float())  # (N, V)
+        if log_probs[:, ids.eos_id].isnan().any():  # the whole row is then NaN
+            raise UserError("the scores of the model are not finite: its weights are damaged")
         log_probs.index_fill_(1, banned, -torch.inf)
         next_tokens = NextTokens(log_probs, live, [one.request for one in sentences])
         apply_min_length(next_tokens, config.min_length, ids.eos_id)
@@ -215,8 +217,6 @@ def _add_cut_off(
         best.add_cut_off(_hypothesis(live, candidates, index, rank, penalty))
     if not best.hypotheses:
         # Every continuation is forbidden: return the first live hypothesis itself.
-        if not (sentence.request.prefix or sentence.request.required or sentence.request.banned):
-            raise UserError("the scores of the model are not finite: its weights are damaged")
         row = int((live.sentences == index).nonzero()[0])
         log_prob = float(live.log_probs[row])
         ids, token_log_probs = live.row(row)

@@ -237,10 +237,10 @@ def launch(training: TrainingConfig, work: Callable[..., object], *arguments: An
     for library in ("torch.distributed.elastic", "torch.multiprocessing"):  # we report failures
         log = logging.getLogger(library)
         log.handlers, log.propagate = [logging.NullHandler()], False
-    has_user_error = multiprocessing.get_context("spawn").Event()
+    user_error = multiprocessing.get_context("spawn").Event()
     try:
         with handlers_restored():  # torch elastic installs its own
-            elastic_launch(config, _begin)(has_user_error, os.getpid(), work, *arguments)
+            elastic_launch(config, _begin)(user_error, os.getpid(), work, *arguments)
     except ChildFailedError as error:
         for failure in error.failures.values():
             if failure.exitcode < 0:
@@ -260,14 +260,12 @@ def launch(training: TrainingConfig, work: Callable[..., object], *arguments: An
             raise
         for worker in multiprocessing.active_children():
             worker.kill()  # alive only after a second Ctrl-C
-        if has_user_error.is_set():
+        if user_error.is_set():
             raise FailedProcessesError(UserError.exit_status) from None
         raise Interruption(stopped.sigval.value) from None
 
 
-def _begin(
-    has_user_error: Event, launcher: int, work: Callable[..., object], *arguments: Any
-) -> None:
+def _begin(user_error: Event, launcher: int, work: Callable[..., object], *arguments: Any) -> None:
     """Set up a launched process and run `work(*arguments)` in it."""
     # Gloo would use the address of the host's name, which may lead nowhere.
     loopback = [name for _, name in socket.if_nameindex() if name.startswith("lo")]
@@ -285,6 +283,6 @@ def _begin(
     except SystemExit as error:
         if error.code == UserError.exit_status:  # a restart would not help: end all processes
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
-            has_user_error.set()
+            user_error.set()
             os.kill(launcher, signal.SIGTERM)
         raise

@@ -128,7 +128,7 @@ class CTranslate2Engine(Engine):
         return results
 
     def _rank(self, result: Any) -> list[Hypothesis]:
-        """Rank hypotheses with different texts by our score; cut-off ones come last."""
+        """Rank hypotheses by our score, cut-off ones last; of equal texts, keep the best one."""
         exponent = penalty_exponent(self._config)
         best = NBest(self._config.num_best, lambda ids: self._target.decode([ids])[0])
         pairs = list(zip(result.hypotheses, result.scores, strict=True))

@@ -30,20 +30,20 @@ class Document:
 
     @classmethod
     def split(cls, text: str, language: str) -> "Document":
-        """Split a text that has one paragraph per line."""
+        """Split a text into sentences; each of its lines is a paragraph."""
         sentences: list[str] = []
         separators: list[str] = []
-        last = 0
+        previous_end = 0
         for paragraph in re.finditer(r"[^\n]+", text):
             marker = _LIST_MARKER.match(paragraph[0])
             first = paragraph.start() + (marker.end() if marker else 0)
             for begin, end in sentence_spans(text[first : paragraph.end()], language):
-                separators.append(text[last : first + begin])
+                separators.append(text[previous_end : first + begin])
                 sentences.append(text[first + begin : first + end])
-                last = first + end
+                previous_end = first + end
         if not sentences:
             return cls([""], [text, ""])
-        return cls(sentences, [*separators, text[last:]])
+        return cls(sentences, [*separators, text[previous_end:]])
 
     def join(self, answers: Sequence[Answer]) -> Answer:
         """Join the answers to the sentences, rank by rank.

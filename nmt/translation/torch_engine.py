@@ -104,10 +104,10 @@ class TorchEngine(Engine):
         ensemble = Ensemble([weights.now() for weights in self._weights])
         batches = self._batches(requests)
         num_workers = min(self._num_workers, len(batches))
-        is_cancelled = threading.Event()
+        cancellation = threading.Event()
 
         def search(batch: list[int]) -> list[list[Hypothesis]]:
-            return self._search_batch(ensemble, [requests[i] for i in batch], is_cancelled)
+            return self._search_batch(ensemble, [requests[i] for i in batch], cancellation)
 
         if num_workers <= 1:
             for batch in batches:
@@ -121,12 +121,12 @@ class TorchEngine(Engine):
             for future in as_completed(futures):
                 yield futures[future], future.result()
         finally:
-            is_cancelled.set()
+            cancellation.set()
             pool.shutdown(cancel_futures=True)
 
     @torch.inference_mode()
     def _search_batch(
-        self, ensemble: Ensemble, requests: list[Request], is_cancelled: threading.Event
+        self, ensemble: Ensemble, requests: list[Request], cancellation: threading.Event
     ) -> list[list[Hypothesis]]:
         tokenizer, device = self._model.source_tokenizer, self._model.device
         if self._trees:
@@ -136,7 +136,7 @@ class TorchEngine(Engine):
         state = ensemble.start(source.to(device), source_mask.to(device))
 
         def step(tokens: Tensor, state: EnsembleState) -> tuple[Tensor, EnsembleState]:
-            if is_cancelled.is_set():  # an interrupt does not wait for the end of a batch
+            if cancellation.is_set():  # an interrupt does not wait for the end of a batch
                 raise InterruptedError("the search was cancelled")
             return ensemble.step(tokens, state)
 
@@ -145,7 +145,12 @@ class TorchEngine(Engine):
 
         is_n_best = self._config.num_best > 1 and self._config.method is SearchMethod.beam
         return beam_search(
-            *(step, state, self._config, self._ids, requests, device),
+            step,
+            state,
+            self._config,
+            self._ids,
+            requests,
+            device,
             text_of=text_of if is_n_best else None,
             trees=self._trees,
         )

@@ -9,8 +9,8 @@ def test_one_line_is_printable_and_keeps_both_ends_of_a_long_message() -> None:
 
 
 def test_messages_escape_control_characters() -> None:
-    text = "a\x1b[2J\u202e\nb\tc"
-    expected = "a\\x1b[2J\\u202e\nb\tc"
+    text = "a\x1b[2J\u202e\nb\tc\u202f?"
+    expected = "a\\x1b[2J\\u202e\nb\tc\u202f?"
     assert str(UserError(text)) == expected
 
 

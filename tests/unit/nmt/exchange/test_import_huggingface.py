@@ -138,6 +138,13 @@ def test_target_languages_are_pieces(folder: Path) -> None:
     )
 
 
+def test_bpe_has_no_target_languages(folder: Path) -> None:
+    options = {"model_type": "bpe", "bos_id": -1, "pad_id": -1, "unk_id": 1, "eos_id": 0}
+    train_tokenizer(folder / "source.spm", SOURCE, 70, **options)
+    with pytest.raises(UserError, match="only unigram tokenizers can have a target language"):
+        load(folder)
+
+
 def test_every_difference_is_listed(folder: Path) -> None:
     text = "Ka </s> ka."  # the end of the source there
     report = compared(folder, [text, *LINES])

@@ -62,11 +62,12 @@ def test_if_everything_is_forbidden_the_live_hypothesis_is_returned() -> None:
     assert (found.ids, found.log_prob, found.token_log_probs) == ([], 0.0, [])
 
 
+@pytest.mark.parametrize("prefix", [[], [2]])
 @pytest.mark.parametrize("value", [math.nan, math.inf])
-def test_scores_that_are_not_finite_are_reported(value: float) -> None:
+def test_scores_that_are_not_finite_are_reported(value: float, prefix: list[int]) -> None:
     table = Table(fixed={(): [value] * 4})
     with pytest.raises(UserError, match="the scores of the model are not finite"):
-        search(table, config(beam_size=2), Request(max_length=9))
+        search(table, config(beam_size=2), Request(prefix, max_length=9))
 
 
 @pytest.mark.parametrize("beam_size", [1, 2, 5])
