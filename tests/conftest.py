@@ -39,8 +39,8 @@ settings.load_profile("tests")
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int | None:
-    """One worker more than cores, because some tests wait most of the time."""
-    return None if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ else 1 + num_cores()
+    """Two workers more than cores, because some tests wait most of the time."""
+    return None if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ else 2 + num_cores()
 
 
 @pytest.fixture(autouse=True)

@@ -26,7 +26,7 @@ class Arguments:
     """Arguments of the command."""
 
     run: str = ""
-    """Folder of a completed run (default: the last one)."""
+    """Folder of a completed run (default: the last one outside sweeps)."""
 
 
 def main() -> None:
@@ -34,7 +34,7 @@ def main() -> None:
     arguments = parse_arguments(Arguments)
     system = open_system(Path(arguments.run) if arguments.run else find_model())
     if system.run is None:
-        raise UserError(f"{arguments.run} is not in a run folder, so there is nothing to report")
+        raise UserError(f"{system.model} is not in a run folder, so there is nothing to report")
     if not is_complete(system.run):
         raise UserError(f"{system.run} is not complete; the command that started it continues it")
     corpus, model = system.corpus, open_model(system.model, "cpu")

@@ -15,9 +15,9 @@ from nmt.config import BatchingConfig
 from nmt.data.mixing import Mixing
 
 # An update consists of shuffled buckets of pairs of similar length. Updates that mix lengths train
-# better (docs/decisions/0001), so they have at least _MIN_BUCKETS_PER_UPDATE. A corpus has at least
-# _MIN_BUCKETS: a small one has too few pairs of one length to fill large buckets. But buckets with
-# fewer target tokens than _MIN_BUCKET_TOKENS would take much more time on a CPU.
+# better (docs/decisions/0001). A corpus has at least _MIN_BUCKETS: a small one has too few pairs of
+# one length to fill large buckets. Both minimums give way to _MIN_BUCKET_TOKENS, target tokens of a
+# bucket, because smaller buckets take much more time on a CPU.
 _MIN_BUCKETS_PER_UPDATE = 4
 _MIN_BUCKETS = 256
 _MIN_BUCKET_TOKENS = 256

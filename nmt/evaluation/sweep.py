@@ -117,7 +117,7 @@ def read_sweep(folder: Path) -> Sweep:
 
 
 def swept_keys(configs: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the keys whose values differ and whose effect is larger than that of the seed.
+    """Return the keys whose values differ and that can change a result by more than chance.
 
     Keys whose values follow from the row of Table 3 are left out.
     """

@@ -67,8 +67,8 @@ def _compare_logits(
 ) -> tuple[float, float]:
     """Return the largest difference of a logit, and the largest absolute logit of the original.
 
-    Pieces that one of the models lacks are ignored, and so are those that the original excludes by
-    a logit near -NEVER.
+    Pieces that one of the models lacks are ignored. The largest logit also ignores pieces that the
+    original excludes by a logit near NEVER.
     """
     longest = model.config.model.max_length - 1
     differences, magnitudes = [], []

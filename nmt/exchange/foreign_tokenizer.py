@@ -64,7 +64,7 @@ def pieces_in_order(ids: dict[str, int], path: Path) -> list[str]:
 
 
 def write_tokenizer(path: Path, model: proto.ModelProto, pieces: Sequence[str]) -> None:
-    """Write a sentencepiece model that splits text as `model` does, with pieces of a vocabulary.
+    """Write a sentencepiece model that splits text as `model` does, with the ids of a vocabulary.
 
     Args:
         path: output file.

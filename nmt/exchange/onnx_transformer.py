@@ -139,15 +139,18 @@ class _Network(Graph):
             )
 
     def embed(
-        self, embedding: nn.Embedding, positions: AddedPositions | None, is_zero: bool = False
+        self,
+        embedding: nn.Embedding,
+        positions: AddedPositions | None,
+        starts_with_zero: bool = False,
     ) -> str:
-        """Embed input_ids (B, L) as (B, L, D); `is_zero` embeds position 0 as zeros."""
+        """Embed input_ids (B, L) as (B, L, D), with `starts_with_zero` the first token as zeros."""
         config = self._config
         # Stored as (D, V), because a tied matrix is the second factor of the output projection.
         columns = self.add("Gather", self.weight(embedding.weight, torch.t), "input_ids", axis=1)
         hidden = self.add("Transpose", columns, perm=[1, 2, 0])
         hidden = self.add("Mul", hidden, self.scalar(math.sqrt(config.width)))
-        if is_zero:
+        if starts_with_zero:
             is_later = self.add("Greater", self._positions(), self.scalar(0))
             hidden = self.add("Mul", hidden, self.add("Cast", is_later, to=TensorProto.FLOAT))
         if positions is None:

@@ -78,17 +78,17 @@ def read_tree(text: str) -> Tree:
 
 
 def linearise(tree: Tree) -> str:
-    """Return the linearised form, without constituents that have no label or the label TOP.
+    """Return the linearised form of a result of `read_tree`, in which constituents have words.
+
+    Constituents without a label, or with the label TOP, are left out.
 
     Raises:
         ValueError: the remaining constituents are not one tree over all words.
     """
-    counted = [one for one in tree.brackets if one.label not in _UNCOUNTED_LABELS]
     symbols: list[str] = []
     opened: list[Bracket] = []
-    remaining = counted[::-1]
+    remaining = [one for one in reversed(tree.brackets) if one.label not in _UNCOUNTED_LABELS]
     for index in range(len(tree.words) + 1):
-        # Each constituent of `read_tree` has words, so one that ends here has started before.
         while opened and opened[-1].end == index:
             symbols.append(f"){opened.pop().label}")
         while remaining and remaining[-1].start == index:

@@ -116,7 +116,8 @@ def _known_name(digest: str, language: str, num_sentences: int) -> str:
     # `Path.is_dir` would raise an error if this user may not enter the home folder.
     for path in sorted(folder.rglob("*.ref*")) if os.path.isdir(folder) else ():
         pair = re.search(rf"\.(\w+-{re.escape(language)})\.ref[^.]*$", path.name)
-        same_size = pair and path.is_file() and path.read_bytes().count(b"\n") == num_sentences
-        if pair and same_size and checksum(iterate_lines(path)) == digest:
+        if not pair or not path.is_file() or path.read_bytes().count(b"\n") != num_sentences:
+            continue
+        if checksum(iterate_lines(path)) == digest:
             return f"sacrebleu -t {path.parent.relative_to(folder)} -l {pair[1]}"
     return ""

@@ -92,7 +92,7 @@ def balance_loss(probabilities: Tensor, mask: Tensor) -> Tensor:
 
     The loss of a sentence with n tokens is n · X · Σ_e f_e P_e, where f_e is the share of expert e
     in the selections of the sentence, and P_e its mean probability (Fedus et al. 2022, equation 4).
-    The loss is n if f and P are uniform. The paper computes f and P over a batch.
+    The loss is n if f and P are uniform. Fedus et al. compute f and P over a batch.
 
     Args:
         probabilities: (B·L, X).

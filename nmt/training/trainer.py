@@ -172,7 +172,12 @@ class Trainer:
             self._log.step(update)
 
     def _halve_micro_batches(self, error: OutOfMemory) -> None:
-        """Use smaller micro-batches from this update on; several ranks restart with them."""
+        """Use smaller micro-batches from this update on.
+
+        Raises:
+            MemoryLimitError: there are several ranks; all of them restart with the smaller size.
+            UserError: one pair does not fit.
+        """
         if error.rows == 1:
             raise UserError(
                 f"{error}; not even one pair fits: lower batching.max_source_length and"
