@@ -14,14 +14,13 @@ from nmt.base.errors import UserError
 from nmt.config import BatchingConfig
 from nmt.data.mixing import Mixing
 
-# An update consists of shuffled buckets of pairs of similar length. Updates that mix lengths train
-# better (docs/decisions/0001). A corpus has at least _MIN_BUCKETS: a small one has too few pairs of
-# one length to fill large buckets. Both minimums give way to _MIN_BUCKET_TOKENS, target tokens of a
-# bucket, because smaller buckets take much more time on a CPU.
-_MIN_BUCKETS_PER_UPDATE = 4
-_MIN_BUCKETS = 256
-_MIN_BUCKET_TOKENS = 256
+# An update consists of buckets: pairs of similar length with about this many target tokens, or
+# fewer if the update or the corpus is small. Buckets are shuffled, so large updates mix lengths.
 _MAX_BUCKET_TOKENS = 4096
+# A small corpus has too few pairs of one length to fill large buckets. It is cut into about
+# _MIN_BUCKETS buckets, unless these would have fewer than _MIN_BUCKET_TOKENS target tokens.
+_MIN_BUCKET_TOKENS = 512
+_MIN_BUCKETS = 256
 # Buckets are cut from random pools that are sorted by length. More buckets per pool need less
 # padding; more pools make the buckets differ more between epochs.
 _BUCKETS_PER_POOL = 2048
@@ -145,7 +144,8 @@ class EpochPlan:
             return parts
         shapes = {number: self.shape(pairs) for number, pairs in parts.items()}
         numbers = sorted(parts, key=lambda number: shapes[number][::-1])
-        # For the first n parts: the least cost, and the index at which the last micro-batch begins.
+        # For the first n parts: the least cost, and the index of the first part of the last
+        # micro-batch.
         best = [(0, 0)]
         for end in range(1, len(numbers) + 1):
             options: list[tuple[int, int]] = []
@@ -222,13 +222,11 @@ def plan_epoch(
     random = np.random.default_rng((seed, epoch))
     pairs = trainable if mixing is None else mixing.pairs(trainable, seed, epoch)
     shuffled = random.permutation(pairs)
-    update_tokens = config.target_tokens_per_update
-    share_of_corpus = int(target_lengths[trainable].sum()) // _MIN_BUCKETS
-    largest = min(share_of_corpus, update_tokens // _MIN_BUCKETS_PER_UPDATE, _MAX_BUCKET_TOKENS)
-    buckets_per_update = max(1, round(update_tokens / max(largest, _MIN_BUCKET_TOKENS)))
-    order, starts = _cut_buckets(
-        shuffled, source_lengths, target_lengths, update_tokens / buckets_per_update
-    )
+    fitting = int(target_lengths[trainable].sum()) // _MIN_BUCKETS
+    largest = min(max(fitting, _MIN_BUCKET_TOKENS), _MAX_BUCKET_TOKENS)
+    buckets_per_update = max(1, round(config.target_tokens_per_update / largest))
+    bucket_tokens = config.target_tokens_per_update / buckets_per_update
+    order, starts = _cut_buckets(shuffled, source_lengths, target_lengths, bucket_tokens)
     buckets = random.permutation(len(starts) - 1)
     sizes = np.diff(starts)[buckets]
     return EpochPlan(
@@ -253,7 +251,8 @@ def _cut_buckets(
         The pairs, bucket after bucket, and the (buckets + 1,) starts of the buckets.
     """
     num_tokens = int(target_lengths[shuffled].sum(dtype=np.int64))
-    num_pools = min(max(1, round(num_tokens / (bucket_tokens * _BUCKETS_PER_POOL))), _MAX_POOLS)
+    num_pools = round(num_tokens / (bucket_tokens * _BUCKETS_PER_POOL))
+    num_pools = min(max(1, num_pools), _MAX_POOLS)
     # Pools differ by at most one pair: a small last pool would need more padding.
     bounds = [-(-pool * len(shuffled) // num_pools) for pool in range(num_pools + 1)]
     order = np.empty_like(shuffled)

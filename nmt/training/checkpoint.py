@@ -29,7 +29,7 @@ STATE_FILE = "training_state.pt"
 
 # Raise it when the format changes, or the order of an epoch's data: at the same position of another
 # order, training would repeat some pairs and miss others.
-FORMAT_VERSION = 5
+FORMAT_VERSION = 4
 
 # Number of last checkpoints that are always kept, in case the newest is damaged.
 _MIN_KEPT = 2

@@ -15,11 +15,11 @@ from nmt.training.trainer import Trainer
 from tests.namespaces import in_a_process
 from tests.support import ALONE, tiny_config, with_batching
 
-LARGE = ModelConfig(width=128, num_encoder_layers=2, num_decoder_layers=2, feed_forward_width=8192)
+LARGE = ModelConfig(width=128, num_encoder_layers=2, num_decoder_layers=2, feed_forward_width=4096)
 
 
 def train(corpus: str, outputs: str) -> None:
-    """Set the limit after micro-batches of 64 padded tokens; those of 250 do not fit."""
+    """Set the limit after micro-batches of 64 padded tokens; those of 500 do not fit."""
     resource.setrlimit(resource.RLIMIT_AS, (2**40, -1))  # limited from the start, as by `ulimit -v`
     config = replace(tiny_config(Path(outputs), max_updates=3, validate_every=3), model=LARGE)
     config = with_batching(config, target_tokens_per_update=1500, tokens_per_micro_batch=8192)

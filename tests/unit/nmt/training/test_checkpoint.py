@@ -212,7 +212,7 @@ def test_another_format_version_is_reported_and_not_renamed(store: CheckpointSto
     del manifest["sha256"]
     manifest["sha256"] = checkpoint_module._digest_of(manifest)
     path.write_text(json.dumps(manifest))
-    with pytest.raises(UserError, match=r"format_version 99, this program reads 5"):
+    with pytest.raises(UserError, match=r"format_version 99, this program reads 4"):
         store.newest()
     assert store.updates() == [10]
 
