@@ -89,7 +89,7 @@ def _format_bytes(num_bytes: float, rounded: Callable[[float], int] = math.ceil)
 
 
 def printable(text: str) -> str:
-    """Escape what cannot be printed, such as terminal escape sequences; tabs and line ends stay."""
+    """Escape unprintable characters, such as terminal escape sequences, except tabs and "\\n"."""
 
     def is_kept(c: str) -> bool:  # Python calls spaces other than " " not printable
         return c.isprintable() or c in "\n\t" or unicodedata.category(c) == "Zs"

@@ -47,9 +47,17 @@ def window_mask(
         device: device of the mask.
     """
     positions = torch.arange(length, device=device)
-    place = positions - positions[:, None] + num_before(window, is_causal)  # (L, L)
-    is_near = (place >= 0) & (place < window)
-    return is_near if mask is None else is_near & (mask | (positions == positions[:, None]))
+    before = num_before(window, is_causal)
+    index = positions - positions[:, None] + before  # (L, L)
+    return _attended(index, window, before, True if mask is None else mask)
+
+
+def _attended(index: Tensor, window: int, before: int, is_real: Tensor | bool) -> Tensor:
+    """Return the mask of the keys to which queries attend, given the index of keys in the window.
+
+    A query attends to the real tokens of its window, and to its own position, `before`.
+    """
+    return (index >= 0) & (index < window) & (is_real | (index == before))
 
 
 def split_blocks(
@@ -88,8 +96,7 @@ def split_blocks(
     if mask is None:
         mask = query.new_ones((len(query), 1, 1, length), dtype=torch.bool)
     is_real = with_next(mask.transpose(2, 3)).transpose(2, 3)  # (B·W, 1, 1, 2r)
-    place = torch.arange(2 * window, device=query.device)  # of the key in the query's window
-    place = place - torch.arange(window, device=query.device)[:, None]  # (r, 2r)
-    is_near = (place >= 0) & (place < window)
-    near = is_near & (is_real | (place == before))  # (B·W, 1, r, 2r)
-    return blocks(query, 0, added).flatten(0, 1), with_next(key), with_next(value), near
+    index = torch.arange(2 * window, device=query.device)
+    index = index - torch.arange(window, device=query.device)[:, None]  # (r, 2r)
+    attended = _attended(index, window, before, is_real)  # (B·W, 1, r, 2r)
+    return blocks(query, 0, added).flatten(0, 1), with_next(key), with_next(value), attended

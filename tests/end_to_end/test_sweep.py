@@ -54,8 +54,8 @@ def sweep(
 
 
 def test_a_failed_run_is_reported_and_the_others_go_on(data: Path) -> None:
-    arguments = ("model.width=15,32", "tokenizer.vocabulary_size=273,274")
-    ended = sweep(data, "cluster=parallel", *arguments)
+    arguments = ("cluster=parallel", "model.width=15,32", "tokenizer.vocabulary_size=273,274")
+    ended = sweep(data, *arguments)
     folder = data.parent / "outputs" / "sweeps" / "toy"
     assert ended.returncode == 2, ended.stderr
     assert "error: 2 of 4 runs failed: model.width=15,tokenizer.vocabulary_size=273" in ended.stderr
