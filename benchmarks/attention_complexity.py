@@ -26,8 +26,7 @@ from torch import Tensor, nn
 
 from benchmarks.figures import print_table, write_result
 from benchmarks.setting import run_alone
-from nmt.cli.arguments import parse_arguments
-from nmt.cli.common import run_command
+from nmt.cli.common import parse_arguments, run_command
 from nmt.config import ModelConfig, checked_dataclass
 from nmt.model.attention import MultiHeadAttention
 from nmt.training.memory import peak_memory, release_freed_memory, resident_memory

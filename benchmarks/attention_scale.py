@@ -22,8 +22,7 @@ from torch import Tensor, nn
 
 from benchmarks.figures import print_table, write_result
 from benchmarks.setting import bench_config, prepared, run_alone, text_name, train, trainer_of
-from nmt.cli.arguments import parse_arguments
-from nmt.cli.common import run_command
+from nmt.cli.common import parse_arguments, run_command
 from nmt.config import (
     BatchingConfig,
     Config,

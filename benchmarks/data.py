@@ -30,8 +30,7 @@ from benchmarks.setting import (
     trainer_of,
     wmt14_lengths,
 )
-from nmt.cli.arguments import parse_arguments
-from nmt.cli.common import run_command
+from nmt.cli.common import parse_arguments, run_command
 from nmt.config import BatchingConfig, Config, ModelConfig, checked_dataclass
 from nmt.data.batching import EpochPlan, plan_epoch
 from nmt.data.corpus import PreparedCorpus

@@ -31,8 +31,7 @@ from benchmarks.figures import print_table, write_result
 from benchmarks.setting import Worker
 from nmt.base.errors import UserError
 from nmt.base.files import check_aligned, read_lines
-from nmt.cli.arguments import parse_arguments
-from nmt.cli.common import run_command
+from nmt.cli.common import parse_arguments, run_command
 from nmt.config import Activation, Positions, TiedEmbeddings, checked_dataclass
 from nmt.evaluation.systems import find_model
 from nmt.exchange.engines import EngineName

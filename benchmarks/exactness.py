@@ -17,8 +17,7 @@ import torch
 
 from nmt.base.errors import UserError
 from nmt.base.files import iterate_lines
-from nmt.cli.arguments import parse_arguments
-from nmt.cli.common import run_command
+from nmt.cli.common import parse_arguments, run_command
 from nmt.config import DecodingConfig, checked_dataclass
 from nmt.search.candidates import select_beam
 from nmt.search.live import Candidates, NextTokens

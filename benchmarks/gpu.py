@@ -45,8 +45,7 @@ from benchmarks.setting import (
 )
 from nmt.base.errors import UserError
 from nmt.base.layout import CHECKPOINTS_FOLDER, METRICS_FILE, RESULT_FILE
-from nmt.cli.arguments import parse_arguments
-from nmt.cli.common import run_command
+from nmt.cli.common import parse_arguments, run_command
 from nmt.cli.compose import compose_config
 from nmt.config import Config, DecodingPrecision, checked_dataclass
 from nmt.data.corpus import PreparedCorpus

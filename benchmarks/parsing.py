@@ -15,8 +15,7 @@ from pathlib import Path
 from benchmarks.figures import print_table, write_result
 from benchmarks.treebank import read_treebank
 from nmt.base.errors import UserError
-from nmt.cli.arguments import parse_arguments
-from nmt.cli.common import parse_folders, run_command
+from nmt.cli.common import parse_arguments, parse_folders, run_command
 from nmt.config import checked_dataclass
 from nmt.evaluation.evaluate import read_texts
 from nmt.metrics.brackets import (

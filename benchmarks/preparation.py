@@ -25,8 +25,7 @@ from benchmarks.setting import run_alone, text_name
 from nmt.base.errors import UserError
 from nmt.base.files import iterate_lines
 from nmt.base.system import num_cores
-from nmt.cli.arguments import parse_arguments
-from nmt.cli.common import run_command
+from nmt.cli.common import parse_arguments, run_command
 from nmt.config import checked_dataclass
 
 # Limits of preparation time / encoding time; cleaning=strict identifies languages.

@@ -21,8 +21,7 @@ from pathlib import Path
 
 from nmt.base.errors import UserError
 from nmt.base.layout import MANIFEST_FILE
-from nmt.cli.arguments import parse_arguments
-from nmt.cli.common import run_command
+from nmt.cli.common import parse_arguments, run_command
 from nmt.config import checked_dataclass, option
 
 _PROCESSES = (1, 2, 4)

@@ -33,8 +33,7 @@ from benchmarks.soak_points import PHASES, POINTS, Point
 from benchmarks.soak_ranks import FAILURES, MEMORY_RUNS_OUT, fork_workers, inject_failure, survives
 from benchmarks.soak_runs import POLL_SECONDS, Install, Run, contents, difference
 from nmt.base.files import read_lines, write_lines
-from nmt.cli.arguments import parse_arguments
-from nmt.cli.common import run_command
+from nmt.cli.common import parse_arguments, run_command
 from nmt.config import (
     BatchingConfig,
     Config,

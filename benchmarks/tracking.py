@@ -19,8 +19,7 @@ from typing import Any
 
 from benchmarks.figures import Figure, figures_json, print_figures, write_result
 from benchmarks.setting import bench_config, prepared, run_alone, text_name, trainer_of
-from nmt.cli.arguments import parse_arguments
-from nmt.cli.common import run_command
+from nmt.cli.common import parse_arguments, run_command
 from nmt.config import Config, TrackingConfig, checked_dataclass
 from nmt.tracking.file_tracker import FileTracker
 from nmt.tracking.samples import ValidationSamples

@@ -32,8 +32,7 @@ from benchmarks.setting import (
     text_name,
     trainer_of,
 )
-from nmt.cli.arguments import parse_arguments
-from nmt.cli.common import run_command
+from nmt.cli.common import parse_arguments, run_command
 from nmt.config import Config, checked_dataclass
 from nmt.data.loader import Position, UpdateWork
 from nmt.training.memory import peak_memory

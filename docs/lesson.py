@@ -20,8 +20,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from nmt.base.files import writing
-from nmt.cli.arguments import parse_arguments
-from nmt.cli.common import run_command
+from nmt.cli.common import parse_arguments, run_command
 from nmt.config import checked_dataclass
 from nmt.runs.log import print_line, print_written
 

@@ -14,8 +14,7 @@ from pathlib import Path
 
 from nmt.base.errors import UserError
 from nmt.base.files import check_writable
-from nmt.cli.arguments import HELP_FLAGS, parse_arguments
-from nmt.cli.common import run_command
+from nmt.cli.common import HELP_FLAGS, parse_arguments, run_command
 from nmt.cli.compose import compose_config
 from nmt.cli.models import check_length_penalty
 from nmt.config import Config, checked_dataclass, leaf_fields, option, to_plain

@@ -8,8 +8,7 @@ from pathlib import Path
 from nmt.base.errors import UserError
 from nmt.base.files import check_writable, write_texts, writing
 from nmt.base.guards import check_not_in_results
-from nmt.cli.arguments import parse_arguments
-from nmt.cli.common import run_command
+from nmt.cli.common import parse_arguments, run_command
 from nmt.cli.models import ModelArguments, model_folder, open_model
 from nmt.config import checked_dataclass
 from nmt.evaluation.attention_page import attention_page, rows_and_columns

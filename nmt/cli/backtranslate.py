@@ -12,8 +12,7 @@ from pathlib import Path
 
 from nmt.base.errors import UserError
 from nmt.base.files import check_readable, check_writable, iterate_lines
-from nmt.cli.arguments import parse_arguments
-from nmt.cli.common import run_command
+from nmt.cli.common import parse_arguments, run_command
 from nmt.cli.models import ModelArguments, check_languages, model_folder, open_model
 from nmt.cli.translating import translate_to_files
 from nmt.config import checked_dataclass, search_keys

@@ -22,8 +22,14 @@ from omegaconf.errors import OmegaConfBaseException
 
 from nmt.base.errors import UserError, first_line, one_line
 from nmt.base.system import require_package
-from nmt.cli.arguments import HELP_FLAGS, help_entry, plain_text, print_help, split_argument
-from nmt.cli.common import run_command
+from nmt.cli.common import (
+    HELP_FLAGS,
+    help_entry,
+    plain_text,
+    print_help,
+    run_command,
+    split_argument,
+)
 from nmt.config import (
     Config,
     SourceConfig,

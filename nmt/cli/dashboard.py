@@ -9,8 +9,7 @@ import os
 
 from nmt.base.errors import UserError, first_line
 from nmt.base.system import require_package
-from nmt.cli.arguments import parse_arguments
-from nmt.cli.common import run_command
+from nmt.cli.common import parse_arguments, run_command
 from nmt.config import TrackingConfig, checked_dataclass
 from nmt.runs.log import print_line
 from nmt.tracking.dashboard import describe, workspace

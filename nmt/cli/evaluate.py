@@ -12,8 +12,7 @@ from nmt.base.errors import UserError
 from nmt.base.files import check_writable
 from nmt.base.guards import check_not_in_results
 from nmt.base.layout import EVALUATION_FOLDER, EVALUATIONS_FOLDER, SCORES_FILE
-from nmt.cli.arguments import parse_arguments
-from nmt.cli.common import parse_folders, run_command
+from nmt.cli.common import parse_arguments, parse_folders, run_command
 from nmt.cli.models import TranslatorArguments, check_languages, open_model
 from nmt.config import checked_dataclass
 from nmt.data.corpus import PreparedCorpus

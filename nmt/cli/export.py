@@ -10,8 +10,7 @@ from pathlib import Path
 from nmt.base.errors import UserError, missing
 from nmt.base.files import atomic_folder, check_writable, read_record, write_json, written_to
 from nmt.base.layout import EXPORT_FILE, README_FILE, SCORES_FILE
-from nmt.cli.arguments import parse_arguments
-from nmt.cli.common import run_command
+from nmt.cli.common import parse_arguments, run_command
 from nmt.cli.models import check_languages, model_folder, open_model
 from nmt.config import checked_dataclass
 from nmt.evaluation.evaluate import TestSet, corpus_test_set, files_test_set

@@ -14,8 +14,7 @@ from pathlib import Path
 
 from nmt.base.errors import UserError, first_line, missing, one_line
 from nmt.base.files import check_writable, iterate_lines
-from nmt.cli.arguments import parse_arguments
-from nmt.cli.common import run_command
+from nmt.cli.common import parse_arguments, run_command
 from nmt.config import checked_dataclass
 from nmt.evaluation.model_card import Facts, model_card
 from nmt.exchange.foreign_tokenizer import plain_piece

@@ -8,7 +8,7 @@ import torch
 
 from nmt import trained_model
 from nmt.base.errors import UserError
-from nmt.cli.arguments import group
+from nmt.cli.common import group
 from nmt.config import (
     SAMPLING_KEYS,
     DecodingConfig,

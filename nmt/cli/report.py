@@ -11,8 +11,7 @@ from pathlib import Path
 
 from nmt.base.errors import UserError
 from nmt.base.layout import REPORT_FILE
-from nmt.cli.arguments import parse_arguments
-from nmt.cli.common import run_command
+from nmt.cli.common import parse_arguments, run_command
 from nmt.cli.models import open_model
 from nmt.config import checked_dataclass
 from nmt.evaluation.records import is_complete, read_result

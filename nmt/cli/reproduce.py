@@ -9,8 +9,7 @@ the mean is outside; 2 if the command could not be carried out.
 from pathlib import Path
 
 from nmt.base.errors import UserError
-from nmt.cli.arguments import group, parse_arguments
-from nmt.cli.common import run_command
+from nmt.cli.common import group, parse_arguments, run_command
 from nmt.cli.compose import CONFIG_FOLDER, compose_config
 from nmt.config import (
     FREE_KEYS,

@@ -6,8 +6,7 @@ python -m nmt.cli.subwords text=TEXT [model=FOLDER] [side=target]
 from enum import StrEnum
 
 from nmt.base.errors import printable
-from nmt.cli.arguments import parse_arguments
-from nmt.cli.common import run_command
+from nmt.cli.common import parse_arguments, run_command
 from nmt.cli.models import model_folder, open_model
 from nmt.config import checked_dataclass
 

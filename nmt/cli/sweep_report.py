@@ -8,8 +8,7 @@ of the paper's Table 3 also gets table3.tsv.
 
 from pathlib import Path
 
-from nmt.cli.arguments import parse_arguments
-from nmt.cli.common import run_command
+from nmt.cli.common import parse_arguments, run_command
 from nmt.config import checked_dataclass
 from nmt.runs.sweep import find_sweep, write_sweep_report
 

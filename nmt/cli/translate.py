@@ -18,8 +18,7 @@ from pathlib import Path
 from nmt import trained_model
 from nmt.base.errors import UserError
 from nmt.base.files import check_readable
-from nmt.cli.arguments import parse_arguments
-from nmt.cli.common import open_output, output_path, parse_folders, run_command
+from nmt.cli.common import open_output, output_path, parse_arguments, parse_folders, run_command
 from nmt.cli.models import TranslatorArguments, model_folder, open_model
 from nmt.cli.translating import translate_to_files
 from nmt.config import checked_dataclass, option, search_keys, to_plain

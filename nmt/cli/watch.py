@@ -20,8 +20,7 @@ from rich.table import Table
 
 from nmt.base import layout
 from nmt.base.errors import UserError
-from nmt.cli.arguments import parse_arguments
-from nmt.cli.common import run_command
+from nmt.cli.common import parse_arguments, run_command
 from nmt.config import Config, checked_dataclass, load_config, option
 from nmt.evaluation.records import (
     Status,

@@ -3,7 +3,7 @@ from enum import Enum
 import pytest
 
 from nmt.base.errors import UserError
-from nmt.cli.arguments import group, parse_arguments
+from nmt.cli.common import group, parse_arguments
 from nmt.config import DecodingConfig, checked_dataclass, option
 
 
