@@ -41,8 +41,8 @@ from nmt.config import (
     with_row,
 )
 from nmt.runs import search
-from nmt.runs.jobs import run_job
 from nmt.runs.log import converted_errors, print_error, print_line
+from nmt.runs.multirun import run_job
 
 CONFIG_FOLDER = Path(__file__).resolve().parents[2] / "conf"
 

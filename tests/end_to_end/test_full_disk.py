@@ -22,7 +22,7 @@ from nmt.cli import evaluate, prepare, translate
 from nmt.cli.common import run_command
 from nmt.cli.compose import run_composed
 from nmt.config import CorpusConfig, CorpusSource, PrepareConfig, TokenizerConfig
-from nmt.runs import sweep_callback
+from nmt.runs import multirun
 from nmt.runs.log import set_up_logging
 from tests.namespaces import ROOT
 from tests.small_disk import fill, in_a_process, needs_mounts, remount, small_disk, tree, used_bytes
@@ -238,7 +238,7 @@ def check_composed_commands(raw: str, work: str) -> None:
         message = error_line(lambda: run_composed(prepare.prepare), "--multirun", *command)
         assert f"error: {disk / 'sweeps'}" in message
         config = OmegaConf.create({"hydra": {"sweep": {"dir": str(disk)}}})
-        message = error_line(lambda: sweep_callback.SweepCallback().on_multirun_end(config))
+        message = error_line(lambda: multirun.SweepCallback().on_multirun_end(config))
         assert "ranking.tsv: cannot be written: read-only file system" in message
 
 

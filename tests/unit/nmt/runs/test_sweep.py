@@ -12,8 +12,8 @@ from nmt.base.errors import UserError
 from nmt.base.files import write_json
 from nmt.cli import sweep_report
 from nmt.runs import sweep as runs_sweep
+from nmt.runs.multirun import SweepCallback
 from nmt.runs.sweep import find_sweep, write_sweep_report
-from nmt.runs.sweep_callback import SweepCallback
 from tests.html_check import check_page
 from tests.sweeps import add_run, swept_config
 

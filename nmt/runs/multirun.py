@@ -1,0 +1,206 @@
+"""Sweeps by Hydra's --multirun: their beginning and end, each run, and the Ray launcher."""
+
+import multiprocessing
+import os
+import signal
+import time
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from hydra.experimental.callback import Callback
+from omegaconf import DictConfig, OmegaConf
+
+from nmt.base import layout
+from nmt.base.errors import BusyError, FailedProcessesError, UserError
+from nmt.base.files import write_json
+from nmt.base.locks import is_locked
+from nmt.base.ray_cluster import connect_to_ray
+from nmt.evaluation.records import Status
+from nmt.runs.log import converted_errors, print_error, print_line
+from nmt.runs.search import parse_space
+from nmt.training.signals import Interruption
+
+# Longest time that an interrupted sweep waits for its runs. It is limited, because runs that
+# another command trains in the same folder do not end.
+_SECONDS_TO_SAVE = 20.0
+_SECONDS_TO_BE_KILLED = 60.0
+_NUM_LINES = 20  # of failure.json
+_OWN_VARIABLES = ("NMT_", "HYDRA_", "WANDB_")
+
+
+class SweepCallback(Callback):
+    """Hydra callback that checks a sweep before its first run and reports it at the end."""
+
+    def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
+        """Check parallel runs and the search, and connect to the cluster of `cluster=ray`."""
+        del kwargs
+        launcher = config.hydra.launcher
+        with _errors_end_the_command():
+            _check_search(config)
+            if launcher.get("n_jobs") == 0:
+                raise UserError(
+                    "run.parallel_runs, or hydra.launcher.n_jobs, is 0; choose 1 or more"
+                )
+            if launcher.get("backend") == "ray":
+                _register_ray(config.training.num_threads, launcher.n_jobs)
+        if "n_jobs" in launcher and launcher.get("backend") != "ray":
+            _let_runs_save(Path(config.hydra.sweep.dir))
+
+    def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
+        """Write the report, except after dry runs, and exit with status 2 if runs have failed."""
+        # Imports torch, which takes seconds; Hydra loads this module in every command.
+        from nmt.runs.sweep import write_sweep_report  # noqa: PLC0415
+
+        del kwargs
+        if OmegaConf.select(config, "run.dry_run"):
+            return
+        with _errors_end_the_command():
+            sweep = write_sweep_report(Path(config.hydra.sweep.dir))
+        failed = [run.name for run in sweep.runs if run.status is Status.failed]
+        if failed:
+            print_error(
+                f"{len(failed)} of {len(sweep.runs)} runs failed: {', '.join(failed)};"
+                " report.html has their last lines, and the same command tries them again"
+            )
+            raise SystemExit(UserError.exit_status)
+
+
+def _let_runs_save(sweep: Path) -> None:
+    """Pass signals on to the parallel runs in child processes, and wait until they have saved.
+
+    Only then does the signal interrupt this process, so that joblib kills the others.
+    """
+
+    def pass_on(number: int, frame: FrameType | None) -> None:
+        for process in multiprocessing.active_children():
+            process.terminate()
+        end = time.monotonic() + _SECONDS_TO_SAVE
+        while any(map(is_locked, sweep.glob(f"*/{layout.LOCK_FILE}"))) and time.monotonic() < end:
+            time.sleep(0.05)
+        interrupt[number](number, frame)
+
+    interrupt: dict[int, Any] = {}
+    for number in (signal.SIGINT, signal.SIGTERM):
+        interrupt[number] = signal.signal(number, pass_on)
+
+
+def _check_search(config: DictConfig) -> None:
+    """Raise UserError if a key of `search.space` is also on the command line."""
+    if not config.search.space:
+        return
+    given = {override.partition("=")[0] for override in config.hydra.overrides.task}
+    for key in parse_space(config.search.space).keys() & given:
+        raise UserError(f"{key} is on the command line and in search.space; leave out one of them")
+
+
+@contextmanager
+def _errors_end_the_command() -> Iterator[None]:
+    """Print an error and exit: Hydra turns an Exception of a callback into a warning."""
+    try:
+        with converted_errors():
+            yield
+    except UserError as error:
+        print_error(str(error))
+        raise SystemExit(error.exit_status) from None
+    except Exception:
+        print_error(traceback.format_exc())
+        raise SystemExit(1) from None
+
+
+def run_job(folder: Path, job: Callable[[], None]) -> None:
+    """Run one job of a sweep; if it fails, `failure.json` gets the last lines of its error or log.
+
+    A run that another process is training is skipped. A signal ends the whole sweep. If this is one
+    of several parallel processes, it then waits until the command kills it.
+    """
+    is_parallel = multiprocessing.parent_process() is not None
+    if is_parallel:
+        # Between jobs, a signal would end this process, and joblib would then kill the others.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    failure = folder / layout.FAILURE_FILE
+    failure.unlink(missing_ok=True)
+    print_line(f"run {folder.name}")
+    try:
+        job()
+    except BusyError as error:
+        print_line(str(error))
+    except Interruption:
+        if is_parallel:  # an exception would let joblib kill the others before they have saved
+            time.sleep(_SECONDS_TO_BE_KILLED)
+        raise
+    except (Exception, FailedProcessesError) as error:
+        if isinstance(error, UserError):
+            lines = str(error).splitlines()
+        elif isinstance(error, FailedProcessesError):
+            lines = [*_log_lines(folder), f"training has ended with status {error.code}"]
+        else:
+            lines = traceback.format_exc().splitlines()
+        print_error("\n".join([f"{folder} has failed:", *lines]))
+        write_json(failure, {"lines": lines[-_NUM_LINES:]})
+
+
+def _log_lines(folder: Path) -> list[str]:
+    log = folder / layout.LOG_FILE
+    return log.read_text(encoding="utf-8").splitlines() if log.is_file() else []
+
+
+def _register_ray(cores_per_run: int, num_runs: int) -> None:
+    """Connect to the cluster of RAY_ADDRESS, and make it the backend of Hydra's joblib launcher.
+
+    Each run reserves cores and, if the cluster has GPUs, one GPU. It uses the environment variables
+    of nmt, Hydra and wandb, and the working directory of this process, so all hosts need the same
+    file system.
+
+    Args:
+        cores_per_run: number of cores that a run reserves, at least one.
+        num_runs: number of runs at a time, `hydra.launcher.n_jobs`.
+
+    Raises:
+        UserError: Ray is missing, there is no cluster, fewer than `num_runs` runs fit into it, or
+            `num_runs` is below 2.
+    """
+    connect_to_ray("", "cluster=ray")
+    # Imported here, because these imports take seconds.
+    import ray  # noqa: PLC0415
+    from joblib import register_parallel_backend  # noqa: PLC0415
+    from ray.util.joblib.ray_backend import RayBackend  # noqa: PLC0415
+
+    nodes = [one["Resources"].get("CPU", 0) for one in ray.nodes() if one["Alive"]]  # type: ignore[no-untyped-call]
+    resources: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
+    reserved = {"num_cpus": max(1, cores_per_run), "num_gpus": min(1, resources.get("GPU", 0))}
+    capacity = sum(int(cores // reserved["num_cpus"]) for cores in nodes)
+    if reserved["num_gpus"]:
+        capacity = min(capacity, int(resources["GPU"]))
+    # joblib does not use its backend for one run at a time. For too many runs, Ray would wait for
+    # further nodes without a limit.
+    if not 2 <= num_runs <= capacity:
+        raise UserError(
+            f"hydra.launcher.n_jobs={num_runs} must be from 2 to the number of runs that fit into"
+            f" the Ray cluster, {capacity}: each takes {reserved['num_cpus']} cores of a node"
+            " (training.num_threads) and, if there are GPUs, one GPU"
+        )
+    own = {name: value for name, value in os.environ.items() if name.startswith(_OWN_VARIABLES)}
+    set_up = partial(_set_up, os.getcwd(), own)
+
+    class Backend(RayBackend):
+        """Ray's backend, whose workers are set up before their first run."""
+
+        def configure(self, *arguments: Any, **options: Any) -> Any:
+            """Start the workers."""
+            return super().configure(*arguments, **dict(options, initializer=set_up))
+
+    # Hydra's launcher sets `backend` to loky, whatever the configuration is.
+    register_parallel_backend(
+        "loky", lambda **options: Backend(ray_remote_args=reserved, **options)
+    )
+
+
+def _set_up(folder: str, variables: Mapping[str, str]) -> None:
+    os.chdir(folder)
+    os.environ.update(variables)
