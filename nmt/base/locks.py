@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from nmt.base.errors import UserError
+from nmt.base.errors import BusyError, UserError
 from nmt.base.files import writing
 
 # When `is_locked` tests a lock, it holds the lock for less than this time.
@@ -15,10 +15,11 @@ _SECONDS_OF_A_TEST = 0.2
 
 
 @contextmanager
-def exclusive(path: Path, on_busy: Callable[[], None]) -> Iterator[None]:
+def exclusive(path: Path, on_busy: Callable[[], None] | BusyError) -> Iterator[None]:
     """Hold a lock file while the block runs; the system releases it if the process dies.
 
-    If another process holds it, `on_busy` is called. Unless that raises, this process then waits.
+    If another process holds it, the error `on_busy` is raised, or the function `on_busy` is called
+    before this process waits.
     The file is not removed afterwards: a process that waits for it, and one that creates it again,
     would lock different files of the same name.
     """
@@ -30,6 +31,8 @@ def exclusive(path: Path, on_busy: Callable[[], None]) -> Iterator[None]:
         stream = path.open("a")
     with stream:
         if not (_try_lock(stream) or _try_lock(stream, after=_SECONDS_OF_A_TEST)):
+            if isinstance(on_busy, BusyError):
+                raise on_busy
             on_busy()
             fcntl.flock(stream, fcntl.LOCK_EX)
         yield

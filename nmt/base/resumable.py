@@ -15,7 +15,7 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
-from nmt.base.errors import UserError
+from nmt.base.errors import BusyError, UserError
 from nmt.base.files import (
     check_not_read,
     flush,
@@ -28,6 +28,7 @@ from nmt.base.files import (
 from nmt.base.locks import exclusive
 
 _FIX = "give resume=false to start from the beginning"
+_BUSY = "is being written by another process; wait for it, or choose another file with out="
 _NOT_OURS = "rename or remove it, or choose another file with out="
 
 
@@ -44,16 +45,10 @@ class _State:
 
 
 class ResumableOutputs:
-    """Output files that are written together.
-
-    Attributes:
-        paths: names of the complete files.
-        num_lines: input lines whose results are stored; 0 until `skip_done` was called.
-    """
+    """Output files that are written together; `paths` are the names of the complete files."""
 
     def __init__(self, paths: Sequence[Path], made_with: Mapping[str, Any]) -> None:
         self.paths = [written_to(path) for path in paths]
-        self.num_lines = 0
         self._parts = [path.with_name(f"{path.name}.part") for path in self.paths]
         self._state_path = self._parts[0].with_name(f"{self._parts[0].name}.json")
         self._streams: list[IO[bytes]] = []
@@ -94,7 +89,10 @@ class ResumableOutputs:
             # Before the parts are created: the next command refuses parts without a record.
             outputs._record(outputs._state)
         with ExitStack() as stack:
-            outputs._streams = [stack.enter_context(_open_part(part)) for part in outputs._parts]
+            for part in outputs._parts:
+                stack.enter_context(exclusive(part, BusyError(f"{part}: {_BUSY}")))
+                # With a buffer, closing it after a failed write would write the same bytes again.
+                outputs._streams.append(stack.enter_context(part.open("r+b", buffering=0)))
             outputs._check_digests()
             for stream, size in zip(outputs._streams, outputs._state.bytes, strict=True):
                 stream.truncate(size)
@@ -104,6 +102,11 @@ class ResumableOutputs:
                 yield outputs
             finally:
                 outputs._remove_incomplete()
+
+    @property
+    def num_lines(self) -> int:
+        """Number of input lines whose results are stored."""
+        return self._state.lines
 
     def _new_state(self, lines: int, sizes: list[int], made_with: Mapping[str, Any]) -> _State:
         digests = [digest.hexdigest() for digest in self._digests]
@@ -172,7 +175,6 @@ class ResumableOutputs:
         for line in islice(lines, self._state.lines):
             self._digest.update(line)
             num_bytes += len(line)
-        self.num_lines = self._state.lines
         if self._digest.hexdigest() != self._state.input_sha256:
             raise UserError(
                 f"{self._parts[0]}: was made from other lines than the first"
@@ -201,7 +203,6 @@ class ResumableOutputs:
         sizes = [stream.tell() for stream in self._streams]
         num_lines = self.num_lines + len(lines)
         self._record(self._new_state(num_lines, sizes, self._state.made_with))
-        self.num_lines = num_lines
 
     def complete(self) -> None:
         """Rename the complete files."""
@@ -210,19 +211,4 @@ class ResumableOutputs:
             with writing(path):
                 os.replace(part, path)
                 flush(path.parent)
-        self._state = replace(self._state, lines=0)  # so that `open` removes the record
-
-
-@contextmanager
-def _open_part(part: Path) -> Iterator[IO[bytes]]:
-    """Open a file for this process alone."""
-
-    def refuse() -> None:
-        raise UserError(
-            f"{part}: is being written by another process; wait for it, or choose another file"
-            " with out="
-        )
-
-    # With a buffer, closing the file after a failed write would write the same bytes again.
-    with exclusive(part, refuse), part.open("r+b", buffering=0) as stream:
-        yield stream
+        remove(self._state_path)

@@ -52,13 +52,9 @@ def _lock_gpu(num_gpus: int, stack: ExitStack) -> int:
             # With another CUDA_VISIBLE_DEVICES, the same index is another GPU.
             name = f"nmt-{os.getuid()}-{torch.cuda.get_device_properties(index).uuid}.lock"
             with suppress(BusyError):
-                stack.enter_context(exclusive(Path(tempfile.gettempdir(), name), _raise_busy))
+                stack.enter_context(exclusive(Path(tempfile.gettempdir(), name), BusyError()))
                 return index
         if not is_waiting:
             logger.info("all GPUs are used by other runs; waiting for one")
         is_waiting = True
         time.sleep(_SECONDS_BETWEEN_TRIES)
-
-
-def _raise_busy() -> None:
-    raise BusyError("")

@@ -46,10 +46,6 @@ def train(config: Config) -> float | None:
     """
     folder = config.run_folder
     is_main, is_launched = distributed.is_main_process(), distributed.is_launched()
-
-    def refuse() -> None:
-        raise BusyError(f"another process trains in {folder}; wait, or choose another run.name")
-
     if is_launched:
         distributed.check_launcher()
     check_no_way_out(folder)
@@ -67,7 +63,8 @@ def train(config: Config) -> float | None:
         experiment.check_configuration(config)
     corpora = config.corpora_folder
     corpus_folder = prepare(config.corpus, config.tokenizer, corpora, work=config.prepare)
-    lock = exclusive(folder / layout.LOCK_FILE, refuse) if is_main else nullcontext()
+    busy = BusyError(f"another process trains in {folder}; wait, or choose another run.name")
+    lock = exclusive(folder / layout.LOCK_FILE, busy) if is_main else nullcontext()
     with lock, own_gpu(config):
         has_trained = (_worker if is_launched else _start)(config, corpus_folder)
         if (folder / layout.PRUNED_FILE).is_file():
