@@ -1,7 +1,13 @@
 """Names of the files and folders that a run, a model folder and a corpus consist of.
 
-This module has only the names that several packages use. docs/files.md describes all files.
+This module has only the names that several packages use, and checks that no such folder is damaged
+by another output or leads elsewhere. docs/files.md describes all files.
 """
+
+import os
+from pathlib import Path
+
+from nmt.base.errors import UserError
 
 # Below the output folder.
 CORPORA_FOLDER = "corpora"
@@ -51,3 +57,30 @@ MANIFEST_FILE = "manifest.json"
 def reference_file(index: int) -> str:
     """Return the name of a file of references: `reference.txt`, `reference.1.txt`, …"""
     return f"reference.{index}.txt" if index else "reference.txt"
+
+
+# A folder with both files of a row is a run, a model, an export or a corpus.
+_RESULTS = (
+    (CONFIG_FILE, ENVIRONMENT_FILE),
+    (CONFIG_FILE, WEIGHTS_FILE),
+    (EXPORT_FILE, README_FILE),
+    (MANIFEST_FILE, "train-00000.arrow"),
+)
+
+
+def check_not_in_results(output: Path) -> None:
+    """Raise UserError if an output would replace a file of a run, model, export or corpus."""
+    if os.path.lexists(output):
+        for folder in Path(os.path.realpath(output)).parents:
+            if any(all((folder / name).is_file() for name in names) for names in _RESULTS):
+                raise UserError(f"{output}: would replace a file of {folder}; change out=")
+
+
+def check_no_way_out(run: Path) -> None:
+    """Raise UserError if a run folder, which may be untrusted, has a pipe or a link out of it."""
+    for path in (*run.glob("*"), *run.glob(f"{EVALUATION_FOLDER}/*")):
+        fix = "remove it, or choose another run.name"
+        if not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(run)):
+            raise UserError(f"{path}: leads out of its folder; {fix}")
+        if path.exists() and not (path.is_file() or path.is_dir()):
+            raise UserError(f"{path}: is a device or a pipe; {fix}")

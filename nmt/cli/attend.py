@@ -7,7 +7,7 @@ from pathlib import Path
 
 from nmt.base.errors import UserError
 from nmt.base.files import check_writable, write_texts, writing
-from nmt.base.guards import check_not_in_results
+from nmt.base.layout import check_not_in_results
 from nmt.cli.common import parse_arguments, run_command
 from nmt.cli.models import ModelArguments, model_folder, open_model
 from nmt.config import checked_dataclass
@@ -46,7 +46,7 @@ def main() -> None:
     if len(texts) > _MAX_SENTENCES:
         raise UserError(f"text= has {len(texts)} lines; a page shows at most {_MAX_SENTENCES}")
     out = Path(arguments.out)
-    check_not_in_results([out / _PAGE])
+    check_not_in_results(out / _PAGE)
     check_writable(out / _PAGE)
     model = open_model(model_folder(arguments.model), arguments.device)
     pairs = list(zip(texts, _translations(arguments, model, texts), strict=True))

@@ -10,8 +10,12 @@ from pathlib import Path
 
 from nmt.base.errors import UserError
 from nmt.base.files import check_writable
-from nmt.base.guards import check_not_in_results
-from nmt.base.layout import EVALUATION_FOLDER, EVALUATIONS_FOLDER, SCORES_FILE
+from nmt.base.layout import (
+    EVALUATION_FOLDER,
+    EVALUATIONS_FOLDER,
+    SCORES_FILE,
+    check_not_in_results,
+)
 from nmt.cli.common import parse_arguments, parse_folders, run_command
 from nmt.cli.models import TranslatorArguments, check_languages, open_model
 from nmt.config import checked_dataclass
@@ -66,7 +70,7 @@ def main() -> None:
         evaluate.check_replaceable(out, len(test_set.references), read)
         # In a run folder, only an evaluation of the run's own model may be replaced.
         if not (system.run and out.resolve().is_relative_to(system.run)):
-            check_not_in_results([out / SCORES_FILE])
+            check_not_in_results(out / SCORES_FILE)
         check_writable(out / SCORES_FILE)
     for system in [*systems, *([baseline.system] if baseline else [])]:
         if system.direction != test_set.direction:

@@ -13,8 +13,6 @@ from nmt.config.fields import *
 from nmt.config.files import *
 from nmt.config.model import *
 from nmt.config.optimizer import *
-from nmt.config.prepare import *
-from nmt.config.search import *
 from nmt.config.table3 import *
 from nmt.config.tokenizer import *
 from nmt.config.training import *

@@ -1,7 +1,8 @@
-"""Configuration group `run`, and the configuration of one experiment."""
+"""Configuration groups `run`, `prepare` and `search`; the configuration of one experiment."""
 
 import re
 from dataclasses import field
+from enum import StrEnum
 from pathlib import Path
 
 from nmt.base.layout import CORPORA_FOLDER, RUNS_FOLDER
@@ -11,10 +12,10 @@ from nmt.config.decoding import DecodingConfig
 from nmt.config.fields import FolderName, checked_dataclass, free_keys, option, require
 from nmt.config.model import Architecture, ModelConfig, TiedEmbeddings
 from nmt.config.optimizer import OptimizerConfig, ScheduleConfig, ScheduleName
-from nmt.config.prepare import PrepareConfig
-from nmt.config.search import SearchConfig
 from nmt.config.tokenizer import TokenizerConfig
 from nmt.config.training import TrackingConfig, TrainingConfig
+
+ExecutorName = StrEnum("ExecutorName", "local slurm ray")
 
 
 @checked_dataclass
@@ -37,6 +38,36 @@ class RunConfig:
     there are any."""
     dry_run: bool = option(False, free=True)
     """Report the memory and time that training would take, without training."""
+
+
+@checked_dataclass
+class PrepareConfig:
+    """Where the work of preparing a corpus is done; the corpus does not depend on it."""
+
+    executor: ExecutorName = option(ExecutorName.local, free=True)
+    """`local`: processes of this machine; `slurm`: arrays of jobs; `ray`: a Ray cluster. The last
+    two need a shared file system."""
+    num_processes: int = option(0, ge=0, le=100_000, free=True)
+    """`local`: number of processes, 0 means one per core. `slurm`: jobs of an array, 0 means 64."""
+    ray_address: str = option("", free=True, used_with=("executor", ExecutorName.ray))
+    """`ray`: address of the cluster; empty means RAY_ADDRESS, or a cluster on this machine."""
+    slurm: dict[str, str | int] = option({}, free=True, used_with=("executor", ExecutorName.slurm))
+    """`slurm`: parameters of submitit, such as `slurm_partition`, `timeout_min` and `mem_gb`."""
+
+
+@checked_dataclass
+class SearchConfig:
+    """A sweep whose runs are the trials of one Optuna study, stored in the folder of the sweep."""
+
+    space: str = option("", free=True)
+    """Keys to search, separated by spaces; each in Hydra's syntax, without spaces inside:
+    `KEY=interval(LOW,HIGH)`, `KEY=tag(log,interval(LOW,HIGH))`, `KEY=range(FIRST,END,STEP)` or
+    `KEY=choice(A,B)`; `KEY=int(interval(LOW,HIGH))` for whole numbers."""
+    trial: int = option(0, ge=0, le=100_000, free=True)
+    """Number of a trial, from 1; 0: no search. A sweep lists trials: `search.trial=range(1,25)`."""
+    prune: bool = option(True, free=True)
+    """Stop a trial whose best validation loss so far is above the median of the complete trials at
+    the same update; never before five trials are complete, or at its first or last validation."""
 
 
 @checked_dataclass

@@ -11,7 +11,6 @@ from pathlib import Path
 from data_prep.prepare import find_prepared, prepare
 from nmt.base import layout
 from nmt.base.errors import BusyError, MemoryShortageError, UserError
-from nmt.base.guards import check_no_way_out
 from nmt.base.locks import exclusive
 from nmt.config import Config, CorpusSource, ValidationMetric
 from nmt.evaluation import tables
@@ -48,7 +47,7 @@ def train(config: Config) -> float | None:
     is_main, is_launched = distributed.is_main_process(), distributed.is_launched()
     if is_launched:
         distributed.check_launcher()
-    check_no_way_out(folder)
+    layout.check_no_way_out(folder)
     if config.run.dry_run:
         set_up_logging()
         if is_main:
