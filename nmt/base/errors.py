@@ -34,15 +34,11 @@ class MemoryShortageError(UserError):
 
 
 class DiskError(UserError):
-    """A file or folder could not be written.
+    """A file or folder could not be written; `number` is the `errno` of the failed call.
 
     The message is formatted when it is read. By then partial output has been removed, so the
-    reported free space is what the next attempt will have.
-
-    Args:
-        path: the file or folder.
-        number: the `errno` of the failed call.
-        needed: bytes that the complete output takes, if known.
+    reported free space is what the next attempt will have. `needed` is the number of bytes that the
+    complete output takes, if known.
     """
 
     def __init__(self, path: Path, number: int, needed: int | None = None) -> None:

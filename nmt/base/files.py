@@ -113,12 +113,10 @@ def read_json(path: Path) -> Any:
 def read_record(
     path: Path, kind: type[Record], fix: str = "remove the file and run the command again"
 ) -> Record:
-    """Read a JSON file and check the types of its values.
+    """Read a JSON file and check the types of its values by `kind`, such as a dataclass.
 
-    Args:
-        path: a file of this program.
-        kind: a type such as a dataclass. Unknown keys are ignored unless it forbids them.
-        fix: what the user should do if the file is not valid, for the error message.
+    Unknown keys are ignored unless `kind` forbids them. If the file is not valid, the UserError
+    tells the user to `fix` it.
     """
     check_readable(path)
     try:
@@ -211,12 +209,13 @@ def _check_no_device(path: Path) -> None:
         raise UserError(f"{path}: is a device or a pipe; name a file, or - for stdout")
 
 
-def check_writable(path: Path) -> None:
-    """Raise the error that writing `path` would raise, before long work begins."""
+def check_writable(path: Path) -> Path:
+    """Raise the error that writing `path` would raise, before long work; return `written_to`."""
     path = written_to(path)
     with writing(path):
         folder = next(folder for folder in path.absolute().parents if folder.exists())
         tempfile.TemporaryFile(dir=folder).close()
+    return path
 
 
 def check_not_read(outputs: Iterable[Path], inputs: Iterable[Path]) -> None:

@@ -183,12 +183,9 @@ class ResumableOutputs:
         return num_bytes
 
     def add(self, lines: Sequence[bytes], texts: Sequence[str], needed: int | None = None) -> None:
-        """Append the results of `lines`, one text to each file.
+        """Append the results of input `lines`, one text to each file.
 
-        Args:
-            lines: input lines.
-            texts: results, one for each file.
-            needed: number of bytes that the error states if the disk is full.
+        If the disk is full, the error states that `needed` bytes are needed.
         """
         self._digest.update(b"".join(lines))
         for path, stream, digest, text in zip(

@@ -23,7 +23,7 @@ from pydantic import Field
 from pydantic.fields import FieldInfo
 
 from nmt.base.errors import DiskError, UserError, disk_errno_in
-from nmt.base.files import atomic_path, check_not_read, check_writable, writing, written_to
+from nmt.base.files import atomic_path, check_not_read, check_writable, writing
 from nmt.base.layout import check_not_in_results
 from nmt.config import extra, from_mapping, leaf_fields, unknown_key
 from nmt.runs.log import converted_errors, print_error
@@ -178,8 +178,7 @@ def output_path(out: str, default: Path | None, *inputs: Path) -> Path | None:
         raise UserError(f"out={path} is a folder; name a file")
     check_not_read([path], inputs)
     check_not_in_results(path)
-    check_writable(path)
-    return written_to(path)
+    return check_writable(path)
 
 
 @contextmanager

@@ -213,20 +213,13 @@ def _composed(overrides: Sequence[str]) -> DictConfig:
 
 @contextmanager
 def _hydra_errors() -> Iterator[None]:
-    """Convert errors of Hydra to a UserError with the first line of the error and of its cause."""
+    """Convert errors of Hydra and of its launchers to UserError; runs record their own errors."""
     try:
         yield
-    except (HydraException, OmegaConfBaseException) as error:
+    except (HydraException, OmegaConfBaseException) as error:  # some are an OSError, too
         cause = error.__cause__ or error.__context__
         raise UserError(first_line(error) + (f": {first_line(cause)}" if cause else "")) from None
-
-
-@contextmanager
-def _launcher_errors() -> Iterator[None]:
-    """Convert errors of Hydra's launchers to UserError; those of the runs are in their folders."""
-    try:
-        yield
-    except (UserError, HydraException, OmegaConfBaseException, OSError, MemoryError):
+    except (UserError, OSError, MemoryError):
         raise
     except Exception as error:  # submitit, joblib and Ray raise many types
         if not _is_sweep(sys.argv):
@@ -286,7 +279,6 @@ def run_composed(
                     if has_sweeps:
                         _check_sweep(arguments)
                     _report_overruled(arguments)
-                with _launcher_errors():
-                    main()
+                main()
 
     run_command(compose_and_run)

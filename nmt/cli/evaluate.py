@@ -8,14 +8,9 @@ python -m nmt.cli.evaluate source=news.en reference=news.de
 from dataclasses import replace
 from pathlib import Path
 
+from nmt.base import layout
 from nmt.base.errors import UserError
 from nmt.base.files import check_writable
-from nmt.base.layout import (
-    EVALUATION_FOLDER,
-    EVALUATIONS_FOLDER,
-    SCORES_FILE,
-    check_not_in_results,
-)
 from nmt.cli.common import parse_arguments, parse_folders, run_command
 from nmt.cli.models import TranslatorArguments, check_languages, open_model
 from nmt.config import checked_dataclass
@@ -58,20 +53,20 @@ def main() -> None:
     outs = {
         system.name: Path(arguments.out, system.name if len(systems) > 1 else "")
         if arguments.out
-        else Path("outputs", EVALUATIONS_FOLDER, system.name, test_set.name)
+        else Path("outputs", layout.EVALUATIONS_FOLDER, system.name, test_set.name)
         for system in systems
     }
     baseline = choose_baseline(systems, arguments.baseline, corpus)
     read = [Path(name) for name in (arguments.source, arguments.reference) if name]
     if baseline and baseline.system.run:
-        read.append(baseline.system.run / EVALUATION_FOLDER / test_set.name)
+        read.append(baseline.system.run / layout.EVALUATION_FOLDER / test_set.name)
     for system in systems:
         out = outs[system.name]
         evaluate.check_replaceable(out, len(test_set.references), read)
         # In a run folder, only an evaluation of the run's own model may be replaced.
         if not (system.run and out.resolve().is_relative_to(system.run)):
-            check_not_in_results(out / SCORES_FILE)
-        check_writable(out / SCORES_FILE)
+            layout.check_not_in_results(out / layout.SCORES_FILE)
+        check_writable(out / layout.SCORES_FILE)
     for system in [*systems, *([baseline.system] if baseline else [])]:
         if system.direction != test_set.direction:
             raise UserError(

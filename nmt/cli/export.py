@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from nmt.base.errors import UserError, missing
-from nmt.base.files import atomic_folder, check_writable, read_record, write_json, written_to
+from nmt.base.files import atomic_folder, check_writable, read_record, write_json
 from nmt.base.layout import EXPORT_FILE, README_FILE, SCORES_FILE
 from nmt.cli.common import parse_arguments, run_command
 from nmt.cli.models import check_languages, model_folder, open_model
@@ -62,8 +62,7 @@ def main() -> None:
     default = os.path.relpath(f"{os.path.abspath(folder)}-{arguments.format}")
     out = Path(arguments.out or default)
     _check_replaceable(out)
-    check_writable(out)
-    out = written_to(out)
+    out = check_writable(out)
     exporter = open_exporter(arguments.format, arguments.compute_type)
     exporter.check(model)
     text = _text(arguments, folder, model)

@@ -10,6 +10,7 @@ from nmt.config.fields import (
     checked_dataclass,
     is_language_code,
     is_symbol,
+    leaf_fields,
     option,
     require,
 )
@@ -146,13 +147,11 @@ class MixingConfig:
     """Shares that change in the course of the training; the last stage has no end."""
 
     def __post_init__(self) -> None:
-        ways = {
-            "repeats": bool(self.repeats),
-            "weights": bool(self.weights),
-            "temperature": self.temperature != 1,
-            "stages": bool(self.stages),
-        }
-        given = [f"corpus.mixing.{name}" for name, is_given in ways.items() if is_given]
+        given = [
+            f"corpus.mixing.{name}"
+            for name, field in leaf_fields(MixingConfig).items()
+            if getattr(self, name) != field.default
+        ]
         require(len(given) < 2, f"{' and '.join(given)} exclude each other; leave one of them")
         numbers = [number for table in self._tables for number in table.values()]
         require(

@@ -15,7 +15,7 @@ import torch
 
 from nmt.base import layout
 from nmt.base.errors import UserError
-from nmt.base.files import write_json
+from nmt.base.files import temporary_path, write_json
 from nmt.base.system import commit, processor_name, versions
 from nmt.config import (
     Config,
@@ -39,7 +39,6 @@ from nmt.training.measured_library import measure_library
 from nmt.training.memory_probe import first_epoch, resolve_auto
 from nmt.training.signals import Interruption
 from nmt.training.trainer import Trainer
-from nmt.training.training_state import TrainingState
 from nmt.training.validation import valid_text
 
 logger = logging.getLogger(__name__)
@@ -200,20 +199,18 @@ def run_experiment(config: Config, corpus_folder: Path) -> list[Evaluation] | No
         # Do not leave after another error: some ranks may still be in a collective.
         evaluations = None
         if process.is_main_process and trainer.is_pruned:
-            _record_pruning(config.run_folder, trainer.state)
+            state = trainer.state
+            pruned = {"update": state.update, "loss": -state.best_rank[1]}  # of the best checkpoint
+            write_json(config.run_folder / layout.PRUNED_FILE, pruned)
+            logger.info(
+                f"pruned at update {state.update:,}: its lowest loss is above the median of other"
+                " trials"
+            )
         elif process.is_main_process:
             evaluations = finish(config, corpus, trainer, tracker)
     process.barrier()
     distributed.leave()
     return evaluations
-
-
-def _record_pruning(run: Path, state: TrainingState) -> None:
-    """Write `pruned.json`: the last update, and the validation loss of the best checkpoint."""
-    write_json(run / layout.PRUNED_FILE, {"update": state.update, "loss": -state.best_rank[1]})
-    logger.info(
-        f"pruned at update {state.update:,}: its lowest loss is above the median of other trials"
-    )
 
 
 @contextmanager
@@ -242,7 +239,6 @@ def point_latest(config: Config) -> None:
     if latest.is_dir() and not latest.is_symlink():
         logger.warning(f"{latest} is a folder and stays; rename it to get a link to the last run")
         return
-    temporary = outputs / f".{layout.LATEST_LINK}.{os.getpid()}.tmp"
-    temporary.unlink(missing_ok=True)
-    temporary.symlink_to(os.path.relpath(config.run_folder, outputs))
-    os.replace(temporary, latest)
+    with temporary_path(latest) as temporary:
+        temporary.symlink_to(os.path.relpath(config.run_folder, outputs))
+        os.replace(temporary, latest)
