@@ -26,11 +26,9 @@ def translate_to_files(
     Args:
         translator: translates the lines.
         source: a file, of which all lines are checked first, or a stream.
-        outs: the output files.
+        outs: the output files; see `ResumableOutputs.open` for `resume` and `overwrite`.
         settings: what the translations depend on besides the input.
         models: the model folders, in which no file is replaced.
-        resume: whether to continue an interrupted translation.
-        overwrite: whether to replace existing files.
 
     Returns:
         The number of input lines.
@@ -38,14 +36,13 @@ def translate_to_files(
     Raises:
         UserError: a line is invalid, an output file exists, or the input changes meanwhile.
     """
-    size, total, inputs = None, None, list(models)
-    versions = {}
+    versions, size, total = {}, None, None
     if isinstance(source, Path):
-        inputs.append(source)
         versions[source] = file_version(source)
         size = versions[source][0]
         total = sum(1 for _ in translator.read(raw_lines(source)))
     lines = raw_lines(source) if isinstance(source, Path) else source
+    inputs = [*models, *versions]
     with ResumableOutputs.open(outs, settings, inputs, resume, overwrite) as outputs:
         read = outputs.skip_done(lines, translator.name)
         done = outputs.num_lines

@@ -75,11 +75,9 @@ def check_languages(data: Path, languages: tuple[str, str], model: Path) -> None
 
 
 def general_test_set(config: Config, beginning: str) -> TestSet | None:
-    """Return the general test set: two files, or the first test set of the general text, if any.
+    """Return the general test set: two files with a common `beginning`, if it is not empty.
 
-    Args:
-        config: the experiment, with the general text in `corpus.sources`.
-        beginning: the common beginning of two files; may be empty.
+    Otherwise, it is the first test set of the general text in `corpus.sources`, if there is any.
     """
     languages = (config.corpus.source_language, config.corpus.target_language)
     if beginning:
@@ -100,10 +98,7 @@ def general_test_set(config: Config, beginning: str) -> TestSet | None:
 def adapt(config: Config, general: TestSet | None, out: Path | None) -> None:
     """Train from the weights of `training.initial_model`, and compare both models.
 
-    Args:
-        config: the experiment.
-        general: a test set of general text, if any.
-        out: a new folder for a copy of the adapted model; None for no copy.
+    The comparison includes the test set `general`. The adapted model is copied to `out`, if given.
     """
     if train(config) is None:  # a dry run, or one of several processes
         return

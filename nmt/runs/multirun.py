@@ -153,17 +153,9 @@ def _log_lines(folder: Path) -> list[str]:
 def _register_ray(cores_per_run: int, num_runs: int) -> None:
     """Connect to the cluster of RAY_ADDRESS, and make it the backend of Hydra's joblib launcher.
 
-    Each run reserves cores and, if the cluster has GPUs, one GPU. It uses the environment variables
-    of nmt, Hydra and wandb, and the working directory of this process, so all hosts need the same
-    file system.
-
-    Args:
-        cores_per_run: number of cores that a run reserves, at least one.
-        num_runs: number of runs at a time, `hydra.launcher.n_jobs`.
-
-    Raises:
-        UserError: Ray is missing, there is no cluster, fewer than `num_runs` runs fit into it, or
-            `num_runs` is below 2.
+    Each of `num_runs` runs at a time reserves cores and, if the cluster has GPUs, one GPU. It uses
+    the environment variables of nmt, Hydra and wandb, and the working directory of this process, so
+    all hosts need the same file system. UserError if there is no such cluster, or it is too small.
     """
     connect_to_ray("", "cluster=ray")
     # Imported here, because these imports take seconds.

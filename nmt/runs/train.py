@@ -3,10 +3,15 @@
 import logging
 import os
 import sys
+import tempfile
+import time
 import traceback
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
+
+import torch
 
 from data_prep.prepare import find_prepared, prepare
 from nmt.base import layout
@@ -16,7 +21,6 @@ from nmt.config import Config, CorpusSource, ValidationMetric
 from nmt.evaluation import tables
 from nmt.evaluation.records import describe_cost, is_complete, read_result
 from nmt.runs import experiment
-from nmt.runs.gpus import own_gpu
 from nmt.runs.log import (
     console,
     converted_errors,
@@ -34,6 +38,7 @@ from nmt.training.trainer import MemoryLimitError
 logger = logging.getLogger(__name__)
 
 _NUM_SAMPLES = 6
+_SECONDS_BETWEEN_TRIES = 1.0  # to lock a GPU
 
 
 def train(config: Config) -> float | None:
@@ -145,3 +150,44 @@ def _report_result(config: Config) -> float:
     logger.info(score)
     is_bleu = config.training.validation_metric is ValidationMetric.bleu
     return float(result["valid"]["bleu" if is_bleu else "loss"])
+
+
+@contextmanager
+def own_gpu(config: Config) -> Iterator[None]:
+    """Reserve a GPU for the block if several runs share this machine; wait until one is free.
+
+    All commands of this user see the locks, so several sweeps can share the GPUs.
+
+    Raises:
+        UserError: more parallel runs than GPUs.
+    """
+    if config.run.parallel_runs == 1 or not torch.cuda.is_available():
+        yield
+        return
+    num_gpus = torch.cuda.device_count()
+    if config.run.parallel_runs > num_gpus:
+        raise UserError(
+            f"run.parallel_runs={config.run.parallel_runs} is more than the {num_gpus} GPUs of this"
+            f" machine; set run.parallel_runs={num_gpus} or less"
+        )
+    with ExitStack() as stack:
+        index = _lock_gpu(num_gpus, stack)
+        if index is None:
+            logger.info("all GPUs are used by other runs; waiting for one")
+        while index is None:
+            time.sleep(_SECONDS_BETWEEN_TRIES)
+            index = _lock_gpu(num_gpus, stack)
+        os.environ["LOCAL_RANK"] = str(index)  # the device of a single process
+        stack.callback(os.environ.pop, "LOCAL_RANK", None)
+        yield
+
+
+def _lock_gpu(num_gpus: int, stack: ExitStack) -> int | None:
+    """Lock a GPU until the stack is closed, and return its index; None if none is free."""
+    for index in range(num_gpus):
+        # With another CUDA_VISIBLE_DEVICES, the same index is another GPU.
+        name = f"nmt-{os.getuid()}-{torch.cuda.get_device_properties(index).uuid}.lock"
+        with suppress(BusyError):
+            stack.enter_context(exclusive(Path(tempfile.gettempdir(), name), BusyError()))
+            return index
+    return None
