@@ -66,8 +66,7 @@ def parse_arguments(kind: type[Arguments], arguments: Sequence[str] | None = Non
     for name, field in fields.items():
         if field.is_required() and not values.get(name):
             raise UserError(f"{name}= is missing (for make: {name.upper()}=): {field.description}")
-    parsed: Arguments = from_mapping(kind, values, "arguments")
-    return parsed
+    return from_mapping(kind, values, "arguments")
 
 
 def split_argument(argument: str) -> tuple[str, str]:

@@ -4,7 +4,6 @@ python -m nmt.cli.export model=FOLDER format=ctranslate2
 """
 
 import os
-from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from nmt.base.errors import UserError, missing
@@ -15,6 +14,7 @@ from nmt.cli.models import check_languages, model_folder, open_model
 from nmt.config import checked_dataclass
 from nmt.evaluation.evaluate import TestSet, corpus_test_set, files_test_set
 from nmt.evaluation.model_card import model_card, read_facts
+from nmt.evaluation.records import WrittenFiles
 from nmt.evaluation.systems import open_system
 from nmt.exchange.exporter import Exporter, Format, QuantizedExporter, open_exporter
 from nmt.exchange.verify import Reference, Text
@@ -47,13 +47,6 @@ class Arguments:
     """References of source."""
 
 
-@dataclass(frozen=True)
-class _Export:
-    """`export.json`: the files of an exported model, which the next export replaces."""
-
-    files: list[str]
-
-
 def main() -> None:
     """Run the command."""
     arguments = parse_arguments(Arguments)
@@ -71,8 +64,7 @@ def main() -> None:
         lines = _verified(exporter, model, temporary, text)
         card = model_card(model, read_facts(folder / SCORES_FILE), exporter.usage(model), lines)
         (temporary / README_FILE).write_text(card, encoding="utf-8")
-        names = [*_files(temporary), EXPORT_FILE]
-        write_json(temporary / EXPORT_FILE, asdict(_Export(names)))
+        write_json(temporary / EXPORT_FILE, {"files": [*_files(temporary), EXPORT_FILE]})
     for line in lines:
         print_line(line)
     print_written(out / name for name in _files(out))
@@ -134,7 +126,7 @@ def _check_replaceable(out: Path) -> None:
     advice = "name another folder with out="
     if not out.is_dir() or not os.path.lexists(out / EXPORT_FILE):
         raise UserError(f"out={out} exists and is not an earlier export; {advice}")
-    exported = {EXPORT_FILE, *read_record(out / EXPORT_FILE, _Export, advice).files}
+    exported = {EXPORT_FILE, *read_record(out / EXPORT_FILE, WrittenFiles, advice)["files"]}
     folders = {str(parent) for name in exported for parent in Path(name).parents}
     for path in sorted(out.rglob("*")):
         name = str(path.relative_to(out))

@@ -128,8 +128,7 @@ def progress_cells(run: Path) -> list[str]:
 @lru_cache
 def _config(path: Path, modified: int) -> Config:
     del modified  # a changed file is read again
-    config: Config = load_config(Config, path)
-    return config
+    return load_config(Config, path)
 
 
 def _completed_at(run: Path) -> float:

@@ -185,7 +185,6 @@ class CorpusConfig(OriginConfig):
     name: FolderName = "phrasebook"
     """Name of the corpus; its folder is `<outputs>/corpora/<name>-<fingerprint>`."""
     source: CorpusSource = CorpusSource.phrasebook
-    """The generated phrasebook, local files, the Hugging Face hub, OPUS, or the Bible."""
     direction: str = "en-de"
     """Source and target language codes, joined by a hyphen."""
     num_train: int = option(60_000, ge=1, le=_MAX_GENERATED, used_with=_PHRASEBOOK)
@@ -248,8 +247,7 @@ class CorpusConfig(OriginConfig):
                 f" corpus.cleaning.{filter_name}"
             )
         cleaning = to_plain(self.cleaning) | changes
-        config: CleaningConfig = from_mapping(CleaningConfig, cleaning, "configuration", key)
-        return config
+        return from_mapping(CleaningConfig, cleaning, "configuration", key)
 
     def origin_of(self, name: str) -> "CorpusConfig":
         """Return a source in `sources` as a corpus of its own."""

@@ -35,6 +35,7 @@ def from_mapping(kind: type[Any], values: Any, origin: str, prefix: str = "") ->
     try:
         config = TypeAdapter(kind).validate_python(values)
         check_effects(config, prefix)
+        return config
     except ValidationError as error:
         problem = error.errors(include_url=False)[0]
         key = prefix + ".".join(map(str, problem["loc"]))
@@ -44,7 +45,6 @@ def from_mapping(kind: type[Any], values: Any, origin: str, prefix: str = "") ->
         raise UserError(f"{origin}: {reason}") from None
     except UserError as error:
         raise UserError(f"{origin}: {error}") from None
-    return config
 
 
 def unknown_key(key: str, known: Collection[str]) -> str:
@@ -68,8 +68,7 @@ def unknown_key(key: str, known: Collection[str]) -> str:
 
 def to_plain(config: Any) -> dict[str, Any]:
     """Return a configuration dataclass as plain dictionaries; enums become their names."""
-    plain: dict[str, Any] = to_jsonable_python(config)
-    return plain
+    return to_jsonable_python(config)
 
 
 def to_yaml(config: Any) -> str:

@@ -22,7 +22,7 @@ from nmt.base.files import (
 )
 from nmt.config import DecodingConfig, to_plain
 from nmt.data.corpus import PreparedCorpus, more_reference_paths
-from nmt.evaluation.records import EvaluationFiles
+from nmt.evaluation.records import WrittenFiles
 from nmt.evaluation.systems import NO_BASELINE, Baseline, System, find_baseline, system_name
 from nmt.metrics.comet import CometError, comet_score
 from nmt.metrics.known_test_sets import Identity, identify
@@ -261,7 +261,7 @@ def _file_names(num_references: int) -> list[str]:
 def _written_files(folder: Path) -> list[str]:
     """Return the names of files that the `scores.json` of an earlier evaluation lists, if any."""
     try:
-        return read_record(folder / layout.SCORES_FILE, EvaluationFiles)["files"]
+        return read_record(folder / layout.SCORES_FILE, WrittenFiles)["files"]
     except UserError:
         return []
 

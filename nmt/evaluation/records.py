@@ -49,8 +49,8 @@ class TestSetRecord(TypedDict):
 
 
 @with_config(_OTHER_KEYS)
-class EvaluationFiles(TypedDict):
-    """`scores.json`: the files that the evaluation has written."""
+class WrittenFiles(TypedDict):
+    """`scores.json`, `export.json`: the files that the evaluation or the export has written."""
 
     files: list[str]
 

@@ -203,7 +203,7 @@ def _report(
     }
     texts = {run / "adapt.md": to_lines(lines), run / "adapt.json": to_json(values)}
     for each in compared:
-        folder = run / layout.ADAPTATION_FOLDER / each.test_set.name
+        folder = run / "adaptation" / each.test_set.name
         test = each.test_set
         names = {"source": test.sources, "reference": test.references[0]}
         names |= {"before": each.before, "after": each.after}

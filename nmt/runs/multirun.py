@@ -138,16 +138,13 @@ def run_job(folder: Path, job: Callable[[], None]) -> None:
         if isinstance(error, UserError):
             lines = str(error).splitlines()
         elif isinstance(error, FailedProcessesError):
-            lines = [*_log_lines(folder), f"training has ended with status {error.code}"]
+            log = folder / layout.LOG_FILE
+            logged = log.read_text(encoding="utf-8").splitlines() if log.is_file() else []
+            lines = [*logged, f"training has ended with status {error.code}"]
         else:
             lines = traceback.format_exc().splitlines()
         print_error("\n".join([f"{folder} has failed:", *lines]))
         write_json(failure, {"lines": lines[-_NUM_LINES:]})
-
-
-def _log_lines(folder: Path) -> list[str]:
-    log = folder / layout.LOG_FILE
-    return log.read_text(encoding="utf-8").splitlines() if log.is_file() else []
 
 
 def _register_ray(cores_per_run: int, num_runs: int) -> None:

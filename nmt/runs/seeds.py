@@ -8,7 +8,6 @@ from pathlib import Path
 
 from nmt.base.errors import UserError, one_line
 from nmt.base.files import check_writable, write_json
-from nmt.base.layout import SEEDS_FOLDER
 from nmt.config import MAX_SEED, Config
 from nmt.evaluation.records import read_environment, read_result
 from nmt.evaluation.spread import SeedsSummary, summarise
@@ -75,4 +74,4 @@ def seed_config(config: Config, seed: int) -> Config:
 
 def summary_path(config: Config) -> Path:
     """Return the path of the summary: `<run.outputs>/seeds/<run.name>.json`."""
-    return Path(config.run.outputs) / SEEDS_FOLDER / f"{config.run.name}.json"
+    return Path(config.run.outputs) / "seeds" / f"{config.run.name}.json"
