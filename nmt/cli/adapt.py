@@ -24,7 +24,7 @@ from nmt.trained_model import load_trained_model
 
 
 @checked_dataclass
-class Arguments:
+class _Arguments:
     """Arguments of the command, besides the keys of the configuration."""
 
     model: str
@@ -45,10 +45,10 @@ class Arguments:
 
 def main() -> None:
     """Run the command."""
-    known = leaf_fields(Arguments).keys() | HELP_FLAGS
+    known = leaf_fields(_Arguments).keys() | HELP_FLAGS
     own = [argument for argument in sys.argv[1:] if argument.partition("=")[0] in known]
     changes = [argument for argument in sys.argv[1:] if argument not in own]
-    arguments = parse_arguments(Arguments, own)
+    arguments = parse_arguments(_Arguments, own)
     out = Path(arguments.out) if arguments.out else None
     if out is not None:
         if out.exists():
@@ -60,7 +60,7 @@ def main() -> None:
     adapt(config, general_test_set(config, arguments.general_test), out)
 
 
-def _configuration(arguments: Arguments, changes: Sequence[str]) -> Config:
+def _configuration(arguments: _Arguments, changes: Sequence[str]) -> Config:
     """Compose the preset, the properties of the model folder, and the changes of the user."""
     system = open_system(Path(arguments.model))
     model = load_trained_model(system.model)

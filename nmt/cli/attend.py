@@ -24,9 +24,7 @@ _MAX_SENTENCES = 20
 
 
 @checked_dataclass
-class Arguments(ModelArguments):
-    """Arguments of the command."""
-
+class _Arguments(ModelArguments):
     text: str = ""
     """The sentences, one a line."""
     translation: str = ""
@@ -39,7 +37,7 @@ class Arguments(ModelArguments):
 
 def main() -> None:
     """Run the command."""
-    arguments = parse_arguments(Arguments)
+    arguments = parse_arguments(_Arguments)
     texts = [line for line in arguments.text.split("\n") if line.strip()]
     if not texts:
         raise UserError('text= is empty; give a sentence, such as text="A sentence."')
@@ -64,7 +62,7 @@ def main() -> None:
     print_written(written)
 
 
-def _translations(arguments: Arguments, model: TrainedModel, texts: list[str]) -> list[str]:
+def _translations(arguments: _Arguments, model: TrainedModel, texts: list[str]) -> list[str]:
     _check_lengths("", texts, model.source_tokenizer, model.config.max_source_length)
     if arguments.translation:
         given = [line for line in arguments.translation.split("\n") if line.strip()]

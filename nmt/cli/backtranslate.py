@@ -25,9 +25,7 @@ from nmt.translation.translator import Translator
 
 
 @checked_dataclass
-class Arguments(ModelArguments):
-    """Arguments of the command."""
-
+class _Arguments(ModelArguments):
     model: str = field()
     """Model or run folder that translates from the target language of the corpus."""
     file: str
@@ -61,7 +59,7 @@ class BackTranslator(LineTranslator):
 
 def main() -> None:
     """Run the command."""
-    arguments = parse_arguments(Arguments)
+    arguments = parse_arguments(_Arguments)
     file = Path(arguments.file)
     check_readable(file)
     folder = model_folder(arguments.model)

@@ -15,6 +15,7 @@ from typing import Any
 import hydra
 from hydra.core.config_store import ConfigStore
 from hydra.core.hydra_config import HydraConfig
+from hydra.core.override_parser.types import Quote, QuotedString
 from hydra.errors import HydraException
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
@@ -156,11 +157,9 @@ def literal(arguments: Sequence[str]) -> list[str]:
         is_quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "'\""
         is_list = is_sweep and "," in value and not os.path.exists(value) and key not in _LISTS
         if field and field.annotation is str and not (is_quoted or is_list):
-            # A backslash is special only before a quote, the end and an interpolation.
+            # A backslash is special only before an interpolation, a quote and the end.
             value = re.sub(r"(\\*)\$\{", r"\1\1\\${", value)
-            value = re.sub(r"(\\*)'", r"\1\1\\'", value)
-            value = re.sub(r"(\\+)$", r"\1\1", value)
-            quoted.append(f"{prefix}{key}='{value}'")
+            quoted.append(f"{prefix}{key}={QuotedString(value, Quote.single).with_quotes()}")
         else:
             quoted.append(prefix + argument)
     return quoted

@@ -18,9 +18,7 @@ _SECONDS = 20
 
 
 @checked_dataclass
-class Arguments:
-    """Arguments of the command."""
-
+class _Arguments:
     project: str = TrackingConfig().project
     """Project of the runs, as in `tracking.project`."""
     entity: str = ""
@@ -29,7 +27,7 @@ class Arguments:
 
 def main() -> None:
     """Run the command."""
-    arguments = parse_arguments(Arguments)
+    arguments = parse_arguments(_Arguments)
     require_package("make dashboard", "wandb_workspaces", "tracking")
     os.environ.setdefault("WANDB_SILENT", "true")
     import wandb  # noqa: PLC0415 - takes a second to import

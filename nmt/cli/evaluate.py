@@ -22,9 +22,7 @@ from nmt.runs.log import console, print_line, print_written
 
 
 @checked_dataclass
-class Arguments(TranslatorArguments):
-    """Arguments of the command."""
-
+class _Arguments(TranslatorArguments):
     model: str = ""
     """Model or run folder (default: the last completed run); several, separated by spaces, are
     compared in one table."""
@@ -46,7 +44,7 @@ class Arguments(TranslatorArguments):
 
 def main() -> None:
     """Run the command."""
-    arguments = parse_arguments(Arguments)
+    arguments = parse_arguments(_Arguments)
     systems = open_systems(parse_folders(arguments.model))
     corpus = PreparedCorpus(Path(arguments.corpus)) if arguments.corpus else systems[0].corpus
     test_set = _test_set(arguments, systems[0], corpus)
@@ -85,7 +83,7 @@ def main() -> None:
         print_line(f"{evaluation.system}: {line}" if len(evaluations) > 1 else line)
 
 
-def _test_set(arguments: Arguments, system: System, corpus: PreparedCorpus | None) -> TestSet:
+def _test_set(arguments: _Arguments, system: System, corpus: PreparedCorpus | None) -> TestSet:
     source, reference = arguments.source, arguments.reference
     if bool(source) != bool(reference) or (source and arguments.test):
         raise UserError("give source= and reference= together, without test=")
@@ -100,7 +98,7 @@ def _test_set(arguments: Arguments, system: System, corpus: PreparedCorpus | Non
     return evaluate.corpus_test_set(corpus, arguments.test)
 
 
-def _evaluated(arguments: Arguments, system: System, test_set: TestSet) -> Evaluation:
+def _evaluated(arguments: _Arguments, system: System, test_set: TestSet) -> Evaluation:
     """Translate the test set with a system and score it."""
     test_set = evaluate.with_leakage(test_set, system.corpus)
     translator = arguments.translator(open_model(system.model, arguments.device))
@@ -109,7 +107,7 @@ def _evaluated(arguments: Arguments, system: System, test_set: TestSet) -> Evalu
 
 
 def _compared(
-    arguments: Arguments, baseline: Baseline | None, evaluations: list[Evaluation]
+    arguments: _Arguments, baseline: Baseline | None, evaluations: list[Evaluation]
 ) -> list[Evaluation]:
     """Return the evaluations with significance tests against the baseline, or the reason for none.
 
@@ -128,7 +126,7 @@ def _compared(
     hypotheses = hypotheses or evaluate.stored_hypotheses(system, test_set)
     if hypotheses is None:
         # decoding.KEY= and engine= apply to the evaluated models, not to the baseline.
-        own_search = Arguments(device=arguments.device)
+        own_search = _Arguments(device=arguments.device)
         try:
             hypotheses = _evaluated(own_search, system, test_set).hypotheses
         except UserError as error:

@@ -27,9 +27,7 @@ _MAX_SENTENCES = 3_000
 
 
 @checked_dataclass
-class Arguments:
-    """Arguments of the command."""
-
+class _Arguments:
     model: str = ""
     """Model or run folder (default: the last completed run)."""
     format: Format = Format.ctranslate2
@@ -49,7 +47,7 @@ class Arguments:
 
 def main() -> None:
     """Run the command."""
-    arguments = parse_arguments(Arguments)
+    arguments = parse_arguments(_Arguments)
     folder = model_folder(arguments.model)
     model = open_model(folder, "cpu")
     default = os.path.relpath(f"{os.path.abspath(folder)}-{arguments.format}")
@@ -70,7 +68,7 @@ def main() -> None:
     print_written(out / name for name in _files(out))
 
 
-def _text(arguments: Arguments, folder: Path, model: TrainedModel) -> Text | None:
+def _text(arguments: _Arguments, folder: Path, model: TrainedModel) -> Text | None:
     """Read the text of the comparison; None if no text was named and the corpus is unknown."""
     if bool(arguments.source) != bool(arguments.reference):
         raise UserError("give source= and reference= together")

@@ -32,9 +32,7 @@ _HUB_WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 
 
 @checked_dataclass
-class Arguments:
-    """Arguments of the command."""
-
+class _Arguments:
     folder: str = ""
     """Folder of the model, or its name on the Hugging Face hub (for make: FROM=)."""
     out: str = ""
@@ -48,7 +46,7 @@ class Arguments:
 
 def main() -> None:
     """Run the command."""
-    arguments = parse_arguments(Arguments)
+    arguments = parse_arguments(_Arguments)
     if not arguments.folder:
         raise UserError(
             "folder= is missing (for make: FROM=): name a folder of another program, or a"
@@ -73,7 +71,7 @@ def main() -> None:
     print_written(written)
 
 
-def _import(arguments: Arguments, folder: Path, workspace: Path, out: Path) -> list[Path]:
+def _import(arguments: _Arguments, folder: Path, workspace: Path, out: Path) -> list[Path]:
     importer = next((one for one in _IMPORTERS if one.can_read(folder)), None)
     if importer is None:
         raise UserError(

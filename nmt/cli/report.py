@@ -21,16 +21,14 @@ from nmt.runs.log import print_line, print_written
 
 
 @checked_dataclass
-class Arguments:
-    """Arguments of the command."""
-
+class _Arguments:
     run: str = ""
     """Folder of a completed run (default: the last one outside sweeps)."""
 
 
 def main() -> None:
     """Run the command."""
-    arguments = parse_arguments(Arguments)
+    arguments = parse_arguments(_Arguments)
     system = open_system(Path(arguments.run) if arguments.run else find_model())
     if system.run is None:
         raise UserError(f"{system.model} is not in a run folder, so there is nothing to report")

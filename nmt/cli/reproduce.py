@@ -31,9 +31,7 @@ _NOT_IN_A_RECIPE = ("run", "tracking", "hydra")
 
 
 @checked_dataclass
-class Arguments:
-    """Arguments of the command."""
-
+class _Arguments:
     result: str
     """Name of a row of the table."""
     data: str = ""
@@ -55,7 +53,7 @@ class Arguments:
 
 def main() -> None:
     """Run the command."""
-    arguments = parse_arguments(Arguments)
+    arguments = parse_arguments(_Arguments)
     result = find_result(Path(arguments.table), arguments.result)
     print_line(f"{result.name}: {result.about}")
     for anchor in result.anchors:
@@ -71,7 +69,7 @@ def main() -> None:
         raise SystemExit(1)
 
 
-def _configuration(result: Result, arguments: Arguments) -> Config:
+def _configuration(result: Result, arguments: _Arguments) -> Config:
     """Return the row's experiment with the user's keys, which may not change the result."""
     for override in result.overrides:
         if override.lstrip("+~").startswith(_NOT_IN_A_RECIPE) or "${" in override:

@@ -26,9 +26,7 @@ _CHUNK_LINES = 1024
 
 
 @checked_dataclass
-class Arguments(ModelArguments):
-    """Arguments of the command."""
-
+class _Arguments(ModelArguments):
     source: str
     """The sources, one sentence per line, UTF-8."""
     target: str
@@ -43,7 +41,7 @@ class Arguments(ModelArguments):
 
 def main() -> None:
     """Run the command."""
-    arguments = parse_arguments(Arguments)
+    arguments = parse_arguments(_Arguments)
     for key in arguments.decoding:
         if key not in ("length_penalty", "length_penalty_kind"):
             raise UserError(f"decoding.{key} has no effect on scores; leave it out")

@@ -14,9 +14,7 @@ Side = StrEnum("Side", "source target")
 
 
 @checked_dataclass
-class Arguments:
-    """Arguments of the command."""
-
+class _Arguments:
     text: str
     """The text; each of its lines is shown by itself."""
     model: str = ""
@@ -27,7 +25,7 @@ class Arguments:
 
 def main() -> None:
     """Run the command."""
-    arguments = parse_arguments(Arguments)
+    arguments = parse_arguments(_Arguments)
     model = open_model(model_folder(arguments.model), "cpu")
     is_source = arguments.side is Side.source
     tokenizer = model.source_tokenizer if is_source else model.target_tokenizer

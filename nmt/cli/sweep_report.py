@@ -14,9 +14,7 @@ from nmt.runs.sweep import find_sweep, write_sweep_report
 
 
 @checked_dataclass
-class Arguments:
-    """Arguments of the command."""
-
+class _Arguments:
     sweep: str
     """Folder of the sweep, its name below outputs/sweeps, or the beginning of the name before _."""
     outputs: str = "outputs"
@@ -25,7 +23,7 @@ class Arguments:
 
 def main() -> None:
     """Run the command."""
-    arguments = parse_arguments(Arguments)
+    arguments = parse_arguments(_Arguments)
     write_sweep_report(find_sweep(arguments.sweep, Path(arguments.outputs)))
 
 

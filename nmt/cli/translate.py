@@ -38,9 +38,7 @@ _SETTINGS = (
 
 
 @checked_dataclass
-class Arguments(TranslatorArguments):
-    """Arguments of the command."""
-
+class _Arguments(TranslatorArguments):
     file: str
     """The text to translate, one sentence per line, UTF-8; - reads stdin."""
     ensemble: str = ""
@@ -74,7 +72,7 @@ class Arguments(TranslatorArguments):
 
 def main() -> None:
     """Run the command."""
-    arguments = parse_arguments(Arguments)
+    arguments = parse_arguments(_Arguments)
     file = None if arguments.file == "-" else Path(arguments.file)
     read, write = choose_formats(file, arguments.input_format, arguments.format)
     reader = LineReader(read, arguments.column)

@@ -41,9 +41,7 @@ _COLUMNS = ("run", "updates", "", "loss", "BLEU", "best", "tokens/s", "left")
 
 
 @checked_dataclass
-class Arguments:
-    """Arguments of the command."""
-
+class _Arguments:
     outputs: str = "outputs"
     """Output folder."""
     every: float = option(2.0, ge=0.1, le=86_400)
@@ -54,7 +52,7 @@ class Arguments:
 
 def main() -> None:
     """Run the command."""
-    arguments = parse_arguments(Arguments)
+    arguments = parse_arguments(_Arguments)
     outputs = Path(arguments.outputs)
     if not outputs.is_dir():
         raise UserError(f"outputs={outputs} is not a folder; no run was started there")
