@@ -12,7 +12,7 @@ from nmt.base.layout import EXPORT_FILE, README_FILE, SCORES_FILE
 from nmt.cli.common import parse_arguments, run_command
 from nmt.cli.models import check_languages, model_folder, open_model
 from nmt.config import checked_dataclass
-from nmt.evaluation.evaluate import TestSet, corpus_test_set, files_test_set
+from nmt.evaluation.evaluate import corpus_test_set, files_test_set
 from nmt.evaluation.model_card import model_card, read_facts
 from nmt.evaluation.records import WrittenFiles
 from nmt.evaluation.systems import open_system
@@ -72,7 +72,6 @@ def _text(arguments: _Arguments, folder: Path, model: TrainedModel) -> Text | No
     """Read the text of the comparison; None if no text was named and the corpus is unknown."""
     if bool(arguments.source) != bool(arguments.reference):
         raise UserError("give source= and reference= together")
-    test_set: TestSet
     if arguments.source:
         source, reference = Path(arguments.source), Path(arguments.reference)
         check_languages(model.config.direction, source, reference)
@@ -83,9 +82,8 @@ def _text(arguments: _Arguments, folder: Path, model: TrainedModel) -> Text | No
         if corpus is None:
             return None
         test_set = corpus_test_set(corpus, "valid")
-    sources, references = (
-        lines[:_MAX_SENTENCES] for lines in (test_set.sources, test_set.references[0])
-    )
+    sources = test_set.sources[:_MAX_SENTENCES]
+    references = test_set.references[0][:_MAX_SENTENCES]
     return Text(f"the first {len(sources):,} lines of {test_set.name}", sources, references)
 
 
