@@ -21,6 +21,7 @@ from nmt.evaluation.tables import as_text, new_table
 from nmt.metrics.scores import METRIC_NAMES, sentence_chrf
 from nmt.metrics.significance import Comparison, compare, format_difference, format_p
 from nmt.metrics.terms import DEFINITION, TermRecall, find_terms, term_recall
+from nmt.pages.html_page import render_text
 from nmt.runs.log import console, print_line, print_written
 from nmt.runs.train import train
 from nmt.tokenizer import Tokenizer
@@ -32,6 +33,7 @@ from nmt.translation.translator import Translator
 GENERAL = "general"
 """Name of the general text in `corpus.sources`."""
 
+_TEMPLATE = Path(__file__).with_name("templates") / "adapt.md.jinja"
 _METRICS = ("bleu", "chrf")
 _NUM_CHANGED = 5  # sentences that became better, and as many that became worse
 _TARGETS_AT_A_TIME = 10_000
@@ -170,30 +172,29 @@ def _report(
     config: Config, corpus: PreparedCorpus, compared: Sequence[Compared], recall: TermRecall
 ) -> None:
     """Print the comparison, and write `adapt.md`, `adapt.json` and the translations."""
-    run, (better, worse) = config.run_folder, most_changed(compared[0])
+    run, first = config.run_folder, one_line(compared[0].test_set.name)
+    better, worse = most_changed(compared[0])
     columns = ("test set", "metric", "before", "after", "difference", "p", "verdict")
     rows = [row for each in compared for row in _rows(each)]
     table = new_table("Before and after", *columns, texts=["test set", "metric", "verdict"])
     for cells in rows:
         table.add_row(*map(as_text, cells))
     console.print(table)
-    notes = [f"{recall} ({compared[0].test_set.name})", DEFINITION]
+    notes = [f"{recall} ({first})", DEFINITION]
     if len(compared) == len(corpus.test_splits or [VALID]):
         notes.insert(0, "no general test set: name two files with general_test=BEGINNING")
-    lines = [
-        f"# {run.name}: before and after",
-        *("", f"Original model: {config.training.initial_model}", ""),
-        *(f"| {' | '.join(map(one_line, cells))} |" for cells in (columns, ["---"] * 7, *rows)),
-        *("", *(f"{note}\n" for note in notes)),
-        f"## Sentences of {compared[0].test_set.name} that became better",
-        *(line for row in better for line in _lines(row)),
-        f"\n## Sentences of {compared[0].test_set.name} that became worse",
-        *(line for row in worse for line in _lines(row)),
-    ]
-    for line in notes:
-        print_line(line)
-    for row in (*better, *worse):
-        console.print("\n".join(_lines(row)), markup=False, soft_wrap=True)
+    context = {
+        "run": run.name,
+        "initial_model": config.training.initial_model,
+        "table": [columns, ["---"] * len(columns), *rows],
+        "notes": notes,
+        "test_set": first,
+        "changed": {"better": better, "worse": worse},
+        "format_difference": format_difference,
+        "one_line": one_line,
+    }
+    text = render_text(_TEMPLATE, context)
+    console.print(text[text.index(notes[0]) :], markup=False, soft_wrap=True)
     values = {
         "initial_model": config.training.initial_model,
         "test_sets": {each.test_set.name: each.comparison.to_json() for each in compared},
@@ -201,7 +202,7 @@ def _report(
         "better": [asdict(row) for row in better],
         "worse": [asdict(row) for row in worse],
     }
-    texts = {run / "adapt.md": to_lines(lines), run / "adapt.json": to_json(values)}
+    texts = {run / "adapt.md": text, run / "adapt.json": to_json(values)}
     for each in compared:
         folder = run / "adaptation" / each.test_set.name
         test = each.test_set
@@ -219,16 +220,5 @@ def _rows(compared: Compared) -> list[list[str]]:
         test = compared.comparison.differences[key]
         scores = f"{test.baseline:.2f}", f"{test.baseline + test.difference:.2f}"
         difference = format_difference(test.difference), format_p(test.p), test.verdict
-        rows.append([compared.test_set.name, METRIC_NAMES[key], *scores, *difference])
+        rows.append([one_line(compared.test_set.name), METRIC_NAMES[key], *scores, *difference])
     return rows
-
-
-def _lines(row: Changed) -> list[str]:
-    """Return the lines of Markdown about a sentence."""
-    texts = {"source": row.source, "reference": row.reference, "before": row.before}
-    texts["after"] = row.after
-    change = format_difference(row.chrf_after - row.chrf_before)
-    return [
-        f"\nchrF2++ {change}: from {row.chrf_before:.1f} to {row.chrf_after:.1f}\n",
-        *(f"- {name}: {one_line(text)}" for name, text in texts.items()),
-    ]
