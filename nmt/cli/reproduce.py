@@ -20,7 +20,7 @@ from nmt.config import (
     TrainingConfig,
     checked_dataclass,
 )
-from nmt.runs.log import print_line, print_written
+from nmt.runs.log import print_line
 from nmt.runs.reproduce import Result, check_data, find_result, reproduce
 
 # Keys in `FREE_KEYS` that are refused, too: each result has runs of its own.
@@ -62,10 +62,7 @@ def main() -> None:
         result.require_band()
     print_line(check_data(result, arguments.data))
     config = _configuration(result, arguments)
-    is_accepted, verdict, path = reproduce(result, config, not arguments.measure)
-    print_written([path])
-    print_line(f"{result.name}: {verdict}")
-    if not is_accepted:
+    if not reproduce(result, config, is_judged=not arguments.measure):
         raise SystemExit(1)
 
 

@@ -17,7 +17,7 @@ from nmt.config import MAX_SEED, Config, checked_dataclass, from_mapping, load_v
 from nmt.data.corpus import PreparedCorpus, more_reference_paths
 from nmt.evaluation.spread import SeedsSummary, Spread, count_seeds
 from nmt.metrics.scores import METRIC_NAMES, format_score
-from nmt.runs.log import print_line
+from nmt.runs.log import print_line, print_written
 from nmt.runs.seeds import train_seeds
 
 
@@ -140,12 +140,8 @@ def check_data(result: Result, data: str) -> str:
     return f"data: {folder}: the checksums of all {len(files)} files agree"
 
 
-def reproduce(result: Result, config: Config, is_judged: bool) -> tuple[bool, str, Path]:
-    """Train every seed of a row; if `is_judged`, compare the mean with the accepted range.
-
-    Returns:
-        Whether the mean is accepted or not judged, a sentence about it, and the file written.
-    """
+def reproduce(result: Result, config: Config, is_judged: bool) -> bool:
+    """Train every seed of a row; return whether the mean is accepted or not judged."""
     path = Path(config.run.outputs) / "reproduce" / f"{result.name}.json"
     check_writable(path)
     folder = prepare(config.corpus, config.tokenizer, config.corpora_folder, work=config.prepare)
@@ -167,7 +163,9 @@ def reproduce(result: Result, config: Config, is_judged: bool) -> tuple[bool, st
     steps["verdict"] = verdict
     account = {"result": result.name, "steps": steps, "measured": _measured(summary, spread)}
     write_json(path, {**account, "runs": summary.runs, "recipe": asdict(result), **asdict(spread)})
-    return is_accepted, verdict, path
+    print_written([path])
+    print_line(f"{result.name}: {verdict}")
+    return is_accepted
 
 
 def _measured(summary: SeedsSummary, spread: Spread) -> dict[str, Any]:

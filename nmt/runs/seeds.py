@@ -49,15 +49,12 @@ def train_seeds(config: Config, seeds: list[int]) -> SeedsSummary:
         except BaseException:
             logger.error("stopped at seed %d; the same command continues with it", seed)
             raise
-    results = {seed: read_result(run.run_folder) for seed, run in configs.items()}
-    runs = {
-        seed: {
-            "folder": run.run_folder.name,
-            **read_environment(run.run_folder),
-            **{key: results[seed][key] for key in ("chosen", "updates", "training_seconds")},
-        }
-        for seed, run in configs.items()
-    }
+    results, runs = {}, {}
+    for seed, run in configs.items():
+        folder = run.run_folder
+        results[seed] = read_result(folder)
+        kept = {key: results[seed][key] for key in ("chosen", "updates", "training_seconds")}
+        runs[seed] = {"folder": folder.name, **read_environment(folder), **kept}
     summary = replace(summarise(config.run.name, results), runs=runs)
     write_json(path, asdict(summary))
     return summary
