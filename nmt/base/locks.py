@@ -19,9 +19,8 @@ def exclusive(path: Path, on_busy: Callable[[], None] | BusyError) -> Iterator[N
     """Hold a lock file while the block runs; the system releases it if the process dies.
 
     If another process holds it, the error `on_busy` is raised, or the function `on_busy` is called
-    before this process waits.
-    The file is not removed afterwards: a process that waits for it, and one that creates it again,
-    would lock different files of the same name.
+    before this process waits. The file is not removed afterwards: a process that waits for it, and
+    one that creates it again, would lock different files of the same name.
     """
     with writing(path.parent):
         path.parent.mkdir(parents=True, exist_ok=True)
