@@ -120,6 +120,8 @@ def run_job(folder: Path, job: Callable[[], None]) -> None:
     """
     is_parallel = multiprocessing.parent_process() is not None
     if is_parallel:
+        # Processes that the run starts do not know joblib's way of starting processes.
+        multiprocessing.set_start_method("spawn", force=True)
         # Between jobs, a signal would end this process, and joblib would then kill the others.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
