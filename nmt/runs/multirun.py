@@ -112,11 +112,14 @@ def _errors_end_the_command() -> Iterator[None]:
         raise SystemExit(1) from None
 
 
-def run_job(folder: Path, job: Callable[[], None]) -> None:
+def run_job(folder: Path, job: Callable[[], None], is_dry_run: bool = False) -> None:
     """Run one job of a sweep; if it fails, `failure.json` gets the last lines of its error or log.
 
     A run that another process is training is skipped. A signal ends the whole sweep. If this is one
     of several parallel processes, it then waits until the command kills it.
+
+    Raises:
+        UserError: a dry run has failed; it leaves no file.
     """
     is_parallel = multiprocessing.parent_process() is not None
     if is_parallel:
@@ -126,7 +129,8 @@ def run_job(folder: Path, job: Callable[[], None]) -> None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     failure = folder / layout.FAILURE_FILE
-    failure.unlink(missing_ok=True)
+    if not is_dry_run:
+        failure.unlink(missing_ok=True)
     print_line(f"run {folder.name}")
     try:
         job()
@@ -146,6 +150,8 @@ def run_job(folder: Path, job: Callable[[], None]) -> None:
         else:
             lines = traceback.format_exc().splitlines()
         print_error("\n".join([f"{folder} has failed:", *lines]))
+        if is_dry_run:
+            raise UserError(f"the dry run of {folder.name} has failed") from None
         write_json(failure, {"lines": lines[-_NUM_LINES:]})
 
 
@@ -162,18 +168,16 @@ def _register_ray(cores_per_run: int, num_runs: int) -> None:
     from joblib import register_parallel_backend  # noqa: PLC0415
     from ray.util.joblib.ray_backend import RayBackend  # noqa: PLC0415
 
-    nodes = [one["Resources"].get("CPU", 0) for one in ray.nodes() if one["Alive"]]  # type: ignore[no-untyped-call]
-    resources: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
-    reserved = {"num_cpus": max(1, cores_per_run), "num_gpus": min(1, resources.get("GPU", 0))}
-    capacity = sum(int(cores // reserved["num_cpus"]) for cores in nodes)
-    if reserved["num_gpus"]:
-        capacity = min(capacity, int(resources["GPU"]))
+    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]  # type: ignore[no-untyped-call]
+    needed = {"CPU": max(1, cores_per_run)} | ({"GPU": 1} if any("GPU" in n for n in nodes) else {})
+    capacity = sum(min(int(node.get(k, 0) // n) for k, n in needed.items()) for node in nodes)
+    reserved = {f"num_{resource.lower()}s": number for resource, number in needed.items()}
     # joblib does not use its backend for one run at a time. For too many runs, Ray would wait for
     # further nodes without a limit.
     if not 2 <= num_runs <= capacity:
         raise UserError(
             f"hydra.launcher.n_jobs={num_runs} must be from 2 to the number of runs that fit into"
-            f" the Ray cluster, {capacity}: each takes {reserved['num_cpus']} cores of a node"
+            f" the Ray cluster, {capacity}: each takes {needed['CPU']} cores of a node"
             " (training.num_threads) and, if there are GPUs, one GPU"
         )
     own = {name: value for name, value in os.environ.items() if name.startswith(_OWN_VARIABLES)}

@@ -73,6 +73,17 @@ def test_a_failed_run_is_reported_and_the_others_go_on(data: Path) -> None:
     assert [path.stat().st_mtime_ns for path in complete] == times
 
 
+def test_a_dry_run_measures_every_run_in_a_process_of_its_own(data: Path) -> None:
+    arguments = ("cluster=parallel", "run.parallel_runs=2", "run.dry_run=true")
+    ended = sweep(data, *arguments, "training.seed=1,2")
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stderr.count("\nspeed ") == 2
+    failed = sweep(data, *arguments[2:], "model.width=15,32")
+    assert failed.returncode == 2
+    assert failed.stderr.splitlines()[-1] == "error: the dry run of model.width=15 has failed"
+    assert not list((data.parent / "outputs").rglob("failure.json"))
+
+
 def test_parallel_runs_are_saved_after_a_signal(data: Path) -> None:
     endless = ("training.max_updates=100000", "training.validate_every=100000")
     parallel = ("cluster=parallel", "training.seed=1,2", *endless, "training.log_every=10")

@@ -42,6 +42,13 @@ def test_a_failure_is_recorded_until_the_run_is_trained(
     assert not (tmp_path / "failure.json").exists()
 
 
+def test_a_failed_dry_run_ends_the_sweep_and_keeps_the_record_of_the_run(tmp_path: Path) -> None:
+    run_job(tmp_path, lambda: raising(UserError("in training")))
+    with pytest.raises(UserError, match=f"the dry run of {tmp_path.name} has failed"):
+        run_job(tmp_path, lambda: raising(UserError("too large")), is_dry_run=True)
+    assert read_json(tmp_path / "failure.json") == {"lines": ["in training"]}
+
+
 def test_a_mistake_in_the_program_is_recorded_with_its_traceback(tmp_path: Path) -> None:
     run_job(tmp_path, lambda: raising(ZeroDivisionError("oops")))
     first, *_, last = read_json(tmp_path / "failure.json")["lines"]
