@@ -12,6 +12,13 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from benchmarks.brackets import (
+    BracketCounts,
+    Tree,
+    add_counts,
+    count_brackets,
+    read_linearised,
+)
 from benchmarks.figures import print_table, write_result
 from benchmarks.treebank import read_treebank
 from nmt.base.errors import UserError
@@ -19,13 +26,6 @@ from nmt.cli.arguments import parse_arguments
 from nmt.cli.common import parse_folders, run_command
 from nmt.config import checked_dataclass
 from nmt.evaluation.evaluate import read_texts
-from nmt.metrics.brackets import (
-    BracketCounts,
-    Tree,
-    add_counts,
-    count_brackets,
-    read_linearised,
-)
 
 _SHORT = 40  # words; EVALB's second summary
 

@@ -11,7 +11,7 @@ from sacrebleu.metrics.ter import TER
 from sacrebleu.significance import _bootstrap_resample, estimate_ci
 
 from nmt.base.errors import UserError
-from nmt.metrics.brackets import is_linearised
+from nmt.metrics.linearised import is_linearised
 from nmt.metrics.paper_form import TokenisedForm, lowercase_form, paper_form
 
 METRIC_NAMES = {
