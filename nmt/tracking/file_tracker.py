@@ -1,12 +1,12 @@
 """The tracker that every run has: `metrics.jsonl`."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from nmt.base.files import atomic_path, flush, writing
-from nmt.tracking.tracker import Tracker
+from nmt.tracking.tracker import Record, Tracker
 
 
 class FileTracker(Tracker):
@@ -23,9 +23,9 @@ class FileTracker(Tracker):
         drop_later_records(path, last_update, validation_due)
         self._append("")  # creates the file
 
-    def log(self, update: int, metrics: Mapping[str, float]) -> None:
-        """Append a record."""
-        self._append(json.dumps({"update": update, **metrics}) + "\n")
+    def log(self, update: int, record: Record) -> None:
+        """Append a record, which has only numbers."""
+        self._append(json.dumps({"update": update, **record}) + "\n")
 
     def last_record(self) -> dict[str, Any]:
         """Return the last record, with its key `update`; empty if there is none."""

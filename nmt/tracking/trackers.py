@@ -14,7 +14,7 @@ from nmt.base.system import require_package
 from nmt.config import Config, TrackingConfig
 from nmt.tracking.samples import ValidationSamples
 from nmt.tracking.tensorboard_tracker import TensorboardTracker
-from nmt.tracking.tracker import CompletedRun, Tracker, Validation
+from nmt.tracking.tracker import CompletedRun, Record, Tracker, Validation
 from nmt.tracking.trackio_tracker import TrackioTracker
 from nmt.tracking.wandb_tracker import WandbTracker
 
@@ -111,19 +111,16 @@ class OptionalTrackers(Tracker):
         except Exception as error:  # a picture must not end a training
             logger.warning(f"no sentences and pictures are tracked: {first_line(error)}")
 
-    def log(self, update: int, metrics: Mapping[str, float]) -> None:
-        """Log metrics to each tracker."""
-        self._each(lambda tracker: tracker.log(update, metrics))
+    def log(self, update: int, record: Record) -> None:
+        """Log a record to each tracker."""
+        self._each(lambda tracker: tracker.log(update, record))
 
     def validation(self, update: int, validation: Validation) -> None:
         """Log a validation with its sentences and pictures to each tracker."""
         if self._samples and self._trackers:
             try:
-                validation = replace(
-                    validation,
-                    sentences=self._samples.sentences(validation.hypotheses),
-                    pictures=self._samples.pictures(validation.hypotheses),
-                )
+                samples = self._samples.record(validation.hypotheses)
+                validation = replace(validation, samples=samples)
             except Exception as error:  # a picture must not end a training
                 logger.warning(f"no more sentences and pictures are tracked: {first_line(error)}")
                 self._samples = None
