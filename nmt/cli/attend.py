@@ -17,7 +17,7 @@ from nmt.runs.log import print_line, print_written
 from nmt.tokenizer import Tokenizer
 from nmt.tracking.pictures import draw_attention
 from nmt.trained_model import TrainedModel
-from nmt.translation.attention import AttentionMap, SentenceAttention, sentence_attention
+from nmt.translation.attention import SentenceAttention, sentence_attention
 from nmt.translation.translator import Translator
 
 _PAGE = "attention.html"
@@ -61,7 +61,7 @@ def main() -> None:
     for number, (source, translation, attention) in enumerate(sentences, start=1):
         print_line(f"{source} → {translation}")
         prefix = f"{number}-" if len(sentences) > 1 else ""
-        written += _write_images(attention, layer, out, prefix, source)
+        written += _write_images(attention, layer, out, prefix)
     print_written(written)
 
 
@@ -90,9 +90,7 @@ def _check_lengths(kind: str, texts: list[str], tokenizer: Tokenizer, limit: int
             )
 
 
-def _write_images(
-    attention: SentenceAttention, layer: int, out: Path, prefix: str, caption: str
-) -> list[Path]:
+def _write_images(attention: SentenceAttention, layer: int, out: Path, prefix: str) -> list[Path]:
     """Write a PNG for each kind of attention: the mean over the heads of one layer.
 
     If the encoder or the decoder has fewer layers than `layer`, its last layer is drawn.
@@ -102,11 +100,10 @@ def _write_images(
     written = []
     for kind, layers in attention.kinds.items():
         rows, columns = rows_and_columns(kind, attention)
-        weights = layers[min(layer, len(layers)) - 1]
-        shown = AttentionMap(columns, rows, weights.mean(dim=0).tolist(), weights.tolist())
+        weights = layers[min(layer, len(layers)) - 1].mean(dim=0)
         path = out / f"{prefix}{kind}.png"
         with writing(path):
-            Image.fromarray(draw_attention(shown, caption).pixels).save(path)
+            Image.fromarray(draw_attention(weights, rows, columns)).save(path)
         written.append(path)
     return written
 

@@ -6,7 +6,7 @@ from nmt.metrics.scores import sentence_chrf
 from nmt.tracking.pictures import draw_attention
 from nmt.tracking.tracker import Picture, Table
 from nmt.trained_model import TrainedModel
-from nmt.translation.attention import attention_map, short_sentences
+from nmt.translation.attention import sentence_attention, short_sentences
 
 _NUM_SENTENCES = 20
 _NUM_PICTURES = 3
@@ -46,6 +46,8 @@ class ValidationSamples:
             # Early in training, many translations do not end, so they are cut.
             ids = tokenizer.encode([chosen[index]])[0][:_MAX_PIECES]
             source, translation = self._sources[index], tokenizer.decode([ids])[0]
-            attention = attention_map(self._model, source, translation)
-            record[f"translations/attention_{number}"] = draw_attention(attention, source)
+            found = sentence_attention(self._model, source, translation)
+            weights = found.kinds["cross"][-1].mean(dim=0)  # (T, S)
+            pixels = draw_attention(weights, found.target, found.source)
+            record[f"translations/attention_{number}"] = Picture(source, pixels)
         return record

@@ -8,7 +8,6 @@ from nmt.tracking.pictures import draw_attention
 from nmt.tracking.samples import ValidationSamples
 from nmt.tracking.tracker import Picture
 from nmt.trained_model import TrainedModel
-from nmt.translation.attention import AttentionMap
 from tests.support import made_up_sentences
 
 
@@ -41,7 +40,9 @@ def test_pictures_leave_weights_random_state_and_mode_as_they_are(
         # Also of translations that are empty or far too long.
         for hypotheses in (texts, [""] * 50, ["la " * 500] * 50):
             record = chosen.record(hypotheses)
-            assert sum(isinstance(each, Picture) for each in record.values()) == 3
+            pictures = [each for each in record.values() if isinstance(each, Picture)]
+            assert len(pictures) == 3
+            assert all(picture.caption in texts for picture in pictures)
             assert trained_model.network.training
     finally:
         trained_model.network.eval()
@@ -68,9 +69,8 @@ def test_an_error_in_a_picture_leaves_the_model_in_training_mode(
 
 def test_a_picture_shows_large_weights_dark(tmp_path: Path) -> None:
     weights = [[1.0, 0.0], [0.0, 1.0]]
-    picture = draw_attention(AttentionMap(["ä", "</s>"], ["ß", "</s>"], weights, [weights]), "ä")
-    assert picture.caption == "ä"
-    assert picture.pixels.dtype == np.uint8
-    rows = picture.pixels[-40:-4, -40:-4]  # four cells of 18 pixels
+    pixels = draw_attention(torch.tensor(weights), ["ß", "</s>"], ["ä", "</s>"])
+    assert pixels.dtype == np.uint8
+    rows = pixels[-40:-4, -40:-4]  # four cells of 18 pixels
     assert (rows[5, 5] < 160).all()
     assert (rows[5, 30] == 255).all()
