@@ -61,7 +61,7 @@ def main() -> None:
     for number, (source, translation, attention) in enumerate(sentences, start=1):
         print_line(f"{source} → {translation}")
         prefix = f"{number}-" if len(sentences) > 1 else ""
-        written += _write_images(attention, layer, out, prefix)
+        written += _write_images(attention, layer, out, prefix, source)
     print_written(written)
 
 
@@ -90,7 +90,9 @@ def _check_lengths(kind: str, texts: list[str], tokenizer: Tokenizer, limit: int
             )
 
 
-def _write_images(attention: SentenceAttention, layer: int, out: Path, prefix: str) -> list[Path]:
+def _write_images(
+    attention: SentenceAttention, layer: int, out: Path, prefix: str, caption: str
+) -> list[Path]:
     """Write a PNG for each kind of attention: the mean over the heads of one layer.
 
     If the encoder or the decoder has fewer layers than `layer`, its last layer is drawn.
@@ -103,7 +105,7 @@ def _write_images(attention: SentenceAttention, layer: int, out: Path, prefix: s
         weights = layers[min(layer, len(layers)) - 1].mean(dim=0)
         path = out / f"{prefix}{kind}.png"
         with writing(path):
-            Image.fromarray(draw_attention(weights, rows, columns)).save(path)
+            Image.fromarray(draw_attention(weights, rows, columns, caption).pixels).save(path)
         written.append(path)
     return written
 

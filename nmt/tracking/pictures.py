@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from torch import Tensor
+
+from nmt.tracking.tracker import Picture
 
 _CELL = 18  # width and height of a weight, in pixels
 _FONT_SIZE = 13
@@ -18,9 +19,9 @@ _FULL = np.array([20, 60, 140])  # colour of weight 1; that of weight 0 is white
 
 
 def draw_attention(
-    weights: Tensor, rows: Sequence[str], columns: Sequence[str]
-) -> NDArray[np.uint8]:
-    """Draw (T, S) weights with the pieces of rows and columns; return (height, width, 3) pixels.
+    weights: Tensor, rows: Sequence[str], columns: Sequence[str], caption: str
+) -> Picture:
+    """Draw weights (T, S), whose rows attend to the columns.
 
     Pillow takes some milliseconds; matplotlib would take a hundred.
     """
@@ -43,7 +44,7 @@ def draw_attention(
         label = Image.new("RGB", (top - _MARGIN, _CELL), _PAPER)
         ImageDraw.Draw(label).text((0, _CELL // 2), piece, _INK, font, anchor="lm")
         image.paste(label.rotate(90, expand=True), (left + column * _CELL, 0))
-    return np.asarray(image)
+    return Picture(caption, np.asarray(image))
 
 
 @cache

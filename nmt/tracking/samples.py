@@ -48,6 +48,6 @@ class ValidationSamples:
             source, translation = self._sources[index], tokenizer.decode([ids])[0]
             found = sentence_attention(self._model, source, translation)
             weights = found.kinds["cross"][-1].mean(dim=0)  # (T, S)
-            pixels = draw_attention(weights, found.target, found.source)
-            record[f"translations/attention_{number}"] = Picture(source, pixels)
+            picture = draw_attention(weights, found.target, found.source, source)
+            record[f"translations/attention_{number}"] = picture
         return record

@@ -68,9 +68,9 @@ def test_an_error_in_a_picture_leaves_the_model_in_training_mode(
 
 
 def test_a_picture_shows_large_weights_dark(tmp_path: Path) -> None:
-    weights = [[1.0, 0.0], [0.0, 1.0]]
-    pixels = draw_attention(torch.tensor(weights), ["ß", "</s>"], ["ä", "</s>"])
-    assert pixels.dtype == np.uint8
-    rows = pixels[-40:-4, -40:-4]  # four cells of 18 pixels
+    picture = draw_attention(torch.eye(2), ["ß", "</s>"], ["ä", "</s>"], "ä")
+    assert picture.caption == "ä"
+    assert picture.pixels.dtype == np.uint8
+    rows = picture.pixels[-40:-4, -40:-4]  # four cells of 18 pixels
     assert (rows[5, 5] < 160).all()
     assert (rows[5, 30] == 255).all()
