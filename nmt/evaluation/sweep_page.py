@@ -90,35 +90,31 @@ def _sentences(sweep: Sweep, groups: Sequence[tuple[int, Group, str]]) -> list[d
     sources, references = sweep.texts
     indices = choose_sentences(sources)
     chosen = [references[index] for index in indices]
-    best: list[Any] = []
-    others: list[Any] = []
+    systems: list[Any] = []
     for number, group, colour in groups:
         runs = [run for run in group.runs if len(run.hypotheses) == len(sources) > 0]
-        for index, run in enumerate(runs):
+        for rank, run in enumerate(runs):
             texts = [run.hypotheses[index] for index in indices]
-            label = f"{number}, seed {run.seed}" if index else number
-            system = label, group, colour, texts, sentence_chrf(texts, chosen)
-            (others if index else best).append(system)
-
-    def translations(systems: Sequence[Any], i: int) -> list[Any]:
-        first = best[0][3][i]
-        return [
-            (*labels, scores[i], compare_words(texts[i], first))
-            for *labels, texts, scores in systems
+            label = f"{number}, seed {run.seed}" if rank else number
+            systems.append((rank, (label, group, colour), texts, sentence_chrf(texts, chosen)))
+    systems.sort(key=lambda system: system[0] > 0)  # the best run of each group first
+    num_best = min(NUM_COLOURS, sum(rank == 0 for rank, *_ in systems))
+    sentences = []
+    for i, index in enumerate(indices if systems else ()):
+        first = systems[0][2][i]
+        translations = [
+            (*labels, chrf[i], compare_words(texts[i], first)) for _, labels, texts, chrf in systems
         ]
-
-    others = best[NUM_COLOURS:] + others
-    return [
-        {
-            "line": index + 1,
-            "source": sources[index],
-            "reference": references[index],
-            "best": translations(best[:NUM_COLOURS], i),
-            "others": translations(others, i),
-        }
-        for i, index in enumerate(indices)
-        if best
-    ]
+        sentences.append(
+            {
+                "line": index + 1,
+                "source": sources[index],
+                "reference": references[index],
+                "best": translations[:num_best],
+                "others": translations[num_best:],
+            }
+        )
+    return sentences
 
 
 def _format(spread: Spread | None, metric: str) -> str:
