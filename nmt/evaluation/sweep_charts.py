@@ -9,6 +9,7 @@ import numpy as np
 from markupsafe import Markup
 
 from nmt.evaluation.charts import Chart, Series, line_chart
+from nmt.evaluation.records import series
 from nmt.evaluation.spread import Spread
 from nmt.evaluation.sweep import Group, Sweep, format_value
 from nmt.evaluation.swept_run import SweptRun
@@ -35,7 +36,7 @@ def curve_charts(sweep: Sweep) -> list[Chart]:
     charts = []
     for metric, unit in (("loss", "nats per target token"), ("bleu", "BLEU")):
         curves = [
-            Series(run.name, colour, *run.validations(metric))
+            Series(run.name, colour, *series(run.records, f"valid/{metric}"))
             for group, colour in zip(sweep.groups, group_colours(sweep.groups), strict=True)
             for run in group.runs
         ]

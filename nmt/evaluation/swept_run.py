@@ -61,12 +61,6 @@ class SweptRun:
             return tests[0]["bleu"]["score"] if tests else None
         return self.result["valid"][metric]
 
-    def validations(self, metric: str) -> tuple[list[float], list[float]]:
-        """Return the updates of all validations and their `bleu` or `loss`."""
-        key = f"valid/{metric}"
-        found = with_number(self.records, key)
-        return [one["update"] for one in found], [one[key] for one in found]
-
     @property
     def updates(self) -> int:
         """Number of updates so far."""

@@ -17,6 +17,7 @@ from nmt.base.files import write_json, write_lines
 from nmt.config import Config, CorpusConfig, OptimizerConfig, save_config, to_plain
 from nmt.data.corpus import PreparedCorpus
 from nmt.evaluation.evaluate import StoredTexts
+from nmt.evaluation.records import series
 from nmt.evaluation.report import RunData, Training, report_page, write_report
 from nmt.trained_model import TrainedModel, save_trained_model
 from nmt.translation.attention import sentence_attention, short_sentences
@@ -145,10 +146,10 @@ def test_curves_have_gaps_where_records_have_no_value(config: Config) -> None:
         {"update": 4, "epoch": 0, "train/loss": 2.0, "train/gradient_norm": "text"},
     ]
     training = Training("a", to_plain(config), {}, records)
-    updates, losses = training.series("train/loss")
+    updates, losses = series(records, "train/loss")
     assert updates == [1, 2, 3, 4]
     assert [value for value in losses if math.isfinite(value)] == [5, 3, 2]
-    assert training.series("valid/bleu") == ([2], [1.0])
+    assert series(records, "valid/bleu") == ([2], [1.0])
     page = report_page(run_data(config, training=training), [])
     check_page(page)
     charts = [chart.split("<b>")[1].split("</b>")[0] for chart in page.split("<figure")[1:]]
