@@ -75,13 +75,10 @@ def read_facts(path: Path) -> Facts:
 def model_card(
     model: TrainedModel, facts: Facts, usage: str = USAGE, verification: Sequence[str] = ()
 ) -> str:
-    """Write the README.
+    """Write the README; a section without facts is left out.
 
-    Args:
-        model: the model.
-        facts: what is known of it; a section without facts is left out.
-        usage: how the files of the folder are used, in Markdown.
-        verification: how an export compares with the model, one sentence each.
+    `usage` states in Markdown how the files of the folder are used, and `verification` how an
+    export compares with the model, one sentence each.
     """
     context = {
         "config": model.config,

@@ -85,11 +85,8 @@ def write_report(
 ) -> Path:
     """Write the report of a run to its folder, and return its path.
 
-    Args:
-        run: the run folder; its `result.json` may not be written yet.
-        result: contents of `result.json`.
-        model: the trained model, for the attention maps.
-        corpus: the corpus that it was trained on; None if it no longer exists.
+    `result` has the contents of `result.json`, which may not be written yet. `corpus` is None if it
+    no longer exists.
     """
     data = _read_run(run, result, corpus)
     shown: list[ShownSentence] = []

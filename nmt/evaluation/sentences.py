@@ -43,10 +43,7 @@ def describe_test_set(
 ) -> dict[str, Any]:
     """Compute what the template shows of a test set.
 
-    Args:
-        texts: the test set and its translations.
-        baseline: the translations of the baseline, if there are any.
-        baseline_name: name of the baseline.
+    `baseline` has the translations of the baseline, if there are any.
     """
 
     def oddities(lines: Sequence[str]) -> dict[str, list[int]]:

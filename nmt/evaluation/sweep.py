@@ -64,7 +64,6 @@ class Sweep:
     """The runs of a sweep, grouped.
 
     Attributes:
-        keys: the swept keys.
         groups: the best first, groups without a complete run last.
         texts: sources and references of the validation set; empty lists if the runs have no common
             one.

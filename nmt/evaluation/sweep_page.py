@@ -188,9 +188,7 @@ def effect_chart(key: str, runs: Sequence[SweptRun]) -> Markup:
 def parallel_chart(keys: Sequence[str], runs: Sequence[SweptRun]) -> Markup:
     """Draw parallel coordinates: axes for the swept keys, loss and BLEU; a line for each run.
 
-    Args:
-        keys: the swept keys.
-        runs: at least one complete run, the best first; the index of a run gives its colour.
+    There is at least one run. All are complete, the best first; the index gives the colour.
     """
     columns = {key: axis_of([run.config[key] for run in runs]) for key in keys}
     columns["valid loss"] = _score_axis([run.score("loss") or 0.0 for run in runs])

@@ -108,13 +108,8 @@ def choose_baseline(
 ) -> Baseline | None:
     """Choose the system that others are compared with.
 
-    It is the one that the user has named, else the first of several systems, else the choice of
-    `find_baseline`.
-
-    Args:
-        systems: the systems to evaluate.
-        named: a model or run folder; empty for none.
-        corpus: the corpus of the first system, if known.
+    It is the model or run folder that the user has named, if any, else the first of several
+    systems, else the choice of `find_baseline` for the first system and its corpus.
     """
     first = systems[0]
     if named:

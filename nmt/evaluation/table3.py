@@ -14,7 +14,7 @@ from nmt.model.build import count_parameters, meta_model
 
 SIZE_COLUMNS = (
     *("row", "N", "D", "F", "H", "d_k", "d_v"),
-    *("parameters", "/ base", "paper", "/ base"),
+    *("parameters", "/ base", "paper", "/ base"),  # in millions
 )
 RESULT_COLUMNS = (
     *("row", "seeds", "perplexity", "paper", "BLEU", "paper"),
@@ -29,11 +29,7 @@ def count_row(config: Config, name: str) -> int:
 
 
 def size_rows(config: Config) -> list[tuple[str, ...]]:
-    """Return the cells of SIZE_COLUMNS for each row; parameters are in millions.
-
-    Args:
-        config: the configuration of the row `base`.
-    """
+    """Return the cells of SIZE_COLUMNS for each row; `config` is that of the row `base`."""
     rows = table3_rows()
     lines: list[tuple[str, ...]] = []
     base, printed_base = count_row(config, BASE_ROW), float(rows[BASE_ROW]["parameters"])

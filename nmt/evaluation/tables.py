@@ -102,10 +102,7 @@ def sample_table(evaluation: Evaluation, number: int) -> Table:
 def new_table(title: str, *columns: str, texts: Sequence[str]) -> Table:
     """Create a table without rows.
 
-    Args:
-        title: printed above the table.
-        columns: names of the columns. Numbers are aligned right and not wrapped.
-        texts: names of those columns that hold text, which is wrapped.
+    The columns named in `texts` are wrapped; the others have numbers, which are aligned right.
     """
     table = Table(
         title=as_text(title),

@@ -27,11 +27,7 @@ class SeedsDifference:
 
 
 class SeedsBootstrap:
-    """Compares configurations on the same resamples of one test set.
-
-    Args:
-        references: the references, one for each sentence.
-    """
+    """Compares configurations on the same resamples of one test set."""
 
     def __init__(self, references: Sequence[str]) -> None:
         self._references = references

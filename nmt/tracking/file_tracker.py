@@ -10,13 +10,7 @@ from nmt.tracking.tracker import Record, Tracker
 
 
 class FileTracker(Tracker):
-    """Appends one JSON object per record to a file.
-
-    Args:
-        path: the file.
-        last_update: drop records after this update, which a resumed run writes again.
-        validation_due: drop the validation of that update, too.
-    """
+    """Appends one JSON object per record to a file, after `drop_later_records`."""
 
     def __init__(self, path: Path, last_update: int, validation_due: bool = False) -> None:
         self.path = path
@@ -62,7 +56,10 @@ def parse_record(line: bytes) -> dict[str, Any] | None:
 
 
 def drop_later_records(path: Path, last_update: int, validation_due: bool = False) -> None:
-    """Drop the records that a resumed run writes again, and an incomplete last line."""
+    """Drop the records that a resumed run writes again, and an incomplete last line.
+
+    They are those after `last_update` and, if `validation_due`, the validation of that update.
+    """
 
     def is_kept(record: dict[str, Any]) -> bool:
         update = int(record["update"])

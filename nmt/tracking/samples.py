@@ -29,10 +29,7 @@ class ValidationSamples:
     def record(self, hypotheses: Sequence[str]) -> dict[str, Table | Picture]:
         """Return a table of the sentences, and pictures of the attention of the current weights.
 
-        The random state does not change.
-
-        Args:
-            hypotheses: translations of the whole validation set.
+        `hypotheses` are those of the whole validation set. The random state does not change.
         """
         chosen = [hypotheses[index] for index in self._indices]
         scores = sentence_chrf(chosen, self._references)

@@ -15,11 +15,8 @@ FOLDER = "tensorboard"
 class TensorboardTracker(Tracker):
     """Writes an event file, without the thread and the queue of `SummaryWriter`.
 
-    So errors are raised where they can be caught, and records survive a kill.
-
-    Args:
-        config: the experiment.
-        last_update: TensorBoard drops what was recorded after it, because a resumed run repeats it.
+    So errors are raised where they can be caught, and records survive a kill. TensorBoard drops
+    what was recorded after `last_update`, because a resumed run repeats it.
     """
 
     def __init__(self, config: Config, last_update: int) -> None:

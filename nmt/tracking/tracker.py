@@ -46,13 +46,7 @@ class Validation:
 
 @dataclass(frozen=True)
 class CompletedRun:
-    """Results of a completed run.
-
-    Attributes:
-        folder: the run folder.
-        corpus: the corpus folder.
-        result: the content of `result.json`.
-    """
+    """A completed run: its folder, that of its corpus, and the content of `result.json`."""
 
     folder: Path
     corpus: Path

@@ -19,10 +19,8 @@ logger = logging.getLogger(__name__)
 class TrackioTracker(Tracker):
     """Writes to trackio's database in `<outputs>/trackio`, or in the folder TRACKIO_DIR.
 
-    Args:
-        config: the experiment.
-        run_id: the same id continues the charts of a run.
-        last_update: drop records after this update, which a resumed run writes again.
+    The same `run_id` continues the charts of a run. Records after `last_update` are dropped,
+    because a resumed run writes them again.
     """
 
     def __init__(self, config: Config, run_id: str, last_update: int) -> None:

@@ -33,10 +33,7 @@ _BEST = {"valid/loss": "min", "valid/perplexity": "min", "valid/bleu": "max", "t
 class WandbTracker(Tracker):
     """Sends everything to wandb, or stores it in the run folder for `wandb sync`.
 
-    Args:
-        config: the experiment.
-        run_id: the same id continues the charts of a run.
-        last_update: the update after which the run continues, or 0.
+    The same `run_id` continues the charts of a run, after `last_update`.
     """
 
     def __init__(self, config: Config, run_id: str, last_update: int = 0) -> None:
