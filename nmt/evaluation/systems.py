@@ -160,10 +160,9 @@ def find_baseline(run: Path, corpus: PreparedCorpus) -> Baseline | None:
     if not found:
         return None
     bleu, _, best = max(found)
-    if len(found) == 1:
-        return Baseline(open_system(best), f"the only earlier run on {name} {direction}")
-    why = f"best on validation (BLEU {bleu:.2f}) of {len(found)} earlier runs on {name} {direction}"
-    return Baseline(open_system(best), why)
+    why = f"best on validation (BLEU {bleu:.2f}) of {len(found)} earlier runs"
+    why = why if len(found) > 1 else "the only earlier run"
+    return Baseline(open_system(best), f"{why} on {name} {direction}")
 
 
 def corpus_of(run: Path) -> PreparedCorpus | None:

@@ -16,10 +16,7 @@ SIZE_COLUMNS = (
     *("row", "N", "D", "F", "H", "d_k", "d_v"),
     *("parameters", "/ base", "paper", "/ base"),  # in millions
 )
-RESULT_COLUMNS = (
-    *("row", "seeds", "perplexity", "paper", "BLEU", "paper"),
-    *("parameters", "paper"),
-)
+RESULT_COLUMNS = ("row", "seeds", "perplexity", "paper", "BLEU", "paper", "parameters", "paper")
 
 
 def count_row(config: Config, name: str) -> int:

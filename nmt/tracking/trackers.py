@@ -149,7 +149,6 @@ def open_trackers(config: Config, run_id: str, last_update: int, select: Select)
         "tensorboard": lambda: TensorboardTracker(config, last_update),
         "trackio": lambda: TrackioTracker(config, run_id, last_update),
     }
-    tracking = config.tracking
-    used = {name: openers[name] for name in chosen(tracking)}
+    used = {name: openers[name] for name in chosen(config.tracking)}
     # Two artifacts are uploaded, the corpus and the model.
-    return OptionalTrackers(used, select, 2 * tracking.upload_seconds)
+    return OptionalTrackers(used, select, 2 * config.tracking.upload_seconds)
