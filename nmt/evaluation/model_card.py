@@ -86,14 +86,10 @@ def model_card(
         "facts": facts,
         "usage": usage.rstrip(),
         "verification": verification,
-        "clean": _clean,
+        # The `scores.json` of another origin must not add headings or control characters.
+        "clean": lambda line: printable(" ".join(line.split())),
         "column_title": column_title,
         "describe_cost": describe_cost,
         "format_score": format_score,
     }
     return render_text(_TEMPLATE, context)
-
-
-def _clean(line: str) -> str:
-    """The `scores.json` of another origin must not add headings or control characters."""
-    return printable(" ".join(line.split()))

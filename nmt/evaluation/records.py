@@ -150,10 +150,9 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
     Raises:
         UserError: a line is not a JSON object with `update`.
     """
-    if not path.is_file():
-        return []
+    lines = path.read_bytes().split(b"\n")[:-1] if path.is_file() else []
     records = []
-    for number, line in enumerate(path.read_bytes().split(b"\n")[:-1], start=1):
+    for number, line in enumerate(lines, start=1):
         record = parse_record(line)
         if record is None:
             raise UserError(f"{path}: line {number} is not a JSON object with `update`")

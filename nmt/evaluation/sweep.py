@@ -17,7 +17,7 @@ from nmt.config import RANDOM_KEYS, ROW_KEY, is_free_key
 from nmt.evaluation.records import Status, run_status
 from nmt.evaluation.spread import Spread, count_seeds
 from nmt.evaluation.swept_run import SweptRun, read_run
-from nmt.metrics.seeds_significance import SeedsBootstrap, SeedsDifference, seeds_difference
+from nmt.metrics.seeds_significance import SeedsDifference, mean_scores, seeds_difference
 from nmt.metrics.significance import LEVEL, format_p
 
 Texts = tuple[list[str], list[str]]
@@ -188,8 +188,7 @@ def _tested(groups: Sequence[Group], references: Sequence[str]) -> list[Group]:
     for run in (run for group in complete for run in group.complete):
         if len(run.hypotheses) != len(references):
             raise UserError(f"{run.name} has no {VALID_HYPOTHESES_FILE} of this validation text")
-    bootstrap = SeedsBootstrap(references)
-    means = [bootstrap.mean_scores([run.hypotheses for run in one.complete]) for one in complete]
+    means = mean_scores([[run.hypotheses for run in one.complete] for one in complete], references)
     tested = [
         replace(group, difference=seeds_difference(mean, means[0]))
         for group, mean in zip(complete[1:], means[1:], strict=True)

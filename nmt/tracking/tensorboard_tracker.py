@@ -9,8 +9,6 @@ from typing import Any
 from nmt.config import Config, to_yaml
 from nmt.tracking.tracker import Picture, Record, Table, Tracker
 
-FOLDER = "tensorboard"
-
 
 class TensorboardTracker(Tracker):
     """Writes an event file, without the thread and the queue of `SummaryWriter`.
@@ -26,7 +24,7 @@ class TensorboardTracker(Tracker):
 
         self._event: Any = event_pb2.Event
         self._summary: Any = summary
-        folder = config.run_folder / FOLDER
+        folder = config.run_folder / "tensorboard"
         folder.mkdir(exist_ok=True)
         name = f"events.out.tfevents.{time.time():.6f}.{os.getpid()}"  # read in order of names
         self._file = (folder / name).open("wb", buffering=0)
