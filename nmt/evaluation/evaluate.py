@@ -165,8 +165,8 @@ def evaluate(translator: Translator, test_set: TestSet, system: str) -> Evaluati
 
 def compared(evaluation: Evaluation, baseline: Baseline, hypotheses: list[str]) -> Evaluation:
     """Add the comparison with a baseline, whose translations are `hypotheses`, to an evaluation."""
-    name, references = baseline.system.name, evaluation.test_set.references
-    comparison = compare(name, baseline.why, hypotheses, evaluation.hypotheses, *references)
+    found = compare(hypotheses, evaluation.hypotheses, *evaluation.test_set.references)
+    comparison = Comparison(baseline.system.name, baseline.why, found)
     return replace(evaluation, comparison=comparison)
 
 

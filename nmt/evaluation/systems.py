@@ -141,7 +141,9 @@ def find_baseline(run: Path, corpus: PreparedCorpus) -> Baseline | None:
     name = corpus.folder.name.rpartition("-")[0]
     direction = corpus.manifest["direction"]
     found: list[tuple[float, float, Path]] = []
-    for result in _results(outputs):
+    patterns = (f"{layout.RUNS_FOLDER}/*", f"{layout.SWEEPS_FOLDER}/*/*")
+    results = [path for one in patterns for path in outputs.glob(f"{one}/{layout.RESULT_FILE}")]
+    for result in sorted(results):
         other = result.parent
         if other.resolve() == run or result.stat().st_mtime >= deadline:
             continue
@@ -184,12 +186,6 @@ def outputs_of(run: Path) -> Path:
     """Return the output folder that contains a run folder."""
     folder = run.absolute().parent.parent
     return folder.parent if folder.name == layout.SWEEPS_FOLDER else folder
-
-
-def _results(outputs: Path) -> list[Path]:
-    """Return the `result.json` of each completed run."""
-    patterns = (f"{layout.RUNS_FOLDER}/*", f"{layout.SWEEPS_FOLDER}/*/*")
-    return sorted(path for one in patterns for path in outputs.glob(f"{one}/{layout.RESULT_FILE}"))
 
 
 def _is_model(folder: Path) -> bool:

@@ -34,7 +34,7 @@ def test_score_is_the_mean_of_corpus_bleu_over_the_seeds() -> None:
 def test_with_one_seed_p_is_near_that_of_a_two_sided_test() -> None:
     """Approximate randomisation is two-sided; sacrebleu's bootstrap is not."""
     best, other = noisy(0.10, 1), noisy(0.13, 2)
-    expected = compare("best", "", best, other, REFERENCES).differences["bleu"]
+    expected = compare(best, other, REFERENCES)["bleu"]
     found = seeds_difference(scores_of(other), scores_of(best))
     assert found.difference == pytest.approx(expected.difference)
     assert 0.01 < expected.p_randomisation < 0.5
