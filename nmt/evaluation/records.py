@@ -49,6 +49,7 @@ class TestSetRecord(TypedDict):
     sentences: int
 
 
+@with_config(_OTHER_KEYS)
 class EvaluationFiles(TypedDict):
     """`scores.json`: the files that the evaluation has written."""
 
