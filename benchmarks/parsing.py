@@ -12,19 +12,19 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from benchmarks.figures import print_table, write_result
-from benchmarks.treebank import read_treebank
-from nmt.base.errors import UserError
-from nmt.cli.common import parse_arguments, parse_folders, run_command
-from nmt.config import checked_dataclass
-from nmt.evaluation.evaluate import read_texts
-from nmt.metrics.brackets import (
+from benchmarks.brackets import (
     BracketCounts,
     Tree,
     add_counts,
     count_brackets,
     read_linearised,
 )
+from benchmarks.figures import print_table, write_result
+from benchmarks.treebank import read_treebank
+from nmt.base.errors import UserError
+from nmt.cli.common import parse_arguments, parse_folders, run_command
+from nmt.config import checked_dataclass
+from nmt.evaluation.evaluate import read_texts
 
 _SHORT = 40  # words; EVALB's second summary
 

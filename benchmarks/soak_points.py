@@ -94,13 +94,13 @@ def _half_a_file(interrupt: Interrupt) -> None:
 def _half_a_line(interrupt: Interrupt) -> None:
     original = FileTracker.log
 
-    def log(self: FileTracker, update: int, metrics: Any) -> None:
+    def log(self: FileTracker, update: int, record: Any) -> None:
         size = self.path.stat().st_size
         with self.path.open("ab") as out:
             out.write(b'{"update": 1')
         interrupt()
         os.truncate(self.path, size)
-        original(self, update, metrics)
+        original(self, update, record)
 
     FileTracker.log = log  # type: ignore[method-assign]
 

@@ -82,7 +82,7 @@ def _shares(config: Config, corpus: Path, threads: int) -> tuple[dict[str, float
     os.environ["WANDB_MODE"] = "offline"
     seconds: dict[str, float] = defaultdict(float)
     for name, kind in _TIMED.items():
-        for method in ("log", "validation", "flush", "sentences", "pictures"):
+        for method in ("log", "validation", "flush", "record"):
             if method in vars(kind):
                 setattr(kind, method, _timed(getattr(kind, method), name, seconds))
     trainer = trainer_of(config, corpus, threads)

@@ -9,11 +9,11 @@ words), DIR/train.lin (linearised trees) and DIR/train.tree (the trees, one a li
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from benchmarks.brackets import Tree, linearise, read_tree
 from nmt.base.errors import UserError
 from nmt.base.files import iterate_lines, to_lines, write_texts
 from nmt.cli.common import parse_arguments, parse_folders, run_command
 from nmt.config import checked_dataclass
-from nmt.metrics.brackets import Tree, linearise, read_tree
 from nmt.runs.log import print_written
 
 

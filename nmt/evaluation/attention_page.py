@@ -4,8 +4,8 @@ A script in the page draws the weights that the reader chooses. The page loads n
 """
 
 import json
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,26 +24,21 @@ ShownSentence = tuple[str, str, SentenceAttention]
 """Source, translation and attention."""
 
 
-@dataclass(frozen=True)
-class HeadSummary:
-    """Entropy of a head's weights in bits, and weighted distance from row to column in pieces.
+def summarise_head(weights: Tensor, is_self_attention: bool) -> dict[str, float | None]:
+    """Compute the entropy in bits and the weighted distance from row to column in pieces.
 
     Both are means over the rows. Cross-attention has no distance, because positions in source and
     translation are not comparable.
+
+    Args:
+        weights: those of a head, (T, S); each row sums to one.
+        is_self_attention: whether rows and columns are positions in the same text.
     """
-
-    entropy: float
-    distance: float | None
-
-
-def summarise_head(weights: Tensor, is_self_attention: bool) -> HeadSummary:
-    """Summarise the (T, S) weights of a head; each row sums to one."""
-    entropy = -torch.special.xlogy(weights, weights).sum(dim=1).mean() / torch.log(torch.tensor(2))
-    if not is_self_attention:
-        return HeadSummary(float(entropy), None)
-    positions = torch.arange(weights.size(1))
-    distances = (positions[None, :] - torch.arange(weights.size(0))[:, None]).abs()
-    return HeadSummary(float(entropy), float((weights * distances).sum(dim=1).mean()))
+    entropy = torch.special.entr(weights).sum(dim=1).mean() / math.log(2)
+    rows, columns = (torch.arange(size) for size in weights.shape)
+    distances = (columns[None, :] - rows[:, None]).abs()
+    distance = float((weights * distances).sum(dim=1).mean()) if is_self_attention else None
+    return {"entropy": float(entropy), "distance": distance}
 
 
 def attention_page(direction: str, sentences: Sequence[ShownSentence]) -> str:
@@ -78,21 +73,12 @@ def _plain(attention: SentenceAttention) -> dict[str, Any]:
     kinds = {}
     for kind, layers in attention.kinds.items():
         rows, columns = rows_and_columns(kind, attention)
-        kinds[kind] = {
-            "rows": rows,
-            "columns": columns,
-            "layers": [
-                [_plain_head(head, is_self_attention=kind != "cross") for head in layer]
-                for layer in layers
-            ],
-        }
+        heads = [[_plain_head(head, kind != "cross") for head in layer] for layer in layers]
+        kinds[kind] = {"rows": rows, "columns": columns, "layers": heads}
     return {"kinds": kinds}
 
 
 def _plain_head(weights: Tensor, is_self_attention: bool) -> dict[str, Any]:
     summary = summarise_head(weights, is_self_attention)
-    return {
-        "weights": [[round(value, 3) for value in row] for row in weights.tolist()],
-        "entropy": round(summary.entropy, 2),
-        "distance": None if summary.distance is None else round(summary.distance, 2),
-    }
+    rounded = {key: None if one is None else round(one, 2) for key, one in summary.items()}
+    return {"weights": [[round(one, 3) for one in row] for row in weights.tolist()], **rounded}

@@ -165,8 +165,8 @@ def evaluate(translator: Translator, test_set: TestSet, system: str) -> Evaluati
 
 def compared(evaluation: Evaluation, baseline: Baseline, hypotheses: list[str]) -> Evaluation:
     """Add the comparison with a baseline, whose translations are `hypotheses`, to an evaluation."""
-    name, references = baseline.system.name, evaluation.test_set.references
-    comparison = compare(name, baseline.why, hypotheses, evaluation.hypotheses, *references)
+    found = compare(hypotheses, evaluation.hypotheses, *evaluation.test_set.references)
+    comparison = Comparison(baseline.system.name, baseline.why, found)
     return replace(evaluation, comparison=comparison)
 
 
@@ -228,8 +228,8 @@ def read_texts(run: Path, test_set: str) -> StoredTexts:
 def check_replaceable(folder: Path, num_references: int, inputs: Sequence[Path]) -> None:
     """Raise UserError if `write_evaluation` would replace inputs, or files of another origin."""
     earlier = _written_files(folder)
-    paths = [folder / name for name in _file_names(num_references)]
-    check_not_read([*paths, *_outdated(folder, num_references, earlier)], inputs)
+    paths, outdated = _files(folder, num_references, earlier)
+    check_not_read([*paths, *outdated], inputs)
     for path in paths:
         if os.path.lexists(path) and path.name not in earlier:
             raise UserError(f"{path}: is not from an evaluation; name another folder with out=")
@@ -240,22 +240,14 @@ def write_evaluation(evaluation: Evaluation, folder: Path) -> list[Path]:
 
     References that only an earlier evaluation in this folder had are removed.
     """
-    test_set, num_references = evaluation.test_set, len(evaluation.test_set.references)
-    names = _file_names(num_references)
-    outdated = _outdated(folder, num_references, _written_files(folder))
+    test_set = evaluation.test_set
+    paths, outdated = _files(folder, len(test_set.references), _written_files(folder))
     texts = map(to_lines, (test_set.sources, *test_set.references, evaluation.hypotheses))
-    scores = to_json({**evaluation.to_json(), "files": names})
-    paths = [folder / name for name in names]
+    scores = to_json({**evaluation.to_json(), "files": [path.name for path in paths]})
     write_texts(dict(zip(paths, [*texts, scores], strict=True)))
     for path in outdated:
         path.unlink(missing_ok=True)
     return paths
-
-
-def _file_names(num_references: int) -> list[str]:
-    """Return the names of the files of an evaluation."""
-    references = map(layout.reference_file, range(num_references))
-    return [layout.SOURCE_FILE, *references, layout.HYPOTHESES_FILE, layout.SCORES_FILE]
 
 
 def _written_files(folder: Path) -> list[str]:
@@ -266,7 +258,10 @@ def _written_files(folder: Path) -> list[str]:
         return []
 
 
-def _outdated(folder: Path, num_references: int, earlier: list[str]) -> list[Path]:
-    """Return the files of references that only the earlier evaluation has."""
-    names = takewhile(earlier.__contains__, map(layout.reference_file, count(num_references)))
-    return [path for path in map(folder.joinpath, names) if path.is_file()]
+def _files(folder: Path, num_references: int, earlier: list[str]) -> tuple[list[Path], list[Path]]:
+    """Return the files of an evaluation, and those of references that only the earlier one has."""
+    references = map(layout.reference_file, range(num_references))
+    names = [layout.SOURCE_FILE, *references, layout.HYPOTHESES_FILE, layout.SCORES_FILE]
+    more = takewhile(earlier.__contains__, map(layout.reference_file, count(num_references)))
+    outdated = [path for path in map(folder.joinpath, more) if path.is_file()]
+    return [folder / name for name in names], outdated

@@ -1,5 +1,6 @@
 """The JSON files of a run folder: types of their values, reading, and the status of the run."""
 
+import math
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from pathlib import Path
@@ -62,7 +63,6 @@ class ValidationRecord(TypedDict):
     bleu: float
 
 
-@with_config(_OTHER_KEYS)
 class ValidatedRun(TypedDict):
     """The part of `result.json` by which runs are compared."""
 
@@ -151,10 +151,9 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
     Raises:
         UserError: a line is not a JSON object with `update`.
     """
-    if not path.is_file():
-        return []
+    lines = path.read_bytes().split(b"\n")[:-1] if path.is_file() else []
     records = []
-    for number, line in enumerate(path.read_bytes().split(b"\n")[:-1], start=1):
+    for number, line in enumerate(lines, start=1):
         record = parse_record(line)
         if record is None:
             raise UserError(f"{path}: line {number} is not a JSON object with `update`")
@@ -165,3 +164,10 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
 def with_number(records: Iterable[Mapping[str, Any]], key: str) -> list[Mapping[str, Any]]:
     """Return the records in which the value of a key is a number."""
     return [record for record in records if isinstance(record.get(key), float | int)]
+
+
+def series(records: Iterable[Mapping[str, Any]], key: str) -> tuple[list[float], list[float]]:
+    """Return updates and values of the records that have a key; NaN if it is not a number."""
+    found = [(record["update"], record[key]) for record in records if key in record]
+    values = [value if isinstance(value, float | int) else math.nan for _, value in found]
+    return [update for update, _ in found], values

@@ -5,7 +5,6 @@ configuration and the environment. It is made from the files of the run, of its 
 corpus, so it can be made again at any time.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +18,7 @@ from nmt.data.corpus import PreparedCorpus
 from nmt.evaluation.attention_page import ShownSentence, attention_maps
 from nmt.evaluation.charts import Chart, Series, line_chart
 from nmt.evaluation.evaluate import StoredTexts, read_texts, stored_hypotheses
-from nmt.evaluation.records import read_metrics
+from nmt.evaluation.records import read_metrics, series
 from nmt.evaluation.sentences import describe_test_set
 from nmt.evaluation.systems import NO_BASELINE, find_baseline, system_name
 from nmt.evaluation.tables import describe_leakage
@@ -58,13 +57,6 @@ class Training:
     environment: Mapping[str, Any]
     records: Sequence[Mapping[str, Any]]
 
-    def series(self, key: str) -> tuple[list[float], list[float]]:
-        """Return updates and values of the records that have a key; NaN if not a number."""
-        records = [record for record in self.records if key in record]
-        updates = [float(record["update"]) for record in records]
-        values = [record[key] for record in records]
-        return updates, [one if isinstance(one, int | float) else math.nan for one in values]
-
 
 @dataclass(frozen=True)
 class RunData:
@@ -93,11 +85,8 @@ def write_report(
 ) -> Path:
     """Write the report of a run to its folder, and return its path.
 
-    Args:
-        run: the run folder; its `result.json` may not be written yet.
-        result: contents of `result.json`.
-        model: the trained model, for the attention maps.
-        corpus: the corpus that it was trained on; None if it no longer exists.
+    `result` has the contents of `result.json`, which may not be written yet. `corpus` is None if it
+    no longer exists.
     """
     data = _read_run(run, result, corpus)
     shown: list[ShownSentence] = []
@@ -136,14 +125,15 @@ def report_page(data: RunData, shown: Sequence[ShownSentence]) -> str:
 
 def _read_run(run: Path, result: Mapping[str, Any], corpus: PreparedCorpus | None) -> RunData:
     found = find_baseline(run, corpus) if corpus else None
-    system, baseline = found.system if found else None, None
+    system, baseline = None, None
     why = NO_BASELINE if corpus else "the corpus of the run no longer exists"
-    if found is not None and found.system.run is not None:
+    if found and found.system.run:
         try:
-            baseline, why = _read_training(found.system.run, found.system.name), found.why
+            baseline = _read_training(found.system.run, found.system.name)
+            system, why = found.system, found.why
         except UserError as error:
             # A damaged baseline does not prevent the report of this run.
-            system, why = None, f"{found.system.name} cannot be read: {one_line(error)}"
+            why = f"{found.system.name} cannot be read: {one_line(error)}"
     stored = [read_texts(run, name) for name in result["test_sets"]]
     return RunData(
         _read_training(run, system_name(run.absolute())),
@@ -168,10 +158,10 @@ def _curves(data: RunData) -> list[Chart]:
         for key in keys:
             prefix = key.partition("/")[0]
             name, colour = _NAMES[prefix]
-            curves.append(Series(name, colour, *data.training.series(key)))
+            curves.append(Series(name, colour, *series(data.training.records, key)))
             if data.baseline is not None and prefix == "valid":
                 name = f"{name} of {data.baseline.name}"
-                curves.append(Series(name, "baseline", *data.baseline.series(key)))
+                curves.append(Series(name, "baseline", *series(data.baseline.records, key)))
         chart = line_chart(title, unit, [curve for curve in curves if curve.x], may_be_log)
         charts += [chart] if chart else []
     return charts

@@ -33,7 +33,6 @@ _CLOSING = "\"'“”„»«›‹’‘)]}』」"
 _REPEATED = re.compile(r"(?<!\S)(\S+(?: \S+){0,3})(?: \1){2}(?!\S)")
 
 _NUM_SENTENCES = 20
-_NUM_LENGTH_BINS = 6
 # Longer sentences are cut in the template, and their words are not compared.
 _MAX_CHARACTERS = 600
 
@@ -43,10 +42,7 @@ def describe_test_set(
 ) -> dict[str, Any]:
     """Compute what the template shows of a test set.
 
-    Args:
-        texts: the test set and its translations.
-        baseline: the translations of the baseline, if there are any.
-        baseline_name: name of the baseline.
+    `baseline` has the translations of the baseline, if there are any.
     """
 
     def oddities(lines: Sequence[str]) -> dict[str, list[int]]:
@@ -157,7 +153,7 @@ def length_unit(sources: Sequence[str]) -> str:
     return "words" if words > 1 or characters < 5 else "characters"
 
 
-def length_bins(sources: Sequence[str], max_bins: int = _NUM_LENGTH_BINS) -> dict[str, list[int]]:
+def length_bins(sources: Sequence[str], max_bins: int = 6) -> dict[str, list[int]]:
     """Divide the sentences by source length into bins of similar size.
 
     Returns:

@@ -17,7 +17,7 @@ from nmt.config import RANDOM_KEYS, ROW_KEY, is_free_key
 from nmt.evaluation.records import Status, run_status
 from nmt.evaluation.spread import Spread, count_seeds
 from nmt.evaluation.swept_run import SweptRun, read_run
-from nmt.metrics.seeds_significance import SeedsBootstrap, SeedsDifference, seeds_difference
+from nmt.metrics.seeds_significance import SeedsDifference, mean_scores, seeds_difference
 from nmt.metrics.significance import LEVEL, format_p
 
 Texts = tuple[list[str], list[str]]
@@ -64,7 +64,6 @@ class Sweep:
     """The runs of a sweep, grouped.
 
     Attributes:
-        keys: the swept keys.
         groups: the best first, groups without a complete run last.
         texts: sources and references of the validation set; empty lists if the runs have no common
             one.
@@ -110,9 +109,13 @@ def read_sweep(folder: Path) -> Sweep:
         values = [run.config.get(key) for key in keys]
         members.setdefault(repr(values) if run.config else run.name, []).append(run)
     groups = sorted((_group(found, keys) for found in members.values()), key=Group.order)
-    texts, note = _validation_text(runs)
-    if not note:
-        groups, note = _tested(groups, texts[1])
+    texts: Texts = [], []
+    note = ""
+    try:
+        texts = _validation_text(runs)
+        groups = _tested(groups, texts[1])
+    except UserError as error:
+        note = one_line(error)
     return Sweep(folder.resolve().name, keys, groups, texts, note)
 
 
@@ -155,10 +158,8 @@ def _group(runs: Sequence[SweptRun], keys: Sequence[str]) -> Group:
     values = {key: config.get(key) for key in keys if config}
     parts = [f"{key}={format_value(value)}" for key, value in values.items()]
     name = ", ".join(parts) or ("all" if config else runs[0].name)
-    label = ", ".join(
-        part.partition("=")[0].rpartition(".")[2] + part[part.index("=") :] for part in parts
-    )
-    return Group(name, label or name, values, runs)
+    labels = [f"{key.rpartition('.')[2]}={format_value(value)}" for key, value in values.items()]
+    return Group(name, ", ".join(labels) or name, values, runs)
 
 
 def _over_seeds(best: Spread, other: Spread) -> str:
@@ -170,31 +171,26 @@ def _over_seeds(best: Spread, other: Spread) -> str:
     return f"{outcome} two standard errors over seeds"
 
 
-def _validation_text(runs: Sequence[SweptRun]) -> tuple[Texts, str]:
-    """Return the validation set, or empty lists and why it cannot be used."""
+def _validation_text(runs: Sequence[SweptRun]) -> Texts:
+    """Return the validation set; UserError if the runs have no common one."""
     corpora = {run.corpus.folder: run.corpus for run in runs if run.corpus}
-    try:
-        texts = [corpus.read_text("valid") for corpus in corpora.values()]
-    except UserError as error:
-        return ([], []), one_line(error)
+    texts = [corpus.read_text("valid") for corpus in corpora.values()]
     if not texts:
-        return ([], []), "the corpus of the runs no longer exists"
+        raise UserError("the corpus of the runs no longer exists")
     if any(one != texts[0] for one in texts):
-        return ([], []), "the corpora of the runs have different validation texts"
-    return texts[0], ""
+        raise UserError("the corpora of the runs have different validation texts")
+    return texts[0]
 
 
-def _tested(groups: Sequence[Group], references: Sequence[str]) -> tuple[list[Group], str]:
-    """Test the differences from the best group; also return why they were not tested, or ""."""
+def _tested(groups: Sequence[Group], references: Sequence[str]) -> list[Group]:
+    """Test the differences from the best group; UserError if translations are missing."""
     complete = [group for group in groups if group.complete]
     for run in (run for group in complete for run in group.complete):
         if len(run.hypotheses) != len(references):
-            reason = f"{run.name} has no {VALID_HYPOTHESES_FILE} of this validation text"
-            return list(groups), reason
-    bootstrap = SeedsBootstrap(references)
-    means = [bootstrap.mean_scores([run.hypotheses for run in one.complete]) for one in complete]
+            raise UserError(f"{run.name} has no {VALID_HYPOTHESES_FILE} of this validation text")
+    means = mean_scores([[run.hypotheses for run in one.complete] for one in complete], references)
     tested = [
         replace(group, difference=seeds_difference(mean, means[0]))
         for group, mean in zip(complete[1:], means[1:], strict=True)
     ]
-    return [*complete[:1], *tested, *groups[len(complete) :]], ""
+    return [*complete[:1], *tested, *groups[len(complete) :]]

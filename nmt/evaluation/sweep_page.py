@@ -1,30 +1,32 @@
 """The page of a sweep: ranking, curves, effects of the swept keys, and translations by each run."""
 
+import math
+import textwrap
 from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from markupsafe import Markup
 
+from nmt.evaluation.charts import Chart, Series, line_chart
+from nmt.evaluation.records import series
 from nmt.evaluation.sentences import compare_words
 from nmt.evaluation.spread import Spread
 from nmt.evaluation.sweep import Group, Sweep, count_statuses, format_value
-from nmt.evaluation.sweep_charts import (
-    NUM_COLOURS,
-    curve_charts,
-    effect_chart,
-    group_colours,
-    key_names,
-    parallel_chart,
-)
+from nmt.evaluation.swept_run import SweptRun
 from nmt.metrics.scores import sentence_chrf
 from nmt.metrics.seeds_significance import NUM_RESAMPLES
 from nmt.metrics.significance import format_difference, format_p
-from nmt.pages.html_page import render
+from nmt.pages.html_page import COLOURS, draw_svg, render
 
 _TEMPLATE = Path(__file__).with_name("templates") / "sweep.html.jinja"
 _NUM_SENTENCES = 10
+_CHART_SIZE = (5.6, 3.1)
+_NUM_COLOURS = 8
+_NUM_FIFTHS = 5
+_MAX_LABELS = 6
 
 
 def sweep_page(sweep: Sweep) -> str:
@@ -90,36 +92,153 @@ def _sentences(sweep: Sweep, groups: Sequence[tuple[int, Group, str]]) -> list[d
     sources, references = sweep.texts
     indices = choose_sentences(sources)
     chosen = [references[index] for index in indices]
-    best: list[Any] = []
-    others: list[Any] = []
+    systems: list[Any] = []
     for number, group, colour in groups:
         runs = [run for run in group.runs if len(run.hypotheses) == len(sources) > 0]
-        for index, run in enumerate(runs):
+        for rank, run in enumerate(runs):
             texts = [run.hypotheses[index] for index in indices]
-            label = f"{number}, seed {run.seed}" if index else number
-            system = label, group, colour, texts, sentence_chrf(texts, chosen)
-            (others if index else best).append(system)
-
-    def translations(systems: Sequence[Any], i: int) -> list[Any]:
-        first = best[0][3][i]
-        return [
-            (*labels, scores[i], compare_words(texts[i], first))
-            for *labels, texts, scores in systems
+            label = f"{number}, seed {run.seed}" if rank else number
+            systems.append((rank, (label, group, colour), texts, sentence_chrf(texts, chosen)))
+    systems.sort(key=lambda system: system[0] > 0)  # the best run of each group first
+    num_best = min(_NUM_COLOURS, sum(rank == 0 for rank, *_ in systems))
+    sentences = []
+    for i, index in enumerate(indices if systems else ()):
+        first = systems[0][2][i]
+        translations = [
+            (*labels, chrf[i], compare_words(texts[i], first)) for _, labels, texts, chrf in systems
         ]
-
-    others = best[NUM_COLOURS:] + others
-    return [
-        {
-            "line": index + 1,
-            "source": sources[index],
-            "reference": references[index],
-            "best": translations(best[:NUM_COLOURS], i),
-            "others": translations(others, i),
-        }
-        for i, index in enumerate(indices)
-        if best
-    ]
+        sentences.append(
+            {
+                "line": index + 1,
+                "source": sources[index],
+                "reference": references[index],
+                "best": translations[:num_best],
+                "others": translations[num_best:],
+            }
+        )
+    return sentences
 
 
 def _format(spread: Spread | None, metric: str) -> str:
     return spread.format(metric) if spread else "–"
+
+
+def group_colours(groups: Sequence[Group]) -> list[str]:
+    """Return a colour for each group: different ones for the first eight, grey for the others."""
+    return [f"group{i + 1}" if i < _NUM_COLOURS else "other" for i in range(len(groups))]
+
+
+def key_names(keys: Sequence[str]) -> list[str]:
+    """Return readable names of keys: `peak learning rate` for `schedule.peak_learning_rate`."""
+    return [key.rpartition(".")[2].replace("_", " ") for key in keys]
+
+
+def curve_charts(sweep: Sweep) -> list[Chart]:
+    """Draw loss and BLEU on validation of all runs, those of the best group on top."""
+    charts = []
+    for metric, unit in (("loss", "nats per target token"), ("bleu", "BLEU")):
+        curves = [
+            Series(run.name, colour, *series(run.records, f"valid/{metric}"))
+            for group, colour in zip(sweep.groups, group_colours(sweep.groups), strict=True)
+            for run in group.runs
+        ]
+        curves = [curve for curve in reversed(curves) if curve.x]
+        title = "Validation loss" if metric == "loss" else "Validation BLEU"
+        charts.append(line_chart(title, unit, curves, size=_CHART_SIZE))
+    return [chart for chart in charts if chart]
+
+
+def effect_chart(key: str, runs: Sequence[SweptRun]) -> Markup:
+    """Draw validation BLEU of complete runs over the values of a key.
+
+    If there are at most six values, each also has its mean ± deviation. Runs with the same value
+    differ in the seed and in the other swept keys.
+    """
+    positions, ticks = axis_of([run.config[key] for run in runs])
+    scores: dict[float, list[float]] = {x: [] for x in sorted(positions)}
+    for x, run in zip(positions, runs, strict=True):
+        scores[x].append(run.score("bleu") or 0.0)
+    spreads = {x: Spread.of(values) for x, values in scores.items()}
+    # Means are drawn beside the runs, so that they do not hide each other.
+    means_at = np.array(list(spreads)) + 0.02 * (max(positions) - min(positions))
+    means = [spread.mean for spread in spreads.values()]
+    deviations = [spread.deviation or math.nan for spread in spreads.values()]
+
+    def draw(axes: Any) -> None:
+        for x, spread in spreads.items():
+            style = {"color": COLOURS["source"], "alpha": 0.5, "markeredgewidth": 0}
+            axes.plot([x] * len(spread.values), spread.values, "o", markersize=6, **style)
+        # In a search, values seldom repeat, so means would add little.
+        if len(spreads) <= _MAX_LABELS:
+            style = {"color": COLOURS["ink"], "linewidth": 1, "markersize": 4, "capsize": 3}
+            axes.errorbar(means_at, means, deviations, fmt="D", **style)
+            axes.plot(means_at, means, color=COLOURS["source"], linewidth=1, zorder=1)
+        labels = [one if len(one) <= 24 else f"{one[:23]}…" for one in ticks.values()]
+        turned = {"rotation": 25, "ha": "right"} if sum(map(len, labels)) > 45 else {}
+        axes.set_xticks(list(ticks), labels, **turned)
+        axes.margins(x=0.08)
+        axes.set_xlabel(key)
+        axes.set_title("BLEU", loc="left", fontsize=10)
+
+    names = dict(zip(positions, (format_value(run.config[key]) for run in runs), strict=True))
+    found = [f"{names[x]}: {spread.format('bleu')}" for x, spread in spreads.items()]
+    return draw_svg(draw, f"Validation BLEU by {key}. {'; '.join(found)}", _CHART_SIZE)
+
+
+def parallel_chart(keys: Sequence[str], runs: Sequence[SweptRun]) -> Markup:
+    """Draw parallel coordinates: axes for the swept keys, loss and BLEU; a line for each run.
+
+    There is at least one run. All are complete, the best first; the index gives the colour.
+    """
+    columns = {key: axis_of([run.config[key] for run in runs]) for key in keys}
+    columns["valid loss"] = _score_axis([run.score("loss") or 0.0 for run in runs])
+    columns["valid BLEU"] = _score_axis([run.score("bleu") or 0.0 for run in runs])
+
+    def draw(axes: Any) -> None:
+        heights = []
+        for x, (name, (positions, ticks)) in enumerate(columns.items()):
+            # Every column is drawn from 0 to 1. A low loss is good, so it is at the top.
+            ends = [min(positions), max(positions)]
+            scaled = [1.0, 0.0] if name == "valid loss" and ends[0] < ends[1] else [0.0, 1.0]
+            heights.append(np.interp(positions, ends, scaled))
+            axes.axvline(x, color=COLOURS["baseline"], linewidth=0.8, zorder=3)
+            for tick, label in ticks.items():
+                y = np.interp(tick, ends, scaled)
+                box = {"facecolor": COLOURS["paper"], "edgecolor": "none", "pad": 1}
+                axes.text(x + 0.03, y, label, va="center", fontsize=9, zorder=4, bbox=box)
+        for index in reversed(range(len(runs))):
+            colour = COLOURS[f"fifth{_NUM_FIFTHS - index * _NUM_FIFTHS // len(runs)}"]
+            axes.plot([column[index] for column in heights], color=colour, linewidth=1.6)
+        names = [textwrap.fill(name, 16) for name in key_names(list(columns))]
+        axes.set_xticks(range(len(names)), names)
+        axes.set_yticks([])
+        axes.set_xlim(-0.15, len(names) - 0.6)
+        axes.tick_params(axis="x", top=False, bottom=False, labeltop=True, labelbottom=False)
+        axes.spines["bottom"].set_visible(False)
+
+    label = f"A line for each of {len(runs)} runs across {', '.join(columns)}"
+    return draw_svg(draw, label, (11, 3.6))
+
+
+def _score_axis(scores: list[float]) -> tuple[list[float], dict[float, str]]:
+    ticks = np.linspace(min(scores), max(scores), 4)
+    return scores, {float(tick): f"{tick:.2f}" for tick in ticks}
+
+
+def axis_of(values: Sequence[Any]) -> tuple[list[float], dict[float, str]]:
+    """Return the position of each value on an axis, and the labels of the axis by position.
+
+    Numbers are placed by their value, or by its logarithm if they are positive and vary by more
+    than a factor of five. If any value is not a number, all are categories.
+    """
+    if not all(type(value) in (int, float) for value in values):
+        names = sorted(set(map(format_value, values)))
+        return [names.index(format_value(value)) for value in values], dict(enumerate(names))
+    low, high = min(values), max(values)
+    is_log = 0 < 5 * low < high
+    labelled = sorted(set(values))
+    if len(labelled) > _MAX_LABELS:
+        spaced = (np.geomspace if is_log else np.linspace)(low, high, 4)
+        labelled = [float(f"{one:.2g}") for one in spaced]
+    scale = math.log10 if is_log else float
+    return [scale(value) for value in values], {scale(one): format_value(one) for one in labelled}

@@ -10,14 +10,7 @@ from nmt.base.errors import UserError, one_line
 from nmt.base.files import read_lines, read_record
 from nmt.config import Config, flattened, load_config, to_plain
 from nmt.data.corpus import PreparedCorpus
-from nmt.evaluation.records import (
-    Failure,
-    Pruned,
-    Status,
-    read_metrics,
-    read_result,
-    with_number,
-)
+from nmt.evaluation.records import Failure, Pruned, Status, read_metrics, read_result, with_number
 from nmt.evaluation.systems import corpus_of
 from nmt.model.build import count_parameters, meta_model
 from nmt.tokenizer import Tokenizer
@@ -68,12 +61,6 @@ class SweptRun:
             return tests[0]["bleu"]["score"] if tests else None
         return self.result["valid"][metric]
 
-    def validations(self, metric: str) -> tuple[list[float], list[float]]:
-        """Return the updates of all validations and their `bleu` or `loss`."""
-        key = f"valid/{metric}"
-        found = with_number(self.records, key)
-        return [one["update"] for one in found], [one[key] for one in found]
-
     @property
     def updates(self) -> int:
         """Number of updates so far."""
@@ -101,45 +88,38 @@ class SweptRun:
 def read_run(folder: Path, status: Status) -> SweptRun:
     """Read a run; a file that cannot be read adds a note and counts as missing."""
     notes: list[str] = []
-    no_lines: list[str] = []
 
-    def read(reader: Callable[[Path], Content], name: str, default: Content) -> Content:
+    def read(name: str, reader: Callable[[Path], Content]) -> Content | None:
         try:
-            return reader(folder / name) if (folder / name).exists() else default
+            return reader(folder / name) if (folder / name).exists() else None
         except UserError as error:
             notes.append(one_line(error))
-            return default
+            return None
 
     if status is Status.failed:
-        notes += map(one_line, read(_failure_lines, layout.FAILURE_FILE, no_lines))
+        failure = read(layout.FAILURE_FILE, lambda path: read_record(path, Failure))
+        notes += map(one_line, failure["lines"] if failure else [])
     if status is Status.pruned:
-        notes += read(_pruned_lines, layout.PRUNED_FILE, no_lines)
-    config = read(lambda path: load_config(Config, path), layout.CONFIG_FILE, None)
-    corpus = read(lambda _: corpus_of(folder), layout.ENVIRONMENT_FILE, None)
-    is_complete = status is Status.complete
+        pruned = read(layout.PRUNED_FILE, lambda path: read_record(path, Pruned))
+        if pruned:
+            where = f"pruned at update {pruned['update']:,}"
+            notes.append(f"{where}; validation loss of the best checkpoint: {pruned['loss']:.4f}")
+    config = read(layout.CONFIG_FILE, lambda path: load_config(Config, path))
+    corpus = read(layout.ENVIRONMENT_FILE, lambda _: corpus_of(folder))
+    result = None
+    if status is Status.complete:
+        result = read(layout.RESULT_FILE, lambda _: read_result(folder))
     return SweptRun(
         name=folder.name,
         status=status,
         config=flattened(to_plain(config)) if config else {},
-        records=read(read_metrics, layout.METRICS_FILE, []),
-        result=read(lambda _: read_result(folder), layout.RESULT_FILE, None)
-        if is_complete
-        else None,
+        records=read(layout.METRICS_FILE, read_metrics) or [],
+        result=result,
         corpus=corpus,
-        hypotheses=read(read_lines, layout.VALID_HYPOTHESES_FILE, no_lines),
-        parameters=read(lambda _: _num_parameters(config, corpus), layout.CONFIG_FILE, None),
+        hypotheses=read(layout.VALID_HYPOTHESES_FILE, read_lines) or [],
+        parameters=read(layout.CONFIG_FILE, lambda _: _num_parameters(config, corpus)),
         notes=notes,
     )
-
-
-def _failure_lines(path: Path) -> list[str]:
-    return read_record(path, Failure)["lines"]
-
-
-def _pruned_lines(path: Path) -> list[str]:
-    pruned = read_record(path, Pruned)
-    update, loss = pruned["update"], pruned["loss"]
-    return [f"pruned at update {update:,}; validation loss of the best checkpoint: {loss:.4f}"]
 
 
 def _num_parameters(config: Config | None, corpus: PreparedCorpus | None) -> int | None:

@@ -108,13 +108,8 @@ def choose_baseline(
 ) -> Baseline | None:
     """Choose the system that others are compared with.
 
-    It is the one that the user has named, else the first of several systems, else the choice of
-    `find_baseline`.
-
-    Args:
-        systems: the systems to evaluate.
-        named: a model or run folder; empty for none.
-        corpus: the corpus of the first system, if known.
+    It is the model or run folder that the user has named, if any, else the first of several
+    systems, else the choice of `find_baseline` for the first system and its corpus.
     """
     first = systems[0]
     if named:
@@ -146,7 +141,9 @@ def find_baseline(run: Path, corpus: PreparedCorpus) -> Baseline | None:
     name = corpus.folder.name.rpartition("-")[0]
     direction = corpus.manifest["direction"]
     found: list[tuple[float, float, Path]] = []
-    for result in _results(outputs):
+    patterns = (f"{layout.RUNS_FOLDER}/*", f"{layout.SWEEPS_FOLDER}/*/*")
+    results = [path for one in patterns for path in outputs.glob(f"{one}/{layout.RESULT_FILE}")]
+    for result in sorted(results):
         other = result.parent
         if other.resolve() == run or result.stat().st_mtime >= deadline:
             continue
@@ -165,10 +162,9 @@ def find_baseline(run: Path, corpus: PreparedCorpus) -> Baseline | None:
     if not found:
         return None
     bleu, _, best = max(found)
-    if len(found) == 1:
-        return Baseline(open_system(best), f"the only earlier run on {name} {direction}")
-    why = f"best on validation (BLEU {bleu:.2f}) of {len(found)} earlier runs on {name} {direction}"
-    return Baseline(open_system(best), why)
+    why = f"best on validation (BLEU {bleu:.2f}) of {len(found)} earlier runs"
+    why = why if len(found) > 1 else "the only earlier run"
+    return Baseline(open_system(best), f"{why} on {name} {direction}")
 
 
 def corpus_of(run: Path) -> PreparedCorpus | None:
@@ -190,12 +186,6 @@ def outputs_of(run: Path) -> Path:
     """Return the output folder that contains a run folder."""
     folder = run.absolute().parent.parent
     return folder.parent if folder.name == layout.SWEEPS_FOLDER else folder
-
-
-def _results(outputs: Path) -> list[Path]:
-    """Return the `result.json` of each completed run."""
-    patterns = (f"{layout.RUNS_FOLDER}/*", f"{layout.SWEEPS_FOLDER}/*/*")
-    return sorted(path for one in patterns for path in outputs.glob(f"{one}/{layout.RESULT_FILE}"))
 
 
 def _is_model(folder: Path) -> bool:

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nmt.config import BASE_ROW, ROW_KEY, Config, table3_rows, with_row
 from nmt.evaluation.spread import Spread
@@ -14,12 +13,9 @@ from nmt.model.build import count_parameters, meta_model
 
 SIZE_COLUMNS = (
     *("row", "N", "D", "F", "H", "d_k", "d_v"),
-    *("parameters", "/ base", "paper", "/ base"),
+    *("parameters", "/ base", "paper", "/ base"),  # in millions
 )
-RESULT_COLUMNS = (
-    *("row", "seeds", "perplexity", "paper", "BLEU", "paper"),
-    *("parameters", "paper"),
-)
+RESULT_COLUMNS = ("row", "seeds", "perplexity", "paper", "BLEU", "paper", "parameters", "paper")
 
 
 def count_row(config: Config, name: str) -> int:
@@ -29,11 +25,7 @@ def count_row(config: Config, name: str) -> int:
 
 
 def size_rows(config: Config) -> list[tuple[str, ...]]:
-    """Return the cells of SIZE_COLUMNS for each row; parameters are in millions.
-
-    Args:
-        config: the configuration of the row `base`.
-    """
+    """Return the cells of SIZE_COLUMNS for each row; `config` is that of the row `base`."""
     rows = table3_rows()
     lines: list[tuple[str, ...]] = []
     base, printed_base = count_row(config, BASE_ROW), float(rows[BASE_ROW]["parameters"])
@@ -107,9 +99,8 @@ def result_rows(sweep: Sweep) -> tuple[list[tuple[str, ...]], str]:
 
 def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float:
     """Return Spearman's rank correlation; equal values have the mean of their ranks."""
-    return float(np.corrcoef(_ranks(first), _ranks(second))[0, 1])
-
-
-def _ranks(values: Sequence[float]) -> NDArray[np.float64]:
-    array = np.array(values)
-    return np.array([(array < value).sum() + (array <= value).sum() for value in array]) / 2
+    ranks = [  # of each value: twice the mean, which gives the same correlation
+        [(column < value).sum() + (column <= value).sum() for value in column]
+        for column in map(np.array, (first, second))
+    ]
+    return float(np.corrcoef(ranks)[0, 1])

@@ -102,10 +102,7 @@ def sample_table(evaluation: Evaluation, number: int) -> Table:
 def new_table(title: str, *columns: str, texts: Sequence[str]) -> Table:
     """Create a table without rows.
 
-    Args:
-        title: printed above the table.
-        columns: names of the columns. Numbers are aligned right and not wrapped.
-        texts: names of those columns that hold text, which is wrapped.
+    The columns named in `texts` are wrapped; the others have numbers, which are aligned right.
     """
     table = Table(
         title=as_text(title),
@@ -131,7 +128,7 @@ def note_lines(evaluations: Sequence[Evaluation]) -> list[str]:
     """Return the lines below the tables, without repetitions: baseline, search, signatures …"""
     leakages = [evaluation.test_set.leakage for evaluation in evaluations]
     # The training texts of different systems may contain different numbers of test sentences.
-    names_system = _has_systems(evaluations) and any(one != leakages[0] for one in leakages)
+    names_system = _kind(evaluations) == "system" and any(one != leakages[0] for one in leakages)
     lines = []
     for evaluation in evaluations:
         test_set, identity = evaluation.test_set, evaluation.identity
@@ -203,16 +200,13 @@ def _group_line(evaluation: Evaluation, name: str) -> str:
     )
 
 
-def _has_systems(evaluations: Sequence[Evaluation]) -> bool:
-    return len({evaluation.system for evaluation in evaluations}) > 1
-
-
 def _kind(evaluations: Sequence[Evaluation]) -> str:
-    return "system" if _has_systems(evaluations) else "test set"
+    return "system" if len({one.system for one in evaluations}) > 1 else "test set"
 
 
 def _label(evaluation: Evaluation, evaluations: Sequence[Evaluation]) -> str:
-    return evaluation.system if _has_systems(evaluations) else evaluation.test_set.name
+    has_systems = _kind(evaluations) == "system"
+    return evaluation.system if has_systems else evaluation.test_set.name
 
 
 def _with_interval(key: str, score: Score | None) -> str:

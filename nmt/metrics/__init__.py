@@ -1,1 +1,1 @@
-"""Metrics of translations and trees, significance tests, known test sets, phenomena, terms."""
+"""Metrics of translations, significance tests, known test sets, phenomena, terms."""

@@ -30,13 +30,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class TokenisedForm:
-    """Conversion of raw lines to tokens separated by single spaces.
-
-    Attributes:
-        convert: converts a line.
-        signature: the conversion, as a part of the score's signature.
-        is_lowercase: whether the result is lower-cased.
-    """
+    """Conversion of a line to tokens separated by spaces, and its part of a score's signature."""
 
     convert: Callable[[str], str]
     signature: str

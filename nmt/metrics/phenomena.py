@@ -48,8 +48,6 @@ class PhenomenonScore:
     """Scores on the sentences with one phenomenon.
 
     Attributes:
-        sentences: number of sentences.
-        bleu: BLEU over these sentences.
         checked: number of sentences whose annotation requires or forbids a phrase.
         accuracy: percentage of the checked sentences that are translated correctly; None if none
             is checked.
@@ -68,7 +66,6 @@ class GroupScore:
     The answer of a sentence consists of its required phrases that are forbidden in other sentences.
 
     Attributes:
-        groups: number of groups.
         accuracy: percentage of groups whose translations are all correct.
         sentence_accuracy: percentage of the sentences in groups whose translation is correct.
         majority_accuracy: `accuracy` of always giving the most frequent answer.

@@ -11,7 +11,7 @@ from sacrebleu.metrics.ter import TER
 from sacrebleu.significance import _bootstrap_resample, estimate_ci
 
 from nmt.base.errors import UserError
-from nmt.metrics.brackets import is_linearised
+from nmt.metrics.linearised import is_linearised
 from nmt.metrics.paper_form import TokenisedForm, lowercase_form, paper_form
 
 METRIC_NAMES = {
@@ -67,7 +67,6 @@ class Scores:
         brevity_penalty: factor of `bleu` for translations that are too short; 1 if they are not.
         length_ratio: tokens (13a) of the translations divided by those of the references that are
             closest in length.
-        sentences: number of sentences.
         references: number of references per sentence.
         comet: COMET; None if it was not computed.
     """
@@ -118,10 +117,7 @@ def sentence_chrf(translations: Sequence[str], *references: Sequence[str]) -> li
 def all_scores(hypotheses: Sequence[str], *references: Sequence[str], language: str) -> Scores:
     """Compute every score except COMET, with confidence intervals.
 
-    Args:
-        hypotheses: the translations.
-        references: one or more sequences, each aligned with the translations.
-        language: code of the target language, for Moses' tokenisation.
+    `language` is the code of the target language, for Moses' tokenisation.
 
     Raises:
         UserError: the sequences differ in length or are empty.

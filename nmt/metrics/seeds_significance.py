@@ -26,40 +26,33 @@ class SeedsDifference:
     p: float
 
 
-class SeedsBootstrap:
-    """Compares configurations on the same resamples of one test set.
+def mean_scores(
+    configurations: Sequence[Sequence[Sequence[str]]], references: Sequence[str]
+) -> np.ndarray:
+    """Compute BLEU averaged over seeds; each configuration has the translations of each seed.
 
-    Args:
-        references: the references, one for each sentence.
+    Returns:
+        (configurations, 1 + resamples): the score on the test set, then the score on each resample.
+        The resamples are the same for all configurations.
     """
+    # With references given here, the metric counts their n-grams only once.
+    metric = BLEU(force=True, references=[references])
+    generator = np.random.default_rng(_SEED)
+    number = len(references)
+    # How often each sentence occurs in each resample; the test set itself is added as row 0.
+    counts = generator.multinomial(number, np.full(number, 1 / number), NUM_RESAMPLES)
+    counts = np.concatenate([np.ones((1, number)), counts])  # (1 + resamples, sentences)
 
-    def __init__(self, references: Sequence[str]) -> None:
-        self._references = references
-        # With references given here, the metric counts their n-grams only once.
-        self._metric = BLEU(force=True, references=[references])
-        generator = np.random.default_rng(_SEED)
-        number = len(references)
-        # How often each sentence occurs in each resample; the test set itself is added as row 0.
-        counts = generator.multinomial(number, np.full(number, 1 / number), NUM_RESAMPLES)
-        self._counts = np.concatenate([np.ones((1, number)), counts])  # (1 + resamples, sentences)
+    def scores(hypotheses: Sequence[str]) -> list[float]:
+        check_aligned(hypotheses, references)
+        sums = counts @ np.array(metric._extract_corpus_statistics(hypotheses, None), dtype=float)
+        return [metric._compute_score_from_stats(row).score for row in sums]
 
-    def mean_scores(self, systems: Sequence[Sequence[str]]) -> np.ndarray:
-        """Compute BLEU averaged over seeds; `systems` has the translations of each seed.
-
-        Returns:
-            The score on the test set, then the score on each resample.
-        """
-        return np.mean([self._scores(hypotheses) for hypotheses in systems], axis=0)
-
-    def _scores(self, hypotheses: Sequence[str]) -> np.ndarray:
-        check_aligned(hypotheses, self._references)
-        statistics = self._metric._extract_corpus_statistics(hypotheses, None)
-        sums = self._counts @ np.array(statistics, dtype=float)
-        return np.array([self._metric._compute_score_from_stats(row).score for row in sums])
+    return np.array([np.mean([scores(one) for one in seeds], axis=0) for seeds in configurations])
 
 
 def seeds_difference(scores: np.ndarray, best: np.ndarray) -> SeedsDifference:
-    """Compare two results of `SeedsBootstrap.mean_scores`.
+    """Compare two rows of `mean_scores`.
 
     p is (k + 1) / (n + 1) for n resamples. In k of them, the difference deviates from its mean over
     all resamples by at least as much as the difference on the test set deviates from 0.

@@ -48,7 +48,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Differences from a baseline on one test set, by metric; `why` states how it was chosen."""
+    """Differences from a baseline on a test set, by metric; `why` states how it was chosen."""
 
     baseline: str
     why: str
@@ -71,22 +71,15 @@ def format_p(p: float) -> str:
 
 
 def compare(
-    baseline: str,
-    why: str,
-    baseline_hypotheses: Sequence[str],
-    hypotheses: Sequence[str],
-    *references: Sequence[str],
-) -> Comparison:
-    """Test the difference between a system and a baseline in each metric on raw text.
-
-    `baseline` is the name of the baseline; `why` states how it was chosen.
-    """
-    check_aligned(hypotheses, *references, baseline_hypotheses)
+    baseline: Sequence[str], hypotheses: Sequence[str], *references: Sequence[str]
+) -> dict[str, Difference]:
+    """Test the difference between translations and a baseline in each metric on raw text."""
+    check_aligned(hypotheses, *references, baseline)
     by_metric = metrics(references[0])
     for metric in by_metric.values():
         # Both tests use the same counts; extracting them takes most of the time.
         metric._extract_corpus_statistics = cache(metric._extract_corpus_statistics)
-    systems = [("baseline", tuple(baseline_hypotheses)), ("system", tuple(hypotheses))]
+    systems = [("baseline", tuple(baseline)), ("system", tuple(hypotheses))]
     lines = tuple(map(tuple, references))  # tuples, because the cache needs hashable arguments
     (bs_signatures, bs), (ar_signatures, ar) = (
         PairedTest(systems, by_metric, lines, test_type=kind)() for kind in ("bs", "ar")
@@ -103,4 +96,4 @@ def compare(
             verdict = "better" if (difference > 0) != (key in LOWER_IS_BETTER) else "worse"
         signatures = [str(bs_signatures[name]), str(ar_signatures[name])]
         differences[key] = Difference(float(before.score), difference, *ps, verdict, signatures)
-    return Comparison(baseline, why, differences)
+    return differences

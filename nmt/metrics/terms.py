@@ -23,9 +23,7 @@ _MIN_OCCURRENCES = 5
 class TermRecall:
     """Recall of the terms in a test set by the original and by the adapted model, in percent.
 
-    Attributes:
-        words: the terms.
-        occurrences: number of their occurrences in the references; if it is 0, so is the recall.
+    It is 0 if the terms have no occurrences in the references.
     """
 
     words: list[str]

@@ -119,7 +119,10 @@ def adapt(config: Config, general: TestSet | None, out: Path | None) -> None:
     after = [next(others) if lines is None else lines for lines in stored]
     compared = [
         Compared(
-            test, old, new, compare("before", "the original model", old, new, *test.references)
+            test,
+            old,
+            new,
+            Comparison("before", "the original model", compare(old, new, *test.references)),
         )
         for test, old, new in zip(tests, before, after, strict=True)
     ]

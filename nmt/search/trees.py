@@ -1,11 +1,11 @@
-"""Constraint to linearised trees over the words of a source (see `nmt.metrics.brackets`)."""
+"""Constraint to linearised trees over the words of a source (see `nmt.metrics.linearised`)."""
 
 from collections.abc import Sequence
 
 import torch
 
 from nmt.base.errors import UserError
-from nmt.metrics.brackets import WORD
+from nmt.metrics.linearised import WORD
 from nmt.search.live import NextTokens
 from nmt.search.request import Ids
 from nmt.tokenizer import WORD_BEGIN

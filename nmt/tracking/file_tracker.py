@@ -1,31 +1,25 @@
 """The tracker that every run has: `metrics.jsonl`."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from nmt.base.files import atomic_path, flush, writing
-from nmt.tracking.tracker import Tracker
+from nmt.tracking.tracker import Record, Tracker
 
 
 class FileTracker(Tracker):
-    """Appends one JSON object per record to a file.
-
-    Args:
-        path: the file.
-        last_update: drop records after this update, which a resumed run writes again.
-        validation_due: drop the validation of that update, too.
-    """
+    """Appends one JSON object per record to a file, after `drop_later_records`."""
 
     def __init__(self, path: Path, last_update: int, validation_due: bool = False) -> None:
         self.path = path
         drop_later_records(path, last_update, validation_due)
         self._append("")  # creates the file
 
-    def log(self, update: int, metrics: Mapping[str, float]) -> None:
-        """Append a record."""
-        self._append(json.dumps({"update": update, **metrics}) + "\n")
+    def log(self, update: int, record: Record) -> None:
+        """Append a record, which has only numbers."""
+        self._append(json.dumps({"update": update, **record}) + "\n")
 
     def last_record(self) -> dict[str, Any]:
         """Return the last record, with its key `update`; empty if there is none."""
@@ -62,7 +56,10 @@ def parse_record(line: bytes) -> dict[str, Any] | None:
 
 
 def drop_later_records(path: Path, last_update: int, validation_due: bool = False) -> None:
-    """Drop the records that a resumed run writes again, and an incomplete last line."""
+    """Drop the records that a resumed run writes again, and an incomplete last line.
+
+    They are those after `last_update` and, if `validation_due`, the validation of that update.
+    """
 
     def is_kept(record: dict[str, Any]) -> bool:
         update = int(record["update"])

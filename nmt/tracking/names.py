@@ -4,8 +4,6 @@ import re
 
 from nmt.config import Config
 
-_SEED_SUFFIX = re.compile(r"_seed\d+$")
-
 
 def is_sweep(config: Config) -> bool:
     """Return whether a run belongs to a sweep, which gives each of its runs a folder."""
@@ -21,5 +19,5 @@ def group_name(config: Config) -> str | None:
     """Return the name of the sweep, or of the run without its ending `_seed<number>`; else None."""
     if is_sweep(config):
         return config.run.name
-    stem = _SEED_SUFFIX.sub("", config.run.name)
+    stem = re.sub(r"_seed\d+$", "", config.run.name)
     return stem if stem != config.run.name else None

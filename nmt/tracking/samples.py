@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from nmt.metrics.scores import sentence_chrf
 from nmt.tracking.pictures import draw_attention
-from nmt.tracking.tracker import Picture, Sentence
+from nmt.tracking.tracker import Picture, Table
 from nmt.trained_model import TrainedModel
-from nmt.translation.attention import attention_map, short_sentences
+from nmt.translation.attention import sentence_attention, short_sentences
 
 _NUM_SENTENCES = 20
 _NUM_PICTURES = 3
@@ -26,28 +26,25 @@ class ValidationSamples:
         self._references = [references[index] for index in self._indices]
         self._short = short_sentences(model, self._sources, self._references, _NUM_PICTURES)
 
-    def sentences(self, hypotheses: Sequence[str]) -> list[Sentence]:
-        """Select the sentences from the translations of the whole validation set."""
+    def record(self, hypotheses: Sequence[str]) -> dict[str, Table | Picture]:
+        """Return a table of the sentences, and pictures of the attention of the current weights.
+
+        `hypotheses` are those of the whole validation set. The random state does not change.
+        """
         chosen = [hypotheses[index] for index in self._indices]
         scores = sentence_chrf(chosen, self._references)
         rows = zip(self._sources, self._references, chosen, scores, strict=True)
-        return [Sentence(*row) for row in rows]
-
-    def pictures(self, hypotheses: Sequence[str]) -> list[Picture]:
-        """Draw the attention of the current weights, without a change of the random state."""
-        return [
-            draw_attention(
-                attention_map(
-                    self._model,
-                    self._sources[index],
-                    self._shortened(hypotheses[self._indices[index]]),
-                ),
-                self._sources[index],
-            )
-            for index in self._short
-        ]
-
-    def _shortened(self, text: str) -> str:
-        """Cut a translation after 40 pieces: early in training, many do not end."""
+        columns = ["source", "reference", "translation", "chrF"]  # chrF is from 0 to 100
+        record: dict[str, Table | Picture] = {
+            "translations/sentences": Table(columns, list(map(list, rows)))
+        }
         tokenizer = self._model.target_tokenizer
-        return tokenizer.decode([ids[:_MAX_PIECES] for ids in tokenizer.encode([text])])[0]
+        for number, index in enumerate(self._short, start=1):
+            # Early in training, many translations do not end, so they are cut.
+            ids = tokenizer.encode([chosen[index]])[0][:_MAX_PIECES]
+            source, translation = self._sources[index], tokenizer.decode([ids])[0]
+            found = sentence_attention(self._model, source, translation)
+            weights = found.kinds["cross"][-1].mean(dim=0)  # (T, S)
+            picture = draw_attention(weights, found.target, found.source, source)
+            record[f"translations/attention_{number}"] = picture
+        return record

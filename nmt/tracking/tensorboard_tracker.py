@@ -3,23 +3,18 @@
 import html
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from nmt.config import Config, to_yaml
-from nmt.tracking.tracker import SCORE_COLUMNS, SENTENCE_COLUMNS, CompletedRun, Tracker, Validation
-
-FOLDER = "tensorboard"
+from nmt.tracking.tracker import Picture, Record, Table, Tracker
 
 
 class TensorboardTracker(Tracker):
     """Writes an event file, without the thread and the queue of `SummaryWriter`.
 
-    So errors are raised where they can be caught, and records survive a kill.
-
-    Args:
-        config: the experiment.
-        last_update: TensorBoard drops what was recorded after it, because a resumed run repeats it.
+    So errors are raised where they can be caught, and records survive a kill. TensorBoard drops
+    what was recorded after `last_update`, because a resumed run repeats it.
     """
 
     def __init__(self, config: Config, last_update: int) -> None:
@@ -29,7 +24,7 @@ class TensorboardTracker(Tracker):
 
         self._event: Any = event_pb2.Event
         self._summary: Any = summary
-        folder = config.run_folder / FOLDER
+        folder = config.run_folder / "tensorboard"
         folder.mkdir(exist_ok=True)
         name = f"events.out.tfevents.{time.time():.6f}.{os.getpid()}"  # read in order of names
         self._file = (folder / name).open("wb", buffering=0)
@@ -42,30 +37,21 @@ class TensorboardTracker(Tracker):
         if not last_update:
             self._text("configuration", f"```\n{to_yaml(config)}```", 0)
 
-    def log(self, update: int, metrics: Mapping[str, float]) -> None:
-        """Add a point to each curve."""
-        for name, value in metrics.items():
-            self._write(step=update, summary=self._summary.scalar(name, value))
-
-    def validation(self, update: int, validation: Validation) -> None:
-        """Add points, a table of sentences and the pictures."""
-        super().validation(update, validation)
-        rows = [sentence.row for sentence in validation.sentences]
-        self._text("translations/sentences", markdown_table(SENTENCE_COLUMNS, rows), update)
-        for number, picture in enumerate(validation.pictures, start=1):
-            name = f"translations/attention_{number}"
-            image = self._summary.image(name, picture.pixels, dataformats="HWC")
-            self._write(step=update, summary=image)
+    def log(self, update: int, record: Record) -> None:
+        """Add a point to each curve, tables and pictures."""
+        for name, value in record.items():
+            match value:
+                case Table(columns, rows):
+                    self._text(name, markdown_table(columns, rows), update)
+                case Picture(_, pixels):
+                    image = self._summary.image(name, pixels, dataformats="HWC")
+                    self._write(step=update, summary=image)
+                case _:
+                    self._write(step=update, summary=self._summary.scalar(name, value))
 
     def alert(self, update: int, title: str, text: str) -> None:
         """Add a text."""
         self._text(f"alerts/{title}", html.escape(text), update)
-
-    def completed(self, run: CompletedRun) -> None:
-        """Add the scores as points and as a table."""
-        update = run.result["updates"]
-        self.log(update, run.metrics)
-        self._text("test/scores", markdown_table(SCORE_COLUMNS, run.scores), update)
 
     def close(self, has_failed: bool = False) -> None:  # noqa: ARG002 - it has no status
         """Close the file."""

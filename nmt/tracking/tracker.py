@@ -1,38 +1,30 @@
 """The interface of a tracker, and the data that trackers receive."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-SENTENCE_COLUMNS = ["source", "reference", "translation", "chrF"]
-SCORE_COLUMNS = ["test set", "metric", "score", "ci95", "signature"]
 
-
-@dataclass(frozen=True)
-class Sentence:
-    """A validation sentence and its translation; chrF is from 0 to 100."""
-
-    source: str
-    reference: str
-    translation: str
-    chrf: float
-
-    @property
-    def row(self) -> list[Any]:
-        """Cells in the order of `SENTENCE_COLUMNS`."""
-        return [self.source, self.reference, self.translation, self.chrf]
-
-
-@dataclass(frozen=True)
-class Picture:
+class Picture(NamedTuple):
     """An image with its caption."""
 
     caption: str
     pixels: NDArray[np.uint8]  # (height, width, 3)
+
+
+class Table(NamedTuple):
+    """Rows of texts and numbers; None is an empty cell."""
+
+    columns: list[str]
+    rows: list[list[Any]]
+
+
+Record = Mapping[str, Any]
+"""Values by key: numbers, and in some records tables and pictures."""
 
 
 @dataclass(frozen=True)
@@ -43,63 +35,57 @@ class Validation:
         metrics: `valid/loss`, `valid/perplexity` and `valid/bleu`.
         target_tokens: number of target tokens of training so far.
         hypotheses: translation of each validation sentence.
-        sentences: the same few sentences at each validation.
-        pictures: attention maps of some of these sentences.
+        samples: some of the sentences as a table, and pictures of their attention.
     """
 
     metrics: Mapping[str, float]
     target_tokens: int
     hypotheses: Sequence[str] = ()
-    sentences: Sequence[Sentence] = ()
-    pictures: Sequence[Picture] = ()
+    samples: Record = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class CompletedRun:
-    """Results of a completed run.
-
-    Attributes:
-        folder: the run folder.
-        corpus: the corpus folder.
-        result: the content of `result.json`.
-    """
+    """A completed run: its folder, that of its corpus, and the content of `result.json`."""
 
     folder: Path
     corpus: Path
     result: Mapping[str, Any]
 
     @property
-    def scores(self) -> list[list[Any]]:
-        """Rows of `SCORE_COLUMNS`; ci95 is half the width of the 95 % confidence interval."""
-        return [
+    def scores(self) -> Table:
+        """The scores of the test sets; ci95 is half the width of the 95 % confidence interval."""
+        rows = [
             [test_set, metric, value["score"], value.get("ci95"), value["signature"]]
             for test_set, table in self.result["test_sets"].items()
             for metric, value in table.items()
             if isinstance(value, Mapping) and "signature" in value and "score" in value
         ]
+        return Table(["test set", "metric", "score", "ci95", "signature"], rows)
 
     @property
     def metrics(self) -> dict[str, float]:
         """The scores of the chosen weights, such as `chosen/loss` and `test/<test set>/bleu`."""
-        tests = {f"test/{name}/{metric}": score for name, metric, score, *_ in self.scores}
+        tests = {f"test/{name}/{metric}": score for name, metric, score, *_ in self.scores.rows}
         return {**{f"chosen/{key}": value for key, value in self.result["valid"].items()}, **tests}
 
 
 class Tracker:
     """A destination of metrics; methods that a tracker does not need do nothing."""
 
-    def log(self, update: int, metrics: Mapping[str, float]) -> None:
-        """Store or send the metrics of an update."""
+    def log(self, update: int, record: Record) -> None:
+        """Store or send a record of an update."""
 
     def validation(self, update: int, validation: Validation) -> None:
-        """Store or send a validation; by default only its metrics."""
-        self.log(update, validation.metrics)
+        """Store or send a validation."""
+        self.log(update, {**validation.metrics, **validation.samples})
 
     def alert(self, update: int, title: str, text: str) -> None:
         """Notify the user of something that needs attention."""
 
     def completed(self, run: CompletedRun) -> None:
-        """Store or send what a run has produced."""
+        """Store or send the scores of a run."""
+        self.log(run.result["updates"], {**run.metrics, "test/scores": run.scores})
 
     def flush(self) -> None:
         """Write all records to disk, if this tracker has a file."""
@@ -109,3 +95,17 @@ class Tracker:
 
     def close(self, has_failed: bool = False) -> None:
         """End the run; `has_failed` if an error or a signal has ended the training."""
+
+
+def converted(record: Record, library: Any) -> dict[str, Any]:
+    """Convert tables and pictures to the classes of wandb, or of trackio, which has the same."""
+
+    def convert(value: Any) -> Any:
+        match value:
+            case Table(columns, rows):
+                return library.Table(columns=columns, data=rows)
+            case Picture(caption, pixels):
+                return library.Image(pixels, caption=caption)
+        return value
+
+    return {key: convert(value) for key, value in record.items()}

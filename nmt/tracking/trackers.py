@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
-from queue import SimpleQueue
 from threading import Thread
 from typing import Any
 
@@ -14,7 +13,7 @@ from nmt.base.system import require_package
 from nmt.config import Config, TrackingConfig
 from nmt.tracking.samples import ValidationSamples
 from nmt.tracking.tensorboard_tracker import TensorboardTracker
-from nmt.tracking.tracker import CompletedRun, Tracker, Validation
+from nmt.tracking.tracker import CompletedRun, Record, Tracker, Validation
 from nmt.tracking.trackio_tracker import TrackioTracker
 from nmt.tracking.wandb_tracker import WandbTracker
 
@@ -54,35 +53,26 @@ def check_trackers(config: TrackingConfig) -> None:
         )
 
 
-class _Worker:
-    """Calls a tracker in a thread, so that a call that does not return cannot stop a run."""
+def _call(function: Callable[[], Any], seconds: float) -> Any:
+    """Call a function and wait for its result; TimeoutError if it takes too long.
 
-    def __init__(self) -> None:
-        self._calls: SimpleQueue[tuple[Callable[[], Any], Future[Any]] | None] = SimpleQueue()
-        Thread(target=self._work, daemon=True).start()
+    It runs in a daemon thread, so that a call that does not return cannot stop a run.
+    """
+    result: Future[Any] = Future()
 
-    def call(self, function: Callable[[], Any], seconds: float) -> Any:
-        """Call a function and wait for its result; TimeoutError if it takes too long."""
-        result: Future[Any] = Future()
-        self._calls.put((function, result))
+    def work() -> None:
         try:
-            return result.result(seconds)
-        except TimeoutError:
-            if result.done():  # raised by the function
-                raise
-            raise TimeoutError(f"no answer within {seconds:g} seconds") from None
+            result.set_result(function())
+        except BaseException as error:  # raised in the thread that waits
+            result.set_exception(error)
 
-    def end(self) -> None:
-        """End the thread after the calls so far."""
-        self._calls.put(None)
-
-    def _work(self) -> None:
-        while call := self._calls.get():
-            function, result = call
-            try:
-                result.set_result(function())
-            except BaseException as error:  # raised in the thread that waits
-                result.set_exception(error)
+    Thread(target=work, daemon=True).start()
+    try:
+        return result.result(seconds)
+    except TimeoutError:
+        if result.done():  # raised by the function
+            raise
+        raise TimeoutError(f"no answer within {seconds:g} seconds") from None
 
 
 class OptionalTrackers(Tracker):
@@ -98,11 +88,10 @@ class OptionalTrackers(Tracker):
         self, openers: Mapping[str, OpenTracker], select: Select, upload_seconds: float = 0.0
     ) -> None:
         self._trackers: dict[str, Tracker] = {}
-        self._workers = {name: _Worker() for name in openers}
         self._upload_seconds = upload_seconds
         for name, opener in openers.items():
             try:
-                self._trackers[name] = self._workers[name].call(opener, _MAX_SECONDS)
+                self._trackers[name] = _call(opener, _MAX_SECONDS)
             except Exception as error:  # trackers raise errors of many libraries
                 logger.warning(f"{name}: nothing is recorded: {first_line(error)}")
         self._samples: ValidationSamples | None = None
@@ -111,19 +100,16 @@ class OptionalTrackers(Tracker):
         except Exception as error:  # a picture must not end a training
             logger.warning(f"no sentences and pictures are tracked: {first_line(error)}")
 
-    def log(self, update: int, metrics: Mapping[str, float]) -> None:
-        """Log metrics to each tracker."""
-        self._each(lambda tracker: tracker.log(update, metrics))
+    def log(self, update: int, record: Record) -> None:
+        """Log a record to each tracker."""
+        self._each(lambda tracker: tracker.log(update, record))
 
     def validation(self, update: int, validation: Validation) -> None:
         """Log a validation with its sentences and pictures to each tracker."""
         if self._samples and self._trackers:
             try:
-                validation = replace(
-                    validation,
-                    sentences=self._samples.sentences(validation.hypotheses),
-                    pictures=self._samples.pictures(validation.hypotheses),
-                )
+                samples = self._samples.record(validation.hypotheses)
+                validation = replace(validation, samples=samples)
             except Exception as error:  # a picture must not end a training
                 logger.warning(f"no more sentences and pictures are tracked: {first_line(error)}")
                 self._samples = None
@@ -145,13 +131,11 @@ class OptionalTrackers(Tracker):
         """Close each tracker."""
         self._each(lambda tracker: tracker.close(has_failed))
         self._trackers.clear()
-        for worker in self._workers.values():
-            worker.end()
 
     def _each(self, call: Callable[[Tracker], None], more_seconds: float = 0.0) -> None:
         for name, tracker in list(self._trackers.items()):
             try:
-                self._workers[name].call(partial(call, tracker), _MAX_SECONDS + more_seconds)
+                _call(partial(call, tracker), _MAX_SECONDS + more_seconds)
             except Exception as error:  # trackers raise errors of many libraries
                 logger.warning(f"{name}: nothing more is recorded: {first_line(error)}")
                 del self._trackers[name]
@@ -165,7 +149,6 @@ def open_trackers(config: Config, run_id: str, last_update: int, select: Select)
         "tensorboard": lambda: TensorboardTracker(config, last_update),
         "trackio": lambda: TrackioTracker(config, run_id, last_update),
     }
-    tracking = config.tracking
-    used = {name: openers[name] for name in chosen(tracking)}
+    used = {name: openers[name] for name in chosen(config.tracking)}
     # Two artifacts are uploaded, the corpus and the model.
-    return OptionalTrackers(used, select, 2 * tracking.upload_seconds)
+    return OptionalTrackers(used, select, 2 * config.tracking.upload_seconds)

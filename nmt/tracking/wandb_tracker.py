@@ -2,7 +2,6 @@
 
 import logging
 import os
-from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -16,7 +15,7 @@ from nmt.base.system import commit
 from nmt.config import Config, flattened, to_plain
 from nmt.tracking.file_tracker import complete_records
 from nmt.tracking.names import group_name, is_sweep, run_label
-from nmt.tracking.tracker import SCORE_COLUMNS, SENTENCE_COLUMNS, CompletedRun, Tracker, Validation
+from nmt.tracking.tracker import CompletedRun, Record, Tracker, Validation, converted
 
 logger = logging.getLogger(__name__)
 
@@ -34,10 +33,7 @@ _BEST = {"valid/loss": "min", "valid/perplexity": "min", "valid/bleu": "max", "t
 class WandbTracker(Tracker):
     """Sends everything to wandb, or stores it in the run folder for `wandb sync`.
 
-    Args:
-        config: the experiment.
-        run_id: the same id continues the charts of a run.
-        last_update: the update after which the run continues, or 0.
+    The same `run_id` continues the charts of a run, after `last_update`.
     """
 
     def __init__(self, config: Config, run_id: str, last_update: int = 0) -> None:
@@ -105,25 +101,15 @@ class WandbTracker(Tracker):
             if first < record["update"] <= self._last_update:
                 self._run.log(record)
 
-    def log(self, update: int, metrics: Mapping[str, float]) -> None:
+    def log(self, update: int, record: Record) -> None:
         """Send a record."""
-        self._run.log({"update": update, **metrics})
+        self._run.log({"update": update, **converted(record, self._wandb)})
         self._last_update = update
 
     def validation(self, update: int, validation: Validation) -> None:
-        """Send a record with a table of sentences and the pictures."""
-        record: dict[str, Any] = {
-            "train/target_tokens": validation.target_tokens,
-            **validation.metrics,
-        }
-        if validation.sentences:
-            rows = [sentence.row for sentence in validation.sentences]
-            table = self._wandb.Table(columns=SENTENCE_COLUMNS, data=rows)
-            record["translations/sentences"] = table
-        for number, picture in enumerate(validation.pictures, start=1):
-            image = self._wandb.Image(picture.pixels, caption=picture.caption)
-            record[f"translations/attention_{number}"] = image
-        self.log(update, record)
+        """Send a validation with the target tokens so far, the other horizontal axis."""
+        tokens = {"train/target_tokens": validation.target_tokens}
+        self.log(update, {**tokens, **validation.metrics, **validation.samples})
 
     def alert(self, update: int, title: str, text: str) -> None:
         """Send an alert, which wandb forwards as set up by the user."""
@@ -131,11 +117,10 @@ class WandbTracker(Tracker):
 
     def completed(self, run: CompletedRun) -> None:
         """Send the scores and the report, and the corpus files and the model as artifacts."""
-        wandb = self._wandb
-        record = {"test/scores": wandb.Table(columns=SCORE_COLUMNS, data=run.scores)}
+        record: dict[str, Any] = {"test/scores": run.scores}
         report = run.folder / layout.REPORT_FILE
         if report.is_file():
-            record["report"] = wandb.Html(report.read_text(encoding="utf-8"), inject=False)
+            record["report"] = self._wandb.Html(report.read_text(encoding="utf-8"), inject=False)
         self.log(run.result["updates"], record)
         self._run.summary.update(run.metrics)
         if self._mode != "disabled":

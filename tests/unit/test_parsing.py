@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from benchmarks import parsing, treebank
+from benchmarks.brackets import read_linearised
 from nmt.base.errors import UserError
 from nmt.base.files import read_lines, write_lines
 from nmt.config import DecodingConfig
-from nmt.metrics.brackets import read_linearised
 from nmt.translation.translator import Constraints, Translator
 from tests.support import refused, tiny_trained_model, train_tokenizer
 

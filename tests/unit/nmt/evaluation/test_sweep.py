@@ -7,7 +7,7 @@ import pytest
 from nmt.base.files import read_json, write_json, write_lines
 from nmt.base.locks import exclusive
 from nmt.data.corpus import PreparedCorpus
-from nmt.evaluation.records import Status
+from nmt.evaluation.records import Status, series
 from nmt.evaluation.sweep import count_statuses, format_value, read_sweep, swept_keys
 from nmt.metrics.scores import bleu_score
 from tests.support import made_up_sentences, with_noise, write_corpus
@@ -74,7 +74,7 @@ def test_incomplete_runs_have_their_best_validation_so_far(sweep: Path) -> None:
     (running,) = [run for run in found.runs if run.status is Status.running]
     assert (running.score("bleu"), running.updates) == (pytest.approx(final), 10)
     assert running.score("test_bleu") is None
-    assert running.validations("bleu")[0] == [2, 4, 6, 8, 10]
+    assert series(running.records, "valid/bleu")[0] == [2, 4, 6, 8, 10]
     assert running.seconds == 20.0
     assert found.runs[-1] is running
     assert len(found.groups[0].complete) == 1

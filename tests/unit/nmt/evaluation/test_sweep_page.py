@@ -9,8 +9,13 @@ import pytest
 
 from nmt.base.files import write_json, write_lines
 from nmt.evaluation.sweep import Sweep, read_sweep
-from nmt.evaluation.sweep_charts import axis_of, effect_chart, group_colours
-from nmt.evaluation.sweep_page import choose_sentences, sweep_page
+from nmt.evaluation.sweep_page import (
+    axis_of,
+    choose_sentences,
+    effect_chart,
+    group_colours,
+    sweep_page,
+)
 from tests.html_check import check_page
 from tests.support import made_up_sentences, write_corpus
 from tests.sweeps import add_run, swept_config

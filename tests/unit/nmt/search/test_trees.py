@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from benchmarks.brackets import read_linearised
 from nmt.base.errors import UserError
 from nmt.config import DecodingConfig, SearchMethod
-from nmt.metrics.brackets import read_linearised
 from nmt.search.request import Request, TargetIds
 from nmt.search.search import beam_search
 from nmt.search.trees import NUM_OTHER_TOKENS, TreeGrammar

@@ -6,8 +6,8 @@ import torch
 
 from nmt.tracking.pictures import draw_attention
 from nmt.tracking.samples import ValidationSamples
+from nmt.tracking.tracker import Picture
 from nmt.trained_model import TrainedModel
-from nmt.translation.attention import AttentionMap
 from tests.support import made_up_sentences
 
 
@@ -20,13 +20,13 @@ def test_the_same_evenly_spaced_sentences_are_selected(
     trained_model: TrainedModel, texts: list[str]
 ) -> None:
     chosen = ValidationSamples(trained_model, texts, texts)
-    first = chosen.sentences(texts)
+    first = chosen.record(texts)["translations/sentences"].rows
     assert len(first) == 20
-    assert first[0].source == texts[0]
-    assert all(each.chrf == 100 for each in first)
-    other = chosen.sentences(["x"] * 50)
-    assert [each.source for each in other] == [each.source for each in first]
-    assert {each.translation for each in other} == {"x"}
+    assert first[0][0] == texts[0]
+    assert all(chrf == 100 for *_, chrf in first)
+    other = chosen.record(["x"] * 50)["translations/sentences"].rows
+    assert [source for source, *_ in other] == [source for source, *_ in first]
+    assert {translation for _, _, translation, _ in other} == {"x"}
 
 
 def test_pictures_leave_weights_random_state_and_mode_as_they_are(
@@ -39,8 +39,10 @@ def test_pictures_leave_weights_random_state_and_mode_as_they_are(
     try:
         # Also of translations that are empty or far too long.
         for hypotheses in (texts, [""] * 50, ["la " * 500] * 50):
-            pictures = chosen.pictures(hypotheses)
+            record = chosen.record(hypotheses)
+            pictures = [each for each in record.values() if isinstance(each, Picture)]
             assert len(pictures) == 3
+            assert all(picture.caption in texts for picture in pictures)
             assert trained_model.network.training
     finally:
         trained_model.network.eval()
@@ -59,15 +61,14 @@ def test_an_error_in_a_picture_leaves_the_model_in_training_mode(
     trained_model.network.train()
     try:
         with pytest.raises(MemoryError):
-            ValidationSamples(trained_model, texts, texts).pictures(texts)
+            ValidationSamples(trained_model, texts, texts).record(texts)
         assert trained_model.network.training
     finally:
         trained_model.network.eval()
 
 
 def test_a_picture_shows_large_weights_dark(tmp_path: Path) -> None:
-    weights = [[1.0, 0.0], [0.0, 1.0]]
-    picture = draw_attention(AttentionMap(["ä", "</s>"], ["ß", "</s>"], weights, [weights]), "ä")
+    picture = draw_attention(torch.eye(2), ["ß", "</s>"], ["ä", "</s>"], "ä")
     assert picture.caption == "ä"
     assert picture.pixels.dtype == np.uint8
     rows = picture.pixels[-40:-4, -40:-4]  # four cells of 18 pixels

@@ -95,7 +95,7 @@ def test_sentences_that_cannot_be_selected_cost_one_warning(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     samples, tracker = Mock(), Mock(spec=Tracker)
-    samples.pictures.side_effect = MemoryError("no memory for weights")
+    samples.record.side_effect = MemoryError("no memory for weights")
     optional = OptionalTrackers({"good": lambda: tracker}, lambda: samples)
     validation = Validation({"valid/bleu": 1.0}, 10, ("a", "b"))
     for update in (5, 10):

@@ -1,6 +1,6 @@
 import pytest
 
-from nmt.metrics.brackets import (
+from benchmarks.brackets import (
     BracketCounts,
     add_counts,
     count_brackets,

@@ -1,8 +1,7 @@
 """Constituency trees: brackets, linearised form, and labelled F1 by the rules of EVALB.
 
-A tree is written in brackets, as in the Penn Treebank: `(S (NP (NN x)) (VP (VBZ y)))`. In its
-linearised form, XX stands for a word with its tag (Vinyals et al. 2015, "Grammar as a Foreign
-Language"): `(S (NP XX )NP (VP XX )VP )S`.
+A tree is written in brackets, as in the Penn Treebank: `(S (NP (NN x)) (VP (VBZ y)))`. Its
+linearised form is `(S (NP XX )NP (VP XX )VP )S` (see `nmt.metrics.linearised`).
 
 EVALB (Sekine and Collins, with COLLINS.prm) matches constituents that have the same label and the
 same words. The functions of labels are ignored (NP-SBJ is NP), ADVP and PRT are one label, and TOP
@@ -17,7 +16,8 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import NamedTuple
 
-WORD = "XX"
+from nmt.metrics.linearised import WORD
+
 _PUNCTUATION = frozenset((",", ":", "``", "''", "."))
 _UNCOUNTED_LABELS = frozenset(("", "TOP"))
 _EQUAL_LABELS = {"PRT": "ADVP"}
@@ -101,12 +101,6 @@ def linearise(tree: Tree) -> str:
                 raise ValueError(f"{tree.words[index]} is outside of all counted constituents")
             symbols.append(WORD)
     return " ".join(symbols)
-
-
-def is_linearised(text: str) -> bool:
-    """Return whether a text has only symbols of linearised trees."""
-    symbols = text.split()
-    return bool(symbols) and all(one == WORD or one[0] in "()" for one in symbols)
 
 
 def read_linearised(text: str, words: Sequence[str], tags: Sequence[str]) -> Tree:
