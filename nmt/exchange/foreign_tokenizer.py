@@ -12,7 +12,7 @@ from google.protobuf.message import DecodeError
 from sentencepiece import sentencepiece_model_pb2 as proto
 
 from nmt.base.errors import UserError
-from nmt.tokenizer import WORD_BEGIN
+from nmt.tokenizer import WORD_BEGIN, Tokenizer
 
 EOS, UNKNOWN, PAD, BOS = "</s>", "<unk>", "<pad>", "<s>"
 
@@ -113,3 +113,24 @@ def write_tokenizer(path: Path, model: proto.ModelProto, pieces: Sequence[str]) 
     trainer.eos_piece, trainer.eos_id = EOS, pieces.index(EOS)
     trainer.pad_piece, trainer.pad_id = PAD, pieces.index(PAD)
     path.write_bytes(written.SerializeToString())
+
+
+def write_tokenizers(
+    workspace: Path,
+    files: Sequence[str],
+    paths: Sequence[Path],
+    models: Sequence[proto.ModelProto],
+    vocabularies: Sequence[Sequence[str]],
+) -> list[Tokenizer]:
+    """Write tokenizers of source and target; see `write_tokenizer`.
+
+    For a joint vocabulary, `files` has one name twice. `paths` are the foreign files, for messages.
+    """
+    tokenizers = {}
+    for file, path, model, pieces in zip(files, paths, models, vocabularies, strict=True):
+        write_tokenizer(workspace / file, model, pieces)
+        try:
+            tokenizers[file] = Tokenizer(workspace / file)
+        except UserError as error:
+            raise UserError(f"{path}: does not fit its vocabulary: {error}") from None
+    return [tokenizers[file] for file in files]

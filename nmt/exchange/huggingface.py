@@ -28,10 +28,11 @@ from nmt.config import (
 )
 from nmt.exchange.exporter import Runtime, check_head_widths, transformer_of, usage_of
 from nmt.exchange.foreign_tokenizer import plain_piece
-from nmt.exchange.huggingface_weights import half_split, layer_names, reorder
+from nmt.exchange.foreign_weights import NEVER, half_split, renamed, reorder
 from nmt.exchange.t5gemma import check_t5gemma, t5gemma_config, t5gemma_weights
 from nmt.exchange.tokenizer_json import tokenizer_json
 from nmt.exchange.transformers_runtime import TransformersRuntime
+from nmt.model.encoder_decoder import EncoderDecoder
 from nmt.model.positions import sinusoidal_table
 from nmt.search.hypothesis import penalty_exponent
 from nmt.tokenizer import Tokenizer
@@ -44,9 +45,35 @@ CONFIG_FILE, GENERATION_FILE = "config.json", "generation_config.json"
 VOCABULARY_FILE, TARGET_VOCABULARY_FILE = "vocab.json", "target_vocab.json"
 SOURCE_FILE, TARGET_FILE = "source.spm", "target.spm"
 
-NEVER = -1e4
-"""Bias of an output that never occurs: its probability is zero in float32."""
+SETTINGS = {
+    "d_model": "width",
+    "encoder_layers": "num_encoder_layers",
+    "decoder_layers": "num_decoder_layers",
+    "encoder_attention_heads": "num_heads",
+    "encoder_ffn_dim": "feed_forward_width",
+    "dropout": "dropout",
+    "attention_dropout": "attention_dropout",
+    "activation_dropout": "activation_dropout",
+}
+"""Keys of `config.json` with the value of a key of our `model`, which follows each."""
 
+_RENAMED = (
+    ("encoder_norm.", "encoder.layer_norm."),
+    ("decoder_norm.", "decoder.layer_norm."),
+    ("coder.", "coder.layers."),
+    ("coder.layers.layer_norm.", "coder.layer_norm."),
+    (".self_attention_residual.norm.", ".self_attn_layer_norm."),
+    (".cross_attention_residual.norm.", ".encoder_attn_layer_norm."),
+    (".feed_forward_residual.norm.", ".final_layer_norm."),
+    (".feed_forward.inner.", ".fc1."),
+    (".feed_forward.outer.", ".fc2."),
+    (".self_attention.", ".self_attn."),
+    (".cross_attention.", ".encoder_attn."),
+    (".query.", ".q_proj."),
+    (".key.", ".k_proj."),
+    (".value.", ".v_proj."),
+    (".output.", ".out_proj."),
+)
 _OTHER_FORMATS = "export it with format=onnx or format=ctranslate2"
 _MIN_POSITIONS = 1024
 
@@ -87,7 +114,12 @@ class HuggingFaceExporter:
 
     def export(self, model: TrainedModel, folder: Path) -> None:
         """Write weights, settings and tokenizers into an empty folder."""
-        weights, config = _weights_and_config(model)
+        if model.config.model.sublayers is Sublayers.gemma:
+            weights = t5gemma_weights(model.network)
+            config = t5gemma_config(model, num_positions(model.config.model), _token_ids(model))
+        else:
+            weights = _weights(model)
+            config = network_config(model, weights["final_logits_bias"].size(1))
         copies = {  # safetensors rejects tensors that share memory
             name: weight.detach().to("cpu", torch.float32).contiguous().clone()
             for name, weight in weights.items()
@@ -130,13 +162,13 @@ def _vocabulary(tokenizer: Tokenizer) -> dict[str, int]:
     return {plain_piece(piece): index for index, piece in enumerate(tokenizer.all_pieces())}
 
 
-def _weights_and_config(model: TrainedModel) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    config = model.config.model
-    if config.sublayers is Sublayers.gemma:
-        ids = _token_ids(model)
-        return t5gemma_weights(model.network), t5gemma_config(model, num_positions(config), ids)
-    weights = _weights(model)
-    return weights, network_config(model, weights["final_logits_bias"].size(1))
+def layer_names(network: EncoderDecoder) -> dict[str, str]:
+    """Return the name in Marian and Pegasus of each weight of encoder and decoder by our name."""
+    return {
+        name: f"model.{renamed(name, _RENAMED)}"
+        for name, _ in network.named_parameters()
+        if name.startswith(("encoder", "decoder"))
+    }
 
 
 def _weights(model: TrainedModel) -> dict[str, Tensor]:
@@ -145,7 +177,8 @@ def _weights(model: TrainedModel) -> dict[str, Tensor]:
     order = half_split(config.width)
     parameters = dict(transformer.named_parameters())
     weights = {
-        theirs: reorder(ours, parameters[ours], order) for ours, theirs in layer_names(transformer)
+        theirs: reorder(ours, parameters[ours], order)
+        for ours, theirs in layer_names(transformer).items()
     }
     target_size, bos = model.target_tokenizer.vocabulary_size, model.target_tokenizer.bos_id
     size = max(model.source_tokenizer.vocabulary_size, target_size)
@@ -196,13 +229,9 @@ def network_config(model: TrainedModel, vocabulary_size: int) -> dict[str, Any]:
         "architectures": ["MarianMTModel" if is_marian else "PegasusForConditionalGeneration"],
         "is_encoder_decoder": True,
         "vocab_size": vocabulary_size,
-        "d_model": config.width,
-        "encoder_layers": config.num_encoder_layers,
-        "decoder_layers": config.num_decoder_layers,
+        **{theirs: getattr(config, ours) for theirs, ours in SETTINGS.items()},
         "num_hidden_layers": config.num_encoder_layers,
-        "encoder_attention_heads": config.num_heads,
         "decoder_attention_heads": config.num_heads,
-        "encoder_ffn_dim": config.feed_forward_width,
         "decoder_ffn_dim": config.feed_forward_width,
         "activation_function": ACTIVATIONS[config.activation],
         "scale_embedding": True,
@@ -210,9 +239,6 @@ def network_config(model: TrainedModel, vocabulary_size: int) -> dict[str, Any]:
         "normalize_embedding": False,
         "max_position_embeddings": num_positions(config),
         "tie_word_embeddings": is_tied,
-        "dropout": config.dropout,
-        "attention_dropout": config.attention_dropout,
-        "activation_dropout": config.activation_dropout,
         **_token_ids(model),
     }
     if is_marian:
@@ -225,20 +251,15 @@ def network_config(model: TrainedModel, vocabulary_size: int) -> dict[str, Any]:
 
 def _token_ids(model: TrainedModel) -> dict[str, int]:
     tokenizer = model.target_tokenizer
+    is_gemma = model.config.model.sublayers is Sublayers.gemma
     return {
         "bos_token_id": tokenizer.bos_id,
         "eos_token_id": tokenizer.eos_id,
         "forced_eos_token_id": tokenizer.eos_id,
         "decoder_start_token_id": tokenizer.bos_id,
-        "pad_token_id": _padding_id(model),
+        # Converters of Marian models start the decoder from padding. T5Gemma's decoder masks it.
+        "pad_token_id": tokenizer.pad_id if is_gemma else tokenizer.bos_id,
     }
-
-
-def _padding_id(model: TrainedModel) -> int:
-    # Converters of Marian models start the decoder from padding. T5Gemma's decoder masks it.
-    tokenizer = model.target_tokenizer
-    is_gemma = model.config.model.sublayers is Sublayers.gemma
-    return tokenizer.pad_id if is_gemma else tokenizer.bos_id
 
 
 def generation_config(model: TrainedModel) -> dict[str, Any]:
@@ -256,16 +277,13 @@ def generation_config(model: TrainedModel) -> dict[str, Any]:
 
 def _tokenizer_config(model: TrainedModel, separate: bool) -> dict[str, Any]:
     tokenizer = model.target_tokenizer
-    unknown, padding, eos = tokenizer.pieces(
-        (tokenizer.unknown_id, _padding_id(model), tokenizer.eos_id)
-    )
+    special = tokenizer.unknown_id, tokenizer.eos_id, _token_ids(model)["pad_token_id"]
+    keys = "unk_token", "eos_token", "pad_token"
     return {
         "tokenizer_class": "MarianTokenizer",
         "source_lang": model.config.source_language,
         "target_lang": model.config.target_language,
-        "unk_token": unknown,
-        "eos_token": eos,
-        "pad_token": padding,
+        **dict(zip(keys, tokenizer.pieces(special), strict=True)),
         "model_max_length": model.config.max_source_length,
         "separate_vocabs": separate,
         "split_special_tokens": True,  # "</s>" in a text does not end it

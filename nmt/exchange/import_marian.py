@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 import yaml
 from torch import Tensor
 
@@ -28,22 +27,21 @@ from nmt.config import (
     TiedEmbeddings,
     Timescales,
     from_mapping,
-    is_language_code,
     load_values,
 )
 from nmt.exchange.foreign_tokenizer import (
     check_small,
     pieces_in_order,
     read_sentencepiece,
-    write_tokenizer,
+    write_tokenizers,
 )
-from nmt.exchange.huggingface import NEVER
-from nmt.exchange.huggingface_weights import half_split
-from nmt.exchange.importer import ForeignWeights
+from nmt.exchange.foreign_weights import ForeignWeights, add_pieces, half_split
+from nmt.exchange.importer import check_languages, imported_model
 from nmt.exchange.marian import (
     ACTIVATIONS,
     DECODER_FILE,
     FIXED_SETTINGS,
+    MODEL_SETTINGS,
     OUTPUT_BIAS,
     SETTINGS,
     MarianRuntime,
@@ -56,7 +54,7 @@ from nmt.model.build import meta_model
 from nmt.model.encoder_decoder import EncoderDecoder
 from nmt.search.hypothesis import penalty_kind
 from nmt.tokenizer import Tokenizer, tokenizer_files
-from nmt.trained_model import TrainedModel, TrainedModelConfig, build_from_weights
+from nmt.trained_model import TrainedModel, build_from_weights
 
 _MAX_LENGTH = 512  # Marian has no limit
 _MAX_SETTINGS = 2**16  # bytes
@@ -81,33 +79,17 @@ class MarianImporter:
         vocabularies = _named_files(folder, options, "vocabs", 2)
         settings, weights = _read_arrays(path)
         config = _model_config(settings, path)
-        source, _, target = direction.partition("-")
-        if source == target or not (is_language_code(source) and is_language_code(target)):
-            raise UserError(
-                f"direction={direction!r}: {folder} does not name its languages; give two language"
-                " codes, such as direction=en-de"
-            )
+        languages = direction.split("-")
+        check_languages(languages, path, "the languages")
+        models, pieces = zip(
+            *map(_read_vocabulary, vocabularies, ("source", "target")), strict=True
+        )
         is_joint = vocabularies[0] == vocabularies[1] and vocabularies[0].suffix == ".spm"
-        names = tokenizer_files(is_joint, source, target)
-        old_sizes = [
-            _write_tokenizer(vocabulary, side, workspace / name)
-            for vocabulary, side, name in zip(
-                vocabularies, ("source", "target"), names, strict=True
-            )
-        ]
-        tokenizers = {name: Tokenizer(workspace / name) for name in names}
-        pair = tokenizers[names[0]], tokenizers[names[1]]
-        transformer = _transformer(config, weights, old_sizes, [t.vocabulary_size for t in pair])
-        values = {
-            "source_language": source,
-            "target_language": target,
-            "joint_vocabulary": is_joint,
-            "max_source_length": _MAX_LENGTH,
-        }
-        described = from_mapping(TrainedModelConfig, values, "direction")
+        files = tokenizer_files(is_joint, *languages)
+        tokenizers = write_tokenizers(workspace, files, vocabularies, models, pieces)
+        network = _transformer(config, weights, [*map(len, pieces)], tokenizers)
         decoding = _decoding(options, folder / DECODER_FILE)
-        described = replace(described, model=transformer.config, decoding=decoding)
-        return TrainedModel(described, transformer, *pair)
+        return imported_model(languages, tokenizers, network, _MAX_LENGTH, decoding)
 
     def compare(self, model: TrainedModel, folder: Path, texts: Sequence[str]) -> str:
         """Compare an imported model with Marian's arrays, converted and run by CTranslate2."""
@@ -165,11 +147,7 @@ def _model_config(settings: dict[str, Any], path: Path) -> ModelConfig:
     elif settings.get("tied-embeddings"):
         tied = TiedEmbeddings.target
     values = {
-        "width": settings.get("dim-emb"),
-        "num_encoder_layers": settings.get("enc-depth"),
-        "num_decoder_layers": settings.get("dec-depth"),
-        "num_heads": settings.get("transformer-heads"),
-        "feed_forward_width": settings.get("transformer-dim-ffn"),
+        **{ours: settings.get(theirs) for theirs, ours in MODEL_SETTINGS.items()},
         "positions": Positions.sinusoidal,
         "timescales": Timescales.marian,
         "start": StartEmbedding.zero,
@@ -182,8 +160,8 @@ def _model_config(settings: dict[str, Any], path: Path) -> ModelConfig:
     return config
 
 
-def _write_tokenizer(vocabulary: Path, side: str, path: Path) -> int:
-    """Write a tokenizer with the ids of a vocabulary, and return the size of the vocabulary."""
+def _read_vocabulary(vocabulary: Path, side: str) -> tuple[Any, list[str]]:
+    """Return the sentencepiece model of a side, and the pieces in the order of their ids."""
     if vocabulary.suffix == ".spm":
         model = read_sentencepiece(vocabulary)
         ids = {piece.piece: index for index, piece in enumerate(model.pieces)}
@@ -198,15 +176,17 @@ def _write_tokenizer(vocabulary: Path, side: str, path: Path) -> int:
             raise UserError(
                 f"{vocabulary}: is not a table of ids by piece: {one_line(error)}"
             ) from None
-    write_tokenizer(path, model, pieces_in_order(ids, vocabulary))
-    return len(ids)
+    return model, pieces_in_order(ids, vocabulary)
 
 
 def _transformer(
-    config: ModelConfig, weights: ForeignWeights, old_sizes: list[int], sizes: list[int]
+    config: ModelConfig,
+    weights: ForeignWeights,
+    sizes: Sequence[int],
+    tokenizers: Sequence[Tokenizer],
 ) -> EncoderDecoder:
-    """Build the model; of the vocabulary sizes, `old_sizes` exclude the pieces that were added."""
-    expected = meta_model(config, *old_sizes)
+    """Build the model; `sizes` are those of the foreign vocabularies."""
+    expected = meta_model(config, *sizes)
     order = half_split(config.width).argsort()
     taken: dict[str, Tensor] = {}
     parameters = dict(expected.named_parameters())
@@ -218,16 +198,13 @@ def _transformer(
             weight = weights.take(theirs, *shape)
         taken[ours] = in_order(ours, in_shape(ours, weight), order)
     weights.check_all_taken()
-    for name in ("source_embedding.weight", "target_embedding.weight", "output_weight"):
-        if name in taken:
-            extra = sizes[name != "source_embedding.weight"] - len(taken[name])
-            taken[name] = F.pad(taken[name], (0, 0, 0, extra))
-    bias = taken.pop("output_bias")
-    bias = F.pad(bias, (0, sizes[1] - len(bias)), value=NEVER)
-    if bias.any():
-        taken["output_bias"] = bias
-    config = replace(config, output_bias=bool(bias.any()))
-    return build_from_weights(config, sizes, taken, weights.path)
+    add_pieces(taken, tokenizers)
+    has_bias = bool(taken["output_bias"].any())
+    if not has_bias:
+        del taken["output_bias"]
+    config = replace(config, output_bias=has_bias)
+    new_sizes = [tokenizer.vocabulary_size for tokenizer in tokenizers]
+    return build_from_weights(config, new_sizes, taken, weights.path)
 
 
 def _decoding(options: dict[str, Any], path: Path) -> DecodingConfig:

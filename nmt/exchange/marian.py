@@ -29,8 +29,7 @@ from nmt.config import (
 )
 from nmt.exchange.ctranslate2 import CTranslate2Runtime
 from nmt.exchange.exporter import check_head_widths, check_values, transformer_of, usage_of
-from nmt.exchange.huggingface import NEVER
-from nmt.exchange.huggingface_weights import half_split, reorder
+from nmt.exchange.foreign_weights import NEVER, half_split, reorder
 from nmt.model.encoder_decoder import EncoderDecoder
 from nmt.model.positions import sinusoidal_table
 from nmt.search.hypothesis import penalty_exponent
@@ -61,6 +60,15 @@ FIXED_SETTINGS: dict[str, Any] = {
     "ulr": False,
 }
 """Options of Marian with one value in all models that this program can represent."""
+
+MODEL_SETTINGS = {
+    "dim-emb": "width",
+    "enc-depth": "num_encoder_layers",
+    "dec-depth": "num_decoder_layers",
+    "transformer-heads": "num_heads",
+    "transformer-dim-ffn": "feed_forward_width",
+}
+"""Options with the value of a key of our `model`, which follows each."""
 
 ACTIVATIONS = {"relu": Activation.relu, "swish": Activation.silu}
 SETTINGS = "special:model.yml"
@@ -240,13 +248,9 @@ def _settings(model: TrainedModel) -> dict[str, Any]:
     return {
         "version": "v1.12.0",
         "dim-vocabs": [tokenizer.vocabulary_size for tokenizer in model.tokenizers],
-        "dim-emb": config.width,
-        "enc-depth": config.num_encoder_layers,
-        "dec-depth": config.num_decoder_layers,
+        **{theirs: getattr(config, ours) for theirs, ours in MODEL_SETTINGS.items()},
         "tied-embeddings-all": config.tied_embeddings is TiedEmbeddings.three_way,
         "tied-embeddings": config.tied_embeddings is TiedEmbeddings.target,
-        "transformer-heads": config.num_heads,
-        "transformer-dim-ffn": config.feed_forward_width,
         "transformer-ffn-activation": activations[config.activation],
         "transformer-guided-alignment-layer": "last",
         **FIXED_SETTINGS,
