@@ -17,7 +17,7 @@ from nmt.runs.log import print_line, print_written
 from nmt.tokenizer import Tokenizer
 from nmt.tracking.pictures import draw_attention
 from nmt.trained_model import TrainedModel
-from nmt.translation.attention import AttentionMap, SentenceAttention, sentence_attention
+from nmt.translation.attention import SentenceAttention, sentence_attention
 from nmt.translation.translator import Translator
 
 _PAGE = "attention.html"
@@ -102,11 +102,10 @@ def _write_images(
     written = []
     for kind, layers in attention.kinds.items():
         rows, columns = rows_and_columns(kind, attention)
-        weights = layers[min(layer, len(layers)) - 1]
-        shown = AttentionMap(columns, rows, weights.mean(dim=0).tolist(), weights.tolist())
+        weights = layers[min(layer, len(layers)) - 1].mean(dim=0)
         path = out / f"{prefix}{kind}.png"
         with writing(path):
-            Image.fromarray(draw_attention(shown, caption).pixels).save(path)
+            Image.fromarray(draw_attention(weights, rows, columns, caption).pixels).save(path)
         written.append(path)
     return written
 

@@ -6,7 +6,7 @@ from nmt.metrics.scores import sentence_chrf
 from nmt.tracking.pictures import draw_attention
 from nmt.tracking.tracker import Picture, Sentence
 from nmt.trained_model import TrainedModel
-from nmt.translation.attention import attention_map, short_sentences
+from nmt.translation.attention import sentence_attention, short_sentences
 
 _NUM_SENTENCES = 20
 _NUM_PICTURES = 3
@@ -34,18 +34,15 @@ class ValidationSamples:
         return [Sentence(*row) for row in rows]
 
     def pictures(self, hypotheses: Sequence[str]) -> list[Picture]:
-        """Draw the attention of the current weights, without a change of the random state."""
-        return [
-            draw_attention(
-                attention_map(
-                    self._model,
-                    self._sources[index],
-                    self._shortened(hypotheses[self._indices[index]]),
-                ),
-                self._sources[index],
-            )
-            for index in self._short
-        ]
+        """Draw the cross-attention of the last layer, without a change of the random state."""
+        pictures = []
+        for index in self._short:
+            source = self._sources[index]
+            translation = self._shortened(hypotheses[self._indices[index]])
+            found = sentence_attention(self._model, source, translation)
+            weights = found.kinds["cross"][-1].mean(dim=0)  # (T, S)
+            pictures.append(draw_attention(weights, found.target, found.source, source))
+        return pictures
 
     def _shortened(self, text: str) -> str:
         """Cut a translation after 40 pieces: early in training, many do not end."""

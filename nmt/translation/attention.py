@@ -13,30 +13,6 @@ _MAX_PIECES = 16
 
 
 @dataclass(frozen=True)
-class AttentionMap:
-    """Attention weights of one layer on one sentence.
-
-    Attributes:
-        source: pieces that are attended to, for cross-attention those of the source.
-        target: pieces that attend, for cross-attention those of the translation.
-        mean: weights averaged over the heads; each row sums to one.  # (T, S)
-        heads: weights of each head.  # (H, T, S)
-    """
-
-    source: list[str]
-    target: list[str]
-    mean: list[list[float]]
-    heads: list[list[list[float]]]
-
-
-def attention_map(model: TrainedModel, source: str, translation: str) -> AttentionMap:
-    """Compute the cross-attention of the last layer for a given translation."""
-    found = sentence_attention(model, source, translation)
-    last = found.kinds["cross"][-1]  # (H, T, S)
-    return AttentionMap(found.source, found.target, last.mean(dim=0).tolist(), last.tolist())
-
-
-@dataclass(frozen=True)
 class SentenceAttention:
     """All attention weights on one sentence and its translation.
 

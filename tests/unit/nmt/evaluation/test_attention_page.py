@@ -10,7 +10,7 @@ import torch
 
 from nmt.evaluation.attention_page import attention_page, summarise_head
 from nmt.trained_model import TrainedModel
-from nmt.translation.attention import attention_map, sentence_attention
+from nmt.translation.attention import sentence_attention
 
 SOURCE, TRANSLATION = "Kalo mine", "Mine </script> kalo"
 
@@ -48,9 +48,9 @@ def test_the_page_has_the_weights_of_every_layer_and_head(
             assert weights.sum(dim=1).tolist() == pytest.approx([1.0] * len(rows), abs=0.01)
             if kind == "decoder":  # nothing is attended to that is not yet produced
                 assert weights.triu(1).abs().max() == 0
-    last = attention_map(trained_model, SOURCE, TRANSLATION).heads
+    last = sentence_attention(trained_model, SOURCE, TRANSLATION).kinds["cross"][-1]
     shown = [head["weights"] for head in found["kinds"]["cross"]["layers"][-1]]
-    torch.testing.assert_close(torch.tensor(shown), torch.tensor(last), atol=1e-3, rtol=0)
+    torch.testing.assert_close(torch.tensor(shown), last, atol=1e-3, rtol=0)
 
 
 def encoded(model: TrainedModel, text: str) -> list[int]:

@@ -19,7 +19,7 @@ from nmt.data.corpus import PreparedCorpus
 from nmt.evaluation.evaluate import StoredTexts
 from nmt.evaluation.report import RunData, Training, report_page, write_report
 from nmt.trained_model import TrainedModel, save_trained_model
-from nmt.translation.attention import attention_map, sentence_attention, short_sentences
+from nmt.translation.attention import sentence_attention, short_sentences
 from tests.html_check import check_page
 from tests.support import made_up_sentences, tiny_config, write_corpus
 
@@ -156,12 +156,11 @@ def test_curves_have_gaps_where_records_have_no_value(config: Config) -> None:
 
 
 def test_attention_map_of_a_sentence(config: Config, trained_model: TrainedModel) -> None:
-    found = attention_map(trained_model, *made_up_sentences(2))
+    found = sentence_attention(trained_model, *made_up_sentences(2))
     assert found.source[-1] == found.target[-1] == "</s>"
-    heads = torch.tensor(found.heads)
+    heads = found.kinds["cross"][-1]
     assert heads.shape == (2, len(found.target), len(found.source))
     torch.testing.assert_close(heads.sum(-1), torch.ones(heads.shape[:2]))
-    assert found.mean[0] == pytest.approx(heads[:, 0].mean(0).tolist())
     assert not trained_model.network.training
     pair = tuple(made_up_sentences(2))
     page = report_page(run_data(config), [(*pair, sentence_attention(trained_model, *pair))])

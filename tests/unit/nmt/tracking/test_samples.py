@@ -7,7 +7,6 @@ import torch
 from nmt.tracking.pictures import draw_attention
 from nmt.tracking.samples import ValidationSamples
 from nmt.trained_model import TrainedModel
-from nmt.translation.attention import AttentionMap
 from tests.support import made_up_sentences
 
 
@@ -66,8 +65,7 @@ def test_an_error_in_a_picture_leaves_the_model_in_training_mode(
 
 
 def test_a_picture_shows_large_weights_dark(tmp_path: Path) -> None:
-    weights = [[1.0, 0.0], [0.0, 1.0]]
-    picture = draw_attention(AttentionMap(["ä", "</s>"], ["ß", "</s>"], weights, [weights]), "ä")
+    picture = draw_attention(torch.eye(2), ["ß", "</s>"], ["ä", "</s>"], "ä")
     assert picture.caption == "ä"
     assert picture.pixels.dtype == np.uint8
     rows = picture.pixels[-40:-4, -40:-4]  # four cells of 18 pixels
