@@ -30,7 +30,7 @@ from nmt.config import (
     StartEmbedding,
     Sublayers,
 )
-from nmt.exchange.exporter import transformer_of, usage_of
+from nmt.exchange.exporter import check_equal_widths, transformer_of, usage_of
 from nmt.exchange.verify import greedy, verify
 from nmt.model.attention import MultiHeadAttention
 from nmt.model.layers import GatedFeedForward, GemmaResidual, Residual
@@ -91,19 +91,14 @@ class CTranslate2Exporter:
     def check(self, model: TrainedModel) -> None:
         """Raise UserError if CTranslate2 does not support the model."""
         transformer_of(model)
-        config = model.config.model
-        if config.head_key_width != config.head_value_width:
-            raise UserError(
-                f"model.key_width={config.head_key_width} and model.value_width="
-                f"{config.head_value_width} differ, which CTranslate2 does not support; use"
-                " engine=torch or format=onnx"
-            )
+        advice = "use engine=torch or format=onnx"
+        check_equal_widths(model.config.model, "CTranslate2", advice)
         source, target = model.source_tokenizer, model.target_tokenizer
         special = target.pieces((target.unknown_id, target.eos_id))
         if source.pieces((source.unknown_id, source.eos_id)) != special:
             raise UserError(
                 f"{source.path.name} and {target.path.name} have different unknown or EOS pieces,"
-                " which CTranslate2 does not support; use engine=torch or format=onnx"
+                f" which CTranslate2 does not support; {advice}"
             )
 
     def write(self, model: TrainedModel, folder: Path) -> None:

@@ -26,7 +26,7 @@ from nmt.config import (
     TiedEmbeddings,
     Timescales,
 )
-from nmt.exchange.exporter import Runtime, check_head_widths, transformer_of, usage_of
+from nmt.exchange.exporter import Runtime, check_head_widths, check_values, transformer_of, usage_of
 from nmt.exchange.foreign_tokenizer import plain_piece
 from nmt.exchange.foreign_weights import NEVER, half_split, renamed, reorder
 from nmt.exchange.t5gemma import check_t5gemma, t5gemma_config, t5gemma_weights
@@ -97,12 +97,9 @@ class HuggingFaceExporter:
             )
 
     def _check_marian_or_pegasus(self, config: ModelConfig) -> None:
-        if config.positions is not Positions.sinusoidal:
-            raise UserError(
-                f"model.positions={config.positions}: no class of Hugging Face supports it with"
-                f" these sublayers; {_OTHER_FORMATS}, or train with model.positions=sinusoidal, or"
-                " with model.positions=rotary model.sublayers=gemma"
-            )
+        supported = {"positions": [Positions.sinusoidal]}
+        advice = f"{_OTHER_FORMATS}, or train with it, or with model.sublayers=gemma"
+        check_values(config, supported, "Hugging Face, with these sublayers,", advice)
         is_tied = config.tied_embeddings is TiedEmbeddings.three_way
         if config.norm is NormPlacement.pre and not is_tied:
             raise UserError(

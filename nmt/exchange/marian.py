@@ -11,6 +11,7 @@ import re
 import shutil
 import struct
 import tempfile
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -96,18 +97,18 @@ class MarianExporter:
         """Raise UserError if Marian does not support the model."""
         transformer_of(model)
         config = model.config.model
-        activation = config.activation if config.activation in ACTIVATIONS.values() else None
-        values = (
-            ("sublayers", config.sublayers, Sublayers.paper),
+        supported: dict[str, Collection[object]] = {
+            "sublayers": [Sublayers.paper],
             # In pre-norm self-attention, Marian computes keys and values from inputs that are not
             # normalized: version 1.9 always, version 1.12 in the decoder after the first token.
-            ("norm", config.norm, NormPlacement.post),
-            ("positions", config.positions, Positions.sinusoidal),
-            ("timescales", config.timescales, Timescales.marian),
-            ("start", config.start, StartEmbedding.zero),
-            ("activation", config.activation, activation or " or ".join(ACTIVATIONS.values())),
-        )
-        check_values(values, "format=marian", "train with it, or use format=onnx")
+            "norm": [NormPlacement.post],
+            "positions": [Positions.sinusoidal],
+            "timescales": [Timescales.marian],
+            "start": [StartEmbedding.zero],
+            "activation": ACTIVATIONS.values(),
+        }
+        advice = "train with it, or use format=onnx"
+        check_values(config, supported, "format=marian", advice)
         check_head_widths(config, "use format=onnx")
 
     def export(self, model: TrainedModel, folder: Path) -> None:

@@ -70,7 +70,13 @@ class OnnxExporter:
                 weight_type=QuantType.QUInt8,
                 extra_options={"EnableSubgraph": True},
             )
-        _write_settings(model, folder)
+        # optimum takes the size of the vocabulary for the width of the logits.
+        config = network_config(model, model.target_tokenizer.vocabulary_size)
+        config |= {"model_type": "marian", "architectures": ["MarianMTModel"]}
+        write_json(folder / CONFIG_FILE, config)
+        # transformers.js does not know suppress_tokens.
+        banned = {"bad_words_ids": [[index] for index in banned_ids(model.target_tokenizer)]}
+        write_json(folder / GENERATION_FILE, generation_config(model) | banned)
         write_tokenizers(model, folder)
 
     def open(self, model: TrainedModel, folder: Path) -> "OnnxRuntime":
@@ -197,13 +203,3 @@ def _session(path: Path) -> Any:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = torch.get_num_threads()
     return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-
-
-def _write_settings(model: TrainedModel, folder: Path) -> None:
-    # optimum takes the size of the vocabulary for the width of the logits.
-    config = network_config(model, model.target_tokenizer.vocabulary_size)
-    config |= {"model_type": "marian", "architectures": ["MarianMTModel"]}
-    write_json(folder / CONFIG_FILE, config)
-    # transformers.js does not know suppress_tokens.
-    banned = {"bad_words_ids": [[index] for index in banned_ids(model.target_tokenizer)]}
-    write_json(folder / GENERATION_FILE, generation_config(model) | banned)

@@ -4,7 +4,7 @@ It is the Transformer with `model.sublayers=gemma` and rotary positions (Zhang e
 folders with the files of MarianTokenizer can be imported, such as our own exports.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from nmt.config import (
     TiedEmbeddings,
     from_mapping,
 )
-from nmt.exchange.exporter import check_values
+from nmt.exchange.exporter import check_equal_widths, check_values
 from nmt.exchange.foreign_weights import ForeignWeights, half_split, renamed
 from nmt.model.build import meta_model
 from nmt.model.encoder_decoder import EncoderDecoder
@@ -62,16 +62,15 @@ _ROTATED = ("self_attention.query.weight", "self_attention.key.weight")
 
 def check_t5gemma(config: ModelConfig, advice: str) -> None:
     """Raise UserError with some advice if T5Gemma does not support a model of this form."""
-    tied = config.tied_embeddings
-    needed_tied = "three_way or target" if tied is TiedEmbeddings.none else tied
-    values = (
-        ("positions", config.positions, Positions.rotary),
-        ("tied_embeddings", tied, needed_tied),
-        ("start", config.start, StartEmbedding.learned),
-        ("output_bias", config.output_bias, False),
-        ("value_width", config.head_value_width, config.head_key_width),
-    )
-    check_values(values, "T5Gemma of Hugging Face", advice)
+    name = "T5Gemma of Hugging Face"
+    supported: dict[str, Collection[object]] = {
+        "positions": [Positions.rotary],
+        "tied_embeddings": [TiedEmbeddings.three_way, TiedEmbeddings.target],
+        "start": [StartEmbedding.learned],
+        "output_bias": [False],
+    }
+    check_values(config, supported, name, advice)
+    check_equal_widths(config, name, advice)
 
 
 def _names(network: EncoderDecoder) -> dict[str, str]:

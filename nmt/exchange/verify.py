@@ -16,7 +16,6 @@ from nmt.config import (
 )
 from nmt.exchange.exporter import Runtime
 from nmt.metrics.scores import bleu_score
-from nmt.tokenizer import Tokenizer
 from nmt.trained_model import TrainedModel
 from nmt.translation.forced import ForcedDecoder, Pair
 from nmt.translation.torch_engine import TorchEngine
@@ -87,7 +86,7 @@ def verify_all(
         UserError: no line of the text can be compared, the numbers of tokens differ, or a
             log-probability differs by more than the tolerance of its runtime.
     """
-    pairs = random_pairs(model) if text is None else _fitting_pairs(model, text)[:_NUM_SCORED]
+    pairs = _random_pairs(model) if text is None else _fitting_pairs(model, text)[:_NUM_SCORED]
     if not pairs:
         raise UserError(
             "all lines of the text to compare are empty or too long for the model; name another"
@@ -136,23 +135,22 @@ def greedy(model: TrainedModel) -> DecodingConfig:
     )
 
 
-def random_pairs(model: TrainedModel) -> list[Pair]:
+def _random_pairs(model: TrainedModel) -> list[Pair]:
     """Return pairs of random ids; they need no text."""
     generator = torch.Generator().manual_seed(1)
     limits = (model.config.max_source_length - 1, model.config.model.max_length - 1)
-    lengths = (_RANDOM_LENGTHS, _RANDOM_LENGTHS[::-1])
-    sources, targets = (
-        [_random_ids(tokenizer, min(length, limit), generator) for length in side]
-        for tokenizer, limit, side in zip(model.tokenizers, limits, lengths, strict=True)
-    )
-    return list(zip(sources, targets, strict=True))
-
-
-def _random_ids(tokenizer: Tokenizer, length: int, generator: torch.Generator) -> list[int]:
-    special = (tokenizer.pad_id, tokenizer.bos_id, tokenizer.eos_id, tokenizer.unknown_id)
-    ordinary = [i for i in range(tokenizer.vocabulary_size) if i not in special]
-    drawn = torch.randint(len(ordinary), (length,), generator=generator).tolist()
-    return [ordinary[index] for index in drawn]
+    sides = []
+    for tokenizer, limit, lengths in zip(
+        model.tokenizers, limits, (_RANDOM_LENGTHS, _RANDOM_LENGTHS[::-1]), strict=True
+    ):
+        special = (tokenizer.pad_id, tokenizer.bos_id, tokenizer.eos_id, tokenizer.unknown_id)
+        ordinary = [i for i in range(tokenizer.vocabulary_size) if i not in special]
+        drawn = [
+            torch.randint(len(ordinary), (min(length, limit),), generator=generator).tolist()
+            for length in lengths
+        ]
+        sides.append([[ordinary[index] for index in ids] for ids in drawn])
+    return list(zip(*sides, strict=True))
 
 
 def _fitting_pairs(model: TrainedModel, text: Text) -> list[Pair]:
