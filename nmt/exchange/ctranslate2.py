@@ -10,6 +10,7 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
@@ -48,22 +49,27 @@ _ACTIVATIONS = {
 
 
 class CTranslate2Runtime:
-    """A converted model; see `Runtime`."""
+    """A converted model; see `Runtime`. A temporary folder lasts as long as the runtime."""
 
-    def __init__(self, model: TrainedModel, folder: Path, tolerance: float) -> None:
+    def __init__(
+        self,
+        model: TrainedModel,
+        folder: Path,
+        tolerance: float,
+        temporary: TemporaryDirectory[str] | None = None,
+    ) -> None:
         self.tolerance = tolerance
-        self._model = model
-        self._folder = folder
+        self._model, self._folder, self._temporary = model, folder, temporary
 
     def token_log_probs(
         self, sources: Sequence[list[int]], targets: Sequence[list[int]]
     ) -> list[list[float]]:
         """Compute the log-probability in nats of each target token and of EOS."""
         translator = open_translator(self._folder, intra_threads=torch.get_num_threads())
-        source_pieces = map(self._model.source_tokenizer.pieces, sources)
-        target_pieces = map(self._model.target_tokenizer.pieces, targets)
         scored = translator.score_batch(
-            list(source_pieces), list(target_pieces), max_input_length=0
+            [self._model.source_tokenizer.pieces(ids) for ids in sources],
+            [self._model.target_tokenizer.pieces(ids) for ids in targets],
+            max_input_length=0,
         )
         return [result.log_probs for result in scored]
 

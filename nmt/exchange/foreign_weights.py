@@ -19,6 +19,9 @@ from nmt.tokenizer import Tokenizer
 NEVER = -1e4
 """Bias of an output that never occurs: its probability is zero in float32."""
 
+EMBEDDINGS = {"source_embedding.weight", "target_embedding.weight", "output_weight"}
+"""Our names of the matrices with a row for each piece."""
+
 _WIDTH_LAST = ("query.weight", "key.weight", "value.weight", "inner.weight")
 _WITHOUT_WIDTH = ("query.bias", "key.bias", "value.bias", "inner.bias")
 
@@ -51,15 +54,17 @@ def reorder(name: str, weight: Tensor, order: Tensor) -> Tensor:
 def add_pieces(weights: dict[str, Tensor], tokenizers: Sequence[Tokenizer]) -> None:
     """Add rows for the pieces that the tokenizers have and the foreign vocabularies lack.
 
-    The rows of embeddings are zero, and the bias excludes the pieces from translations.
+    The rows of embeddings are zero, and the bias excludes the pieces from translations. A bias of
+    zeros is removed.
     """
     source_size, target_size = (tokenizer.vocabulary_size for tokenizer in tokenizers)
-    for name in ("source_embedding.weight", "target_embedding.weight", "output_weight"):
-        if name in weights:
-            size = source_size if name.startswith("source") else target_size
-            weights[name] = F.pad(weights[name], (0, 0, 0, size - len(weights[name])))
-    bias = weights["output_bias"]
-    weights["output_bias"] = F.pad(bias, (0, target_size - len(bias)), value=NEVER)
+    for name in EMBEDDINGS & weights.keys():
+        size = source_size if name == "source_embedding.weight" else target_size
+        weights[name] = F.pad(weights[name], (0, 0, 0, size - len(weights[name])))
+    bias = weights.pop("output_bias")
+    bias = F.pad(bias, (0, target_size - len(bias)), value=NEVER)
+    if bias.any():
+        weights["output_bias"] = bias
 
 
 class ForeignWeights:

@@ -88,26 +88,13 @@ class HuggingFaceExporter:
         if config.sublayers is Sublayers.gemma:
             check_t5gemma(config, _OTHER_FORMATS)
         else:
-            self._check_marian_or_pegasus(config)
+            _check_marian_or_pegasus(config)
         source, target = map(_special_pieces, model.tokenizers)
         if source != target:
             raise UserError(
                 "the special pieces of the two tokenizers (tokenizer.path) have different ids or"
                 f" names, which Hugging Face does not support; {_OTHER_FORMATS}"
             )
-
-    def _check_marian_or_pegasus(self, config: ModelConfig) -> None:
-        supported = {"positions": [Positions.sinusoidal]}
-        advice = f"{_OTHER_FORMATS}, or train with it, or with model.sublayers=gemma"
-        check_values(config, supported, "Hugging Face, with these sublayers,", advice)
-        is_tied = config.tied_embeddings is TiedEmbeddings.three_way
-        if config.norm is NormPlacement.pre and not is_tied:
-            raise UserError(
-                f"model.tied_embeddings={config.tied_embeddings} with model.norm=pre:"
-                " transformers 4 would load other embeddings without a warning;"
-                f" {_OTHER_FORMATS}, or train with model.tied_embeddings=three_way"
-            )
-        check_head_widths(config, _OTHER_FORMATS)
 
     def export(self, model: TrainedModel, folder: Path) -> None:
         """Write weights, settings and tokenizers into an empty folder."""
@@ -135,6 +122,20 @@ class HuggingFaceExporter:
         search = model.config.decoding
         is_gnmt = search.length_penalty_kind is LengthPenalty.gnmt
         return usage_of("huggingface", has_other_penalty=is_gnmt and search.beam_size > 1)
+
+
+def _check_marian_or_pegasus(config: ModelConfig) -> None:
+    supported = {"positions": [Positions.sinusoidal]}
+    advice = f"{_OTHER_FORMATS}, or train with it, or with model.sublayers=gemma"
+    check_values(config, supported, "Hugging Face, with these sublayers,", advice)
+    is_tied = config.tied_embeddings is TiedEmbeddings.three_way
+    if config.norm is NormPlacement.pre and not is_tied:
+        raise UserError(
+            f"model.tied_embeddings={config.tied_embeddings} with model.norm=pre:"
+            " transformers 4 would load other embeddings without a warning;"
+            f" {_OTHER_FORMATS}, or train with model.tied_embeddings=three_way"
+        )
+    check_head_widths(config, _OTHER_FORMATS)
 
 
 def write_tokenizers(model: TrainedModel, folder: Path) -> None:

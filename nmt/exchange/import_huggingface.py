@@ -62,11 +62,8 @@ class HuggingFaceImporter:
                 " with format=huggingface, because other exports cannot be imported"
             )
         kind = read_settings(folder, names.CONFIG_FILE, ModelKind).model_type
-        settings: Settings | T5GemmaSettings
-        if kind == "t5gemma":
-            settings = read_settings(folder, names.CONFIG_FILE, T5GemmaSettings)
-        else:
-            settings = read_settings(folder, names.CONFIG_FILE, Settings)
+        kinds: dict[str, type[Settings | T5GemmaSettings]] = {"t5gemma": T5GemmaSettings}
+        settings = read_settings(folder, names.CONFIG_FILE, kinds.get(kind, Settings))
         tokenizing = read_settings(folder, TOKENIZER_FILE, TokenizerSettings)
         languages = direction.split("-") if direction else tokenizing.languages
         check_languages(languages, folder / TOKENIZER_FILE, "source_lang and target_lang")
@@ -228,9 +225,8 @@ def _outer_weights(
         found["output_weight"] = found.pop("target_embedding.weight")
     if tied is TiedEmbeddings.three_way:
         del found["source_embedding.weight"]
-    if not (has_bias := bool(found["output_bias"].any())):
-        del found["output_bias"]
     kind = StartEmbedding.learned if start.any() else StartEmbedding.zero
+    has_bias = "output_bias" in found
     return found, replace(config, tied_embeddings=tied, start=kind, output_bias=has_bias)
 
 

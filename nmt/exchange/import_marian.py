@@ -29,6 +29,7 @@ from nmt.config import (
     from_mapping,
     load_values,
 )
+from nmt.exchange import marian
 from nmt.exchange.foreign_tokenizer import (
     check_small,
     pieces_in_order,
@@ -37,18 +38,6 @@ from nmt.exchange.foreign_tokenizer import (
 )
 from nmt.exchange.foreign_weights import ForeignWeights, add_pieces, half_split
 from nmt.exchange.importer import check_languages, imported_model
-from nmt.exchange.marian import (
-    ACTIVATIONS,
-    DECODER_FILE,
-    FIXED_SETTINGS,
-    MODEL_SETTINGS,
-    OUTPUT_BIAS,
-    SETTINGS,
-    MarianRuntime,
-    in_order,
-    in_shape,
-    marian_names,
-)
 from nmt.exchange.verify import Text, verify
 from nmt.model.build import meta_model
 from nmt.model.encoder_decoder import EncoderDecoder
@@ -74,7 +63,7 @@ class MarianImporter:
 
     def load(self, folder: Path, workspace: Path, direction: str) -> TrainedModel:
         """Read a model, and write its tokenizers into a workspace."""
-        options = load_values(file_inside(folder, DECODER_FILE))
+        options = load_values(file_inside(folder, marian.DECODER_FILE))
         path = _named_files(folder, options, "models", 1)[0]
         vocabularies = _named_files(folder, options, "vocabs", 2)
         settings, weights = _read_arrays(path)
@@ -88,13 +77,13 @@ class MarianImporter:
         files = tokenizer_files(is_joint, *languages)
         tokenizers = write_tokenizers(workspace, files, vocabularies, models, pieces)
         network = _transformer(config, weights, [*map(len, pieces)], tokenizers)
-        decoding = _decoding(options, folder / DECODER_FILE)
+        decoding = _decoding(options, folder / marian.DECODER_FILE)
         return imported_model(languages, tokenizers, network, _MAX_LENGTH, decoding)
 
     def compare(self, model: TrainedModel, folder: Path, texts: Sequence[str]) -> str:
         """Compare an imported model with Marian's arrays, converted and run by CTranslate2."""
-        options = load_values(file_inside(folder, DECODER_FILE))
-        runtime = MarianRuntime(model, _named_files(folder, options, "models", 1)[0])
+        options = load_values(file_inside(folder, marian.DECODER_FILE))
+        runtime = marian.open_arrays(model, _named_files(folder, options, "models", 1)[0])
         sentences = [text for text in texts if text.strip()]
         text = Text(f"{len(sentences):,} sentences", sentences, sentences)
         found = verify(runtime, model, text).lines(text)
@@ -106,7 +95,9 @@ def _named_files(folder: Path, options: dict[str, Any], key: str, number: int) -
     """Return the files that `decoder.yml` names; folders in the names are ignored."""
     names = options.get(key)
     if not isinstance(names, list) or [type(name) for name in names] != [str] * number:
-        raise UserError(f"{folder / DECODER_FILE}: {key}={names!r} does not name {number} file(s)")
+        raise UserError(
+            f"{folder / marian.DECODER_FILE}: {key}={names!r} does not name {number} file(s)"
+        )
     return [file_inside(folder, Path(name).name) for name in names]
 
 
@@ -118,7 +109,7 @@ def _read_arrays(path: Path) -> tuple[dict[str, Any], ForeignWeights]:
                 raise UserError(f"{path}: is compressed; save it again with numpy.savez")
         with np.load(path, allow_pickle=False) as arrays:
             found = {name: arrays[name] for name in arrays.files}
-        text = bytes(found.pop(SETTINGS, np.zeros(0, np.int8))[:_MAX_SETTINGS]).rstrip(b"\0")
+        text = bytes(found.pop(marian.SETTINGS, np.zeros(0, np.int8))[:_MAX_SETTINGS]).rstrip(b"\0")
         tensors = {
             name: torch.from_numpy(array.astype(np.float32 if array.dtype.kind == "f" else np.int8))
             for name, array in found.items()
@@ -127,19 +118,19 @@ def _read_arrays(path: Path) -> tuple[dict[str, Any], ForeignWeights]:
     except _DAMAGED as error:
         raise UserError(f"{path}: is damaged: {one_line(error)}") from None
     if not isinstance(settings, dict):
-        raise UserError(f"{path}: lacks {SETTINGS}, the settings of a model of Marian")
+        raise UserError(f"{path}: lacks {marian.SETTINGS}, the settings of a model of Marian")
     return settings, ForeignWeights(path, tensors)
 
 
 def _model_config(settings: dict[str, Any], path: Path) -> ModelConfig:
-    for key, needed in FIXED_SETTINGS.items():
+    for key, needed in marian.FIXED_SETTINGS.items():
         if (value := settings.get(key, needed)) != needed:
             raise UserError(f"{path}: {key}={value!r}, but this program needs {key}={needed!r}")
     activation = settings.get("transformer-ffn-activation")
-    if activation not in ACTIVATIONS:
+    if activation not in marian.ACTIVATIONS:
         raise UserError(
             f"{path}: transformer-ffn-activation={activation!r} is not one of"
-            f" {', '.join(ACTIVATIONS)}"
+            f" {', '.join(marian.ACTIVATIONS)}"
         )
     tied = TiedEmbeddings.none
     if settings.get("tied-embeddings-all"):
@@ -147,16 +138,16 @@ def _model_config(settings: dict[str, Any], path: Path) -> ModelConfig:
     elif settings.get("tied-embeddings"):
         tied = TiedEmbeddings.target
     values = {
-        **{ours: settings.get(theirs) for theirs, ours in MODEL_SETTINGS.items()},
+        **{ours: settings.get(theirs) for theirs, ours in marian.MODEL_SETTINGS.items()},
         "positions": Positions.sinusoidal,
         "timescales": Timescales.marian,
         "start": StartEmbedding.zero,
         "output_bias": True,
-        "activation": ACTIVATIONS[activation],
+        "activation": marian.ACTIVATIONS[activation],
         "tied_embeddings": tied,
         "max_length": _MAX_LENGTH,
     }
-    config: ModelConfig = from_mapping(ModelConfig, values, f"{path}: {SETTINGS}")
+    config: ModelConfig = from_mapping(ModelConfig, values, f"{path}: {marian.SETTINGS}")
     return config
 
 
@@ -190,19 +181,16 @@ def _transformer(
     order = half_split(config.width).argsort()
     taken: dict[str, Tensor] = {}
     parameters = dict(expected.named_parameters())
-    for ours, theirs in marian_names(expected).items():
-        shape = in_shape(ours, parameters[ours]).shape
-        if theirs == OUTPUT_BIAS and theirs not in weights:
+    for ours, theirs in marian.marian_names(expected).items():
+        shape = marian.in_shape(ours, parameters[ours]).shape
+        if theirs == marian.OUTPUT_BIAS and theirs not in weights:
             weight = torch.zeros(shape)
         else:
             weight = weights.take(theirs, *shape)
-        taken[ours] = in_order(ours, in_shape(ours, weight), order)
+        taken[ours] = marian.in_order(ours, marian.in_shape(ours, weight), order)
     weights.check_all_taken()
     add_pieces(taken, tokenizers)
-    has_bias = bool(taken["output_bias"].any())
-    if not has_bias:
-        del taken["output_bias"]
-    config = replace(config, output_bias=has_bias)
+    config = replace(config, output_bias="output_bias" in taken)
     new_sizes = [tokenizer.vocabulary_size for tokenizer in tokenizers]
     return build_from_weights(config, new_sizes, taken, weights.path)
 

@@ -12,6 +12,7 @@ import shutil
 import struct
 import tempfile
 from collections.abc import Collection
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ from nmt.config import (
 )
 from nmt.exchange.ctranslate2 import CTranslate2Runtime
 from nmt.exchange.exporter import check_head_widths, check_values, transformer_of, usage_of
-from nmt.exchange.foreign_weights import NEVER, half_split, reorder
+from nmt.exchange.foreign_weights import EMBEDDINGS, NEVER, half_split, reorder
 from nmt.model.encoder_decoder import EncoderDecoder
 from nmt.model.positions import sinusoidal_table
 from nmt.search.hypothesis import penalty_exponent
@@ -132,11 +133,11 @@ class MarianExporter:
         }
         (folder / DECODER_FILE).write_text(yaml.safe_dump(settings, sort_keys=False))
 
-    def open(self, model: TrainedModel, folder: Path) -> "MarianRuntime":
+    def open(self, model: TrainedModel, folder: Path) -> CTranslate2Runtime:
         """Open `model.npz` with CTranslate2."""
         source, target = (Tokenizer(folder / name) for name in _vocabularies(model))
-        exported = TrainedModel(model.config, model.network, source, target)
-        return MarianRuntime(exported, folder / _MODEL)
+        exported = replace(model, source_tokenizer=source, target_tokenizer=target)
+        return open_arrays(exported, folder / _MODEL)
 
     def usage(self, model: TrainedModel) -> str:
         """Return the section of the README that shows how to use the export."""
@@ -144,8 +145,8 @@ class MarianExporter:
         return usage_of("marian", decoder_file=DECODER_FILE, binary=_BINARY, vocabularies=names)
 
 
-class MarianRuntime(CTranslate2Runtime):
-    """A model of Marian, run by CTranslate2; see `Runtime`.
+def open_arrays(model: TrainedModel, path: Path) -> CTranslate2Runtime:
+    """Convert arrays of Marian to CTranslate2.
 
     CTranslate2's converter would give the model the sinusoids of the paper. Marian's are therefore
     added to the arrays as trained positions. An import may have added pieces to the tokenizers, so
@@ -154,27 +155,28 @@ class MarianRuntime(CTranslate2Runtime):
     Args:
         model: the same model in torch, with at least the pieces of the Marian model.
         path: the arrays, `.npz`.
+
+    Raises:
+        ImportError: CTranslate2 is not installed.
     """
+    from ctranslate2.converters import MarianConverter  # noqa: PLC0415
 
-    def __init__(self, model: TrainedModel, path: Path) -> None:
-        from ctranslate2.converters import MarianConverter  # noqa: PLC0415
-
-        self._temporary = tempfile.TemporaryDirectory()
-        root, config = Path(self._temporary.name), model.config.model
-        table = sinusoidal_table(config.max_length, config.width, config.timescales)
-        with np.load(path, allow_pickle=False) as arrays:
-            padded = {name: _padded(model, name, array) for name, array in arrays.items()}
-        padded["Wpos"] = table[:, half_split(config.width)].numpy()
-        np.savez(root / _MODEL, **padded)
-        vocabularies = [root / _SOURCE, root / _TARGET]
-        for tokenizer, vocabulary in zip(model.tokenizers, vocabularies, strict=True):
-            # In single quotes, because the converter changes backslashes in double quotes.
-            pieces = [piece.replace("'", "''") for piece in tokenizer.all_pieces()]
-            lines = [f"'{piece}': {index}\n" for index, piece in enumerate(pieces)]
-            vocabulary.write_text("".join(lines), encoding="utf-8")
-        converter = MarianConverter(str(root / _MODEL), [*map(str, vocabularies)])
-        converter.convert(str(root / "converted"))
-        super().__init__(model, root / "converted", 1e-4)
+    temporary, config = tempfile.TemporaryDirectory(), model.config.model
+    root = Path(temporary.name)
+    table = sinusoidal_table(config.max_length, config.width, config.timescales)
+    with np.load(path, allow_pickle=False) as arrays:
+        padded = {name: _padded(model, name, array) for name, array in arrays.items()}
+    padded["Wpos"] = table[:, half_split(config.width)].numpy()
+    np.savez(root / _MODEL, **padded)
+    vocabularies = [root / _SOURCE, root / _TARGET]
+    for tokenizer, vocabulary in zip(model.tokenizers, vocabularies, strict=True):
+        # In single quotes, because the converter changes backslashes in double quotes.
+        pieces = [piece.replace("'", "''") for piece in tokenizer.all_pieces()]
+        lines = [f"'{piece}': {index}\n" for index, piece in enumerate(pieces)]
+        vocabulary.write_text("".join(lines), encoding="utf-8")
+    converter = MarianConverter(str(root / _MODEL), [*map(str, vocabularies)])
+    converter.convert(str(root / "converted"))
+    return CTranslate2Runtime(model, root / "converted", 1e-4, temporary)
 
 
 def _padded(model: TrainedModel, name: str, array: Any) -> Any:
@@ -213,18 +215,14 @@ def in_order(name: str, weight: Tensor, order: Tensor) -> Tensor:
     """Reorder the axis of the model width of a parameter; see `reorder`."""
     if name == "output_bias":
         return weight
-    return weight[:, order] if _is_embedding(name) else reorder(name, weight, order)
+    return weight[:, order] if name in EMBEDDINGS else reorder(name, weight, order)
 
 
 def in_shape(name: str, weight: Tensor) -> Tensor:
     """Transpose a matrix, except embeddings; add or remove the first axis of a vector."""
     if name.endswith("bias") or "norm." in name:
         return weight[None] if weight.dim() == 1 else weight[0]
-    return weight if _is_embedding(name) else weight.T
-
-
-def _is_embedding(name: str) -> bool:
-    return name in ("source_embedding.weight", "target_embedding.weight", "output_weight")
+    return weight if name in EMBEDDINGS else weight.T
 
 
 def _arrays(model: TrainedModel) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Export to ONNX, for onnxruntime, optimum and transformers.js.
 
     onnx/{encoder_model,decoder_model_merged}{,_quantized}.onnx
-    config.json  generation_config.json  and the tokenizer files of Hugging Face
+    config.json  huggingface.generation_config.json  and the tokenizer files of Hugging Face
 
 The names are those of optimum and transformers.js. From `config.json`, both read only the names and
 sizes of the cache, so `model_type` is `marian` for every variant of the model.
@@ -22,16 +22,8 @@ from torch import Tensor
 
 from nmt.base.files import write_json
 from nmt.data.batch import pad_ids
+from nmt.exchange import huggingface
 from nmt.exchange.exporter import transformer_of, usage_of
-from nmt.exchange.huggingface import (
-    CONFIG_FILE,
-    GENERATION_FILE,
-    SOURCE_FILE,
-    TARGET_FILE,
-    generation_config,
-    network_config,
-    write_tokenizers,
-)
 from nmt.exchange.onnx_transformer import decoder_graph, encoder_graph
 from nmt.exchange.tokenizer_json import tokenizer_json
 from nmt.exchange.verify import greedy
@@ -71,13 +63,15 @@ class OnnxExporter:
                 extra_options={"EnableSubgraph": True},
             )
         # optimum takes the size of the vocabulary for the width of the logits.
-        config = network_config(model, model.target_tokenizer.vocabulary_size)
+        config = huggingface.network_config(model, model.target_tokenizer.vocabulary_size)
         config |= {"model_type": "marian", "architectures": ["MarianMTModel"]}
-        write_json(folder / CONFIG_FILE, config)
+        write_json(folder / huggingface.CONFIG_FILE, config)
         # transformers.js does not know suppress_tokens.
         banned = {"bad_words_ids": [[index] for index in banned_ids(model.target_tokenizer)]}
-        write_json(folder / GENERATION_FILE, generation_config(model) | banned)
-        write_tokenizers(model, folder)
+        write_json(
+            folder / huggingface.GENERATION_FILE, huggingface.generation_config(model) | banned
+        )
+        huggingface.write_tokenizers(model, folder)
 
     def open(self, model: TrainedModel, folder: Path) -> "OnnxRuntime":
         """Open the graphs in float32."""
@@ -101,8 +95,8 @@ class OnnxExporter:
             "onnx",
             model=model,
             target=target,
-            source_file=SOURCE_FILE,
-            target_file=TARGET_FILE,
+            source_file=huggingface.SOURCE_FILE,
+            target_file=huggingface.TARGET_FILE,
             banned=list(banned_ids(target)),
             has_pipeline=has_pipeline,
         )
@@ -129,7 +123,7 @@ class OnnxRuntime(Engine):
 
     def __init__(self, model: TrainedModel, folder: Path, suffix: str = "") -> None:
         self._source, self._target = (
-            Tokenizer(folder / name) for name in (SOURCE_FILE, TARGET_FILE)
+            Tokenizer(folder / name) for name in (huggingface.SOURCE_FILE, huggingface.TARGET_FILE)
         )
         exported = TrainedModel(model.config, model.network, self._source, self._target)
         super().__init__(greedy(model), exported)
