@@ -22,11 +22,7 @@ _MAX_ROWS = 16_384
 
 
 class Engine(ABC):
-    """Searches translations of source ids.
-
-    Args:
-        config: search options.
-        models: one model, or several that are searched together.
+    """Searches translations of source ids with one model, or with several together.
 
     Attributes:
         longest_source: largest length of a source in tokens, EOS included.

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from nmt.base.errors import UserError
-from nmt.translation.alignment import Aligner, pharaoh
+from nmt.translation.alignment import Aligner
 from nmt.translation.documents import Document
 from nmt.translation.formats import Answer, Item
 from nmt.translation.protection import ProtectingTranslator, protected_spans
@@ -112,6 +112,5 @@ class Pipeline:
             found = [next(links) for _ in some]
             if None in found:
                 self.warn(f"line {line}: not aligned because the pair is too long for the model")
-            alignments = [None if each is None else pharaoh(each) for each in found]
-            aligned.append(replace(answer, alignments=alignments))
+            aligned.append(replace(answer, alignments=found))
         return aligned

@@ -65,12 +65,7 @@ class SpanCounts:
 
 
 class ProtectingTranslator:
-    """Translator that keeps protected spans.
-
-    Args:
-        translator: translates.
-        aligner: aligns translations without spans.
-    """
+    """Translator that keeps protected spans, which it inserts by the links of an aligner."""
 
     def __init__(self, translator: Translator, aligner: Aligner) -> None:
         self._translator = translator
@@ -189,11 +184,7 @@ def insert_marks(source: str, translation: str, marks: Sequence[Mark], links: Li
     A pair of tags encloses the translations of the source words between them. Any other mark is
     inserted before the translation of the next source word, or at the end.
 
-    Args:
-        source: text without marks.
-        translation: its translation.
-        marks: marks in the order of the source.
-        links: word alignment; None if there is none.
+    `source` and `translation` are without marks, which are in the order of the source.
     """
     words = _word_spans(translation)
     source_words = _word_spans(source)

@@ -50,7 +50,10 @@ class TorchEngine(Engine):
     ) -> None:
         models = (model, *others)
         super().__init__(config, *models)
-        expected, *found = map(_direction_and_pieces, models)
+        expected, *found = (
+            [one.config.direction, *(tokenizer.all_pieces() for tokenizer in one.tokenizers)]
+            for one in models
+        )
         for number, other in enumerate(found, start=2):
             if other != expected:
                 raise UserError(
@@ -155,7 +158,3 @@ class TorchEngine(Engine):
                 f" model.max_length={least}"
             )
         return replace(request, num_words=num_words, max_length=max(least, request.max_length))
-
-
-def _direction_and_pieces(model: TrainedModel) -> list[object]:
-    return [model.config.direction, *(one.all_pieces() for one in model.tokenizers)]
