@@ -19,11 +19,11 @@ from nmt.tokenizer import Tokenizer
 NEVER = -1e4
 """Bias of an output that never occurs: its probability is zero in float32."""
 
-EMBEDDINGS = {"source_embedding.weight", "target_embedding.weight", "output_weight"}
+EMBEDDINGS = ("source_embedding.weight", "target_embedding.weight", "output_weight")
 """Our names of the matrices with a row for each piece."""
 
-_WIDTH_LAST = ("query.weight", "key.weight", "value.weight", "inner.weight")
-_WITHOUT_WIDTH = ("query.bias", "key.bias", "value.bias", "inner.bias")
+_WIDTH_LAST = (*EMBEDDINGS, "query.weight", "key.weight", "value.weight", "inner.weight")
+_WITHOUT_WIDTH = ("output_bias", "query.bias", "key.bias", "value.bias", "inner.bias")
 
 
 def renamed(name: str, replacements: Sequence[tuple[str, str]]) -> str:
@@ -42,7 +42,7 @@ def reorder(name: str, weight: Tensor, order: Tensor) -> Tensor:
     """Reorder the axis of the model width, if a weight has one.
 
     Args:
-        name: our name of the weight of a layer.
+        name: our name of the weight.
         weight: the weight.
         order: `half_split(width)` to convert to their order, its `argsort()` to convert to ours.
     """
@@ -58,7 +58,7 @@ def add_pieces(weights: dict[str, Tensor], tokenizers: Sequence[Tokenizer]) -> N
     zeros is removed.
     """
     source_size, target_size = (tokenizer.vocabulary_size for tokenizer in tokenizers)
-    for name in EMBEDDINGS & weights.keys():
+    for name in weights.keys() & set(EMBEDDINGS):
         size = source_size if name == "source_embedding.weight" else target_size
         weights[name] = F.pad(weights[name], (0, 0, 0, size - len(weights[name])))
     bias = weights.pop("output_bias")

@@ -104,11 +104,6 @@ class TokenizerSettings:
     model_max_length: float = 512
     separate_vocabs: bool = False
 
-    @property
-    def languages(self) -> list[str]:
-        """The codes that are given, source first."""
-        return [code for code in (self.source_lang, self.target_lang) if code]
-
 
 def read_settings(folder: Path, name: str, kind: type[Record]) -> Record:
     """Read a JSON file of a folder; unknown keys are ignored."""

@@ -65,7 +65,8 @@ class HuggingFaceImporter:
         kinds: dict[str, type[Settings | T5GemmaSettings]] = {"t5gemma": T5GemmaSettings}
         settings = read_settings(folder, names.CONFIG_FILE, kinds.get(kind, Settings))
         tokenizing = read_settings(folder, TOKENIZER_FILE, TokenizerSettings)
-        languages = direction.split("-") if direction else tokenizing.languages
+        named = filter(None, (tokenizing.source_lang, tokenizing.target_lang))
+        languages = direction.split("-") if direction else list(named)
         check_languages(languages, folder / TOKENIZER_FILE, "source_lang and target_lang")
         sizes, tokenizers = _tokenizers(folder, workspace, tokenizing.separate_vocabs, languages)
         _check_ids(folder / names.CONFIG_FILE, settings, sizes, tokenizers[1])
@@ -169,10 +170,7 @@ def _transformer(
     outer, config = _outer_weights(weights, settings, config, sizes, tokenizers)
     config = replace(config, timescales=_timescales(weights, config))
     columns = half_split(config.width).argsort()
-    ours = {
-        name: weight if name == "output_bias" else weight[:, columns]
-        for name, weight in outer.items()
-    }
+    ours = {name: reorder(name, weight, columns) for name, weight in outer.items()}
     new_sizes = [tokenizer.vocabulary_size for tokenizer in tokenizers]
     expected = meta_model(config, *new_sizes)
     parameters = dict(expected.named_parameters())

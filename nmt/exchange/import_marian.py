@@ -36,7 +36,7 @@ from nmt.exchange.foreign_tokenizer import (
     read_sentencepiece,
     write_tokenizers,
 )
-from nmt.exchange.foreign_weights import ForeignWeights, add_pieces, half_split
+from nmt.exchange.foreign_weights import ForeignWeights, add_pieces, half_split, reorder
 from nmt.exchange.importer import check_languages, imported_model
 from nmt.exchange.verify import Text, verify
 from nmt.model.build import meta_model
@@ -187,7 +187,7 @@ def _transformer(
             weight = torch.zeros(shape)
         else:
             weight = weights.take(theirs, *shape)
-        taken[ours] = marian.in_order(ours, marian.in_shape(ours, weight), order)
+        taken[ours] = reorder(ours, marian.in_shape(ours, weight), order)
     weights.check_all_taken()
     add_pieces(taken, tokenizers)
     config = replace(config, output_bias="output_bias" in taken)

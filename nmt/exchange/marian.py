@@ -211,13 +211,6 @@ def marian_names(transformer: EncoderDecoder) -> dict[str, str]:
     return {name: names[name] for name, _ in transformer.named_parameters()}
 
 
-def in_order(name: str, weight: Tensor, order: Tensor) -> Tensor:
-    """Reorder the axis of the model width of a parameter; see `reorder`."""
-    if name == "output_bias":
-        return weight
-    return weight[:, order] if name in EMBEDDINGS else reorder(name, weight, order)
-
-
 def in_shape(name: str, weight: Tensor) -> Tensor:
     """Transpose a matrix, except embeddings; add or remove the first axis of a vector."""
     if name.endswith("bias") or "norm." in name:
@@ -230,7 +223,7 @@ def _arrays(model: TrainedModel) -> dict[str, Any]:
     parameters = dict(transformer.named_parameters())
     arrays = {
         theirs: np.ascontiguousarray(
-            in_shape(ours, in_order(ours, parameters[ours].detach().cpu().float(), order)).numpy()
+            in_shape(ours, reorder(ours, parameters[ours].detach().cpu().float(), order)).numpy()
         )
         for ours, theirs in marian_names(transformer).items()
     }
