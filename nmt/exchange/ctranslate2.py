@@ -179,12 +179,11 @@ def _specification(model: TrainedModel) -> TransformerSpec:
     if transformer.output_bias is not None:
         decoder.projection.bias = _array(transformer.output_bias)
     decoder.start_from_zero_embedding = config.start is StartEmbedding.zero
-    source, target = transformer.source_positions, transformer.target_positions
-    if source is None or target is None:
+    if transformer.source_positions is None or transformer.target_positions is None:
         del encoder.position_encodings  # the constructor always adds it
     else:
-        encoder.position_encodings.encodings = _array(source.table)
-        decoder.position_encodings.encodings = _array(target.table)
+        encoder.position_encodings.encodings = _array(transformer.source_positions.table)
+        decoder.position_encodings.encodings = _array(transformer.target_positions.table)
     for spec, layer in (
         *zip(encoder.layer, transformer.encoder, strict=True),
         *zip(decoder.layer, transformer.decoder, strict=True),
@@ -196,18 +195,14 @@ def _specification(model: TrainedModel) -> TransformerSpec:
     spec = TransformerSpec(encoder, decoder)
     spec.register_source_vocabulary(model.source_tokenizer.all_pieces())
     spec.register_target_vocabulary(model.target_tokenizer.all_pieces())
-    _set_special_tokens(spec.config, model)
-    return spec
-
-
-def _set_special_tokens(config: Any, model: TrainedModel) -> None:
     target = model.target_tokenizer
-    unknown, bos, eos = target.pieces((target.unknown_id, target.bos_id, target.eos_id))
-    config.unk_token, config.bos_token, config.eos_token = unknown, bos, eos
-    config.decoder_start_token = bos
-    config.add_source_eos = True
-    norms = (m for m in model.network.modules() if isinstance(m, nn.LayerNorm | nn.RMSNorm))
-    config.layer_norm_epsilon = next(norms).eps
+    special = target.pieces((target.unknown_id, target.bos_id, target.eos_id))
+    spec.config.unk_token, spec.config.bos_token, spec.config.eos_token = special
+    spec.config.decoder_start_token = spec.config.bos_token
+    spec.config.add_source_eos = True
+    norms = (m for m in transformer.modules() if isinstance(m, nn.LayerNorm | nn.RMSNorm))
+    spec.config.layer_norm_epsilon = next(norms).eps
+    return spec
 
 
 def _fill_layer(spec: Any, layer: Any) -> None:

@@ -126,7 +126,8 @@ class HuggingFaceExporter:
 
 def _check_marian_or_pegasus(config: ModelConfig) -> None:
     supported = {"positions": [Positions.sinusoidal]}
-    advice = f"{_OTHER_FORMATS}, or train with it, or with model.sublayers=gemma"
+    rotary = "model.positions=rotary model.sublayers=gemma"
+    advice = f"{_OTHER_FORMATS}, or train with it, or with {rotary}"
     check_values(config, supported, "Hugging Face, with these sublayers,", advice)
     is_tied = config.tied_embeddings is TiedEmbeddings.three_way
     if config.norm is NormPlacement.pre and not is_tied:
