@@ -69,7 +69,7 @@ class MarianImporter:
         settings, weights = _read_arrays(path)
         config = _model_config(settings, path)
         languages = direction.split("-")
-        check_languages(languages, path, "the languages")
+        check_languages(languages, folder, "the languages in direction=")
         models, pieces = zip(
             *map(_read_vocabulary, vocabularies, ("source", "target")), strict=True
         )

@@ -1,7 +1,7 @@
 """Export to ONNX, for onnxruntime, optimum and transformers.js.
 
     onnx/{encoder_model,decoder_model_merged}{,_quantized}.onnx
-    config.json  huggingface.generation_config.json  and the tokenizer files of Hugging Face
+    config.json  generation_config.json  and the tokenizer files of Hugging Face
 
 The names are those of optimum and transformers.js. From `config.json`, both read only the names and
 sizes of the cache, so `model_type` is `marian` for every variant of the model.
