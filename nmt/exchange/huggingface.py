@@ -16,11 +16,9 @@ from torch import Tensor
 from nmt.base.errors import UserError
 from nmt.base.files import write_json
 from nmt.config import (
-    Activation,
     LengthPenalty,
     ModelConfig,
     NormPlacement,
-    Positions,
     StartEmbedding,
     Sublayers,
     TiedEmbeddings,
@@ -39,7 +37,7 @@ from nmt.tokenizer import Tokenizer
 from nmt.trained_model import TrainedModel
 from nmt.translation.engine import banned_ids
 
-ACTIVATIONS = {Activation.relu: "relu", Activation.gelu: "gelu", Activation.silu: "swish"}
+ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "silu": "swish"}  # their name follows ours
 WEIGHTS_FILE = "model.safetensors"
 CONFIG_FILE, GENERATION_FILE = "config.json", "generation_config.json"
 VOCABULARY_FILE, TARGET_VOCABULARY_FILE = "vocab.json", "target_vocab.json"
@@ -125,7 +123,7 @@ class HuggingFaceExporter:
 
 
 def _check_marian_or_pegasus(config: ModelConfig) -> None:
-    supported = {"positions": [Positions.sinusoidal]}
+    supported = {"positions": ["sinusoidal"]}
     rotary = "model.positions=rotary model.sublayers=gemma"
     advice = f"{_OTHER_FORMATS}, or train with it, or with {rotary}"
     check_values(config, supported, "Hugging Face, with these sublayers,", advice)

@@ -6,21 +6,14 @@ from typing import Literal
 
 from nmt.base.errors import UserError
 from nmt.base.files import Record, file_inside, read_record
-from nmt.config import (
-    Activation,
-    DecodingConfig,
-    ModelConfig,
-    NormPlacement,
-    TiedEmbeddings,
-    from_mapping,
-)
+from nmt.config import DecodingConfig, ModelConfig, from_mapping
 from nmt.exchange.foreign_tokenizer import check_small
 from nmt.exchange.huggingface import ACTIVATIONS, CONFIG_FILE, GENERATION_FILE, SETTINGS
 from nmt.search.hypothesis import penalty_kind
 
 TOKENIZER_FILE = "tokenizer_config.json"
 
-_ACTIVATIONS = {name: ours for ours, name in ACTIVATIONS.items()} | {"silu": Activation.silu}
+_ACTIVATIONS = {name: ours for ours, name in ACTIVATIONS.items()} | {"silu": "silu"}
 
 
 @dataclass(frozen=True)
@@ -76,9 +69,9 @@ class Settings(ModelKind):
                 raise UserError(f"{path}: {key}={value}, but this program needs {wanted}")
         values = {
             **{ours: getattr(self, theirs) for theirs, ours in SETTINGS.items()},
-            "norm": NormPlacement.post if self.model_type == "marian" else NormPlacement.pre,
+            "norm": "post" if self.model_type == "marian" else "pre",
             "activation": activation,
-            "tied_embeddings": TiedEmbeddings.three_way if is_shared else TiedEmbeddings.none,
+            "tied_embeddings": "three_way" if is_shared else "none",
             "max_length": self.max_position_embeddings,
         }
         config: ModelConfig = from_mapping(ModelConfig, values, str(path), "model.")

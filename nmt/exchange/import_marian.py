@@ -19,16 +19,7 @@ from torch import Tensor
 
 from nmt.base.errors import UserError, one_line
 from nmt.base.files import file_inside
-from nmt.config import (
-    DecodingConfig,
-    ModelConfig,
-    Positions,
-    StartEmbedding,
-    TiedEmbeddings,
-    Timescales,
-    from_mapping,
-    load_values,
-)
+from nmt.config import DecodingConfig, ModelConfig, from_mapping, load_values
 from nmt.exchange import marian
 from nmt.exchange.foreign_tokenizer import (
     check_small,
@@ -132,16 +123,16 @@ def _model_config(settings: dict[str, Any], path: Path) -> ModelConfig:
             f"{path}: transformer-ffn-activation={activation!r} is not one of"
             f" {', '.join(marian.ACTIVATIONS)}"
         )
-    tied = TiedEmbeddings.none
+    tied = "none"
     if settings.get("tied-embeddings-all"):
-        tied = TiedEmbeddings.three_way
+        tied = "three_way"
     elif settings.get("tied-embeddings"):
-        tied = TiedEmbeddings.target
+        tied = "target"
     values = {
         **{ours: settings.get(theirs) for theirs, ours in marian.MODEL_SETTINGS.items()},
-        "positions": Positions.sinusoidal,
-        "timescales": Timescales.marian,
-        "start": StartEmbedding.zero,
+        "positions": "sinusoidal",
+        "timescales": "marian",
+        "start": "zero",
         "output_bias": True,
         "activation": marian.ACTIVATIONS[activation],
         "tied_embeddings": tied,

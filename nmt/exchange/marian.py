@@ -11,7 +11,6 @@ import re
 import shutil
 import struct
 import tempfile
-from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,15 +19,7 @@ import numpy as np
 import yaml
 from torch import Tensor
 
-from nmt.config import (
-    Activation,
-    NormPlacement,
-    Positions,
-    StartEmbedding,
-    Sublayers,
-    TiedEmbeddings,
-    Timescales,
-)
+from nmt.config import TiedEmbeddings
 from nmt.exchange.ctranslate2 import CTranslate2Runtime
 from nmt.exchange.exporter import check_head_widths, check_values, transformer_of, usage_of
 from nmt.exchange.foreign_weights import EMBEDDINGS, NEVER, half_split, reorder
@@ -72,7 +63,7 @@ MODEL_SETTINGS = {
 }
 """Options with the value of a key of our `model`, which follows each."""
 
-ACTIVATIONS = {"relu": Activation.relu, "swish": Activation.silu}
+ACTIVATIONS = {"relu": "relu", "swish": "silu"}  # our name follows theirs
 SETTINGS = "special:model.yml"
 DECODER_FILE = "decoder.yml"
 OUTPUT_BIAS = "decoder_ff_logit_out_b"
@@ -98,15 +89,15 @@ class MarianExporter:
         """Raise UserError if Marian does not support the model."""
         transformer_of(model)
         config = model.config.model
-        supported: dict[str, Collection[object]] = {
-            "sublayers": [Sublayers.paper],
+        supported = {
+            "sublayers": ["paper"],
             # In pre-norm self-attention, Marian computes keys and values from inputs that are not
             # normalized: version 1.9 always, version 1.12 in the decoder after the first token.
-            "norm": [NormPlacement.post],
-            "positions": [Positions.sinusoidal],
-            "timescales": [Timescales.marian],
-            "start": [StartEmbedding.zero],
-            "activation": ACTIVATIONS.values(),
+            "norm": ["post"],
+            "positions": ["sinusoidal"],
+            "timescales": ["marian"],
+            "start": ["zero"],
+            "activation": [*ACTIVATIONS.values()],
         }
         advice = "train with it, or use format=onnx"
         check_values(config, supported, "format=marian", advice)

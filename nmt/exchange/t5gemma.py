@@ -15,15 +15,7 @@ from torch import Tensor
 from typing_extensions import TypedDict
 
 from nmt.base.errors import UserError
-from nmt.config import (
-    ModelConfig,
-    NormPlacement,
-    Positions,
-    StartEmbedding,
-    Sublayers,
-    TiedEmbeddings,
-    from_mapping,
-)
+from nmt.config import ModelConfig, TiedEmbeddings, from_mapping
 from nmt.exchange.exporter import check_equal_widths, check_values
 from nmt.exchange.foreign_weights import ForeignWeights, half_split, renamed
 from nmt.model.build import meta_model
@@ -64,9 +56,9 @@ def check_t5gemma(config: ModelConfig, advice: str) -> None:
     """Raise UserError with some advice if T5Gemma does not support a model of this form."""
     name = "T5Gemma of Hugging Face"
     supported: dict[str, Collection[object]] = {
-        "positions": [Positions.rotary],
-        "tied_embeddings": [TiedEmbeddings.three_way, TiedEmbeddings.target],
-        "start": [StartEmbedding.learned],
+        "positions": ["rotary"],
+        "tied_embeddings": ["three_way", "target"],
+        "start": ["learned"],
         "output_bias": [False],
     }
     check_values(config, supported, name, advice)
@@ -209,11 +201,11 @@ class T5GemmaSettings:
             "key_width": side["head_dim"],
             "value_width": side["head_dim"],
             "feed_forward_width": side["intermediate_size"],
-            "positions": Positions.rotary,
-            "norm": NormPlacement.pre,
-            "sublayers": Sublayers.gemma,
+            "positions": "rotary",
+            "norm": "pre",
+            "sublayers": "gemma",
             "activation": side["hidden_activation"],
-            "tied_embeddings": TiedEmbeddings.target,
+            "tied_embeddings": "target",
             "max_length": self.max_position_embeddings,
             "dropout": self.dropout_rate,
             "attention_dropout": self.attention_dropout,
