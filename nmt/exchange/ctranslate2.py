@@ -14,23 +14,11 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
-from ctranslate2.specs.common_spec import Activation as CTranslate2Activation
-from ctranslate2.specs.transformer_spec import (
-    TransformerDecoderSpec,
-    TransformerEncoderSpec,
-    TransformerSpec,
-)
+from ctranslate2.specs import common_spec, transformer_spec
 from torch import Tensor, nn
 
 from nmt.base.errors import UserError
-from nmt.config import (
-    Activation,
-    LengthPenalty,
-    NormPlacement,
-    Positions,
-    StartEmbedding,
-    Sublayers,
-)
+from nmt.config import LengthPenalty, NormPlacement, Positions, StartEmbedding, Sublayers
 from nmt.exchange.exporter import check_equal_widths, transformer_of, usage_of
 from nmt.exchange.verify import greedy, verify
 from nmt.model.attention import MultiHeadAttention
@@ -42,9 +30,9 @@ from nmt.translation.ctranslate2_engine import CTranslate2Engine, open_translato
 # Types of the stored weights, which CTranslate2 calls "quantization".
 _COMPUTE_TYPES = ("float32", "float16", "bfloat16", "int8", "int16")
 _ACTIVATIONS = {
-    Activation.relu: CTranslate2Activation.RELU,
-    Activation.gelu: CTranslate2Activation.GELU,
-    Activation.silu: CTranslate2Activation.SWISH,
+    "relu": common_spec.Activation.RELU,
+    "gelu": common_spec.Activation.GELU,
+    "silu": common_spec.Activation.SWISH,
 }
 
 
@@ -155,7 +143,7 @@ def convert(model: TrainedModel, folder: Path) -> None:
         raise UserError(f"engine=ctranslate2: {error}; use engine=torch") from None
 
 
-def _specification(model: TrainedModel) -> TransformerSpec:
+def _specification(model: TrainedModel) -> transformer_spec.TransformerSpec:
     """Return weights and vocabularies under the names of CTranslate2, in float32."""
     config, transformer = model.config.model, transformer_of(model)
     is_rotary = config.positions is Positions.rotary
@@ -169,8 +157,8 @@ def _specification(model: TrainedModel) -> TransformerSpec:
     is_gemma = config.sublayers is Sublayers.gemma
     if is_gemma:
         options |= {"ffn_glu": True, "rms_norm": True, "pre_post_layer_norm": True}
-    encoder = TransformerEncoderSpec(config.num_encoder_layers, **options)
-    decoder = TransformerDecoderSpec(
+    encoder = transformer_spec.TransformerEncoderSpec(config.num_encoder_layers, **options)
+    decoder = transformer_spec.TransformerDecoderSpec(
         config.num_decoder_layers, external_pre_post_encoder_layers=is_gemma, **options
     )
     encoder.embeddings[0].weight = _array(transformer.source_embedding.weight)
@@ -192,7 +180,7 @@ def _specification(model: TrainedModel) -> TransformerSpec:
     if is_pre_norm:
         _fill_norm(encoder.layer_norm, transformer.encoder_norm)
         _fill_norm(decoder.layer_norm, transformer.decoder_norm)
-    spec = TransformerSpec(encoder, decoder)
+    spec = transformer_spec.TransformerSpec(encoder, decoder)
     spec.register_source_vocabulary(model.source_tokenizer.all_pieces())
     spec.register_target_vocabulary(model.target_tokenizer.all_pieces())
     target = model.target_tokenizer

@@ -2,21 +2,16 @@
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 
 from nmt.base.errors import UserError
-from nmt.config import (
-    SAMPLING_KEYS,
-    DecodingConfig,
-    DecodingPrecision,
-    LengthPenalty,
-    SearchMethod,
-)
+from nmt.config import ARRANGING_KEYS, DecodingConfig, LengthPenalty
 from nmt.exchange.exporter import Runtime
 from nmt.metrics.scores import bleu_score
 from nmt.trained_model import TrainedModel
+from nmt.translation.engine import LENGTH_KEYS
 from nmt.translation.forced import ForcedDecoder, Pair
 from nmt.translation.torch_engine import TorchEngine
 
@@ -122,17 +117,9 @@ def verify(runtime: Runtime, model: TrainedModel, text: Text | None = None) -> V
 
 def greedy(model: TrainedModel) -> DecodingConfig:
     """Return the settings of greedy search, with the length limits of the model's own search."""
-    return replace(
-        model.config.decoding,
-        beam_size=1,
-        num_best=1,
-        length_penalty_kind=LengthPenalty.none,
-        method=SearchMethod.beam,
-        trees=False,
-        **{key: getattr(DecodingConfig(), key) for key in SAMPLING_KEYS},
-        precision=DecodingPrecision.float32,
-        patience=0.0,
-    )
+    own = model.config.decoding
+    kept = {key: getattr(own, key) for key in (*LENGTH_KEYS, *ARRANGING_KEYS)}
+    return DecodingConfig(beam_size=1, length_penalty_kind=LengthPenalty.none, **kept)
 
 
 def _random_pairs(model: TrainedModel) -> list[Pair]:

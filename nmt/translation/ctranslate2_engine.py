@@ -14,11 +14,11 @@ from nmt.config import ARRANGING_KEYS, DecodingConfig, to_plain
 from nmt.search.hypothesis import Hypothesis, NBest, length_penalty, penalty_exponent
 from nmt.search.request import Ids, Request
 from nmt.trained_model import TrainedModel
-from nmt.translation.engine import BatchResults, Engine, banned_ids
+from nmt.translation.engine import LENGTH_KEYS, BatchResults, Engine, banned_ids
 
 _SUPPORTED_KEYS = {
     *("beam_size", "length_penalty", "length_penalty_kind", "num_best"),
-    *("max_length_ratio", "max_length_offset", "max_length", "min_length"),
+    *LENGTH_KEYS,
     *ARRANGING_KEYS,
 }
 

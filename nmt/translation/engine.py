@@ -17,6 +17,9 @@ from nmt.trained_model import TrainedModel
 BatchResults = Iterator[tuple[list[int], list[list[Hypothesis]]]]
 """Indices of some requests, and the hypotheses of each."""
 
+LENGTH_KEYS = ("max_length_ratio", "max_length_offset", "max_length", "min_length")
+"""Keys of `decoding` that limit the length of a translation."""
+
 # Largest number of hypotheses decoded together: with 32,000 pieces their logits take 2 GB.
 _MAX_ROWS = 16_384
 
