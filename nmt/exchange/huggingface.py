@@ -40,6 +40,7 @@ from nmt.translation.engine import banned_ids
 ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "silu": "swish"}  # their name follows ours
 WEIGHTS_FILE = "model.safetensors"
 CONFIG_FILE, GENERATION_FILE = "config.json", "generation_config.json"
+TOKENIZER_FILE = "tokenizer_config.json"
 VOCABULARY_FILE, TARGET_VOCABULARY_FILE = "vocab.json", "target_vocab.json"
 SOURCE_FILE, TARGET_FILE = "source.spm", "target.spm"
 
@@ -56,8 +57,7 @@ SETTINGS = {
 """Keys of `config.json` with the value of a key of our `model`, which follows each."""
 
 _RENAMED = (
-    ("encoder_norm.", "encoder.layer_norm."),
-    ("decoder_norm.", "decoder.layer_norm."),
+    ("coder_norm.", "coder.layer_norm."),
     ("coder.", "coder.layers."),
     ("coder.layers.layer_norm.", "coder.layer_norm."),
     (".self_attention_residual.norm.", ".self_attn_layer_norm."),
@@ -142,7 +142,7 @@ def write_tokenizers(model: TrainedModel, folder: Path) -> None:
     shutil.copyfile(model.source_tokenizer.path, folder / SOURCE_FILE)
     shutil.copyfile(model.target_tokenizer.path, folder / TARGET_FILE)
     source, target = map(_vocabulary, model.tokenizers)
-    write_json(folder / "tokenizer_config.json", _tokenizer_config(model, source != target))
+    write_json(folder / TOKENIZER_FILE, _tokenizer_config(model, source != target))
     write_json(folder / VOCABULARY_FILE, source)
     if source != target:
         write_json(folder / TARGET_VOCABULARY_FILE, target)

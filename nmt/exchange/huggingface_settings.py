@@ -11,8 +11,6 @@ from nmt.exchange.foreign_tokenizer import check_small
 from nmt.exchange.huggingface import ACTIVATIONS, CONFIG_FILE, GENERATION_FILE, SETTINGS
 from nmt.search.hypothesis import penalty_kind
 
-TOKENIZER_FILE = "tokenizer_config.json"
-
 _ACTIVATIONS = {name: ours for ours, name in ACTIVATIONS.items()} | {"silu": "silu"}
 
 

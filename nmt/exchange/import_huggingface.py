@@ -21,7 +21,6 @@ from nmt.exchange import huggingface as names
 from nmt.exchange.foreign_tokenizer import pieces_in_order, read_sentencepiece, write_tokenizers
 from nmt.exchange.foreign_weights import NEVER, ForeignWeights, add_pieces, half_split, reorder
 from nmt.exchange.huggingface_settings import (
-    TOKENIZER_FILE,
     ModelKind,
     Settings,
     TokenizerSettings,
@@ -64,10 +63,10 @@ class HuggingFaceImporter:
         kind = read_settings(folder, names.CONFIG_FILE, ModelKind).model_type
         kinds: dict[str, type[Settings | T5GemmaSettings]] = {"t5gemma": T5GemmaSettings}
         settings = read_settings(folder, names.CONFIG_FILE, kinds.get(kind, Settings))
-        tokenizing = read_settings(folder, TOKENIZER_FILE, TokenizerSettings)
+        tokenizing = read_settings(folder, names.TOKENIZER_FILE, TokenizerSettings)
         named = filter(None, (tokenizing.source_lang, tokenizing.target_lang))
         languages = direction.split("-") if direction else list(named)
-        check_languages(languages, folder / TOKENIZER_FILE, "source_lang and target_lang")
+        check_languages(languages, folder / names.TOKENIZER_FILE, "source_lang and target_lang")
         sizes, tokenizers = _tokenizers(folder, workspace, tokenizing.separate_vocabs, languages)
         _check_ids(folder / names.CONFIG_FILE, settings, sizes, tokenizers[1])
         config = settings.model_config(folder / names.CONFIG_FILE)

@@ -27,10 +27,8 @@ _SIDES = ("encoder", "decoder")
 _SOURCE, _TARGET = "model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight"
 
 _RENAMED = (
-    ("encoder_norm.", "encoder.norm."),
-    ("decoder_norm.", "decoder.norm."),
-    ("encoder.", "encoder.layers."),
-    ("decoder.", "decoder.layers."),
+    ("coder_norm.", "coder.norm."),
+    ("coder.", "coder.layers."),
     ("coder.layers.norm.", "coder.norm."),
     (".self_attention_residual.norm.", ".pre_self_attn_layernorm."),
     (".self_attention_residual.output_norm.", ".post_self_attn_layernorm."),
