@@ -25,10 +25,9 @@ from nmt.config import (
     Timescales,
 )
 from nmt.exchange.exporter import Runtime, check_head_widths, check_values, transformer_of, usage_of
-from nmt.exchange.foreign_tokenizer import plain_piece
+from nmt.exchange.foreign_tokenizer import plain_piece, tokenizer_json
 from nmt.exchange.foreign_weights import NEVER, half_split, renamed, reorder
 from nmt.exchange.t5gemma import check_t5gemma, t5gemma_config, t5gemma_weights
-from nmt.exchange.tokenizer_json import tokenizer_json
 from nmt.exchange.transformers_runtime import TransformersRuntime
 from nmt.model.encoder_decoder import EncoderDecoder
 from nmt.model.positions import sinusoidal_table

@@ -12,9 +12,6 @@ from nmt.translation.translator import Constraints, Translation, Translator
 
 Progress = Callable[[float], None]
 
-Utilities = Callable[[Sequence[str]], list[float]]
-"""Expected utility of each of several translations of one source."""
-
 
 @dataclass(frozen=True)
 class Pipeline:
@@ -23,7 +20,8 @@ class Pipeline:
     Attributes:
         translator: translates.
         aligner: aligns; None for no alignments.
-        utilities: reranks the translations of a source; None keeps the order of the search.
+        utilities: returns the expected utility of each of several translations of a source, by
+            which they are reranked; None keeps the order of the search.
         language: source language of documents to be split into sentences; empty if each source is
             one sentence.
         warn: called with a message for every text that cannot be aligned.
@@ -32,7 +30,7 @@ class Pipeline:
 
     translator: Translator | ProtectingTranslator
     aligner: Aligner | None = None
-    utilities: Utilities | None = None
+    utilities: Callable[[Sequence[str]], list[float]] | None = None
     language: str = ""
     warn: Callable[[str], None] = lambda _: None
     aligns_all: bool = True
