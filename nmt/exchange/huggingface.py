@@ -29,7 +29,6 @@ from nmt.exchange.foreign_tokenizer import plain_piece, tokenizer_json
 from nmt.exchange.foreign_weights import NEVER, half_split, renamed, reorder
 from nmt.exchange.t5gemma import check_t5gemma, t5gemma_config, t5gemma_weights
 from nmt.exchange.transformers_runtime import TransformersRuntime
-from nmt.model.encoder_decoder import EncoderDecoder
 from nmt.model.positions import sinusoidal_table
 from nmt.search.hypothesis import penalty_exponent
 from nmt.tokenizer import Tokenizer
@@ -158,23 +157,19 @@ def _vocabulary(tokenizer: Tokenizer) -> dict[str, int]:
     return {plain_piece(piece): index for index, piece in enumerate(tokenizer.all_pieces())}
 
 
-def layer_names(network: EncoderDecoder) -> dict[str, str]:
-    """Return the name in Marian and Pegasus of each weight of encoder and decoder by our name."""
-    return {
-        name: f"model.{renamed(name, _RENAMED)}"
-        for name, _ in network.named_parameters()
-        if name.startswith(("encoder", "decoder"))
-    }
+def layer_name(name: str) -> str:
+    """Return the name in Marian and Pegasus of a weight of the encoder or the decoder."""
+    return f"model.{renamed(name, _RENAMED)}"
 
 
 def _weights(model: TrainedModel) -> dict[str, Tensor]:
     """Return the weights with the names of Hugging Face, and its order of the model width."""
     config, transformer = model.config.model, model.network
     order = half_split(config.width)
-    parameters = dict(transformer.named_parameters())
     weights = {
-        theirs: reorder(ours, parameters[ours], order)
-        for ours, theirs in layer_names(transformer).items()
+        layer_name(name): reorder(name, weight, order)
+        for name, weight in transformer.named_parameters()
+        if name.startswith(("encoder", "decoder"))
     }
     target_size, bos = model.target_tokenizer.vocabulary_size, model.target_tokenizer.bos_id
     size = max(model.source_tokenizer.vocabulary_size, target_size)

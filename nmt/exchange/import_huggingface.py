@@ -171,10 +171,10 @@ def _transformer(
     columns = half_split(config.width).argsort()
     ours = {name: reorder(name, weight, columns) for name, weight in outer.items()}
     new_sizes = [tokenizer.vocabulary_size for tokenizer in tokenizers]
-    expected = meta_model(config, *new_sizes)
-    parameters = dict(expected.named_parameters())
-    for name, theirs in names.layer_names(expected).items():
-        ours[name] = reorder(name, weights.take(theirs, *parameters[name].shape), columns)
+    for name, parameter in meta_model(config, *new_sizes).named_parameters():
+        if name.startswith(("encoder", "decoder")):
+            weight = weights.take(names.layer_name(name), *parameter.shape)
+            ours[name] = reorder(name, weight, columns)
     weights.check_all_taken({_SHARED, _SOURCE, _TARGET, _OUTPUT})
     return build_from_weights(config, new_sizes, ours, weights.path)
 

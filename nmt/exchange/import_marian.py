@@ -168,12 +168,11 @@ def _transformer(
     tokenizers: Sequence[Tokenizer],
 ) -> EncoderDecoder:
     """Build the model; `sizes` are those of the foreign vocabularies."""
-    expected = meta_model(config, *sizes)
     order = half_split(config.width).argsort()
     taken: dict[str, Tensor] = {}
-    parameters = dict(expected.named_parameters())
-    for ours, theirs in marian.marian_names(expected).items():
-        shape = marian.in_shape(ours, parameters[ours]).shape
+    for ours, parameter in meta_model(config, *sizes).named_parameters():
+        theirs = marian.marian_name(ours, config.tied_embeddings)
+        shape = marian.in_shape(ours, parameter).shape
         if theirs == marian.OUTPUT_BIAS and theirs not in weights:
             weight = torch.zeros(shape)
         else:

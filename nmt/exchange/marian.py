@@ -23,7 +23,6 @@ from nmt.config import TiedEmbeddings
 from nmt.exchange.ctranslate2 import CTranslate2Runtime
 from nmt.exchange.exporter import check_head_widths, check_values, transformer_of, usage_of
 from nmt.exchange.foreign_weights import EMBEDDINGS, NEVER, half_split, reorder
-from nmt.model.encoder_decoder import EncoderDecoder
 from nmt.model.positions import sinusoidal_table
 from nmt.search.hypothesis import penalty_exponent
 from nmt.tokenizer import Tokenizer
@@ -72,6 +71,11 @@ _JOINT, _SOURCE, _TARGET = "vocab.spm", "source.spm", "target.spm"
 _ALIGNMENT = 256  # bytes
 _FLOAT32, _INT8 = 0x404, 0x101  # types in a binary file
 
+_OUTER_NAMES = {
+    "source_embedding.weight": "encoder_Wemb",
+    "target_embedding.weight": "decoder_Wemb",
+    "output_bias": OUTPUT_BIAS,
+}
 _OUTPUT_WEIGHTS = {
     TiedEmbeddings.three_way: "Wemb",
     TiedEmbeddings.target: "decoder_Wemb",
@@ -180,26 +184,17 @@ def _padded(model: TrainedModel, name: str, array: Any) -> Any:
     return array
 
 
-def marian_names(transformer: EncoderDecoder) -> dict[str, str]:
-    """Return the name in Marian of each parameter, by our name."""
-    names = {
-        "source_embedding.weight": "encoder_Wemb",
-        "target_embedding.weight": "decoder_Wemb",
-        # A tied matrix has this name only.
-        "output_weight": _OUTPUT_WEIGHTS[transformer.config.tied_embeddings],
-        "output_bias": OUTPUT_BIAS,
-    }
-    for name, _ in transformer.named_parameters():
-        if match := _LAYER_WEIGHT.fullmatch(name):
-            side, index, sublayer, is_residual, module, kind = match.groups()
-            begin = f"{side}_l{int(index) + 1}_{_SUBLAYERS[sublayer]}"
-            if is_residual:
-                part = "ffn" if sublayer == "feed_forward" else "Wo"
-                end = f"_{part}_ln_{'scale' if kind == 'weight' else 'bias'}"
-            else:
-                end = f"_{'W' if kind == 'weight' else 'b'}{_LINEARS[module]}"
-            names[name] = begin + end
-    return {name: names[name] for name, _ in transformer.named_parameters()}
+def marian_name(name: str, tied: TiedEmbeddings) -> str:
+    """Return the name in Marian of a parameter; a tied matrix is `output_weight`."""
+    match = _LAYER_WEIGHT.fullmatch(name)
+    if match is None:
+        return _OUTPUT_WEIGHTS[tied] if name == "output_weight" else _OUTER_NAMES[name]
+    side, index, sublayer, is_residual, module, kind = match.groups()
+    begin = f"{side}_l{int(index) + 1}_{_SUBLAYERS[sublayer]}"
+    if is_residual:
+        part = "ffn" if sublayer == "feed_forward" else "Wo"
+        return f"{begin}_{part}_ln_{'scale' if kind == 'weight' else 'bias'}"
+    return f"{begin}_{'W' if kind == 'weight' else 'b'}{_LINEARS[module]}"
 
 
 def in_shape(name: str, weight: Tensor) -> Tensor:
@@ -210,14 +205,12 @@ def in_shape(name: str, weight: Tensor) -> Tensor:
 
 
 def _arrays(model: TrainedModel) -> dict[str, Any]:
-    transformer, order = model.network, half_split(model.config.model.width)
-    parameters = dict(transformer.named_parameters())
-    arrays = {
-        theirs: np.ascontiguousarray(
-            in_shape(ours, reorder(ours, parameters[ours].detach().cpu().float(), order)).numpy()
-        )
-        for ours, theirs in marian_names(transformer).items()
-    }
+    config, order = model.config.model, half_split(model.config.model.width)
+    arrays = {}
+    for name, parameter in model.network.named_parameters():
+        weight = in_shape(name, reorder(name, parameter.detach().cpu().float(), order))
+        theirs = marian_name(name, config.tied_embeddings)
+        arrays[theirs] = np.ascontiguousarray(weight.numpy())
     zero = np.zeros((1, model.target_tokenizer.vocabulary_size), np.float32)
     arrays.setdefault(OUTPUT_BIAS, zero)  # older versions of Marian require it
     text = yaml.safe_dump(_settings(model)).encode() + b"\0"

@@ -63,13 +63,10 @@ def check_t5gemma(config: ModelConfig, advice: str) -> None:
     check_equal_widths(config, name, advice)
 
 
-def _names(network: EncoderDecoder) -> dict[str, str]:
-    """Return their name of each weight by our name."""
+def _their_name(name: str) -> str:
+    """Return the name in T5Gemma of one of our weights."""
     embeddings = {"source_embedding.weight": _SOURCE, "output_weight": _TARGET}
-    return {
-        name: embeddings.get(name, f"model.{renamed(name, _RENAMED)}")
-        for name, _ in network.named_parameters()
-    }
+    return embeddings.get(name, f"model.{renamed(name, _RENAMED)}")
 
 
 def _convert(name: str, weight: Tensor, config: ModelConfig, is_import: bool = False) -> Tensor:
@@ -89,10 +86,9 @@ def _convert(name: str, weight: Tensor, config: ModelConfig, is_import: bool = F
 
 def t5gemma_weights(network: EncoderDecoder) -> dict[str, Tensor]:
     """Return the weights under the names of T5Gemma."""
-    parameters = dict(network.named_parameters())
     weights = {
-        theirs: _convert(ours, parameters[ours], network.config)
-        for ours, theirs in _names(network).items()
+        _their_name(name): _convert(name, weight, network.config)
+        for name, weight in network.named_parameters()
     }
     return {_SOURCE: weights[_TARGET], **weights}  # a tied source embedding is stored, too
 
@@ -225,11 +221,9 @@ def load_t5gemma(
 ) -> EncoderDecoder:
     """Build the model from its weights."""
     sizes = [tokenizer.vocabulary_size for tokenizer in tokenizers]
-    network = meta_model(config, *sizes)
-    shapes = {name: parameter.shape for name, parameter in network.named_parameters()}
     ours = {
-        name: _convert(name, weights.take(theirs, *shapes[name]), config, is_import=True)
-        for name, theirs in _names(network).items()
+        name: _convert(name, weights.take(_their_name(name), *weight.shape), config, is_import=True)
+        for name, weight in meta_model(config, *sizes).named_parameters()
     }
     weights.check_all_taken()
     is_joint = tokenizers[0] is tokenizers[1]
