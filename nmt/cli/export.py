@@ -17,7 +17,7 @@ from nmt.evaluation.model_card import model_card, read_facts
 from nmt.evaluation.records import WrittenFiles
 from nmt.evaluation.systems import open_system
 from nmt.exchange.exporter import Exporter, Format, QuantizedExporter, open_exporter
-from nmt.exchange.verify import Reference, Text
+from nmt.exchange.verify import Text, verify_all
 from nmt.model.build import count_parameters
 from nmt.runs.log import print_line, print_written
 from nmt.trained_model import TrainedModel
@@ -92,18 +92,19 @@ def _verified(
 ) -> list[str]:
     """Compare the export with the model, if the program that runs it is installed."""
     try:
-        runtime = exporter.open(model, folder)
+        runtimes = [exporter.open(model, folder)]
     except ImportError as error:
         return [
             f"not compared with torch: {missing(error)}; run"
             " `make install-exchange`, and export again"
         ]
-    with progress_bar("comparing with torch", len(text.sources) if text else 0) as advance:
-        reference = Reference(model, text, advance)
-        lines = reference.compare(runtime).lines(text)
     if isinstance(exporter, QuantizedExporter):
-        quantized = reference.compare(exporter.open_quantized(model, folder))
-        lines += [f"with 8-bit weights: {line}" for line in quantized.lines(text)]
+        runtimes.append(exporter.open_quantized(model, folder))
+    with progress_bar("comparing with torch", len(text.sources) if text else 0) as advance:
+        exact, *quantized = verify_all(runtimes, model, text, advance)
+    lines = exact.lines(text)
+    for found in quantized:
+        lines += [f"with 8-bit weights: {line}" for line in found.lines(text)]
     if text is None:
         lines.append("no text was translated; name some with source= and reference=")
     return lines

@@ -17,8 +17,9 @@ from nmt.cli.common import open_output, output_path, parse_arguments, run_comman
 from nmt.cli.models import ModelArguments, check_languages, model_folder, open_model
 from nmt.config import checked_dataclass
 from nmt.runs.log import print_line, print_written
+from nmt.search.hypothesis import Hypothesis
 from nmt.training.progress import progress_bar
-from nmt.translation.forced import PairScore, score_pairs
+from nmt.translation.forced import score_pairs
 
 Format = StrEnum("Format", "tsv jsonl")
 
@@ -57,7 +58,7 @@ def main() -> None:
     model = open_model(folder, arguments.device)
     check_languages(model.config.direction, source, target)
     config = arguments.decoding_config(model)
-    scored: list[PairScore] = []
+    scored: list[Hypothesis] = []
     line = 0
     with open_output(out) as sink, progress_bar("scoring", lengths[source]) as advance:
         # If a file changes meanwhile, the lengths may differ; `check_unchanged` reports it.
@@ -85,7 +86,7 @@ def _perplexity(log_prob: float, num_tokens: int) -> float:
         ) from None
 
 
-def _summary(scored: list[PairScore], num_pairs: int) -> str:
+def _summary(scored: list[Hypothesis], num_pairs: int) -> str:
     if not scored:
         return "no pair was scored"
     log_prob = sum(score.log_prob for score in scored)
@@ -98,7 +99,7 @@ def _summary(scored: list[PairScore], num_pairs: int) -> str:
     )
 
 
-def _formatted(pair: tuple[str, str], score: PairScore | None, output: Format) -> str:
+def _formatted(pair: tuple[str, str], score: Hypothesis | None, output: Format) -> str:
     """Format one line; without a score its columns are empty, or its values null."""
     values: dict[str, Any] = {}
     if score is not None:

@@ -7,6 +7,7 @@ format of CTranslate2. https://github.com/argosopentech/argos-train describes it
 import json
 import tempfile
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 from nmt.base.errors import UserError
@@ -20,28 +21,12 @@ _TOKENIZER = "sentencepiece.model"
 _MODEL = "model"
 
 
-class ArgosRuntime(CTranslate2Runtime):
-    """The model and the tokenizer of a package, run by CTranslate2; see `Runtime`."""
-
-    def __init__(self, model: TrainedModel, package: Path, tolerance: float) -> None:
-        self._temporary = tempfile.TemporaryDirectory()
-        with zipfile.ZipFile(package) as archive:
-            archive.extractall(self._temporary.name)
-        root = Path(self._temporary.name, package.stem)
-        tokenizer = Tokenizer(root / _TOKENIZER)
-        packaged = TrainedModel(model.config, model.network, tokenizer, tokenizer)
-        super().__init__(packaged, root / _MODEL, tolerance)
-
-
-class ArgosExporter:
+class ArgosExporter(CTranslate2Exporter):
     """Writes a package with the extension `.argosmodel`; see `Exporter`."""
-
-    def __init__(self, compute_type: str = "") -> None:
-        self._ctranslate2 = CTranslate2Exporter(compute_type)
 
     def check(self, model: TrainedModel) -> None:
         """Raise UserError if a package cannot contain the model."""
-        self._ctranslate2.check(model)
+        super().check(model)
         # One sentencepiece model encodes sources and decodes translations.
         if model.source_tokenizer.all_pieces() != model.target_tokenizer.all_pieces():
             raise UserError(
@@ -52,12 +37,13 @@ class ArgosExporter:
     def export(self, model: TrainedModel, folder: Path) -> None:
         """Write the package into an empty folder."""
         config, name = model.config, package_name(model)
+        source, target = _codes(model)
         metadata = {
             "package_version": _VERSION,
             "argos_version": "1.5",
-            "from_code": _code(config.source_language),
+            "from_code": source,
             "from_name": config.source_language,
-            "to_code": _code(config.target_language),
+            "to_code": target,
             "to_name": config.target_language,
             "type": "translate",
         }
@@ -65,30 +51,35 @@ class ArgosExporter:
             tempfile.TemporaryDirectory(dir=folder) as converted,
             zipfile.ZipFile(folder / f"{name}.argosmodel", "w", zipfile.ZIP_DEFLATED) as archive,
         ):
-            self._ctranslate2.write(model, Path(converted))
+            self.write(model, Path(converted))
             archive.writestr(f"{name}/metadata.json", json.dumps(metadata, indent=4))
             archive.write(model.source_tokenizer.path, f"{name}/{_TOKENIZER}")
             for path in sorted(Path(converted).iterdir()):
                 archive.write(path, f"{name}/{_MODEL}/{path.name}")
 
-    def open(self, model: TrainedModel, folder: Path) -> ArgosRuntime:
+    def open(self, model: TrainedModel, folder: Path) -> CTranslate2Runtime:
         """Open the model and the tokenizer of a package."""
-        package = folder / f"{package_name(model)}.argosmodel"
-        return ArgosRuntime(model, package, self._ctranslate2.tolerance)
+        name, temporary = package_name(model), tempfile.TemporaryDirectory()
+        with zipfile.ZipFile(folder / f"{name}.argosmodel") as archive:
+            archive.extractall(temporary.name)
+        root = Path(temporary.name, name)
+        tokenizer = Tokenizer(root / _TOKENIZER)
+        packaged = replace(model, source_tokenizer=tokenizer, target_tokenizer=tokenizer)
+        return CTranslate2Runtime(packaged, root / _MODEL, self.tolerance, temporary)
 
     def usage(self, model: TrainedModel) -> str:
         """Return the section of the README that shows how to use the export."""
-        languages = model.config.source_language, model.config.target_language
-        source, target = map(_code, languages)
+        source, target = _codes(model)
         return usage_of("argos", package=package_name(model), source=source, target=target)
 
 
 def package_name(model: TrainedModel) -> str:
     """Return the name of the package, without its extension."""
-    source, target = model.config.source_language, model.config.target_language
-    return f"translate-{_code(source)}_{_code(target)}-{_VERSION.replace('.', '_')}"
+    return f"translate-{'_'.join(_codes(model))}-{_VERSION.replace('.', '_')}"
 
 
-def _code(language: str) -> str:
-    """Return a language code as Argos Translate knows it: `pt_BR` → `pb`, `zh_Hant` → `zt`."""
-    return {"pt_BR": "pb", "zh_Hant": "zt", "zh_TW": "zt"}.get(language, language.partition("_")[0])
+def _codes(model: TrainedModel) -> list[str]:
+    """Return both languages as Argos Translate knows them: `pt_BR` → `pb`, `zh_Hant` → `zt`."""
+    special = {"pt_BR": "pb", "zh_Hant": "zt", "zh_TW": "zt"}
+    languages = model.config.source_language, model.config.target_language
+    return [special.get(language, language.partition("_")[0]) for language in languages]

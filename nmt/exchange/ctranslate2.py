@@ -10,27 +10,16 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
-from ctranslate2.specs.common_spec import Activation as CTranslate2Activation
-from ctranslate2.specs.transformer_spec import (
-    TransformerDecoderSpec,
-    TransformerEncoderSpec,
-    TransformerSpec,
-)
+from ctranslate2.specs import common_spec, transformer_spec
 from torch import Tensor, nn
 
 from nmt.base.errors import UserError
-from nmt.config import (
-    Activation,
-    LengthPenalty,
-    NormPlacement,
-    Positions,
-    StartEmbedding,
-    Sublayers,
-)
-from nmt.exchange.exporter import transformer_of, usage_of
+from nmt.config import LengthPenalty, NormPlacement, Positions, StartEmbedding, Sublayers
+from nmt.exchange.exporter import check_equal_widths, transformer_of, usage_of
 from nmt.exchange.verify import greedy, verify
 from nmt.model.attention import MultiHeadAttention
 from nmt.model.layers import GatedFeedForward, GemmaResidual, Residual
@@ -41,29 +30,34 @@ from nmt.translation.ctranslate2_engine import CTranslate2Engine, open_translato
 # Types of the stored weights, which CTranslate2 calls "quantization".
 _COMPUTE_TYPES = ("float32", "float16", "bfloat16", "int8", "int16")
 _ACTIVATIONS = {
-    Activation.relu: CTranslate2Activation.RELU,
-    Activation.gelu: CTranslate2Activation.GELU,
-    Activation.silu: CTranslate2Activation.SWISH,
+    "relu": common_spec.Activation.RELU,
+    "gelu": common_spec.Activation.GELU,
+    "silu": common_spec.Activation.SWISH,
 }
 
 
 class CTranslate2Runtime:
-    """A converted model; see `Runtime`."""
+    """A converted model; see `Runtime`. A temporary folder lasts as long as the runtime."""
 
-    def __init__(self, model: TrainedModel, folder: Path, tolerance: float) -> None:
+    def __init__(
+        self,
+        model: TrainedModel,
+        folder: Path,
+        tolerance: float,
+        temporary: TemporaryDirectory[str] | None = None,
+    ) -> None:
         self.tolerance = tolerance
-        self._model = model
-        self._folder = folder
+        self._model, self._folder, self._temporary = model, folder, temporary
 
     def token_log_probs(
         self, sources: Sequence[list[int]], targets: Sequence[list[int]]
     ) -> list[list[float]]:
         """Compute the log-probability in nats of each target token and of EOS."""
         translator = open_translator(self._folder, intra_threads=torch.get_num_threads())
-        source_pieces = map(self._model.source_tokenizer.pieces, sources)
-        target_pieces = map(self._model.target_tokenizer.pieces, targets)
         scored = translator.score_batch(
-            list(source_pieces), list(target_pieces), max_input_length=0
+            [self._model.source_tokenizer.pieces(ids) for ids in sources],
+            [self._model.target_tokenizer.pieces(ids) for ids in targets],
+            max_input_length=0,
         )
         return [result.log_probs for result in scored]
 
@@ -91,19 +85,14 @@ class CTranslate2Exporter:
     def check(self, model: TrainedModel) -> None:
         """Raise UserError if CTranslate2 does not support the model."""
         transformer_of(model)
-        config = model.config.model
-        if config.head_key_width != config.head_value_width:
-            raise UserError(
-                f"model.key_width={config.head_key_width} and model.value_width="
-                f"{config.head_value_width} differ, which CTranslate2 does not support; use"
-                " engine=torch or format=onnx"
-            )
+        advice = "use engine=torch or format=onnx"
+        check_equal_widths(model.config.model, "CTranslate2", advice)
         source, target = model.source_tokenizer, model.target_tokenizer
         special = target.pieces((target.unknown_id, target.eos_id))
         if source.pieces((source.unknown_id, source.eos_id)) != special:
             raise UserError(
                 f"{source.path.name} and {target.path.name} have different unknown or EOS pieces,"
-                " which CTranslate2 does not support; use engine=torch or format=onnx"
+                f" which CTranslate2 does not support; {advice}"
             )
 
     def write(self, model: TrainedModel, folder: Path) -> None:
@@ -154,7 +143,7 @@ def convert(model: TrainedModel, folder: Path) -> None:
         raise UserError(f"engine=ctranslate2: {error}; use engine=torch") from None
 
 
-def _specification(model: TrainedModel) -> TransformerSpec:
+def _specification(model: TrainedModel) -> transformer_spec.TransformerSpec:
     """Return weights and vocabularies under the names of CTranslate2, in float32."""
     config, transformer = model.config.model, transformer_of(model)
     is_rotary = config.positions is Positions.rotary
@@ -168,8 +157,8 @@ def _specification(model: TrainedModel) -> TransformerSpec:
     is_gemma = config.sublayers is Sublayers.gemma
     if is_gemma:
         options |= {"ffn_glu": True, "rms_norm": True, "pre_post_layer_norm": True}
-    encoder = TransformerEncoderSpec(config.num_encoder_layers, **options)
-    decoder = TransformerDecoderSpec(
+    encoder = transformer_spec.TransformerEncoderSpec(config.num_encoder_layers, **options)
+    decoder = transformer_spec.TransformerDecoderSpec(
         config.num_decoder_layers, external_pre_post_encoder_layers=is_gemma, **options
     )
     encoder.embeddings[0].weight = _array(transformer.source_embedding.weight)
@@ -178,12 +167,11 @@ def _specification(model: TrainedModel) -> TransformerSpec:
     if transformer.output_bias is not None:
         decoder.projection.bias = _array(transformer.output_bias)
     decoder.start_from_zero_embedding = config.start is StartEmbedding.zero
-    source, target = transformer.source_positions, transformer.target_positions
-    if source is None or target is None:
+    if transformer.source_positions is None or transformer.target_positions is None:
         del encoder.position_encodings  # the constructor always adds it
     else:
-        encoder.position_encodings.encodings = _array(source.table)
-        decoder.position_encodings.encodings = _array(target.table)
+        encoder.position_encodings.encodings = _array(transformer.source_positions.table)
+        decoder.position_encodings.encodings = _array(transformer.target_positions.table)
     for spec, layer in (
         *zip(encoder.layer, transformer.encoder, strict=True),
         *zip(decoder.layer, transformer.decoder, strict=True),
@@ -192,21 +180,17 @@ def _specification(model: TrainedModel) -> TransformerSpec:
     if is_pre_norm:
         _fill_norm(encoder.layer_norm, transformer.encoder_norm)
         _fill_norm(decoder.layer_norm, transformer.decoder_norm)
-    spec = TransformerSpec(encoder, decoder)
+    spec = transformer_spec.TransformerSpec(encoder, decoder)
     spec.register_source_vocabulary(model.source_tokenizer.all_pieces())
     spec.register_target_vocabulary(model.target_tokenizer.all_pieces())
-    _set_special_tokens(spec.config, model)
-    return spec
-
-
-def _set_special_tokens(config: Any, model: TrainedModel) -> None:
     target = model.target_tokenizer
-    unknown, bos, eos = target.pieces((target.unknown_id, target.bos_id, target.eos_id))
-    config.unk_token, config.bos_token, config.eos_token = unknown, bos, eos
-    config.decoder_start_token = bos
-    config.add_source_eos = True
-    norms = (m for m in model.network.modules() if isinstance(m, nn.LayerNorm | nn.RMSNorm))
-    config.layer_norm_epsilon = next(norms).eps
+    special = target.pieces((target.unknown_id, target.bos_id, target.eos_id))
+    spec.config.unk_token, spec.config.bos_token, spec.config.eos_token = special
+    spec.config.decoder_start_token = spec.config.bos_token
+    spec.config.add_source_eos = True
+    norms = (m for m in transformer.modules() if isinstance(m, nn.LayerNorm | nn.RMSNorm))
+    spec.config.layer_norm_epsilon = next(norms).eps
+    return spec
 
 
 def _fill_layer(spec: Any, layer: Any) -> None:

@@ -16,19 +16,12 @@ EngineName = StrEnum("EngineName", "torch ctranslate2")
 
 def open_engine(
     engine: EngineName,
-    compute_type: str,
+    compute_type: str,  # arithmetic of CTranslate2; empty for float32
     model: TrainedModel,
     config: DecodingConfig,
     others: Sequence[TrainedModel] = (),
 ) -> Engine:
-    """Make an engine.
-
-    Args:
-        engine: its name.
-        compute_type: arithmetic of CTranslate2; empty for float32.
-        model: the model.
-        config: search options.
-        others: further models of an ensemble.
+    """Make an engine; `others` are further models of an ensemble.
 
     Raises:
         UserError: the engine does not support these arguments.

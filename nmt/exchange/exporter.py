@@ -1,6 +1,6 @@
 """The export formats by name, and the interface that each of them implements."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -27,11 +27,8 @@ def transformer_of(model: TrainedModel) -> Transformer:
             f"model.architecture={config.architecture}: only Transformers can be exported;"
             " translate with engine=torch, or train with model.architecture=transformer"
         )
-    for key, value, needed in (
-        ("num_experts", config.num_experts, 1),
-        ("attention_window", config.attention_window, 0),
-    ):
-        if value != needed:
+    for key, needed in (("num_experts", 1), ("attention_window", 0)):
+        if (value := getattr(config, key)) != needed:
             raise UserError(
                 f"model.{key}={value}: no format supports it; translate with engine=torch, or"
                 f" train with model.{key}={needed}"
@@ -45,20 +42,24 @@ def usage_of(name: str, **values: Any) -> str:
 
 
 def check_values(
-    values: Sequence[tuple[str, object, object]], format_name: str, advice: str
+    config: ModelConfig, supported: Mapping[str, Collection[object]], format_name: str, advice: str
 ) -> None:
-    """Raise UserError with some advice unless keys of `model` have the values a format needs.
-
-    Args:
-        values: key, its value, and the value that the format needs.
-        format_name: the format, for the message.
-        advice: what to do instead.
-    """
-    for key, value, needed in values:
-        if value != needed:
+    """Raise UserError with some advice unless a format supports these keys of `model`."""
+    for key, values in supported.items():
+        if (value := getattr(config, key)) not in values:
+            needed = " or ".join(map(str, values))
             raise UserError(
                 f"model.{key}={value}: {format_name} needs model.{key}={needed}; {advice}"
             )
+
+
+def check_equal_widths(config: ModelConfig, format_name: str, advice: str) -> None:
+    """Raise UserError with some advice unless keys and values of a head have the same width."""
+    if config.head_key_width != config.head_value_width:
+        raise UserError(
+            f"model.key_width={config.head_key_width} and model.value_width="
+            f"{config.head_value_width} differ, which {format_name} does not support; {advice}"
+        )
 
 
 def check_head_widths(config: ModelConfig, advice: str) -> None:

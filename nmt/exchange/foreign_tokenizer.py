@@ -1,18 +1,20 @@
-"""Tokenizers whose ids are given by the vocabulary of a foreign model.
+"""Tokenizers of other programs: read with their ids, and written as `tokenizer.json`.
 
 Marian splits text into pieces by a sentencepiece model per language, but takes the ids of the
-pieces from a vocabulary file, which both languages may share. This module rewrites a sentencepiece
-model so that it has all pieces of the vocabulary, in the order of their ids.
+pieces from a vocabulary file, which both languages may share. `write_tokenizer` rewrites a
+sentencepiece model so that it has all pieces of the vocabulary, in the order of their ids.
 """
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from google.protobuf.message import DecodeError
 from sentencepiece import sentencepiece_model_pb2 as proto
 
 from nmt.base.errors import UserError
-from nmt.tokenizer import WORD_BEGIN
+from nmt.tokenizer import WORD_BEGIN, Tokenizer
 
 EOS, UNKNOWN, PAD, BOS = "</s>", "<unk>", "<pad>", "<s>"
 
@@ -21,6 +23,10 @@ _MAX_PIECES = 1_000_000
 # Score of an unknown character, relative to the least probable piece, as in sentencepiece.
 _UNKNOWN_PENALTY = 10.0
 _Piece = proto.ModelProto.SentencePiece
+# Kinds of pieces that `tokenizer.json` can express.
+_KINDS = {_Piece.NORMAL, _Piece.UNKNOWN, _Piece.CONTROL, _Piece.BYTE}
+# White space is written as characters: for Oniguruma, \xa0 in an expression is a byte.
+_TEMPLATE = Path(__file__).with_name("tokenizer_template.json")
 
 
 def read_sentencepiece(path: Path) -> proto.ModelProto:
@@ -113,3 +119,75 @@ def write_tokenizer(path: Path, model: proto.ModelProto, pieces: Sequence[str]) 
     trainer.eos_piece, trainer.eos_id = EOS, pieces.index(EOS)
     trainer.pad_piece, trainer.pad_id = PAD, pieces.index(PAD)
     path.write_bytes(written.SerializeToString())
+
+
+def write_tokenizers(
+    workspace: Path,
+    files: Sequence[str],
+    paths: Sequence[Path],
+    models: Sequence[proto.ModelProto],
+    vocabularies: Sequence[Sequence[str]],
+) -> list[Tokenizer]:
+    """Write tokenizers of source and target; see `write_tokenizer`.
+
+    For a joint vocabulary, `files` has one name twice. `paths` are the foreign files, for messages.
+    """
+    tokenizers = {}
+    for file, path, model, pieces in zip(files, paths, models, vocabularies, strict=True):
+        write_tokenizer(workspace / file, model, pieces)
+        try:
+            tokenizers[file] = Tokenizer(workspace / file)
+        except UserError as error:
+            raise UserError(f"{path}: does not fit its vocabulary: {error}") from None
+    return [tokenizers[file] for file in files]
+
+
+def tokenizer_json(tokenizer: Tokenizer) -> dict[str, Any] | None:
+    """Convert a tokenizer to the contents of `tokenizer.json`; None if that would not be exact.
+
+    It is the tokenizer of the Rust and JavaScript libraries of Hugging Face. The conversion is
+    exact for BPE with byte fallback and without user-defined pieces, if `data_prep` has trained the
+    tokenizer: other programs normalise text differently.
+    """
+    model = read_sentencepiece(tokenizer.path)
+    trainer, rules = model.trainer_spec, model.normalizer_spec
+    if (
+        trainer.model_type != trainer.BPE
+        or not trainer.byte_fallback
+        or rules.name != "user_defined"
+        or not {piece.type for piece in model.pieces} <= _KINDS
+    ):
+        return None
+    pieces = [piece.piece for piece in model.pieces]
+    eos = pieces[tokenizer.eos_id]
+    special = {tokenizer.unknown_id, tokenizer.bos_id, tokenizer.eos_id, tokenizer.pad_id}
+    written: dict[str, Any] = json.loads(_TEMPLATE.read_text(encoding="utf-8"))
+    flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
+    written["added_tokens"] = [
+        {"id": index, "content": pieces[index], "special": True, **flags}
+        for index in sorted(special)
+    ]
+    processor, end = written["post_processor"], {"SpecialToken": {"id": eos, "type_id": 0}}
+    processor["single"].append(end)
+    processor["pair"].append(end)
+    processor["special_tokens"] = {eos: {"id": eos, "ids": [tokenizer.eos_id], "tokens": [eos]}}
+    written["model"] |= {
+        "unk_token": pieces[tokenizer.unknown_id],
+        "vocab": {piece: index for index, piece in enumerate(pieces)},
+        "merges": _merges(model),
+    }
+    return written
+
+
+def _merges(model: proto.ModelProto) -> list[tuple[str, str]]:
+    """Return all splits of each piece into two other pieces, the most probable pieces first."""
+    ids = {p.piece: i for i, p in enumerate(model.pieces) if p.type == _Piece.NORMAL}
+    ranked = []
+    for piece, index in ids.items():
+        splits = [(piece[:cut], piece[cut:]) for cut in range(1, len(piece))]
+        ranked += [
+            (-model.pieces[index].score, ids[left], ids[right], (left, right))
+            for left, right in splits
+            if left in ids and right in ids
+        ]
+    return [pair for *_, pair in sorted(ranked)]

@@ -16,21 +16,18 @@ from torch import Tensor
 from nmt.base.errors import UserError
 from nmt.base.files import write_json
 from nmt.config import (
-    Activation,
     LengthPenalty,
     ModelConfig,
     NormPlacement,
-    Positions,
     StartEmbedding,
     Sublayers,
     TiedEmbeddings,
     Timescales,
 )
-from nmt.exchange.exporter import Runtime, check_head_widths, transformer_of, usage_of
-from nmt.exchange.foreign_tokenizer import plain_piece
-from nmt.exchange.huggingface_weights import half_split, layer_names, reorder
+from nmt.exchange.exporter import Runtime, check_head_widths, check_values, transformer_of, usage_of
+from nmt.exchange.foreign_tokenizer import plain_piece, tokenizer_json
+from nmt.exchange.foreign_weights import NEVER, half_split, renamed, reorder
 from nmt.exchange.t5gemma import check_t5gemma, t5gemma_config, t5gemma_weights
-from nmt.exchange.tokenizer_json import tokenizer_json
 from nmt.exchange.transformers_runtime import TransformersRuntime
 from nmt.model.positions import sinusoidal_table
 from nmt.search.hypothesis import penalty_exponent
@@ -38,15 +35,41 @@ from nmt.tokenizer import Tokenizer
 from nmt.trained_model import TrainedModel
 from nmt.translation.engine import banned_ids
 
-ACTIVATIONS = {Activation.relu: "relu", Activation.gelu: "gelu", Activation.silu: "swish"}
+ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "silu": "swish"}  # their name follows ours
 WEIGHTS_FILE = "model.safetensors"
 CONFIG_FILE, GENERATION_FILE = "config.json", "generation_config.json"
+TOKENIZER_FILE = "tokenizer_config.json"
 VOCABULARY_FILE, TARGET_VOCABULARY_FILE = "vocab.json", "target_vocab.json"
 SOURCE_FILE, TARGET_FILE = "source.spm", "target.spm"
 
-NEVER = -1e4
-"""Bias of an output that never occurs: its probability is zero in float32."""
+SETTINGS = {
+    "d_model": "width",
+    "encoder_layers": "num_encoder_layers",
+    "decoder_layers": "num_decoder_layers",
+    "encoder_attention_heads": "num_heads",
+    "encoder_ffn_dim": "feed_forward_width",
+    "dropout": "dropout",
+    "attention_dropout": "attention_dropout",
+    "activation_dropout": "activation_dropout",
+}
+"""Keys of `config.json` with the value of a key of our `model`, which follows each."""
 
+_RENAMED = (
+    ("coder_norm.", "coder.layer_norm."),
+    ("coder.", "coder.layers."),
+    ("coder.layers.layer_norm.", "coder.layer_norm."),
+    (".self_attention_residual.norm.", ".self_attn_layer_norm."),
+    (".cross_attention_residual.norm.", ".encoder_attn_layer_norm."),
+    (".feed_forward_residual.norm.", ".final_layer_norm."),
+    (".feed_forward.inner.", ".fc1."),
+    (".feed_forward.outer.", ".fc2."),
+    (".self_attention.", ".self_attn."),
+    (".cross_attention.", ".encoder_attn."),
+    (".query.", ".q_proj."),
+    (".key.", ".k_proj."),
+    (".value.", ".v_proj."),
+    (".output.", ".out_proj."),
+)
 _OTHER_FORMATS = "export it with format=onnx or format=ctranslate2"
 _MIN_POSITIONS = 1024
 
@@ -61,7 +84,7 @@ class HuggingFaceExporter:
         if config.sublayers is Sublayers.gemma:
             check_t5gemma(config, _OTHER_FORMATS)
         else:
-            self._check_marian_or_pegasus(config)
+            _check_marian_or_pegasus(config)
         source, target = map(_special_pieces, model.tokenizers)
         if source != target:
             raise UserError(
@@ -69,25 +92,14 @@ class HuggingFaceExporter:
                 f" names, which Hugging Face does not support; {_OTHER_FORMATS}"
             )
 
-    def _check_marian_or_pegasus(self, config: ModelConfig) -> None:
-        if config.positions is not Positions.sinusoidal:
-            raise UserError(
-                f"model.positions={config.positions}: no class of Hugging Face supports it with"
-                f" these sublayers; {_OTHER_FORMATS}, or train with model.positions=sinusoidal, or"
-                " with model.positions=rotary model.sublayers=gemma"
-            )
-        is_tied = config.tied_embeddings is TiedEmbeddings.three_way
-        if config.norm is NormPlacement.pre and not is_tied:
-            raise UserError(
-                f"model.tied_embeddings={config.tied_embeddings} with model.norm=pre:"
-                " transformers 4 would load other embeddings without a warning;"
-                f" {_OTHER_FORMATS}, or train with model.tied_embeddings=three_way"
-            )
-        check_head_widths(config, _OTHER_FORMATS)
-
     def export(self, model: TrainedModel, folder: Path) -> None:
         """Write weights, settings and tokenizers into an empty folder."""
-        weights, config = _weights_and_config(model)
+        if model.config.model.sublayers is Sublayers.gemma:
+            weights = t5gemma_weights(model.network)
+            config = t5gemma_config(model, num_positions(model.config.model), _token_ids(model))
+        else:
+            weights = _weights(model)
+            config = network_config(model, weights["final_logits_bias"].size(1))
         copies = {  # safetensors rejects tensors that share memory
             name: weight.detach().to("cpu", torch.float32).contiguous().clone()
             for name, weight in weights.items()
@@ -108,12 +120,27 @@ class HuggingFaceExporter:
         return usage_of("huggingface", has_other_penalty=is_gnmt and search.beam_size > 1)
 
 
+def _check_marian_or_pegasus(config: ModelConfig) -> None:
+    supported = {"positions": ["sinusoidal"]}
+    rotary = "model.positions=rotary model.sublayers=gemma"
+    advice = f"{_OTHER_FORMATS}, or train with it, or with {rotary}"
+    check_values(config, supported, "Hugging Face, with these sublayers,", advice)
+    is_tied = config.tied_embeddings is TiedEmbeddings.three_way
+    if config.norm is NormPlacement.pre and not is_tied:
+        raise UserError(
+            f"model.tied_embeddings={config.tied_embeddings} with model.norm=pre:"
+            " transformers 4 would load other embeddings without a warning;"
+            f" {_OTHER_FORMATS}, or train with model.tied_embeddings=three_way"
+        )
+    check_head_widths(config, _OTHER_FORMATS)
+
+
 def write_tokenizers(model: TrainedModel, folder: Path) -> None:
     """Write the files of AutoTokenizer, and `tokenizer.json` if it can replace both tokenizers."""
     shutil.copyfile(model.source_tokenizer.path, folder / SOURCE_FILE)
     shutil.copyfile(model.target_tokenizer.path, folder / TARGET_FILE)
     source, target = map(_vocabulary, model.tokenizers)
-    write_json(folder / "tokenizer_config.json", _tokenizer_config(model, source != target))
+    write_json(folder / TOKENIZER_FILE, _tokenizer_config(model, source != target))
     write_json(folder / VOCABULARY_FILE, source)
     if source != target:
         write_json(folder / TARGET_VOCABULARY_FILE, target)
@@ -130,22 +157,19 @@ def _vocabulary(tokenizer: Tokenizer) -> dict[str, int]:
     return {plain_piece(piece): index for index, piece in enumerate(tokenizer.all_pieces())}
 
 
-def _weights_and_config(model: TrainedModel) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    config = model.config.model
-    if config.sublayers is Sublayers.gemma:
-        ids = _token_ids(model)
-        return t5gemma_weights(model.network), t5gemma_config(model, num_positions(config), ids)
-    weights = _weights(model)
-    return weights, network_config(model, weights["final_logits_bias"].size(1))
+def layer_name(name: str) -> str:
+    """Return the name in Marian and Pegasus of a weight of the encoder or the decoder."""
+    return f"model.{renamed(name, _RENAMED)}"
 
 
 def _weights(model: TrainedModel) -> dict[str, Tensor]:
     """Return the weights with the names of Hugging Face, and its order of the model width."""
     config, transformer = model.config.model, model.network
     order = half_split(config.width)
-    parameters = dict(transformer.named_parameters())
     weights = {
-        theirs: reorder(ours, parameters[ours], order) for ours, theirs in layer_names(transformer)
+        layer_name(name): reorder(name, weight, order)
+        for name, weight in transformer.named_parameters()
+        if name.startswith(("encoder", "decoder"))
     }
     target_size, bos = model.target_tokenizer.vocabulary_size, model.target_tokenizer.bos_id
     size = max(model.source_tokenizer.vocabulary_size, target_size)
@@ -196,13 +220,9 @@ def network_config(model: TrainedModel, vocabulary_size: int) -> dict[str, Any]:
         "architectures": ["MarianMTModel" if is_marian else "PegasusForConditionalGeneration"],
         "is_encoder_decoder": True,
         "vocab_size": vocabulary_size,
-        "d_model": config.width,
-        "encoder_layers": config.num_encoder_layers,
-        "decoder_layers": config.num_decoder_layers,
+        **{theirs: getattr(config, ours) for theirs, ours in SETTINGS.items()},
         "num_hidden_layers": config.num_encoder_layers,
-        "encoder_attention_heads": config.num_heads,
         "decoder_attention_heads": config.num_heads,
-        "encoder_ffn_dim": config.feed_forward_width,
         "decoder_ffn_dim": config.feed_forward_width,
         "activation_function": ACTIVATIONS[config.activation],
         "scale_embedding": True,
@@ -210,9 +230,6 @@ def network_config(model: TrainedModel, vocabulary_size: int) -> dict[str, Any]:
         "normalize_embedding": False,
         "max_position_embeddings": num_positions(config),
         "tie_word_embeddings": is_tied,
-        "dropout": config.dropout,
-        "attention_dropout": config.attention_dropout,
-        "activation_dropout": config.activation_dropout,
         **_token_ids(model),
     }
     if is_marian:
@@ -225,20 +242,15 @@ def network_config(model: TrainedModel, vocabulary_size: int) -> dict[str, Any]:
 
 def _token_ids(model: TrainedModel) -> dict[str, int]:
     tokenizer = model.target_tokenizer
+    is_gemma = model.config.model.sublayers is Sublayers.gemma
     return {
         "bos_token_id": tokenizer.bos_id,
         "eos_token_id": tokenizer.eos_id,
         "forced_eos_token_id": tokenizer.eos_id,
         "decoder_start_token_id": tokenizer.bos_id,
-        "pad_token_id": _padding_id(model),
+        # Converters of Marian models start the decoder from padding. T5Gemma's decoder masks it.
+        "pad_token_id": tokenizer.pad_id if is_gemma else tokenizer.bos_id,
     }
-
-
-def _padding_id(model: TrainedModel) -> int:
-    # Converters of Marian models start the decoder from padding. T5Gemma's decoder masks it.
-    tokenizer = model.target_tokenizer
-    is_gemma = model.config.model.sublayers is Sublayers.gemma
-    return tokenizer.pad_id if is_gemma else tokenizer.bos_id
 
 
 def generation_config(model: TrainedModel) -> dict[str, Any]:
@@ -256,16 +268,13 @@ def generation_config(model: TrainedModel) -> dict[str, Any]:
 
 def _tokenizer_config(model: TrainedModel, separate: bool) -> dict[str, Any]:
     tokenizer = model.target_tokenizer
-    unknown, padding, eos = tokenizer.pieces(
-        (tokenizer.unknown_id, _padding_id(model), tokenizer.eos_id)
-    )
+    special = tokenizer.unknown_id, tokenizer.eos_id, _token_ids(model)["pad_token_id"]
+    keys = "unk_token", "eos_token", "pad_token"
     return {
         "tokenizer_class": "MarianTokenizer",
         "source_lang": model.config.source_language,
         "target_lang": model.config.target_language,
-        "unk_token": unknown,
-        "eos_token": eos,
-        "pad_token": padding,
+        **dict(zip(keys, tokenizer.pieces(special), strict=True)),
         "model_max_length": model.config.max_source_length,
         "separate_vocabs": separate,
         "split_special_tokens": True,  # "</s>" in a text does not end it

@@ -6,21 +6,12 @@ from typing import Literal
 
 from nmt.base.errors import UserError
 from nmt.base.files import Record, file_inside, read_record
-from nmt.config import (
-    Activation,
-    DecodingConfig,
-    ModelConfig,
-    NormPlacement,
-    TiedEmbeddings,
-    from_mapping,
-)
+from nmt.config import DecodingConfig, ModelConfig, from_mapping
 from nmt.exchange.foreign_tokenizer import check_small
-from nmt.exchange.huggingface import ACTIVATIONS, CONFIG_FILE, GENERATION_FILE
+from nmt.exchange.huggingface import ACTIVATIONS, CONFIG_FILE, GENERATION_FILE, SETTINGS
 from nmt.search.hypothesis import penalty_kind
 
-TOKENIZER_FILE = "tokenizer_config.json"
-
-_ACTIVATIONS = {name: ours for ours, name in ACTIVATIONS.items()} | {"silu": Activation.silu}
+_ACTIVATIONS = {name: ours for ours, name in ACTIVATIONS.items()} | {"silu": "silu"}
 
 
 @dataclass(frozen=True)
@@ -53,6 +44,37 @@ class Settings(ModelKind):
     tie_word_embeddings: bool = True
     share_encoder_decoder_embeddings: bool = True
 
+    def model_config(self, path: Path) -> ModelConfig:
+        """Convert the settings, except tying of the target, start and bias: the weights show these.
+
+        Raises:
+            UserError: this program does not support the model.
+        """
+        activation = _ACTIVATIONS.get(self.activation_function)
+        if activation is None:
+            raise UserError(
+                f"{path}: activation_function={self.activation_function} is not one of"
+                f" {', '.join(_ACTIVATIONS)}"
+            )
+        is_shared = self.share_encoder_decoder_embeddings
+        for key, wanted in (
+            ("scale_embedding", True),
+            ("decoder_attention_heads", self.encoder_attention_heads),
+            ("decoder_ffn_dim", self.encoder_ffn_dim),
+            ("tie_word_embeddings", is_shared or self.tie_word_embeddings),
+        ):
+            if (value := getattr(self, key)) != wanted:
+                raise UserError(f"{path}: {key}={value}, but this program needs {wanted}")
+        values = {
+            **{ours: getattr(self, theirs) for theirs, ours in SETTINGS.items()},
+            "norm": "post" if self.model_type == "marian" else "pre",
+            "activation": activation,
+            "tied_embeddings": "three_way" if is_shared else "none",
+            "max_length": self.max_position_embeddings,
+        }
+        config: ModelConfig = from_mapping(ModelConfig, values, str(path), "model.")
+        return config
+
 
 @dataclass(frozen=True)
 class _Generation:
@@ -72,11 +94,6 @@ class TokenizerSettings:
     target_lang: str | None = None
     model_max_length: float = 512
     separate_vocabs: bool = False
-
-    @property
-    def languages(self) -> list[str]:
-        """The codes that are given, source first."""
-        return [code for code in (self.source_lang, self.target_lang) if code]
 
 
 def read_settings(folder: Path, name: str, kind: type[Record]) -> Record:
@@ -101,38 +118,3 @@ def decoding_config(folder: Path) -> DecodingConfig:
     origin = str(folder / name)
     decoding: DecodingConfig = from_mapping(DecodingConfig, values, origin, "decoding.")
     return decoding
-
-
-def model_config(settings: Settings, path: Path) -> ModelConfig:
-    """Convert the settings, except tying of the target, start and bias: the weights show these."""
-    activation = _ACTIVATIONS.get(settings.activation_function)
-    if activation is None:
-        raise UserError(
-            f"{path}: activation_function={settings.activation_function} is not one of"
-            f" {', '.join(_ACTIVATIONS)}"
-        )
-    is_shared = settings.share_encoder_decoder_embeddings
-    for key, wanted in (
-        ("scale_embedding", True),
-        ("decoder_attention_heads", settings.encoder_attention_heads),
-        ("decoder_ffn_dim", settings.encoder_ffn_dim),
-        ("tie_word_embeddings", is_shared or settings.tie_word_embeddings),
-    ):
-        if (value := getattr(settings, key)) != wanted:
-            raise UserError(f"{path}: {key}={value}, but this program needs {wanted}")
-    values = {
-        "width": settings.d_model,
-        "num_encoder_layers": settings.encoder_layers,
-        "num_decoder_layers": settings.decoder_layers,
-        "num_heads": settings.encoder_attention_heads,
-        "feed_forward_width": settings.encoder_ffn_dim,
-        "norm": NormPlacement.post if settings.model_type == "marian" else NormPlacement.pre,
-        "activation": activation,
-        "tied_embeddings": TiedEmbeddings.three_way if is_shared else TiedEmbeddings.none,
-        "max_length": settings.max_position_embeddings,
-        "dropout": settings.dropout,
-        "attention_dropout": settings.attention_dropout,
-        "activation_dropout": settings.activation_dropout,
-    }
-    config: ModelConfig = from_mapping(ModelConfig, values, str(path), "model.")
-    return config

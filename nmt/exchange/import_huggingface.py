@@ -11,44 +11,30 @@ from dataclasses import replace
 from pathlib import Path
 
 import torch
-import torch.nn.functional as F
 from safetensors.torch import load_file
 from torch import Tensor
 
 from nmt.base.errors import UserError, first_line, one_line
 from nmt.base.files import file_inside
-from nmt.config import (
-    ModelConfig,
-    StartEmbedding,
-    TiedEmbeddings,
-    Timescales,
-    is_language_code,
-)
+from nmt.config import ModelConfig, StartEmbedding, TiedEmbeddings, Timescales
 from nmt.exchange import huggingface as names
-from nmt.exchange.comparison import compare
-from nmt.exchange.foreign_tokenizer import (
-    pieces_in_order,
-    read_sentencepiece,
-    write_tokenizer,
-)
+from nmt.exchange.foreign_tokenizer import pieces_in_order, read_sentencepiece, write_tokenizers
+from nmt.exchange.foreign_weights import NEVER, ForeignWeights, add_pieces, half_split, reorder
 from nmt.exchange.huggingface_settings import (
-    TOKENIZER_FILE,
     ModelKind,
     Settings,
     TokenizerSettings,
     decoding_config,
-    model_config,
     read_settings,
 )
-from nmt.exchange.huggingface_weights import half_split, layer_names, reorder
-from nmt.exchange.import_t5gemma import T5GemmaSettings, load_t5gemma
-from nmt.exchange.importer import ForeignWeights
-from nmt.exchange.transformers_runtime import TransformersRuntime
+from nmt.exchange.importer import check_languages, imported_model
+from nmt.exchange.t5gemma import T5GemmaSettings, load_t5gemma
+from nmt.exchange.transformers_runtime import TransformersRuntime, compare
 from nmt.model.build import count_parameters, meta_model
 from nmt.model.encoder_decoder import EncoderDecoder
 from nmt.model.positions import sinusoidal_table
 from nmt.tokenizer import Tokenizer, tokenizer_files
-from nmt.trained_model import TrainedModel, TrainedModelConfig, build_from_weights
+from nmt.trained_model import TrainedModel, build_from_weights
 
 TORCH_FILE = "pytorch_model.bin"
 
@@ -75,34 +61,22 @@ class HuggingFaceImporter:
                 " with format=huggingface, because other exports cannot be imported"
             )
         kind = read_settings(folder, names.CONFIG_FILE, ModelKind).model_type
-        settings: Settings | T5GemmaSettings
-        if kind == "t5gemma":
-            settings = read_settings(folder, names.CONFIG_FILE, T5GemmaSettings)
-        else:
-            settings = read_settings(folder, names.CONFIG_FILE, Settings)
-        tokenizing = read_settings(folder, TOKENIZER_FILE, TokenizerSettings)
-        languages = direction.split("-") if direction else tokenizing.languages
-        if len(set(languages)) != 2 or not all(map(is_language_code, languages)):
-            raise UserError(
-                f"{folder / TOKENIZER_FILE}: source_lang and target_lang are {languages}, which are"
-                " not two language codes; give them, such as direction=en-de"
-            )
+        kinds: dict[str, type[Settings | T5GemmaSettings]] = {"t5gemma": T5GemmaSettings}
+        settings = read_settings(folder, names.CONFIG_FILE, kinds.get(kind, Settings))
+        tokenizing = read_settings(folder, names.TOKENIZER_FILE, TokenizerSettings)
+        named = filter(None, (tokenizing.source_lang, tokenizing.target_lang))
+        languages = direction.split("-") if direction else list(named)
+        check_languages(languages, folder / names.TOKENIZER_FILE, "source_lang and target_lang")
         sizes, tokenizers = _tokenizers(folder, workspace, tokenizing.separate_vocabs, languages)
         _check_ids(folder / names.CONFIG_FILE, settings, sizes, tokenizers[1])
+        config = settings.model_config(folder / names.CONFIG_FILE)
+        weights = _weights(folder, config, settings.vocab_size)
         if isinstance(settings, T5GemmaSettings):
-            transformer = _t5gemma(folder, settings, tokenizers)
+            network = load_t5gemma(weights, config, tokenizers)
         else:
-            transformer = _transformer(folder, settings, sizes, tokenizers)
-        longest = transformer.config.max_length
-        config = TrainedModelConfig(
-            source_language=languages[0],
-            target_language=languages[1],
-            joint_vocabulary=tokenizers[0] is tokenizers[1],
-            max_source_length=int(min(tokenizing.model_max_length, longest)),
-            model=transformer.config,
-            decoding=decoding_config(folder),
-        )
-        return TrainedModel(config, transformer, *tokenizers)
+            network = _transformer(weights, settings, config, sizes, tokenizers)
+        longest = int(min(tokenizing.model_max_length, config.max_length))
+        return imported_model(languages, tokenizers, network, longest, decoding_config(folder))
 
     def compare(self, model: TrainedModel, folder: Path, texts: Sequence[str]) -> str:
         """Compare with the original model, run by transformers; see `Importer.compare`."""
@@ -122,22 +96,14 @@ def _tokenizers(
     """Write both tokenizers; return the sizes of the foreign vocabularies, and the tokenizers."""
     paths = [file_inside(folder, name) for name in (names.SOURCE_FILE, names.TARGET_FILE)]
     models = [read_sentencepiece(path) for path in paths]
-    tables = [names.VOCABULARY_FILE, names.VOCABULARY_FILE]
-    if is_separate:
-        tables[1] = names.TARGET_VOCABULARY_FILE
-    is_joint = not is_separate and models[0] == models[1]
-    sizes, tokenizers = [], []
-    for path, model, table, file in zip(
-        paths, models, tables, tokenizer_files(is_joint, *languages), strict=True
-    ):
-        pieces = pieces_in_order(read_settings(folder, table, dict[str, int]), folder / table)
-        write_tokenizer(workspace / file, model, pieces)
-        sizes.append(len(pieces))
-        try:
-            tokenizers.append(Tokenizer(workspace / file))
-        except UserError as error:
-            raise UserError(f"{path}: does not fit {table}: {error}") from None
-    return sizes, [tokenizers[0]] * 2 if is_joint else tokenizers
+    target_table = names.TARGET_VOCABULARY_FILE if is_separate else names.VOCABULARY_FILE
+    vocabularies = [
+        pieces_in_order(read_settings(folder, table, dict[str, int]), folder / table)
+        for table in (names.VOCABULARY_FILE, target_table)
+    ]
+    files = tokenizer_files(not is_separate and models[0] == models[1], *languages)
+    tokenizers = write_tokenizers(workspace, files, paths, models, vocabularies)
+    return [*map(len, vocabularies)], tokenizers
 
 
 def _check_ids(
@@ -152,11 +118,13 @@ def _check_ids(
             f"{path}: eos_token_id={settings.eos_token_id}, but the vocabulary has </s> at"
             f" {target.eos_id}"
         )
-    if not 0 <= settings.decoder_start_token_id < sizes[1]:
+    start = settings.decoder_start_token_id
+    if not 0 <= start < sizes[1]:
         raise UserError(
-            f"{path}: decoder_start_token_id={settings.decoder_start_token_id} is not in the"
-            f" vocabulary of {sizes[1]} pieces"
+            f"{path}: decoder_start_token_id={start} is not in the vocabulary of {sizes[1]} pieces"
         )
+    if isinstance(settings, T5GemmaSettings) and start != target.bos_id:
+        raise UserError(f"{path}: decoder_start_token_id={start}, but <s> is {target.bos_id}")
 
 
 def _read_tensors(path: Path) -> dict[str, Tensor]:
@@ -190,31 +158,23 @@ def _weights(folder: Path, config: ModelConfig, vocabulary_size: int) -> Foreign
     return ForeignWeights(path, _read_tensors(path))
 
 
-def _t5gemma(
-    folder: Path, settings: T5GemmaSettings, tokenizers: Sequence[Tokenizer]
-) -> EncoderDecoder:
-    config = settings.model_config(folder / names.CONFIG_FILE, tokenizers[1].bos_id)
-    return load_t5gemma(_weights(folder, config, settings.vocab_size), config, tokenizers)
-
-
 def _transformer(
-    folder: Path, settings: Settings, sizes: Sequence[int], tokenizers: Sequence[Tokenizer]
+    weights: ForeignWeights,
+    settings: Settings,
+    config: ModelConfig,
+    sizes: Sequence[int],
+    tokenizers: Sequence[Tokenizer],
 ) -> EncoderDecoder:
-    """Build the model from its weights."""
-    config = model_config(settings, folder / names.CONFIG_FILE)
-    weights = _weights(folder, config, settings.vocab_size)
+    """Build the model from its weights; `sizes` are those of the foreign vocabularies."""
     outer, config = _outer_weights(weights, settings, config, sizes, tokenizers)
     config = replace(config, timescales=_timescales(weights, config))
     columns = half_split(config.width).argsort()
-    ours = {
-        name: weight if name == "output_bias" else weight[:, columns]
-        for name, weight in outer.items()
-    }
+    ours = {name: reorder(name, weight, columns) for name, weight in outer.items()}
     new_sizes = [tokenizer.vocabulary_size for tokenizer in tokenizers]
-    expected = meta_model(config, *new_sizes)
-    parameters = dict(expected.named_parameters())
-    for name, theirs in layer_names(expected):
-        ours[name] = reorder(name, weights.take(theirs, *parameters[name].shape), columns)
+    for name, parameter in meta_model(config, *new_sizes).named_parameters():
+        if name.startswith(("encoder", "decoder")):
+            weight = weights.take(names.layer_name(name), *parameter.shape)
+            ours[name] = reorder(name, weight, columns)
     weights.check_all_taken({_SHARED, _SOURCE, _TARGET, _OUTPUT})
     return build_from_weights(config, new_sizes, ours, weights.path)
 
@@ -239,30 +199,31 @@ def _outer_weights(
         output = target if settings.tie_word_embeddings else weights.take(_OUTPUT, *shape)
         tied = TiedEmbeddings.target if torch.equal(output, target) else TiedEmbeddings.none
     bias = weights.take(_BIAS, 1, num_rows)[0] if _BIAS in weights else torch.zeros(num_rows)
-    if (bias[size:] > names.NEVER).any():
+    if (bias[size:] > NEVER).any():
         raise UserError(
             f"{weights.path}: has {num_rows} rows of embeddings, but the vocabulary has only {size}"
             " pieces"
         )
     start = target[settings.decoder_start_token_id].clone()
-    new_sizes = [tokenizer.vocabulary_size for tokenizer in tokenizers]
-    source = F.pad(source[:source_size], (0, 0, 0, new_sizes[0] - source_size))
-    target, output = (
-        F.pad(matrix[:size], (0, 0, 0, new_sizes[1] - size)) for matrix in (target, output)
-    )
-    bias = F.pad(bias[:size], (0, new_sizes[1] - size), value=names.NEVER)
+    found = {
+        "source_embedding.weight": source[:source_size],
+        "target_embedding.weight": target[:size],
+        "output_weight": output[:size],
+        "output_bias": bias[:size],
+    }
+    add_pieces(found, tokenizers)
+    target = found["target_embedding.weight"]
     if start.any() and not torch.equal(target[bos_id], start):
         if bos_id < size:
             raise UserError(f"{weights.path}: the decoder does not start from zero or from <s>")
         target[bos_id] = start
-    found = {"output_weight": output if tied is TiedEmbeddings.none else target}
-    if tied is not TiedEmbeddings.three_way:
-        found["source_embedding.weight"] = source
-    if tied is TiedEmbeddings.none:
-        found["target_embedding.weight"] = target
-    if has_bias := bool(bias.any()):
-        found["output_bias"] = bias
+    # A tied matrix has the name of the output only.
+    if tied is not TiedEmbeddings.none:
+        found["output_weight"] = found.pop("target_embedding.weight")
+    if tied is TiedEmbeddings.three_way:
+        del found["source_embedding.weight"]
     kind = StartEmbedding.learned if start.any() else StartEmbedding.zero
+    has_bias = "output_bias" in found
     return found, replace(config, tied_embeddings=tied, start=kind, output_bias=has_bias)
 
 

@@ -14,49 +14,27 @@ from typing import Any
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 import yaml
 from torch import Tensor
 
 from nmt.base.errors import UserError, one_line
 from nmt.base.files import file_inside
-from nmt.config import (
-    DecodingConfig,
-    ModelConfig,
-    Positions,
-    StartEmbedding,
-    TiedEmbeddings,
-    Timescales,
-    from_mapping,
-    is_language_code,
-    load_values,
-)
+from nmt.config import DecodingConfig, ModelConfig, from_mapping, load_values
+from nmt.exchange import marian
 from nmt.exchange.foreign_tokenizer import (
     check_small,
     pieces_in_order,
     read_sentencepiece,
-    write_tokenizer,
+    write_tokenizers,
 )
-from nmt.exchange.huggingface import NEVER
-from nmt.exchange.huggingface_weights import half_split
-from nmt.exchange.importer import ForeignWeights
-from nmt.exchange.marian import (
-    ACTIVATIONS,
-    DECODER_FILE,
-    FIXED_SETTINGS,
-    OUTPUT_BIAS,
-    SETTINGS,
-    MarianRuntime,
-    in_order,
-    in_shape,
-    marian_names,
-)
+from nmt.exchange.foreign_weights import ForeignWeights, add_pieces, half_split, reorder
+from nmt.exchange.importer import check_languages, imported_model
 from nmt.exchange.verify import Text, verify
 from nmt.model.build import meta_model
 from nmt.model.encoder_decoder import EncoderDecoder
 from nmt.search.hypothesis import penalty_kind
 from nmt.tokenizer import Tokenizer, tokenizer_files
-from nmt.trained_model import TrainedModel, TrainedModelConfig, build_from_weights
+from nmt.trained_model import TrainedModel, build_from_weights
 
 _MAX_LENGTH = 512  # Marian has no limit
 _MAX_SETTINGS = 2**16  # bytes
@@ -76,43 +54,27 @@ class MarianImporter:
 
     def load(self, folder: Path, workspace: Path, direction: str) -> TrainedModel:
         """Read a model, and write its tokenizers into a workspace."""
-        options = load_values(file_inside(folder, DECODER_FILE))
+        options = load_values(file_inside(folder, marian.DECODER_FILE))
         path = _named_files(folder, options, "models", 1)[0]
         vocabularies = _named_files(folder, options, "vocabs", 2)
         settings, weights = _read_arrays(path)
         config = _model_config(settings, path)
-        source, _, target = direction.partition("-")
-        if source == target or not (is_language_code(source) and is_language_code(target)):
-            raise UserError(
-                f"direction={direction!r}: {folder} does not name its languages; give two language"
-                " codes, such as direction=en-de"
-            )
+        languages = direction.split("-")
+        check_languages(languages, folder, "the languages in direction=")
+        models, pieces = zip(
+            *map(_read_vocabulary, vocabularies, ("source", "target")), strict=True
+        )
         is_joint = vocabularies[0] == vocabularies[1] and vocabularies[0].suffix == ".spm"
-        names = tokenizer_files(is_joint, source, target)
-        old_sizes = [
-            _write_tokenizer(vocabulary, side, workspace / name)
-            for vocabulary, side, name in zip(
-                vocabularies, ("source", "target"), names, strict=True
-            )
-        ]
-        tokenizers = {name: Tokenizer(workspace / name) for name in names}
-        pair = tokenizers[names[0]], tokenizers[names[1]]
-        transformer = _transformer(config, weights, old_sizes, [t.vocabulary_size for t in pair])
-        values = {
-            "source_language": source,
-            "target_language": target,
-            "joint_vocabulary": is_joint,
-            "max_source_length": _MAX_LENGTH,
-        }
-        described = from_mapping(TrainedModelConfig, values, "direction")
-        decoding = _decoding(options, folder / DECODER_FILE)
-        described = replace(described, model=transformer.config, decoding=decoding)
-        return TrainedModel(described, transformer, *pair)
+        files = tokenizer_files(is_joint, *languages)
+        tokenizers = write_tokenizers(workspace, files, vocabularies, models, pieces)
+        network = _transformer(config, weights, [*map(len, pieces)], tokenizers)
+        decoding = _decoding(options, folder / marian.DECODER_FILE)
+        return imported_model(languages, tokenizers, network, _MAX_LENGTH, decoding)
 
     def compare(self, model: TrainedModel, folder: Path, texts: Sequence[str]) -> str:
         """Compare an imported model with Marian's arrays, converted and run by CTranslate2."""
-        options = load_values(file_inside(folder, DECODER_FILE))
-        runtime = MarianRuntime(model, _named_files(folder, options, "models", 1)[0])
+        options = load_values(file_inside(folder, marian.DECODER_FILE))
+        runtime = marian.open_arrays(model, _named_files(folder, options, "models", 1)[0])
         sentences = [text for text in texts if text.strip()]
         text = Text(f"{len(sentences):,} sentences", sentences, sentences)
         found = verify(runtime, model, text).lines(text)
@@ -124,7 +86,9 @@ def _named_files(folder: Path, options: dict[str, Any], key: str, number: int) -
     """Return the files that `decoder.yml` names; folders in the names are ignored."""
     names = options.get(key)
     if not isinstance(names, list) or [type(name) for name in names] != [str] * number:
-        raise UserError(f"{folder / DECODER_FILE}: {key}={names!r} does not name {number} file(s)")
+        raise UserError(
+            f"{folder / marian.DECODER_FILE}: {key}={names!r} does not name {number} file(s)"
+        )
     return [file_inside(folder, Path(name).name) for name in names]
 
 
@@ -136,7 +100,7 @@ def _read_arrays(path: Path) -> tuple[dict[str, Any], ForeignWeights]:
                 raise UserError(f"{path}: is compressed; save it again with numpy.savez")
         with np.load(path, allow_pickle=False) as arrays:
             found = {name: arrays[name] for name in arrays.files}
-        text = bytes(found.pop(SETTINGS, np.zeros(0, np.int8))[:_MAX_SETTINGS]).rstrip(b"\0")
+        text = bytes(found.pop(marian.SETTINGS, np.zeros(0, np.int8))[:_MAX_SETTINGS]).rstrip(b"\0")
         tensors = {
             name: torch.from_numpy(array.astype(np.float32 if array.dtype.kind == "f" else np.int8))
             for name, array in found.items()
@@ -145,45 +109,41 @@ def _read_arrays(path: Path) -> tuple[dict[str, Any], ForeignWeights]:
     except _DAMAGED as error:
         raise UserError(f"{path}: is damaged: {one_line(error)}") from None
     if not isinstance(settings, dict):
-        raise UserError(f"{path}: lacks {SETTINGS}, the settings of a model of Marian")
+        raise UserError(f"{path}: lacks {marian.SETTINGS}, the settings of a model of Marian")
     return settings, ForeignWeights(path, tensors)
 
 
 def _model_config(settings: dict[str, Any], path: Path) -> ModelConfig:
-    for key, needed in FIXED_SETTINGS.items():
+    for key, needed in marian.FIXED_SETTINGS.items():
         if (value := settings.get(key, needed)) != needed:
             raise UserError(f"{path}: {key}={value!r}, but this program needs {key}={needed!r}")
     activation = settings.get("transformer-ffn-activation")
-    if activation not in ACTIVATIONS:
+    if activation not in marian.ACTIVATIONS:
         raise UserError(
             f"{path}: transformer-ffn-activation={activation!r} is not one of"
-            f" {', '.join(ACTIVATIONS)}"
+            f" {', '.join(marian.ACTIVATIONS)}"
         )
-    tied = TiedEmbeddings.none
+    tied = "none"
     if settings.get("tied-embeddings-all"):
-        tied = TiedEmbeddings.three_way
+        tied = "three_way"
     elif settings.get("tied-embeddings"):
-        tied = TiedEmbeddings.target
+        tied = "target"
     values = {
-        "width": settings.get("dim-emb"),
-        "num_encoder_layers": settings.get("enc-depth"),
-        "num_decoder_layers": settings.get("dec-depth"),
-        "num_heads": settings.get("transformer-heads"),
-        "feed_forward_width": settings.get("transformer-dim-ffn"),
-        "positions": Positions.sinusoidal,
-        "timescales": Timescales.marian,
-        "start": StartEmbedding.zero,
+        **{ours: settings.get(theirs) for theirs, ours in marian.MODEL_SETTINGS.items()},
+        "positions": "sinusoidal",
+        "timescales": "marian",
+        "start": "zero",
         "output_bias": True,
-        "activation": ACTIVATIONS[activation],
+        "activation": marian.ACTIVATIONS[activation],
         "tied_embeddings": tied,
         "max_length": _MAX_LENGTH,
     }
-    config: ModelConfig = from_mapping(ModelConfig, values, f"{path}: {SETTINGS}")
+    config: ModelConfig = from_mapping(ModelConfig, values, f"{path}: {marian.SETTINGS}")
     return config
 
 
-def _write_tokenizer(vocabulary: Path, side: str, path: Path) -> int:
-    """Write a tokenizer with the ids of a vocabulary, and return the size of the vocabulary."""
+def _read_vocabulary(vocabulary: Path, side: str) -> tuple[Any, list[str]]:
+    """Return the sentencepiece model of a side, and the pieces in the order of their ids."""
     if vocabulary.suffix == ".spm":
         model = read_sentencepiece(vocabulary)
         ids = {piece.piece: index for index, piece in enumerate(model.pieces)}
@@ -198,36 +158,31 @@ def _write_tokenizer(vocabulary: Path, side: str, path: Path) -> int:
             raise UserError(
                 f"{vocabulary}: is not a table of ids by piece: {one_line(error)}"
             ) from None
-    write_tokenizer(path, model, pieces_in_order(ids, vocabulary))
-    return len(ids)
+    return model, pieces_in_order(ids, vocabulary)
 
 
 def _transformer(
-    config: ModelConfig, weights: ForeignWeights, old_sizes: list[int], sizes: list[int]
+    config: ModelConfig,
+    weights: ForeignWeights,
+    sizes: Sequence[int],
+    tokenizers: Sequence[Tokenizer],
 ) -> EncoderDecoder:
-    """Build the model; of the vocabulary sizes, `old_sizes` exclude the pieces that were added."""
-    expected = meta_model(config, *old_sizes)
+    """Build the model; `sizes` are those of the foreign vocabularies."""
     order = half_split(config.width).argsort()
     taken: dict[str, Tensor] = {}
-    parameters = dict(expected.named_parameters())
-    for ours, theirs in marian_names(expected).items():
-        shape = in_shape(ours, parameters[ours]).shape
-        if theirs == OUTPUT_BIAS and theirs not in weights:
+    for ours, parameter in meta_model(config, *sizes).named_parameters():
+        theirs = marian.marian_name(ours, config.tied_embeddings)
+        shape = marian.in_shape(ours, parameter).shape
+        if theirs == marian.OUTPUT_BIAS and theirs not in weights:
             weight = torch.zeros(shape)
         else:
             weight = weights.take(theirs, *shape)
-        taken[ours] = in_order(ours, in_shape(ours, weight), order)
+        taken[ours] = reorder(ours, marian.in_shape(ours, weight), order)
     weights.check_all_taken()
-    for name in ("source_embedding.weight", "target_embedding.weight", "output_weight"):
-        if name in taken:
-            extra = sizes[name != "source_embedding.weight"] - len(taken[name])
-            taken[name] = F.pad(taken[name], (0, 0, 0, extra))
-    bias = taken.pop("output_bias")
-    bias = F.pad(bias, (0, sizes[1] - len(bias)), value=NEVER)
-    if bias.any():
-        taken["output_bias"] = bias
-    config = replace(config, output_bias=bool(bias.any()))
-    return build_from_weights(config, sizes, taken, weights.path)
+    add_pieces(taken, tokenizers)
+    config = replace(config, output_bias="output_bias" in taken)
+    new_sizes = [tokenizer.vocabulary_size for tokenizer in tokenizers]
+    return build_from_weights(config, new_sizes, taken, weights.path)
 
 
 def _decoding(options: dict[str, Any], path: Path) -> DecodingConfig:

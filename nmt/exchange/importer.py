@@ -1,15 +1,14 @@
-"""The interface of import formats, and checks of foreign weights."""
+"""The interface of import formats, and what they have in common."""
 
-import difflib
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
-import torch
-from torch import Tensor
-
 from nmt.base.errors import UserError
-from nmt.trained_model import TrainedModel
+from nmt.config import DecodingConfig, is_language_code
+from nmt.model.encoder_decoder import EncoderDecoder
+from nmt.tokenizer import Tokenizer
+from nmt.trained_model import TrainedModel, TrainedModelConfig
 
 
 class Importer(Protocol):
@@ -42,49 +41,30 @@ class Importer(Protocol):
         """
 
 
-class ForeignWeights:
-    """Tensors of a file of unknown origin, each checked when it is taken.
+def check_languages(languages: Sequence[str], origin: Path, keys: str) -> None:
+    """Raise UserError unless `languages`, the values of `keys`, are two language codes."""
+    if not (len(languages) == len(set(languages)) == 2 and all(map(is_language_code, languages))):
+        raise UserError(
+            f"{origin}: {keys} are {languages}, which are not two language codes; give them, such"
+            " as direction=en-de"
+        )
 
-    Args:
-        path: the file, for messages.
-        tensors: by name. Tensors of a torch file may be views that are larger than the file, so
-            they are copied only after their shape has been checked.
-    """
 
-    def __init__(self, path: Path, tensors: dict[str, Tensor]) -> None:
-        self.path = path
-        self._tensors = tensors
-        self._unused = set(tensors)
-
-    def __contains__(self, name: str) -> bool:
-        return name in self._tensors
-
-    def take(self, name: str, *shape: int) -> Tensor:
-        """Return a tensor in float32.
-
-        Raises:
-            UserError: it is missing, has another shape, or does not hold finite floating-point
-                numbers.
-        """
-        if name not in self._tensors:
-            near = difflib.get_close_matches(name, sorted(self._unused), 1, 0.8)
-            hint = f"; it has {near[0]} instead" if near else ""
-            raise UserError(f"{self.path}: lacks the tensor {name}{hint}")
-        tensor = self._tensors[name]
-        if tensor.shape != shape:
-            raise UserError(
-                f"{self.path}: {name} has shape {tuple(tensor.shape)}, the configuration and the"
-                f" vocabulary require {shape}"
-            )
-        self._unused.discard(name)
-        if not tensor.is_floating_point():
-            raise UserError(f"{self.path}: {name} holds {tensor.dtype}, not floating-point numbers")
-        tensor = tensor.to(torch.float32).contiguous()
-        if not torch.stack(tensor.aminmax()).isfinite().all():
-            raise UserError(f"{self.path}: {name} holds NaN or infinity")
-        return tensor
-
-    def check_all_taken(self, ignored: Collection[str] = ()) -> None:
-        """Raise UserError if a tensor was not taken, and so would be lost."""
-        for name in sorted(self._unused.difference(ignored)):
-            raise UserError(f"{self.path}: holds the tensor {name}, which this program cannot use")
+def imported_model(
+    languages: Sequence[str],
+    tokenizers: Sequence[Tokenizer],
+    network: EncoderDecoder,
+    max_source_length: int,
+    decoding: DecodingConfig,
+) -> TrainedModel:
+    """Put a model together; with a joint vocabulary, both tokenizers are the same object."""
+    source, target = tokenizers
+    config = TrainedModelConfig(
+        source_language=languages[0],
+        target_language=languages[1],
+        joint_vocabulary=source is target,
+        max_source_length=max_source_length,
+        model=network.config,
+        decoding=decoding,
+    )
+    return TrainedModel(config, network, source, target)

@@ -11,6 +11,7 @@ import re
 import shutil
 import struct
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,20 +19,10 @@ import numpy as np
 import yaml
 from torch import Tensor
 
-from nmt.config import (
-    Activation,
-    NormPlacement,
-    Positions,
-    StartEmbedding,
-    Sublayers,
-    TiedEmbeddings,
-    Timescales,
-)
+from nmt.config import TiedEmbeddings
 from nmt.exchange.ctranslate2 import CTranslate2Runtime
 from nmt.exchange.exporter import check_head_widths, check_values, transformer_of, usage_of
-from nmt.exchange.huggingface import NEVER
-from nmt.exchange.huggingface_weights import half_split, reorder
-from nmt.model.encoder_decoder import EncoderDecoder
+from nmt.exchange.foreign_weights import EMBEDDINGS, NEVER, half_split, reorder
 from nmt.model.positions import sinusoidal_table
 from nmt.search.hypothesis import penalty_exponent
 from nmt.tokenizer import Tokenizer
@@ -62,7 +53,16 @@ FIXED_SETTINGS: dict[str, Any] = {
 }
 """Options of Marian with one value in all models that this program can represent."""
 
-ACTIVATIONS = {"relu": Activation.relu, "swish": Activation.silu}
+MODEL_SETTINGS = {
+    "dim-emb": "width",
+    "enc-depth": "num_encoder_layers",
+    "dec-depth": "num_decoder_layers",
+    "transformer-heads": "num_heads",
+    "transformer-dim-ffn": "feed_forward_width",
+}
+"""Options with the value of a key of our `model`, which follows each."""
+
+ACTIVATIONS = {"relu": "relu", "swish": "silu"}  # our name follows theirs
 SETTINGS = "special:model.yml"
 DECODER_FILE = "decoder.yml"
 OUTPUT_BIAS = "decoder_ff_logit_out_b"
@@ -71,6 +71,11 @@ _JOINT, _SOURCE, _TARGET = "vocab.spm", "source.spm", "target.spm"
 _ALIGNMENT = 256  # bytes
 _FLOAT32, _INT8 = 0x404, 0x101  # types in a binary file
 
+_OUTER_NAMES = {
+    "source_embedding.weight": "encoder_Wemb",
+    "target_embedding.weight": "decoder_Wemb",
+    "output_bias": OUTPUT_BIAS,
+}
 _OUTPUT_WEIGHTS = {
     TiedEmbeddings.three_way: "Wemb",
     TiedEmbeddings.target: "decoder_Wemb",
@@ -88,18 +93,18 @@ class MarianExporter:
         """Raise UserError if Marian does not support the model."""
         transformer_of(model)
         config = model.config.model
-        activation = config.activation if config.activation in ACTIVATIONS.values() else None
-        values = (
-            ("sublayers", config.sublayers, Sublayers.paper),
+        supported = {
+            "sublayers": ["paper"],
             # In pre-norm self-attention, Marian computes keys and values from inputs that are not
             # normalized: version 1.9 always, version 1.12 in the decoder after the first token.
-            ("norm", config.norm, NormPlacement.post),
-            ("positions", config.positions, Positions.sinusoidal),
-            ("timescales", config.timescales, Timescales.marian),
-            ("start", config.start, StartEmbedding.zero),
-            ("activation", config.activation, activation or " or ".join(ACTIVATIONS.values())),
-        )
-        check_values(values, "format=marian", "train with it, or use format=onnx")
+            "norm": ["post"],
+            "positions": ["sinusoidal"],
+            "timescales": ["marian"],
+            "start": ["zero"],
+            "activation": [*ACTIVATIONS.values()],
+        }
+        advice = "train with it, or use format=onnx"
+        check_values(config, supported, "format=marian", advice)
         check_head_widths(config, "use format=onnx")
 
     def export(self, model: TrainedModel, folder: Path) -> None:
@@ -123,11 +128,11 @@ class MarianExporter:
         }
         (folder / DECODER_FILE).write_text(yaml.safe_dump(settings, sort_keys=False))
 
-    def open(self, model: TrainedModel, folder: Path) -> "MarianRuntime":
+    def open(self, model: TrainedModel, folder: Path) -> CTranslate2Runtime:
         """Open `model.npz` with CTranslate2."""
         source, target = (Tokenizer(folder / name) for name in _vocabularies(model))
-        exported = TrainedModel(model.config, model.network, source, target)
-        return MarianRuntime(exported, folder / _MODEL)
+        exported = replace(model, source_tokenizer=source, target_tokenizer=target)
+        return open_arrays(exported, folder / _MODEL)
 
     def usage(self, model: TrainedModel) -> str:
         """Return the section of the README that shows how to use the export."""
@@ -135,8 +140,8 @@ class MarianExporter:
         return usage_of("marian", decoder_file=DECODER_FILE, binary=_BINARY, vocabularies=names)
 
 
-class MarianRuntime(CTranslate2Runtime):
-    """A model of Marian, run by CTranslate2; see `Runtime`.
+def open_arrays(model: TrainedModel, path: Path) -> CTranslate2Runtime:
+    """Convert arrays of Marian to CTranslate2.
 
     CTranslate2's converter would give the model the sinusoids of the paper. Marian's are therefore
     added to the arrays as trained positions. An import may have added pieces to the tokenizers, so
@@ -145,27 +150,28 @@ class MarianRuntime(CTranslate2Runtime):
     Args:
         model: the same model in torch, with at least the pieces of the Marian model.
         path: the arrays, `.npz`.
+
+    Raises:
+        ImportError: CTranslate2 is not installed.
     """
+    from ctranslate2.converters import MarianConverter  # noqa: PLC0415
 
-    def __init__(self, model: TrainedModel, path: Path) -> None:
-        from ctranslate2.converters import MarianConverter  # noqa: PLC0415
-
-        self._temporary = tempfile.TemporaryDirectory()
-        root, config = Path(self._temporary.name), model.config.model
-        table = sinusoidal_table(config.max_length, config.width, config.timescales)
-        with np.load(path, allow_pickle=False) as arrays:
-            padded = {name: _padded(model, name, array) for name, array in arrays.items()}
-        padded["Wpos"] = table[:, half_split(config.width)].numpy()
-        np.savez(root / _MODEL, **padded)
-        vocabularies = [root / _SOURCE, root / _TARGET]
-        for tokenizer, vocabulary in zip(model.tokenizers, vocabularies, strict=True):
-            # In single quotes, because the converter changes backslashes in double quotes.
-            pieces = [piece.replace("'", "''") for piece in tokenizer.all_pieces()]
-            lines = [f"'{piece}': {index}\n" for index, piece in enumerate(pieces)]
-            vocabulary.write_text("".join(lines), encoding="utf-8")
-        converter = MarianConverter(str(root / _MODEL), [*map(str, vocabularies)])
-        converter.convert(str(root / "converted"))
-        super().__init__(model, root / "converted", 1e-4)
+    temporary, config = tempfile.TemporaryDirectory(), model.config.model
+    root = Path(temporary.name)
+    table = sinusoidal_table(config.max_length, config.width, config.timescales)
+    with np.load(path, allow_pickle=False) as arrays:
+        padded = {name: _padded(model, name, array) for name, array in arrays.items()}
+    padded["Wpos"] = table[:, half_split(config.width)].numpy()
+    np.savez(root / _MODEL, **padded)
+    vocabularies = [root / _SOURCE, root / _TARGET]
+    for tokenizer, vocabulary in zip(model.tokenizers, vocabularies, strict=True):
+        # In single quotes, because the converter changes backslashes in double quotes.
+        pieces = [piece.replace("'", "''") for piece in tokenizer.all_pieces()]
+        lines = [f"'{piece}': {index}\n" for index, piece in enumerate(pieces)]
+        vocabulary.write_text("".join(lines), encoding="utf-8")
+    converter = MarianConverter(str(root / _MODEL), [*map(str, vocabularies)])
+    converter.convert(str(root / "converted"))
+    return CTranslate2Runtime(model, root / "converted", 1e-4, temporary)
 
 
 def _padded(model: TrainedModel, name: str, array: Any) -> Any:
@@ -178,55 +184,33 @@ def _padded(model: TrainedModel, name: str, array: Any) -> Any:
     return array
 
 
-def marian_names(transformer: EncoderDecoder) -> dict[str, str]:
-    """Return the name in Marian of each parameter, by our name."""
-    names = {
-        "source_embedding.weight": "encoder_Wemb",
-        "target_embedding.weight": "decoder_Wemb",
-        # A tied matrix has this name only.
-        "output_weight": _OUTPUT_WEIGHTS[transformer.config.tied_embeddings],
-        "output_bias": OUTPUT_BIAS,
-    }
-    for name, _ in transformer.named_parameters():
-        if match := _LAYER_WEIGHT.fullmatch(name):
-            side, index, sublayer, is_residual, module, kind = match.groups()
-            begin = f"{side}_l{int(index) + 1}_{_SUBLAYERS[sublayer]}"
-            if is_residual:
-                part = "ffn" if sublayer == "feed_forward" else "Wo"
-                end = f"_{part}_ln_{'scale' if kind == 'weight' else 'bias'}"
-            else:
-                end = f"_{'W' if kind == 'weight' else 'b'}{_LINEARS[module]}"
-            names[name] = begin + end
-    return {name: names[name] for name, _ in transformer.named_parameters()}
-
-
-def in_order(name: str, weight: Tensor, order: Tensor) -> Tensor:
-    """Reorder the axis of the model width of a parameter; see `reorder`."""
-    if name == "output_bias":
-        return weight
-    return weight[:, order] if _is_embedding(name) else reorder(name, weight, order)
+def marian_name(name: str, tied: TiedEmbeddings) -> str:
+    """Return the name in Marian of a parameter; a tied matrix is `output_weight`."""
+    match = _LAYER_WEIGHT.fullmatch(name)
+    if match is None:
+        return _OUTPUT_WEIGHTS[tied] if name == "output_weight" else _OUTER_NAMES[name]
+    side, index, sublayer, is_residual, module, kind = match.groups()
+    begin = f"{side}_l{int(index) + 1}_{_SUBLAYERS[sublayer]}"
+    if is_residual:
+        part = "ffn" if sublayer == "feed_forward" else "Wo"
+        return f"{begin}_{part}_ln_{'scale' if kind == 'weight' else 'bias'}"
+    return f"{begin}_{'W' if kind == 'weight' else 'b'}{_LINEARS[module]}"
 
 
 def in_shape(name: str, weight: Tensor) -> Tensor:
     """Transpose a matrix, except embeddings; add or remove the first axis of a vector."""
     if name.endswith("bias") or "norm." in name:
         return weight[None] if weight.dim() == 1 else weight[0]
-    return weight if _is_embedding(name) else weight.T
-
-
-def _is_embedding(name: str) -> bool:
-    return name in ("source_embedding.weight", "target_embedding.weight", "output_weight")
+    return weight if name in EMBEDDINGS else weight.T
 
 
 def _arrays(model: TrainedModel) -> dict[str, Any]:
-    transformer, order = model.network, half_split(model.config.model.width)
-    parameters = dict(transformer.named_parameters())
-    arrays = {
-        theirs: np.ascontiguousarray(
-            in_shape(ours, in_order(ours, parameters[ours].detach().cpu().float(), order)).numpy()
-        )
-        for ours, theirs in marian_names(transformer).items()
-    }
+    config, order = model.config.model, half_split(model.config.model.width)
+    arrays = {}
+    for name, parameter in model.network.named_parameters():
+        weight = in_shape(name, reorder(name, parameter.detach().cpu().float(), order))
+        theirs = marian_name(name, config.tied_embeddings)
+        arrays[theirs] = np.ascontiguousarray(weight.numpy())
     zero = np.zeros((1, model.target_tokenizer.vocabulary_size), np.float32)
     arrays.setdefault(OUTPUT_BIAS, zero)  # older versions of Marian require it
     text = yaml.safe_dump(_settings(model)).encode() + b"\0"
@@ -240,13 +224,9 @@ def _settings(model: TrainedModel) -> dict[str, Any]:
     return {
         "version": "v1.12.0",
         "dim-vocabs": [tokenizer.vocabulary_size for tokenizer in model.tokenizers],
-        "dim-emb": config.width,
-        "enc-depth": config.num_encoder_layers,
-        "dec-depth": config.num_decoder_layers,
+        **{theirs: getattr(config, ours) for theirs, ours in MODEL_SETTINGS.items()},
         "tied-embeddings-all": config.tied_embeddings is TiedEmbeddings.three_way,
         "tied-embeddings": config.tied_embeddings is TiedEmbeddings.target,
-        "transformer-heads": config.num_heads,
-        "transformer-dim-ffn": config.feed_forward_width,
         "transformer-ffn-activation": activations[config.activation],
         "transformer-guided-alignment-layer": "last",
         **FIXED_SETTINGS,

@@ -22,18 +22,10 @@ from torch import Tensor
 
 from nmt.base.files import write_json
 from nmt.data.batch import pad_ids
+from nmt.exchange import huggingface
 from nmt.exchange.exporter import transformer_of, usage_of
-from nmt.exchange.huggingface import (
-    CONFIG_FILE,
-    GENERATION_FILE,
-    SOURCE_FILE,
-    TARGET_FILE,
-    generation_config,
-    network_config,
-    write_tokenizers,
-)
+from nmt.exchange.foreign_tokenizer import tokenizer_json
 from nmt.exchange.onnx_transformer import decoder_graph, encoder_graph
-from nmt.exchange.tokenizer_json import tokenizer_json
 from nmt.exchange.verify import greedy
 from nmt.search.request import Request, TargetIds
 from nmt.search.search import beam_search
@@ -70,8 +62,16 @@ class OnnxExporter:
                 weight_type=QuantType.QUInt8,
                 extra_options={"EnableSubgraph": True},
             )
-        _write_settings(model, folder)
-        write_tokenizers(model, folder)
+        # optimum takes the size of the vocabulary for the width of the logits.
+        config = huggingface.network_config(model, model.target_tokenizer.vocabulary_size)
+        config |= {"model_type": "marian", "architectures": ["MarianMTModel"]}
+        write_json(folder / huggingface.CONFIG_FILE, config)
+        # transformers.js does not know suppress_tokens.
+        banned = {"bad_words_ids": [[index] for index in banned_ids(model.target_tokenizer)]}
+        write_json(
+            folder / huggingface.GENERATION_FILE, huggingface.generation_config(model) | banned
+        )
+        huggingface.write_tokenizers(model, folder)
 
     def open(self, model: TrainedModel, folder: Path) -> "OnnxRuntime":
         """Open the graphs in float32."""
@@ -95,15 +95,25 @@ class OnnxExporter:
             "onnx",
             model=model,
             target=target,
-            source_file=SOURCE_FILE,
-            target_file=TARGET_FILE,
+            source_file=huggingface.SOURCE_FILE,
+            target_file=huggingface.TARGET_FILE,
             banned=list(banned_ids(target)),
             has_pipeline=has_pipeline,
         )
 
 
-class OnnxRuntime:
-    """The graphs of an export, run by onnxruntime; see `Runtime`.
+@dataclass
+class _State:
+    """Inputs of the decoder that have N rows, besides the tokens."""
+
+    inputs: dict[str, Any]
+
+    def reorder(self, rows: Tensor) -> "_State":
+        return _State({name: values[rows.numpy()] for name, values in self.inputs.items()})
+
+
+class OnnxRuntime(Engine):
+    """The graphs of an export, run by onnxruntime; see `Runtime`. It searches greedily.
 
     Args:
         model: the model, for its limits.
@@ -112,13 +122,17 @@ class OnnxRuntime:
     """
 
     def __init__(self, model: TrainedModel, folder: Path, suffix: str = "") -> None:
-        self.tolerance = math.inf if suffix else 1e-4
-        self._source = Tokenizer(folder / SOURCE_FILE)
-        self._target = Tokenizer(folder / TARGET_FILE)
+        self._source, self._target = (
+            Tokenizer(folder / name) for name in (huggingface.SOURCE_FILE, huggingface.TARGET_FILE)
+        )
         exported = TrainedModel(model.config, model.network, self._source, self._target)
-        encoder, decoder = (_session(_path(folder, name + suffix)) for name in (_ENCODER, _DECODER))
-        self._graphs = _Graphs(encoder, decoder, self._source)
-        self._engine = _OnnxEngine(exported, self._graphs)
+        super().__init__(greedy(model), exported)
+        self.tolerance = math.inf if suffix else 1e-4
+        self._encoder, self._decoder = (
+            _session(_path(folder, name + suffix)) for name in (_ENCODER, _DECODER)
+        )
+        # The outputs after the logits are the next cache, in the order of these inputs.
+        self._cache = [one for one in self._decoder.get_inputs() if one.name.startswith("past_")]
 
     def token_log_probs(
         self, sources: Sequence[list[int]], targets: Sequence[list[int]]
@@ -128,8 +142,8 @@ class OnnxRuntime:
         bos, eos = self._target.bos_id, self._target.eos_id
         for indices in length_batches([*map(len, targets)], lambda _: _SCORED_TOGETHER):
             inputs, _ = pad_ids([targets[i] for i in indices], self._target.pad_id, before=bos)
-            state = self._graphs.start([sources[i] for i in indices])
-            log_probs = self._graphs.run(inputs, state)[0].log_softmax(dim=-1)  # (B, T, V)
+            state = self._start([sources[i] for i in indices])
+            log_probs = self._run(inputs, state)[0].log_softmax(dim=-1)  # (B, T, V)
             for index, rows in zip(indices, log_probs, strict=True):
                 tokens = torch.tensor([*targets[index], eos])
                 found[index] = rows[: len(tokens)].gather(1, tokens[:, None])[:, 0].tolist()
@@ -137,32 +151,22 @@ class OnnxRuntime:
 
     def translate(self, texts: Sequence[str]) -> list[str]:
         """Translate by greedy search."""
-        found = self._engine.search(self._source.encode(list(texts)))
+        found = self.search(self._source.encode(list(texts)))
         return self._target.decode([best[0].ids for best in found])
 
+    def _search_batches(self, requests: Sequence[Request]) -> BatchResults:
+        def step(tokens: Tensor, state: _State) -> tuple[Tensor, _State]:
+            logits, state = self._run(tokens[:, None], state)
+            return logits[:, 0], state
 
-@dataclass
-class _State:
-    """Inputs of the decoder besides the tokens; all but `use_cache_branch` have N rows."""
+        ids = TargetIds(self._target.bos_id, self._target.eos_id, banned_ids(self._target))
+        for batch in self._batches(requests):
+            chosen = [requests[index] for index in batch]
+            state = self._start([request.source for request in chosen])
+            yield batch, beam_search(step, state, self._config, ids, chosen)
 
-    inputs: dict[str, Any]
-
-    def reorder(self, rows: Tensor) -> "_State":
-        kept = rows.numpy()
-        return _State(
-            {n: v if n == "use_cache_branch" else v[kept] for n, v in self.inputs.items()}
-        )
-
-
-class _Graphs:
-    """The graphs of encoder and decoder as functions of tensors."""
-
-    def __init__(self, encoder: Any, decoder: Any, source: Tokenizer) -> None:
-        self._encoder, self._decoder, self._source = encoder, decoder, source
-        # The outputs after the logits are the next cache, in the order of these inputs.
-        self._cache = [one for one in decoder.get_inputs() if one.name.startswith("past_")]
-
-    def start(self, sources: Sequence[Sequence[int]]) -> _State:
+    def _start(self, sources: Sequence[Sequence[int]]) -> _State:
+        """Run the encoder, and return the state before the first token."""
         ids, mask = pad_ids(sources, self._source.pad_id, after=self._source.eos_id)
         attended = mask.long().numpy()
         inputs = {"input_ids": ids.numpy(), "attention_mask": attended}
@@ -171,40 +175,18 @@ class _Graphs:
             one.name: np.zeros((len(ids), one.shape[1], 0, one.shape[3]), np.float32)
             for one in self._cache
         }
-        cached = {"use_cache_branch": np.array([False]), **empty}
         return _State(
-            {"encoder_attention_mask": attended, "encoder_hidden_states": memory, **cached}
+            {"encoder_attention_mask": attended, "encoder_hidden_states": memory, **empty}
         )
 
-    def run(self, tokens: Tensor, state: _State) -> tuple[Tensor, _State]:
-        """Compute logits (N, T, V) after tokens (N, T), and the next state."""
-        outputs = self._decoder.run(None, {"input_ids": tokens.numpy(), **state.inputs})
-        names = (one.name for one in self._cache)
-        cached = {
-            "use_cache_branch": np.array([True]),
-            **dict(zip(names, outputs[1:], strict=True)),
-        }
-        return torch.from_numpy(outputs[0]), _State({**state.inputs, **cached})
-
-
-class _OnnxEngine(Engine):
-    """Greedy search over the graphs."""
-
-    def __init__(self, model: TrainedModel, graphs: _Graphs) -> None:
-        super().__init__(greedy(model), model)
-        self._graphs = graphs
-
-    def _search_batches(self, requests: Sequence[Request]) -> BatchResults:
-        def step(tokens: Tensor, state: _State) -> tuple[Tensor, _State]:
-            logits, state = self._graphs.run(tokens[:, None], state)
-            return logits[:, 0], state
-
-        target = self._model.target_tokenizer
-        ids = TargetIds(target.bos_id, target.eos_id, banned_ids(target))
-        for batch in self._batches(requests):
-            chosen = [requests[index] for index in batch]
-            state = self._graphs.start([request.source for request in chosen])
-            yield batch, beam_search(step, state, self._config, ids, chosen)
+    def _run(self, tokens: Tensor, state: _State) -> tuple[Tensor, _State]:
+        """Run the decoder: logits (N, T, V) after tokens (N, T), and the next state."""
+        names = [one.name for one in self._cache]
+        is_later = state.inputs[names[0]].shape[2] > 0
+        inputs = {"input_ids": tokens.numpy(), "use_cache_branch": np.array([is_later])}
+        logits, *cache = self._decoder.run(None, inputs | state.inputs)
+        cached = dict(zip(names, cache, strict=True))
+        return torch.from_numpy(logits), _State(state.inputs | cached)
 
 
 def _path(folder: Path, name: str) -> Path:
@@ -215,13 +197,3 @@ def _session(path: Path) -> Any:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = torch.get_num_threads()
     return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-
-
-def _write_settings(model: TrainedModel, folder: Path) -> None:
-    # optimum takes the size of the vocabulary for the width of the logits.
-    config = network_config(model, model.target_tokenizer.vocabulary_size)
-    config |= {"model_type": "marian", "architectures": ["MarianMTModel"]}
-    write_json(folder / CONFIG_FILE, config)
-    # transformers.js does not know suppress_tokens.
-    banned = {"bad_words_ids": [[index] for index in banned_ids(model.target_tokenizer)]}
-    write_json(folder / GENERATION_FILE, generation_config(model) | banned)

@@ -49,12 +49,8 @@ class Graph:
     ) -> None:
         """Add a node whose float32 outputs are those of one of two branches.
 
-        Args:
-            condition: name of the boolean that selects the branch.
-            if_true: adds the nodes of a branch, and returns the names of its results.
-            if_false: the same for the other branch. Both branches may use every value that was
-                added to the graph before.
-            outputs: names of the outputs.
+        `if_true` and `if_false` add the nodes of a branch, which may use every value that was added
+        to the graph before, and return the names of its results.
         """
         branches, outer = [], self._nodes
         for add_branch in (if_true, if_false):
@@ -76,8 +72,6 @@ class Graph:
         return helper.make_model(graph, opset_imports=opsets, ir_version=_IR_VERSION)
 
 
-def value_of(name: str, *shape: Any, dtype: Any = np.float32) -> onnx.ValueInfoProto:
+def value_of(name: str, *shape: Any, kind: int = TensorProto.FLOAT) -> onnx.ValueInfoProto:
     """Describe an input or output of a graph: its name, shape and type."""
-    return helper.make_tensor_value_info(
-        name, helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), shape
-    )
+    return helper.make_tensor_value_info(name, kind, shape)

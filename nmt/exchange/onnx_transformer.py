@@ -47,13 +47,9 @@ def encoder_graph(transformer: Transformer) -> onnx.ModelProto:
         hidden = network.feed_forward(hidden, layer.feed_forward, layer.feed_forward_residual)
     output = "last_hidden_state"
     network.add("Identity", network.norm(hidden, transformer.encoder_norm), output=output)
-    return network.model(
-        [
-            value_of(name, "batch", "source", dtype=np.int64)
-            for name in ("input_ids", "attention_mask")
-        ],
-        [value_of(output, "batch", "source", transformer.config.width)],
-    )
+    names, shape = ("input_ids", "attention_mask"), ("batch", "source")
+    inputs = [value_of(name, *shape, kind=TensorProto.INT64) for name in names]
+    return network.model(inputs, [value_of(output, *shape, transformer.config.width)])
 
 
 def decoder_graph(transformer: Transformer) -> onnx.ModelProto:
@@ -65,8 +61,8 @@ def decoder_graph(transformer: Transformer) -> onnx.ModelProto:
     hidden = network.embed(transformer.target_embedding, transformer.target_positions, is_zero)
     masks = network.causal_mask(), network.source_mask("encoder_attention_mask")
     inputs = [
-        value_of("encoder_attention_mask", "batch", "source", dtype=np.int64),
-        value_of("input_ids", "batch", "target", dtype=np.int64),
+        value_of("encoder_attention_mask", "batch", "source", kind=TensorProto.INT64),
+        value_of("input_ids", "batch", "target", kind=TensorProto.INT64),
         value_of("encoder_hidden_states", "batch", "source", config.width),
     ]
     outputs = [value_of("logits", "batch", "target", len(transformer.output_weight))]
@@ -85,7 +81,7 @@ def decoder_graph(transformer: Transformer) -> onnx.ModelProto:
     if transformer.output_bias is not None:
         logits = network.add("Add", logits, network.weight(transformer.output_bias))
     network.add("Identity", logits, output="logits")
-    return network.model([*inputs, value_of("use_cache_branch", 1, dtype=np.bool_)], outputs)
+    return network.model([*inputs, value_of("use_cache_branch", 1, kind=TensorProto.BOOL)], outputs)
 
 
 def _decoder_layer(

@@ -2,23 +2,16 @@
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass
 
 import torch
 
 from nmt.base.errors import UserError
-from nmt.config import (
-    SAMPLING_KEYS,
-    DecodingConfig,
-    DecodingPrecision,
-    LengthPenalty,
-    SearchMethod,
-)
+from nmt.config import ARRANGING_KEYS, DecodingConfig, LengthPenalty
 from nmt.exchange.exporter import Runtime
 from nmt.metrics.scores import bleu_score
-from nmt.tokenizer import Tokenizer
 from nmt.trained_model import TrainedModel
+from nmt.translation.engine import LENGTH_KEYS
 from nmt.translation.forced import ForcedDecoder, Pair
 from nmt.translation.torch_engine import TorchEngine
 
@@ -70,111 +63,81 @@ class Verification:
         return found
 
 
-class Reference:
-    """Results of a model in torch, computed once for all runtimes that are compared with it.
+def verify_all(
+    runtimes: Sequence[Runtime],
+    model: TrainedModel,
+    text: Text | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> list[Verification]:
+    """Compare exported models with the one in torch, whose results are computed once.
 
     Args:
+        runtimes: the exported models.
         model: the model in torch, on a CPU.
         text: sentences to translate by greedy search; None compares scores of random ids only.
-        progress: called with the number of sentences just translated.
+        progress: called with the number of sentences just translated by torch.
 
     Raises:
-        UserError: no line of the text can be compared.
+        UserError: no line of the text can be compared, the numbers of tokens differ, or a
+            log-probability differs by more than the tolerance of its runtime.
     """
-
-    def __init__(
-        self,
-        model: TrainedModel,
-        text: Text | None = None,
-        progress: Callable[[int], None] | None = None,
-    ) -> None:
-        self._model = model
-        self._text = text
-        self._progress = progress
-        self._pairs = (
-            random_pairs(model) if text is None else _fitting_pairs(model, text)[:_NUM_SCORED]
+    pairs = _random_pairs(model) if text is None else _fitting_pairs(model, text)[:_NUM_SCORED]
+    if not pairs:
+        raise UserError(
+            "all lines of the text to compare are empty or too long for the model; name another"
         )
-        if not self._pairs:
-            raise UserError(
-                "all lines of the text to compare are empty or too long for the model; name another"
-            )
-
-    @cached_property
-    def _log_probs(self) -> list[list[float]]:
-        return ForcedDecoder(self._model).token_log_probs(self._pairs)
-
-    @cached_property
-    def _translated(self) -> tuple[list[int], list[str]]:
-        """Indices of the sentences that fit the model, and their translations."""
-        model, text = self._model, self._text
-        assert text is not None
-        engine = TorchEngine(model, greedy(model))
-        ids = model.source_tokenizer.encode(list(text.sources))
-        fitting = [i for i, sequence in enumerate(ids) if 0 < len(sequence) < engine.longest_source]
-        found = engine.search([ids[i] for i in fitting], self._progress)
-        return fitting, model.target_tokenizer.decode([best[0].ids for best in found])
-
-    def compare(self, runtime: Runtime) -> Verification:
-        """Compare an exported model with the one in torch.
-
-        Raises:
-            UserError: a log-probability differs by more than the runtime's tolerance, which is
-                relative for log-probabilities below -1, or the numbers of tokens differ.
-        """
-        sources, targets = ([list(pair[side]) for pair in self._pairs] for side in range(2))
-        scored = runtime.token_log_probs(sources, targets)
-        difference = _largest_difference(self._log_probs, scored, runtime.tolerance)
-        if self._text is None:
-            return Verification(difference, len(self._pairs))
-        fitting, expected = self._translated
-        translations = runtime.translate([self._text.sources[i] for i in fitting])
-        references = [self._text.references[i] for i in fitting]
-        return Verification(
-            difference,
-            len(self._pairs),
-            sum(a == b for a, b in zip(expected, translations, strict=True)),
-            len(fitting),
-            (bleu_score(expected, references).score, bleu_score(translations, references).score),
-        )
+    log_probs = ForcedDecoder(model).token_log_probs(pairs)
+    sources, targets = ([list(pair[side]) for pair in pairs] for side in range(2))
+    differences = [
+        _largest_difference(log_probs, runtime.token_log_probs(sources, targets), runtime.tolerance)
+        for runtime in runtimes
+    ]
+    if text is None:
+        return [Verification(difference, len(pairs)) for difference in differences]
+    engine = TorchEngine(model, greedy(model))
+    ids = model.source_tokenizer.encode(list(text.sources))
+    fitting = [i for i, sequence in enumerate(ids) if 0 < len(sequence) < engine.longest_source]
+    found = engine.search([ids[i] for i in fitting], progress)
+    expected = model.target_tokenizer.decode([best[0].ids for best in found])
+    references = [text.references[i] for i in fitting]
+    torch_bleu = bleu_score(expected, references).score
+    verifications = []
+    for runtime, difference in zip(runtimes, differences, strict=True):
+        translations = runtime.translate([text.sources[i] for i in fitting])
+        num_equal = sum(a == b for a, b in zip(expected, translations, strict=True))
+        bleu = torch_bleu, bleu_score(translations, references).score
+        verifications.append(Verification(difference, len(pairs), num_equal, len(fitting), bleu))
+    return verifications
 
 
 def verify(runtime: Runtime, model: TrainedModel, text: Text | None = None) -> Verification:
-    """Compare one exported model with the one in torch; see `Reference`."""
-    return Reference(model, text).compare(runtime)
+    """Compare one exported model with the one in torch; see `verify_all`."""
+    return verify_all([runtime], model, text)[0]
 
 
 def greedy(model: TrainedModel) -> DecodingConfig:
     """Return the settings of greedy search, with the length limits of the model's own search."""
-    return replace(
-        model.config.decoding,
-        beam_size=1,
-        num_best=1,
-        length_penalty_kind=LengthPenalty.none,
-        method=SearchMethod.beam,
-        trees=False,
-        **{key: getattr(DecodingConfig(), key) for key in SAMPLING_KEYS},
-        precision=DecodingPrecision.float32,
-        patience=0.0,
-    )
+    own = model.config.decoding
+    kept = {key: getattr(own, key) for key in (*LENGTH_KEYS, *ARRANGING_KEYS)}
+    return DecodingConfig(beam_size=1, length_penalty_kind=LengthPenalty.none, **kept)
 
 
-def random_pairs(model: TrainedModel) -> list[Pair]:
+def _random_pairs(model: TrainedModel) -> list[Pair]:
     """Return pairs of random ids; they need no text."""
     generator = torch.Generator().manual_seed(1)
     limits = (model.config.max_source_length - 1, model.config.model.max_length - 1)
-    lengths = (_RANDOM_LENGTHS, _RANDOM_LENGTHS[::-1])
-    sources, targets = (
-        [_random_ids(tokenizer, min(length, limit), generator) for length in side]
-        for tokenizer, limit, side in zip(model.tokenizers, limits, lengths, strict=True)
-    )
-    return list(zip(sources, targets, strict=True))
-
-
-def _random_ids(tokenizer: Tokenizer, length: int, generator: torch.Generator) -> list[int]:
-    special = (tokenizer.pad_id, tokenizer.bos_id, tokenizer.eos_id, tokenizer.unknown_id)
-    ordinary = [i for i in range(tokenizer.vocabulary_size) if i not in special]
-    drawn = torch.randint(len(ordinary), (length,), generator=generator).tolist()
-    return [ordinary[index] for index in drawn]
+    sides = []
+    for tokenizer, limit, lengths in zip(
+        model.tokenizers, limits, (_RANDOM_LENGTHS, _RANDOM_LENGTHS[::-1]), strict=True
+    ):
+        special = (tokenizer.pad_id, tokenizer.bos_id, tokenizer.eos_id, tokenizer.unknown_id)
+        ordinary = [i for i in range(tokenizer.vocabulary_size) if i not in special]
+        drawn = [
+            torch.randint(len(ordinary), (min(length, limit),), generator=generator).tolist()
+            for length in lengths
+        ]
+        sides.append([[ordinary[index] for index in ids] for ids in drawn])
+    return list(zip(*sides, strict=True))
 
 
 def _fitting_pairs(model: TrainedModel, text: Text) -> list[Pair]:
@@ -188,11 +151,7 @@ def _fitting_pairs(model: TrainedModel, text: Text) -> list[Pair]:
 def _largest_difference(
     reference: Sequence[list[float]], scored: Sequence[list[float]], tolerance: float
 ) -> float:
-    """Return the largest difference of a token's log-probability, in nats.
-
-    Raises:
-        UserError: see `Reference.compare`.
-    """
+    """Return the largest difference of a token's log-probability, in nats; see `verify_all`."""
     expected = torch.tensor([value for values in reference for value in values])
     found = torch.tensor([value for values in scored for value in values])
     if found.shape != expected.shape:

@@ -51,20 +51,15 @@ class Aligner:
         texts = (sources, translations)
         sides = [t.encode(side) for t, side in zip(self._tokenizers, texts, strict=True)]
         words = [t.word_indices(side) for t, side in zip(self._tokenizers, texts, strict=True)]
-        pairs = list(zip(*sides, strict=True))
+        pairs, words_of_pairs = (list(zip(*both, strict=True)) for both in (sides, words))
         found: list[Links | None] = [[] if self._forced.fits(pair) else None for pair in pairs]
         # Pairs with an empty side have no links.
         indices = [i for i, pair in enumerate(pairs) if found[i] is not None and all(pair)]
         for number, layers in self._forced.cross_attention([pairs[i] for i in indices]):
             index = indices[number]
             weights = layers[self._layer].mean(dim=0)[:-1, :-1]  # (T, S), without EOS
-            source_pieces, target_pieces = (
-                tokenizer.pieces(ids)
-                for tokenizer, ids in zip(self._tokenizers, pairs[index], strict=True)
-            )
-            by_words = sum_by_words(
-                weights, words[0][index], words[1][index], source_pieces, target_pieces
-            )
+            pieces = (t.pieces(ids) for t, ids in zip(self._tokenizers, pairs[index], strict=True))
+            by_words = sum_by_words(weights, *words_of_pairs[index], *pieces)
             best = by_words.argmax(dim=1).tolist()
             found[index] = [(source, target) for target, source in enumerate(best)]
         return found

@@ -14,11 +14,11 @@ from nmt.config import ARRANGING_KEYS, DecodingConfig, to_plain
 from nmt.search.hypothesis import Hypothesis, NBest, length_penalty, penalty_exponent
 from nmt.search.request import Ids, Request
 from nmt.trained_model import TrainedModel
-from nmt.translation.engine import BatchResults, Engine, banned_ids
+from nmt.translation.engine import LENGTH_KEYS, BatchResults, Engine, banned_ids
 
 _SUPPORTED_KEYS = {
     *("beam_size", "length_penalty", "length_penalty_kind", "num_best"),
-    *("max_length_ratio", "max_length_offset", "max_length", "min_length"),
+    *LENGTH_KEYS,
     *ARRANGING_KEYS,
 }
 
@@ -100,31 +100,28 @@ class CTranslate2Engine(Engine):
             yield from search(list(again.values()))
 
     def _translate(self, sources: list[Ids], limit: int) -> list[Any]:
+        config = self._config
+        exponent = penalty_exponent(config)
         try:
-            return self._translate_batch(sources, limit)
+            results: list[Any] = self._translator.translate_batch(
+                [[self._source_pieces[i] for i in ids] for ids in sources],
+                max_batch_size=config.batch_size,
+                beam_size=config.beam_size,
+                # Without a penalty CTranslate2 stops when the best hypotheses have finished.
+                num_hypotheses=config.beam_size if exponent or config.num_best > 1 else 1,
+                length_penalty=exponent,
+                disable_unk=True,
+                suppress_sequences=[[self._target_pieces[i]] for i in banned_ids(self._target)],
+                return_end_token=True,
+                return_scores=True,
+                max_input_length=0,
+                min_decoding_length=max(0, min(config.min_length, limit) - 1),  # without EOS
+                max_decoding_length=limit,
+            )
         except RuntimeError as error:  # a library of CUDA is loaded by the first call
             if is_out_of_memory(error):
                 raise
             raise self._failure(error) from None
-
-    def _translate_batch(self, sources: list[Ids], limit: int) -> list[Any]:
-        config = self._config
-        exponent = penalty_exponent(config)
-        results: list[Any] = self._translator.translate_batch(
-            [[self._source_pieces[i] for i in ids] for ids in sources],
-            max_batch_size=config.batch_size,
-            beam_size=config.beam_size,
-            # Without a penalty CTranslate2 stops when the best hypotheses have finished.
-            num_hypotheses=config.beam_size if exponent or config.num_best > 1 else 1,
-            length_penalty=exponent,
-            disable_unk=True,
-            suppress_sequences=[[self._target_pieces[i]] for i in banned_ids(self._target)],
-            return_end_token=True,
-            return_scores=True,
-            max_input_length=0,
-            min_decoding_length=max(0, min(config.min_length, limit) - 1),  # without EOS
-            max_decoding_length=limit,
-        )
         return results
 
     def _rank(self, result: Any) -> list[Hypothesis]:

@@ -3,11 +3,11 @@
 Each line is a paragraph. White space around sentences, empty lines and list markers are kept.
 """
 
-import itertools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from nmt.translation.alignment import Links
 from nmt.translation.formats import Answer
 from nmt.translation.sentences import sentence_spans
 from nmt.translation.translator import Translation
@@ -56,34 +56,33 @@ class Document:
         utilities = zip(*(answer.utilities for answer in answers), strict=False)
         return Answer(
             [self._join_translations(translations) for translations in by_rank],
-            [self._join_alignments(answers, rank) for rank in range(num_alignments)],
+            [self._join_links(answers, rank) for rank in range(num_alignments)],
             [sum(values) / len(values) for values in utilities],
         )
 
     def _join_translations(self, translations: Sequence[Translation]) -> Translation:
-        parts = zip([one.text for one in translations], self.separators[1:], strict=True)
+        first, *others = self.separators
+        parts = (one.text + after for one, after in zip(translations, others, strict=True))
         return Translation(
-            "".join([self.separators[0], *itertools.chain(*parts)]),
+            first + "".join(parts),
             sum(translation.score for translation in translations),
             [hypothesis for translation in translations for hypothesis in translation.hypotheses],
         )
 
-    def _join_alignments(self, answers: Sequence[Answer], rank: int) -> str | None:
-        links = []
+    def _join_links(self, answers: Sequence[Answer], rank: int) -> Links | None:
+        joined: Links = []
         source_words = target_words = 0
         parts = zip(self.sentences, answers, self.separators[:-1], strict=True)
         for sentence, answer, separator in parts:
             # A list marker is a word of both sides.
-            markers = range(len(separator.split()))
-            links += [f"{source_words + i}-{target_words + i}" for i in markers]
-            source_words += len(markers)
-            target_words += len(markers)
-            alignment = answer.alignments[rank]
-            if alignment is None:
+            num_markers = len(separator.split())
+            joined += [(source_words + i, target_words + i) for i in range(num_markers)]
+            source_words += num_markers
+            target_words += num_markers
+            links = answer.alignments[rank]
+            if links is None:
                 return None
-            for link in alignment.split():
-                source, target = map(int, link.split("-"))
-                links.append(f"{source_words + source}-{target_words + target}")
+            joined += [(source_words + i, target_words + j) for i, j in links]
             source_words += len(sentence.split())
             target_words += len(answer.translations[rank].text.split())
-        return " ".join(links)
+        return joined

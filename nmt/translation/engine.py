@@ -17,16 +17,15 @@ from nmt.trained_model import TrainedModel
 BatchResults = Iterator[tuple[list[int], list[list[Hypothesis]]]]
 """Indices of some requests, and the hypotheses of each."""
 
+LENGTH_KEYS = ("max_length_ratio", "max_length_offset", "max_length", "min_length")
+"""Keys of `decoding` that limit the length of a translation."""
+
 # Largest number of hypotheses decoded together: with 32,000 pieces their logits take 2 GB.
 _MAX_ROWS = 16_384
 
 
 class Engine(ABC):
-    """Searches translations of source ids.
-
-    Args:
-        config: search options.
-        models: one model, or several that are searched together.
+    """Searches translations of source ids with one model, or with several together.
 
     Attributes:
         longest_source: largest length of a source in tokens, EOS included.

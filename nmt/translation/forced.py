@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -10,7 +9,7 @@ from torch import Tensor
 from nmt.base.errors import UserError
 from nmt.config import DecodingConfig
 from nmt.data.batch import Batch, collate
-from nmt.search.hypothesis import length_penalty
+from nmt.search.hypothesis import Hypothesis, length_penalty
 from nmt.trained_model import TrainedModel
 from nmt.translation.engine import length_batches
 
@@ -99,30 +98,22 @@ class ForcedDecoder:
         model.network.train(was_training)
 
 
-@dataclass(frozen=True)
-class PairScore:
-    """Probability of a translation."""
-
-    token_log_probs: list[float]  # EOS last
-    log_prob: float  # sum
-    score: float  # the sum divided by the length penalty, by which search ranks
-
-
 def score_pairs(
     model: TrainedModel,
     pairs: Sequence[tuple[str, str]],
     config: DecodingConfig,
     progress: Callable[[int], None] | None = None,
-) -> list[PairScore | None]:
+) -> list[Hypothesis | None]:
     """Score each pair (source, translation); None if either is too long for the model."""
     forced = ForcedDecoder(model)
     sources, targets = map(list, zip(*pairs, strict=True))
     source_ids = model.source_tokenizer.encode(sources)
     ids = list(zip(source_ids, model.target_tokenizer.encode(targets), strict=True))
-    scores: list[PairScore | None] = [None] * len(ids)
+    scores: list[Hypothesis | None] = [None] * len(ids)
     fitting = [index for index, pair in enumerate(ids) if forced.fits(pair)]
     found = forced.token_log_probs([ids[index] for index in fitting], progress)
     for index, log_probs in zip(fitting, found, strict=True):
         total = sum(log_probs)
-        scores[index] = PairScore(log_probs, total, total / length_penalty(len(log_probs), config))
+        score = total / length_penalty(len(log_probs), config)
+        scores[index] = Hypothesis([*ids[index][1]], total, score, log_probs)
     return scores

@@ -14,6 +14,7 @@ from typing_extensions import TypedDict
 from nmt.base.errors import UserError, one_line
 from nmt.search.hypothesis import Hypothesis
 from nmt.tokenizer import Tokenizer
+from nmt.translation.alignment import Links, pharaoh
 from nmt.translation.translator import Constraints, Translation
 
 END = "</s>"
@@ -41,13 +42,13 @@ class Answer:
 
     Attributes:
         translations: one or more, best first.
-        alignments: alignment in Pharaoh format of each translation, or only of the best; None if
-            the pair is too long for the model. Empty if not requested.
+        alignments: links of each translation, or only of the best; None if the pair is too long
+            for the model. Empty if not requested.
         utilities: expected utility of each translation; empty without minimum Bayes risk.
     """
 
     translations: list[Translation]
-    alignments: list[str | None] = field(default_factory=list)
+    alignments: list[Links | None] = field(default_factory=list)
     utilities: list[float] = field(default_factory=list)
 
 
@@ -179,7 +180,8 @@ class LineWriter:
                 "token_log_probs": list(chain(*(each.token_log_probs for each in one.hypotheses))),
             }
             if answer.alignments:
-                record["alignment"] = answer.alignments[index]
+                links = answer.alignments[index]
+                record["alignment"] = None if links is None else pharaoh(links)
             if answer.utilities:
                 record["utility"] = answer.utilities[index]
             details.append(record)

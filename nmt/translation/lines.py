@@ -7,6 +7,7 @@ from pathlib import Path
 
 from nmt.base.errors import UserError
 from nmt.base.files import check_readable, decode_line
+from nmt.translation.alignment import pharaoh
 from nmt.translation.formats import Item, LineReader, LineWriter
 from nmt.translation.pipeline import Pipeline
 
@@ -19,14 +20,9 @@ _READ_BYTES = 1 << 18
 
 @dataclass(frozen=True)
 class LineTranslator:
-    """Translates the lines of one input.
+    """Translates the lines of one input, which has a name for messages.
 
-    Attributes:
-        name: name of the input, for messages.
-        reader: parses lines.
-        pipeline: translates.
-        writer: formats translations.
-        aligns_beside: whether alignments go to an output of their own.
+    With `aligns_beside`, the alignments go to an output of their own.
     """
 
     name: str
@@ -57,7 +53,7 @@ class LineTranslator:
         answers = self.pipeline.answers(items, progress, first)
         texts = ["".join(map(self.writer.write, items, answers))]
         if self.aligns_beside:
-            texts.append("".join(f"{answer.alignments[0] or ''}\n" for answer in answers))
+            texts.append("".join(f"{pharaoh(answer.alignments[0] or [])}\n" for answer in answers))
         return texts
 
     def translate(

@@ -30,9 +30,13 @@ def expected_utilities(candidates: Sequence[str], utility: Utility) -> list[floa
     """
     counts = Counter(candidates)
     texts = list(counts)
-    ngrams = _chrf_ngrams(texts) if utility is Utility.chrf else _bleu_ngrams(texts)
+    if utility is Utility.chrf:  # one counter for each order of n-grams
+        ngrams = metrics()["chrf"]._extract_reference_info(texts)["ref_ngrams"]
+        score = _chrf_score
+    else:
+        ngrams = [_bleu_ngrams(text) for text in texts]
+        score = _bleu_score
     matches, totals = _overlaps(ngrams)
-    score = _chrf_score if utility is Utility.chrf else _bleu_score
     utilities = np.array(
         [
             [score(matches[i, j], totals[i], totals[j]) for j in range(len(texts))]
@@ -42,12 +46,6 @@ def expected_utilities(candidates: Sequence[str], utility: Utility) -> list[floa
     weights = np.array([counts[text] for text in texts], dtype=np.float64) / len(candidates)
     means = dict(zip(texts, (utilities @ weights).tolist(), strict=True))
     return [means[candidate] for candidate in candidates]
-
-
-def _chrf_ngrams(texts: list[str]) -> list[list[Counter[Any]]]:
-    """Return the n-grams of chrF2++ of each text, one counter for each order."""
-    info = metrics()["chrf"]._extract_reference_info(texts)
-    return list(info["ref_ngrams"])
 
 
 def _chrf_score(matches: Counts, totals: Counts, reference_totals: Counts) -> float:
@@ -60,16 +58,13 @@ def _chrf_score(matches: Counts, totals: Counts, reference_totals: Counts) -> fl
 _BLEU = BLEU(effective_order=True)
 
 
-def _bleu_ngrams(texts: list[str]) -> list[list[Counter[Any]]]:
-    """Return the n-grams of BLEU (13a) of each text, one counter for each order."""
-    ngrams = []
-    for text in texts:
-        info = _BLEU._extract_reference_info([_BLEU._preprocess_segment(text)])
-        orders: list[Counter[Any]] = [Counter() for _ in range(_BLEU.max_ngram_order)]
-        for ngram, count in info["ref_ngrams"].items():
-            orders[len(ngram) - 1][ngram] = count
-        ngrams.append(orders)
-    return ngrams
+def _bleu_ngrams(text: str) -> list[Counter[Any]]:
+    """Return the n-grams of BLEU (13a) of a text, one counter for each order."""
+    info = _BLEU._extract_reference_info([_BLEU._preprocess_segment(text)])
+    orders: list[Counter[Any]] = [Counter() for _ in range(_BLEU.max_ngram_order)]
+    for ngram, count in info["ref_ngrams"].items():
+        orders[len(ngram) - 1][ngram] = count
+    return orders
 
 
 def _bleu_score(matches: Counts, totals: Counts, reference_totals: Counts) -> float:

@@ -4,16 +4,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from nmt.base.errors import UserError
-from nmt.translation.alignment import Aligner, pharaoh
+from nmt.translation.alignment import Aligner
 from nmt.translation.documents import Document
 from nmt.translation.formats import Answer, Item
 from nmt.translation.protection import ProtectingTranslator, protected_spans
 from nmt.translation.translator import Constraints, Translation, Translator
 
 Progress = Callable[[float], None]
-
-Utilities = Callable[[Sequence[str]], list[float]]
-"""Expected utility of each of several translations of one source."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +20,8 @@ class Pipeline:
     Attributes:
         translator: translates.
         aligner: aligns; None for no alignments.
-        utilities: reranks the translations of a source; None keeps the order of the search.
+        utilities: returns the expected utility of each of several translations of a source, by
+            which they are reranked; None keeps the order of the search.
         language: source language of documents to be split into sentences; empty if each source is
             one sentence.
         warn: called with a message for every text that cannot be aligned.
@@ -32,7 +30,7 @@ class Pipeline:
 
     translator: Translator | ProtectingTranslator
     aligner: Aligner | None = None
-    utilities: Utilities | None = None
+    utilities: Callable[[Sequence[str]], list[float]] | None = None
     language: str = ""
     warn: Callable[[str], None] = lambda _: None
     aligns_all: bool = True
@@ -112,6 +110,5 @@ class Pipeline:
             found = [next(links) for _ in some]
             if None in found:
                 self.warn(f"line {line}: not aligned because the pair is too long for the model")
-            alignments = [None if each is None else pharaoh(each) for each in found]
-            aligned.append(replace(answer, alignments=alignments))
+            aligned.append(replace(answer, alignments=found))
         return aligned

@@ -14,7 +14,7 @@ from nmt.translation.translator import Constraints, Translation, Translator
 
 _SPAN = re.compile(
     r"""
-    </? (?P<tag> [A-Za-z][^<>\s/]*+ ) [^<>]* >
+    </? [A-Za-z][^<>]* >
     | (?: https?://|www\.) [^\s<>"]* [^\s<>".,;:!?)\]}'»”]
     | (?<![\w.+-]) [\w.+-]++ @ [\w-]+ (?:\.[\w-]+)+  # possessive: linear time in long words
     | \{\{ [^{}]+ \}\} | \$?\{ [^{}\s]+ \}
@@ -23,6 +23,8 @@ _SPAN = re.compile(
     """,
     re.VERBOSE,
 )
+
+_TAG = re.compile(r"</?([A-Za-z][^<>\s/]*)")  # its name
 
 _FIRST_EAST_ASIAN = "\u2e80"  # most scripts above it have no spaces
 _AFTER_WORD = ".,;:!?…)»”"
@@ -35,12 +37,10 @@ class Mark:
     Attributes:
         text: the span.
         offset: number of characters before it in the text without marks.
-        tag_name: name of a tag; empty for other spans.
     """
 
     text: str
     offset: int
-    tag_name: str = ""
 
 
 def protected_spans(text: str) -> list[str]:
@@ -65,12 +65,7 @@ class SpanCounts:
 
 
 class ProtectingTranslator:
-    """Translator that keeps protected spans.
-
-    Args:
-        translator: translates.
-        aligner: aligns translations without spans.
-    """
+    """Translator that keeps protected spans, which it inserts by the links of an aligner."""
 
     def __init__(self, translator: Translator, aligner: Aligner) -> None:
         self._translator = translator
@@ -152,7 +147,7 @@ def _remove_spans(text: str) -> tuple[str, list[Mark]]:
     closing tags of pairs, which may be inside a word, as in `<b>w</b>ord`.
     """
     matches = list(_SPAN.finditer(text))
-    pairs = _tag_pairs([Mark(match[0], 0, match["tag"] or "") for match in matches])
+    pairs = _tag_pairs([match[0] for match in matches])
     closing = set(pairs.values())
     kept = ""
     marks: list[Mark] = []
@@ -163,7 +158,7 @@ def _remove_spans(text: str) -> tuple[str, list[Mark]]:
             kinds.clear()
         kept += text[last : match.start()]
         last = match.end()
-        marks.append(Mark(match[0], len(kept), match["tag"] or ""))
+        marks.append(Mark(match[0], len(kept)))
         kinds.add("opening" if index in pairs else "closing" if index in closing else "single")
         is_inside = kinds in ({"opening"}, {"closing"})
         is_last = index + 1 == len(matches) or matches[index + 1].start() > last
@@ -189,18 +184,14 @@ def insert_marks(source: str, translation: str, marks: Sequence[Mark], links: Li
     A pair of tags encloses the translations of the source words between them. Any other mark is
     inserted before the translation of the next source word, or at the end.
 
-    Args:
-        source: text without marks.
-        translation: its translation.
-        marks: marks in the order of the source.
-        links: word alignment; None if there is none.
+    `source` and `translation` are without marks, which are in the order of the source.
     """
     words = _word_spans(translation)
     source_words = _word_spans(source)
     # Begin and end of a source word, and of a word that it is linked to.
     linked = sorted((source_words[i], words[j]) for i, j in links or [])
 
-    pairs = _tag_pairs(marks)
+    pairs = _tag_pairs([mark.text for mark in marks])
     closing = set(pairs.values())
     insertions: list[tuple[int, int, str]] = []  # offset, index of the mark, text
     for index, mark in enumerate(marks):
@@ -215,7 +206,11 @@ def insert_marks(source: str, translation: str, marks: Sequence[Mark], links: Li
         end_offset = offset
         if inside:
             offset = min(inside)[0]
-            end_offset = _end_offset(translation, max(inside), source, end_mark)
+            begin, end_offset = max(inside)
+            # After a letter or digit, the closing tag precedes the punctuation of the word.
+            bare = re.match(r".*\w", translation[begin:end_offset])
+            if bare and source[: end_mark.offset][-1:].isalnum():
+                end_offset = begin + bare.end()
         insertions += [(offset, index, mark.text), (end_offset, pairs[index], end_mark.text)]
     parts, last = [], 0
     for offset, _, text in sorted(insertions):
@@ -228,28 +223,20 @@ def _word_spans(text: str) -> list[tuple[int, int]]:
     return [match.span() for match in re.finditer(r"\S+", text)]
 
 
-def _tag_pairs(marks: Sequence[Mark]) -> dict[int, int]:
+def _tag_pairs(spans: Sequence[str]) -> dict[int, int]:
     """Return the index of the closing tag of each opening tag that has one."""
     pairs: dict[int, int] = {}
-    opened: list[int] = []
-    for index, mark in enumerate(marks):
-        if mark.text.startswith("</"):
-            same = [other for other in opened if marks[other].tag_name == mark.tag_name]
+    opened: list[tuple[int, str]] = []  # index and name
+    for index, span in enumerate(spans):
+        tag = _TAG.match(span)
+        if tag and span.startswith("</"):
+            same = [depth for depth, (_, name) in enumerate(opened) if name == tag[1]]
             if same:
-                pairs[same[-1]] = index
-                del opened[opened.index(same[-1]) :]
-        elif mark.tag_name and not mark.text.endswith("/>"):
-            opened.append(index)
+                pairs[opened[same[-1]][0]] = index
+                del opened[same[-1] :]
+        elif tag and not span.endswith("/>"):
+            opened.append((index, tag[1]))
     return pairs
-
-
-def _end_offset(translation: str, word: tuple[int, int], source: str, tag: Mark) -> int:
-    """Return the end of a word, without its punctuation if the tag follows a letter or digit."""
-    begin, end = word
-    if source[: tag.offset][-1:].isalnum():
-        bare = re.match(r".*\w", translation[begin:end])
-        return begin + bare.end() if bare else end
-    return end
 
 
 def _with_spaces(translation: str, offset: int, mark: Mark) -> str:

@@ -24,38 +24,13 @@ from nmt.translation.engine import BatchResults, Engine, banned_ids
 
 
 @dataclass
-class EnsembleState:
+class _EnsembleState:
     """Decoder states of all models."""
 
     states: list[SearchState]
 
-    def reorder(self, rows: Tensor) -> "EnsembleState":
-        """Select rows (N') of every model."""
-        return EnsembleState([state.reorder(rows) for state in self.states])
-
-
-class Ensemble:
-    """Averages the next-token probabilities of one or more models with the same vocabularies."""
-
-    def __init__(self, models: Sequence[EncoderDecoder]) -> None:
-        self._models = list(models)
-
-    def start(self, source: Tensor, source_mask: Tensor) -> EnsembleState:
-        """Encode source ids (B, S) and return the state before the first decoding step."""
-        return EnsembleState(
-            [model.start(model.encode(source, source_mask), source_mask) for model in self._models]
-        )
-
-    def step(self, tokens: Tensor, state: EnsembleState) -> tuple[Tensor, EnsembleState]:
-        """Compute logits (N, V), or with several models log-probabilities, after tokens (N,)."""
-        logits = [
-            model.step(tokens, part)[0]
-            for model, part in zip(self._models, state.states, strict=True)
-        ]
-        if len(logits) == 1:
-            return logits[0], state
-        log_probs = torch.stack([part.float().log_softmax(dim=-1) for part in logits])
-        return log_probs.logsumexp(dim=0) - math.log(len(logits)), state
+    def reorder(self, rows: Tensor) -> "_EnsembleState":
+        return _EnsembleState([state.reorder(rows) for state in self.states])
 
 
 class TorchEngine(Engine):
@@ -75,7 +50,10 @@ class TorchEngine(Engine):
     ) -> None:
         models = (model, *others)
         super().__init__(config, *models)
-        expected, *found = map(_direction_and_pieces, models)
+        expected, *found = (
+            [one.config.direction, *(tokenizer.all_pieces() for tokenizer in one.tokenizers)]
+            for one in models
+        )
         for number, other in enumerate(found, start=2):
             if other != expected:
                 raise UserError(
@@ -101,13 +79,13 @@ class TorchEngine(Engine):
         One batch per core is faster than one batch at a time on all cores, because small matrices
         do not occupy several cores.
         """
-        ensemble = Ensemble([weights.now() for weights in self._weights])
+        networks = [weights.now() for weights in self._weights]
         batches = self._batches(requests)
         num_workers = min(self._num_workers, len(batches))
         cancellation = threading.Event()
 
         def search(batch: list[int]) -> list[list[Hypothesis]]:
-            return self._search_batch(ensemble, [requests[i] for i in batch], cancellation)
+            return self._search_batch(networks, [requests[i] for i in batch], cancellation)
 
         if num_workers <= 1:
             for batch in batches:
@@ -126,19 +104,32 @@ class TorchEngine(Engine):
 
     @torch.inference_mode()
     def _search_batch(
-        self, ensemble: Ensemble, requests: list[Request], cancellation: threading.Event
+        self,
+        networks: list[EncoderDecoder],
+        requests: list[Request],
+        cancellation: threading.Event,
     ) -> list[list[Hypothesis]]:
+        """Search one batch with the mean of the networks' probabilities."""
         tokenizer, device = self._model.source_tokenizer, self._model.device
         if self._trees:
             requests = list(map(self._tree_request, requests))
         sources = [request.source for request in requests]
-        source, source_mask = pad_ids(sources, tokenizer.pad_id, after=tokenizer.eos_id)
-        state = ensemble.start(source.to(device), source_mask.to(device))
+        source, mask = pad_ids(sources, tokenizer.pad_id, after=tokenizer.eos_id)
+        source, mask = source.to(device), mask.to(device)
+        state = _EnsembleState(
+            [network.start(network.encode(source, mask), mask) for network in networks]
+        )
 
-        def step(tokens: Tensor, state: EnsembleState) -> tuple[Tensor, EnsembleState]:
+        def step(tokens: Tensor, state: _EnsembleState) -> tuple[Tensor, _EnsembleState]:
+            """Compute logits (N, V), or with several networks log-probabilities, after (N,)."""
             if cancellation.is_set():  # an interrupt does not wait for the end of a batch
                 raise InterruptedError("the search was cancelled")
-            return ensemble.step(tokens, state)
+            pairs = zip(networks, state.states, strict=True)
+            logits = [network.step(tokens, own)[0] for network, own in pairs]
+            if len(logits) == 1:
+                return logits[0], state
+            log_probs = torch.stack([one.float().log_softmax(dim=-1) for one in logits])
+            return log_probs.logsumexp(dim=0) - math.log(len(logits)), state
 
         def text_of(ids: list[int]) -> str:
             return self._model.target_tokenizer.decode([ids])[0]
@@ -167,7 +158,3 @@ class TorchEngine(Engine):
                 f" model.max_length={least}"
             )
         return replace(request, num_words=num_words, max_length=max(least, request.max_length))
-
-
-def _direction_and_pieces(model: TrainedModel) -> list[object]:
-    return [model.config.direction, *(one.all_pieces() for one in model.tokenizers)]

@@ -113,17 +113,16 @@ class Translator:
             progress,
             [request for request, some in zip(requests, segments, strict=True) for _ in some],
         )
-        by_segment = zip(found, self._decoded(found), strict=True)
+        decoded = iter(self._decoded(found))
         translations = []
         for line, request, some in zip(lines, requests, segments, strict=True):
-            parts = [next(by_segment) for _ in some]
-            for hypotheses, _ in parts if request.required else ():
-                if lacking := missing(hypotheses[0].ids, request.required):
+            parts = [next(decoded) for _ in some]
+            for best, *_ in parts:
+                if lacking := missing(best.hypotheses[0].ids, request.required):
                     phrases = ", ".join(self._target.decode(lacking))
                     self._warn(f"line {line}: required phrases not in the translation: {phrases}")
             # Segments are joined rank by rank.
-            ranks = zip(*(decoded for _, decoded in parts), strict=False)
-            joined = [reduce(_joined, rank) for rank in ranks]
+            joined = [reduce(_joined, rank) for rank in zip(*parts, strict=False)]
             translations.append(joined or [Translation("", 0.0, [])])
         return translations
 

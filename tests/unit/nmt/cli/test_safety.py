@@ -15,8 +15,8 @@ from nmt.base.files import write_json, write_lines
 from nmt.cli import score
 from nmt.cli.common import run_command
 from nmt.runs.log import console
+from nmt.search.hypothesis import Hypothesis
 from nmt.trained_model import load_trained_model, save_trained_model
-from nmt.translation.forced import PairScore
 from nmt.translation.translator import Translator
 from tests.namespaces import ROOT
 from tests.support import refused, tree
@@ -147,9 +147,9 @@ def test_scores_of_a_text_that_changes_meanwhile_are_not_written(
     for text in ("a.en", "a.de"):
         write_lines(Path(text), ["Kalo mine."] * 2000)  # more than a chunk
 
-    def scored(model: object, chunk: list[object], *more: object) -> list[PairScore]:
+    def scored(model: object, chunk: list[object], *more: object) -> list[Hypothesis]:
         write_lines(Path(name), ["Ra!"] * {"more": 4000, "fewer": 2, "other": 2000}[change])
-        return [PairScore([-1.0], -1.0, -1.0)] * len(chunk)
+        return [Hypothesis([], -1.0, -1.0, [-1.0])] * len(chunk)
 
     monkeypatch.setattr(score, "score_pairs", scored)
     with pytest.raises(UserError, match=f"{name}: was changed while it was read"):

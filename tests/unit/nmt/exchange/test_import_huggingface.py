@@ -26,8 +26,8 @@ from nmt.config import (
     Timescales,
 )
 from nmt.exchange.foreign_tokenizer import read_sentencepiece
+from nmt.exchange.foreign_weights import half_split
 from nmt.exchange.huggingface import HuggingFaceExporter
-from nmt.exchange.huggingface_weights import half_split
 from nmt.exchange.import_huggingface import HuggingFaceImporter
 from nmt.model.positions import sinusoidal_table
 from nmt.trained_model import TrainedModel, load_trained_model

@@ -16,7 +16,7 @@ import yaml
 
 from nmt.base.errors import UserError
 from nmt.config import Activation, StartEmbedding, TiedEmbeddings, Timescales
-from nmt.exchange.huggingface import NEVER
+from nmt.exchange.foreign_weights import NEVER
 from nmt.exchange.import_marian import MarianImporter
 from nmt.exchange.marian import SETTINGS, MarianExporter
 from nmt.exchange.verify import greedy

@@ -8,7 +8,7 @@ import torch
 
 from nmt.base.errors import UserError
 from nmt.exchange.foreign_tokenizer import pieces_in_order, read_sentencepiece, write_tokenizer
-from nmt.exchange.importer import ForeignWeights
+from nmt.exchange.foreign_weights import ForeignWeights
 from nmt.tokenizer import Tokenizer
 from tests.support import made_up_sentences, train_tokenizer
 

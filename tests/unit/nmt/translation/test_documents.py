@@ -98,12 +98,12 @@ def test_list_markers_are_not_part_of_sentences() -> None:
 def test_links_count_the_words_of_the_document() -> None:
     document = Document.split("- One two. Three", "en")
     answers = [
-        Answer([Translation("a b c", -1.0, [])], ["0-0 1-2"], [3.0]),
-        Answer([Translation("d", -1.0, [])], ["0-0"], [5.0]),
+        Answer([Translation("a b c", -1.0, [])], [[(0, 0), (1, 2)]], [3.0]),
+        Answer([Translation("d", -1.0, [])], [[(0, 0)]], [5.0]),
     ]
     answer = document.join(answers)
     assert answer.translations[0].text == "- a b c d"
-    assert answer.alignments == ["0-0 1-1 2-3 3-4"]
+    assert answer.alignments == [[(0, 0), (1, 1), (2, 3), (3, 4)]]
     assert answer.utilities == [4.0]
     answers[1] = Answer([Translation("d", -1.0, [])], [None], [5.0])
     assert document.join(answers).alignments == [None]

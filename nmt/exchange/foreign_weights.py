@@ -1,0 +1,115 @@
+"""Weights of other programs: their order, and checks of files of unknown origin.
+
+The sines of a position are at the even indices of our vectors, and in the first half of those of
+Marian and Hugging Face. Positions are added to embeddings, so every axis of the model width is
+ordered like them.
+"""
+
+import difflib
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from nmt.base.errors import UserError
+from nmt.tokenizer import Tokenizer
+
+NEVER = -1e4
+"""Bias of an output that never occurs: its probability is zero in float32."""
+
+EMBEDDINGS = ("source_embedding.weight", "target_embedding.weight", "output_weight")
+"""Our names of the matrices with a row for each piece."""
+
+_WIDTH_LAST = (*EMBEDDINGS, "query.weight", "key.weight", "value.weight", "inner.weight")
+_WITHOUT_WIDTH = ("output_bias", "query.bias", "key.bias", "value.bias", "inner.bias")
+
+
+def renamed(name: str, replacements: Sequence[tuple[str, str]]) -> str:
+    """Return a name after replacements of parts of it, one after the other."""
+    for old, new in replacements:
+        name = name.replace(old, new)
+    return name
+
+
+def half_split(width: int) -> Tensor:
+    """Return the indices of our vectors in the order of theirs: even ones, then odd ones."""
+    return torch.arange(width).view(-1, 2).T.flatten()
+
+
+def reorder(name: str, weight: Tensor, order: Tensor) -> Tensor:
+    """Reorder the axis of the model width, if a weight has one.
+
+    Args:
+        name: our name of the weight.
+        weight: the weight.
+        order: `half_split(width)` to convert to their order, its `argsort()` to convert to ours.
+    """
+    if name.endswith(_WITHOUT_WIDTH):
+        return weight
+    return weight[:, order] if name.endswith(_WIDTH_LAST) else weight[order]
+
+
+def add_pieces(weights: dict[str, Tensor], tokenizers: Sequence[Tokenizer]) -> None:
+    """Add rows for the pieces that the tokenizers have and the foreign vocabularies lack.
+
+    The rows of embeddings are zero, and the bias excludes the pieces from translations. A bias of
+    zeros is removed.
+    """
+    source_size, target_size = (tokenizer.vocabulary_size for tokenizer in tokenizers)
+    for name in weights.keys() & set(EMBEDDINGS):
+        size = source_size if name == "source_embedding.weight" else target_size
+        weights[name] = F.pad(weights[name], (0, 0, 0, size - len(weights[name])))
+    bias = weights.pop("output_bias")
+    bias = F.pad(bias, (0, target_size - len(bias)), value=NEVER)
+    if bias.any():
+        weights["output_bias"] = bias
+
+
+class ForeignWeights:
+    """Tensors of a file of unknown origin, each checked when it is taken.
+
+    Args:
+        path: the file, for messages.
+        tensors: by name. Tensors of a torch file may be views that are larger than the file, so
+            they are copied only after their shape has been checked.
+    """
+
+    def __init__(self, path: Path, tensors: dict[str, Tensor]) -> None:
+        self.path = path
+        self._tensors = tensors
+        self._unused = set(tensors)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._tensors
+
+    def take(self, name: str, *shape: int) -> Tensor:
+        """Return a tensor in float32.
+
+        Raises:
+            UserError: it is missing, has another shape, or does not hold finite floating-point
+                numbers.
+        """
+        if name not in self._tensors:
+            near = difflib.get_close_matches(name, sorted(self._unused), 1, 0.8)
+            hint = f"; it has {near[0]} instead" if near else ""
+            raise UserError(f"{self.path}: lacks the tensor {name}{hint}")
+        tensor = self._tensors[name]
+        if tensor.shape != shape:
+            raise UserError(
+                f"{self.path}: {name} has shape {tuple(tensor.shape)}, the configuration and the"
+                f" vocabulary require {shape}"
+            )
+        self._unused.discard(name)
+        if not tensor.is_floating_point():
+            raise UserError(f"{self.path}: {name} holds {tensor.dtype}, not floating-point numbers")
+        tensor = tensor.to(torch.float32).contiguous()
+        if not torch.stack(tensor.aminmax()).isfinite().all():
+            raise UserError(f"{self.path}: {name} holds NaN or infinity")
+        return tensor
+
+    def check_all_taken(self, ignored: Collection[str] = ()) -> None:
+        """Raise UserError if a tensor was not taken, and so would be lost."""
+        for name in sorted(self._unused.difference(ignored)):
+            raise UserError(f"{self.path}: holds the tensor {name}, which this program cannot use")
