@@ -13,7 +13,12 @@ from nmt.base.errors import UserError
 CORPORA_FOLDER = "corpora"
 RUNS_FOLDER = "runs"
 SWEEPS_FOLDER = "sweeps"
+SEEDS_FOLDER = "seeds"
+EVALUATIONS_FOLDER = "evaluations"
 LATEST_LINK = "latest"
+
+# File in the folder of a sweep that is a search.
+STUDY_FILE = "study.sqlite3"
 
 # Files and folders in a run folder. A model folder also has a `config.yaml`, and a corpus folder a
 # `report.html`.
@@ -30,6 +35,7 @@ VALID_HYPOTHESES_FILE = "valid_hypotheses.txt"
 REPORT_FILE = "report.html"
 CHECKPOINTS_FOLDER = "checkpoints"
 EVALUATION_FOLDER = "evaluation"
+ADAPTATION_FOLDER = "adaptation"
 MODEL_FOLDER = "model"
 
 # Files in `evaluation/<test set>/`. A model folder also has a `scores.json`.

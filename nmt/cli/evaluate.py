@@ -51,7 +51,7 @@ def main() -> None:
     outs = {
         system.name: Path(arguments.out, system.name if len(systems) > 1 else "")
         if arguments.out
-        else Path("outputs", "evaluations", system.name, test_set.name)
+        else Path("outputs", layout.EVALUATIONS_FOLDER, system.name, test_set.name)
         for system in systems
     }
     baseline = choose_baseline(systems, arguments.baseline, corpus)

@@ -207,7 +207,7 @@ def _report(
     }
     texts = {run / "adapt.md": text, run / "adapt.json": to_json(values)}
     for each in compared:
-        folder = run / "adaptation" / each.test_set.name
+        folder = run / layout.ADAPTATION_FOLDER / each.test_set.name
         test = each.test_set
         names = {"source": test.sources, "reference": test.references[0]}
         names |= {"before": each.before, "after": each.after}

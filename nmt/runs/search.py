@@ -16,7 +16,7 @@ from hydra.core.override_parser.types import ChoiceSweep, IntervalSweep, RangeSw
 from hydra.errors import HydraException
 
 from nmt.base.errors import BusyError, FailedProcessesError, UserError, first_line
-from nmt.base.layout import CONFIG_FILE, METRICS_FILE, PRUNED_FILE
+from nmt.base.layout import CONFIG_FILE, METRICS_FILE, PRUNED_FILE, STUDY_FILE
 from nmt.base.locks import exclusive
 from nmt.base.system import require_package
 from nmt.config import Config, leaf_fields
@@ -26,7 +26,6 @@ logger = logging.getLogger(__name__)
 
 Range = IntervalSweep | RangeSweep | ChoiceSweep
 
-_STUDY_FILE = "study.sqlite3"
 _SIGNIFICANT_DIGITS = 3  # of the values that are tried
 _SECONDS_TO_WAIT = 60.0  # for the lock of the SQLite file
 
@@ -41,7 +40,7 @@ def trial_values(space: str, run: Path) -> dict[str, Any]:
         UserError: `space` is invalid, Optuna is not installed, or the study cannot be used.
     """
     ranges = parse_space(space)
-    with exclusive(run.parent / f".{_STUDY_FILE}.lock", lambda: None), _opened(run) as study:
+    with exclusive(run.parent / f".{STUDY_FILE}.lock", lambda: None), _opened(run) as study:
         distributions = {key: _distribution(key, one, study) for key, one in ranges.items()}
         trial = _last_trial(study, run)
         if not trial or trial.state is _optuna().trial.TrialState.FAIL:
@@ -185,7 +184,7 @@ def _opened(run: Path, pruner: Any = None) -> Iterator[Any]:
     from sqlalchemy import URL  # noqa: PLC0415 - Optuna depends on it
     from sqlalchemy.exc import SQLAlchemyError  # noqa: PLC0415
 
-    path = run.parent / _STUDY_FILE
+    path = run.parent / STUDY_FILE
     try:
         try:
             storage = optuna.storages.RDBStorage(

@@ -6,6 +6,7 @@ import sys
 from dataclasses import asdict, replace
 from pathlib import Path
 
+from nmt.base import layout
 from nmt.base.errors import UserError, one_line
 from nmt.base.files import check_writable, write_json
 from nmt.config import MAX_SEED, Config
@@ -71,4 +72,4 @@ def seed_config(config: Config, seed: int) -> Config:
 
 def summary_path(config: Config) -> Path:
     """Return the path of the summary: `<run.outputs>/seeds/<run.name>.json`."""
-    return Path(config.run.outputs) / "seeds" / f"{config.run.name}.json"
+    return Path(config.run.outputs) / layout.SEEDS_FOLDER / f"{config.run.name}.json"
