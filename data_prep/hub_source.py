@@ -67,12 +67,13 @@ class HubSource(Source):
         folder, name = Path(self._config.path), self._config.hub_splits[split]
         if not folder.is_dir():
             raise UserError(f"corpus.path={folder} is not a folder; name one with parquet files")
+        patterns = f"{name}-*.parquet", f"{name}.parquet", f"{name}/*.parquet"
         for parent in (folder / self._config.hub_subset, folder / "data", folder):
-            for pattern in (f"{name}-*.parquet", f"{name}.parquet", f"{name}/*.parquet"):
+            for pattern in patterns:
                 if files := sorted(parent.glob(pattern)):
                     return files
         raise UserError(
-            f"corpus.path={folder} contains no {name}-*.parquet and no {name}.parquet, which"
+            f"corpus.path={folder} contains no {', '.join(patterns)}, which"
             f" corpus.hub_splits.{split}={name} names; text files are read with corpus=folder"
         )
 

@@ -62,7 +62,7 @@ def pieces_in_order(ids: dict[str, int], path: Path) -> list[str]:
     if [ids[piece] for piece in pieces] != list(range(len(ids))):
         raise UserError(f"{path}: ids are not the numbers from 0 to {len(ids) - 1:,}, each once")
     if not 0 < len(ids) <= _MAX_PIECES:
-        raise UserError(f"{path}: has {len(ids):,} pieces; at most {_MAX_PIECES:,} are possible")
+        raise UserError(f"{path}: has {len(ids):,} pieces instead of 1 to {_MAX_PIECES:,}")
     for piece in (EOS, UNKNOWN):
         if piece not in ids:
             raise UserError(f"{path}: lacks the piece {piece}")

@@ -87,9 +87,9 @@ def sum_by_words(
 
 def _has_content(words: list[int], pieces: list[str]) -> Tensor:
     """Return 1 for pieces with letters or digits and for pieces of words without any, else 0."""
-    is_content = [any(map(str.isalnum, piece.strip(WORD_BEGIN))) for piece in pieces]
-    content_words = {word for word, is_one in zip(words, is_content, strict=True) if is_one}
+    has_content = [any(map(str.isalnum, piece.strip(WORD_BEGIN))) for piece in pieces]
+    content_words = {word for word, has in zip(words, has_content, strict=True) if has}
     counts = [
-        is_one or word not in content_words for word, is_one in zip(words, is_content, strict=True)
+        has or word not in content_words for word, has in zip(words, has_content, strict=True)
     ]
     return torch.tensor(counts, dtype=torch.float32)

@@ -67,7 +67,7 @@ class LineTranslator:
         Args:
             chunks: the lines.
             first: number of the first line.
-            progress: called with the number of lines just translated.
+            progress: called with about the number of lines just translated, also fractions.
 
         Yields:
             The lines of a chunk and the text to append to each output.

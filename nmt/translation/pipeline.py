@@ -24,7 +24,7 @@ class Pipeline:
             which they are reranked; None keeps the order of the search.
         language: source language of documents to be split into sentences; empty if each source is
             one sentence.
-        warn: called with a message for every text that cannot be aligned.
+        warn: called with a message for every source of which a translation cannot be aligned.
         aligns_all: align all translations of a source, not only the best.
     """
 
@@ -109,6 +109,6 @@ class Pipeline:
         for line, answer, some in zip(lines, answers, texts, strict=True):
             found = [next(links) for _ in some]
             if None in found:
-                self.warn(f"line {line}: not aligned because the pair is too long for the model")
+                self.warn(f"line {line}: a translation is too long for the model to align it")
             aligned.append(replace(answer, alignments=found))
         return aligned
