@@ -115,18 +115,6 @@ class EncoderDecoder(nn.Module, ABC, Generic[State]):
             UserError: the architecture has no attention.
         """
 
-    def _cross_attention_maps(
-        self, attention: nn.Module, source: Tensor, source_mask: Tensor, target_input: Tensor
-    ) -> dict[str, list[Tensor]]:
-        """Compute `attention_maps` of a one-head module that returns contexts and weights."""
-        maps: list[Tensor] = []
-        hook = attention.register_forward_hook(
-            lambda _module, _inputs, outputs: maps.append(outputs[1][:, None])
-        )
-        with hook:
-            self(source, source_mask, target_input)
-        return {"cross": maps}
-
     @property
     @abstractmethod
     def num_attention_layers(self) -> int:
