@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
+
+from nmt.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True)
@@ -50,14 +51,6 @@ class Batch:
         )
 
 
-class SpecialIds(Protocol):
-    """Ids of padding, BOS and EOS; a `Tokenizer` has them."""
-
-    pad_id: int
-    bos_id: int
-    eos_id: int
-
-
 def pad_ids(
     sequences: Sequence[Sequence[int] | np.ndarray], pad_id: int, before: int = -1, after: int = -1
 ) -> tuple[Tensor, Tensor]:
@@ -87,14 +80,15 @@ def pad_ids(
 
 def collate(
     pairs: Sequence[tuple[Sequence[int] | np.ndarray, Sequence[int] | np.ndarray]],
-    source_ids: SpecialIds,
-    target_ids: SpecialIds,
+    source_tokenizer: Tokenizer,
+    target_tokenizer: Tokenizer,
 ) -> Batch:
     """Make a batch of pairs of (source, target) ids without BOS and EOS."""
     sources, targets = [source for source, _ in pairs], [target for _, target in pairs]
-    source, source_mask = pad_ids(sources, source_ids.pad_id, after=source_ids.eos_id)
-    target_input, target_mask = pad_ids(targets, target_ids.pad_id, before=target_ids.bos_id)
-    target_output, _ = pad_ids(targets, target_ids.pad_id, after=target_ids.eos_id)
+    pad_id, eos_id = target_tokenizer.pad_id, target_tokenizer.eos_id
+    source, source_mask = pad_ids(sources, source_tokenizer.pad_id, after=source_tokenizer.eos_id)
+    target_input, target_mask = pad_ids(targets, pad_id, before=target_tokenizer.bos_id)
+    target_output, _ = pad_ids(targets, pad_id, after=eos_id)
     return Batch(
         source, source_mask, target_input, target_output, target_mask, int(target_mask.sum())
     )

@@ -37,8 +37,7 @@ class EpochPlan:
     Attributes:
         source_lengths: (pairs of the corpus,) tokens of each source, including EOS.
         target_lengths: (pairs of the corpus,) tokens of each target, including EOS.
-        order: (pairs of the epoch,) indices into the corpus, bucket after bucket.
-        bucket_starts: (buckets + 1,) bucket b is `order[bucket_starts[b] : bucket_starts[b + 1]]`.
+        buckets: indices of pairs in the corpus, an array for each bucket.
         buckets_per_update: consecutive buckets of an update; the last update may have fewer.
         max_micro_batch_tokens: maximum of padded source and of padded target tokens in a
             micro-batch. It determines how an update is split, not which pairs it has.
@@ -48,8 +47,7 @@ class EpochPlan:
 
     source_lengths: np.ndarray
     target_lengths: np.ndarray
-    order: np.ndarray
-    bucket_starts: np.ndarray
+    buckets: list[np.ndarray]
     buckets_per_update: int
     max_micro_batch_tokens: int
     start_tokens: int = 0
@@ -57,12 +55,16 @@ class EpochPlan:
     @property
     def num_updates(self) -> int:
         """Number of updates in this epoch."""
-        return -(-(len(self.bucket_starts) - 1) // self.buckets_per_update)
+        return -(-len(self.buckets) // self.buckets_per_update)
+
+    @property
+    def order(self) -> np.ndarray:
+        """The indices of all pairs, (pairs of the epoch,), update after update."""
+        return np.concatenate(self.buckets)
 
     def update(self, index: int) -> np.ndarray:
         """Return the indices of the pairs of an update."""
-        starts = self._bucket_starts(index)
-        return self.order[starts[0] : starts[-1]]
+        return np.concatenate(self._buckets_of(index))
 
     def num_target_tokens(self, index: int) -> int:
         """Return the number of target tokens of an update, including EOS, without padding."""
@@ -82,9 +84,7 @@ class EpochPlan:
         rank; its number is the lowest number of its parts. The largest one comes first, so that
         the others fit into the memory allocated for it. A rank may have none.
         """
-        starts = self._bucket_starts(index)
-        buckets = [self.order[start:end] for start, end in pairwise(starts)]
-        parts = [part for bucket in buckets for part in self._halved(bucket)]
+        parts = [part for bucket in self._buckets_of(index) for part in self._halved(bucket)]
         parts.sort(key=self.padded_tokens, reverse=True)
         shares = self._shares([self._cost(part) for part in parts], world_size)
         return [self._merged({number: parts[number] for number in share}) for share in shares]
@@ -109,15 +109,14 @@ class EpochPlan:
         source, target = self.source_lengths[pairs].max(), self.target_lengths[pairs].max()
         return len(pairs), int(source), int(target)
 
-    def _bucket_starts(self, index: int) -> np.ndarray:
-        """Return the starts of the buckets of an update, and the end of the last one."""
-        first = index * self.buckets_per_update
-        return self.bucket_starts[first : first + self.buckets_per_update + 1]
-
     def padded_tokens(self, pairs: np.ndarray) -> int:
         """Return the padded tokens of the longer side of a micro-batch of these pairs."""
         rows, source, target = self.shape(pairs)
         return rows * max(source, target)
+
+    def _buckets_of(self, index: int) -> list[np.ndarray]:
+        first = index * self.buckets_per_update
+        return self.buckets[first : first + self.buckets_per_update]
 
     def _cost(self, pairs: np.ndarray) -> int:
         """Return the padded tokens of both sides, to which the computing time is proportional."""
@@ -226,14 +225,11 @@ def plan_epoch(
     largest = min(max(fitting, _MIN_BUCKET_TOKENS), _MAX_BUCKET_TOKENS)
     buckets_per_update = max(1, round(config.target_tokens_per_update / largest))
     bucket_tokens = config.target_tokens_per_update / buckets_per_update
-    order, starts = _cut_buckets(shuffled, source_lengths, target_lengths, bucket_tokens)
-    buckets = random.permutation(len(starts) - 1)
-    sizes = np.diff(starts)[buckets]
+    buckets = _cut_buckets(shuffled, source_lengths, target_lengths, bucket_tokens)
     return EpochPlan(
         source_lengths,
         target_lengths,
-        order[_concatenated_ranges(starts[:-1][buckets], sizes)],
-        np.concatenate(([0], np.cumsum(sizes))),
+        [buckets[number] for number in random.permutation(len(buckets))],
         buckets_per_update,
         config.max_micro_batch_tokens,
     )
@@ -244,29 +240,23 @@ def _cut_buckets(
     source_lengths: np.ndarray,
     target_lengths: np.ndarray,
     bucket_tokens: float,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Sort pools of pairs by length and cut them into buckets of about equal target tokens.
-
-    Returns:
-        The pairs, bucket after bucket, and the (buckets + 1,) starts of the buckets.
-    """
+) -> list[np.ndarray]:
+    """Sort pools of pairs by length and cut them into buckets of about equal target tokens."""
     num_tokens = int(target_lengths[shuffled].sum(dtype=np.int64))
     num_pools = round(num_tokens / (bucket_tokens * _BUCKETS_PER_POOL))
     num_pools = min(max(1, num_pools), _MAX_POOLS)
     # Pools differ by at most one pair: a small last pool would need more padding.
     bounds = [-(-pool * len(shuffled) // num_pools) for pool in range(num_pools + 1)]
-    order = np.empty_like(shuffled)
-    starts = []
+    buckets: list[np.ndarray] = []
     for first, last in pairwise(bounds):
         pool = shuffled[first:last]
         by_length, tokens = _sorted_by_length(source_lengths[pool], target_lengths[pool])
-        order[first:last] = pool[by_length]
         pool_tokens = tokens.sum()
         num_buckets = max(1, int(np.rint(pool_tokens / bucket_tokens)))
         tokens_before = np.cumsum(tokens) - tokens
         bucket = (tokens_before * float(num_buckets) / float(pool_tokens)).astype(np.int64)
-        starts.append(first + np.flatnonzero(np.diff(bucket, prepend=-1)))
-    return order, np.append(np.concatenate(starts), len(order))
+        buckets += np.split(pool[by_length], np.flatnonzero(np.diff(bucket)) + 1)
+    return buckets
 
 
 def _sorted_by_length(
@@ -291,9 +281,3 @@ def _sorted_by_length(
     key = ((tokens << source_bits | sources) << index_bits) | np.arange(len(tokens))
     key.sort()
     return key & ((1 << index_bits) - 1), key >> (source_bits + index_bits)
-
-
-def _concatenated_ranges(starts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """Return [s0, s0 + 1, …, s0 + n0 - 1, s1, …] for starts s and sizes n."""
-    offsets = starts - np.concatenate(([0], np.cumsum(sizes)[:-1]))
-    return np.repeat(offsets, sizes) + np.arange(int(sizes.sum()))

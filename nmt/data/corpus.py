@@ -78,7 +78,9 @@ class ParallelCorpus:
         starts = [0]
         for path in shards:
             for batch in _read_batches(path):
-                self._batches.append([_ids_and_offsets(column) for column in batch.columns])
+                self._batches.append(
+                    [(column.values.to_numpy(), column.offsets.to_numpy()) for column in batch]
+                )
                 starts.append(starts[-1] + batch.num_rows)
         self._starts = np.array(starts, dtype=np.int64)
         self.source_lengths = self._lengths(0)
@@ -121,10 +123,6 @@ def _read_batches(path: Path) -> list[pa.RecordBatch]:
         return [reader.get_batch(i) for i in range(reader.num_record_batches)]
     except (pa.ArrowException, OSError) as error:
         raise UserError(f"{path}: is damaged ({error}); prepare the corpus again") from None
-
-
-def _ids_and_offsets(column: pa.ListArray) -> tuple[np.ndarray, np.ndarray]:
-    return column.values.to_numpy(zero_copy_only=True), column.offsets.to_numpy()
 
 
 class Leakage(TypedDict):
@@ -190,10 +188,7 @@ class PreparedCorpus:
         self.folder = folder
         self.source_language, self.target_language = languages
         self.test_splits = sorted(manifest["test_splits"], key=lambda name: (name != "test", name))
-        leakage = manifest.get("leakage", {})
-        self.leakage: dict[str, dict[str, Any]] = {
-            name: {**found} for name, found in leakage.items()
-        }
+        self.leakage: dict[str, Any] = {**manifest.get("leakage", {})}
         self.manifest = manifest
 
     @property

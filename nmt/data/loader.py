@@ -7,10 +7,11 @@ import numpy as np
 from pydantic import NonNegativeInt
 
 from nmt.config import BatchingConfig
-from nmt.data.batch import Batch, SpecialIds, collate
+from nmt.data.batch import Batch, collate
 from nmt.data.batching import EpochPlan, plan_epoch
 from nmt.data.corpus import ParallelCorpus
 from nmt.data.mixing import Mixing
+from nmt.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True)
@@ -22,40 +23,26 @@ class Position:
 
 
 @dataclass(frozen=True)
-class MicroBatch:
-    """A batch for one forward and backward pass.
-
-    Attributes:
-        number: its number in the update, see `EpochPlan`; part of the seed of its dropout.
-        batch: the padded pairs.
-    """
-
-    number: int
-    batch: Batch
-
-
-@dataclass(frozen=True)
 class UpdateWork:
     """The part of an update that one rank computes.
 
     Attributes:
-        epoch: index of the epoch.
-        update_in_epoch: index of the update in its epoch.
+        position: position of the update.
         num_source_tokens: source tokens of the update on all ranks, without padding.
         num_target_tokens: target tokens of the update on all ranks, without padding.
         shapes: (B, S, T) of each micro-batch of the update on all ranks.
         num_rounds: largest number of micro-batches of a rank.
-        micro_batches: the micro-batches of this rank; may be empty.
+        micro_batches: the micro-batches of this rank, by their numbers in the update (see
+            `EpochPlan`), which are part of the seeds of dropout; may be empty.
         next_position: position after this update.
     """
 
-    epoch: int
-    update_in_epoch: int
+    position: Position
     num_source_tokens: int
     num_target_tokens: int
     shapes: list[tuple[int, int, int]]
     num_rounds: int
-    micro_batches: list[MicroBatch]
+    micro_batches: dict[int, Batch]
     next_position: Position
 
 
@@ -76,8 +63,8 @@ class UpdateLoader:
         corpus: ParallelCorpus,
         config: BatchingConfig,
         seed: int,
-        source_ids: SpecialIds,
-        target_ids: SpecialIds,
+        source_tokenizer: Tokenizer,
+        target_tokenizer: Tokenizer,
         rank: int = 0,
         world_size: int = 1,
         mixing: Mixing | None = None,
@@ -86,8 +73,7 @@ class UpdateLoader:
         self._corpus = corpus
         self._config = config
         self._seed = seed
-        self._source_ids = source_ids
-        self._target_ids = target_ids
+        self._tokenizers = source_tokenizer, target_tokenizer
         self._rank = rank
         self._world_size = world_size
         self._mixing = mixing
@@ -109,13 +95,15 @@ class UpdateLoader:
         by_rank = plan.micro_batches_of_ranks(index, self._world_size)
         is_last = index + 1 == plan.num_updates
         return UpdateWork(
-            epoch,
-            index,
+            position,
             int(plan.source_lengths[plan.update(index)].sum()),
             plan.num_target_tokens(index),
             [plan.shape(pairs) for of_rank in by_rank for pairs in of_rank.values()],
             max(map(len, by_rank)),
-            [self._micro_batch(*item) for item in by_rank[self._rank].items()],
+            {
+                number: collate(self.ids(pairs), *self._tokenizers)
+                for number, pairs in by_rank[self._rank].items()
+            },
             Position(epoch + 1, 0) if is_last else Position(epoch, index + 1),
         )
 
@@ -147,6 +135,3 @@ class UpdateLoader:
             max_micro_batch_tokens=self.max_micro_batch_tokens,
             start_tokens=self.start_tokens,
         )
-
-    def _micro_batch(self, number: int, pairs: np.ndarray) -> MicroBatch:
-        return MicroBatch(number, collate(self.ids(pairs), self._source_ids, self._target_ids))

@@ -9,6 +9,7 @@ this function are computed from a few short inputs. The backward pass costs twic
 because each product has two gradient products, one for each factor.
 """
 
+from collections.abc import Sequence
 from dataclasses import astuple, dataclass
 from functools import cache
 
@@ -47,30 +48,28 @@ class Processed:
     source_target: int = 0
     projected: int = 0
 
+    @classmethod
+    def of(
+        cls, shapes: Sequence[tuple[int, int, int]], num_target_tokens: int, window: int = 0
+    ) -> "Processed":
+        """Return the sizes of micro-batches.
+
+        Args:
+            shapes: (B, S, T) of each.
+            num_target_tokens: target tokens of all of them, padding excluded.
+            window: `model.attention_window`.
+        """
+        return cls(
+            source=sum(b * s for b, s, _ in shapes),
+            target=sum(b * t for b, _, t in shapes),
+            source_squares=sum(b * num_scores(s, window) for b, s, _ in shapes),
+            target_squares=sum(b * num_scores(t, window) for b, _, t in shapes),
+            source_target=sum(b * s * t for b, s, t in shapes),
+            projected=num_target_tokens,
+        )
+
     def __add__(self, other: "Processed") -> "Processed":
         return Processed(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
-
-
-def micro_batch(
-    rows: int, source: int, target: int, num_target_tokens: int, window: int = 0
-) -> Processed:
-    """Return the sizes of one micro-batch.
-
-    Args:
-        rows: number of pairs, B.
-        source: padded source length S.
-        target: padded target length T.
-        num_target_tokens: target tokens, padding excluded.
-        window: `model.attention_window`.
-    """
-    return Processed(
-        rows * source,
-        rows * target,
-        rows * num_scores(source, window),
-        rows * num_scores(target, window),
-        rows * source * target,
-        num_target_tokens,
-    )
 
 
 def training_flops(config: ModelConfig, target_vocabulary_size: int, processed: Processed) -> int:
@@ -95,7 +94,7 @@ def _forward_flops(config: ModelConfig, target_vocabulary_size: int) -> tuple[in
     # The encoder output of ByteNet has 1.2 S positions, an integer for multiples of 5.
     scale = 5 if config.architecture is Architecture.bytenet else 1
     lengths = [(scale * source, scale * target) for source, target in _LENGTHS]
-    sizes = [astuple(micro_batch(1, *each, 0, window))[:-1] for each in lengths]
+    sizes = [astuple(Processed.of([(1, *each)], 0, window))[:-1] for each in lengths]
     counts = [_count_forward(model, *each) for each in lengths]
     solution = np.linalg.solve(np.array(sizes, dtype=float), np.array(counts, dtype=float))
     with FlopCounterMode(display=False) as counter:

@@ -20,7 +20,7 @@ from nmt.config import Config
 from nmt.data.batch import Batch
 from nmt.data.batching import EpochPlan, plan_epoch
 from nmt.data.corpus import PreparedCorpus
-from nmt.data.loader import MicroBatch, Position, UpdateWork
+from nmt.data.loader import Position, UpdateWork
 from nmt.model.build import build_model
 from nmt.model.cpu_library import select_library
 from nmt.tokenizer import Tokenizer
@@ -207,13 +207,14 @@ def _now(device: torch.device) -> float:
 
 def _random_work(shapes: Sequence[Shape], vocabulary_sizes: tuple[int, int]) -> UpdateWork:
     """Return an update of micro-batches of random ids without padding."""
-    micro_batches = []
+    micro_batches = {}
     for number, (rows, *lengths) in enumerate(shapes):
         source, target = (
             torch.randint(size, (rows, length))
             for size, length in zip(vocabulary_sizes, lengths, strict=True)
         )
         batch = Batch(source, source >= 0, target, target, target >= 0, target.numel())
-        micro_batches.append(MicroBatch(number, batch))
-    tokens = sum(each.batch.num_target_tokens for each in micro_batches)
-    return UpdateWork(0, 0, 0, tokens, list(shapes), len(shapes), micro_batches, Position())
+        micro_batches[number] = batch
+    tokens = sum(batch.num_target_tokens for batch in micro_batches.values())
+    start = Position()
+    return UpdateWork(start, 0, tokens, list(shapes), len(shapes), micro_batches, start)

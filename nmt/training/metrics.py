@@ -15,7 +15,6 @@ from torch import Tensor
 
 from nmt.base.files import writing
 from nmt.data.loader import Position, UpdateLoader, UpdateWork
-from nmt.model import cost
 from nmt.model.cost import Processed
 from nmt.trained_model import TrainedModel
 from nmt.training.distributed import Process
@@ -57,8 +56,7 @@ class MetricSums:
         self, work: UpdateWork, loss: float, norm: float, is_skipped: bool, window: int
     ) -> None:
         """Add one update; `window` is `model.attention_window`."""
-        sizes = (cost.micro_batch(*shape, 0, window) for shape in work.shapes)
-        processed = replace(sum(sizes, start=Processed()), projected=work.num_target_tokens)
+        processed = Processed.of(work.shapes, work.num_target_tokens, window)
         self.processed += processed
         self.positions += processed.source + processed.target
         self.tokens += work.num_source_tokens + work.num_target_tokens
@@ -144,7 +142,7 @@ class RunningMetrics:
         self, update: int, work: UpdateWork, loss: Tensor, norm: Tensor, is_skipped: Tensor
     ) -> None:
         """Add one update."""
-        self._pending.append((update, replace(work, micro_batches=[])))
+        self._pending.append((update, replace(work, micro_batches={})))
         self._tensors.append((loss, norm, is_skipped))
 
     def read(self) -> tuple[MetricSums, list[SkippedUpdate]]:
@@ -163,8 +161,7 @@ class RunningMetrics:
             for (update, work), loss, norm, is_skipped in values:
                 self.sums.add(work, loss, norm, is_skipped, self._window)
                 if is_skipped:
-                    position = Position(work.epoch, work.update_in_epoch)
-                    skipped.append(SkippedUpdate(update, position, norm, self.sums.mean_norm))
+                    skipped.append(SkippedUpdate(update, work.position, norm, self.sums.mean_norm))
         self._pending, self._tensors, self._start = [], [], now
         return replace(self.sums), skipped
 

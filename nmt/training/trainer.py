@@ -147,7 +147,7 @@ class Trainer:
             if self.state.update % training.log_every == 0:
                 sums = self._read_metrics()
                 if self._log is not None:
-                    self._log.updates(self.state, work.epoch, sums)
+                    self._log.updates(self.state, work.position.epoch, sums)
                 self._metrics.sums = sums.restarted()
             is_done = self._is_done()
             if self.state.update % training.validate_every == 0 or is_done:

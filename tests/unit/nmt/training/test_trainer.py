@@ -123,8 +123,7 @@ def test_the_gradient_is_that_of_the_mean_over_target_tokens(
     work = first_work(trainer)
     fresh = new_model(trainer.config, PreparedCorpus(digit_corpus), ALONE.device).network
     total = torch.zeros(())
-    for part in work.micro_batches:
-        batch = part.batch
+    for batch in work.micro_batches.values():
         logits = fresh.project(fresh(batch.source, batch.source_mask, batch.target_input))
         total = total + torch.nn.functional.cross_entropy(
             logits[batch.target_mask],
@@ -362,8 +361,8 @@ def test_a_spike_is_skipped_and_its_sentences_are_recorded(
     tokenizer = trainer.model.target_tokenizer
     targets = [
         text
-        for micro_batch in work.micro_batches
-        for text in tokenizer.decode(micro_batch.batch.target_output.tolist())
+        for batch in work.micro_batches.values()
+        for text in tokenizer.decode(batch.target_output.tolist())
     ]
     assert sorted(target for _, target in record["pairs"]) == sorted(targets)
     assert all(source == " ".join(reversed(target.split())) for source, target in record["pairs"])
@@ -495,7 +494,7 @@ def test_memory_that_holds_no_pair_ends_training(
 
 
 def test_smaller_is_smaller_where_a_row_is_longer_than_the_limit(trainer: Trainer) -> None:
-    error = OutOfMemory(first_work(trainer).micro_batches[0].batch, MemoryError())
+    error = OutOfMemory(first_work(trainer).micro_batches[0], MemoryError())
     for limit in (3, 2, 1):
         trainer.loader.max_micro_batch_tokens = limit
         trainer.micro_batch_size = replace(trainer.micro_batch_size, used=limit)
@@ -630,8 +629,8 @@ def test_in_bfloat16_micro_batches_add_up_as_each_by_itself(config: Config, make
 
     together = gradients(work)
     alone = [
-        gradients(replace(work, num_rounds=1, micro_batches=[micro_batch]))
-        for micro_batch in work.micro_batches
+        gradients(replace(work, num_rounds=1, micro_batches={number: batch}))
+        for number, batch in work.micro_batches.items()
     ]
     for whole, *parts in zip(together, *alone, strict=True):
         torch.testing.assert_close(whole, torch.stack(parts).sum(dim=0), rtol=1e-4, atol=1e-6)
