@@ -17,6 +17,7 @@ from nmt.base.files import atomic_path, file_inside, is_plain_name, read_lines, 
 from nmt.base.layout import MANIFEST_FILE
 from nmt.config import MixingConfig, is_language_code
 from nmt.data.mixing import Mixing
+from nmt.tokenizer import Tokenizer
 
 _SCHEMA = pa.schema([("source", pa.list_(pa.int32())), ("target", pa.list_(pa.int32()))])
 
@@ -200,6 +201,10 @@ class PreparedCorpus:
     def target_tokenizer(self) -> Path:
         """Path of the target language's model; the same file if the vocabulary is joint."""
         return file_inside(self.folder, self.manifest["target_tokenizer"])
+
+    def tokenizers(self) -> tuple[Tokenizer, Tokenizer]:
+        """Load the tokenizers of source and target."""
+        return Tokenizer(self.source_tokenizer), Tokenizer(self.target_tokenizer)
 
     def train(self) -> ParallelCorpus:
         """Open the training pairs.

@@ -67,8 +67,8 @@ class ByteNet(RowDecoder):
     encoder output enters the decoder; here, a linear layer combines it with the target embedding.
     """
 
-    def __init__(self, config: ModelConfig, *vocabulary_sizes: int) -> None:
-        super().__init__(config, *vocabulary_sizes)
+    def __init__(self, config: ModelConfig, source_size: int, target_size: int) -> None:
+        super().__init__(config, source_size, target_size)
         self.encoder = _blocks(config, config.num_encoder_layers)
         self.encoder_norm = nn.LayerNorm(config.width)
         self.join = Linear(2 * config.width, config.width)

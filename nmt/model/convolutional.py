@@ -99,8 +99,8 @@ class Convolutional(RowDecoder):
     value is the sum of z_j and the embedded source token, times sqrt(0.5).
     """
 
-    def __init__(self, config: ModelConfig, *vocabulary_sizes: int) -> None:
-        super().__init__(config, *vocabulary_sizes)
+    def __init__(self, config: ModelConfig, source_size: int, target_size: int) -> None:
+        super().__init__(config, source_size, target_size)
         self.source_positions = nn.Embedding(config.max_length, config.width)
         self.target_positions = nn.Embedding(config.max_length, config.width)
         self.encoder: Sequence[GatedConvolution] = nn.ModuleList(  # type: ignore[assignment]

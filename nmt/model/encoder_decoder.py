@@ -22,36 +22,34 @@ class EncoderDecoder(nn.Module, ABC, Generic[State]):
 
     Args:
         config: sizes and variants.
-        source_vocabulary_size: V of the source.
-        target_vocabulary_size: V of the target.
+        source_size: V of the source.
+        target_size: V of the target.
 
     Raises:
         UserError: embeddings are tied three ways, but the vocabularies differ in size.
     """
 
-    def __init__(
-        self, config: ModelConfig, source_vocabulary_size: int, target_vocabulary_size: int
-    ) -> None:
+    def __init__(self, config: ModelConfig, source_size: int, target_size: int) -> None:
         super().__init__()
         self.config = config
-        self.source_embedding = nn.Embedding(source_vocabulary_size, config.width)
+        self.source_embedding = nn.Embedding(source_size, config.width)
         if config.tied_embeddings is TiedEmbeddings.three_way:
-            if source_vocabulary_size != target_vocabulary_size:
+            if source_size != target_size:
                 raise UserError(
                     "model.tied_embeddings=three_way needs one vocabulary for both languages, but"
-                    f" they have {source_vocabulary_size:,} and {target_vocabulary_size:,} pieces"
+                    f" they have {source_size:,} and {target_size:,} pieces"
                 )
             self.target_embedding = self.source_embedding
         else:
-            self.target_embedding = nn.Embedding(target_vocabulary_size, config.width)
+            self.target_embedding = nn.Embedding(target_size, config.width)
         self.output_weight = self.target_embedding.weight  # (V, D)
         if config.tied_embeddings is TiedEmbeddings.none:
-            self.output_weight = nn.Parameter(torch.empty(target_vocabulary_size, config.width))
-        bias = nn.Parameter(torch.zeros(target_vocabulary_size)) if config.output_bias else None
+            self.output_weight = nn.Parameter(torch.empty(target_size, config.width))
+        bias = nn.Parameter(torch.zeros(target_size)) if config.output_bias else None
         self.output_bias = bias  # (V,)
         self.dropout = Dropout(config.dropout)
         # On the meta device, so that it draws no random numbers for a weight that is replaced.
-        self.projection = Linear(config.width, target_vocabulary_size, bias=False, device="meta")
+        self.projection = Linear(config.width, target_size, bias=False, device="meta")
         self.projection.weight = self.output_weight
         self.projection.register_parameter("bias", self.output_bias)
 

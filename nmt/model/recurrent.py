@@ -82,8 +82,8 @@ class Recurrent(RowDecoder):
 
     attention: MemoryAttention
 
-    def __init__(self, config: ModelConfig, *vocabulary_sizes: int) -> None:
-        super().__init__(config, *vocabulary_sizes)
+    def __init__(self, config: ModelConfig, source_size: int, target_size: int) -> None:
+        super().__init__(config, source_size, target_size)
         width = config.width
         self.backward_layer = _lstm(width, width)
         self.encoder: Sequence[nn.LSTM] = nn.ModuleList(  # type: ignore[assignment]

@@ -20,8 +20,8 @@ from nmt.model.positions import AddedPositions, RotaryPositions
 class Transformer(EncoderDecoder[DecoderState]):
     """Self-attention, cross-attention and feed-forward layers; see `EncoderDecoder`."""
 
-    def __init__(self, config: ModelConfig, *vocabulary_sizes: int) -> None:
-        super().__init__(config, *vocabulary_sizes)
+    def __init__(self, config: ModelConfig, source_size: int, target_size: int) -> None:
+        super().__init__(config, source_size, target_size)
         is_rotary = config.positions is Positions.rotary
         rotary = RotaryPositions(config.max_length, config.head_key_width) if is_rotary else None
         self.source_positions = None if is_rotary else AddedPositions(config)

@@ -105,8 +105,10 @@ class NextTokens:
         log_probs: (N, V); constraints change them in place and do not renormalise.
         live: the live hypotheses.
         requests: the request for each of the B sentences.
+        eos_id: token that ends a hypothesis.
     """
 
     log_probs: Tensor
     live: LiveHypotheses
     requests: Sequence[Request]
+    eos_id: int

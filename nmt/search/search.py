@@ -98,7 +98,7 @@ def beam_search(
     Raises:
         UserError: the scores of the model are not finite.
     """
-    select = select or _select_function(config, ids.eos_id, requests)
+    select = select or _select_function(config, requests)
     is_constrained = any(request.required or request.banned for request in requests)
     longest_prefix = max((len(request.prefix) for request in requests), default=0)
     banned = torch.tensor(list(ids.banned_ids), dtype=torch.long, device=device)
@@ -114,12 +114,12 @@ def beam_search(
         if log_probs[:, ids.eos_id].isnan().any():  # the whole row is then NaN
             raise UserError("the scores of the model are not finite: its weights are damaged")
         log_probs.index_fill_(1, banned, -torch.inf)
-        next_tokens = NextTokens(log_probs, live, [one.request for one in sentences])
-        apply_min_length(next_tokens, config.min_length, ids.eos_id)
+        next_tokens = NextTokens(log_probs, live, [one.request for one in sentences], ids.eos_id)
+        apply_min_length(next_tokens, config.min_length)
         if is_constrained or live.length < longest_prefix:
-            apply_requests(next_tokens, ids.eos_id)
+            apply_requests(next_tokens)
         if trees is not None:
-            apply_trees(next_tokens, trees, ids.eos_id)
+            apply_trees(next_tokens, trees)
         candidates = select(next_tokens)
         _collect_finished(sentences, live, candidates, config)
         kept, is_done = _prune(sentences, candidates, live.length + 1, config)
@@ -132,12 +132,11 @@ def beam_search(
     return [sentence.best.hypotheses for sentence in searches]
 
 
-def _select_function(config: DecodingConfig, eos_id: int, requests: Sequence[Request]) -> Select:
+def _select_function(config: DecodingConfig, requests: Sequence[Request]) -> Select:
     if config.method is SearchMethod.sampling:
-        return partial(select_samples, config=config, eos_id=eos_id)
+        return partial(select_samples, config=config)
     has_required = any(request.required for request in requests)
-    select = select_required if has_required else select_beam
-    return partial(select, beam_size=config.beam_size, eos_id=eos_id)
+    return partial(select_required if has_required else select_beam, beam_size=config.beam_size)
 
 
 def _log_softmax(logits: Tensor) -> Tensor:

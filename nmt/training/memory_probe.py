@@ -23,7 +23,6 @@ from nmt.data.corpus import PreparedCorpus
 from nmt.data.loader import Position, UpdateWork
 from nmt.model.build import build_model
 from nmt.model.cpu_library import select_library
-from nmt.tokenizer import Tokenizer
 from nmt.training import distributed
 from nmt.training.distributed import Process
 from nmt.training.measured_library import measure_library
@@ -71,7 +70,7 @@ def first_epoch(config: Config, corpus: PreparedCorpus | None) -> tuple[EpochPla
     """
     batching, mixing = config.batching, None
     if corpus is not None:
-        source, target = Tokenizer(corpus.source_tokenizer), Tokenizer(corpus.target_tokenizer)
+        source, target = corpus.tokenizers()
         sizes = source.vocabulary_size, target.vocabulary_size
         pairs = corpus.train()
         lengths = pairs.source_lengths, pairs.target_lengths
