@@ -69,6 +69,7 @@ class ByteNet(RowDecoder):
 
     def __init__(self, config: ModelConfig, source_size: int, target_size: int) -> None:
         super().__init__(config, source_size, target_size)
+        self.num_attention_layers = 0
         self.encoder = _blocks(config, config.num_encoder_layers)
         self.encoder_norm = nn.LayerNorm(config.width)
         self.join = Linear(2 * config.width, config.width)
@@ -112,11 +113,6 @@ class ByteNet(RowDecoder):
         raise UserError(
             "model.architecture=bytenet has no attention; use a model of another architecture"
         )
-
-    @property
-    def num_attention_layers(self) -> int:
-        """Number of decoder layers with attention: none."""
-        return 0
 
 
 def _blocks(config: ModelConfig, number: int) -> Sequence[ResidualBlock]:

@@ -31,9 +31,7 @@ class Convolution(nn.Module):
     def forward(self, inputs: Tensor, mask: Tensor) -> Tensor:
         """Convolve, reading inputs before and after each position: (B, L, D) → (B, L, D').
 
-        Args:
-            inputs: (B, L, D).
-            mask: (B, L), False where inputs count as zero.
+        `mask` (B, L) is False where inputs count as zero.
         """
         before = self.num_past // 2
         real = inputs * mask[..., None].to(inputs.dtype)
@@ -55,8 +53,7 @@ class Convolution(nn.Module):
     def no_past(self, like: Tensor) -> Tensor:
         """Return `past` (N, P, D) of N sequences that start: zeros, with P = (k - 1) · dilation.
 
-        Args:
-            like: (N, …), whose data type and device the result has.
+        `like` is any tensor (N, …) of the same data type and device.
         """
         return like.new_zeros(len(like), self.num_past, self.width)
 

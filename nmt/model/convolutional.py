@@ -49,12 +49,9 @@ class DotAttention(nn.Module):
     """
 
     def forward(self, queries: Tensor, memory: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        """Compute the contexts (B, T, D) and the weights (B, T, S).
+        """Compute the contexts (B, T, D) and the weights (B, T, S) of queries d_i, (B, T, D).
 
-        Args:
-            queries: d_i, (B, T, D).
-            memory: [z_j; v_j], (B, S, 2 D).
-            mask: (B, S), True at the m real tokens.
+        `memory` is [z_j; v_j], (B, S, 2 D), and `mask` (B, S) is True at the m real tokens.
         """
         keys, values = memory.chunk(2, dim=-1)
         scores = queries @ keys.transpose(1, 2)  # (B, T, S)
@@ -134,11 +131,6 @@ class Convolutional(RowDecoder):
         for index, layer in enumerate(self.decoder):
             hidden, state.rows[index] = layer(hidden, embedded, state.rows[index], attend)
         return self.dropout(hidden)
-
-    @property
-    def num_attention_layers(self) -> int:
-        """Number of decoder layers, all of which attend to the encoder output."""
-        return len(self.decoder)
 
     def _embed(
         self, embedding: nn.Embedding, positions: nn.Embedding, ids: Tensor, first: int = 0

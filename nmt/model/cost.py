@@ -52,12 +52,9 @@ class Processed:
     def of(
         cls, shapes: Sequence[tuple[int, int, int]], num_target_tokens: int, window: int = 0
     ) -> "Processed":
-        """Return the sizes of micro-batches.
+        """Return the sizes of micro-batches of these shapes (B, S, T).
 
-        Args:
-            shapes: (B, S, T) of each.
-            num_target_tokens: target tokens of all of them, padding excluded.
-            window: `model.attention_window`.
+        `num_target_tokens` excludes padding, and `window` is `model.attention_window`.
         """
         return cls(
             source=sum(b * s for b, s, _ in shapes),
@@ -73,13 +70,7 @@ class Processed:
 
 
 def training_flops(config: ModelConfig, target_vocabulary_size: int, processed: Processed) -> int:
-    """Compute the FLOPs of forward and backward passes.
-
-    Args:
-        config: sizes of the model.
-        target_vocabulary_size: V of the target.
-        processed: sizes of all micro-batches, summed.
-    """
+    """Compute the FLOPs of the forward and backward passes of these micro-batches."""
     coefficients = _forward_flops(config, target_vocabulary_size)
     forward = sum(a * b for a, b in zip(coefficients, astuple(processed), strict=True))
     return _FORWARD_AND_BACKWARD * forward

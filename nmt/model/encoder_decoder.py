@@ -18,12 +18,16 @@ State = TypeVar("State", bound=SearchState)
 class EncoderDecoder(nn.Module, ABC, Generic[State]):
     """Encoder and decoder with embeddings and an output projection, which may be tied.
 
-    A subclass adds its layers and calls `_initialize` at the end of its constructor.
+    A subclass adds its layers and calls `_initialize` at the end of its constructor. In all
+    methods, `source_mask` (B, S) is True at real tokens, and `memory` is the result of `encode`.
 
     Args:
         config: sizes and variants.
         source_size: V of the source.
         target_size: V of the target.
+
+    Attributes:
+        num_attention_layers: number of decoder layers that attend to the encoder output.
 
     Raises:
         UserError: embeddings are tied three ways, but the vocabularies differ in size.
@@ -32,6 +36,7 @@ class EncoderDecoder(nn.Module, ABC, Generic[State]):
     def __init__(self, config: ModelConfig, source_size: int, target_size: int) -> None:
         super().__init__()
         self.config = config
+        self.num_attention_layers = config.num_decoder_layers
         self.source_embedding = nn.Embedding(source_size, config.width)
         if config.tied_embeddings is TiedEmbeddings.three_way:
             if source_size != target_size:
@@ -55,37 +60,19 @@ class EncoderDecoder(nn.Module, ABC, Generic[State]):
 
     @abstractmethod
     def encode(self, source: Tensor, source_mask: Tensor) -> Tensor:
-        """Encode source ids.
-
-        Args:
-            source: (B, S).
-            source_mask: (B, S), True at real tokens.
+        """Encode source ids (B, S) to the encoder output.
 
         Returns:
-            Encoder output (B, S, D); some architectures document another shape.
+            (B, S, D); some architectures document another shape.
         """
 
     @abstractmethod
     def decode(self, target_input: Tensor, memory: Tensor, source_mask: Tensor) -> Tensor:
-        """Decode all target positions at once.
-
-        Args:
-            target_input: (B, T).
-            memory: the result of `encode`.
-            source_mask: (B, S), True at real tokens.
-
-        Returns:
-            (B, T, D), which `project` turns into logits.
-        """
+        """Decode all target positions at once: (B, T) → (B, T, D), which `project` reads."""
 
     @abstractmethod
     def start(self, memory: Tensor, source_mask: Tensor) -> State:
-        """Return the state before the first decoding step, with one row per sentence.
-
-        Args:
-            memory: the result of `encode`.
-            source_mask: (B, S), True at real tokens.
-        """
+        """Return the state before the first decoding step, with one row per sentence."""
 
     @abstractmethod
     def step(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
@@ -112,11 +99,6 @@ class EncoderDecoder(nn.Module, ABC, Generic[State]):
         Raises:
             UserError: the architecture has no attention.
         """
-
-    @property
-    @abstractmethod
-    def num_attention_layers(self) -> int:
-        """Number of decoder layers that attend to the encoder output."""
 
     @property
     def aligning_layer(self) -> int:

@@ -84,6 +84,7 @@ class Recurrent(RowDecoder):
 
     def __init__(self, config: ModelConfig, source_size: int, target_size: int) -> None:
         super().__init__(config, source_size, target_size)
+        self.num_attention_layers = 1  # all layers above it read its context
         width = config.width
         self.backward_layer = _lstm(width, width)
         self.encoder: Sequence[nn.LSTM] = nn.ModuleList(  # type: ignore[assignment]
@@ -119,7 +120,7 @@ class Recurrent(RowDecoder):
         return RowState.start([zeros, zeros], [self.attention.key(memory), memory, source_mask])
 
     def continued(self, ids: Tensor, state: RowState) -> Tensor:
-        """Decode the next T positions: (N, T) → (N, T, D), outputs of the top layer.
+        """Decode the next T positions: (N, T) → (N, T, D).
 
         `state.rows` are output and cell (N, L, D) of the L layers at the previous position.
         """
@@ -135,11 +136,6 @@ class Recurrent(RowDecoder):
             context = context or [state.attend(self.attention, hidden)]
         state.rows = [torch.cat(part).transpose(0, 1) for part in zip(*last, strict=True)]
         return hidden
-
-    @property
-    def num_attention_layers(self) -> int:
-        """Number of layers that compute attention: one, whose context all layers above read."""
-        return 1
 
 
 def _lstm(input_width: int, width: int) -> nn.LSTM:

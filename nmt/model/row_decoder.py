@@ -76,7 +76,7 @@ class RowDecoder(EncoderDecoder[RowState]):
 
     @abstractmethod
     def continued(self, ids: Tensor, state: RowState) -> Tensor:
-        """Decode ids (N, T) at the next T positions to (N, T, D), and update `state.rows`.
+        """Decode ids at the next T positions, (N, T) → (N, T, D), and update `state.rows`.
 
         Either T is 1, or each sentence has one row.
         """

@@ -41,7 +41,9 @@ class Transformer(EncoderDecoder[DecoderState]):
 
     def encode(self, source: Tensor, source_mask: Tensor) -> Tensor:
         """Encode (B, S) ids to (B, S, D)."""
-        hidden = self._embed(self.source_embedding, self.source_positions, source)
+        hidden = self._with_positions(
+            self._scaled(self.source_embedding, source), self.source_positions
+        )
         for layer in self.encoder:
             hidden = layer(hidden, _per_head(source_mask))
         return self.encoder_norm(hidden)
@@ -71,11 +73,7 @@ class Transformer(EncoderDecoder[DecoderState]):
     def attention_maps(
         self, source: Tensor, source_mask: Tensor, target_input: Tensor
     ) -> dict[str, list[Tensor]]:
-        """Compute the attention weights of every layer.
-
-        Returns:
-            `encoder`: (B, H, S, S) per layer; `decoder`: (B, H, T, T); `cross`: (B, H, T, S).
-        """
+        """Compute the attention weights of every layer; see `EncoderDecoder`."""
         maps: dict[str, list[Tensor]] = {"encoder": [], "decoder": [], "cross": []}
 
         def record(
@@ -94,11 +92,6 @@ class Transformer(EncoderDecoder[DecoderState]):
             self(source, source_mask, target_input)
         return maps
 
-    @property
-    def num_attention_layers(self) -> int:
-        """Number of decoder layers, each of which attends to the encoder output."""
-        return len(self.decoder)
-
     def compile_layers(self) -> None:
         """Compile each layer at its first call, for batches of any shape."""
         # Code for any shape is still compiled again in some cases, for example for lengths that are
@@ -108,29 +101,23 @@ class Transformer(EncoderDecoder[DecoderState]):
             layer.compile(dynamic=True)
         self._is_compiled = True
 
-    def _embed(
-        self,
-        embedding: nn.Embedding,
-        positions: AddedPositions | None,
-        ids: Tensor,
-        first: int = 0,
-        start: StartEmbedding = StartEmbedding.learned,
-    ) -> Tensor:
-        """Embed ids (B, L) at positions first, first + 1, …: (B, L, D).
+    def _embed_target(self, ids: Tensor, first: int = 0) -> Tensor:
+        """Embed target inputs (B, L) at positions first, first + 1, …: (B, L, D).
 
-        With start=zero, the embedding of position 0 is zero, before positions are added.
+        With model.start=zero, the embedding of position 0 is zero, before positions are added.
         """
-        scaled = self._scaled(embedding, ids)  # (B, L, D)
-        if start is StartEmbedding.zero and first == 0:
+        scaled = self._scaled(self.target_embedding, ids)
+        if self.config.start is StartEmbedding.zero and first == 0:
             scaled = F.pad(scaled[:, 1:], (0, 0, 1, 0))
+        return self._with_positions(scaled, self.target_positions, first)
+
+    def _with_positions(
+        self, scaled: Tensor, positions: AddedPositions | None, first: int = 0
+    ) -> Tensor:
+        """Add positions first, first + 1, … to embeddings (B, L, D), and apply dropout."""
         if positions is not None:
             scaled = positions(scaled, first)
         return self.dropout(scaled)
-
-    def _embed_target(self, ids: Tensor, first: int = 0) -> Tensor:
-        """Embed target inputs (B, L) at positions first, first + 1, …: (B, L, D)."""
-        embedding, positions = self.target_embedding, self.target_positions
-        return self._embed(embedding, positions, ids, first, self.config.start)
 
 
 def _per_head(mask: Tensor) -> Tensor:

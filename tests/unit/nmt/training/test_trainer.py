@@ -408,18 +408,18 @@ def out_of_memory(
     monkeypatch: pytest.MonkeyPatch, trainer: Trainer, update: int, most_rows: int
 ) -> None:
     """From an update on memory is out, halfway through the backward pass, above so many pairs."""
-    embed = trainer.model.network._embed
+    with_positions = trainer.model.network._with_positions
 
     def full(gradient: torch.Tensor) -> None:
         raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 1 GB")
 
-    def embedded(embedding: Any, positions: Any, ids: torch.Tensor, *options: Any) -> torch.Tensor:
-        hidden = embed(embedding, positions, ids, *options)
-        if trainer.state.update + 1 >= update and len(ids) > most_rows and hidden.requires_grad:
+    def embedded(scaled: torch.Tensor, *options: Any) -> torch.Tensor:
+        hidden = with_positions(scaled, *options)
+        if trainer.state.update + 1 >= update and len(scaled) > most_rows and hidden.requires_grad:
             hidden.register_hook(full)
         return hidden
 
-    monkeypatch.setattr(trainer.model.network, "_embed", embedded)
+    monkeypatch.setattr(trainer.model.network, "_with_positions", embedded)
 
 
 def test_memory_that_runs_out_halves_micro_batches_and_continues(
