@@ -96,8 +96,12 @@ class EpochPlan:
         `_MAX_SAMPLED` evenly spaced updates.
         """
         updates = range(0, self.num_updates, -(-self.num_updates // _MAX_SAMPLED))
+
+        def load(of_rank: dict[int, np.ndarray]) -> int:
+            return sum(self.start_tokens + self._cost(pairs) for pairs in of_rank.values())
+
         by_update = (self.micro_batches_of_ranks(index, world_size) for index in updates)
-        return np.array([[self._load(of_rank) for of_rank in by_rank] for by_rank in by_update])
+        return np.array([list(map(load, by_rank)) for by_rank in by_update])
 
     def evenness(self, world_size: int) -> float:
         """Return the mean work of a rank, divided by the mean of the largest work per update."""
@@ -166,9 +170,6 @@ class EpochPlan:
             end = first
         return dict(sorted(merged.items(), key=lambda item: -self.padded_tokens(item[1])))
 
-    def _load(self, of_rank: dict[int, np.ndarray]) -> int:
-        return sum(self.start_tokens + self._cost(pairs) for pairs in of_rank.values())
-
     def _halved(self, pairs: np.ndarray) -> list[np.ndarray]:
         if len(pairs) == 1 or self.padded_tokens(pairs) <= self.max_micro_batch_tokens:
             return [pairs]
@@ -204,15 +205,9 @@ def plan_epoch(
     epoch: int,
     mixing: Mixing | None = None,
 ) -> EpochPlan:
-    """Plan one epoch: every trainable pair exactly once, or as often as `mixing` states.
+    """Plan one epoch, counted from 0: every trainable pair once, or as often as `mixing` states.
 
-    Args:
-        source_lengths: (pairs,) tokens of each source, including EOS.
-        target_lengths: (pairs,) tokens of each target, including EOS.
-        config: budgets and limits.
-        seed: seed of the run.
-        epoch: counted from 0.
-        mixing: how often pairs of each source occur; None: once.
+    Lengths, (pairs,) of the corpus, are numbers of tokens including EOS.
 
     Raises:
         UserError: no pair is within the length limits, or `mixing` cannot be fulfilled.
@@ -265,10 +260,8 @@ def _sorted_by_length(
     """Sort pairs by target length, then by source length, then by index.
 
     Source lengths ascend and descend in turn, so that neighbours are similar on both sides even
-    where the target length changes.
-
-    Returns:
-        The sorted indices, and the target lengths in that order.
+    where the target length changes. Return the sorted indices, and the target lengths in that
+    order.
     """
     tokens, sources = target_lengths.astype(np.int64), source_lengths.astype(np.int64)
     top = 1 << int(sources.max(initial=0)).bit_length()

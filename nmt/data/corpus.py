@@ -165,8 +165,7 @@ class PreparedCorpus:
         folder: `outputs/corpora/<name>-<fingerprint>`.
 
     Attributes:
-        source_language: code of the source language.
-        target_language: code of the target language.
+        source_language, target_language: codes such as `en`.
         test_splits: names of the test sets, in order: `test` first, then by name.
         leakage: by split, a `Leakage`; empty if it was not counted.
         manifest: all of `manifest.json`.

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from pydantic import NonNegativeInt
@@ -47,13 +48,10 @@ class UpdateWork:
 
 
 class UpdateLoader:
-    """Iterate over the updates of one rank, from any position.
-
-    A position is all that is needed to continue: the loader does not store one.
+    """Makes the batches of one rank for the update at any position.
 
     Attributes:
-        max_micro_batch_tokens: maximum of padded source and of padded target tokens in a
-            micro-batch.
+        max_micro_batch_tokens: see `EpochPlan`.
         start_tokens: see `EpochPlan`. Both may be changed between updates; neither changes the
             pairs of an update.
     """
@@ -71,12 +69,11 @@ class UpdateLoader:
         start_tokens: int = 0,
     ) -> None:
         self._corpus = corpus
-        self._config = config
-        self._seed = seed
+        lengths = corpus.source_lengths, corpus.target_lengths
+        self._plan_epoch = partial(plan_epoch, *lengths, config, seed, mixing=mixing)
         self._tokenizers = source_tokenizer, target_tokenizer
         self._rank = rank
         self._world_size = world_size
-        self._mixing = mixing
         self.start_tokens = start_tokens
         self.max_micro_batch_tokens = config.max_micro_batch_tokens
         self._planned: tuple[int, EpochPlan] | None = None
@@ -121,15 +118,7 @@ class UpdateLoader:
         """Return the plan of an epoch with the current values of the attributes."""
         if self._planned is None or self._planned[0] != epoch:
             self._planned = None  # frees its memory before the next plan is made
-            plan = plan_epoch(
-                self._corpus.source_lengths,
-                self._corpus.target_lengths,
-                self._config,
-                self._seed,
-                epoch,
-                self._mixing,
-            )
-            self._planned = epoch, plan
+            self._planned = epoch, self._plan_epoch(epoch=epoch)
         return replace(
             self._planned[1],
             max_micro_batch_tokens=self.max_micro_batch_tokens,

@@ -30,12 +30,10 @@ class Mixing:
     sizes: Mapping[str, int]
 
     def pairs(self, trainable: np.ndarray, seed: int, epoch: int) -> np.ndarray:
-        """Return the pairs of an epoch, source after source; a pair may occur several times.
+        """Return the pairs of an epoch, counted from 0, source after source.
 
-        Args:
-            trainable: (pairs,) ascending indices of the pairs within the length limits.
-            seed: seed of the run.
-            epoch: counted from 0.
+        A pair may occur several times. `trainable` (pairs,) contains the ascending indices of the
+        pairs within the length limits.
 
         Raises:
             UserError: a source has a weight but no trainable pair, or the repeats are so low or

@@ -130,8 +130,7 @@ class RunningMetrics:
         self._window = window
         self._monitor = monitor
         self._process = process
-        self._pending: list[tuple[int, UpdateWork]] = []
-        self._tensors: list[tuple[Tensor, Tensor, Tensor]] = []
+        self._pending: list[tuple[int, UpdateWork, Tensor, Tensor, Tensor]] = []
         self.start_clock()
 
     def start_clock(self) -> None:
@@ -142,8 +141,7 @@ class RunningMetrics:
         self, update: int, work: UpdateWork, loss: Tensor, norm: Tensor, is_skipped: Tensor
     ) -> None:
         """Add one update."""
-        self._pending.append((update, replace(work, micro_batches={})))
-        self._tensors.append((loss, norm, is_skipped))
+        self._pending.append((update, replace(work, micro_batches={}), loss, norm, is_skipped))
 
     def read(self) -> tuple[MetricSums, list[SkippedUpdate]]:
         """Return the sums, and the updates skipped since the last call. All ranks must call it."""
@@ -151,18 +149,17 @@ class RunningMetrics:
         self.sums.seconds += now - self._start
         skipped = []
         if self._pending:
-            losses, norms, flags = map(torch.stack, zip(*self._tensors, strict=True))
+            updates, works, *tensors = zip(*self._pending, strict=True)
+            losses, norms, flags = map(torch.stack, tensors)
             losses = self._process.all_reduce(losses.double())
             self.sums.mean_norm = float(self._monitor.mean_norm)
             self.sums.num_norms = int(self._monitor.num_norms)
-            values = zip(
-                self._pending, losses.tolist(), norms.tolist(), flags.tolist(), strict=True
-            )
-            for (update, work), loss, norm, is_skipped in values:
+            numbers = losses.tolist(), norms.tolist(), flags.tolist()
+            for update, work, loss, norm, is_skipped in zip(updates, works, *numbers, strict=True):
                 self.sums.add(work, loss, norm, is_skipped, self._window)
                 if is_skipped:
                     skipped.append(SkippedUpdate(update, work.position, norm, self.sums.mean_norm))
-        self._pending, self._tensors, self._start = [], [], now
+        self._pending, self._start = [], now
         return replace(self.sums), skipped
 
 
