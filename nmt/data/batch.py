@@ -13,23 +13,14 @@ from nmt.tokenizer import Tokenizer
 
 @dataclass(frozen=True)
 class Batch:
-    """B pairs, padded on the right.
+    """B pairs, padded on the right."""
 
-    Attributes:
-        source: (B, S) ids, EOS included.
-        source_mask: (B, S) True where a source token may be attended to.
-        target_input: (B, T) `BOS y…`.
-        target_output: (B, T) `y… EOS`.
-        target_mask: (B, T) True where target_output is a token and not padding.
-        num_target_tokens: tokens of target_output, without padding.
-    """
-
-    source: Tensor
-    source_mask: Tensor
-    target_input: Tensor
-    target_output: Tensor
-    target_mask: Tensor
-    num_target_tokens: int
+    source: Tensor  # (B, S) ids, EOS included
+    source_mask: Tensor  # (B, S) True where a source token may be attended to
+    target_input: Tensor  # (B, T) `BOS y…`
+    target_output: Tensor  # (B, T) `y… EOS`
+    target_mask: Tensor  # (B, T) True where target_output is a token and not padding
+    num_target_tokens: int  # tokens of target_output, without padding
 
     @cached_property
     def target_indices(self) -> Tensor:
@@ -54,13 +45,9 @@ class Batch:
 def pad_ids(
     sequences: Sequence[Sequence[int] | np.ndarray], pad_id: int, before: int = -1, after: int = -1
 ) -> tuple[Tensor, Tensor]:
-    """Stack sequences of ids, padded on the right.
+    """Stack B sequences of ids, padded on the right.
 
-    Args:
-        sequences: B sequences.
-        pad_id: padding id.
-        before: id put before each sequence; -1 for none.
-        after: id put after each sequence; -1 for none.
+    The ids `before` and `after` are put before and after each sequence; -1 means none.
 
     Returns:
         The (B, L) ids, int64, and the (B, L) mask that is True where a row holds a token.

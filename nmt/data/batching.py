@@ -32,24 +32,17 @@ _MAX_SAMPLED = 200  # updates that `EpochPlan.loads` computes
 
 @dataclass(frozen=True)
 class EpochPlan:
-    """The updates of one epoch.
+    """The updates of one epoch."""
 
-    Attributes:
-        source_lengths: (pairs of the corpus,) tokens of each source, including EOS.
-        target_lengths: (pairs of the corpus,) tokens of each target, including EOS.
-        buckets: indices of pairs in the corpus, an array for each bucket.
-        buckets_per_update: consecutive buckets of an update; the last update may have fewer.
-        max_micro_batch_tokens: maximum of padded source and of padded target tokens in a
-            micro-batch. It determines how an update is split, not which pairs it has.
-        start_tokens: padded tokens, of both sides, whose computation takes as long as starting a
-            micro-batch. If it is above 0, small micro-batches of a rank are merged.
-    """
-
-    source_lengths: np.ndarray
-    target_lengths: np.ndarray
-    buckets: list[np.ndarray]
-    buckets_per_update: int
+    source_lengths: np.ndarray  # (pairs of the corpus,) tokens of each source, including EOS
+    target_lengths: np.ndarray  # (pairs of the corpus,) tokens of each target, including EOS
+    buckets: list[np.ndarray]  # indices of pairs in the corpus, an array for each bucket
+    buckets_per_update: int  # consecutive buckets; the last update may have fewer
+    # Maximum of padded source and of padded target tokens in a micro-batch. It determines how an
+    # update is split, not which pairs it has.
     max_micro_batch_tokens: int
+    # Padded tokens, of both sides, whose computation takes as long as starting a micro-batch. If it
+    # is above 0, small micro-batches of a rank are merged.
     start_tokens: int = 0
 
     @property

@@ -25,26 +25,17 @@ class Position:
 
 @dataclass(frozen=True)
 class UpdateWork:
-    """The part of an update that one rank computes.
-
-    Attributes:
-        position: position of the update.
-        num_source_tokens: source tokens of the update on all ranks, without padding.
-        num_target_tokens: target tokens of the update on all ranks, without padding.
-        shapes: (B, S, T) of each micro-batch of the update on all ranks.
-        num_rounds: largest number of micro-batches of a rank.
-        micro_batches: the micro-batches of this rank, by their numbers in the update (see
-            `EpochPlan`), which are part of the seeds of dropout; may be empty.
-        next_position: position after this update.
-    """
+    """The part of an update that one rank computes."""
 
     position: Position
-    num_source_tokens: int
-    num_target_tokens: int
-    shapes: list[tuple[int, int, int]]
-    num_rounds: int
+    num_source_tokens: int  # of the update on all ranks, without padding
+    num_target_tokens: int  # of the update on all ranks, without padding
+    shapes: list[tuple[int, int, int]]  # (B, S, T) of the micro-batches of all ranks
+    num_rounds: int  # largest number of micro-batches of a rank
+    # The micro-batches of this rank; may be empty. Their numbers in the update, see `EpochPlan`,
+    # are part of the seeds of dropout.
     micro_batches: dict[int, Batch]
-    next_position: Position
+    next_position: Position  # after this update
 
 
 class UpdateLoader:

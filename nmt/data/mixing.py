@@ -19,15 +19,10 @@ corpus if that is more."""
 
 @dataclass(frozen=True)
 class Mixing:
-    """How the sources of a corpus are mixed.
-
-    Attributes:
-        config: `corpus.mixing`.
-        sizes: number of pairs of each source; the corpus has their pairs in this order.
-    """
+    """How the sources of a corpus are mixed."""
 
     config: MixingConfig
-    sizes: Mapping[str, int]
+    sizes: Mapping[str, int]  # pairs of each source; the corpus has their pairs in this order
 
     def pairs(self, trainable: np.ndarray, seed: int, epoch: int) -> np.ndarray:
         """Return the pairs of an epoch, counted from 0, source after source.

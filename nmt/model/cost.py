@@ -30,23 +30,14 @@ _LENGTHS = ((1, 1), (2, 1), (1, 2), (2, 2), (3, 1))
 
 @dataclass(frozen=True)
 class Processed:
-    """Sizes on which FLOPs depend linearly, summed over micro-batches of B pairs.
+    """Sizes on which FLOPs depend linearly, summed over micro-batches of B pairs."""
 
-    Attributes:
-        source: source positions B·S, padding included.
-        target: target positions B·T, padding included.
-        source_squares: B·S²; with `model.attention_window`, B · `num_scores(S)`.
-        target_squares: B·T²; with `model.attention_window`, B · `num_scores(T)`.
-        source_target: B·S·T.
-        projected: target tokens, padding excluded.
-    """
-
-    source: int = 0
-    target: int = 0
-    source_squares: int = 0
-    target_squares: int = 0
-    source_target: int = 0
-    projected: int = 0
+    source: int = 0  # source positions B·S, padding included
+    target: int = 0  # target positions B·T, padding included
+    source_squares: int = 0  # B·S²; with `model.attention_window`, B · `num_scores(S)`
+    target_squares: int = 0  # B·T²; with `model.attention_window`, B · `num_scores(T)`
+    source_target: int = 0  # B·S·T
+    projected: int = 0  # target tokens, padding excluded
 
     @classmethod
     def of(

@@ -95,9 +95,6 @@ def balance_loss(probabilities: Tensor, mask: Tensor) -> Tensor:
     Args:
         probabilities: (B·L, X).
         mask: (B, L), True at real tokens.
-
-    Returns:
-        A scalar.
     """
     probabilities = probabilities.view(*mask.shape, -1)  # (B, L, X)
     real = mask[..., None].to(probabilities.dtype)  # (B, L, 1)

@@ -13,21 +13,13 @@ from nmt.search.rows import RowGrid
 
 @dataclass
 class RowState:
-    """State of the decoder for N rows of B sentences.
+    """State of the decoder for N rows of B sentences."""
 
-    Attributes:
-        rows: tensors (N, …) that differ between the rows of a sentence.
-        shared: tensors (B, …) of the sentences, such as projections of the encoder output.
-        sentences: (N,) index of the sentence of each row, ascending.
-        grid: the rows by sentence, so that they can attend as K queries of one sentence.
-        position: target position of the next decoding step.
-    """
-
-    rows: list[Tensor]
-    shared: list[Tensor]
-    sentences: Tensor
-    grid: RowGrid
-    position: int = 0
+    rows: list[Tensor]  # (N, …) each: what differs between the rows of a sentence
+    shared: list[Tensor]  # (B, …) each, such as projections of the encoder output
+    sentences: Tensor  # (N,) index of the sentence of each row, ascending
+    grid: RowGrid  # the rows by sentence, so that they can attend as K queries of one sentence
+    position: int = 0  # target position of the next decoding step
 
     @classmethod
     def start(cls, rows: list[Tensor], shared: list[Tensor]) -> Self:

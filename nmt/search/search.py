@@ -53,17 +53,11 @@ _ROWS_PER_CHUNK = 32
 
 @dataclass
 class _Sentence:
-    """State of the search for one sentence.
-
-    Attributes:
-        request: constraints and maximum length.
-        best: the best hypotheses so far, at most num_best.
-        num_finished: number of hypotheses that have finished, including those not kept.
-    """
+    """State of the search for one sentence."""
 
     request: Request
-    best: NBest
-    num_finished: int = 0
+    best: NBest  # the best hypotheses so far
+    num_finished: int = 0  # hypotheses that have finished, including those not kept
 
 
 @torch.inference_mode()
@@ -172,13 +166,7 @@ def _prune(
     A candidate cannot enter if num_best hypotheses have finished and its best reachable score is at
     most the lowest of their scores. The candidates of a sentence have the same length, so those
     ranked below it cannot enter either. Without required phrases, dropping them does not change the
-    result. With patience, they are kept.
-
-    Args:
-        sentences: the B sentences.
-        candidates: their candidates.
-        length: tokens of a candidate.
-        config: search options.
+    result. With patience, they are kept. `length` is the number of tokens of a candidate.
 
     Returns:
         Two masks: candidates to keep, (B, C), and sentences that are done, (B,).
