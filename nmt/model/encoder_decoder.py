@@ -20,14 +20,7 @@ class EncoderDecoder(nn.Module, ABC, Generic[State]):
 
     A subclass adds its layers and calls `_initialize` at the end of its constructor. In all
     methods, `source_mask` (B, S) is True at real tokens, and `memory` is the result of `encode`.
-
-    Args:
-        config: sizes and variants.
-        source_size: V of the source.
-        target_size: V of the target.
-
-    Attributes:
-        num_attention_layers: number of decoder layers that attend to the encoder output.
+    `source_size` and `target_size` are the sizes of the vocabularies.
 
     Raises:
         UserError: embeddings are tied three ways, but the vocabularies differ in size.
@@ -36,6 +29,7 @@ class EncoderDecoder(nn.Module, ABC, Generic[State]):
     def __init__(self, config: ModelConfig, source_size: int, target_size: int) -> None:
         super().__init__()
         self.config = config
+        # Decoder layers that attend to the encoder output.
         self.num_attention_layers = config.num_decoder_layers
         self.source_embedding = nn.Embedding(source_size, config.width)
         if config.tied_embeddings is TiedEmbeddings.three_way:

@@ -38,10 +38,7 @@ class Experts(nn.Module):
     """Weighted sum of the outputs of the two experts with the highest probabilities.
 
     The weights are these probabilities, divided by their sum (Lepikhin et al. 2021, section 2.2).
-
-    Args:
-        width: D.
-        experts: X modules of one size, each (N, D) → (N, D).
+    The experts are X modules of one size, each (N, D) → (N, D).
     """
 
     def __init__(self, width: int, experts: Sequence[nn.Module]) -> None:

@@ -36,9 +36,6 @@ class MemoryAttention(nn.Module):
       is that of the softmax (straight-through, Bengio et al. 2013), which is biased. The context is
       one h_j, as in the hard attention of Xu et al. 2015, who sample j and estimate the gradient by
       REINFORCE.
-
-    Args:
-        config: D, d_k and the kind of attention.
     """
 
     def __init__(self, config: ModelConfig) -> None:

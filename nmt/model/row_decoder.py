@@ -31,11 +31,8 @@ class RowState:
         """Compute the contexts (N, T, D) of T positions of every row.
 
         For one position, the rows of a sentence attend as K queries of one sentence. For several
-        positions, each sentence has one row.
-
-        Args:
-            attention: returns contexts and weights for queries (B, K or T, D) and `shared`.
-            queries: (N, T, D).
+        positions, each sentence has one row. The attention returns contexts and weights for queries
+        (B, K, D) or (B, T, D) and `shared`.
         """
         if queries.size(1) > 1:
             return attention(queries, *self.shared)[0]

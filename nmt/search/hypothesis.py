@@ -60,11 +60,9 @@ def best_reachable_penalty(length: int, max_length: int, config: DecodingConfig)
 
 
 class NBest:
-    """The best hypotheses of one sentence.
+    """The best hypotheses of one sentence, at most `size`.
 
-    Args:
-        size: largest number of hypotheses.
-        text_of: if given, only the best of several hypotheses with the same text is kept.
+    With `text_of`, only the best of several hypotheses with the same text is kept.
     """
 
     def __init__(self, size: int, text_of: TextOf | None = None) -> None:

@@ -73,15 +73,12 @@ class MetricSums:
 
 
 class GradientMonitor:
-    """Decides by the gradient norm, and by its running mean, which updates to skip.
+    """Decides by the gradient norm which updates to skip.
 
-    Everything stays on the device: the fused optimizers take the decision as a tensor. A loss that
-    is not finite needs no check of its own, because its gradient is not finite either.
-
-    Args:
-        max_spike: a norm above this many times the running mean is a spike; 0 disables this.
-        sums: contain the initial running mean.
-        device: device of the gradients.
+    A norm is a spike if it is above `max_spike` times the running mean, which starts with that of
+    `sums`; with 0, no norm is. Everything stays on the device: the fused optimizers take the
+    decision as a tensor. A loss that is not finite needs no check of its own, because its gradient
+    is not finite either.
     """
 
     def __init__(self, max_spike: float, sums: MetricSums, device: torch.device) -> None:
@@ -117,16 +114,12 @@ class SkippedUpdate:
 
 
 class RunningMetrics:
-    """Accumulates metrics; tensors stay on their device until `read`, which synchronises.
-
-    Attributes:
-        sums: the sums as of the last `read`.
-    """
+    """Accumulates metrics; tensors stay on their device until `read`, which synchronises."""
 
     def __init__(
         self, sums: MetricSums, monitor: GradientMonitor, process: Process, window: int
     ) -> None:
-        self.sums = replace(sums)
+        self.sums = replace(sums)  # as of the last `read`
         self._window = window
         self._monitor = monitor
         self._process = process

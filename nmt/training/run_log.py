@@ -28,10 +28,7 @@ logger = logging.getLogger(__name__)
 class RunLog:
     """Reports a run to the log, `metrics.jsonl`, another tracker and the terminal.
 
-    Args:
-        config: the experiment.
-        state: the training state at the start.
-        tracker: receives the records of `metrics.jsonl`, and what only some trackers show.
+    The tracker receives the records of `metrics.jsonl`, and what only some trackers show.
     """
 
     def __init__(self, config: Config, state: TrainingState, tracker: Tracker) -> None:

@@ -91,10 +91,7 @@ class Trainer:
             log_size(config.batching, pairs, mixing, self.model, process, precision)
 
     def run(self, tracker: Tracker | None = None) -> TrainingState:
-        """Train until a limit is reached.
-
-        Args:
-            tracker: receives metrics besides `metrics.jsonl`, in the main process.
+        """Train until a limit is reached; the tracker of the main process receives the metrics.
 
         Raises:
             Interruption: a signal arrived; the last complete update is saved.
