@@ -11,6 +11,7 @@ from nmt.base.errors import UserError
 from nmt.config import ModelConfig
 from nmt.model.convolution import Convolution
 from nmt.model.cpu import Dropout, Linear
+from nmt.model.encoder_decoder import stack
 from nmt.model.row_decoder import RowDecoder, RowState
 
 _Length = TypeVar("_Length", int, Tensor)
@@ -117,7 +118,7 @@ class ByteNet(RowDecoder):
 
 def _blocks(config: ModelConfig, number: int) -> Sequence[ResidualBlock]:
     dilations = (_DILATIONS[index % len(_DILATIONS)] for index in range(number))
-    return nn.ModuleList(ResidualBlock(config, dilation) for dilation in dilations)  # type: ignore[return-value]
+    return stack(ResidualBlock(config, dilation) for dilation in dilations)
 
 
 def _unfolded(length: _Length) -> _Length:

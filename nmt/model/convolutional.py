@@ -1,7 +1,7 @@
 """ConvS2S, a convolutional encoder and decoder with attention (Gehring et al. 2017)."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 
 import torch
@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from nmt.config import ModelConfig
 from nmt.model.convolution import Convolution
 from nmt.model.cpu import Dropout, Linear
+from nmt.model.encoder_decoder import stack
 from nmt.model.row_decoder import RowDecoder, RowState
 
 # Factor that gives a sum of two terms the variance of one of them (section 3.4).
@@ -100,13 +101,9 @@ class Convolutional(RowDecoder):
         super().__init__(config, source_size, target_size)
         self.source_positions = nn.Embedding(config.max_length, config.width)
         self.target_positions = nn.Embedding(config.max_length, config.width)
-        self.encoder: Sequence[GatedConvolution] = nn.ModuleList(  # type: ignore[assignment]
-            GatedConvolution(config) for _ in range(config.num_encoder_layers)
-        )
+        self.encoder = stack(GatedConvolution(config) for _ in range(config.num_encoder_layers))
         self.attention = DotAttention()
-        self.decoder: Sequence[DecoderLayer] = nn.ModuleList(  # type: ignore[assignment]
-            DecoderLayer(config) for _ in range(config.num_decoder_layers)
-        )
+        self.decoder = stack(DecoderLayer(config) for _ in range(config.num_decoder_layers))
         self._initialize()
         self._initialize_by_inputs()
 

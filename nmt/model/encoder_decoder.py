@@ -2,6 +2,7 @@
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
 from typing import Generic, TypeVar
 
 import torch
@@ -13,6 +14,12 @@ from nmt.model.cpu import Dropout, Linear
 from nmt.search.search import SearchState
 
 State = TypeVar("State", bound=SearchState)
+Layer = TypeVar("Layer", bound=nn.Module)
+
+
+def stack(layers: Iterable[Layer]) -> Sequence[Layer]:
+    """Return `nn.ModuleList(layers)`, with the type of the layers."""
+    return nn.ModuleList(layers)  # type: ignore[return-value]
 
 
 class EncoderDecoder(nn.Module, ABC, Generic[State]):

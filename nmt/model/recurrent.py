@@ -10,7 +10,6 @@ call.
 """
 
 import math
-from collections.abc import Sequence
 
 import torch
 import torch.nn.functional as F
@@ -18,6 +17,7 @@ from torch import Tensor, nn
 
 from nmt.config import AttentionKind, ModelConfig
 from nmt.model.cpu import Linear
+from nmt.model.encoder_decoder import stack
 from nmt.model.row_decoder import RowDecoder, RowState
 
 # Index of the first layer with a residual connection (Wu et al. 2016, Figure 1).
@@ -84,12 +84,12 @@ class Recurrent(RowDecoder):
         self.num_attention_layers = 1  # all layers above it read its context
         width = config.width
         self.backward_layer = _lstm(width, width)
-        self.encoder: Sequence[nn.LSTM] = nn.ModuleList(  # type: ignore[assignment]
+        self.encoder = stack(
             _lstm(2 * width if index == 1 else width, width)
             for index in range(config.num_encoder_layers)
         )
         self.attention = MemoryAttention(config)
-        self.decoder: Sequence[nn.LSTM] = nn.ModuleList(  # type: ignore[assignment]
+        self.decoder = stack(
             _lstm(2 * width if index else width, width)
             for index in range(config.num_decoder_layers)
         )

@@ -1,6 +1,5 @@
 """The encoder-decoder Transformer of "Attention Is All You Need" (Vaswani et al. 2017)."""
 
-from collections.abc import Sequence
 from contextlib import ExitStack
 from functools import partial
 from typing import Any
@@ -12,7 +11,7 @@ from torch import Tensor, nn
 from nmt.config import ModelConfig, NormPlacement, Positions, StartEmbedding
 from nmt.model.attention import MultiHeadAttention
 from nmt.model.decoder_state import DecoderState, LayerCache
-from nmt.model.encoder_decoder import EncoderDecoder
+from nmt.model.encoder_decoder import EncoderDecoder, stack
 from nmt.model.layers import DecoderLayer, EncoderLayer, build_norm
 from nmt.model.positions import AddedPositions, RotaryPositions
 
@@ -26,12 +25,8 @@ class Transformer(EncoderDecoder[DecoderState]):
         rotary = RotaryPositions(config.max_length, config.head_key_width) if is_rotary else None
         self.source_positions = None if is_rotary else AddedPositions(config)
         self.target_positions = None if is_rotary else AddedPositions(config)
-        self.encoder: Sequence[EncoderLayer] = nn.ModuleList(  # type: ignore[assignment]
-            EncoderLayer(config, rotary) for _ in range(config.num_encoder_layers)
-        )
-        self.decoder: Sequence[DecoderLayer] = nn.ModuleList(  # type: ignore[assignment]
-            DecoderLayer(config, rotary) for _ in range(config.num_decoder_layers)
-        )
+        self.encoder = stack(EncoderLayer(config, rotary) for _ in range(config.num_encoder_layers))
+        self.decoder = stack(DecoderLayer(config, rotary) for _ in range(config.num_decoder_layers))
         # A post-norm layer ends with a norm; a pre-norm stack needs one after its last sum.
         is_pre_norm = config.norm is NormPlacement.pre
         self.encoder_norm = build_norm(config) if is_pre_norm else nn.Identity()
