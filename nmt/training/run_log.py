@@ -15,11 +15,11 @@ from nmt.model.build import count_parameters
 from nmt.tracking.file_tracker import FileTracker
 from nmt.tracking.tracker import Tracker, Validation
 from nmt.trained_model import TrainedModel
+from nmt.training.checkpoint import TrainingState
 from nmt.training.distributed import Process
 from nmt.training.metrics import MetricSums
 from nmt.training.progress import FILE_ONLY, Advance, progress_bars, seconds_left
 from nmt.training.schedule import learning_rate
-from nmt.training.training_state import TrainingState
 from nmt.training.validation import ValidationResult
 
 logger = logging.getLogger(__name__)

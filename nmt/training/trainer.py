@@ -14,7 +14,7 @@ from nmt.data.corpus import PreparedCorpus
 from nmt.data.loader import UpdateLoader, UpdateWork
 from nmt.tracking.file_tracker import drop_later_records
 from nmt.tracking.tracker import Tracker
-from nmt.training.checkpoint import CheckpointStore
+from nmt.training.checkpoint import CheckpointStore, MicroBatchSize, TrainingState
 from nmt.training.distributed import Process, lost_connection
 from nmt.training.fresh_model import new_model
 from nmt.training.memory import release_freed_memory
@@ -22,7 +22,6 @@ from nmt.training.metrics import MetricSums, RunningMetrics, record_skipped
 from nmt.training.optimizer import build_optimizer
 from nmt.training.run_log import RunLog, log_size
 from nmt.training.signals import Interruption
-from nmt.training.training_state import MicroBatchSize, TrainingState
 from nmt.training.updater import Gradient, OutOfMemory, Updater, start_tokens_on
 from nmt.training.validation import Validator
 

@@ -27,13 +27,13 @@ from nmt.tracking.tracker import Tracker
 from nmt.training import metrics as metrics_module
 from nmt.training import signals as signals_module
 from nmt.training import trainer as trainer_module
+from nmt.training.checkpoint import TrainingState
 from nmt.training.distributed import Process
 from nmt.training.fresh_model import new_model
 from nmt.training.loss import SummedLoss
 from nmt.training.schedule import learning_rate
 from nmt.training.signals import Interruption
 from nmt.training.trainer import Trainer
-from nmt.training.training_state import TrainingState
 from nmt.training.updater import Gradient, OutOfMemory, Updater
 from nmt.training.validation import ValidationResult
 from tests.support import tiny_config, tiny_model_config, with_batching
