@@ -66,12 +66,7 @@ def write_shard(path: Path, pairs: Iterable[tuple[Ids, Ids]], rows_per_batch: in
 
 
 class ParallelCorpus:
-    """Pairs of ids of one split, read from memory-mapped files.
-
-    Attributes:
-        source_lengths: (pairs,) int32 tokens of each source, including EOS.
-        target_lengths: (pairs,) int32 tokens of each target, including EOS.
-    """
+    """Pairs of ids of one split, read from memory-mapped files."""
 
     def __init__(self, shards: list[Path]) -> None:
         # For each record batch and side: the ids of all sentences, and where each sentence starts.
@@ -84,8 +79,8 @@ class ParallelCorpus:
                 )
                 starts.append(starts[-1] + batch.num_rows)
         self._starts = np.array(starts, dtype=np.int64)
-        self.source_lengths = self._lengths(0)
-        self.target_lengths = self._lengths(1)
+        # (pairs,) int32 tokens of each sentence, including EOS.
+        self.source_lengths, self.target_lengths = self._lengths(0), self._lengths(1)
 
     @classmethod
     def open(cls, folder: Path, split: str) -> "ParallelCorpus":
@@ -159,16 +154,7 @@ class Manifest(TypedDict):
 
 
 class PreparedCorpus:
-    """The folder that data preparation writes.
-
-    Args:
-        folder: `outputs/corpora/<name>-<fingerprint>`.
-
-    Attributes:
-        source_language, target_language: codes such as `en`.
-        test_splits: names of the test sets, in order: `test` first, then by name.
-        leakage: by split, a `Leakage`; empty if it was not counted.
-        manifest: all of `manifest.json`.
+    """The folder `outputs/corpora/<name>-<fingerprint>`, which data preparation writes.
 
     Raises:
         UserError: the folder has no valid manifest.
@@ -187,7 +173,9 @@ class PreparedCorpus:
                 raise UserError(f"{path}: test_splits: {name!r} is not a plain name")
         self.folder = folder
         self.source_language, self.target_language = languages
+        # Names of the test sets: `test` first, then by name.
         self.test_splits = sorted(manifest["test_splits"], key=lambda name: (name != "test", name))
+        # A `Leakage` for each split; empty if it was not counted.
         self.leakage: dict[str, Any] = {**manifest.get("leakage", {})}
         self.manifest = manifest
 

@@ -41,10 +41,7 @@ class UpdateWork:
 class UpdateLoader:
     """Makes the batches of one rank for the update at any position.
 
-    Attributes:
-        max_micro_batch_tokens: see `EpochPlan`.
-        start_tokens: see `EpochPlan`. Both may be changed between updates; neither changes the
-            pairs of an update.
+    `max_micro_batch_tokens` and `start_tokens`, see `EpochPlan`, may be changed between updates.
     """
 
     def __init__(

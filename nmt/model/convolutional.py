@@ -73,16 +73,10 @@ class DecoderLayer(nn.Module):
     def forward(
         self, hidden: Tensor, embedded: Tensor, past: Tensor, attend: Callable[[Tensor], Tensor]
     ) -> tuple[Tensor, Tensor]:
-        """Apply the layer to the next T positions.
+        """Apply the layer to the next T positions; see `Convolution.continued`.
 
-        Args:
-            hidden: output (N, T, D) of the layer below.
-            embedded: g, the embedded target inputs (N, T, D).
-            past: inputs of the convolution before these positions.
-            attend: function from queries (N, T, D) to contexts (N, T, D).
-
-        Returns:
-            The output (N, T, D), and `past` for the next positions.
+        `hidden` is the output (N, T, D) of the layer below, `embedded` is g, the embedded target
+        inputs (N, T, D), and `attend` computes contexts (N, T, D) of queries (N, T, D).
         """
         hidden, past = self.gated.continued(hidden, past)
         return (hidden + attend(self.query(hidden) + embedded)) * _SCALE, past

@@ -52,13 +52,9 @@ class MemoryAttention(nn.Module):
     def forward(
         self, states: Tensor, keys: Tensor, memory: Tensor, mask: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Compute the contexts (B, T, D) and the weights (B, T, S).
+        """Compute the contexts (B, T, D) and the weights (B, T, S) of decoder states (B, T, D).
 
-        Args:
-            states: decoder states s, (B, T, D).
-            keys: U h_j, (B, S, d_k).
-            memory: encoder output (B, S, D).
-            mask: (B, S), True at real tokens.
+        The keys are U h_j, (B, S, d_k), and `mask` (B, S) is True at real tokens.
         """
         query = self.query(states)  # (B, T, d_k)
         if self.kind in (AttentionKind.additive, AttentionKind.hard):

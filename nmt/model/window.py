@@ -58,13 +58,7 @@ def split_blocks(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Split (B, H, L, E) queries, keys and values into blocks that attend as separate sentences.
 
-    Args:
-        query: (B, H, L, d_k).
-        key: (B, H, L, d_k).
-        value: (B, H, L, d_v).
-        mask: (B, 1, 1, L), True at real tokens; None if all are real.
-        window: r.
-        is_causal: whether positions attend to no later ones.
+    `mask` is (B, 1, 1, L), True at real tokens; None if all are real.
 
     Returns:
         Queries (B·W, H, r, d_k), keys (B·W, H, 2r, d_k), values (B·W, H, 2r, d_v) and the mask

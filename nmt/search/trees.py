@@ -17,8 +17,7 @@ NUM_OTHER_TOKENS = 3
 class TreeGrammar:
     """Rules for the next tokens with which a hypothesis can still become a tree.
 
-    Args:
-        pieces: the target vocabulary, in which each bracket with its label is one piece.
+    `pieces` is the target vocabulary, in which each bracket with its label is one piece.
 
     Raises:
         UserError: the vocabulary lacks the symbol of words, or has no label with both brackets.

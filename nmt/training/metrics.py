@@ -160,12 +160,8 @@ def record_skipped(
     skipped: SkippedUpdate, path: Path, loader: UpdateLoader, model: TrainedModel
 ) -> None:
     """Log a skipped update and append it, with its sentences, to a file."""
-    logger.warning(
-        "skipped update %s: gradient norm %.4g, running mean %.4g",
-        f"{skipped.update:,}",
-        skipped.norm,
-        skipped.mean_norm,
-    )
+    norms = f"gradient norm {skipped.norm:.4g}, running mean {skipped.mean_norm:.4g}"
+    logger.warning(f"skipped update {skipped.update:,}: {norms}")
     plan = loader.plan(skipped.position.epoch)
     pairs = loader.ids(plan.update(skipped.position.update_in_epoch))
     sources, targets = ([ids.tolist() for ids in side] for side in zip(*pairs, strict=True))

@@ -135,10 +135,8 @@ def log_size(
     kept = trainable_pairs(pairs.source_lengths, pairs.target_lengths, batching)
     if len(kept) < len(pairs):
         logger.info(
-            "%s of %s pairs are longer than batching.max_source_length or max_target_length"
-            " and are left out",
-            f"{len(pairs) - len(kept):,}",
-            f"{len(pairs):,}",
+            f"{len(pairs) - len(kept):,} of {len(pairs):,} pairs are longer than"
+            " batching.max_source_length or max_target_length and are left out"
         )
     stages = mixing.stages(kept) if mixing and len(mixing.sizes) > 1 else {}
     for epoch, numbers in stages.items():
@@ -146,11 +144,8 @@ def log_size(
         parts = [f"{name} {n:,} ({n / total:.0%})" for name, n in numbers.items()]
         logger.info("pairs per epoch from epoch %d: %s", epoch + 1, ", ".join(parts))
     logger.info(
-        "training %.2f million parameters with %d process(es) on %s in %s",
-        count_parameters(model.network) / 1e6,
-        process.world_size,
-        process.device.type,
-        precision,
+        f"training {count_parameters(model.network) / 1e6:.2f} million parameters with"
+        f" {process.world_size} process(es) on {process.device.type} in {precision}"
     )
     if process.world_size > 1 and process.device.type == "cpu":
         logger.warning("no GPU is available: all processes share the CPU cores")

@@ -109,8 +109,8 @@ class Trainer:
                 if self.state.update > self._saved_update:
                     self._save()
                 if self._log is not None and self._saved_update:
-                    saved = f"{self._saved_update:,}"
-                    logger.info("saved at update %s; the same command continues", saved)
+                    saved = self._saved_update
+                    logger.info(f"saved at update {saved:,}; the same command continues")
                 raise
             except Exception as error:
                 if self._interruption.signal_number and lost_connection(error):

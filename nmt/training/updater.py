@@ -82,10 +82,8 @@ class Updater:
     def gradient(self, work: UpdateWork, before_round: Callable[[], None]) -> Gradient:
         """Compute the forward and backward passes of an update; the weights do not change.
 
-        Args:
-            work: the part of this rank.
-            before_round: called once per round on every rank, including rounds in which this rank
-                has no micro-batch.
+        `before_round` is called once per round on every rank, including rounds in which this rank
+        has no micro-batch.
 
         Raises:
             OutOfMemory: a micro-batch of this rank did not fit; all gradients are None.
