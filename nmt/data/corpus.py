@@ -66,14 +66,21 @@ def write_shard(path: Path, pairs: Iterable[tuple[Ids, Ids]], rows_per_batch: in
 
 
 class ParallelCorpus:
-    """Pairs of ids of one split, read from memory-mapped files."""
+    """Pairs of ids of one split, read from memory-mapped files.
 
-    def __init__(self, shards: list[Path]) -> None:
+    Raises:
+        UserError: the folder has no shard of that split, or a shard cannot be read.
+    """
+
+    def __init__(self, folder: Path, split: str) -> None:
+        shards = sorted(folder.glob(f"{split}-[0-9][0-9][0-9][0-9][0-9].arrow"))
+        if not shards:
+            raise UserError(f"{folder}: has no {split}-*.arrow; prepare the corpus again")
         # For each record batch and side: the ids of all sentences, and where each sentence starts.
         self._batches: list[list[tuple[np.ndarray, np.ndarray]]] = []
         starts = [0]
-        for path in shards:
-            for batch in _read_batches(path):
+        for shard in shards:
+            for batch in _read_batches(file_inside(folder, shard.name)):
                 self._batches.append(
                     [(column.values.to_numpy(), column.offsets.to_numpy()) for column in batch]
                 )
@@ -81,18 +88,6 @@ class ParallelCorpus:
         self._starts = np.array(starts, dtype=np.int64)
         # (pairs,) int32 tokens of each sentence, including EOS.
         self.source_lengths, self.target_lengths = self._lengths(0), self._lengths(1)
-
-    @classmethod
-    def open(cls, folder: Path, split: str) -> "ParallelCorpus":
-        """Map all shards of a split.
-
-        Raises:
-            UserError: the folder has no shard of that split, or a shard cannot be read.
-        """
-        shards = sorted(folder.glob(f"{split}-[0-9][0-9][0-9][0-9][0-9].arrow"))
-        if not shards:
-            raise UserError(f"{folder}: has no {split}-*.arrow; prepare the corpus again")
-        return cls([file_inside(folder, shard.name) for shard in shards])
 
     def __len__(self) -> int:
         return int(self._starts[-1])
@@ -199,7 +194,7 @@ class PreparedCorpus:
         Raises:
             UserError: they are missing or damaged, or their number is not that of the manifest.
         """
-        pairs = ParallelCorpus.open(self.folder, "train")
+        pairs = ParallelCorpus(self.folder, "train")
         sources = self.manifest.get("sources")
         if sources is not None and sum(sources.values()) != len(pairs):
             raise UserError(

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from datetime import timedelta
 
 from nmt.base.layout import METRICS_FILE
-from nmt.config import BatchingConfig, Config
+from nmt.config import BatchingConfig, Config, Precision
 from nmt.data.batching import trainable_pairs
 from nmt.data.corpus import ParallelCorpus
 from nmt.data.mixing import Mixing
@@ -129,7 +129,7 @@ def log_size(
     mixing: Mixing | None,
     model: TrainedModel,
     process: Process,
-    precision: str,
+    precision: Precision,
 ) -> None:
     """Log the size of a training, the shares of its sources, and the pairs that it leaves out."""
     kept = trainable_pairs(pairs.source_lengths, pairs.target_lengths, batching)

@@ -80,13 +80,11 @@ class Trainer:
         self.validator = Validator(corpus, self.model, config.decoding)
         self._saved_update = self.state.update
         self._skipped_file = config.run_folder / SKIPPED_UPDATES_FILE
-        self._valid_hypotheses_file = config.run_folder / VALID_HYPOTHESES_FILE
         # `run` replaces these; only the main process has a log.
         self._interruption = Interruption()
         self._log: RunLog | None = None
         if process.is_main_process:
-            precision = self._updater.precision.name
-            pairs = self.train_pairs
+            pairs, precision = self.train_pairs, self._updater.precision
             log_size(config.batching, pairs, mixing, self.model, process, precision)
 
     def run(self, tracker: Tracker | None = None) -> TrainingState:
@@ -224,7 +222,7 @@ class Trainer:
         if self._log is not None:
             self._log.validation(state, result, is_best)
             if is_best:
-                write_lines(self._valid_hypotheses_file, result.hypotheses)
+                write_lines(self.config.run_folder / VALID_HYPOTHESES_FILE, result.hypotheses)
             self.store.update_state(self.state)
         release_freed_memory()
 

@@ -28,7 +28,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> ParallelCorpus:
     sizes = random.integers(1, 12, size=(120, 2)).tolist()
     pairs = [([i + 10] * a, [i + 10] * b) for i, (a, b) in enumerate(sizes)]
     write_shard(folder / shard_name("train", 0), pairs)
-    return ParallelCorpus.open(folder, "train")
+    return ParallelCorpus(folder, "train")
 
 
 def load(
