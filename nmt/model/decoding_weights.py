@@ -73,7 +73,6 @@ def _pack_self_attention(attention: MultiHeadAttention) -> None:
 
 def _pack_feed_forward(layer: FeedForward) -> None:
     """Pack the first linear layer together with the activation."""
-    activation = layer.activation_name
-    inner = PackedLinear(layer.inner.weight, layer.inner.bias, activation)
+    inner = PackedLinear(layer.inner.weight, layer.inner.bias, layer.activation_name)
     layer.register_module("inner", inner)
     layer.activation = nn.Identity()
