@@ -173,11 +173,7 @@ class EpochPlan:
 def trainable_pairs(
     source_lengths: np.ndarray, target_lengths: np.ndarray, config: BatchingConfig
 ) -> np.ndarray:
-    """Return the indices of the pairs within the length limits; lengths include EOS.
-
-    Raises:
-        UserError: there is none.
-    """
+    """Return the indices of the pairs within the length limits; UserError if there is none."""
     fits = (source_lengths <= config.max_source_length) & (
         target_lengths <= config.max_target_length
     )

@@ -27,11 +27,7 @@ _TEXT_FOLDER = "text"
 
 
 def more_reference_paths(first: Path) -> list[Path]:
-    """Return the paths of further references beside a file: `FILE.1`, `FILE.2` and so on.
-
-    Raises:
-        UserError: a number is missing.
-    """
+    """Return the references `FILE.1`, `FILE.2`, … of a file; UserError if a number is missing."""
     pattern = re.compile(re.escape(first.name) + r"\.([1-9][0-9]*)")
     siblings = first.parent.iterdir() if first.parent.is_dir() else ()
     numbers = {int(found[1]) for path in siblings if (found := pattern.fullmatch(path.name))}

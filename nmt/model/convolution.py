@@ -8,16 +8,10 @@ from nmt.model.cpu import Linear
 
 
 class Convolution(nn.Module):
-    """Convolution with a kernel of k positions, `dilation` apart.
+    """Convolution from D to D' with a kernel of k positions, which are `dilation` apart.
 
     y_t = W [x_1; …; x_k] + b: one matrix product over the k concatenated inputs at and near
     position t (Gehring et al. 2017, section 3.2). Positions outside of the sequence are zero.
-
-    Args:
-        width: D, of an input.
-        output_width: D', of an output.
-        kernel_width: k.
-        dilation: distance in positions between neighbouring inputs of an output.
     """
 
     def __init__(self, width: int, output_width: int, kernel_width: int, dilation: int = 1) -> None:
@@ -40,9 +34,7 @@ class Convolution(nn.Module):
     def continued(self, inputs: Tensor, past: Tensor) -> tuple[Tensor, Tensor]:
         """Convolve the next T positions, each without the inputs after it (causal convolution).
 
-        Args:
-            inputs: (N, T, D).
-            past: (N, P, D), the P inputs before `inputs`; `no_past` at the start of a sequence.
+        `past` (N, P, D) contains the P inputs before `inputs` (N, T, D); see `no_past`.
 
         Returns:
             Outputs (N, T, D'), and the last P inputs, which are `past` of the next call.

@@ -16,11 +16,8 @@ def measure_library(width: int, inner_width: int) -> str:
     The choice is oneDNN if it is more than 1.25 times as fast as torch's own library. On the CPUs
     that were measured, the factor was either about 2 or below 1.2, so repeated measurements on a
     machine agree. Where it was below 1.2, oneDNN was slower in a whole update. The run stores the
-    result because the libraries round differently. The environment variable NMT_CPU_LIBRARY
-    overrides it.
-
-    Raises:
-        UserError: the environment variable is not the name of a library.
+    result because the libraries round differently. NMT_CPU_LIBRARY overrides it; see
+    `overriding_library`.
     """
     if library := overriding_library():
         return library

@@ -86,11 +86,7 @@ def first_epoch(config: Config, corpus: PreparedCorpus | None) -> tuple[EpochPla
 
 
 def resolve_auto(config: Config, plan: EpochPlan, vocabulary_sizes: tuple[int, int]) -> Config:
-    """Replace `batching.tokens_per_micro_batch=auto` by a size that fits.
-
-    Raises:
-        UserError: not even one pair of the longest sentences fits.
-    """
+    """Replace `batching.tokens_per_micro_batch=auto`; UserError if not even one pair fits."""
     smallest = config.batching.longest
     rows, source, target = heaviest_shapes(config, plan, 1 << 40)[0]  # no limit
     tokens = max(smallest, rows * max(source, target))

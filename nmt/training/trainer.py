@@ -234,11 +234,7 @@ class Trainer:
         return replace(self.state, seconds=seconds, device_seconds=device_seconds)
 
     def _read_metrics(self) -> MetricSums:
-        """Read the sums of all ranks, and report the updates skipped since the last call.
-
-        Raises:
-            UserError: too many updates in a row were skipped.
-        """
+        """Read the sums of all ranks and report skipped updates; UserError if they are too many."""
         sums, skipped = self._metrics.read()
         if self.process.is_main_process:
             for item in skipped:
