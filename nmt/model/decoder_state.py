@@ -88,7 +88,7 @@ class DecoderState:
         """
         num_sentences, device = len(source_mask), source_mask.device
         sentences = torch.arange(num_sentences, device=device)
-        grid = RowGrid.of(sentences, num_sentences)
+        grid = RowGrid(num_sentences, 1, None)
         used = torch.zeros(num_sentences, _SLOTS_PER_GROWTH, dtype=torch.bool, device=device)
         none = sentences.new_empty(0)
         slots = sentences.new_zeros(num_sentences, window)

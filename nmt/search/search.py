@@ -115,10 +115,11 @@ def beam_search(
         if trees is not None:
             apply_trees(next_tokens, trees)
         candidates = select(next_tokens)
-        _collect_finished(sentences, live, candidates, config)
+        penalty = length_penalty(live.length + 1, config)
+        _collect_finished(sentences, live, candidates, penalty)
         kept, is_done = _prune(sentences, candidates, live.length + 1, config)
         for index in is_done.nonzero().flatten().tolist():
-            _add_cut_off(sentences[index], index, live, candidates, config)
+            _add_cut_off(sentences[index].best, index, live, candidates, penalty)
         sentences = [one for one, done in zip(sentences, is_done.tolist(), strict=True) if not done]
         if sentences:
             live = live.extend(candidates, kept)
@@ -146,10 +147,9 @@ def _log_softmax(logits: Tensor) -> Tensor:
 
 
 def _collect_finished(
-    sentences: list[_Sentence], live: LiveHypotheses, candidates: Candidates, config: DecodingConfig
+    sentences: list[_Sentence], live: LiveHypotheses, candidates: Candidates, penalty: float
 ) -> None:
-    """Add the finished candidates to their sentences."""
-    penalty = length_penalty(live.length + 1, config)
+    """Add the finished candidates to their sentences; `penalty` is that of their length."""
     for index, rank in candidates.is_finished.nonzero().tolist():
         sentence = sentences[index]
         sentence.num_finished += 1
@@ -188,17 +188,12 @@ def _prune(
 
 
 def _add_cut_off(
-    sentence: _Sentence,
-    index: int,
-    live: LiveHypotheses,
-    candidates: Candidates,
-    config: DecodingConfig,
+    best: NBest, index: int, live: LiveHypotheses, candidates: Candidates, penalty: float
 ) -> None:
     """Fill the n-best list of a sentence with live hypotheses, best first."""
-    best = sentence.best
     if not best.num_missing:
         return
-    log_probs, penalty = candidates.log_probs[index], length_penalty(live.length + 1, config)
+    log_probs = candidates.log_probs[index]
     ranks = candidates.is_live[index].nonzero().flatten().tolist()
     for rank in sorted(ranks, key=lambda rank: -float(log_probs[rank])):
         best.add_cut_off(_hypothesis(live, candidates, index, rank, penalty))

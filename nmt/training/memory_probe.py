@@ -202,12 +202,11 @@ def _now(device: torch.device) -> float:
 
 def _random_work(shapes: Sequence[Shape], vocabulary_sizes: tuple[int, int]) -> UpdateWork:
     """Return an update of micro-batches of random ids without padding."""
+    source_size, target_size = vocabulary_sizes
     micro_batches = {}
-    for number, (rows, *lengths) in enumerate(shapes):
-        source, target = (
-            torch.randint(size, (rows, length))
-            for size, length in zip(vocabulary_sizes, lengths, strict=True)
-        )
+    for number, (rows, source_length, target_length) in enumerate(shapes):
+        source = torch.randint(source_size, (rows, source_length))
+        target = torch.randint(target_size, (rows, target_length))
         batch = Batch(source, source >= 0, target, target, target >= 0, target.numel())
         micro_batches[number] = batch
     tokens = sum(batch.num_target_tokens for batch in micro_batches.values())
