@@ -77,8 +77,6 @@ def beam_search(
     Args:
         step: scores the next token of every row.
         state: state before the first step, with one row per sentence.
-        config: search options.
-        ids: special ids of the target vocabulary.
         requests: constraints and maximum length of each translation.
         device: device of the state; None is the CPU.
         text_of: if given, the returned hypotheses of a sentence have different texts.
