@@ -59,7 +59,7 @@ def _smallest_gap(model: TrainedModel, config: DecodingConfig, source: list[int]
 
     def select(next_tokens: NextTokens) -> Candidates:
         nonlocal smallest
-        candidates = select_beam(next_tokens, config.beam_size, target.eos_id)
+        candidates = select_beam(next_tokens, config.beam_size)
         ranked = candidates.log_probs[candidates.log_probs.isfinite()]
         if len(ranked) > 1:
             smallest = min(smallest, float((ranked[:-1] - ranked[1:]).min()))

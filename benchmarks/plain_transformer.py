@@ -163,9 +163,9 @@ def plain_update(
         rate = learning_rate(next(numbers), config.schedule, config.training.max_updates)
         for group in optimizer.param_groups:
             group["lr"] = rate
-        for micro_batch in work.micro_batches:
+        for batch in work.micro_batches.values():
             with torch.autocast(device.type, torch.bfloat16, enabled=uses_bfloat16):
-                loss = model(micro_batch.batch.to(device), config.training.label_smoothing)
+                loss = model(batch.to(device), config.training.label_smoothing)
             (loss / work.num_target_tokens).backward()
             total_loss += loss.detach()
         nn.utils.clip_grad_norm_(model.parameters(), config.optimizer.max_gradient_norm)

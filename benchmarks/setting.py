@@ -169,7 +169,7 @@ def train(trainer: Trainer) -> None:
 
 def share_not_padding(works: Sequence[UpdateWork]) -> float:
     """Return the share of positions, of both sides, that hold a token."""
-    batches = [micro_batch.batch for work in works for micro_batch in work.micro_batches]
+    batches = [batch for work in works for batch in work.micro_batches.values()]
     real = sum(int(b.source_mask.sum()) + b.num_target_tokens for b in batches)
     return real / sum(b.source.numel() + b.target_input.numel() for b in batches)
 

@@ -123,8 +123,7 @@ def _products(trainer: Trainer) -> Step:
         torch.mm(values.t(), result, out=matrix(4, inputs, outputs))
 
     def step(work: UpdateWork) -> None:
-        for micro_batch in work.micro_batches:
-            batch = micro_batch.batch
+        for batch in work.micro_batches.values():
             source, target = batch.source.numel(), batch.target_input.numel()
             for layers, own, cross, rows in (
                 (config.num_encoder_layers, 4, 0, source),

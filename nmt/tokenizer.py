@@ -24,10 +24,7 @@ def tokenizer_files(joint: bool, source_language: str, target_language: str) -> 
 
 
 class Tokenizer:
-    """A sentencepiece model.
-
-    Args:
-        path: the model file, which also defines the special ids.
+    """A sentencepiece model; its file also defines the special ids.
 
     Raises:
         UserError: the file is missing, is not a sentencepiece model, has a piece that is not

@@ -3,32 +3,24 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from nmt.tokenizer import Tokenizer
+
 
 @dataclass(frozen=True)
 class Batch:
-    """B pairs, padded on the right.
+    """B pairs, padded on the right."""
 
-    Attributes:
-        source: (B, S) ids, EOS included.
-        source_mask: (B, S) True where a source token may be attended to.
-        target_input: (B, T) `BOS y…`.
-        target_output: (B, T) `y… EOS`.
-        target_mask: (B, T) True where target_output is a token and not padding.
-        num_target_tokens: tokens of target_output, without padding.
-    """
-
-    source: Tensor
-    source_mask: Tensor
-    target_input: Tensor
-    target_output: Tensor
-    target_mask: Tensor
-    num_target_tokens: int
+    source: Tensor  # (B, S) ids, EOS included
+    source_mask: Tensor  # (B, S) True where a source token may be attended to
+    target_input: Tensor  # (B, T) `BOS y…`
+    target_output: Tensor  # (B, T) `y… EOS`
+    target_mask: Tensor  # (B, T) True where target_output is a token and not padding
+    num_target_tokens: int  # tokens of target_output, without padding
 
     @cached_property
     def target_indices(self) -> Tensor:
@@ -50,24 +42,12 @@ class Batch:
         )
 
 
-class SpecialIds(Protocol):
-    """Ids of padding, BOS and EOS; a `Tokenizer` has them."""
-
-    pad_id: int
-    bos_id: int
-    eos_id: int
-
-
 def pad_ids(
     sequences: Sequence[Sequence[int] | np.ndarray], pad_id: int, before: int = -1, after: int = -1
 ) -> tuple[Tensor, Tensor]:
-    """Stack sequences of ids, padded on the right.
+    """Stack B sequences of ids, padded on the right.
 
-    Args:
-        sequences: B sequences.
-        pad_id: padding id.
-        before: id put before each sequence; -1 for none.
-        after: id put after each sequence; -1 for none.
+    The ids `before` and `after` are put before and after each sequence; -1 means none.
 
     Returns:
         The (B, L) ids, int64, and the (B, L) mask that is True where a row holds a token.
@@ -87,14 +67,15 @@ def pad_ids(
 
 def collate(
     pairs: Sequence[tuple[Sequence[int] | np.ndarray, Sequence[int] | np.ndarray]],
-    source_ids: SpecialIds,
-    target_ids: SpecialIds,
+    source_tokenizer: Tokenizer,
+    target_tokenizer: Tokenizer,
 ) -> Batch:
     """Make a batch of pairs of (source, target) ids without BOS and EOS."""
     sources, targets = [source for source, _ in pairs], [target for _, target in pairs]
-    source, source_mask = pad_ids(sources, source_ids.pad_id, after=source_ids.eos_id)
-    target_input, target_mask = pad_ids(targets, target_ids.pad_id, before=target_ids.bos_id)
-    target_output, _ = pad_ids(targets, target_ids.pad_id, after=target_ids.eos_id)
+    pad_id, eos_id = target_tokenizer.pad_id, target_tokenizer.eos_id
+    source, source_mask = pad_ids(sources, source_tokenizer.pad_id, after=source_tokenizer.eos_id)
+    target_input, target_mask = pad_ids(targets, pad_id, before=target_tokenizer.bos_id)
+    target_output, _ = pad_ids(targets, pad_id, after=eos_id)
     return Batch(
         source, source_mask, target_input, target_output, target_mask, int(target_mask.sum())
     )

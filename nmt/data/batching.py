@@ -32,37 +32,32 @@ _MAX_SAMPLED = 200  # updates that `EpochPlan.loads` computes
 
 @dataclass(frozen=True)
 class EpochPlan:
-    """The updates of one epoch.
+    """The updates of one epoch."""
 
-    Attributes:
-        source_lengths: (pairs of the corpus,) tokens of each source, including EOS.
-        target_lengths: (pairs of the corpus,) tokens of each target, including EOS.
-        order: (pairs of the epoch,) indices into the corpus, bucket after bucket.
-        bucket_starts: (buckets + 1,) bucket b is `order[bucket_starts[b] : bucket_starts[b + 1]]`.
-        buckets_per_update: consecutive buckets of an update; the last update may have fewer.
-        max_micro_batch_tokens: maximum of padded source and of padded target tokens in a
-            micro-batch. It determines how an update is split, not which pairs it has.
-        start_tokens: padded tokens, of both sides, whose computation takes as long as starting a
-            micro-batch. If it is above 0, small micro-batches of a rank are merged.
-    """
-
-    source_lengths: np.ndarray
-    target_lengths: np.ndarray
-    order: np.ndarray
-    bucket_starts: np.ndarray
-    buckets_per_update: int
+    source_lengths: np.ndarray  # (pairs of the corpus,) tokens of each source, including EOS
+    target_lengths: np.ndarray  # (pairs of the corpus,) tokens of each target, including EOS
+    buckets: list[np.ndarray]  # indices of pairs in the corpus, an array for each bucket
+    buckets_per_update: int  # consecutive buckets; the last update may have fewer
+    # Maximum of padded source and of padded target tokens in a micro-batch. It determines how an
+    # update is split, not which pairs it has.
     max_micro_batch_tokens: int
+    # Padded tokens, of both sides, whose computation takes as long as starting a micro-batch. If it
+    # is above 0, small micro-batches of a rank are merged.
     start_tokens: int = 0
 
     @property
     def num_updates(self) -> int:
         """Number of updates in this epoch."""
-        return -(-(len(self.bucket_starts) - 1) // self.buckets_per_update)
+        return -(-len(self.buckets) // self.buckets_per_update)
+
+    @property
+    def order(self) -> np.ndarray:
+        """The indices of all pairs, (pairs of the epoch,), update after update."""
+        return np.concatenate(self.buckets)
 
     def update(self, index: int) -> np.ndarray:
         """Return the indices of the pairs of an update."""
-        starts = self._bucket_starts(index)
-        return self.order[starts[0] : starts[-1]]
+        return np.concatenate(self._buckets_of(index))
 
     def num_target_tokens(self, index: int) -> int:
         """Return the number of target tokens of an update, including EOS, without padding."""
@@ -82,9 +77,7 @@ class EpochPlan:
         rank; its number is the lowest number of its parts. The largest one comes first, so that
         the others fit into the memory allocated for it. A rank may have none.
         """
-        starts = self._bucket_starts(index)
-        buckets = [self.order[start:end] for start, end in pairwise(starts)]
-        parts = [part for bucket in buckets for part in self._halved(bucket)]
+        parts = [part for bucket in self._buckets_of(index) for part in self._halved(bucket)]
         parts.sort(key=self.padded_tokens, reverse=True)
         shares = self._shares([self._cost(part) for part in parts], world_size)
         return [self._merged({number: parts[number] for number in share}) for share in shares]
@@ -96,8 +89,12 @@ class EpochPlan:
         `_MAX_SAMPLED` evenly spaced updates.
         """
         updates = range(0, self.num_updates, -(-self.num_updates // _MAX_SAMPLED))
+
+        def load(of_rank: dict[int, np.ndarray]) -> int:
+            return sum(self.start_tokens + self._cost(pairs) for pairs in of_rank.values())
+
         by_update = (self.micro_batches_of_ranks(index, world_size) for index in updates)
-        return np.array([[self._load(of_rank) for of_rank in by_rank] for by_rank in by_update])
+        return np.array([list(map(load, by_rank)) for by_rank in by_update])
 
     def evenness(self, world_size: int) -> float:
         """Return the mean work of a rank, divided by the mean of the largest work per update."""
@@ -109,15 +106,14 @@ class EpochPlan:
         source, target = self.source_lengths[pairs].max(), self.target_lengths[pairs].max()
         return len(pairs), int(source), int(target)
 
-    def _bucket_starts(self, index: int) -> np.ndarray:
-        """Return the starts of the buckets of an update, and the end of the last one."""
-        first = index * self.buckets_per_update
-        return self.bucket_starts[first : first + self.buckets_per_update + 1]
-
     def padded_tokens(self, pairs: np.ndarray) -> int:
         """Return the padded tokens of the longer side of a micro-batch of these pairs."""
         rows, source, target = self.shape(pairs)
         return rows * max(source, target)
+
+    def _buckets_of(self, index: int) -> list[np.ndarray]:
+        first = index * self.buckets_per_update
+        return self.buckets[first : first + self.buckets_per_update]
 
     def _cost(self, pairs: np.ndarray) -> int:
         """Return the padded tokens of both sides, to which the computing time is proportional."""
@@ -167,9 +163,6 @@ class EpochPlan:
             end = first
         return dict(sorted(merged.items(), key=lambda item: -self.padded_tokens(item[1])))
 
-    def _load(self, of_rank: dict[int, np.ndarray]) -> int:
-        return sum(self.start_tokens + self._cost(pairs) for pairs in of_rank.values())
-
     def _halved(self, pairs: np.ndarray) -> list[np.ndarray]:
         if len(pairs) == 1 or self.padded_tokens(pairs) <= self.max_micro_batch_tokens:
             return [pairs]
@@ -180,11 +173,7 @@ class EpochPlan:
 def trainable_pairs(
     source_lengths: np.ndarray, target_lengths: np.ndarray, config: BatchingConfig
 ) -> np.ndarray:
-    """Return the indices of the pairs within the length limits; lengths include EOS.
-
-    Raises:
-        UserError: there is none.
-    """
+    """Return the indices of the pairs within the length limits; UserError if there is none."""
     fits = (source_lengths <= config.max_source_length) & (
         target_lengths <= config.max_target_length
     )
@@ -205,15 +194,9 @@ def plan_epoch(
     epoch: int,
     mixing: Mixing | None = None,
 ) -> EpochPlan:
-    """Plan one epoch: every trainable pair exactly once, or as often as `mixing` states.
+    """Plan one epoch, counted from 0: every trainable pair once, or as often as `mixing` states.
 
-    Args:
-        source_lengths: (pairs,) tokens of each source, including EOS.
-        target_lengths: (pairs,) tokens of each target, including EOS.
-        config: budgets and limits.
-        seed: seed of the run.
-        epoch: counted from 0.
-        mixing: how often pairs of each source occur; None: once.
+    Lengths, (pairs,) of the corpus, are numbers of tokens including EOS.
 
     Raises:
         UserError: no pair is within the length limits, or `mixing` cannot be fulfilled.
@@ -226,14 +209,11 @@ def plan_epoch(
     largest = min(max(fitting, _MIN_BUCKET_TOKENS), _MAX_BUCKET_TOKENS)
     buckets_per_update = max(1, round(config.target_tokens_per_update / largest))
     bucket_tokens = config.target_tokens_per_update / buckets_per_update
-    order, starts = _cut_buckets(shuffled, source_lengths, target_lengths, bucket_tokens)
-    buckets = random.permutation(len(starts) - 1)
-    sizes = np.diff(starts)[buckets]
+    buckets = _cut_buckets(shuffled, source_lengths, target_lengths, bucket_tokens)
     return EpochPlan(
         source_lengths,
         target_lengths,
-        order[_concatenated_ranges(starts[:-1][buckets], sizes)],
-        np.concatenate(([0], np.cumsum(sizes))),
+        [buckets[number] for number in random.permutation(len(buckets))],
         buckets_per_update,
         config.max_micro_batch_tokens,
     )
@@ -244,29 +224,23 @@ def _cut_buckets(
     source_lengths: np.ndarray,
     target_lengths: np.ndarray,
     bucket_tokens: float,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Sort pools of pairs by length and cut them into buckets of about equal target tokens.
-
-    Returns:
-        The pairs, bucket after bucket, and the (buckets + 1,) starts of the buckets.
-    """
+) -> list[np.ndarray]:
+    """Sort pools of pairs by length and cut them into buckets of about equal target tokens."""
     num_tokens = int(target_lengths[shuffled].sum(dtype=np.int64))
     num_pools = round(num_tokens / (bucket_tokens * _BUCKETS_PER_POOL))
     num_pools = min(max(1, num_pools), _MAX_POOLS)
     # Pools differ by at most one pair: a small last pool would need more padding.
     bounds = [-(-pool * len(shuffled) // num_pools) for pool in range(num_pools + 1)]
-    order = np.empty_like(shuffled)
-    starts = []
+    buckets: list[np.ndarray] = []
     for first, last in pairwise(bounds):
         pool = shuffled[first:last]
         by_length, tokens = _sorted_by_length(source_lengths[pool], target_lengths[pool])
-        order[first:last] = pool[by_length]
         pool_tokens = tokens.sum()
         num_buckets = max(1, int(np.rint(pool_tokens / bucket_tokens)))
         tokens_before = np.cumsum(tokens) - tokens
         bucket = (tokens_before * float(num_buckets) / float(pool_tokens)).astype(np.int64)
-        starts.append(first + np.flatnonzero(np.diff(bucket, prepend=-1)))
-    return order, np.append(np.concatenate(starts), len(order))
+        buckets += np.split(pool[by_length], np.flatnonzero(np.diff(bucket)) + 1)
+    return buckets
 
 
 def _sorted_by_length(
@@ -275,10 +249,8 @@ def _sorted_by_length(
     """Sort pairs by target length, then by source length, then by index.
 
     Source lengths ascend and descend in turn, so that neighbours are similar on both sides even
-    where the target length changes.
-
-    Returns:
-        The sorted indices, and the target lengths in that order.
+    where the target length changes. Return the sorted indices, and the target lengths in that
+    order.
     """
     tokens, sources = target_lengths.astype(np.int64), source_lengths.astype(np.int64)
     top = 1 << int(sources.max(initial=0)).bit_length()
@@ -291,9 +263,3 @@ def _sorted_by_length(
     key = ((tokens << source_bits | sources) << index_bits) | np.arange(len(tokens))
     key.sort()
     return key & ((1 << index_bits) - 1), key >> (source_bits + index_bits)
-
-
-def _concatenated_ranges(starts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """Return [s0, s0 + 1, …, s0 + n0 - 1, s1, …] for starts s and sizes n."""
-    offsets = starts - np.concatenate(([0], np.cumsum(sizes)[:-1]))
-    return np.repeat(offsets, sizes) + np.arange(int(sizes.sum()))

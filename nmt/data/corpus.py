@@ -17,6 +17,7 @@ from nmt.base.files import atomic_path, file_inside, is_plain_name, read_lines, 
 from nmt.base.layout import MANIFEST_FILE
 from nmt.config import MixingConfig, is_language_code
 from nmt.data.mixing import Mixing
+from nmt.tokenizer import Tokenizer
 
 _SCHEMA = pa.schema([("source", pa.list_(pa.int32())), ("target", pa.list_(pa.int32()))])
 
@@ -26,11 +27,7 @@ _TEXT_FOLDER = "text"
 
 
 def more_reference_paths(first: Path) -> list[Path]:
-    """Return the paths of further references beside a file: `FILE.1`, `FILE.2` and so on.
-
-    Raises:
-        UserError: a number is missing.
-    """
+    """Return the references `FILE.1`, `FILE.2`, … of a file; UserError if a number is missing."""
     pattern = re.compile(re.escape(first.name) + r"\.([1-9][0-9]*)")
     siblings = first.parent.iterdir() if first.parent.is_dir() else ()
     numbers = {int(found[1]) for path in siblings if (found := pattern.fullmatch(path.name))}
@@ -67,34 +64,26 @@ def write_shard(path: Path, pairs: Iterable[tuple[Ids, Ids]], rows_per_batch: in
 class ParallelCorpus:
     """Pairs of ids of one split, read from memory-mapped files.
 
-    Attributes:
-        source_lengths: (pairs,) int32 tokens of each source, including EOS.
-        target_lengths: (pairs,) int32 tokens of each target, including EOS.
+    Raises:
+        UserError: the folder has no shard of that split, or a shard cannot be read.
     """
 
-    def __init__(self, shards: list[Path]) -> None:
-        # For each record batch and side: the ids of all sentences, and where each sentence starts.
-        self._batches: list[list[tuple[np.ndarray, np.ndarray]]] = []
-        starts = [0]
-        for path in shards:
-            for batch in _read_batches(path):
-                self._batches.append([_ids_and_offsets(column) for column in batch.columns])
-                starts.append(starts[-1] + batch.num_rows)
-        self._starts = np.array(starts, dtype=np.int64)
-        self.source_lengths = self._lengths(0)
-        self.target_lengths = self._lengths(1)
-
-    @classmethod
-    def open(cls, folder: Path, split: str) -> "ParallelCorpus":
-        """Map all shards of a split.
-
-        Raises:
-            UserError: the folder has no shard of that split, or a shard cannot be read.
-        """
+    def __init__(self, folder: Path, split: str) -> None:
         shards = sorted(folder.glob(f"{split}-[0-9][0-9][0-9][0-9][0-9].arrow"))
         if not shards:
             raise UserError(f"{folder}: has no {split}-*.arrow; prepare the corpus again")
-        return cls([file_inside(folder, shard.name) for shard in shards])
+        # For each record batch and side: the ids of all sentences, and where each sentence starts.
+        self._batches: list[list[tuple[np.ndarray, np.ndarray]]] = []
+        starts = [0]
+        for shard in shards:
+            for batch in _read_batches(file_inside(folder, shard.name)):
+                self._batches.append(
+                    [(column.values.to_numpy(), column.offsets.to_numpy()) for column in batch]
+                )
+                starts.append(starts[-1] + batch.num_rows)
+        self._starts = np.array(starts, dtype=np.int64)
+        # (pairs,) int32 tokens of each sentence, including EOS.
+        self.source_lengths, self.target_lengths = self._lengths(0), self._lengths(1)
 
     def __len__(self) -> int:
         return int(self._starts[-1])
@@ -121,10 +110,6 @@ def _read_batches(path: Path) -> list[pa.RecordBatch]:
         return [reader.get_batch(i) for i in range(reader.num_record_batches)]
     except (pa.ArrowException, OSError) as error:
         raise UserError(f"{path}: is damaged ({error}); prepare the corpus again") from None
-
-
-def _ids_and_offsets(column: pa.ListArray) -> tuple[np.ndarray, np.ndarray]:
-    return column.values.to_numpy(zero_copy_only=True), column.offsets.to_numpy()
 
 
 class Leakage(TypedDict):
@@ -160,17 +145,7 @@ class Manifest(TypedDict):
 
 
 class PreparedCorpus:
-    """The folder that data preparation writes.
-
-    Args:
-        folder: `outputs/corpora/<name>-<fingerprint>`.
-
-    Attributes:
-        source_language: code of the source language.
-        target_language: code of the target language.
-        test_splits: names of the test sets, in order: `test` first, then by name.
-        leakage: by split, a `Leakage`; empty if it was not counted.
-        manifest: all of `manifest.json`.
+    """The folder `outputs/corpora/<name>-<fingerprint>`, which data preparation writes.
 
     Raises:
         UserError: the folder has no valid manifest.
@@ -189,11 +164,10 @@ class PreparedCorpus:
                 raise UserError(f"{path}: test_splits: {name!r} is not a plain name")
         self.folder = folder
         self.source_language, self.target_language = languages
+        # Names of the test sets: `test` first, then by name.
         self.test_splits = sorted(manifest["test_splits"], key=lambda name: (name != "test", name))
-        leakage = manifest.get("leakage", {})
-        self.leakage: dict[str, dict[str, Any]] = {
-            name: {**found} for name, found in leakage.items()
-        }
+        # A `Leakage` for each split; empty if it was not counted.
+        self.leakage: dict[str, Any] = {**manifest.get("leakage", {})}
         self.manifest = manifest
 
     @property
@@ -206,13 +180,17 @@ class PreparedCorpus:
         """Path of the target language's model; the same file if the vocabulary is joint."""
         return file_inside(self.folder, self.manifest["target_tokenizer"])
 
+    def tokenizers(self) -> tuple[Tokenizer, Tokenizer]:
+        """Load the tokenizers of source and target."""
+        return Tokenizer(self.source_tokenizer), Tokenizer(self.target_tokenizer)
+
     def train(self) -> ParallelCorpus:
         """Open the training pairs.
 
         Raises:
             UserError: they are missing or damaged, or their number is not that of the manifest.
         """
-        pairs = ParallelCorpus.open(self.folder, "train")
+        pairs = ParallelCorpus(self.folder, "train")
         sources = self.manifest.get("sources")
         if sources is not None and sum(sources.values()) != len(pairs):
             raise UserError(

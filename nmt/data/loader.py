@@ -2,15 +2,17 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from pydantic import NonNegativeInt
 
 from nmt.config import BatchingConfig
-from nmt.data.batch import Batch, SpecialIds, collate
+from nmt.data.batch import Batch, collate
 from nmt.data.batching import EpochPlan, plan_epoch
 from nmt.data.corpus import ParallelCorpus
 from nmt.data.mixing import Mixing
+from nmt.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True)
@@ -22,53 +24,24 @@ class Position:
 
 
 @dataclass(frozen=True)
-class MicroBatch:
-    """A batch for one forward and backward pass.
-
-    Attributes:
-        number: its number in the update, see `EpochPlan`; part of the seed of its dropout.
-        batch: the padded pairs.
-    """
-
-    number: int
-    batch: Batch
-
-
-@dataclass(frozen=True)
 class UpdateWork:
-    """The part of an update that one rank computes.
+    """The part of an update that one rank computes."""
 
-    Attributes:
-        epoch: index of the epoch.
-        update_in_epoch: index of the update in its epoch.
-        num_source_tokens: source tokens of the update on all ranks, without padding.
-        num_target_tokens: target tokens of the update on all ranks, without padding.
-        shapes: (B, S, T) of each micro-batch of the update on all ranks.
-        num_rounds: largest number of micro-batches of a rank.
-        micro_batches: the micro-batches of this rank; may be empty.
-        next_position: position after this update.
-    """
-
-    epoch: int
-    update_in_epoch: int
-    num_source_tokens: int
-    num_target_tokens: int
-    shapes: list[tuple[int, int, int]]
-    num_rounds: int
-    micro_batches: list[MicroBatch]
-    next_position: Position
+    position: Position
+    num_source_tokens: int  # of the update on all ranks, without padding
+    num_target_tokens: int  # of the update on all ranks, without padding
+    shapes: list[tuple[int, int, int]]  # (B, S, T) of the micro-batches of all ranks
+    num_rounds: int  # largest number of micro-batches of a rank
+    # The micro-batches of this rank; may be empty. Their numbers in the update, see `EpochPlan`,
+    # are part of the seeds of dropout.
+    micro_batches: dict[int, Batch]
+    next_position: Position  # after this update
 
 
 class UpdateLoader:
-    """Iterate over the updates of one rank, from any position.
+    """Makes the batches of one rank for the update at any position.
 
-    A position is all that is needed to continue: the loader does not store one.
-
-    Attributes:
-        max_micro_batch_tokens: maximum of padded source and of padded target tokens in a
-            micro-batch.
-        start_tokens: see `EpochPlan`. Both may be changed between updates; neither changes the
-            pairs of an update.
+    `max_micro_batch_tokens` and `start_tokens`, see `EpochPlan`, may be changed between updates.
     """
 
     def __init__(
@@ -76,21 +49,19 @@ class UpdateLoader:
         corpus: ParallelCorpus,
         config: BatchingConfig,
         seed: int,
-        source_ids: SpecialIds,
-        target_ids: SpecialIds,
+        source_tokenizer: Tokenizer,
+        target_tokenizer: Tokenizer,
         rank: int = 0,
         world_size: int = 1,
         mixing: Mixing | None = None,
         start_tokens: int = 0,
     ) -> None:
         self._corpus = corpus
-        self._config = config
-        self._seed = seed
-        self._source_ids = source_ids
-        self._target_ids = target_ids
+        lengths = corpus.source_lengths, corpus.target_lengths
+        self._plan_epoch = partial(plan_epoch, *lengths, config, seed, mixing=mixing)
+        self._tokenizers = source_tokenizer, target_tokenizer
         self._rank = rank
         self._world_size = world_size
-        self._mixing = mixing
         self.start_tokens = start_tokens
         self.max_micro_batch_tokens = config.max_micro_batch_tokens
         self._planned: tuple[int, EpochPlan] | None = None
@@ -109,13 +80,15 @@ class UpdateLoader:
         by_rank = plan.micro_batches_of_ranks(index, self._world_size)
         is_last = index + 1 == plan.num_updates
         return UpdateWork(
-            epoch,
-            index,
+            position,
             int(plan.source_lengths[plan.update(index)].sum()),
             plan.num_target_tokens(index),
             [plan.shape(pairs) for of_rank in by_rank for pairs in of_rank.values()],
             max(map(len, by_rank)),
-            [self._micro_batch(*item) for item in by_rank[self._rank].items()],
+            {
+                number: collate(self.ids(pairs), *self._tokenizers)
+                for number, pairs in by_rank[self._rank].items()
+            },
             Position(epoch + 1, 0) if is_last else Position(epoch, index + 1),
         )
 
@@ -133,20 +106,9 @@ class UpdateLoader:
         """Return the plan of an epoch with the current values of the attributes."""
         if self._planned is None or self._planned[0] != epoch:
             self._planned = None  # frees its memory before the next plan is made
-            plan = plan_epoch(
-                self._corpus.source_lengths,
-                self._corpus.target_lengths,
-                self._config,
-                self._seed,
-                epoch,
-                self._mixing,
-            )
-            self._planned = epoch, plan
+            self._planned = epoch, self._plan_epoch(epoch=epoch)
         return replace(
             self._planned[1],
             max_micro_batch_tokens=self.max_micro_batch_tokens,
             start_tokens=self.start_tokens,
         )
-
-    def _micro_batch(self, number: int, pairs: np.ndarray) -> MicroBatch:
-        return MicroBatch(number, collate(self.ids(pairs), self._source_ids, self._target_ids))

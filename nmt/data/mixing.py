@@ -19,23 +19,16 @@ corpus if that is more."""
 
 @dataclass(frozen=True)
 class Mixing:
-    """How the sources of a corpus are mixed.
-
-    Attributes:
-        config: `corpus.mixing`.
-        sizes: number of pairs of each source; the corpus has their pairs in this order.
-    """
+    """How the sources of a corpus are mixed."""
 
     config: MixingConfig
-    sizes: Mapping[str, int]
+    sizes: Mapping[str, int]  # pairs of each source; the corpus has their pairs in this order
 
     def pairs(self, trainable: np.ndarray, seed: int, epoch: int) -> np.ndarray:
-        """Return the pairs of an epoch, source after source; a pair may occur several times.
+        """Return the pairs of an epoch, counted from 0, source after source.
 
-        Args:
-            trainable: (pairs,) ascending indices of the pairs within the length limits.
-            seed: seed of the run.
-            epoch: counted from 0.
+        A pair may occur several times. `trainable` (pairs,) contains the ascending indices of the
+        pairs within the length limits.
 
         Raises:
             UserError: a source has a weight but no trainable pair, or the repeats are so low or
@@ -92,25 +85,20 @@ class Mixing:
             for name, share, count in zip(self.sizes, shares, counts, strict=True):
                 if share and not count:
                     raise UserError(f"corpus.mixing: {name} has no pairs to train on")
-        elif self.config.temperature != 1:
+            return counts[shares > 0].sum() * shares / shares.sum()
+        if self.config.temperature != 1:
             shares = counts ** (1 / self.config.temperature)
-        else:
-            repeats = np.array([self.config.repeats.get(name, 1.0) for name in self.sizes])
-            return _checked(counts, counts * repeats)
-        return counts[shares > 0].sum() * shares / shares.sum()
-
-
-def _checked(counts: np.ndarray, per_epoch: np.ndarray) -> np.ndarray:
-    """Return `per_epoch`, (sources,); UserError if an epoch has too few or too many pairs."""
-    if per_epoch.max() < 1:
-        raise UserError("corpus.mixing.repeats: some epochs have no pairs; raise the repeats")
-    most = max(_MAX_EPOCH_PAIRS, 10 * int(counts.sum()))
-    if per_epoch.sum() > most:
-        raise UserError(
-            f"corpus.mixing.repeats: an epoch has {per_epoch.sum():,.0f} pairs, and at most"
-            f" {most:,} are possible; lower the repeats"
-        )
-    return per_epoch
+            return counts.sum() * shares / shares.sum()
+        per_epoch = counts * np.array([self.config.repeats.get(name, 1.0) for name in self.sizes])
+        if per_epoch.max() < 1:
+            raise UserError("corpus.mixing.repeats: some epochs have no pairs; raise the repeats")
+        most = max(_MAX_EPOCH_PAIRS, 10 * int(counts.sum()))
+        if per_epoch.sum() > most:
+            raise UserError(
+                f"corpus.mixing.repeats: an epoch has {per_epoch.sum():,.0f} pairs, and at most"
+                f" {most:,} are possible; lower the repeats"
+            )
+        return per_epoch
 
 
 def _draw(pairs: np.ndarray, seed: tuple[int, int], first: int, last: int) -> np.ndarray:

@@ -22,7 +22,7 @@ from nmt.config import LengthPenalty, NormPlacement, Positions, StartEmbedding, 
 from nmt.exchange.exporter import check_equal_widths, transformer_of, usage_of
 from nmt.exchange.verify import greedy, verify
 from nmt.model.attention import MultiHeadAttention
-from nmt.model.layers import GatedFeedForward, GemmaResidual, Residual
+from nmt.model.layers import Residual
 from nmt.search.hypothesis import penalty_exponent
 from nmt.trained_model import TrainedModel
 from nmt.translation.ctranslate2_engine import CTranslate2Engine, open_translator
@@ -207,7 +207,7 @@ def _fill_layer(spec: Any, layer: Any) -> None:
         names = "external_pre_encoder_attention", "external_post_encoder_attention"
         _fill_norms(spec, layer.cross_attention_residual, spec.attention, *names)
     _fill_linear(spec.ffn.linear_0, [layer.feed_forward.inner])
-    if isinstance(layer.feed_forward, GatedFeedForward):
+    if layer.feed_forward.gate is not None:
         _fill_linear(spec.ffn.linear_0_noact, [layer.feed_forward.gate])
     _fill_linear(spec.ffn.linear_1, [layer.feed_forward.outer])
     residual = layer.feed_forward_residual
@@ -236,7 +236,7 @@ def _fill_norms(spec: Any, residual: Residual, sublayer: Any, before: str, after
     CTranslate2 stores a single norm in the sublayer. It stores two norms in the layer, named
     `<before>_layer_norm` and `<after>_layer_norm`.
     """
-    if isinstance(residual, GemmaResidual):
+    if residual.output_norm is not None:
         _fill_norm(getattr(spec, f"{before}_layer_norm"), residual.norm)
         _fill_norm(getattr(spec, f"{after}_layer_norm"), residual.output_norm)
     else:

@@ -23,7 +23,7 @@ from nmt.config import Activation, NormPlacement, Positions, StartEmbedding
 from nmt.exchange.huggingface import num_positions
 from nmt.exchange.onnx_graph import Graph, value_of
 from nmt.model.attention import MultiHeadAttention
-from nmt.model.layers import DecoderLayer, FeedForward, GatedFeedForward, GemmaResidual, Residual
+from nmt.model.layers import DecoderLayer, FeedForward, Residual
 from nmt.model.positions import AddedPositions, sinusoidal_table
 from nmt.model.transformer import Transformer
 
@@ -182,7 +182,7 @@ class _Network(Graph):
     def residual(self, hidden: str, layer: Residual, sublayer: Callable[[str], str]) -> str:
         if self._config.norm is NormPlacement.pre:
             output = sublayer(self.norm(hidden, layer.norm))
-            if isinstance(layer, GemmaResidual):
+            if layer.output_norm is not None:
                 output = self.norm(output, layer.output_norm)
             return self.add("Add", hidden, output)
         return self.norm(self.add("Add", hidden, sublayer(hidden)), layer.norm)
@@ -192,7 +192,7 @@ class _Network(Graph):
 
         def sublayer(inputs: str) -> str:
             inner = self._activation(self.linear(inputs, layer.inner))
-            if isinstance(layer, GatedFeedForward):
+            if layer.gate is not None:
                 inner = self.add("Mul", inner, self.linear(inputs, layer.gate))
             return self.linear(inner, layer.outer)
 

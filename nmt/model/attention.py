@@ -47,10 +47,6 @@ class MultiHeadAttention(nn.Module):
         config: heads, widths, biases and dropout.
         rotary: rotates queries and keys of self-attention; None for no rotation.
         window: r of restricted self-attention; 0 for full attention.
-
-    Attributes:
-        packed: layer that computes queries, keys and values of self-attention in one product. Only
-            a copy for decoding has it, instead of `query`, `key` and `value`.
     """
 
     def __init__(
@@ -69,6 +65,8 @@ class MultiHeadAttention(nn.Module):
         self.key = Linear(config.width, key_width, bias)  # W^K
         self.value = Linear(config.width, value_width, bias)  # W^V
         self.output = Linear(value_width, config.width, bias)  # W^O
+        # Computes queries, keys and values of self-attention in one product. Only a copy for
+        # decoding has it, instead of the three layers.
         self.packed: nn.Module | None = None
 
     def forward(

@@ -18,20 +18,15 @@ _ARCHITECTURES: dict[Architecture, type[EncoderDecoder]] = {
 }
 
 
-def build_model(
-    config: ModelConfig, source_vocabulary_size: int, target_vocabulary_size: int
-) -> EncoderDecoder:
-    """Build a model with random weights; see `EncoderDecoder`."""
-    kind = _ARCHITECTURES[config.architecture]
-    return kind(config, source_vocabulary_size, target_vocabulary_size)
+def build_model(config: ModelConfig, source_size: int, target_size: int) -> EncoderDecoder:
+    """Build a model with random weights for vocabularies of these sizes."""
+    return _ARCHITECTURES[config.architecture](config, source_size, target_size)
 
 
-def meta_model(
-    config: ModelConfig, source_vocabulary_size: int, target_vocabulary_size: int
-) -> EncoderDecoder:
+def meta_model(config: ModelConfig, source_size: int, target_size: int) -> EncoderDecoder:
     """Build a model on the meta device: its weights have shapes, but no memory."""
     with torch.device("meta"):
-        return build_model(config, source_vocabulary_size, target_vocabulary_size)
+        return build_model(config, source_size, target_size)
 
 
 def count_parameters(model: nn.Module) -> int:

@@ -11,8 +11,8 @@ from nmt.base.errors import UserError
 from nmt.config import ModelConfig
 from nmt.model.convolution import Convolution
 from nmt.model.cpu import Dropout, Linear
-from nmt.model.encoder_decoder import EncoderDecoder
-from nmt.model.row_state import RowState
+from nmt.model.encoder_decoder import stack
+from nmt.model.row_decoder import RowDecoder, RowState
 
 _Length = TypeVar("_Length", int, Tensor)
 # Dilations of the first five blocks; later blocks repeat them (section 3.5).
@@ -56,7 +56,7 @@ class ResidualBlock(nn.Module):
         return hidden + self.dropout(self.expand(F.relu(self.convolved_norm(outputs))))
 
 
-class ByteNet(EncoderDecoder[RowState]):
+class ByteNet(RowDecoder):
     """An encoder, and a decoder that reads the encoder output position by position.
 
     The encoder output of a source with n tokens has 1.2 n positions, rounded up (dynamic unfolding,
@@ -68,10 +68,9 @@ class ByteNet(EncoderDecoder[RowState]):
     encoder output enters the decoder; here, a linear layer combines it with the target embedding.
     """
 
-    def __init__(
-        self, config: ModelConfig, source_vocabulary_size: int, target_vocabulary_size: int
-    ) -> None:
-        super().__init__(config, source_vocabulary_size, target_vocabulary_size)
+    def __init__(self, config: ModelConfig, source_size: int, target_size: int) -> None:
+        super().__init__(config, source_size, target_size)
+        self.num_attention_layers = 0
         self.encoder = _blocks(config, config.num_encoder_layers)
         self.encoder_norm = nn.LayerNorm(config.width)
         self.join = Linear(2 * config.width, config.width)
@@ -92,22 +91,23 @@ class ByteNet(EncoderDecoder[RowState]):
             hidden = block(hidden, mask)
         return self.encoder_norm(hidden) * mask[..., None]
 
-    def decode(self, target_input: Tensor, memory: Tensor, source_mask: Tensor) -> Tensor:  # noqa: ARG002
-        """Decode all target positions (B, T) at once to (B, T, D)."""
-        columns = _columns(memory, 0, target_input.size(1))
-        hidden, _ = self._decode(target_input, columns, self._no_pasts(memory))
-        return hidden
-
     def start(self, memory: Tensor, source_mask: Tensor) -> RowState:  # noqa: ARG002
-        """Return the state before the first decoding step, with one row per sentence."""
-        return RowState.start(self._no_pasts(memory), [memory])
+        """Return the state before the first decoding step; its rows are inputs of convolutions."""
+        return RowState.start(
+            [block.convolution.no_past(memory) for block in self.decoder], [memory]
+        )
 
-    def step(self, tokens: Tensor, state: RowState) -> tuple[Tensor, RowState]:
-        """Decode one target position of every row: tokens (N,) → logits (N, V)."""
-        columns = _columns(state.shared[0], state.position, 1)[state.sentences]  # (N, 1, D)
-        hidden, state.rows = self._decode(tokens[:, None], columns, state.rows)
-        state.position += 1
-        return self.project(hidden[:, 0]), state
+    def continued(self, ids: Tensor, state: RowState) -> Tensor:
+        """Decode the next T positions: (N, T) → (N, T, D)."""
+        first, number = state.position, ids.size(1)
+        columns = state.shared[0][:, first : first + number]  # (B, T', D)
+        columns = F.pad(columns, (0, 0, 0, number - columns.size(1)))  # zeros after the last one
+        columns = columns.index_select(0, state.sentences)  # (N, T, D)
+        embedded = self.dropout(self._scaled(self.target_embedding, ids))
+        hidden = self.join(torch.cat((embedded, columns), dim=-1))
+        for index, block in enumerate(self.decoder):
+            hidden, state.rows[index] = block.continued(hidden, state.rows[index])
+        return F.relu(self.output(self.decoder_norm(hidden)))
 
     def attention_maps(self, *_: Tensor) -> dict[str, list[Tensor]]:
         """Raise UserError: there is no attention."""
@@ -115,46 +115,12 @@ class ByteNet(EncoderDecoder[RowState]):
             "model.architecture=bytenet has no attention; use a model of another architecture"
         )
 
-    @property
-    def num_attention_layers(self) -> int:
-        """Number of decoder layers with attention: none."""
-        return 0
-
-    def _no_pasts(self, memory: Tensor) -> list[Tensor]:
-        return [block.convolution.no_past(memory) for block in self.decoder]
-
-    def _decode(
-        self, ids: Tensor, columns: Tensor, pasts: list[Tensor]
-    ) -> tuple[Tensor, list[Tensor]]:
-        """Decode successive positions.
-
-        Args:
-            ids: (N, T).
-            columns: encoder output (N, T, D) at the same positions.
-            pasts: inputs before these positions, for the convolution of each block.
-
-        Returns:
-            Hidden states (N, T, D), and `pasts` for the next positions.
-        """
-        embedded = self.dropout(self._scaled(self.target_embedding, ids))
-        hidden, new_pasts = self.join(torch.cat((embedded, columns), dim=-1)), []
-        for block, past in zip(self.decoder, pasts, strict=True):
-            hidden, new_past = block.continued(hidden, past)
-            new_pasts.append(new_past)
-        return F.relu(self.output(self.decoder_norm(hidden))), new_pasts
-
 
 def _blocks(config: ModelConfig, number: int) -> Sequence[ResidualBlock]:
     dilations = (_DILATIONS[index % len(_DILATIONS)] for index in range(number))
-    return nn.ModuleList(ResidualBlock(config, dilation) for dilation in dilations)  # type: ignore[return-value]
+    return stack(ResidualBlock(config, dilation) for dilation in dilations)
 
 
 def _unfolded(length: _Length) -> _Length:
     """Return the number of positions of the encoder output for a source length, rounded up."""
     return (length * _LENGTH_PERCENT + 99) // 100
-
-
-def _columns(memory: Tensor, first: int, number: int) -> Tensor:
-    """Return positions first, first + 1, … of (B, S', D), zero beyond the last: (B, number, D)."""
-    columns = memory[:, first : first + number]
-    return F.pad(columns, (0, 0, 0, number - columns.size(1)))

@@ -8,16 +8,10 @@ from nmt.model.cpu import Linear
 
 
 class Convolution(nn.Module):
-    """Convolution with a kernel of k positions, `dilation` apart.
+    """Convolution from D to D' with a kernel of k positions, which are `dilation` apart.
 
     y_t = W [x_1; …; x_k] + b: one matrix product over the k concatenated inputs at and near
     position t (Gehring et al. 2017, section 3.2). Positions outside of the sequence are zero.
-
-    Args:
-        width: D, of an input.
-        output_width: D', of an output.
-        kernel_width: k.
-        dilation: distance in positions between neighbouring inputs of an output.
     """
 
     def __init__(self, width: int, output_width: int, kernel_width: int, dilation: int = 1) -> None:
@@ -31,9 +25,7 @@ class Convolution(nn.Module):
     def forward(self, inputs: Tensor, mask: Tensor) -> Tensor:
         """Convolve, reading inputs before and after each position: (B, L, D) → (B, L, D').
 
-        Args:
-            inputs: (B, L, D).
-            mask: (B, L), False where inputs count as zero.
+        `mask` (B, L) is False where inputs count as zero.
         """
         before = self.num_past // 2
         real = inputs * mask[..., None].to(inputs.dtype)
@@ -42,9 +34,7 @@ class Convolution(nn.Module):
     def continued(self, inputs: Tensor, past: Tensor) -> tuple[Tensor, Tensor]:
         """Convolve the next T positions, each without the inputs after it (causal convolution).
 
-        Args:
-            inputs: (N, T, D).
-            past: (N, P, D), the P inputs before `inputs`; `no_past` at the start of a sequence.
+        `past` (N, P, D) contains the P inputs before `inputs` (N, T, D); see `no_past`.
 
         Returns:
             Outputs (N, T, D'), and the last P inputs, which are `past` of the next call.
@@ -55,8 +45,7 @@ class Convolution(nn.Module):
     def no_past(self, like: Tensor) -> Tensor:
         """Return `past` (N, P, D) of N sequences that start: zeros, with P = (k - 1) · dilation.
 
-        Args:
-            like: (N, …), whose data type and device the result has.
+        `like` is any tensor (N, …) of the same data type and device.
         """
         return like.new_zeros(len(like), self.num_past, self.width)
 

@@ -1,7 +1,7 @@
 """ConvS2S, a convolutional encoder and decoder with attention (Gehring et al. 2017)."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 
 import torch
@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from nmt.config import ModelConfig
 from nmt.model.convolution import Convolution
 from nmt.model.cpu import Dropout, Linear
-from nmt.model.encoder_decoder import EncoderDecoder
-from nmt.model.row_state import RowState
+from nmt.model.encoder_decoder import stack
+from nmt.model.row_decoder import RowDecoder, RowState
 
 # Factor that gives a sum of two terms the variance of one of them (section 3.4).
 _SCALE = math.sqrt(0.5)
@@ -50,12 +50,9 @@ class DotAttention(nn.Module):
     """
 
     def forward(self, queries: Tensor, memory: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        """Compute the contexts (B, T, D) and the weights (B, T, S).
+        """Compute the contexts (B, T, D) and the weights (B, T, S) of queries d_i, (B, T, D).
 
-        Args:
-            queries: d_i, (B, T, D).
-            memory: [z_j; v_j], (B, S, 2 D).
-            mask: (B, S), True at the m real tokens.
+        `memory` is [z_j; v_j], (B, S, 2 D), and `mask` (B, S) is True at the m real tokens.
         """
         keys, values = memory.chunk(2, dim=-1)
         scores = queries @ keys.transpose(1, 2)  # (B, T, S)
@@ -76,22 +73,16 @@ class DecoderLayer(nn.Module):
     def forward(
         self, hidden: Tensor, embedded: Tensor, past: Tensor, attend: Callable[[Tensor], Tensor]
     ) -> tuple[Tensor, Tensor]:
-        """Apply the layer to the next T positions.
+        """Apply the layer to the next T positions; see `Convolution.continued`.
 
-        Args:
-            hidden: output (N, T, D) of the layer below.
-            embedded: g, the embedded target inputs (N, T, D).
-            past: inputs of the convolution before these positions.
-            attend: function from queries (N, T, D) to contexts (N, T, D).
-
-        Returns:
-            The output (N, T, D), and `past` for the next positions.
+        `hidden` is the output (N, T, D) of the layer below, `embedded` is g, the embedded target
+        inputs (N, T, D), and `attend` computes contexts (N, T, D) of queries (N, T, D).
         """
         hidden, past = self.gated.continued(hidden, past)
         return (hidden + attend(self.query(hidden) + embedded)) * _SCALE, past
 
 
-class Convolutional(EncoderDecoder[RowState]):
+class Convolutional(RowDecoder):
     """Stacks of gated convolutions, with attention to the encoder output in every decoder layer.
 
     The paper's linear maps between embeddings and layers are left out, because both have the same
@@ -100,19 +91,13 @@ class Convolutional(EncoderDecoder[RowState]):
     value is the sum of z_j and the embedded source token, times sqrt(0.5).
     """
 
-    def __init__(
-        self, config: ModelConfig, source_vocabulary_size: int, target_vocabulary_size: int
-    ) -> None:
-        super().__init__(config, source_vocabulary_size, target_vocabulary_size)
+    def __init__(self, config: ModelConfig, source_size: int, target_size: int) -> None:
+        super().__init__(config, source_size, target_size)
         self.source_positions = nn.Embedding(config.max_length, config.width)
         self.target_positions = nn.Embedding(config.max_length, config.width)
-        self.encoder: Sequence[GatedConvolution] = nn.ModuleList(  # type: ignore[assignment]
-            GatedConvolution(config) for _ in range(config.num_encoder_layers)
-        )
+        self.encoder = stack(GatedConvolution(config) for _ in range(config.num_encoder_layers))
         self.attention = DotAttention()
-        self.decoder: Sequence[DecoderLayer] = nn.ModuleList(  # type: ignore[assignment]
-            DecoderLayer(config) for _ in range(config.num_decoder_layers)
-        )
+        self.decoder = stack(DecoderLayer(config) for _ in range(config.num_decoder_layers))
         self._initialize()
         self._initialize_by_inputs()
 
@@ -124,66 +109,25 @@ class Convolutional(EncoderDecoder[RowState]):
             hidden = layer(hidden, source_mask)
         return torch.cat((hidden, (hidden + embedded) * _SCALE), dim=-1)
 
-    def decode(self, target_input: Tensor, memory: Tensor, source_mask: Tensor) -> Tensor:
-        """Decode all target positions (B, T) at once to (B, T, D)."""
-
-        def attend(queries: Tensor) -> Tensor:
-            return self.attention(queries, memory, source_mask)[0]
-
-        hidden, _ = self._decode(target_input, 0, self._no_pasts(memory), attend)
-        return hidden
-
     def start(self, memory: Tensor, source_mask: Tensor) -> RowState:
-        """Return the state before the first decoding step, with one row per sentence."""
-        return RowState.start(self._no_pasts(memory), [memory, source_mask])
+        """Return the state before the first decoding step; its rows are inputs of convolutions."""
+        pasts = [layer.gated.convolution.no_past(memory) for layer in self.decoder]
+        return RowState.start(pasts, [memory, source_mask])
 
-    def step(self, tokens: Tensor, state: RowState) -> tuple[Tensor, RowState]:
-        """Decode one target position of every row: tokens (N,) → logits (N, V)."""
-        attend = partial(state.attend, self.attention)
-        hidden, state.rows = self._decode(tokens[:, None], state.position, state.rows, attend)
-        state.position += 1
-        return self.project(hidden[:, 0]), state
-
-    def attention_maps(
-        self, source: Tensor, source_mask: Tensor, target_input: Tensor
-    ) -> dict[str, list[Tensor]]:
-        """Compute the attention weights `cross`: (B, 1, T, S) of each decoder layer."""
-        return self._cross_attention_maps(self.attention, source, source_mask, target_input)
-
-    @property
-    def num_attention_layers(self) -> int:
-        """Number of decoder layers, all of which attend to the encoder output."""
-        return len(self.decoder)
+    def continued(self, ids: Tensor, state: RowState) -> Tensor:
+        """Decode the next T positions: (N, T) → (N, T, D), outputs of the top layer."""
+        positions, attend = self.target_positions, partial(state.attend, self.attention)
+        embedded = self._embed(self.target_embedding, positions, ids, state.position)
+        hidden = embedded
+        for index, layer in enumerate(self.decoder):
+            hidden, state.rows[index] = layer(hidden, embedded, state.rows[index], attend)
+        return self.dropout(hidden)
 
     def _embed(
         self, embedding: nn.Embedding, positions: nn.Embedding, ids: Tensor, first: int = 0
     ) -> Tensor:
         """Embed ids (B, L) at positions first, first + 1, …: (B, L, D) (section 3.1)."""
         return self.dropout(embedding(ids) + positions.weight[first : first + ids.size(1)])
-
-    def _no_pasts(self, memory: Tensor) -> list[Tensor]:
-        return [layer.gated.convolution.no_past(memory) for layer in self.decoder]
-
-    def _decode(
-        self, ids: Tensor, first: int, pasts: list[Tensor], attend: Callable[[Tensor], Tensor]
-    ) -> tuple[Tensor, list[Tensor]]:
-        """Decode ids (N, T) at positions first, first + 1, ….
-
-        Args:
-            ids: (N, T).
-            first: position of the first id.
-            pasts: inputs before these positions, for the convolution of each layer.
-            attend: function from queries (N, T, D) to contexts (N, T, D).
-
-        Returns:
-            Outputs of the top layer (N, T, D), and `pasts` for the next positions.
-        """
-        embedded = self._embed(self.target_embedding, self.target_positions, ids, first)
-        hidden, new_pasts = embedded, []
-        for layer, past in zip(self.decoder, pasts, strict=True):
-            hidden, new_past = layer(hidden, embedded, past, attend)
-            new_pasts.append(new_past)
-        return self.dropout(hidden), new_pasts
 
     def _initialize_by_inputs(self) -> None:
         """Draw embeddings and convolutions so that activations keep their variance (section 3.5).

@@ -9,6 +9,7 @@ this function are computed from a few short inputs. The backward pass costs twic
 because each product has two gradient products, one for each factor.
 """
 
+from collections.abc import Sequence
 from dataclasses import astuple, dataclass
 from functools import cache
 
@@ -29,58 +30,38 @@ _LENGTHS = ((1, 1), (2, 1), (1, 2), (2, 2), (3, 1))
 
 @dataclass(frozen=True)
 class Processed:
-    """Sizes on which FLOPs depend linearly, summed over micro-batches of B pairs.
+    """Sizes on which FLOPs depend linearly, summed over micro-batches of B pairs."""
 
-    Attributes:
-        source: source positions B·S, padding included.
-        target: target positions B·T, padding included.
-        source_squares: B·S²; with `model.attention_window`, B · `num_scores(S)`.
-        target_squares: B·T²; with `model.attention_window`, B · `num_scores(T)`.
-        source_target: B·S·T.
-        projected: target tokens, padding excluded.
-    """
+    source: int = 0  # source positions B·S, padding included
+    target: int = 0  # target positions B·T, padding included
+    source_squares: int = 0  # B·S²; with `model.attention_window`, B · `num_scores(S)`
+    target_squares: int = 0  # B·T²; with `model.attention_window`, B · `num_scores(T)`
+    source_target: int = 0  # B·S·T
+    projected: int = 0  # target tokens, padding excluded
 
-    source: int = 0
-    target: int = 0
-    source_squares: int = 0
-    target_squares: int = 0
-    source_target: int = 0
-    projected: int = 0
+    @classmethod
+    def of(
+        cls, shapes: Sequence[tuple[int, int, int]], num_target_tokens: int, window: int = 0
+    ) -> "Processed":
+        """Return the sizes of micro-batches of these shapes (B, S, T).
+
+        `num_target_tokens` excludes padding, and `window` is `model.attention_window`.
+        """
+        return cls(
+            source=sum(b * s for b, s, _ in shapes),
+            target=sum(b * t for b, _, t in shapes),
+            source_squares=sum(b * num_scores(s, window) for b, s, _ in shapes),
+            target_squares=sum(b * num_scores(t, window) for b, _, t in shapes),
+            source_target=sum(b * s * t for b, s, t in shapes),
+            projected=num_target_tokens,
+        )
 
     def __add__(self, other: "Processed") -> "Processed":
         return Processed(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
 
 
-def micro_batch(
-    rows: int, source: int, target: int, num_target_tokens: int, window: int = 0
-) -> Processed:
-    """Return the sizes of one micro-batch.
-
-    Args:
-        rows: number of pairs, B.
-        source: padded source length S.
-        target: padded target length T.
-        num_target_tokens: target tokens, padding excluded.
-        window: `model.attention_window`.
-    """
-    return Processed(
-        rows * source,
-        rows * target,
-        rows * num_scores(source, window),
-        rows * num_scores(target, window),
-        rows * source * target,
-        num_target_tokens,
-    )
-
-
 def training_flops(config: ModelConfig, target_vocabulary_size: int, processed: Processed) -> int:
-    """Compute the FLOPs of forward and backward passes.
-
-    Args:
-        config: sizes of the model.
-        target_vocabulary_size: V of the target.
-        processed: sizes of all micro-batches, summed.
-    """
+    """Compute the FLOPs of the forward and backward passes of these micro-batches."""
     coefficients = _forward_flops(config, target_vocabulary_size)
     forward = sum(a * b for a, b in zip(coefficients, astuple(processed), strict=True))
     return _FORWARD_AND_BACKWARD * forward
@@ -95,7 +76,7 @@ def _forward_flops(config: ModelConfig, target_vocabulary_size: int) -> tuple[in
     # The encoder output of ByteNet has 1.2 S positions, an integer for multiples of 5.
     scale = 5 if config.architecture is Architecture.bytenet else 1
     lengths = [(scale * source, scale * target) for source, target in _LENGTHS]
-    sizes = [astuple(micro_batch(1, *each, 0, window))[:-1] for each in lengths]
+    sizes = [astuple(Processed.of([(1, *each)], 0, window))[:-1] for each in lengths]
     counts = [_count_forward(model, *each) for each in lengths]
     solution = np.linalg.solve(np.array(sizes, dtype=float), np.array(counts, dtype=float))
     with FlopCounterMode(display=False) as counter:

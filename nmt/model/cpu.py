@@ -239,12 +239,9 @@ def smoothed_cross_entropy(
 
 
 class PackedLinear(nn.Module):
-    """A linear layer for decoding, whose weight is packed in the layout of oneDNN or MKL.
+    """A linear layer for decoding, whose weight (D', D) is packed in the layout of oneDNN or MKL.
 
-    Args:
-        weight: (D', D).
-        bias: (D',), or None.
-        activation: applied to the output: none, relu, gelu or silu.
+    The activation of the output is none, relu, gelu or silu.
     """
 
     def __init__(self, weight: Tensor, bias: Tensor | None, activation: str = "none") -> None:

@@ -19,11 +19,7 @@ _selected = ""
 
 
 def overriding_library() -> str:
-    """Return the value of NMT_CPU_LIBRARY, empty if it is not set.
-
-    Raises:
-        UserError: it is not the name of a library.
-    """
+    """Return NMT_CPU_LIBRARY, empty if it is not set; UserError if it is not a library."""
     if override not in ("", *LIBRARIES):
         names = " or ".join(LIBRARIES)
         raise UserError(f"NMT_CPU_LIBRARY={override}: unknown library; use {names}")

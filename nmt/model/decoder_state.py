@@ -23,19 +23,12 @@ _SLOTS_PER_GROWTH = 32
 
 @dataclass
 class LayerCache:
-    """Keys and values of one decoder layer.
+    """Keys and values of one decoder layer."""
 
-    Attributes:
-        keys: (B, M, H, d_k) of self-attention.
-        values: (B, M, H, d_v) of self-attention.
-        memory_keys: (B, H, S, d_k) of cross-attention, computed once.
-        memory_values: (B, H, S, d_v) of cross-attention.
-    """
-
-    keys: Tensor
-    values: Tensor
-    memory_keys: Tensor
-    memory_values: Tensor
+    keys: Tensor  # (B, M, H, d_k) of self-attention
+    values: Tensor  # (B, M, H, d_v) of self-attention
+    memory_keys: Tensor  # (B, H, S, d_k) of cross-attention, computed once
+    memory_values: Tensor  # (B, H, S, d_v) of cross-attention
 
     @classmethod
     def empty(cls, memory_keys: Tensor, memory_values: Tensor) -> Self:
@@ -73,43 +66,29 @@ class LayerCache:
 
 @dataclass
 class DecoderState:
-    """State of the decoder between decoding steps, for N rows of B sentences.
-
-    Attributes:
-        layers: cache of each decoder layer.
-        source_mask: (B, 1, 1, S) True at real tokens.
-        sentences: (N,) index of the sentence of each row, ascending.
-        grid: the rows by sentence.
-        used: (N, M) True for the slots that a row uses.
-        written: (N,) index of the slot of each row's last token in the flattened (B·M) slots.
-        mask: (B, 1, K, M') `used` by sentence; the slots after the first M' are free.
-        slots: (N, r) slots of each row's last r tokens: column p modulo r is that of position p.
-            (N, 0) if rows attend to all their tokens.
-        position: target position of the next decoding step.
-    """
+    """State of the decoder between decoding steps, for N rows of B sentences."""
 
     layers: list[LayerCache]
-    source_mask: Tensor
-    sentences: Tensor
-    grid: RowGrid
-    used: Tensor
-    written: Tensor
-    mask: Tensor
+    source_mask: Tensor  # (B, 1, 1, S) True at real tokens
+    sentences: Tensor  # (N,) index of the sentence of each row, ascending
+    grid: RowGrid  # the rows by sentence
+    used: Tensor  # (N, M) True for the slots that a row uses
+    written: Tensor  # (N,) index of the slot of each row's last token in the flattened (B·M) slots
+    mask: Tensor  # (B, 1, K, M') `used` by sentence; the slots after the first M' are free
+    # (N, r) slots of each row's last r tokens: column p modulo r is that of position p. (N, 0) if
+    # rows attend to all their tokens.
     slots: Tensor
-    position: int = 0
+    position: int = 0  # target position of the next decoding step
 
     @classmethod
     def start(cls, layers: list[LayerCache], source_mask: Tensor, window: int = 0) -> Self:
         """Return the state before the first decoding step, with one row per sentence.
 
-        Args:
-            layers: empty cache of each decoder layer.
-            source_mask: (B, 1, 1, S) True at real tokens.
-            window: r of restricted self-attention; 0 if rows attend to all their tokens.
+        The caches are empty; `window` is r of restricted self-attention, or 0.
         """
         num_sentences, device = len(source_mask), source_mask.device
         sentences = torch.arange(num_sentences, device=device)
-        grid = RowGrid.of(sentences, num_sentences)
+        grid = RowGrid(num_sentences, 1, None)
         used = torch.zeros(num_sentences, _SLOTS_PER_GROWTH, dtype=torch.bool, device=device)
         none = sentences.new_empty(0)
         slots = sentences.new_zeros(num_sentences, window)

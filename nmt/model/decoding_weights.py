@@ -15,12 +15,8 @@ from nmt.model.layers import FeedForward
 class DecodingWeights:
     """Provides a copy of a model for decoding, and makes a new one when the weights change.
 
-    It does not notice an update by a fused optimizer if the model was in evaluation mode at the
-    calls of `now` before and after the update.
-
-    Args:
-        model: the model; it is not changed.
-        precision: precision of decoding.
+    The model itself is not changed. An update by a fused optimizer is not noticed if the model was
+    in evaluation mode at the calls of `now` before and after the update.
     """
 
     def __init__(self, model: EncoderDecoder, precision: DecodingPrecision) -> None:
@@ -77,7 +73,6 @@ def _pack_self_attention(attention: MultiHeadAttention) -> None:
 
 def _pack_feed_forward(layer: FeedForward) -> None:
     """Pack the first linear layer together with the activation."""
-    activation = layer.activation_name
-    inner = PackedLinear(layer.inner.weight, layer.inner.bias, activation)
+    inner = PackedLinear(layer.inner.weight, layer.inner.bias, layer.activation_name)
     layer.register_module("inner", inner)
     layer.activation = nn.Identity()

@@ -2,6 +2,7 @@
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
 from typing import Generic, TypeVar
 
 import torch
@@ -13,81 +14,66 @@ from nmt.model.cpu import Dropout, Linear
 from nmt.search.search import SearchState
 
 State = TypeVar("State", bound=SearchState)
+Layer = TypeVar("Layer", bound=nn.Module)
+
+
+def stack(layers: Iterable[Layer]) -> Sequence[Layer]:
+    """Return `nn.ModuleList(layers)`, with the type of the layers."""
+    return nn.ModuleList(layers)  # type: ignore[return-value]
 
 
 class EncoderDecoder(nn.Module, ABC, Generic[State]):
     """Encoder and decoder with embeddings and an output projection, which may be tied.
 
-    A subclass adds its layers and calls `_initialize` at the end of its constructor.
-
-    Args:
-        config: sizes and variants.
-        source_vocabulary_size: V of the source.
-        target_vocabulary_size: V of the target.
+    A subclass adds its layers and calls `_initialize` at the end of its constructor. In all
+    methods, `source_mask` (B, S) is True at real tokens, and `memory` is the result of `encode`.
+    `source_size` and `target_size` are the sizes of the vocabularies.
 
     Raises:
         UserError: embeddings are tied three ways, but the vocabularies differ in size.
     """
 
-    def __init__(
-        self, config: ModelConfig, source_vocabulary_size: int, target_vocabulary_size: int
-    ) -> None:
+    def __init__(self, config: ModelConfig, source_size: int, target_size: int) -> None:
         super().__init__()
         self.config = config
-        self.source_embedding = nn.Embedding(source_vocabulary_size, config.width)
+        # Decoder layers that attend to the encoder output.
+        self.num_attention_layers = config.num_decoder_layers
+        self.source_embedding = nn.Embedding(source_size, config.width)
         if config.tied_embeddings is TiedEmbeddings.three_way:
-            if source_vocabulary_size != target_vocabulary_size:
+            if source_size != target_size:
                 raise UserError(
                     "model.tied_embeddings=three_way needs one vocabulary for both languages, but"
-                    f" they have {source_vocabulary_size:,} and {target_vocabulary_size:,} pieces"
+                    f" they have {source_size:,} and {target_size:,} pieces"
                 )
             self.target_embedding = self.source_embedding
         else:
-            self.target_embedding = nn.Embedding(target_vocabulary_size, config.width)
+            self.target_embedding = nn.Embedding(target_size, config.width)
         self.output_weight = self.target_embedding.weight  # (V, D)
         if config.tied_embeddings is TiedEmbeddings.none:
-            self.output_weight = nn.Parameter(torch.empty(target_vocabulary_size, config.width))
-        bias = nn.Parameter(torch.zeros(target_vocabulary_size)) if config.output_bias else None
+            self.output_weight = nn.Parameter(torch.empty(target_size, config.width))
+        bias = nn.Parameter(torch.zeros(target_size)) if config.output_bias else None
         self.output_bias = bias  # (V,)
         self.dropout = Dropout(config.dropout)
         # On the meta device, so that it draws no random numbers for a weight that is replaced.
-        self.projection = Linear(config.width, target_vocabulary_size, bias=False, device="meta")
+        self.projection = Linear(config.width, target_size, bias=False, device="meta")
         self.projection.weight = self.output_weight
         self.projection.register_parameter("bias", self.output_bias)
 
     @abstractmethod
     def encode(self, source: Tensor, source_mask: Tensor) -> Tensor:
-        """Encode source ids.
-
-        Args:
-            source: (B, S).
-            source_mask: (B, S), True at real tokens.
+        """Encode source ids (B, S) to the encoder output.
 
         Returns:
-            Encoder output (B, S, D); some architectures document another shape.
+            (B, S, D); some architectures document another shape.
         """
 
     @abstractmethod
     def decode(self, target_input: Tensor, memory: Tensor, source_mask: Tensor) -> Tensor:
-        """Decode all target positions at once.
-
-        Args:
-            target_input: (B, T).
-            memory: the result of `encode`.
-            source_mask: (B, S), True at real tokens.
-
-        Returns:
-            (B, T, D), which `project` turns into logits.
-        """
+        """Decode all target positions at once: (B, T) → (B, T, D), which `project` reads."""
 
     @abstractmethod
     def start(self, memory: Tensor, source_mask: Tensor) -> State:
-        """Return the state before the first decoding step, with one row per sentence.
-
-        Args:
-            memory: the result of `encode`.
-            source_mask: (B, S), True at real tokens.
-        """
+        """Return the state before the first decoding step, with one row per sentence."""
 
     @abstractmethod
     def step(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
@@ -114,23 +100,6 @@ class EncoderDecoder(nn.Module, ABC, Generic[State]):
         Raises:
             UserError: the architecture has no attention.
         """
-
-    def _cross_attention_maps(
-        self, attention: nn.Module, source: Tensor, source_mask: Tensor, target_input: Tensor
-    ) -> dict[str, list[Tensor]]:
-        """Compute `attention_maps` of a one-head module that returns contexts and weights."""
-        maps: list[Tensor] = []
-        hook = attention.register_forward_hook(
-            lambda _module, _inputs, outputs: maps.append(outputs[1][:, None])
-        )
-        with hook:
-            self(source, source_mask, target_input)
-        return {"cross": maps}
-
-    @property
-    @abstractmethod
-    def num_attention_layers(self) -> int:
-        """Number of decoder layers that attend to the encoder output."""
 
     @property
     def aligning_layer(self) -> int:

@@ -38,10 +38,7 @@ class Experts(nn.Module):
     """Weighted sum of the outputs of the two experts with the highest probabilities.
 
     The weights are these probabilities, divided by their sum (Lepikhin et al. 2021, section 2.2).
-
-    Args:
-        width: D.
-        experts: X modules of one size, each (N, D) → (N, D).
+    The experts are X modules of one size, each (N, D) → (N, D).
     """
 
     def __init__(self, width: int, experts: Sequence[nn.Module]) -> None:
@@ -56,14 +53,12 @@ class Experts(nn.Module):
         weights = weights / weights.sum(dim=-1, keepdim=True)
         order = selected.flatten().argsort(stable=True)  # (2 N,) tokens by expert
         twice = rows.repeat_interleave(NUM_SELECTED, dim=0).index_select(0, order)  # (2 N, D)
-        parts = torch.split(twice, self._num_tokens(selected))
-        outputs = torch.cat(list(map(self._compute, self.experts, parts)))
-        pairs = outputs.index_select(0, order.argsort()).view(-1, NUM_SELECTED, rows.size(1))
-        return (pairs * weights[..., None].to(pairs.dtype)).sum(dim=1).view(hidden.shape)
-
-    def _compute(self, expert: nn.Module, rows: Tensor) -> Tensor:
+        parts = zip(self.experts, torch.split(twice, self._num_tokens(selected)), strict=True)
         # In training, an expert without rows is called too: each rank needs all gradients.
-        return expert(rows) if self.training or len(rows) else rows
+        outputs = [expert(part) if self.training or len(part) else part for expert, part in parts]
+        pairs = torch.cat(outputs).index_select(0, order.argsort())
+        pairs = pairs.view(-1, NUM_SELECTED, rows.size(1))
+        return (pairs * weights[..., None].to(pairs.dtype)).sum(dim=1).view(hidden.shape)
 
     def _num_tokens(self, selected: Tensor) -> list[int]:
         """Return the number of tokens of each expert."""
@@ -97,9 +92,6 @@ def balance_loss(probabilities: Tensor, mask: Tensor) -> Tensor:
     Args:
         probabilities: (B·L, X).
         mask: (B, L), True at real tokens.
-
-    Returns:
-        A scalar.
     """
     probabilities = probabilities.view(*mask.shape, -1)  # (B, L, X)
     real = mask[..., None].to(probabilities.dtype)  # (B, L, 1)

@@ -15,7 +15,8 @@ from nmt.model.positions import RotaryPositions
 class FeedForward(nn.Module):
     """Position-wise feed-forward network (section 3.3, equation 2).
 
-    FFN(x) = max(0, x W_1 + b_1) W_2 + b_2, or with GELU or SiLU instead of max(0, …).
+    FFN(x) = max(0, x W_1 + b_1) W_2 + b_2, or with GELU or SiLU instead of max(0, …). With a gate,
+    FFN(x) = (f(x W_1) * x W_g) W_2, where f is the activation (Shazeer 2020).
     """
 
     def __init__(self, config: ModelConfig) -> None:
@@ -27,37 +28,31 @@ class FeedForward(nn.Module):
             function = nn.GELU() if config.activation is Activation.gelu else nn.SiLU()
             self.activation = nn.Sequential(function, Dropout(config.activation_dropout))
         self.outer = Linear(config.feed_forward_width, config.width, config.has_biases)
+        self.gate: Linear | None = None
+        if config.sublayers is Sublayers.gemma:
+            self.gate = Linear(config.width, config.feed_forward_width, config.has_biases)
 
     def forward(self, hidden: Tensor) -> Tensor:
         """Apply the network to each position: (…, D) → (…, D)."""
-        return self.outer(self.activation(self.inner(hidden)))
-
-
-class GatedFeedForward(FeedForward):
-    """FFN(x) = (f(x W_1) * x W_g) W_2, where f is the activation (Shazeer 2020)."""
-
-    def __init__(self, config: ModelConfig) -> None:
-        super().__init__(config)
-        self.gate = Linear(config.width, config.feed_forward_width, config.has_biases)
-
-    def forward(self, hidden: Tensor) -> Tensor:
-        """Apply the network to each position: (…, D) → (…, D)."""
-        return self.outer(self.activation(self.inner(hidden)) * self.gate(hidden))
+        inner = self.activation(self.inner(hidden))
+        if self.gate is not None:
+            inner = inner * self.gate(hidden)
+        return self.outer(inner)
 
 
 def build_feed_forward(config: ModelConfig) -> FeedForward | Experts:
     """Build the feed-forward sublayer: one network, or several experts."""
-    kind = FeedForward if config.sublayers is Sublayers.paper else GatedFeedForward
     if config.num_experts == 1:
-        return kind(config)
-    return Experts(config.width, [kind(config) for _ in range(config.num_experts)])
+        return FeedForward(config)
+    return Experts(config.width, [FeedForward(config) for _ in range(config.num_experts)])
 
 
 class Residual(nn.Module):
     """Residual connection, layer normalization and dropout around a sublayer.
 
     Post-norm is the paper's LayerNorm(x + Sublayer(x)); pre-norm is x + Sublayer(LayerNorm(x))
-    (Xiong et al. 2020). Dropout is applied to the output of the sublayer (section 5.4).
+    (Xiong et al. 2020). Gemma 2 also normalizes the output of the sublayer (Gemma Team 2024).
+    Dropout is applied to the output of the sublayer (section 5.4).
     """
 
     def __init__(self, config: ModelConfig) -> None:
@@ -65,29 +60,15 @@ class Residual(nn.Module):
         self.norm = build_norm(config)
         self.dropout = Dropout(config.dropout)
         self.is_pre_norm = config.norm is NormPlacement.pre
+        self.output_norm = build_norm(config) if config.sublayers is Sublayers.gemma else None
 
     def forward(self, hidden: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
         """Apply a sublayer and its residual connection: (B, L, D) → (B, L, D)."""
+        if self.output_norm is not None:
+            return hidden + self.dropout(self.output_norm(sublayer(self.norm(hidden))))
         if self.is_pre_norm:
             return hidden + self.dropout(sublayer(self.norm(hidden)))
         return self.norm(hidden + self.dropout(sublayer(hidden)))
-
-
-class GemmaResidual(Residual):
-    """x + RMSNorm(Sublayer(RMSNorm(x))), as in Gemma 2 (Gemma Team 2024)."""
-
-    def __init__(self, config: ModelConfig) -> None:
-        super().__init__(config)
-        self.output_norm = build_norm(config)
-
-    def forward(self, hidden: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
-        """Apply a sublayer and its residual connection: (B, L, D) → (B, L, D)."""
-        return hidden + self.dropout(self.output_norm(sublayer(self.norm(hidden))))
-
-
-def build_residual(config: ModelConfig) -> Residual:
-    """Build the residual connection of a sublayer."""
-    return (Residual if config.sublayers is Sublayers.paper else GemmaResidual)(config)
 
 
 def build_norm(config: ModelConfig) -> nn.Module:
@@ -104,8 +85,8 @@ class EncoderLayer(nn.Module):
         super().__init__()
         self.self_attention = MultiHeadAttention(config, rotary, config.attention_window)
         self.feed_forward = build_feed_forward(config)
-        self.self_attention_residual = build_residual(config)
-        self.feed_forward_residual = build_residual(config)
+        self.self_attention_residual = Residual(config)
+        self.feed_forward_residual = Residual(config)
 
     def forward(self, hidden: Tensor, source_mask: Tensor) -> Tensor:
         """Apply the layer: (B, S, D) → (B, S, D); `source_mask` is (B, 1, 1, S)."""
@@ -123,9 +104,9 @@ class DecoderLayer(nn.Module):
         self.self_attention = MultiHeadAttention(config, rotary, config.attention_window)
         self.cross_attention = MultiHeadAttention(config)
         self.feed_forward = build_feed_forward(config)
-        self.self_attention_residual = build_residual(config)
-        self.cross_attention_residual = build_residual(config)
-        self.feed_forward_residual = build_residual(config)
+        self.self_attention_residual = Residual(config)
+        self.cross_attention_residual = Residual(config)
+        self.feed_forward_residual = Residual(config)
 
     def forward(self, hidden: Tensor, memory: Tensor, source_mask: Tensor) -> Tensor:
         """Decode all target positions at once: (B, T, D) → (B, T, D).

@@ -13,13 +13,8 @@ def sinusoidal_table(length: int, width: int, timescales: Timescales = Timescale
     PE(pos, 2i) = sin(pos / 10000^(2i/D)) and PE(pos, 2i+1) = cos(pos / 10000^(2i/D)). Marian
     divides by D - 2 instead of D, as does tensor2tensor, the program of the paper's authors.
 
-    Args:
-        length: number of positions.
-        width: D, an even number.
-        timescales: wavelengths of the paper or of Marian.
-
     Returns:
-        (length, D).
+        (length, D); `width` is D, an even number.
     """
     position = torch.arange(length, dtype=torch.float64)[:, None]
     exponent_width = width if timescales is Timescales.paper else max(1, width - 2)

@@ -9,36 +9,83 @@ previous one. The bottom layer reads no context, so each layer computes all targ
 call.
 """
 
-from collections.abc import Callable, Sequence
-from functools import partial
+import math
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
-from nmt.config import ModelConfig
-from nmt.model.encoder_decoder import EncoderDecoder
-from nmt.model.recurrent_attention import MemoryAttention
-from nmt.model.row_state import RowState
+from nmt.config import AttentionKind, ModelConfig
+from nmt.model.cpu import Linear
+from nmt.model.encoder_decoder import stack
+from nmt.model.row_decoder import RowDecoder, RowState
 
 # Index of the first layer with a residual connection (Wu et al. 2016, Figure 1).
 _FIRST_RESIDUAL = 2
 
 
-class Recurrent(EncoderDecoder[RowState]):
+class MemoryAttention(nn.Module):
+    """Attention with one head, whose values are the encoder output h_1 … h_S: c = sum_j a_j h_j.
+
+    The weights are a = softmax(e). The kind determines the score e_j of a decoder state s and h_j:
+
+    - additive: v^T tanh(W s + U h_j) (Bahdanau et al. 2015, section A.1.2).
+    - dot: (W s)^T (U h_j), the general product of Luong et al. 2015 with a factored matrix.
+    - scaled_dot: the score of `dot` divided by sqrt(d_k) (Vaswani et al. 2017, section 3.2.1).
+    - hard: the additive score, but a is one at the largest score and zero elsewhere. The gradient
+      is that of the softmax (straight-through, Bengio et al. 2013), which is biased. The context is
+      one h_j, as in the hard attention of Xu et al. 2015, who sample j and estimate the gradient by
+      REINFORCE.
+    """
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.kind = config.attention
+        key_width = config.key_width or config.width  # d_k
+        self.query = Linear(config.width, key_width)  # W
+        # A bias of U would have no effect: it would add the same number to all dot products of a
+        # query. In the additive score, the bias of W does the same.
+        self.key = Linear(config.width, key_width, bias=False)  # U
+        if self.kind in (AttentionKind.additive, AttentionKind.hard):
+            self.score = Linear(key_width, 1, bias=False)  # v
+
+    def forward(
+        self, states: Tensor, keys: Tensor, memory: Tensor, mask: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Compute the contexts (B, T, D) and the weights (B, T, S) of decoder states (B, T, D).
+
+        The keys are U h_j, (B, S, d_k), and `mask` (B, S) is True at real tokens.
+        """
+        query = self.query(states)  # (B, T, d_k)
+        if self.kind in (AttentionKind.additive, AttentionKind.hard):
+            scores = self.score((query[:, :, None] + keys[:, None]).tanh())[..., 0]  # (B, T, S)
+        else:
+            scores = query @ keys.transpose(1, 2)  # (B, T, S)
+        if self.kind is AttentionKind.scaled_dot:
+            scores = scores / math.sqrt(query.size(-1))
+        weights = scores.masked_fill(~mask[:, None], -math.inf).softmax(dim=-1)
+        if self.kind is AttentionKind.hard:
+            chosen = F.one_hot(weights.argmax(dim=-1), weights.size(-1))  # (B, T, S)
+            weights = chosen + (weights - weights.detach())
+        return weights @ memory, weights
+
+
+class Recurrent(RowDecoder):
     """Stacks of LSTM layers (Hochreiter and Schmidhuber 1997); see `EncoderDecoder`."""
 
-    def __init__(
-        self, config: ModelConfig, source_vocabulary_size: int, target_vocabulary_size: int
-    ) -> None:
-        super().__init__(config, source_vocabulary_size, target_vocabulary_size)
+    attention: MemoryAttention
+
+    def __init__(self, config: ModelConfig, source_size: int, target_size: int) -> None:
+        super().__init__(config, source_size, target_size)
+        self.num_attention_layers = 1  # all layers above it read its context
         width = config.width
         self.backward_layer = _lstm(width, width)
-        self.encoder: Sequence[nn.LSTM] = nn.ModuleList(  # type: ignore[assignment]
+        self.encoder = stack(
             _lstm(2 * width if index == 1 else width, width)
             for index in range(config.num_encoder_layers)
         )
         self.attention = MemoryAttention(config)
-        self.decoder: Sequence[nn.LSTM] = nn.ModuleList(  # type: ignore[assignment]
+        self.decoder = stack(
             _lstm(2 * width if index else width, width)
             for index in range(config.num_decoder_layers)
         )
@@ -60,68 +107,28 @@ class Recurrent(EncoderDecoder[RowState]):
             hidden = hidden + outputs if index >= _FIRST_RESIDUAL else outputs
         return hidden
 
-    def decode(self, target_input: Tensor, memory: Tensor, source_mask: Tensor) -> Tensor:
-        """Decode all target positions (B, T) at once to (B, T, D)."""
-        keys = self.attention.key(memory)
-        hidden, _ = self._decode(
-            target_input,
-            self._zeros(memory),
-            lambda states: self.attention(states, keys, memory, source_mask)[0],
-        )
-        return hidden
-
     def start(self, memory: Tensor, source_mask: Tensor) -> RowState:
-        """Return the state before the first decoding step, with one row per sentence."""
-        shared = [self.attention.key(memory), memory, source_mask]
-        return RowState.start(self._zeros(memory), shared)
-
-    def step(self, tokens: Tensor, state: RowState) -> tuple[Tensor, RowState]:
-        """Decode one target position of every row: tokens (N,) → logits (N, V)."""
-        attend = partial(state.attend, self.attention)
-        hidden, state.rows = self._decode(tokens[:, None], state.rows, attend)
-        state.position += 1
-        return self.project(hidden[:, 0]), state
-
-    def attention_maps(
-        self, source: Tensor, source_mask: Tensor, target_input: Tensor
-    ) -> dict[str, list[Tensor]]:
-        """Compute the attention weights `cross`: (B, 1, T, S) of the only layer with attention."""
-        return self._cross_attention_maps(self.attention, source, source_mask, target_input)
-
-    @property
-    def num_attention_layers(self) -> int:
-        """Number of layers that compute attention: one, whose context all layers above read."""
-        return 1
-
-    def _zeros(self, memory: Tensor) -> list[Tensor]:
-        """Return output and cell (B, L, D) of all decoder layers before the first position."""
+        """Return the state before the first position: zeros as output and cell of each layer."""
         zeros = memory.new_zeros(len(memory), len(self.decoder), self.config.width)
-        return [zeros, zeros]
+        return RowState.start([zeros, zeros], [self.attention.key(memory), memory, source_mask])
 
-    def _decode(
-        self, ids: Tensor, rows: list[Tensor], attend: Callable[[Tensor], Tensor]
-    ) -> tuple[Tensor, list[Tensor]]:
-        """Decode the next T positions.
+    def continued(self, ids: Tensor, state: RowState) -> Tensor:
+        """Decode the next T positions: (N, T) → (N, T, D).
 
-        Args:
-            ids: (N, T).
-            rows: output and cell (N, L, D) of the L LSTM layers at the previous position.
-            attend: function from outputs (N, T, D) of the bottom layer to contexts (N, T, D).
-
-        Returns:
-            Outputs of the top layer (N, T, D), and `rows` at the last position.
+        `state.rows` are output and cell (N, L, D) of the L layers at the previous position.
         """
         hidden = self.dropout(self._scaled(self.target_embedding, ids))
-        states: list[tuple[Tensor, Tensor]] = []
+        last: list[tuple[Tensor, Tensor]] = []
         context: list[Tensor] = []  # empty for the bottom layer
         for index, layer in enumerate(self.decoder):
-            given = tuple(part[:, index][None].contiguous() for part in rows)  # (1, N, D) each
-            outputs, state = layer(torch.cat((hidden, *context), dim=-1), given)
-            states.append(state)
+            given = tuple(part[:, index][None].contiguous() for part in state.rows)  # (1, N, D)
+            outputs, output_and_cell = layer(torch.cat((hidden, *context), dim=-1), given)
+            last.append(output_and_cell)
             outputs = self.dropout(outputs)
             hidden = hidden + outputs if index >= _FIRST_RESIDUAL else outputs
-            context = context or [attend(hidden)]
-        return hidden, [torch.cat(part).transpose(0, 1) for part in zip(*states, strict=True)]
+            context = context or [state.attend(self.attention, hidden)]
+        state.rows = [torch.cat(part).transpose(0, 1) for part in zip(*last, strict=True)]
+        return hidden
 
 
 def _lstm(input_width: int, width: int) -> nn.LSTM:

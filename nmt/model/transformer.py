@@ -1,6 +1,5 @@
 """The encoder-decoder Transformer of "Attention Is All You Need" (Vaswani et al. 2017)."""
 
-from collections.abc import Sequence
 from contextlib import ExitStack
 from functools import partial
 from typing import Any
@@ -12,7 +11,7 @@ from torch import Tensor, nn
 from nmt.config import ModelConfig, NormPlacement, Positions, StartEmbedding
 from nmt.model.attention import MultiHeadAttention
 from nmt.model.decoder_state import DecoderState, LayerCache
-from nmt.model.encoder_decoder import EncoderDecoder
+from nmt.model.encoder_decoder import EncoderDecoder, stack
 from nmt.model.layers import DecoderLayer, EncoderLayer, build_norm
 from nmt.model.positions import AddedPositions, RotaryPositions
 
@@ -20,20 +19,14 @@ from nmt.model.positions import AddedPositions, RotaryPositions
 class Transformer(EncoderDecoder[DecoderState]):
     """Self-attention, cross-attention and feed-forward layers; see `EncoderDecoder`."""
 
-    def __init__(
-        self, config: ModelConfig, source_vocabulary_size: int, target_vocabulary_size: int
-    ) -> None:
-        super().__init__(config, source_vocabulary_size, target_vocabulary_size)
+    def __init__(self, config: ModelConfig, source_size: int, target_size: int) -> None:
+        super().__init__(config, source_size, target_size)
         is_rotary = config.positions is Positions.rotary
         rotary = RotaryPositions(config.max_length, config.head_key_width) if is_rotary else None
         self.source_positions = None if is_rotary else AddedPositions(config)
         self.target_positions = None if is_rotary else AddedPositions(config)
-        self.encoder: Sequence[EncoderLayer] = nn.ModuleList(  # type: ignore[assignment]
-            EncoderLayer(config, rotary) for _ in range(config.num_encoder_layers)
-        )
-        self.decoder: Sequence[DecoderLayer] = nn.ModuleList(  # type: ignore[assignment]
-            DecoderLayer(config, rotary) for _ in range(config.num_decoder_layers)
-        )
+        self.encoder = stack(EncoderLayer(config, rotary) for _ in range(config.num_encoder_layers))
+        self.decoder = stack(DecoderLayer(config, rotary) for _ in range(config.num_decoder_layers))
         # A post-norm layer ends with a norm; a pre-norm stack needs one after its last sum.
         is_pre_norm = config.norm is NormPlacement.pre
         self.encoder_norm = build_norm(config) if is_pre_norm else nn.Identity()
@@ -43,7 +36,9 @@ class Transformer(EncoderDecoder[DecoderState]):
 
     def encode(self, source: Tensor, source_mask: Tensor) -> Tensor:
         """Encode (B, S) ids to (B, S, D)."""
-        hidden = self._embed(self.source_embedding, self.source_positions, source)
+        hidden = self._with_positions(
+            self._scaled(self.source_embedding, source), self.source_positions
+        )
         for layer in self.encoder:
             hidden = layer(hidden, _per_head(source_mask))
         return self.encoder_norm(hidden)
@@ -73,11 +68,7 @@ class Transformer(EncoderDecoder[DecoderState]):
     def attention_maps(
         self, source: Tensor, source_mask: Tensor, target_input: Tensor
     ) -> dict[str, list[Tensor]]:
-        """Compute the attention weights of every layer.
-
-        Returns:
-            `encoder`: (B, H, S, S) per layer; `decoder`: (B, H, T, T); `cross`: (B, H, T, S).
-        """
+        """Compute the attention weights of every layer; see `EncoderDecoder`."""
         maps: dict[str, list[Tensor]] = {"encoder": [], "decoder": [], "cross": []}
 
         def record(
@@ -96,11 +87,6 @@ class Transformer(EncoderDecoder[DecoderState]):
             self(source, source_mask, target_input)
         return maps
 
-    @property
-    def num_attention_layers(self) -> int:
-        """Number of decoder layers, each of which attends to the encoder output."""
-        return len(self.decoder)
-
     def compile_layers(self) -> None:
         """Compile each layer at its first call, for batches of any shape."""
         # Code for any shape is still compiled again in some cases, for example for lengths that are
@@ -110,29 +96,23 @@ class Transformer(EncoderDecoder[DecoderState]):
             layer.compile(dynamic=True)
         self._is_compiled = True
 
-    def _embed(
-        self,
-        embedding: nn.Embedding,
-        positions: AddedPositions | None,
-        ids: Tensor,
-        first: int = 0,
-        start: StartEmbedding = StartEmbedding.learned,
-    ) -> Tensor:
-        """Embed ids (B, L) at positions first, first + 1, …: (B, L, D).
+    def _embed_target(self, ids: Tensor, first: int = 0) -> Tensor:
+        """Embed target inputs (B, L) at positions first, first + 1, …: (B, L, D).
 
-        With start=zero, the embedding of position 0 is zero, before positions are added.
+        With model.start=zero, the embedding of position 0 is zero, before positions are added.
         """
-        scaled = self._scaled(embedding, ids)  # (B, L, D)
-        if start is StartEmbedding.zero and first == 0:
+        scaled = self._scaled(self.target_embedding, ids)
+        if self.config.start is StartEmbedding.zero and first == 0:
             scaled = F.pad(scaled[:, 1:], (0, 0, 1, 0))
+        return self._with_positions(scaled, self.target_positions, first)
+
+    def _with_positions(
+        self, scaled: Tensor, positions: AddedPositions | None, first: int = 0
+    ) -> Tensor:
+        """Add positions first, first + 1, … to embeddings (B, L, D), and apply dropout."""
         if positions is not None:
             scaled = positions(scaled, first)
         return self.dropout(scaled)
-
-    def _embed_target(self, ids: Tensor, first: int = 0) -> Tensor:
-        """Embed target inputs (B, L) at positions first, first + 1, …: (B, L, D)."""
-        embedding, positions = self.target_embedding, self.target_positions
-        return self._embed(embedding, positions, ids, first, self.config.start)
 
 
 def _per_head(mask: Tensor) -> Tensor:

@@ -21,9 +21,7 @@ def num_before(window: int, is_causal: bool) -> int:
 def num_scores(length: int, window: int) -> int:
     """Return the number of products of a query and a key that a head of self-attention computes.
 
-    Args:
-        length: L.
-        window: r; 0 for full attention.
+    `length` is L, and `window` is r, or 0 for full attention.
     """
     if not window or length <= window:
         return length**2
@@ -39,12 +37,7 @@ def window_mask(
 ) -> Tensor:
     """Return the mask, (L, L) or (B, 1, L, L), of the positions that each position attends to.
 
-    Args:
-        length: L.
-        window: r.
-        is_causal: whether positions attend to no later ones.
-        mask: (B, 1, 1, L), True at real tokens; None if all are real.
-        device: device of the mask.
+    `mask` is (B, 1, 1, L), True at real tokens; None if all are real.
     """
     positions = torch.arange(length, device=device)
     before = num_before(window, is_causal)
@@ -65,18 +58,11 @@ def split_blocks(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Split (B, H, L, E) queries, keys and values into blocks that attend as separate sentences.
 
-    Args:
-        query: (B, H, L, d_k).
-        key: (B, H, L, d_k).
-        value: (B, H, L, d_v).
-        mask: (B, 1, 1, L), True at real tokens; None if all are real.
-        window: r.
-        is_causal: whether positions attend to no later ones.
+    `mask` is (B, 1, 1, L), True at real tokens; None if all are real.
 
     Returns:
         Queries (B·W, H, r, d_k), keys (B·W, H, 2r, d_k), values (B·W, H, 2r, d_v) and the mask
-        (B·W, 1, r, 2r) of the keys to which each query attends: real tokens of its window, and its
-        own position.
+        (B·W, 1, r, 2r) of the keys to which each query attends.
     """
     length, before = query.size(2), num_before(window, is_causal)
     num_blocks = -(-length // window)  # W

@@ -3,14 +3,14 @@
 import torch
 from torch import Tensor
 
-from nmt.search.live import Candidates, LiveHypotheses, NextTokens
+from nmt.search.live import Candidates, NextTokens
 from nmt.search.rows import RowGrid
 
 # Columns (tokens) in a block; the maximum of each block is computed first.
 _BLOCK_SIZE = 64
 
 
-def select_beam(next_tokens: NextTokens, beam_size: int, eos_id: int) -> Candidates:
+def select_beam(next_tokens: NextTokens, beam_size: int) -> Candidates:
     """Select the 2K best continuations of each sentence.
 
     At most K of them end with EOS, one for each live hypothesis, so at least K can be continued.
@@ -22,7 +22,7 @@ def select_beam(next_tokens: NextTokens, beam_size: int, eos_id: int) -> Candida
     size = _BLOCK_SIZE if num_columns > 2 * beam_size * _BLOCK_SIZE else 1
     grid = RowGrid.of(live.sentences, len(next_tokens.requests))
     maxima = live.log_probs[:, None] + _block_maxima(log_probs, size)  # (N, blocks)
-    rows, blocks, exists = best_of_sentences(grid, maxima, 2 * beam_size)  # (B, C)
+    rows, blocks, exists = _best_of_sentences(grid, maxima, 2 * beam_size)  # (B, C)
     # The last block may extend beyond the last column.
     columns = blocks[..., None] * size + torch.arange(size, device=rows.device)  # (B, C, size)
     exists = exists[..., None] & (columns < num_columns)
@@ -30,38 +30,28 @@ def select_beam(next_tokens: NextTokens, beam_size: int, eos_id: int) -> Candida
     sums = live.log_probs[rows][..., None] + token_log_probs
     sums = sums.masked_fill(~exists, -torch.inf).flatten(1)  # (B, C·size)
     best, chosen = sums.topk(min(2 * beam_size, sums.size(1)), dim=1)  # (B, 2K)
-    return make_candidates(
+    return _candidates(
         best,
         rows.gather(1, chosen // size),
         columns.flatten(1).gather(1, chosen),
         token_log_probs.flatten(1).gather(1, chosen),
         beam_size,
-        eos_id,
+        next_tokens.eos_id,
     )
 
 
-def select_tokens(
-    live: LiveHypotheses, tokens: Tensor, token_log_probs: Tensor, num_sentences: int, eos_id: int
-) -> Candidates:
-    """Rank one given continuation of each live hypothesis by sentence.
-
-    Args:
-        live: the N live hypotheses.
-        tokens: (N, 1) next tokens.
-        token_log_probs: (N, 1).
-        num_sentences: B.
-        eos_id: token that ends a hypothesis.
-    """
-    grid = RowGrid.of(live.sentences, num_sentences)
-    sums = live.log_probs[:, None] + token_log_probs
-    rows, _, exists = best_of_sentences(grid, sums, grid.max_rows)  # (B, K)
+def select_tokens(next_tokens: NextTokens, tokens: Tensor) -> Candidates:
+    """Rank one given continuation, (N, 1) `tokens`, of each live hypothesis by sentence."""
+    live, log_probs = next_tokens.live, next_tokens.log_probs.gather(1, tokens)
+    grid = RowGrid.of(live.sentences, len(next_tokens.requests))
+    sums = live.log_probs[:, None] + log_probs
+    rows, _, exists = _best_of_sentences(grid, sums, grid.max_rows)  # (B, K)
     best = sums[rows, 0].masked_fill(~exists, -torch.inf)
-    return make_candidates(
-        best, rows, tokens[rows, 0], token_log_probs[rows, 0], grid.max_rows, eos_id
-    )
+    eos_id = next_tokens.eos_id
+    return _candidates(best, rows, tokens[rows, 0], log_probs[rows, 0], grid.max_rows, eos_id)
 
 
-def best_of_sentences(grid: RowGrid, scores: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
+def _best_of_sentences(grid: RowGrid, scores: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
     """Find the largest of the scores (N, W) for each sentence, best first.
 
     Returns:
@@ -75,7 +65,7 @@ def best_of_sentences(grid: RowGrid, scores: Tensor, count: int) -> tuple[Tensor
     return rows, chosen % width, best.isfinite()
 
 
-def make_candidates(
+def _candidates(
     log_probs: Tensor,
     rows: Tensor,
     tokens: Tensor,

@@ -12,17 +12,17 @@ from nmt.search.required import missing
 _FORCED_LOG_PROB = -20.0
 
 
-def apply_min_length(next_tokens: NextTokens, min_length: int, eos_id: int) -> None:
+def apply_min_length(next_tokens: NextTokens, min_length: int) -> None:
     """Forbid EOS if a hypothesis would be shorter than the minimum and can become longer."""
     live, log_probs = next_tokens.live, next_tokens.log_probs
     length = live.length + 1
     if length < min_length:
         can_grow = [length < request.max_length for request in next_tokens.requests]
         is_forbidden = torch.tensor(can_grow, device=log_probs.device)[live.sentences]
-        log_probs[:, eos_id].masked_fill_(is_forbidden, -torch.inf)
+        log_probs[:, next_tokens.eos_id].masked_fill_(is_forbidden, -torch.inf)
 
 
-def apply_requests(next_tokens: NextTokens, eos_id: int) -> None:
+def apply_requests(next_tokens: NextTokens) -> None:
     """Forbid the tokens that the requests exclude.
 
     Within the prefix, these are all tokens except the next one of the prefix. After it, they are
@@ -38,7 +38,7 @@ def apply_requests(next_tokens: NextTokens, eos_id: int) -> None:
             forced.append((row, request.prefix[length]))
             continue
         if request.required and missing(ids, request.required):
-            forbidden.append((row, eos_id))
+            forbidden.append((row, next_tokens.eos_id))
         for *before, last in request.banned:
             if ids[len(ids) - len(before) :] == before:
                 forbidden.append((row, last))

@@ -13,20 +13,12 @@ TextOf = Callable[[list[int]], str]
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """One translation as token ids.
+    """One translation as token ids."""
 
-    Attributes:
-        ids: tokens, without BOS and EOS.
-        log_prob: sum of the log-probabilities of the tokens, and of EOS if it has finished.
-        score: log_prob divided by the length penalty; the best hypothesis has the highest score.
-        token_log_probs: the terms of `log_prob`, EOS last; empty if the engine does not report
-            them.
-    """
-
-    ids: list[int]
-    log_prob: float
-    score: float
-    token_log_probs: list[float]
+    ids: list[int]  # without BOS and EOS
+    log_prob: float  # sum of the log-probabilities of the tokens, and of EOS if it has finished
+    score: float  # log_prob divided by the length penalty; the best hypothesis has the highest
+    token_log_probs: list[float]  # the terms of log_prob; empty if the engine does not report them
 
 
 _EXPONENTS = {LengthPenalty.none: 0.0, LengthPenalty.average: 1.0}
@@ -68,11 +60,9 @@ def best_reachable_penalty(length: int, max_length: int, config: DecodingConfig)
 
 
 class NBest:
-    """The best hypotheses of one sentence.
+    """The best hypotheses of one sentence, at most `size`.
 
-    Args:
-        size: largest number of hypotheses.
-        text_of: if given, only the best of several hypotheses with the same text is kept.
+    With `text_of`, only the best of several hypotheses with the same text is kept.
     """
 
     def __init__(self, size: int, text_of: TextOf | None = None) -> None:

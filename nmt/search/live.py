@@ -13,40 +13,26 @@ from nmt.search.request import Request
 class Candidates:
     """Continuations of live hypotheses: C candidates for each of B sentences, best first.
 
-    Attributes:
-        log_probs: (B, C) sums; -inf where there is no candidate.
-        rows: (B, C) row of the live hypothesis that is continued.
-        tokens: (B, C) next token.
-        token_log_probs: (B, C) log-probability of that token.
-        is_finished: (B, C) True if the candidate ends with EOS and is accepted.
-        is_live: (B, C) True if the candidate can be continued.
+    All tensors are (B, C).
     """
 
-    log_probs: Tensor
-    rows: Tensor
-    tokens: Tensor
-    token_log_probs: Tensor
-    is_finished: Tensor
-    is_live: Tensor
+    log_probs: Tensor  # sums; -inf where there is no candidate
+    rows: Tensor  # row of the live hypothesis that is continued
+    tokens: Tensor  # next token
+    token_log_probs: Tensor  # log-probability of that token
+    is_finished: Tensor  # True if the candidate ends with EOS and is accepted
+    is_live: Tensor  # True if the candidate can be continued
 
 
 @dataclass(frozen=True)
 class LiveHypotheses:
-    """Live hypotheses of B sentences: N rows of T tokens, ordered by sentence.
+    """Live hypotheses of B sentences: N rows of T tokens, ordered by sentence."""
 
-    Attributes:
-        sentences: (N,) index of the sentence, ascending.
-        samples: (N,) index of the sample; 0 in beam search.
-        log_probs: (N,) sum of token_log_probs.
-        tokens: (N, 1 + T) BOS and the tokens so far.
-        token_log_probs: (N, 1 + T) log-probability of each token, 0 for BOS.
-    """
-
-    sentences: Tensor
-    samples: Tensor
-    log_probs: Tensor
-    tokens: Tensor
-    token_log_probs: Tensor
+    sentences: Tensor  # (N,) index of the sentence, ascending
+    samples: Tensor  # (N,) index of the sample; 0 in beam search
+    log_probs: Tensor  # (N,) sum of token_log_probs
+    tokens: Tensor  # (N, 1 + T) BOS and the tokens so far
+    token_log_probs: Tensor  # (N, 1 + T) log-probability of each token, 0 for BOS
 
     @classmethod
     def start(
@@ -77,12 +63,9 @@ class LiveHypotheses:
         return rows
 
     def extend(self, candidates: Candidates, kept: Tensor) -> "LiveHypotheses":
-        """Return the continued hypotheses.
+        """Return the hypotheses that are continued by the candidates where `kept` (B, C) is True.
 
-        Args:
-            candidates: candidates of the B sentences.
-            kept: (B, C) True for the candidates to keep. Sentences without one are dropped, and
-                the others are renumbered.
+        Sentences without one are dropped, and the others are renumbered.
         """
         sentences, ranks = kept.nonzero().unbind(1)  # (N',) each
         rows = candidates.rows[sentences, ranks]
@@ -99,14 +82,9 @@ class LiveHypotheses:
 
 @dataclass(frozen=True)
 class NextTokens:
-    """Scores of the next token of every live hypothesis.
+    """Scores of the next token of every live hypothesis."""
 
-    Attributes:
-        log_probs: (N, V); constraints change them in place and do not renormalise.
-        live: the live hypotheses.
-        requests: the request for each of the B sentences.
-    """
-
-    log_probs: Tensor
+    log_probs: Tensor  # (N, V); constraints change them in place and do not renormalise
     live: LiveHypotheses
-    requests: Sequence[Request]
+    requests: Sequence[Request]  # for each of the B sentences
+    eos_id: int  # token that ends a hypothesis

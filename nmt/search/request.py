@@ -8,38 +8,24 @@ Ids = Sequence[int]
 
 @dataclass(frozen=True)
 class TargetIds:
-    """Special ids of the target vocabulary.
+    """Special ids of the target vocabulary."""
 
-    Attributes:
-        bos_id: first token of every hypothesis.
-        eos_id: token that ends a hypothesis.
-        banned_ids: tokens that never occur in a translation, such as padding.
-    """
-
-    bos_id: int
-    eos_id: int
-    banned_ids: Ids = ()
+    bos_id: int  # first token of every hypothesis
+    eos_id: int  # token that ends a hypothesis
+    banned_ids: Ids = ()  # tokens that never occur in a translation, such as padding
 
 
 @dataclass(frozen=True)
 class Request:
-    """Constraints on the translation of one sentence, as token ids.
+    """Constraints on the translation of one sentence, as token ids."""
 
-    Attributes:
-        prefix: first tokens of the translation.
-        required: token sequences that must occur in it.
-        banned: token sequences that must not be completed in it after the prefix.
-        max_length: longest translation in tokens, EOS included; set by the engine.
-        source: tokens of the source, on which random numbers depend; set by the engine.
-        num_words: words of the source, for `decoding.trees`; set by the engine.
-    """
-
-    prefix: Ids = ()
-    required: Sequence[Ids] = ()
-    banned: Sequence[Ids] = ()
-    max_length: int = 0
-    source: Ids = ()
-    num_words: int = 0
+    prefix: Ids = ()  # first tokens of the translation
+    required: Sequence[Ids] = ()  # token sequences that must occur in it
+    banned: Sequence[Ids] = ()  # sequences that must not be completed in it after the prefix
+    # Set by the engine:
+    max_length: int = 0  # longest translation in tokens, EOS included
+    source: Ids = ()  # tokens of the source, on which random numbers depend
+    num_words: int = 0  # words of the source, for `decoding.trees`
 
     @property
     def num_tokens(self) -> int:

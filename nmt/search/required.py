@@ -43,11 +43,8 @@ def allocate(beam_size: int, counts: Sequence[int]) -> list[int]:
     """Divide the beam among groups of candidates.
 
     All groups get equal shares, and the last one also the remainder. What a group cannot use goes
-    to the other groups, to those with the most required tokens first.
-
-    Args:
-        beam_size: K.
-        counts: number of candidates with 0, 1, … all required tokens.
+    to the other groups, to those with the most required tokens first. `counts` are the numbers of
+    candidates with 0, 1, … all required tokens.
     """
     equal, remainder = divmod(beam_size, len(counts))
     wanted = [equal] * (len(counts) - 1) + [equal + remainder]
@@ -70,16 +67,16 @@ class _Candidate(NamedTuple):
     num_met: int
 
 
-def select_required(next_tokens: NextTokens, beam_size: int, eos_id: int) -> Candidates:
+def select_required(next_tokens: NextTokens, beam_size: int) -> Candidates:
     """Select candidates by group in sentences with required sequences, else as `select_beam`."""
-    candidates = _widened(select_beam(next_tokens, beam_size, eos_id), 2 * beam_size)
-    live = next_tokens.live
+    candidates = _widened(select_beam(next_tokens, beam_size), 2 * beam_size)
+    live, eos_id = next_tokens.live, next_tokens.eos_id
     hypotheses = list(zip(live.sentences.tolist(), live.ids(), strict=True))
     for sentence, request in enumerate(next_tokens.requests):
         if not request.required:
             continue
         ids_by_row = {row: ids for row, (own, ids) in enumerate(hypotheses) if own == sentence}
-        pool = _pool(next_tokens, candidates, sentence, ids_by_row, eos_id)
+        pool = _pool(next_tokens, candidates, sentence, ids_by_row)
         num_required = sum(map(len, request.required))
         complete = [one for one in pool if one.num_met == num_required]
         finished = [one for one in complete[:beam_size] if one.token == eos_id]
@@ -98,11 +95,7 @@ def select_required(next_tokens: NextTokens, beam_size: int, eos_id: int) -> Can
 
 
 def _pool(
-    next_tokens: NextTokens,
-    candidates: Candidates,
-    sentence: int,
-    ids_by_row: dict[int, list[int]],
-    eos_id: int,
+    next_tokens: NextTokens, candidates: Candidates, sentence: int, ids_by_row: dict[int, list[int]]
 ) -> list[_Candidate]:
     """Return all candidates of a sentence, best first.
 
@@ -125,7 +118,7 @@ def _pool(
     pool = []
     for log_prob, row, token, token_log_prob in zip(*values, strict=True):
         if log_prob > -torch.inf:
-            ids = ids_by_row[row] + [token] * (token != eos_id)
+            ids = ids_by_row[row] + [token] * (token != next_tokens.eos_id)
             pool.append(_Candidate(log_prob, row, token, token_log_prob, num_met(ids, required)))
     return sorted(pool, key=lambda one: -one.log_prob)
 

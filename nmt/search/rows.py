@@ -8,17 +8,11 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class RowGrid:
-    """Index of N rows in a grid of B sentences by K rows.
+    """Index of N rows in a grid of B sentences by K rows."""
 
-    Attributes:
-        num_sentences: B.
-        max_rows: K, the largest number of rows of a sentence.
-        indices: (N,) index of each row in the flattened (B·K) grid; None if every sentence has K
-            rows.
-    """
-
-    num_sentences: int
-    max_rows: int
+    num_sentences: int  # B
+    max_rows: int  # K, the largest number of rows of a sentence
+    # (N,) index of each row in the flattened (B·K) grid; None if every sentence has K rows.
     indices: Tensor | None
 
     @classmethod

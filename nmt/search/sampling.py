@@ -37,7 +37,7 @@ def sampling_probabilities(log_probs: Tensor, config: DecodingConfig) -> Tensor:
     return probabilities / probabilities.sum(dim=-1, keepdim=True)
 
 
-def select_samples(next_tokens: NextTokens, config: DecodingConfig, eos_id: int) -> Candidates:
+def select_samples(next_tokens: NextTokens, config: DecodingConfig) -> Candidates:
     """Draw the next token of each live hypothesis; the samples of a sentence do not compete."""
     live, log_probs = next_tokens.live, next_tokens.log_probs
     rows = zip(live.sentences.tolist(), live.samples.tolist(), strict=True)
@@ -49,6 +49,4 @@ def select_samples(next_tokens: NextTokens, config: DecodingConfig, eos_id: int)
     # Sum in the order of the ids. Rounding may change the order of nearly equal probabilities.
     bounds = sampling_probabilities(log_probs, config).cumsum(dim=-1)
     tokens = torch.searchsorted(bounds, drawn * bounds[:, -1:], right=True)
-    tokens = tokens.clamp(max=log_probs.size(-1) - 1)  # (N, 1)
-    token_log_probs = log_probs.gather(1, tokens)
-    return select_tokens(live, tokens, token_log_probs, len(next_tokens.requests), eos_id)
+    return select_tokens(next_tokens, tokens.clamp(max=log_probs.size(-1) - 1))

@@ -53,17 +53,11 @@ _ROWS_PER_CHUNK = 32
 
 @dataclass
 class _Sentence:
-    """State of the search for one sentence.
-
-    Attributes:
-        request: constraints and maximum length.
-        best: the best hypotheses so far, at most num_best.
-        num_finished: number of hypotheses that have finished, including those not kept.
-    """
+    """State of the search for one sentence."""
 
     request: Request
-    best: NBest
-    num_finished: int = 0
+    best: NBest  # the best hypotheses so far
+    num_finished: int = 0  # hypotheses that have finished, including those not kept
 
 
 @torch.inference_mode()
@@ -83,8 +77,6 @@ def beam_search(
     Args:
         step: scores the next token of every row.
         state: state before the first step, with one row per sentence.
-        config: search options.
-        ids: special ids of the target vocabulary.
         requests: constraints and maximum length of each translation.
         device: device of the state; None is the CPU.
         text_of: if given, the returned hypotheses of a sentence have different texts.
@@ -98,7 +90,7 @@ def beam_search(
     Raises:
         UserError: the scores of the model are not finite.
     """
-    select = select or _select_function(config, ids.eos_id, requests)
+    select = select or _select_function(config, requests)
     is_constrained = any(request.required or request.banned for request in requests)
     longest_prefix = max((len(request.prefix) for request in requests), default=0)
     banned = torch.tensor(list(ids.banned_ids), dtype=torch.long, device=device)
@@ -114,17 +106,18 @@ def beam_search(
         if log_probs[:, ids.eos_id].isnan().any():  # the whole row is then NaN
             raise UserError("the scores of the model are not finite: its weights are damaged")
         log_probs.index_fill_(1, banned, -torch.inf)
-        next_tokens = NextTokens(log_probs, live, [one.request for one in sentences])
-        apply_min_length(next_tokens, config.min_length, ids.eos_id)
+        next_tokens = NextTokens(log_probs, live, [one.request for one in sentences], ids.eos_id)
+        apply_min_length(next_tokens, config.min_length)
         if is_constrained or live.length < longest_prefix:
-            apply_requests(next_tokens, ids.eos_id)
+            apply_requests(next_tokens)
         if trees is not None:
-            apply_trees(next_tokens, trees, ids.eos_id)
+            apply_trees(next_tokens, trees)
         candidates = select(next_tokens)
-        _collect_finished(sentences, live, candidates, config)
+        penalty = length_penalty(live.length + 1, config)
+        _collect_finished(sentences, live, candidates, penalty)
         kept, is_done = _prune(sentences, candidates, live.length + 1, config)
         for index in is_done.nonzero().flatten().tolist():
-            _add_cut_off(sentences[index], index, live, candidates, config)
+            _add_cut_off(sentences[index].best, index, live, candidates, penalty)
         sentences = [one for one, done in zip(sentences, is_done.tolist(), strict=True) if not done]
         if sentences:
             live = live.extend(candidates, kept)
@@ -132,12 +125,11 @@ def beam_search(
     return [sentence.best.hypotheses for sentence in searches]
 
 
-def _select_function(config: DecodingConfig, eos_id: int, requests: Sequence[Request]) -> Select:
+def _select_function(config: DecodingConfig, requests: Sequence[Request]) -> Select:
     if config.method is SearchMethod.sampling:
-        return partial(select_samples, config=config, eos_id=eos_id)
+        return partial(select_samples, config=config)
     has_required = any(request.required for request in requests)
-    select = select_required if has_required else select_beam
-    return partial(select, beam_size=config.beam_size, eos_id=eos_id)
+    return partial(select_required if has_required else select_beam, beam_size=config.beam_size)
 
 
 def _log_softmax(logits: Tensor) -> Tensor:
@@ -153,10 +145,9 @@ def _log_softmax(logits: Tensor) -> Tensor:
 
 
 def _collect_finished(
-    sentences: list[_Sentence], live: LiveHypotheses, candidates: Candidates, config: DecodingConfig
+    sentences: list[_Sentence], live: LiveHypotheses, candidates: Candidates, penalty: float
 ) -> None:
-    """Add the finished candidates to their sentences."""
-    penalty = length_penalty(live.length + 1, config)
+    """Add the finished candidates to their sentences; `penalty` is that of their length."""
     for index, rank in candidates.is_finished.nonzero().tolist():
         sentence = sentences[index]
         sentence.num_finished += 1
@@ -173,13 +164,7 @@ def _prune(
     A candidate cannot enter if num_best hypotheses have finished and its best reachable score is at
     most the lowest of their scores. The candidates of a sentence have the same length, so those
     ranked below it cannot enter either. Without required phrases, dropping them does not change the
-    result. With patience, they are kept.
-
-    Args:
-        sentences: the B sentences.
-        candidates: their candidates.
-        length: tokens of a candidate.
-        config: search options.
+    result. With patience, they are kept. `length` is the number of tokens of a candidate.
 
     Returns:
         Two masks: candidates to keep, (B, C), and sentences that are done, (B,).
@@ -201,17 +186,12 @@ def _prune(
 
 
 def _add_cut_off(
-    sentence: _Sentence,
-    index: int,
-    live: LiveHypotheses,
-    candidates: Candidates,
-    config: DecodingConfig,
+    best: NBest, index: int, live: LiveHypotheses, candidates: Candidates, penalty: float
 ) -> None:
     """Fill the n-best list of a sentence with live hypotheses, best first."""
-    best = sentence.best
     if not best.num_missing:
         return
-    log_probs, penalty = candidates.log_probs[index], length_penalty(live.length + 1, config)
+    log_probs = candidates.log_probs[index]
     ranks = candidates.is_live[index].nonzero().flatten().tolist()
     for rank in sorted(ranks, key=lambda rank: -float(log_probs[rank])):
         best.add_cut_off(_hypothesis(live, candidates, index, rank, penalty))

@@ -17,8 +17,7 @@ NUM_OTHER_TOKENS = 3
 class TreeGrammar:
     """Rules for the next tokens with which a hypothesis can still become a tree.
 
-    Args:
-        pieces: the target vocabulary, in which each bracket with its label is one piece.
+    `pieces` is the target vocabulary, in which each bracket with its label is one piece.
 
     Raises:
         UserError: the vocabulary lacks the symbol of words, or has no label with both brackets.
@@ -66,13 +65,14 @@ class TreeGrammar:
         return found
 
 
-def apply_trees(next_tokens: NextTokens, grammar: TreeGrammar, eos_id: int) -> None:
+def apply_trees(next_tokens: NextTokens, grammar: TreeGrammar) -> None:
     """Forbid the tokens after which a hypothesis is no tree."""
     live, log_probs = next_tokens.live, next_tokens.log_probs
     allowed: list[tuple[int, int]] = []
     for row, (sentence, ids) in enumerate(zip(live.sentences.tolist(), live.ids(), strict=True)):
         request = next_tokens.requests[sentence]
-        found = grammar.next_ids(ids, request.num_words, request.max_length, eos_id)
+        limits = request.num_words, request.max_length
+        found = grammar.next_ids(ids, *limits, next_tokens.eos_id)
         allowed += ((row, token) for token in found)
     rows, tokens = torch.tensor(allowed, device=log_probs.device).T
     kept = log_probs[rows, tokens]

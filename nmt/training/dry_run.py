@@ -14,7 +14,7 @@ from nmt.config import Config, ValidationMetric
 from nmt.data.batching import EpochPlan
 from nmt.data.corpus import PreparedCorpus
 from nmt.model.build import count_parameters, meta_model
-from nmt.model.cost import Processed, micro_batch, training_flops
+from nmt.model.cost import Processed, training_flops
 from nmt.training import distributed
 from nmt.training.fresh_model import new_model
 from nmt.training.memory_probe import first_epoch, heaviest_shapes, measure_updates, resolve_auto
@@ -66,10 +66,10 @@ def _mean_work(config: Config, plan: EpochPlan, vocabulary_size: int) -> tuple[f
     updates = range(0, plan.num_updates, -(-plan.num_updates // _MAX_UPDATES))
     processes, _ = distributed.num_processes(config.training)
     parts = [part for update in updates for part in plan.micro_batches(update, processes)]
-    window = config.model.attention_window
-    sizes = [micro_batch(*plan.shape(p), int(plan.target_lengths[p].sum()), window) for p in parts]
-    processed = sum(sizes, start=Processed())
-    tokens = int(plan.source_lengths[np.concatenate(parts)].sum()) + processed.projected
+    window, pairs = config.model.attention_window, np.concatenate(parts)
+    num_target_tokens = int(plan.target_lengths[pairs].sum())
+    processed = Processed.of(list(map(plan.shape, parts)), num_target_tokens, window)
+    tokens = int(plan.source_lengths[pairs].sum()) + num_target_tokens
     flops = training_flops(config.model, vocabulary_size, processed)
     return flops / len(updates), 1 - tokens / (processed.source + processed.target)
 
@@ -96,9 +96,9 @@ def _log_measured(
         _log("memory", f"{found or 'out of memory'}; lower batching.tokens_per_micro_batch")
         return
     _log("memory", str(found))
-    window = config.model.attention_window
-    measured = [micro_batch(*shape, shape[0] * shape[2], window) for shape in shapes]
-    flops = training_flops(config.model, sizes[1], sum(measured, start=Processed()))
+    num_target_tokens = sum(pairs * target for pairs, _, target in shapes)
+    measured = Processed.of(shapes, num_target_tokens, config.model.attention_window)
+    flops = training_flops(config.model, sizes[1], measured)
     evenness = plan.evenness(processes)
     gradient_seconds = found.gradient_seconds * mean_flops / flops / processes / evenness
     seconds = gradient_seconds + found.step_seconds
@@ -115,10 +115,9 @@ def _log_measured(
         validations = f"{number} validations of about {validation:.3g} s included"
     in_all = timedelta(seconds=round(total))
     _log("time", f"{seconds:.3g} s per update, about {in_all} in all, {validations}")
-    has_gpu = torch.cuda.is_available()
-    device = (
-        torch.cuda.get_device_name() if has_gpu else f"{threads} CPU threads if the cores are idle"
-    )
+    device = f"{threads} CPU threads if the cores are idle"
+    if torch.cuda.is_available():
+        device = torch.cuda.get_device_name()
     speed = f"{flops / found.gradient_seconds:.3g} FLOPs per second on {device}"
     if processes > 1:
         speed += f"; {processes} ranks, busy for {100 * evenness:.0f} % of the time"

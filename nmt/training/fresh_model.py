@@ -8,7 +8,6 @@ from nmt.base.errors import UserError
 from nmt.config import Config, TiedEmbeddings, differing_values, to_plain
 from nmt.data.corpus import PreparedCorpus
 from nmt.model.build import build_model
-from nmt.tokenizer import Tokenizer
 from nmt.trained_model import (
     TrainedModel,
     TrainedModelConfig,
@@ -23,36 +22,28 @@ _DROPOUT_KEYS = {"dropout", "attention_dropout", "activation_dropout"}
 
 def new_model(config: Config, corpus: PreparedCorpus, device: torch.device) -> TrainedModel:
     """Create a model with the weights of `training.initial_model`, or with random ones."""
-    source_tokenizer = Tokenizer(corpus.source_tokenizer)
-    target_tokenizer = Tokenizer(corpus.target_tokenizer)
+    source, target = corpus.tokenizers()
     torch.manual_seed(config.training.seed)
-    network = build_model(
-        config.model, source_tokenizer.vocabulary_size, target_tokenizer.vocabulary_size
-    )
+    network = build_model(config.model, source.vocabulary_size, target.vocabulary_size)
     if config.training.initial_model:
-        initial = load_trained_model(Path(config.training.initial_model)).network
-        load_weights(network, dict(initial.named_parameters()), Path(config.training.initial_model))
-    return TrainedModel(
-        TrainedModelConfig(
-            source_language=corpus.source_language,
-            target_language=corpus.target_language,
-            joint_vocabulary=config.tokenizer.joint,
-            max_source_length=config.batching.max_source_length,
-            model=config.model,
-            decoding=config.decoding,
-        ),
-        network.to(device),
-        source_tokenizer,
-        target_tokenizer,
+        folder = Path(config.training.initial_model)
+        load_weights(network, dict(load_trained_model(folder).network.named_parameters()), folder)
+    model_config = TrainedModelConfig(
+        source_language=corpus.source_language,
+        target_language=corpus.target_language,
+        joint_vocabulary=config.tokenizer.joint,
+        max_source_length=config.batching.max_source_length,
+        model=config.model,
+        decoding=config.decoding,
     )
+    return TrainedModel(model_config, network.to(device), source, target)
 
 
 def check_tying(config: Config, corpus_folder: Path) -> None:
     """Raise UserError if embeddings are tied three ways, but the vocabularies differ."""
     if config.tokenizer.joint or config.model.tied_embeddings is not TiedEmbeddings.three_way:
         return
-    corpus = PreparedCorpus(corpus_folder)
-    source, target = Tokenizer(corpus.source_tokenizer), Tokenizer(corpus.target_tokenizer)
+    source, target = PreparedCorpus(corpus_folder).tokenizers()
     if source.all_pieces() != target.all_pieces():
         raise UserError(
             "model.tied_embeddings=three_way needs one vocabulary, but the tokenizers of the two"

@@ -16,13 +16,8 @@ from nmt.config import OptimizerConfig
 class LoRA(torch.optim.AdamW):
     """AdamW of A (rank, in; `down`) and B (out, rank; `up`) for each matrix W (out, in).
 
-    At the start, A is random and B is zero. The gradients of A and B are computed from the gradient
-    of W, after clipping.
-
-    Args:
-        matrices: the weights W; their present values become W_0.
-        config: rank, alpha and weight decay.
-        options: further arguments of AdamW.
+    The present values of the matrices become W_0; at the start, A is random and B is zero. The
+    gradients of A and B are computed from the gradient of W, after clipping.
     """
 
     def __init__(self, matrices: Sequence[Tensor], config: OptimizerConfig, **options: Any) -> None:

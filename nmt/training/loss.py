@@ -52,22 +52,14 @@ class SummedLoss(nn.Module):
 
 
 def smoothed_cross_entropy(hidden: Tensor, weight: Tensor, tokens: Tensor, eps: float) -> Tensor:
-    """Compute the label-smoothed cross-entropy of a linear projection, summed over tokens.
+    """Compute the label-smoothed cross-entropy in nats, summed over the correct tokens (N,).
 
-    The target distribution has 1 - eps on the correct token and eps spread evenly over all V
-    (Szegedy et al. 2016, section 7; Vaswani et al. 2017, section 5.4).
+    The logits are the projection of `hidden` (N, D) by `weight` (V, D). The target distribution has
+    1 - eps on the correct token and eps spread evenly over all V (Szegedy et al. 2016, section 7;
+    Vaswani et al. 2017, section 5.4).
 
     Only a chunk of the logits (N, V) is in memory at a time. The forward pass also computes the
     gradients of a chunk, so no logits are computed twice.
-
-    Args:
-        hidden: (N, D).
-        weight: (V, D) of the projection.
-        tokens: (N,) correct token ids.
-        eps: label smoothing.
-
-    Returns:
-        A scalar, in nats.
     """
     loss: Tensor = _SmoothedCrossEntropy.apply(hidden, weight, tokens, eps)  # type: ignore[no-untyped-call]
     return loss

@@ -11,22 +11,13 @@ _NUM_ROWS = 256  # of the input of the layer that is measured
 
 
 def measure_library(width: int, inner_width: int) -> str:
-    """Measure which library computes the products of a linear layer faster on this CPU.
+    """Return the library that computes the products of a linear layer (D to F) faster on this CPU.
 
     The choice is oneDNN if it is more than 1.25 times as fast as torch's own library. On the CPUs
     that were measured, the factor was either about 2 or below 1.2, so repeated measurements on a
     machine agree. Where it was below 1.2, oneDNN was slower in a whole update. The run stores the
-    result because the libraries round differently.
-
-    Args:
-        width: D of the layer.
-        inner_width: F of the layer.
-
-    Returns:
-        "torch" or "onednn"; the value of the environment variable NMT_CPU_LIBRARY if it is set.
-
-    Raises:
-        UserError: the environment variable has another value.
+    result because the libraries round differently. NMT_CPU_LIBRARY overrides it; see
+    `overriding_library`.
     """
     if library := overriding_library():
         return library

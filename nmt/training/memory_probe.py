@@ -20,10 +20,9 @@ from nmt.config import Config
 from nmt.data.batch import Batch
 from nmt.data.batching import EpochPlan, plan_epoch
 from nmt.data.corpus import PreparedCorpus
-from nmt.data.loader import MicroBatch, Position, UpdateWork
+from nmt.data.loader import Position, UpdateWork
 from nmt.model.build import build_model
 from nmt.model.cpu_library import select_library
-from nmt.tokenizer import Tokenizer
 from nmt.training import distributed
 from nmt.training.distributed import Process
 from nmt.training.measured_library import measure_library
@@ -71,7 +70,7 @@ def first_epoch(config: Config, corpus: PreparedCorpus | None) -> tuple[EpochPla
     """
     batching, mixing = config.batching, None
     if corpus is not None:
-        source, target = Tokenizer(corpus.source_tokenizer), Tokenizer(corpus.target_tokenizer)
+        source, target = corpus.tokenizers()
         sizes = source.vocabulary_size, target.vocabulary_size
         pairs = corpus.train()
         lengths = pairs.source_lengths, pairs.target_lengths
@@ -87,11 +86,7 @@ def first_epoch(config: Config, corpus: PreparedCorpus | None) -> tuple[EpochPla
 
 
 def resolve_auto(config: Config, plan: EpochPlan, vocabulary_sizes: tuple[int, int]) -> Config:
-    """Replace `batching.tokens_per_micro_batch=auto` by a size that fits.
-
-    Raises:
-        UserError: not even one pair of the longest sentences fits.
-    """
+    """Replace `batching.tokens_per_micro_batch=auto`; UserError if not even one pair fits."""
     smallest = config.batching.longest
     rows, source, target = heaviest_shapes(config, plan, 1 << 40)[0]  # no limit
     tokens = max(smallest, rows * max(source, target))
@@ -207,13 +202,13 @@ def _now(device: torch.device) -> float:
 
 def _random_work(shapes: Sequence[Shape], vocabulary_sizes: tuple[int, int]) -> UpdateWork:
     """Return an update of micro-batches of random ids without padding."""
-    micro_batches = []
-    for number, (rows, *lengths) in enumerate(shapes):
-        source, target = (
-            torch.randint(size, (rows, length))
-            for size, length in zip(vocabulary_sizes, lengths, strict=True)
-        )
+    source_size, target_size = vocabulary_sizes
+    micro_batches = {}
+    for number, (rows, source_length, target_length) in enumerate(shapes):
+        source = torch.randint(source_size, (rows, source_length))
+        target = torch.randint(target_size, (rows, target_length))
         batch = Batch(source, source >= 0, target, target, target >= 0, target.numel())
-        micro_batches.append(MicroBatch(number, batch))
-    tokens = sum(each.batch.num_target_tokens for each in micro_batches)
-    return UpdateWork(0, 0, 0, tokens, list(shapes), len(shapes), micro_batches, Position())
+        micro_batches[number] = batch
+    tokens = sum(batch.num_target_tokens for batch in micro_batches.values())
+    start = Position()
+    return UpdateWork(start, 0, tokens, list(shapes), len(shapes), micro_batches, start)

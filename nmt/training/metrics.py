@@ -15,7 +15,6 @@ from torch import Tensor
 
 from nmt.base.files import writing
 from nmt.data.loader import Position, UpdateLoader, UpdateWork
-from nmt.model import cost
 from nmt.model.cost import Processed
 from nmt.trained_model import TrainedModel
 from nmt.training.distributed import Process
@@ -57,8 +56,7 @@ class MetricSums:
         self, work: UpdateWork, loss: float, norm: float, is_skipped: bool, window: int
     ) -> None:
         """Add one update; `window` is `model.attention_window`."""
-        sizes = (cost.micro_batch(*shape, 0, window) for shape in work.shapes)
-        processed = replace(sum(sizes, start=Processed()), projected=work.num_target_tokens)
+        processed = Processed.of(work.shapes, work.num_target_tokens, window)
         self.processed += processed
         self.positions += processed.source + processed.target
         self.tokens += work.num_source_tokens + work.num_target_tokens
@@ -75,15 +73,12 @@ class MetricSums:
 
 
 class GradientMonitor:
-    """Decides by the gradient norm, and by its running mean, which updates to skip.
+    """Decides by the gradient norm which updates to skip.
 
-    Everything stays on the device: the fused optimizers take the decision as a tensor. A loss that
-    is not finite needs no check of its own, because its gradient is not finite either.
-
-    Args:
-        max_spike: a norm above this many times the running mean is a spike; 0 disables this.
-        sums: contain the initial running mean.
-        device: device of the gradients.
+    A norm is a spike if it is above `max_spike` times the running mean, which starts with that of
+    `sums`; with 0, no norm is. Everything stays on the device: the fused optimizers take the
+    decision as a tensor. A loss that is not finite needs no check of its own, because its gradient
+    is not finite either.
     """
 
     def __init__(self, max_spike: float, sums: MetricSums, device: torch.device) -> None:
@@ -119,21 +114,16 @@ class SkippedUpdate:
 
 
 class RunningMetrics:
-    """Accumulates metrics; tensors stay on their device until `read`, which synchronises.
-
-    Attributes:
-        sums: the sums as of the last `read`.
-    """
+    """Accumulates metrics; tensors stay on their device until `read`, which synchronises."""
 
     def __init__(
         self, sums: MetricSums, monitor: GradientMonitor, process: Process, window: int
     ) -> None:
-        self.sums = replace(sums)
+        self.sums = replace(sums)  # as of the last `read`
         self._window = window
         self._monitor = monitor
         self._process = process
-        self._pending: list[tuple[int, UpdateWork]] = []
-        self._tensors: list[tuple[Tensor, Tensor, Tensor]] = []
+        self._pending: list[tuple[int, UpdateWork, Tensor, Tensor, Tensor]] = []
         self.start_clock()
 
     def start_clock(self) -> None:
@@ -144,8 +134,7 @@ class RunningMetrics:
         self, update: int, work: UpdateWork, loss: Tensor, norm: Tensor, is_skipped: Tensor
     ) -> None:
         """Add one update."""
-        self._pending.append((update, replace(work, micro_batches=[])))
-        self._tensors.append((loss, norm, is_skipped))
+        self._pending.append((update, replace(work, micro_batches={}), loss, norm, is_skipped))
 
     def read(self) -> tuple[MetricSums, list[SkippedUpdate]]:
         """Return the sums, and the updates skipped since the last call. All ranks must call it."""
@@ -153,19 +142,17 @@ class RunningMetrics:
         self.sums.seconds += now - self._start
         skipped = []
         if self._pending:
-            losses, norms, flags = map(torch.stack, zip(*self._tensors, strict=True))
+            updates, works, *tensors = zip(*self._pending, strict=True)
+            losses, norms, flags = map(torch.stack, tensors)
             losses = self._process.all_reduce(losses.double())
             self.sums.mean_norm = float(self._monitor.mean_norm)
             self.sums.num_norms = int(self._monitor.num_norms)
-            values = zip(
-                self._pending, losses.tolist(), norms.tolist(), flags.tolist(), strict=True
-            )
-            for (update, work), loss, norm, is_skipped in values:
+            numbers = losses.tolist(), norms.tolist(), flags.tolist()
+            for update, work, loss, norm, is_skipped in zip(updates, works, *numbers, strict=True):
                 self.sums.add(work, loss, norm, is_skipped, self._window)
                 if is_skipped:
-                    position = Position(work.epoch, work.update_in_epoch)
-                    skipped.append(SkippedUpdate(update, position, norm, self.sums.mean_norm))
-        self._pending, self._tensors, self._start = [], [], now
+                    skipped.append(SkippedUpdate(update, work.position, norm, self.sums.mean_norm))
+        self._pending, self._start = [], now
         return replace(self.sums), skipped
 
 
@@ -173,12 +160,8 @@ def record_skipped(
     skipped: SkippedUpdate, path: Path, loader: UpdateLoader, model: TrainedModel
 ) -> None:
     """Log a skipped update and append it, with its sentences, to a file."""
-    logger.warning(
-        "skipped update %s: gradient norm %.4g, running mean %.4g",
-        f"{skipped.update:,}",
-        skipped.norm,
-        skipped.mean_norm,
-    )
+    norms = f"gradient norm {skipped.norm:.4g}, running mean {skipped.mean_norm:.4g}"
+    logger.warning(f"skipped update {skipped.update:,}: {norms}")
     plan = loader.plan(skipped.position.epoch)
     pairs = loader.ids(plan.update(skipped.position.update_in_epoch))
     sources, targets = ([ids.tolist() for ids in side] for side in zip(*pairs, strict=True))

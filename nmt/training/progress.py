@@ -40,14 +40,8 @@ def progress_bar(description: str, total: int | None, completed: int = 0) -> Ite
 
 
 def seconds_left(training: TrainingConfig, update: int, seconds: float) -> float:
-    """Estimate the time left from the mean speed; NaN before the first update.
-
-    Args:
-        training: the limits of the training.
-        update: number of updates so far.
-        seconds: their time.
-    """
+    """Estimate the time left from that of the updates so far; NaN before the first one."""
     left = seconds / update * (training.max_updates - update) if update else math.nan
-    return (
-        min(left, max(0.0, training.max_minutes * 60 - seconds)) if training.max_minutes else left
-    )
+    if training.max_minutes:
+        left = min(left, max(0.0, training.max_minutes * 60 - seconds))
+    return left

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from datetime import timedelta
 
 from nmt.base.layout import METRICS_FILE
-from nmt.config import BatchingConfig, Config
+from nmt.config import BatchingConfig, Config, Precision
 from nmt.data.batching import trainable_pairs
 from nmt.data.corpus import ParallelCorpus
 from nmt.data.mixing import Mixing
@@ -15,11 +15,11 @@ from nmt.model.build import count_parameters
 from nmt.tracking.file_tracker import FileTracker
 from nmt.tracking.tracker import Tracker, Validation
 from nmt.trained_model import TrainedModel
+from nmt.training.checkpoint import TrainingState
 from nmt.training.distributed import Process
 from nmt.training.metrics import MetricSums
 from nmt.training.progress import FILE_ONLY, Advance, progress_bars, seconds_left
 from nmt.training.schedule import learning_rate
-from nmt.training.training_state import TrainingState
 from nmt.training.validation import ValidationResult
 
 logger = logging.getLogger(__name__)
@@ -28,10 +28,7 @@ logger = logging.getLogger(__name__)
 class RunLog:
     """Reports a run to the log, `metrics.jsonl`, another tracker and the terminal.
 
-    Args:
-        config: the experiment.
-        state: the training state at the start.
-        tracker: receives the records of `metrics.jsonl`, and what only some trackers show.
+    The tracker receives the records of `metrics.jsonl`, and what only some trackers show.
     """
 
     def __init__(self, config: Config, state: TrainingState, tracker: Tracker) -> None:
@@ -132,16 +129,14 @@ def log_size(
     mixing: Mixing | None,
     model: TrainedModel,
     process: Process,
-    precision: str,
+    precision: Precision,
 ) -> None:
     """Log the size of a training, the shares of its sources, and the pairs that it leaves out."""
     kept = trainable_pairs(pairs.source_lengths, pairs.target_lengths, batching)
     if len(kept) < len(pairs):
         logger.info(
-            "%s of %s pairs are longer than batching.max_source_length or max_target_length"
-            " and are left out",
-            f"{len(pairs) - len(kept):,}",
-            f"{len(pairs):,}",
+            f"{len(pairs) - len(kept):,} of {len(pairs):,} pairs are longer than"
+            " batching.max_source_length or max_target_length and are left out"
         )
     stages = mixing.stages(kept) if mixing and len(mixing.sizes) > 1 else {}
     for epoch, numbers in stages.items():
@@ -149,11 +144,8 @@ def log_size(
         parts = [f"{name} {n:,} ({n / total:.0%})" for name, n in numbers.items()]
         logger.info("pairs per epoch from epoch %d: %s", epoch + 1, ", ".join(parts))
     logger.info(
-        "training %.2f million parameters with %d process(es) on %s in %s",
-        count_parameters(model.network) / 1e6,
-        process.world_size,
-        process.device.type,
-        precision,
+        f"training {count_parameters(model.network) / 1e6:.2f} million parameters with"
+        f" {process.world_size} process(es) on {process.device.type} in {precision}"
     )
     if process.world_size > 1 and process.device.type == "cpu":
         logger.warning("no GPU is available: all processes share the CPU cores")

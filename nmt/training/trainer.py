@@ -14,7 +14,7 @@ from nmt.data.corpus import PreparedCorpus
 from nmt.data.loader import UpdateLoader, UpdateWork
 from nmt.tracking.file_tracker import drop_later_records
 from nmt.tracking.tracker import Tracker
-from nmt.training.checkpoint import CheckpointStore
+from nmt.training.checkpoint import CheckpointStore, MicroBatchSize, TrainingState
 from nmt.training.distributed import Process, lost_connection
 from nmt.training.fresh_model import new_model
 from nmt.training.memory import release_freed_memory
@@ -22,7 +22,6 @@ from nmt.training.metrics import MetricSums, RunningMetrics, record_skipped
 from nmt.training.optimizer import build_optimizer
 from nmt.training.run_log import RunLog, log_size
 from nmt.training.signals import Interruption
-from nmt.training.training_state import MicroBatchSize, TrainingState
 from nmt.training.updater import Gradient, OutOfMemory, Updater, start_tokens_on
 from nmt.training.validation import Validator
 
@@ -81,20 +80,15 @@ class Trainer:
         self.validator = Validator(corpus, self.model, config.decoding)
         self._saved_update = self.state.update
         self._skipped_file = config.run_folder / SKIPPED_UPDATES_FILE
-        self._valid_hypotheses_file = config.run_folder / VALID_HYPOTHESES_FILE
         # `run` replaces these; only the main process has a log.
         self._interruption = Interruption()
         self._log: RunLog | None = None
         if process.is_main_process:
-            precision = self._updater.precision.name
-            pairs = self.train_pairs
+            pairs, precision = self.train_pairs, self._updater.precision
             log_size(config.batching, pairs, mixing, self.model, process, precision)
 
     def run(self, tracker: Tracker | None = None) -> TrainingState:
-        """Train until a limit is reached.
-
-        Args:
-            tracker: receives metrics besides `metrics.jsonl`, in the main process.
+        """Train until a limit is reached; the tracker of the main process receives the metrics.
 
         Raises:
             Interruption: a signal arrived; the last complete update is saved.
@@ -113,8 +107,8 @@ class Trainer:
                 if self.state.update > self._saved_update:
                     self._save()
                 if self._log is not None and self._saved_update:
-                    saved = f"{self._saved_update:,}"
-                    logger.info("saved at update %s; the same command continues", saved)
+                    saved = self._saved_update
+                    logger.info(f"saved at update {saved:,}; the same command continues")
                 raise
             except Exception as error:
                 if self._interruption.signal_number and lost_connection(error):
@@ -147,7 +141,7 @@ class Trainer:
             if self.state.update % training.log_every == 0:
                 sums = self._read_metrics()
                 if self._log is not None:
-                    self._log.updates(self.state, work.epoch, sums)
+                    self._log.updates(self.state, work.position.epoch, sums)
                 self._metrics.sums = sums.restarted()
             is_done = self._is_done()
             if self.state.update % training.validate_every == 0 or is_done:
@@ -228,7 +222,7 @@ class Trainer:
         if self._log is not None:
             self._log.validation(state, result, is_best)
             if is_best:
-                write_lines(self._valid_hypotheses_file, result.hypotheses)
+                write_lines(self.config.run_folder / VALID_HYPOTHESES_FILE, result.hypotheses)
             self.store.update_state(self.state)
         release_freed_memory()
 
@@ -240,11 +234,7 @@ class Trainer:
         return replace(self.state, seconds=seconds, device_seconds=device_seconds)
 
     def _read_metrics(self) -> MetricSums:
-        """Read the sums of all ranks, and report the updates skipped since the last call.
-
-        Raises:
-            UserError: too many updates in a row were skipped.
-        """
+        """Read the sums of all ranks and report skipped updates; UserError if they are too many."""
         sums, skipped = self._metrics.read()
         if self.process.is_main_process:
             for item in skipped:

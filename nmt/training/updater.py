@@ -82,10 +82,8 @@ class Updater:
     def gradient(self, work: UpdateWork, before_round: Callable[[], None]) -> Gradient:
         """Compute the forward and backward passes of an update; the weights do not change.
 
-        Args:
-            work: the part of this rank.
-            before_round: called once per round on every rank, including rounds in which this rank
-                has no micro-batch.
+        `before_round` is called once per round on every rank, including rounds in which this rank
+        has no micro-batch.
 
         Raises:
             OutOfMemory: a micro-batch of this rank did not fit; all gradients are None.
@@ -154,11 +152,12 @@ class Updater:
         """
         # DistributedDataParallel averages gradients over ranks, but their sum is needed.
         weight = self._process.world_size / work.num_target_tokens
-        for micro_batch in work.micro_batches:
-            seed, number = self._config.training.seed, micro_batch.number
-            sequence = np.random.SeedSequence((seed, work.epoch, work.update_in_epoch, number))
-            torch.manual_seed(int(sequence.generate_state(1, np.uint64)[0] >> 1))
-            yield micro_batch.batch, weight
+        seed, position = self._config.training.seed, work.position
+        for number, batch in work.micro_batches.items():
+            entropy = seed, position.epoch, position.update_in_epoch, number
+            state = np.random.SeedSequence(entropy).generate_state(1, np.uint64)
+            torch.manual_seed(int(state[0] >> 1))
+            yield batch, weight
         if not work.micro_batches:
             ids = torch.zeros(1, 1, dtype=torch.int64)
             is_token = torch.ones_like(ids, dtype=torch.bool)

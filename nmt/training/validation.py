@@ -16,17 +16,11 @@ from nmt.translation.translator import Translator
 
 @dataclass(frozen=True)
 class ValidationResult:
-    """Result of a validation.
+    """Result of a validation."""
 
-    Attributes:
-        loss: nats per target token, without label smoothing.
-        bleu: from 0 to 100.
-        hypotheses: translation of each sentence.
-    """
-
-    loss: float
-    bleu: float
-    hypotheses: tuple[str, ...] = ()
+    loss: float  # nats per target token, without label smoothing
+    bleu: float  # from 0 to 100
+    hypotheses: tuple[str, ...] = ()  # translation of each sentence
 
     @property
     def perplexity(self) -> float:

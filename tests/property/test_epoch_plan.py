@@ -140,7 +140,7 @@ def test_a_plan_is_a_pure_function(
     """A resumed epoch is planned again, and continues the interrupted one."""
     first, second = (planned(sides, config, epoch, seed) for _ in range(2))
     assert np.array_equal(first.order, second.order)
-    assert np.array_equal(first.bucket_starts, second.bucket_starts)
+    assert list(map(len, first.buckets)) == list(map(len, second.buckets))
     for update in range(first.num_updates):
         mine, theirs = first.micro_batches(update), second.micro_batches(update)
         assert all(np.array_equal(a, b) for a, b in zip(mine, theirs, strict=True))

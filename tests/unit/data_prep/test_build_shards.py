@@ -41,7 +41,7 @@ def build(
     quiet = Reporter(quiet=True)
     work = PrepareConfig(num_processes=num_processes)
     counts = build_shards(text, parts, (model, model), folder, quiet, work, folder)
-    return ParallelCorpus.open(folder, "train"), counts
+    return ParallelCorpus(folder, "train"), counts
 
 
 @pytest.mark.parametrize("num_processes", [1, 2])

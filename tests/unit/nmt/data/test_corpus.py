@@ -23,7 +23,7 @@ def test_written_shards_are_read_back_in_the_order_of_their_numbers(tmp_path: Pa
     for index, part in ((10, pairs[20:]), (2, pairs[20:20]), (0, pairs[:20])):
         number = write_shard(tmp_path / shard_name("train", index), iter(part), rows_per_batch=7)
         assert number == len(part)
-    corpus = ParallelCorpus.open(tmp_path, "train")
+    corpus = ParallelCorpus(tmp_path, "train")
     assert len(corpus) == 57
     assert [tuple(side.tolist() for side in corpus.pair(i)) for i in range(57)] == pairs
     assert corpus.source_lengths.tolist() == [len(source) + 1 for source, _ in pairs]
@@ -37,7 +37,7 @@ def test_a_damaged_shard_is_reported(tmp_path: Path, damage: str) -> None:
     whole = path.read_bytes()
     path.write_bytes({"cut": whole[: len(whole) // 2], "empty": b"", "other": b"no arrow"}[damage])
     with pytest.raises(UserError, match=str(path)):
-        ParallelCorpus.open(tmp_path, "train")
+        ParallelCorpus(tmp_path, "train")
 
 
 def test_a_failed_write_leaves_no_shard(tmp_path: Path) -> None:
@@ -112,6 +112,6 @@ def test_files_outside_the_folder_are_not_read(tmp_path: Path) -> None:
 
 def test_missing_folders_and_splits_are_reported(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=rf"{tmp_path}: has no train-\*\.arrow"):
-        ParallelCorpus.open(tmp_path, "train")
+        ParallelCorpus(tmp_path, "train")
     with pytest.raises(UserError, match="no such file"):
         PreparedCorpus(tmp_path / "nowhere")

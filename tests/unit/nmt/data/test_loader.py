@@ -28,7 +28,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> ParallelCorpus:
     sizes = random.integers(1, 12, size=(120, 2)).tolist()
     pairs = [([i + 10] * a, [i + 10] * b) for i, (a, b) in enumerate(sizes)]
     write_shard(folder / shard_name("train", 0), pairs)
-    return ParallelCorpus.open(folder, "train")
+    return ParallelCorpus(folder, "train")
 
 
 def load(
@@ -48,13 +48,14 @@ def load(
 
 
 def pairs_of(work: UpdateWork) -> list[int]:
-    return [int(i) - 10 for part in work.micro_batches for i in part.batch.target_output[:, 0]]
+    return [int(i) - 10 for part in work.micro_batches.values() for i in part.target_output[:, 0]]
 
 
 def parts_of(*works: UpdateWork) -> list[tuple]:
     """Numbers and contents of the micro-batches, in the order of their numbers."""
-    parts = sorted((p for work in works for p in work.micro_batches), key=lambda p: p.number)
-    return [(p.number, p.batch.source.tolist(), p.batch.target_output.tolist()) for p in parts]
+    parts = {number: part for work in works for number, part in work.micro_batches.items()}
+    assert len(parts) == sum(len(work.micro_batches) for work in works)
+    return [(n, parts[n].source.tolist(), parts[n].target_output.tolist()) for n in sorted(parts)]
 
 
 def test_updates_match_the_plan(corpus: ParallelCorpus) -> None:
@@ -63,11 +64,11 @@ def test_updates_match_the_plan(corpus: ParallelCorpus) -> None:
     for index, work in enumerate(made[:-1]):
         assert sorted(pairs_of(work)) == sorted(plan.update(index))
         assert work.num_target_tokens == plan.num_target_tokens(index)
-        total = sum(part.batch.num_target_tokens for part in work.micro_batches)
+        total = sum(part.num_target_tokens for part in work.micro_batches.values())
         assert total == work.num_target_tokens
         assert len(work.shapes) == len(work.micro_batches)
     assert made[-2].next_position == Position(1, 0)
-    assert (made[-1].epoch, made[-1].update_in_epoch) == (1, 0)
+    assert made[-1].position == Position(1, 0)
     assert sorted(i for work in made[:-1] for i in pairs_of(work)) == list(range(120))
 
 
@@ -81,8 +82,7 @@ def test_a_resumed_loader_continues(corpus: ParallelCorpus, done: int, world_siz
     for expected, *found in zip(straight[done:], *shares, strict=True):
         for share in found:
             assert share.next_position == expected.next_position
-            assert share.epoch == expected.epoch
-            assert share.update_in_epoch == expected.update_in_epoch
+            assert share.position == expected.position
         assert parts_of(*found) == parts_of(expected)
 
 
@@ -116,7 +116,7 @@ def test_merged_micro_batches_have_the_pairs_of_the_update(
     for update, whole in enumerate(alone):
         works = [share[update] for share in shares]
         assert sorted(i for work in works for i in pairs_of(work)) == sorted(pairs_of(whole))
-        numbers = [part.number for work in works for part in work.micro_batches]
+        numbers = [number for work in works for number in work.micro_batches]
         assert len(set(numbers)) == len(numbers)
         assert [work.shapes for work in works] == [works[0].shapes] * world_size
         assert len(works[0].shapes) == len(numbers)

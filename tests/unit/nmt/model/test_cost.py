@@ -13,7 +13,7 @@ from nmt.config import (
     TiedEmbeddings,
 )
 from nmt.model.build import build_model, count_parameters, meta_model
-from nmt.model.cost import Processed, micro_batch, training_flops
+from nmt.model.cost import Processed, training_flops
 from nmt.model.transformer import Transformer
 from tests.support import tiny_model_config
 
@@ -48,7 +48,7 @@ def test_training_flops_equal_those_that_torch_counts(changes: dict[str, object]
     ):
         hidden = model(source, torch.ones(3, 10, dtype=torch.bool), target)
         F.cross_entropy(model.project(hidden[is_token]), target[is_token]).backward()
-    processed = micro_batch(3, 10, 5, num_target_tokens=13, window=config.attention_window)
+    processed = Processed.of([(3, 10, 5)], 13, config.attention_window)
     assert training_flops(config, 23, processed) == counter.get_total_flops()
 
 
@@ -63,7 +63,7 @@ def test_forward_flops_of_a_recurrent_model_equal_those_that_torch_counts() -> N
         FlopCounterMode(display=False) as counter,
     ):
         model.project(model(source, torch.ones(3, 7, dtype=torch.bool), target))
-    processed = micro_batch(rows=3, source=7, target=5, num_target_tokens=15)
+    processed = Processed.of([(3, 7, 5)], num_target_tokens=15)
     assert training_flops(config, 23, processed) == 3 * counter.get_total_flops()
 
 

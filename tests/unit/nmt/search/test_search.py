@@ -210,7 +210,7 @@ def test_best_candidates_are_found_by_blocks_of_columns(vocabulary_size: int) ->
     log_probs = torch.randn(5, vocabulary_size).log_softmax(-1)
     log_probs[:, 2] = -torch.inf
     log_probs[3, 1:] = -torch.inf  # fewer than 2K candidates if the vocabulary is small
-    candidates = select_beam(NextTokens(log_probs, live, [Request()] * 2), 3, EOS)
+    candidates = select_beam(NextTokens(log_probs, live, [Request()] * 2, EOS), 3)
     sums = live.log_probs[:, None] + log_probs
     for index, of_sentence in enumerate((sums[:3], sums[3:])):
         best, at = of_sentence.flatten().topk(6)

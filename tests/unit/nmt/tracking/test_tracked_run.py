@@ -20,9 +20,8 @@ from nmt.data.corpus import PreparedCorpus
 from nmt.runs import experiment
 from nmt.tracking import trackers
 from nmt.tracking.tracker import Tracker
-from nmt.training.checkpoint import CheckpointStore
+from nmt.training.checkpoint import CheckpointStore, TrainingState
 from nmt.training.trainer import Trainer
-from nmt.training.training_state import TrainingState
 from tests import wandb_file
 from tests.runs import Killed, assert_same, killed_after, last_state, metrics, resumed_config, run
 from tests.support import ALONE, tiny_config

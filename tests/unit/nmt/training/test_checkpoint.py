@@ -11,10 +11,9 @@ from nmt.config import OptimizerConfig, OptimizerName
 from nmt.data.loader import Position
 from nmt.model.transformer import Transformer
 from nmt.training import checkpoint as checkpoint_module
-from nmt.training.checkpoint import CheckpointStore, DamagedCheckpointError
+from nmt.training.checkpoint import CheckpointStore, DamagedCheckpointError, TrainingState
 from nmt.training.metrics import MetricSums
 from nmt.training.optimizer import build_optimizer
-from nmt.training.training_state import TrainingState
 from tests.support import tiny_model_config, tiny_transformer
 
 ADAM = OptimizerConfig()

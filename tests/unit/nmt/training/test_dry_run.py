@@ -11,7 +11,7 @@ import torch
 from nmt.config import Config
 from nmt.data.corpus import PreparedCorpus
 from nmt.model.build import count_parameters
-from nmt.model.cost import micro_batch, training_flops
+from nmt.model.cost import Processed, training_flops
 from nmt.training import dry_run as module
 from nmt.training import memory_probe
 from nmt.training.distributed import Process
@@ -66,7 +66,7 @@ def test_a_dry_run_reports_what_training_does(dry: Dry, digit_corpus: Path) -> N
         training_flops(
             dry.config.model,
             26,
-            micro_batch(*plan.shape(part), int(plan.target_lengths[part].sum())),
+            Processed.of([plan.shape(part)], int(plan.target_lengths[part].sum())),
         )
         for update in parts
         for part in update
@@ -116,7 +116,7 @@ def test_the_time_includes_validations_and_scales_with_updates(
         r"time +(\S+) s per update, about (\d):(\d\d):(\d\d) in", log
     )
     in_measured = sum(
-        training_flops(dry.config.model, 26, micro_batch(*shape, shape[0] * shape[2]))
+        training_flops(dry.config.model, 26, Processed.of([shape], shape[0] * shape[2]))
         for shape in dry.updates[1]
     )
     expected = 3.0 * flops / in_measured + 0.6

@@ -11,6 +11,7 @@ from nmt.base.files import read_json, write_json
 from nmt.config import Config, TokenizerConfig
 from nmt.data.corpus import PreparedCorpus
 from nmt.runs.experiment import open_run
+from nmt.tokenizer import Tokenizer
 from nmt.trained_model import load_trained_model, save_trained_model, weights_digest
 from nmt.training import fresh_model
 from nmt.training.fresh_model import new_model
@@ -115,7 +116,8 @@ def test_tying_three_ways_needs_the_same_pieces(
     tmp_path: Path, digit_tokenizer_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = train_tokenizer(tmp_path / "other.model", ["a b c d e f g"] * 9, 20)
-    corpus = Mock(source_tokenizer=digit_tokenizer_path, target_tokenizer=other)
+    tokenizers = Tokenizer(digit_tokenizer_path), Tokenizer(other)
+    corpus = Mock(tokenizers=lambda: tokenizers)
     config = tiny_config(tmp_path)
     config = replace(config, tokenizer=TokenizerConfig(joint=False, path="mine"))
     monkeypatch.setattr(fresh_model, "PreparedCorpus", lambda folder: corpus)

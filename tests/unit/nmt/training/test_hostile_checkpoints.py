@@ -12,9 +12,8 @@ import torch
 from nmt.base.errors import UserError
 from nmt.config import OptimizerConfig
 from nmt.training import checkpoint as module
-from nmt.training.checkpoint import CheckpointStore
+from nmt.training.checkpoint import CheckpointStore, TrainingState
 from nmt.training.optimizer import build_optimizer
-from nmt.training.training_state import TrainingState
 from tests.support import tiny_model_config, tiny_transformer
 
 Harm = Callable[[Path], None]

@@ -27,13 +27,13 @@ from nmt.tracking.tracker import Tracker
 from nmt.training import metrics as metrics_module
 from nmt.training import signals as signals_module
 from nmt.training import trainer as trainer_module
+from nmt.training.checkpoint import TrainingState
 from nmt.training.distributed import Process
 from nmt.training.fresh_model import new_model
 from nmt.training.loss import SummedLoss
 from nmt.training.schedule import learning_rate
 from nmt.training.signals import Interruption
 from nmt.training.trainer import Trainer
-from nmt.training.training_state import TrainingState
 from nmt.training.updater import Gradient, OutOfMemory, Updater
 from nmt.training.validation import ValidationResult
 from tests.support import tiny_config, tiny_model_config, with_batching
@@ -123,8 +123,7 @@ def test_the_gradient_is_that_of_the_mean_over_target_tokens(
     work = first_work(trainer)
     fresh = new_model(trainer.config, PreparedCorpus(digit_corpus), ALONE.device).network
     total = torch.zeros(())
-    for part in work.micro_batches:
-        batch = part.batch
+    for batch in work.micro_batches.values():
         logits = fresh.project(fresh(batch.source, batch.source_mask, batch.target_input))
         total = total + torch.nn.functional.cross_entropy(
             logits[batch.target_mask],
@@ -362,8 +361,8 @@ def test_a_spike_is_skipped_and_its_sentences_are_recorded(
     tokenizer = trainer.model.target_tokenizer
     targets = [
         text
-        for micro_batch in work.micro_batches
-        for text in tokenizer.decode(micro_batch.batch.target_output.tolist())
+        for batch in work.micro_batches.values()
+        for text in tokenizer.decode(batch.target_output.tolist())
     ]
     assert sorted(target for _, target in record["pairs"]) == sorted(targets)
     assert all(source == " ".join(reversed(target.split())) for source, target in record["pairs"])
@@ -409,18 +408,18 @@ def out_of_memory(
     monkeypatch: pytest.MonkeyPatch, trainer: Trainer, update: int, most_rows: int
 ) -> None:
     """From an update on memory is out, halfway through the backward pass, above so many pairs."""
-    embed = trainer.model.network._embed
+    with_positions = trainer.model.network._with_positions
 
     def full(gradient: torch.Tensor) -> None:
         raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 1 GB")
 
-    def embedded(embedding: Any, positions: Any, ids: torch.Tensor, *options: Any) -> torch.Tensor:
-        hidden = embed(embedding, positions, ids, *options)
-        if trainer.state.update + 1 >= update and len(ids) > most_rows and hidden.requires_grad:
+    def embedded(scaled: torch.Tensor, *options: Any) -> torch.Tensor:
+        hidden = with_positions(scaled, *options)
+        if trainer.state.update + 1 >= update and len(scaled) > most_rows and hidden.requires_grad:
             hidden.register_hook(full)
         return hidden
 
-    monkeypatch.setattr(trainer.model.network, "_embed", embedded)
+    monkeypatch.setattr(trainer.model.network, "_with_positions", embedded)
 
 
 def test_memory_that_runs_out_halves_micro_batches_and_continues(
@@ -495,7 +494,7 @@ def test_memory_that_holds_no_pair_ends_training(
 
 
 def test_smaller_is_smaller_where_a_row_is_longer_than_the_limit(trainer: Trainer) -> None:
-    error = OutOfMemory(first_work(trainer).micro_batches[0].batch, MemoryError())
+    error = OutOfMemory(first_work(trainer).micro_batches[0], MemoryError())
     for limit in (3, 2, 1):
         trainer.loader.max_micro_batch_tokens = limit
         trainer.micro_batch_size = replace(trainer.micro_batch_size, used=limit)
@@ -630,8 +629,8 @@ def test_in_bfloat16_micro_batches_add_up_as_each_by_itself(config: Config, make
 
     together = gradients(work)
     alone = [
-        gradients(replace(work, num_rounds=1, micro_batches=[micro_batch]))
-        for micro_batch in work.micro_batches
+        gradients(replace(work, num_rounds=1, micro_batches={number: batch}))
+        for number, batch in work.micro_batches.items()
     ]
     for whole, *parts in zip(together, *alone, strict=True):
         torch.testing.assert_close(whole, torch.stack(parts).sum(dim=0), rtol=1e-4, atol=1e-6)
