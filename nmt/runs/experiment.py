@@ -35,7 +35,6 @@ from nmt.tracking.samples import ValidationSamples
 from nmt.tracking.tracker import Tracker
 from nmt.tracking.trackers import open_trackers
 from nmt.training import distributed, fresh_model
-from nmt.training.checkpoint import TrainingState
 from nmt.training.measured_library import measure_library
 from nmt.training.memory_probe import first_epoch, resolve_auto
 from nmt.training.signals import Interruption
