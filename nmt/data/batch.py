@@ -72,7 +72,7 @@ def collate(
 ) -> Batch:
     """Make a batch of pairs of (source, target) ids without BOS and EOS."""
     sources, targets = [source for source, _ in pairs], [target for _, target in pairs]
-    pad_id, eos_id = target_tokenizer.pad_id, target_tokenizer.eos_id
+    pad_id, eos_id = target_tokenizer.pad_id, target_tokenizer.eos_id  # of the target
     source, source_mask = pad_ids(sources, source_tokenizer.pad_id, after=source_tokenizer.eos_id)
     target_input, target_mask = pad_ids(targets, pad_id, before=target_tokenizer.bos_id)
     target_output, _ = pad_ids(targets, pad_id, after=eos_id)

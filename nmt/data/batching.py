@@ -194,9 +194,9 @@ def plan_epoch(
     epoch: int,
     mixing: Mixing | None = None,
 ) -> EpochPlan:
-    """Plan one epoch, counted from 0: every trainable pair once, or as often as `mixing` states.
+    """Plan one epoch: every trainable pair once, or as often as `mixing` states.
 
-    Lengths, (pairs,) of the corpus, are numbers of tokens including EOS.
+    Lengths, (pairs,) of the corpus, are numbers of tokens including EOS. Epochs are counted from 0.
 
     Raises:
         UserError: no pair is within the length limits, or `mixing` cannot be fulfilled.
@@ -228,7 +228,7 @@ def _cut_buckets(
     """Sort pools of pairs by length and cut them into buckets of about equal target tokens."""
     num_tokens = int(target_lengths[shuffled].sum(dtype=np.int64))
     num_pools = round(num_tokens / (bucket_tokens * _BUCKETS_PER_POOL))
-    num_pools = min(max(1, num_pools), _MAX_POOLS)
+    num_pools = min(max(1, num_pools), _MAX_POOLS, len(shuffled))
     # Pools differ by at most one pair: a small last pool would need more padding.
     bounds = [-(-pool * len(shuffled) // num_pools) for pool in range(num_pools + 1)]
     buckets: list[np.ndarray] = []

@@ -181,7 +181,7 @@ class PreparedCorpus:
         return file_inside(self.folder, self.manifest["target_tokenizer"])
 
     def tokenizers(self) -> tuple[Tokenizer, Tokenizer]:
-        """Load the tokenizers of source and target."""
+        """Load the tokenizers of source and target; UserError if one is missing or damaged."""
         return Tokenizer(self.source_tokenizer), Tokenizer(self.target_tokenizer)
 
     def train(self) -> ParallelCorpus:

@@ -32,8 +32,8 @@ class UpdateWork:
     num_target_tokens: int  # of the update on all ranks, without padding
     shapes: list[tuple[int, int, int]]  # (B, S, T) of the micro-batches of all ranks
     num_rounds: int  # largest number of micro-batches of a rank
-    # The micro-batches of this rank; may be empty. Their numbers in the update, see `EpochPlan`,
-    # are part of the seeds of dropout.
+    # The micro-batches of this rank by number (see `EpochPlan.micro_batches_of_ranks`), on which
+    # the seed of dropout depends; may be empty.
     micro_batches: dict[int, Batch]
     next_position: Position  # after this update
 
@@ -41,7 +41,9 @@ class UpdateWork:
 class UpdateLoader:
     """Makes the batches of one rank for the update at any position.
 
-    `max_micro_batch_tokens` and `start_tokens`, see `EpochPlan`, may be changed between updates.
+    The loader keeps no position: the caller stores `next_position`, and needs nothing else to
+    continue. `max_micro_batch_tokens` and `start_tokens`, see `EpochPlan`, may be changed between
+    updates. They do not change the pairs of an update.
     """
 
     def __init__(

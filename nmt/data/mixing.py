@@ -25,7 +25,7 @@ class Mixing:
     sizes: Mapping[str, int]  # pairs of each source; the corpus has their pairs in this order
 
     def pairs(self, trainable: np.ndarray, seed: int, epoch: int) -> np.ndarray:
-        """Return the pairs of an epoch, counted from 0, source after source.
+        """Return the pairs of an epoch, source after source; epochs are counted from 0.
 
         A pair may occur several times. `trainable` (pairs,) contains the ascending indices of the
         pairs within the length limits.

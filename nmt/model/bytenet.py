@@ -92,7 +92,7 @@ class ByteNet(RowDecoder):
         return self.encoder_norm(hidden) * mask[..., None]
 
     def start(self, memory: Tensor, source_mask: Tensor) -> RowState:  # noqa: ARG002
-        """Return the state before the first decoding step; its rows are inputs of convolutions."""
+        """Return the first state; its `rows` are the past inputs of each convolution."""
         return RowState.start(
             [block.convolution.no_past(memory) for block in self.decoder], [memory]
         )

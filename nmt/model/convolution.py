@@ -45,7 +45,7 @@ class Convolution(nn.Module):
     def no_past(self, like: Tensor) -> Tensor:
         """Return `past` (N, P, D) of N sequences that start: zeros, with P = (k - 1) · dilation.
 
-        `like` is any tensor (N, …) of the same data type and device.
+        The result has the data type and device of `like`, a tensor (N, …).
         """
         return like.new_zeros(len(like), self.num_past, self.width)
 

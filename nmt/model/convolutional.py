@@ -110,7 +110,7 @@ class Convolutional(RowDecoder):
         return torch.cat((hidden, (hidden + embedded) * _SCALE), dim=-1)
 
     def start(self, memory: Tensor, source_mask: Tensor) -> RowState:
-        """Return the state before the first decoding step; its rows are inputs of convolutions."""
+        """Return the first state; its `rows` are the past inputs of each convolution."""
         pasts = [layer.gated.convolution.no_past(memory) for layer in self.decoder]
         return RowState.start(pasts, [memory, source_mask])
 

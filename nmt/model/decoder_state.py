@@ -84,7 +84,7 @@ class DecoderState:
     def start(cls, layers: list[LayerCache], source_mask: Tensor, window: int = 0) -> Self:
         """Return the state before the first decoding step, with one row per sentence.
 
-        The caches are empty; `window` is r of restricted self-attention, or 0.
+        The caches are empty. `window` is r of restricted self-attention, or 0 if there is no limit.
         """
         num_sentences, device = len(source_mask), source_mask.device
         sentences = torch.arange(num_sentences, device=device)

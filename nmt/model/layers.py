@@ -51,8 +51,8 @@ class Residual(nn.Module):
     """Residual connection, layer normalization and dropout around a sublayer.
 
     Post-norm is the paper's LayerNorm(x + Sublayer(x)); pre-norm is x + Sublayer(LayerNorm(x))
-    (Xiong et al. 2020). Gemma 2 also normalizes the output of the sublayer (Gemma Team 2024).
-    Dropout is applied to the output of the sublayer (section 5.4).
+    (Xiong et al. 2020). Gemma 2 has x + RMSNorm(Sublayer(RMSNorm(x))) (Gemma Team 2024). Dropout is
+    applied to the term that is added to x (section 5.4).
     """
 
     def __init__(self, config: ModelConfig) -> None:

@@ -54,7 +54,8 @@ class MemoryAttention(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """Compute the contexts (B, T, D) and the weights (B, T, S) of decoder states (B, T, D).
 
-        The keys are U h_j, (B, S, d_k), and `mask` (B, S) is True at real tokens.
+        The keys are U h_j, (B, S, d_k), `memory` is the encoder output (B, S, D), and `mask` (B, S)
+        is True at real tokens.
         """
         query = self.query(states)  # (B, T, d_k)
         if self.kind in (AttentionKind.additive, AttentionKind.hard):
@@ -77,7 +78,7 @@ class Recurrent(RowDecoder):
 
     def __init__(self, config: ModelConfig, source_size: int, target_size: int) -> None:
         super().__init__(config, source_size, target_size)
-        self.num_attention_layers = 1  # all layers above it read its context
+        self.num_attention_layers = 1  # the bottom one; all layers above it read its context
         width = config.width
         self.backward_layer = _lstm(width, width)
         self.encoder = stack(

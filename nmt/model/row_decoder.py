@@ -58,7 +58,8 @@ class RowState:
 class RowDecoder(EncoderDecoder[RowState]):
     """Base of architectures with a `RowState`; `start` creates it.
 
-    The module `attention` returns contexts (B, T, D) and weights (B, T, S).
+    The module `attention` returns contexts (B, T, D) and weights (B, T, S). An architecture without
+    it overrides `attention_maps`.
     """
 
     attention: nn.Module

@@ -37,7 +37,8 @@ def window_mask(
 ) -> Tensor:
     """Return the mask, (L, L) or (B, 1, L, L), of the positions that each position attends to.
 
-    `mask` is (B, 1, 1, L), True at real tokens; None if all are real.
+    `window` is r; if `is_causal`, positions attend to no later ones. `mask` is (B, 1, 1, L), True
+    at real tokens; None if all are real.
     """
     positions = torch.arange(length, device=device)
     before = num_before(window, is_causal)
@@ -58,7 +59,7 @@ def split_blocks(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Split (B, H, L, E) queries, keys and values into blocks that attend as separate sentences.
 
-    `mask` is (B, 1, 1, L), True at real tokens; None if all are real.
+    `window`, `is_causal` and `mask` are those of `window_mask`.
 
     Returns:
         Queries (B·W, H, r, d_k), keys (B·W, H, 2r, d_k), values (B·W, H, 2r, d_v) and the mask

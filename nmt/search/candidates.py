@@ -41,7 +41,7 @@ def select_beam(next_tokens: NextTokens, beam_size: int) -> Candidates:
 
 
 def select_tokens(next_tokens: NextTokens, tokens: Tensor) -> Candidates:
-    """Rank one given continuation, (N, 1) `tokens`, of each live hypothesis by sentence."""
+    """Rank continuations by sentence: one given token, (N, 1) `tokens`, per live hypothesis."""
     live, log_probs = next_tokens.live, next_tokens.log_probs.gather(1, tokens)
     grid = RowGrid.of(live.sentences, len(next_tokens.requests))
     sums = live.log_probs[:, None] + log_probs

@@ -18,7 +18,8 @@ class Hypothesis:
     ids: list[int]  # without BOS and EOS
     log_prob: float  # sum of the log-probabilities of the tokens, and of EOS if it has finished
     score: float  # log_prob divided by the length penalty; the best hypothesis has the highest
-    token_log_probs: list[float]  # the terms of log_prob; empty if the engine does not report them
+    # The terms of log_prob, that of EOS last; empty if the engine does not report them.
+    token_log_probs: list[float]
 
 
 _EXPONENTS = {LengthPenalty.none: 0.0, LengthPenalty.average: 1.0}

@@ -71,8 +71,7 @@ def apply_trees(next_tokens: NextTokens, grammar: TreeGrammar) -> None:
     allowed: list[tuple[int, int]] = []
     for row, (sentence, ids) in enumerate(zip(live.sentences.tolist(), live.ids(), strict=True)):
         request = next_tokens.requests[sentence]
-        limits = request.num_words, request.max_length
-        found = grammar.next_ids(ids, *limits, next_tokens.eos_id)
+        found = grammar.next_ids(ids, request.num_words, request.max_length, next_tokens.eos_id)
         allowed += ((row, token) for token in found)
     rows, tokens = torch.tensor(allowed, device=log_probs.device).T
     kept = log_probs[rows, tokens]

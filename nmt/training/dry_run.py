@@ -66,9 +66,10 @@ def _mean_work(config: Config, plan: EpochPlan, vocabulary_size: int) -> tuple[f
     updates = range(0, plan.num_updates, -(-plan.num_updates // _MAX_UPDATES))
     processes, _ = distributed.num_processes(config.training)
     parts = [part for update in updates for part in plan.micro_batches(update, processes)]
-    window, pairs = config.model.attention_window, np.concatenate(parts)
+    pairs = np.concatenate(parts)
     num_target_tokens = int(plan.target_lengths[pairs].sum())
-    processed = Processed.of(list(map(plan.shape, parts)), num_target_tokens, window)
+    shapes = [plan.shape(part) for part in parts]
+    processed = Processed.of(shapes, num_target_tokens, config.model.attention_window)
     tokens = int(plan.source_lengths[pairs].sum()) + num_target_tokens
     flops = training_flops(config.model, vocabulary_size, processed)
     return flops / len(updates), 1 - tokens / (processed.source + processed.target)

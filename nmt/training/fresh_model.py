@@ -27,7 +27,8 @@ def new_model(config: Config, corpus: PreparedCorpus, device: torch.device) -> T
     network = build_model(config.model, source.vocabulary_size, target.vocabulary_size)
     if config.training.initial_model:
         folder = Path(config.training.initial_model)
-        load_weights(network, dict(load_trained_model(folder).network.named_parameters()), folder)
+        initial = load_trained_model(folder).network
+        load_weights(network, dict(initial.named_parameters()), folder)
     model_config = TrainedModelConfig(
         source_language=corpus.source_language,
         target_language=corpus.target_language,

@@ -76,9 +76,9 @@ class GradientMonitor:
     """Decides by the gradient norm which updates to skip.
 
     A norm is a spike if it is above `max_spike` times the running mean, which starts with that of
-    `sums`; with 0, no norm is. Everything stays on the device: the fused optimizers take the
-    decision as a tensor. A loss that is not finite needs no check of its own, because its gradient
-    is not finite either.
+    `sums`. If `max_spike` is 0, no norm is a spike. Everything stays on the device: the fused
+    optimizers take the decision as a tensor. A loss that is not finite needs no check of its own,
+    because its gradient is not finite either.
     """
 
     def __init__(self, max_spike: float, sums: MetricSums, device: torch.device) -> None:

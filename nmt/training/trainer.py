@@ -84,11 +84,13 @@ class Trainer:
         self._interruption = Interruption()
         self._log: RunLog | None = None
         if process.is_main_process:
-            pairs, precision = self.train_pairs, self._updater.precision
-            log_size(config.batching, pairs, mixing, self.model, process, precision)
+            precision = self._updater.precision
+            log_size(config.batching, self.train_pairs, mixing, self.model, process, precision)
 
     def run(self, tracker: Tracker | None = None) -> TrainingState:
-        """Train until a limit is reached; the tracker of the main process receives the metrics.
+        """Train until a limit is reached.
+
+        In the main process, `metrics.jsonl` and the tracker receive the metrics.
 
         Raises:
             Interruption: a signal arrived; the last complete update is saved.

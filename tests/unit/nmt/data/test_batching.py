@@ -46,6 +46,13 @@ def test_lengths_do_not_change_over_the_epoch() -> None:
     assert abs(np.corrcoef(means, range(len(means)))[0, 1]) < 0.5
 
 
+def test_pairs_much_longer_than_an_update_get_an_update_each() -> None:
+    config = BatchingConfig(1, tokens_per_micro_batch=10_000, max_target_length=10_000)
+    sources, targets = np.full(3, 5), np.full(3, 5_000)
+    plan = plan_epoch(sources, targets, config, seed=1, epoch=0)
+    assert [len(plan.update(index)) for index in range(plan.num_updates)] == [1, 1, 1]
+
+
 def test_a_corpus_without_trainable_pairs_is_rejected() -> None:
     config = BatchingConfig(max_source_length=7, max_target_length=7)
     for lengths in (np.array([8, 9]), np.array([], dtype=np.int32)):
