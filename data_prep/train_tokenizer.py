@@ -20,6 +20,7 @@ from data_prep.progress import Reporter
 from nmt.base.errors import UserError
 from nmt.base.files import atomic_path, iterate_lines, temporary_path
 from nmt.config import TokenizerConfig
+from nmt.tokenizer import RULES_FILE
 
 TOKENIZER_VERSION = 1
 """Part of the fingerprint of a corpus: raise it whenever the results of this module change."""
@@ -36,7 +37,6 @@ _LAST_COMPOSED = 0x2FFFF
 """The last code point that may be a composed character or white space."""
 
 _SAMPLE_FILE = "sample.txt"
-_RULES_FILE = "normalisation.tsv"
 
 # sentencepiece does not check for errors when it writes a file; writing to stdout does.
 _TRAIN_SCRIPT = """
@@ -77,7 +77,7 @@ def train_tokenizer(
         with (folder / _SAMPLE_FILE).open("w", encoding="utf-8", newline="\n") as out:
             out.writelines(f"{line}\n" for line in sample_lines(paths, num_lines, size))
         rules = "".join(f"{rule}\n" for rule in normalisation_rules())
-        (folder / _RULES_FILE).write_text(rules, encoding="utf-8")
+        (folder / RULES_FILE).write_text(rules, encoding="utf-8")
         with reporter.stage(f"Learning subwords from {size:,} sentences", None):
             model = _run_trainer(folder, config, output, tags)
     with atomic_path(output, len(model)) as temporary:
@@ -126,7 +126,7 @@ def _run_trainer(folder: Path, config: TokenizerConfig, output: Path, tags: Sequ
     options = {
         # Names relative to the working directory: sentencepiece splits paths at commas.
         "input": _SAMPLE_FILE,
-        "normalization_rule_tsv": _RULES_FILE,
+        "normalization_rule_tsv": RULES_FILE,
         "model_type": config.algorithm.name,
         "vocab_size": config.vocabulary_size,
         "character_coverage": config.character_coverage,

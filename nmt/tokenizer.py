@@ -12,6 +12,9 @@ from nmt.base.errors import UserError, one_line
 
 JOINT_FILE = "tokenizer.model"
 
+RULES_FILE = "normalisation.tsv"
+"""Name of the rules of `data_prep.train_tokenizer`; models trained with them contain the name."""
+
 WORD_BEGIN = "\u2581"
 """Character that sentencepiece puts in place of a space, and before the first word."""
 

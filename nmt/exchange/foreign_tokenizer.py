@@ -14,7 +14,7 @@ from google.protobuf.message import DecodeError
 from sentencepiece import sentencepiece_model_pb2 as proto
 
 from nmt.base.errors import UserError
-from nmt.tokenizer import WORD_BEGIN, Tokenizer
+from nmt.tokenizer import RULES_FILE, WORD_BEGIN, Tokenizer
 
 EOS, UNKNOWN, PAD, BOS = "</s>", "<unk>", "<pad>", "<s>"
 
@@ -147,14 +147,14 @@ def tokenizer_json(tokenizer: Tokenizer) -> dict[str, Any] | None:
 
     It is the tokenizer of the Rust and JavaScript libraries of Hugging Face. The conversion is
     exact for BPE with byte fallback and without user-defined pieces, if `data_prep` has trained the
-    tokenizer: other programs normalise text differently.
+    tokenizer: the template in `tokenizer_template.json` has the same rules of normalization.
     """
     model = read_sentencepiece(tokenizer.path)
-    trainer, rules = model.trainer_spec, model.normalizer_spec
+    trainer = model.trainer_spec
     if (
         trainer.model_type != trainer.BPE
         or not trainer.byte_fallback
-        or rules.name != "user_defined"
+        or Path(model.normalizer_spec.normalization_rule_tsv).name != RULES_FILE
         or not {piece.type for piece in model.pieces} <= _KINDS
     ):
         return None

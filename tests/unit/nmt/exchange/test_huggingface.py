@@ -163,14 +163,16 @@ NASTY = [
 
 def test_both_tokenizers_give_our_ids(tmp_path: Path) -> None:
     """The rules are those of the data stage; the vocabulary falls back to bytes."""
-    (tmp_path / "rules.tsv").write_text("".join(f"{rule}\n" for rule in normalisation_rules()))
+    (tmp_path / "normalisation.tsv").write_text(
+        "".join(f"{rule}\n" for rule in normalisation_rules())
+    )
     texts = [*made_up_sentences(100), *NASTY]
     path = train_tokenizer(
         tmp_path / "tokenizer.model",
         made_up_sentences(300),
         400,
         byte_fallback=True,
-        normalization_rule_tsv=str(tmp_path / "rules.tsv"),
+        normalization_rule_tsv=str(tmp_path / "normalisation.tsv"),
     )
     model = tiny_trained_model(path)
     runtime = exported(model, tmp_path / "hf")
@@ -186,11 +188,21 @@ def test_both_tokenizers_give_our_ids(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [{"model_type": "unigram"}, {"user_defined_symbols": ["<BT>"]}, {}]
+    "options",
+    [
+        {"model_type": "unigram"},
+        {"user_defined_symbols": ["<BT>"]},
+        {"byte_fallback": True},
+        {"byte_fallback": True, "normalization_rule_tsv": "own.tsv"},
+    ],
 )
-def test_inexact_tokenizer_json_is_not_written(tmp_path: Path, options: dict[str, Any]) -> None:
-    """The last has the normalisation of sentencepiece."""
-    path = train_tokenizer(tmp_path / "a.model", made_up_sentences(300), 60, **options)
+def test_inexact_tokenizer_json_is_not_written(
+    tmp_path: Path, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last two have the normalisation of sentencepiece, and rules of the user."""
+    monkeypatch.chdir(tmp_path)
+    Path("own.tsv").write_text("41\t61\n", encoding="utf-8")
+    path = train_tokenizer(tmp_path / "a.model", made_up_sentences(300), 400, **options)
     exported(tiny_trained_model(path), tmp_path / "hf")
     assert not (tmp_path / "hf/tokenizer.json").exists()
 
