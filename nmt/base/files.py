@@ -115,8 +115,8 @@ def read_record(
 ) -> Record:
     """Read a JSON file and check the types of its values by `kind`, such as a dataclass.
 
-    Unknown keys are ignored unless `kind` forbids them. If the file is not valid, the UserError
-    tells the user to `fix` it.
+    Unknown keys are ignored unless `kind` forbids them. `fix` is the advice in the error if the
+    file is not valid.
     """
     check_readable(path)
     try:
@@ -210,7 +210,7 @@ def _check_no_device(path: Path) -> None:
 
 
 def check_writable(path: Path) -> Path:
-    """Raise the error that writing `path` would raise, before long work; return `written_to`."""
+    """Return `written_to(path)`; raise, before long work, the error that writing would raise."""
     path = written_to(path)
     with writing(path):
         folder = next(folder for folder in path.absolute().parents if folder.exists())

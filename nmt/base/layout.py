@@ -1,7 +1,8 @@
 """Names of the files and folders that a run, a model folder and a corpus consist of.
 
-This module has only the names that several packages use, and checks that no such folder is damaged
-by another output or leads elsewhere. docs/files.md describes all files.
+This module has only the names that several packages use, and two checks: that no output replaces a
+file of such a folder, and that a run folder has no link that leads out of it. docs/files.md
+describes all files.
 """
 
 import os

@@ -15,8 +15,8 @@ _SECONDS_TO_CONNECT = 10
 def connect_to_ray(address: str, key: str) -> None:
     """Connect this process to a Ray cluster, whose workers then import this source tree.
 
-    Without an `address`, it is that of RAY_ADDRESS or, without that, the one on this machine, which
-    is started if none runs. `key` is the option that needs Ray, for error messages.
+    An empty `address` means the cluster of RAY_ADDRESS or, without it, the one on this machine,
+    which is started if none runs. `key` is the option that needs Ray, for error messages.
 
     Raises:
         UserError: Ray is not installed, or there is no cluster at the address.

@@ -58,7 +58,7 @@ def main() -> None:
     model = open_model(folder, arguments.device)
     check_languages(model.config.direction, source, target)
     config = arguments.decoding_config(model)
-    scored: list[Hypothesis] = []
+    scored: list[tuple[float, int, float]] = []  # log_prob, number of tokens, score
     line = 0
     with open_output(out) as sink, progress_bar("scoring", lengths[source]) as advance:
         # If a file changes meanwhile, the lengths may differ; `check_unchanged` reports it.
@@ -69,7 +69,7 @@ def main() -> None:
                 if score is None:
                     print_line(f"line {line}: too long for the model; no score")
                 else:
-                    scored.append(score)
+                    scored.append((score.log_prob, len(score.token_log_probs), score.score))
                 sink.write(_formatted(pair, score, arguments.format))
         check_unchanged(versions)
     print_line(_summary(scored, line))
@@ -86,12 +86,11 @@ def _perplexity(log_prob: float, num_tokens: int) -> float:
         ) from None
 
 
-def _summary(scored: list[Hypothesis], num_pairs: int) -> str:
+def _summary(scored: list[tuple[float, int, float]], num_pairs: int) -> str:
     if not scored:
         return "no pair was scored"
-    log_prob = sum(score.log_prob for score in scored)
-    num_tokens = sum(len(score.token_log_probs) for score in scored)
-    mean = sum(score.score for score in scored) / len(scored)
+    log_probs, numbers, scores = zip(*scored, strict=True)
+    log_prob, num_tokens, mean = sum(log_probs), sum(numbers), sum(scores) / len(scores)
     return (
         f"{len(scored):,} pairs, {num_tokens:,} target tokens, log-probability {log_prob:,.2f},"
         f" perplexity {_perplexity(log_prob, num_tokens):,.4f}, mean score {mean:.4f};"

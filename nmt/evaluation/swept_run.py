@@ -106,6 +106,7 @@ def read_run(folder: Path, status: Status) -> SweptRun:
             notes.append(f"{where}; validation loss of the best checkpoint: {pruned['loss']:.4f}")
     config = read(layout.CONFIG_FILE, lambda path: load_config(Config, path))
     corpus = read(layout.ENVIRONMENT_FILE, lambda _: corpus_of(folder))
+    records = read(layout.METRICS_FILE, read_metrics) or []
     result = None
     if status is Status.complete:
         result = read(layout.RESULT_FILE, lambda _: read_result(folder))
@@ -113,7 +114,7 @@ def read_run(folder: Path, status: Status) -> SweptRun:
         name=folder.name,
         status=status,
         config=flattened(to_plain(config)) if config else {},
-        records=read(layout.METRICS_FILE, read_metrics) or [],
+        records=records,
         result=result,
         corpus=corpus,
         hypotheses=read(layout.VALID_HYPOTHESES_FILE, read_lines) or [],

@@ -162,8 +162,9 @@ def find_baseline(run: Path, corpus: PreparedCorpus) -> Baseline | None:
     if not found:
         return None
     bleu, _, best = max(found)
-    why = f"best on validation (BLEU {bleu:.2f}) of {len(found)} earlier runs"
-    why = why if len(found) > 1 else "the only earlier run"
+    why = "the only earlier run"
+    if len(found) > 1:
+        why = f"best on validation (BLEU {bleu:.2f}) of {len(found)} earlier runs"
     return Baseline(open_system(best), f"{why} on {name} {direction}")
 
 

@@ -13,7 +13,7 @@ from nmt.model.build import count_parameters, meta_model
 
 SIZE_COLUMNS = (
     *("row", "N", "D", "F", "H", "d_k", "d_v"),
-    *("parameters", "/ base", "paper", "/ base"),  # in millions
+    *("parameters", "/ base", "paper", "/ base"),
 )
 RESULT_COLUMNS = ("row", "seeds", "perplexity", "paper", "BLEU", "paper", "parameters", "paper")
 
@@ -25,7 +25,10 @@ def count_row(config: Config, name: str) -> int:
 
 
 def size_rows(config: Config) -> list[tuple[str, ...]]:
-    """Return the cells of SIZE_COLUMNS for each row; `config` is that of the row `base`."""
+    """Return the cells of SIZE_COLUMNS for each row; parameters are in millions.
+
+    `config` is that of the row `base`.
+    """
     rows = table3_rows()
     lines: list[tuple[str, ...]] = []
     base, printed_base = count_row(config, BASE_ROW), float(rows[BASE_ROW]["parameters"])
@@ -99,7 +102,7 @@ def result_rows(sweep: Sweep) -> tuple[list[tuple[str, ...]], str]:
 
 def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float:
     """Return Spearman's rank correlation; equal values have the mean of their ranks."""
-    ranks = [  # of each value: twice the mean, which gives the same correlation
+    ranks = [  # twice the mean rank of each value; the factor does not change the correlation
         [(column < value).sum() + (column <= value).sum() for value in column]
         for column in map(np.array, (first, second))
     ]

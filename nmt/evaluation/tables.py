@@ -38,7 +38,7 @@ def scores_table(evaluations: Sequence[Evaluation]) -> Table:
     keys = [key for key in METRIC_NAMES if any(key in scores for scores in by_metric)]
     columns = [column_title(key).replace(" BLEU", "\nBLEU") for key in keys]
     title = f"Scores of {evaluations[0].system}"
-    if kind == "system":
+    if _has_systems(evaluations):
         title = f"{evaluations[0].test_set.name}, {sizes[0]}"
     table = new_table(
         f"{title}; ± is half the 95 % bootstrap interval",
@@ -128,7 +128,7 @@ def note_lines(evaluations: Sequence[Evaluation]) -> list[str]:
     """Return the lines below the tables, without repetitions: baseline, search, signatures …"""
     leakages = [evaluation.test_set.leakage for evaluation in evaluations]
     # The training texts of different systems may contain different numbers of test sentences.
-    names_system = _kind(evaluations) == "system" and any(one != leakages[0] for one in leakages)
+    names_system = _has_systems(evaluations) and any(one != leakages[0] for one in leakages)
     lines = []
     for evaluation in evaluations:
         test_set, identity = evaluation.test_set, evaluation.identity
@@ -200,13 +200,16 @@ def _group_line(evaluation: Evaluation, name: str) -> str:
     )
 
 
+def _has_systems(evaluations: Sequence[Evaluation]) -> bool:
+    return len({one.system for one in evaluations}) > 1
+
+
 def _kind(evaluations: Sequence[Evaluation]) -> str:
-    return "system" if len({one.system for one in evaluations}) > 1 else "test set"
+    return "system" if _has_systems(evaluations) else "test set"
 
 
 def _label(evaluation: Evaluation, evaluations: Sequence[Evaluation]) -> str:
-    has_systems = _kind(evaluations) == "system"
-    return evaluation.system if has_systems else evaluation.test_set.name
+    return evaluation.system if _has_systems(evaluations) else evaluation.test_set.name
 
 
 def _with_interval(key: str, score: Score | None) -> str:

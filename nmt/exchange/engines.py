@@ -16,12 +16,15 @@ EngineName = StrEnum("EngineName", "torch ctranslate2")
 
 def open_engine(
     engine: EngineName,
-    compute_type: str,  # arithmetic of CTranslate2; empty for float32
+    compute_type: str,
     model: TrainedModel,
     config: DecodingConfig,
     others: Sequence[TrainedModel] = (),
 ) -> Engine:
-    """Make an engine; `others` are further models of an ensemble.
+    """Make an engine.
+
+    `compute_type` is the arithmetic of CTranslate2, empty for float32. `others` are further models
+    of an ensemble.
 
     Raises:
         UserError: the engine does not support these arguments.

@@ -121,24 +121,25 @@ def write_tokenizer(path: Path, model: proto.ModelProto, pieces: Sequence[str]) 
     path.write_bytes(written.SerializeToString())
 
 
-def write_tokenizers(
+def import_tokenizers(
     workspace: Path,
     files: Sequence[str],
-    paths: Sequence[Path],
+    origins: Sequence[str],
     models: Sequence[proto.ModelProto],
     vocabularies: Sequence[Sequence[str]],
 ) -> list[Tokenizer]:
     """Write tokenizers of source and target; see `write_tokenizer`.
 
-    For a joint vocabulary, `files` has one name twice. `paths` are the foreign files, for messages.
+    For a joint vocabulary, `files` has one name twice. `origins` are the beginnings of messages
+    about tokenizers that cannot be used.
     """
     tokenizers = {}
-    for file, path, model, pieces in zip(files, paths, models, vocabularies, strict=True):
+    for file, origin, model, pieces in zip(files, origins, models, vocabularies, strict=True):
         write_tokenizer(workspace / file, model, pieces)
         try:
             tokenizers[file] = Tokenizer(workspace / file)
         except UserError as error:
-            raise UserError(f"{path}: does not fit its vocabulary: {error}") from None
+            raise UserError(f"{origin}: {error}") from None
     return [tokenizers[file] for file in files]
 
 
@@ -147,14 +148,14 @@ def tokenizer_json(tokenizer: Tokenizer) -> dict[str, Any] | None:
 
     It is the tokenizer of the Rust and JavaScript libraries of Hugging Face. The conversion is
     exact for BPE with byte fallback and without user-defined pieces, if `data_prep` has trained the
-    tokenizer: the template in `tokenizer_template.json` has the same rules of normalization.
+    tokenizer: `tokenizer_template.json` has the rules of normalization of `data_prep`.
     """
     model = read_sentencepiece(tokenizer.path)
-    trainer = model.trainer_spec
+    trainer, rules = model.trainer_spec, model.normalizer_spec
     if (
         trainer.model_type != trainer.BPE
         or not trainer.byte_fallback
-        or Path(model.normalizer_spec.normalization_rule_tsv).name != RULES_FILE
+        or (rules.name, rules.normalization_rule_tsv) != ("user_defined", RULES_FILE)
         or not {piece.type for piece in model.pieces} <= _KINDS
     ):
         return None

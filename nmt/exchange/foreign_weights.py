@@ -54,8 +54,8 @@ def reorder(name: str, weight: Tensor, order: Tensor) -> Tensor:
 def add_pieces(weights: dict[str, Tensor], tokenizers: Sequence[Tokenizer]) -> None:
     """Add rows for the pieces that the tokenizers have and the foreign vocabularies lack.
 
-    The rows of embeddings are zero, and the bias excludes the pieces from translations. A bias of
-    zeros is removed.
+    The rows of embeddings are zero, and the bias excludes the pieces from translations. `weights`
+    has an `output_bias`; if it is zero, it is removed.
     """
     source_size, target_size = (tokenizer.vocabulary_size for tokenizer in tokenizers)
     for name in weights.keys() & set(EMBEDDINGS):

@@ -35,7 +35,7 @@ from nmt.tokenizer import Tokenizer
 from nmt.trained_model import TrainedModel
 from nmt.translation.engine import banned_ids
 
-ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "silu": "swish"}  # their name follows ours
+ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "silu": "swish"}  # their name by ours
 WEIGHTS_FILE = "model.safetensors"
 CONFIG_FILE, GENERATION_FILE = "config.json", "generation_config.json"
 TOKENIZER_FILE = "tokenizer_config.json"
@@ -52,7 +52,7 @@ SETTINGS = {
     "attention_dropout": "attention_dropout",
     "activation_dropout": "activation_dropout",
 }
-"""Keys of `config.json` with the value of a key of our `model`, which follows each."""
+"""Key of our `model` with the same value, by key of `config.json`."""
 
 _RENAMED = (
     ("coder_norm.", "coder.layer_norm."),
@@ -123,7 +123,7 @@ class HuggingFaceExporter:
 def _check_marian_or_pegasus(config: ModelConfig) -> None:
     supported = {"positions": ["sinusoidal"]}
     rotary = "model.positions=rotary model.sublayers=gemma"
-    advice = f"{_OTHER_FORMATS}, or train with it, or with {rotary}"
+    advice = f"{_OTHER_FORMATS}, or train with that value, or with {rotary}"
     check_values(config, supported, "Hugging Face, with these sublayers,", advice)
     is_tied = config.tied_embeddings is TiedEmbeddings.three_way
     if config.norm is NormPlacement.pre and not is_tied:

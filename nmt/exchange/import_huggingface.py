@@ -18,7 +18,7 @@ from nmt.base.errors import UserError, first_line, one_line
 from nmt.base.files import file_inside
 from nmt.config import ModelConfig, StartEmbedding, TiedEmbeddings, Timescales
 from nmt.exchange import huggingface as names
-from nmt.exchange.foreign_tokenizer import pieces_in_order, read_sentencepiece, write_tokenizers
+from nmt.exchange.foreign_tokenizer import import_tokenizers, pieces_in_order, read_sentencepiece
 from nmt.exchange.foreign_weights import NEVER, ForeignWeights, add_pieces, half_split, reorder
 from nmt.exchange.huggingface_settings import (
     ModelKind,
@@ -66,7 +66,11 @@ class HuggingFaceImporter:
         tokenizing = read_settings(folder, names.TOKENIZER_FILE, TokenizerSettings)
         named = filter(None, (tokenizing.source_lang, tokenizing.target_lang))
         languages = direction.split("-") if direction else list(named)
-        check_languages(languages, folder / names.TOKENIZER_FILE, "source_lang and target_lang")
+        check_languages(
+            languages,
+            f"{folder / names.TOKENIZER_FILE}: source_lang and target_lang are {languages}, which"
+            " are not two language codes; give them, such as direction=en-de",
+        )
         sizes, tokenizers = _tokenizers(folder, workspace, tokenizing.separate_vocabs, languages)
         _check_ids(folder / names.CONFIG_FILE, settings, sizes, tokenizers[1])
         config = settings.model_config(folder / names.CONFIG_FILE)
@@ -97,12 +101,14 @@ def _tokenizers(
     paths = [file_inside(folder, name) for name in (names.SOURCE_FILE, names.TARGET_FILE)]
     models = [read_sentencepiece(path) for path in paths]
     target_table = names.TARGET_VOCABULARY_FILE if is_separate else names.VOCABULARY_FILE
+    tables = names.VOCABULARY_FILE, target_table
     vocabularies = [
         pieces_in_order(read_settings(folder, table, dict[str, int]), folder / table)
-        for table in (names.VOCABULARY_FILE, target_table)
+        for table in tables
     ]
+    origins = [f"{path}: does not fit {table}" for path, table in zip(paths, tables, strict=True)]
     files = tokenizer_files(not is_separate and models[0] == models[1], *languages)
-    tokenizers = write_tokenizers(workspace, files, paths, models, vocabularies)
+    tokenizers = import_tokenizers(workspace, files, origins, models, vocabularies)
     return [*map(len, vocabularies)], tokenizers
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 import yaml
+from sentencepiece import sentencepiece_model_pb2 as proto
 from torch import Tensor
 
 from nmt.base.errors import UserError, one_line
@@ -23,9 +24,9 @@ from nmt.config import DecodingConfig, ModelConfig, from_mapping, load_values
 from nmt.exchange import marian
 from nmt.exchange.foreign_tokenizer import (
     check_small,
+    import_tokenizers,
     pieces_in_order,
     read_sentencepiece,
-    write_tokenizers,
 )
 from nmt.exchange.foreign_weights import ForeignWeights, add_pieces, half_split, reorder
 from nmt.exchange.importer import check_languages, imported_model
@@ -60,13 +61,18 @@ class MarianImporter:
         settings, weights = _read_arrays(path)
         config = _model_config(settings, path)
         languages = direction.split("-")
-        check_languages(languages, folder, "the languages in direction=")
+        check_languages(
+            languages,
+            f"direction={direction!r}: {folder} does not name its languages; give two language"
+            " codes, such as direction=en-de",
+        )
         models, pieces = zip(
             *map(_read_vocabulary, vocabularies, ("source", "target")), strict=True
         )
         is_joint = vocabularies[0] == vocabularies[1] and vocabularies[0].suffix == ".spm"
         files = tokenizer_files(is_joint, *languages)
-        tokenizers = write_tokenizers(workspace, files, vocabularies, models, pieces)
+        origins = [f"{path}: does not fit its sentencepiece model" for path in vocabularies]
+        tokenizers = import_tokenizers(workspace, files, origins, models, pieces)
         network = _transformer(config, weights, [*map(len, pieces)], tokenizers)
         decoding = _decoding(options, folder / marian.DECODER_FILE)
         return imported_model(languages, tokenizers, network, _MAX_LENGTH, decoding)
@@ -142,7 +148,7 @@ def _model_config(settings: dict[str, Any], path: Path) -> ModelConfig:
     return config
 
 
-def _read_vocabulary(vocabulary: Path, side: str) -> tuple[Any, list[str]]:
+def _read_vocabulary(vocabulary: Path, side: str) -> tuple[proto.ModelProto, list[str]]:
     """Return the sentencepiece model of a side, and the pieces in the order of their ids."""
     if vocabulary.suffix == ".spm":
         model = read_sentencepiece(vocabulary)

@@ -41,13 +41,10 @@ class Importer(Protocol):
         """
 
 
-def check_languages(languages: Sequence[str], origin: Path, keys: str) -> None:
-    """Raise UserError unless `languages`, the values of `keys`, are two language codes."""
+def check_languages(languages: Sequence[str], message: str) -> None:
+    """Raise UserError with a message unless `languages` are two different language codes."""
     if not (len(languages) == len(set(languages)) == 2 and all(map(is_language_code, languages))):
-        raise UserError(
-            f"{origin}: {keys} are {languages}, which are not two language codes; give them, such"
-            " as direction=en-de"
-        )
+        raise UserError(message)
 
 
 def imported_model(

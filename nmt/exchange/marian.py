@@ -60,9 +60,9 @@ MODEL_SETTINGS = {
     "transformer-heads": "num_heads",
     "transformer-dim-ffn": "feed_forward_width",
 }
-"""Options with the value of a key of our `model`, which follows each."""
+"""Key of our `model` with the same value, by option of Marian."""
 
-ACTIVATIONS = {"relu": "relu", "swish": "silu"}  # our name follows theirs
+ACTIVATIONS = {"relu": "relu", "swish": "silu"}  # our name by theirs
 SETTINGS = "special:model.yml"
 DECODER_FILE = "decoder.yml"
 OUTPUT_BIAS = "decoder_ff_logit_out_b"
@@ -150,9 +150,6 @@ def open_arrays(model: TrainedModel, path: Path) -> CTranslate2Runtime:
     Args:
         model: the same model in torch, with at least the pieces of the Marian model.
         path: the arrays, `.npz`.
-
-    Raises:
-        ImportError: CTranslate2 is not installed.
     """
     from ctranslate2.converters import MarianConverter  # noqa: PLC0415
 

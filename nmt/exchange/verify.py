@@ -77,9 +77,12 @@ def verify_all(
         text: sentences to translate by greedy search; None compares scores of random ids only.
         progress: called with the number of sentences just translated by torch.
 
+    Returns:
+        One result for each runtime, in their order.
+
     Raises:
         UserError: no line of the text can be compared, the numbers of tokens differ, or a
-            log-probability differs by more than the tolerance of its runtime.
+            log-probability differs by more than the tolerance of its runtime (see `Runtime`).
     """
     pairs = _random_pairs(model) if text is None else _fitting_pairs(model, text)[:_NUM_SCORED]
     if not pairs:

@@ -169,9 +169,15 @@ def _register_ray(cores_per_run: int, num_runs: int) -> None:
     from ray.util.joblib.ray_backend import RayBackend  # noqa: PLC0415
 
     nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]  # type: ignore[no-untyped-call]
-    needed = {"CPU": max(1, cores_per_run)} | ({"GPU": 1} if any("GPU" in n for n in nodes) else {})
-    capacity = sum(min(int(node.get(k, 0) // n) for k, n in needed.items()) for node in nodes)
-    reserved = {f"num_{resource.lower()}s": number for resource, number in needed.items()}
+    needed = {"CPU": max(1, cores_per_run)}
+    if any("GPU" in node for node in nodes):
+        needed["GPU"] = 1
+
+    def num_fitting(node: Mapping[str, float]) -> int:
+        return min(int(node.get(name, 0) // number) for name, number in needed.items())
+
+    capacity = sum(map(num_fitting, nodes))
+    reserved = {"num_cpus": needed["CPU"], "num_gpus": needed.get("GPU", 0)}
     # joblib does not use its backend for one run at a time. For too many runs, Ray would wait for
     # further nodes without a limit.
     if not 2 <= num_runs <= capacity:

@@ -17,7 +17,10 @@ from nmt.runs.log import console, print_line, print_written
 RANKING_FILE = "ranking.tsv"
 TABLE3_FILE = "table3.tsv"
 
-_FIRST_COLUMN = "combination"
+_COLUMNS = (
+    *("combination", "valid_bleu", "valid_loss", "test_bleu", "updates"),
+    *("group", "seed", "status", "parameters", "flops", "seconds"),
+)
 _TABLE_COLUMNS = ("seeds", "valid BLEU", "vs best", "p", "test BLEU")
 
 
@@ -32,10 +35,9 @@ def write_sweep_report(folder: Path) -> Sweep:
     sweep = read_sweep(folder)
     _print(sweep)
     groups = {run.name: group for group in sweep.groups for run in group.runs}
-    rows = [_row(groups[run.name], run) for run in sweep.runs]
+    rows = [_cells(groups[run.name], run) for run in sweep.runs]
     ranking, page = folder / RANKING_FILE, folder / REPORT_FILE
-    cells = [*rows[:1], *(row.values() for row in rows)]  # the names of the columns first
-    lines = ("\t".join(map(one_line, row)) for row in cells)
+    lines = ["\t".join(map(one_line, row)) for row in (_COLUMNS, *rows)]
     written = {ranking: to_lines(lines), page: sweep_page(sweep)}
     if ROW_KEY in sweep.keys:
         written[folder / TABLE3_FILE] = _report_table3(sweep)
@@ -60,7 +62,7 @@ def _check_replaceable(folder: Path) -> None:
     ranking = folder / RANKING_FILE
     if ranking.is_file():
         with ranking.open("rb") as stream:
-            if stream.readline().startswith(f"{_FIRST_COLUMN}\t".encode()):
+            if stream.readline().startswith(f"{_COLUMNS[0]}\t".encode()):
                 return
     for path in (ranking, folder / REPORT_FILE, folder / TABLE3_FILE):
         if path.exists():
@@ -111,22 +113,22 @@ def _print(sweep: Sweep) -> None:
     print_line(f"differences were not tested: {sweep.note}" if sweep.note else sweep.verdict())
 
 
-def _row(group: Group, run: SweptRun) -> dict[str, str]:
-    """Return a row of `ranking.tsv` by column; values that are not known are empty."""
+def _cells(group: Group, run: SweptRun) -> tuple[str, ...]:
+    """Return the values of `_COLUMNS`; those that are not known are empty."""
 
     def number(value: float | None, form: str) -> str:
         return "" if value is None else format(value, form)
 
-    return {
-        _FIRST_COLUMN: run.name,
-        "valid_bleu": number(run.score("bleu"), ".2f"),
-        "valid_loss": number(run.score("loss"), ".4f"),
-        "test_bleu": number(run.score("test_bleu"), ".2f"),
-        "updates": str(run.updates),
-        "group": group.name,
-        "seed": run.seed,
-        "status": run.status,
-        "parameters": number(run.parameters, "d"),
-        "flops": number(run.flops, ".4g"),
-        "seconds": number(run.seconds, ".1f"),
-    }
+    return (
+        run.name,
+        number(run.score("bleu"), ".2f"),
+        number(run.score("loss"), ".4f"),
+        number(run.score("test_bleu"), ".2f"),
+        str(run.updates),
+        group.name,
+        run.seed,
+        run.status,
+        number(run.parameters, "d"),
+        number(run.flops, ".4g"),
+        number(run.seconds, ".1f"),
+    )

@@ -21,9 +21,10 @@ _FULL = np.array([20, 60, 140])  # colour of weight 1; that of weight 0 is white
 def draw_attention(
     weights: Tensor, rows: Sequence[str], columns: Sequence[str], caption: str
 ) -> Picture:
-    """Draw weights (T, S), whose rows attend to the columns.
+    """Draw weights (T, S) from 0, white, to 1: each row attends to the columns.
 
-    Pillow takes some milliseconds; matplotlib would take a hundred.
+    `rows` and `columns` are the pieces, from top to bottom and from left to right. Pillow takes
+    some milliseconds; matplotlib would take a hundred.
     """
     from PIL import Image, ImageDraw  # noqa: PLC0415 - slow to import
 

@@ -71,7 +71,10 @@ class CompletedRun:
 
 
 class Tracker:
-    """A destination of metrics; methods that a tracker does not need do nothing."""
+    """A destination of metrics.
+
+    By default, `validation` and `completed` pass everything to `log`; the others do nothing.
+    """
 
     def log(self, update: int, record: Record) -> None:
         """Store or send a record of an update."""

@@ -20,7 +20,7 @@ _READ_BYTES = 1 << 18
 
 @dataclass(frozen=True)
 class LineTranslator:
-    """Translates the lines of one input, which has a name for messages.
+    """Translates the lines of an input; `name` is the input's name in messages.
 
     With `aligns_beside`, the alignments go to an output of their own.
     """
@@ -67,7 +67,8 @@ class LineTranslator:
         Args:
             chunks: the lines.
             first: number of the first line.
-            progress: called with about the number of lines just translated, also fractions.
+            progress: called with the approximate number of lines just translated, which may be a
+                fraction.
 
         Yields:
             The lines of a chunk and the text to append to each output.

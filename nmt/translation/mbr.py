@@ -30,7 +30,7 @@ def expected_utilities(candidates: Sequence[str], utility: Utility) -> list[floa
     """
     counts = Counter(candidates)
     texts = list(counts)
-    if utility is Utility.chrf:  # one counter for each order of n-grams
+    if utility is Utility.chrf:  # chrF2++: one counter for each order of n-grams
         ngrams = metrics()["chrf"]._extract_reference_info(texts)["ref_ngrams"]
         score = _chrf_score
     else:

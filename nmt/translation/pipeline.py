@@ -109,6 +109,7 @@ class Pipeline:
         for line, answer, some in zip(lines, answers, texts, strict=True):
             found = [next(links) for _ in some]
             if None in found:
-                self.warn(f"line {line}: a translation is too long for the model to align it")
+                what = "it or a translation is too long for the model"
+                self.warn(f"line {line}: not aligned because {what}")
             aligned.append(replace(answer, alignments=found))
         return aligned

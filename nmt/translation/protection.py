@@ -24,7 +24,7 @@ _SPAN = re.compile(
     re.VERBOSE,
 )
 
-_TAG = re.compile(r"</?([A-Za-z][^<>\s/]*)")  # its name
+_TAG = re.compile(r"</?([A-Za-z][^<>\s/]*)")  # group 1: name of the tag
 
 _FIRST_EAST_ASIAN = "\u2e80"  # most scripts above it have no spaces
 _AFTER_WORD = ".,;:!?…)»”"
@@ -184,7 +184,8 @@ def insert_marks(source: str, translation: str, marks: Sequence[Mark], links: Li
     A pair of tags encloses the translations of the source words between them. Any other mark is
     inserted before the translation of the next source word, or at the end.
 
-    `source` and `translation` are without marks, which are in the order of the source.
+    `source` and `translation` have no marks. `marks` are in the order of the source. Without
+    `links`, all marks go to the end.
     """
     words = _word_spans(translation)
     source_words = _word_spans(source)

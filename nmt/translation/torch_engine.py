@@ -30,6 +30,7 @@ class _EnsembleState:
     states: list[SearchState]
 
     def reorder(self, rows: Tensor) -> "_EnsembleState":
+        """Select rows (N') of every model."""
         return _EnsembleState([state.reorder(rows) for state in self.states])
 
 
@@ -115,13 +116,13 @@ class TorchEngine(Engine):
             requests = list(map(self._tree_request, requests))
         sources = [request.source for request in requests]
         source, mask = pad_ids(sources, tokenizer.pad_id, after=tokenizer.eos_id)
-        source, mask = source.to(device), mask.to(device)
+        source, mask = source.to(device), mask.to(device)  # (B, S)
         state = _EnsembleState(
             [network.start(network.encode(source, mask), mask) for network in networks]
         )
 
         def step(tokens: Tensor, state: _EnsembleState) -> tuple[Tensor, _EnsembleState]:
-            """Compute logits (N, V), or with several networks log-probabilities, after (N,)."""
+            """Compute logits (N, V) after tokens (N,); with several networks, log-probabilities."""
             if cancellation.is_set():  # an interrupt does not wait for the end of a batch
                 raise InterruptedError("the search was cancelled")
             pairs = zip(networks, state.states, strict=True)

@@ -161,8 +161,9 @@ NASTY = [
 ]
 
 
-def test_both_tokenizers_give_our_ids(tmp_path: Path) -> None:
+def test_both_tokenizers_give_our_ids(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The rules are those of the data stage; the vocabulary falls back to bytes."""
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "normalisation.tsv").write_text(
         "".join(f"{rule}\n" for rule in normalisation_rules())
     )
@@ -172,7 +173,7 @@ def test_both_tokenizers_give_our_ids(tmp_path: Path) -> None:
         made_up_sentences(300),
         400,
         byte_fallback=True,
-        normalization_rule_tsv=str(tmp_path / "normalisation.tsv"),
+        normalization_rule_tsv="normalisation.tsv",
     )
     model = tiny_trained_model(path)
     runtime = exported(model, tmp_path / "hf")
@@ -193,7 +194,7 @@ def test_both_tokenizers_give_our_ids(tmp_path: Path) -> None:
         {"model_type": "unigram"},
         {"user_defined_symbols": ["<BT>"]},
         {"byte_fallback": True},
-        {"byte_fallback": True, "normalization_rule_tsv": "own.tsv"},
+        {"byte_fallback": True, "normalization_rule_tsv": "own/normalisation.tsv"},
     ],
 )
 def test_inexact_tokenizer_json_is_not_written(
@@ -201,7 +202,8 @@ def test_inexact_tokenizer_json_is_not_written(
 ) -> None:
     """The last two have the normalisation of sentencepiece, and rules of the user."""
     monkeypatch.chdir(tmp_path)
-    Path("own.tsv").write_text("41\t61\n", encoding="utf-8")
+    Path("own").mkdir()
+    Path("own/normalisation.tsv").write_text("41\t61\n", encoding="utf-8")
     path = train_tokenizer(tmp_path / "a.model", made_up_sentences(300), 400, **options)
     exported(tiny_trained_model(path), tmp_path / "hf")
     assert not (tmp_path / "hf/tokenizer.json").exists()

@@ -440,7 +440,7 @@ def vocabulary(change: Callable[[dict[str, int]], Any]) -> Change:
         (vocabulary(lambda ids: ids.update({"": ids.pop("<unk>")})), r"lacks the piece <unk>"),
         (
             vocabulary(lambda ids: ids.update({"": ids.pop("a")})),
-            r"source\.spm: does not fit",
+            r"source\.spm: does not fit vocab\.json: ",
         ),
         (
             values("tokenizer_config.json", separate_vocabs=True),

@@ -29,6 +29,12 @@ def folder(tmp_path: Path) -> Path:
     return folder
 
 
+def test_a_sweep_without_runs_can_be_reported_again(tmp_path: Path) -> None:
+    write_sweep_report(tmp_path)
+    assert (tmp_path / "ranking.tsv").read_text().startswith("combination\tvalid_bleu\t")
+    write_sweep_report(tmp_path)
+
+
 def test_ranking_has_a_line_for_each_run(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
