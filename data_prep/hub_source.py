@@ -124,14 +124,13 @@ class HubSource(Source):
         # The library logs each retry; one UserError at the end is enough.
         logging.getLogger("huggingface_hub").setLevel(logging.ERROR)
         datasets.logging.set_verbosity_error()
-        if not config.path:
-            self._report(f"loading {split} of {self._data_set()} from the hub or its cache")
         try:
             if config.path:
                 files = {split: [str(path) for path in self._files[split]]}
                 return datasets.load_dataset(
                     "parquet", data_files=files, split=split, streaming=True
                 )
+            self._report(f"loading {split} of {self._data_set()} from the hub or its cache")
             return datasets.load_dataset(
                 config.hub_dataset,
                 config.hub_subset or None,

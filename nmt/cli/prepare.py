@@ -19,11 +19,11 @@ def prepare(config: Config) -> None:
     """Prepare the corpus of an experiment."""
     if config.run.dry_run:
         folder = CONFIG_FOLDER / "cleaning"
-        filters = {
+        cleanings = {
             name: load_config(CleaningConfig, folder / f"{name}.yaml")
             for name in presets()["cleaning"]
         }
-        dry_run(config.corpus, filters, config.corpora_folder, Reporter())
+        dry_run(config.corpus, cleanings, config.corpora_folder, Reporter())
         return
     folder = prepare_corpus(
         config.corpus, config.tokenizer, config.corpora_folder, work=config.prepare

@@ -67,7 +67,8 @@ class SearchConfig:
     """Number of a trial, from 1; 0: no search. A sweep lists trials: `search.trial=range(1,25)`."""
     prune: bool = option(True, free=True)
     """Stop a trial whose best validation loss so far is above the median of the complete trials at
-    the same update; never before five trials are complete, or at its first or last validation."""
+    the same update; never before five trials are complete, at its first validation, or at
+    training.max_updates."""
 
 
 @checked_dataclass

@@ -248,9 +248,9 @@ def _sorted_by_length(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Sort pairs by target length, then by source length, then by index.
 
-    Source lengths ascend and descend in turn, so that neighbours are similar on both sides even
-    where the target length changes. Return the sorted indices, and the target lengths in that
-    order.
+    Source lengths ascend where the target length is even and descend where it is odd, so that
+    neighbours are similar on both sides also where it rises by one. Return the sorted indices, and
+    the target lengths in that order.
     """
     tokens, sources = target_lengths.astype(np.int64), source_lengths.astype(np.int64)
     top = 1 << int(sources.max(initial=0)).bit_length()

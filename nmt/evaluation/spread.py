@@ -84,7 +84,7 @@ def count_seeds(values: Sequence[Any]) -> str:
 
 
 def student_quantile(degrees: int) -> float:
-    """Return the 0.975 quantile of Student's t distribution."""
+    """Return the 0.975 quantile of Student's t distribution with some degrees of freedom."""
     if degrees <= len(_T_QUANTILES):
         return _T_QUANTILES[degrees - 1]
     # Abramowitz and Stegun 1964, 26.7.5, two terms: within 0.0021 from 11 on.

@@ -26,6 +26,7 @@ _NUM_SENTENCES = 10
 _CHART_SIZE = (5.6, 3.1)
 _NUM_COLOURS = 8
 _NUM_FIFTHS = 5
+_MAX_DIGITS = 4  # of a label, as in `format_value`
 _MAX_LABELS = 6
 
 
@@ -239,6 +240,9 @@ def axis_of(values: Sequence[Any]) -> tuple[list[float], dict[float, str]]:
     labelled = sorted(set(values))
     if len(labelled) > _MAX_LABELS:
         spaced = (np.geomspace if is_log else np.linspace)(low, high, 4)
-        labelled = [float(f"{one:.2g}") for one in spaced]
+        digits = 2
+        while len({f"{one:.{digits}g}" for one in spaced}) < len(spaced) and digits < _MAX_DIGITS:
+            digits += 1
+        labelled = [float(f"{one:.{digits}g}") for one in spaced]
     scale = math.log10 if is_log else float
     return [scale(value) for value in values], {scale(one): format_value(one) for one in labelled}

@@ -29,7 +29,8 @@ class System:
     """A model to score.
 
     Attributes:
-        name: name in tables: the run's name, `<sweep>/<overrides>`, or the model folder's name.
+        name: name in tables: the run's name, `<sweep>/<overrides>`, or the model folder's name, or
+            that of its parent if it is named `model`.
         model: the model folder.
         run: the run folder that contains it; None for a copy elsewhere.
     """

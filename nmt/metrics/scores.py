@@ -101,7 +101,7 @@ def bleu_score(
     hypotheses: Sequence[str], *references: Sequence[str], with_interval: bool = False
 ) -> Score:
     """Compute BLEU (13a). The confidence interval takes longer, so validation omits it."""
-    check_aligned(hypotheses, *references)
+    check_scorable(hypotheses, *references)
     return _score(metrics()["bleu"], hypotheses, references, with_interval)[0]
 
 
@@ -122,7 +122,7 @@ def all_scores(hypotheses: Sequence[str], *references: Sequence[str], language: 
     Raises:
         UserError: the sequences differ in length or are empty.
     """
-    check_aligned(hypotheses, *references)
+    check_scorable(hypotheses, *references)
     found = {
         key: _score(metric, hypotheses, references)
         for key, metric in metrics(references[0]).items()
@@ -141,7 +141,7 @@ def all_scores(hypotheses: Sequence[str], *references: Sequence[str], language: 
     )
 
 
-def check_aligned(hypotheses: Sequence[str], *references: Sequence[str]) -> None:
+def check_scorable(hypotheses: Sequence[str], *references: Sequence[str]) -> None:
     """Raise UserError if the sequences differ in length or are empty."""
     for lines in references:
         if len(hypotheses) != len(lines):

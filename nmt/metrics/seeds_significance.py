@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from sacrebleu.metrics.bleu import BLEU
 
-from nmt.metrics.scores import check_aligned
+from nmt.metrics.scores import check_scorable
 
 NUM_RESAMPLES = 1_000
 _SEED = 12345
@@ -44,7 +44,7 @@ def mean_scores(
     counts = np.concatenate([np.ones((1, number)), counts])  # (1 + resamples, sentences)
 
     def scores(hypotheses: Sequence[str]) -> list[float]:
-        check_aligned(hypotheses, references)
+        check_scorable(hypotheses, references)
         sums = counts @ np.array(metric._extract_corpus_statistics(hypotheses, None), dtype=float)
         return [metric._compute_score_from_stats(row).score for row in sums]
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from sacrebleu.significance import PairedTest
 
-from nmt.metrics.scores import LOWER_IS_BETTER, METRIC_NAMES, check_aligned, metrics
+from nmt.metrics.scores import LOWER_IS_BETTER, METRIC_NAMES, check_scorable, metrics
 
 LEVEL = 0.05
 # A smaller difference is printed as 0.00, so it is no difference, however low p is.
@@ -74,7 +74,7 @@ def compare(
     baseline: Sequence[str], hypotheses: Sequence[str], *references: Sequence[str]
 ) -> dict[str, Difference]:
     """Test the difference between translations and a baseline in each metric on raw text."""
-    check_aligned(hypotheses, *references, baseline)
+    check_scorable(hypotheses, *references, baseline)
     by_metric = metrics(references[0])
     for metric in by_metric.values():
         # Both tests use the same counts; extracting them takes most of the time.

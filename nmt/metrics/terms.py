@@ -1,6 +1,7 @@
 """Terms of a domain: words of its text that a model does not use, and the recall of these words.
 
 In this module, a word is a run of four letters or more: E-Mail-Adresse has two, Mail and Adresse.
+Case is ignored, and ß counts as ss.
 """
 
 import re
@@ -9,10 +10,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 DEFINITION = (
-    "A term is a run of four letters or more, case ignored. It occurs at least five times in the"
-    " target text of the domain and at least once in the references of valid, but never in the"
-    " translations of valid by the original model. Recall is the share of the occurrences of terms"
-    " in the references of the test set that also occur in the translations."
+    "A term is a run of four letters or more; case is ignored, and ß counts as ss. It occurs at"
+    " least five times in the target text of the domain and at least once in the references of"
+    " valid, but never in the translations of valid by the original model. Recall is the share of"
+    " the occurrences of terms in the references of the test set that also occur in the"
+    " translations."
 )
 
 _WORD = re.compile(r"[^\W\d_]{4,}")

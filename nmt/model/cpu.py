@@ -181,7 +181,7 @@ class _ReLUDropout(torch.autograd.Function):
 
 def rotate(heads: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     """Rotate pairs of neighbouring elements of (…, L, E); cosines and sines are (L, E / 2)."""
-    if any(size % 2 for size in (*heads.stride()[:-1], heads.storage_offset())):
+    if any(offset % 2 for offset in (*heads.stride()[:-1], heads.storage_offset())):
         heads = heads.contiguous()  # complex numbers start at even offsets
     pairs = torch.view_as_complex(heads.view(*heads.shape[:-1], -1, 2))
     return torch.view_as_real(pairs * torch.complex(cos, sin)).flatten(-2)

@@ -69,7 +69,7 @@ class Experts(nn.Module):
 
 @contextmanager
 def recorded_routing(model: nn.Module) -> Iterator[dict[str, Tensor]]:
-    """Record the probabilities (B·L, X) of each router, with its path in the model as the key."""
+    """Record the probabilities (N, X) of each router in the last call, by its path in the model."""
     routing: dict[str, Tensor] = {}
     with ExitStack() as hooks:
         for path, module in model.named_modules():

@@ -93,8 +93,9 @@ def general_test_set(config: Config, beginning: str) -> TestSet | None:
     splits = [split for split in text.splits() if split not in (TRAIN, VALID)]
     if not splits:
         return None
-    sources, references = map(list, zip(*text.pairs(splits[0]), strict=True))
-    return TestSet(f"{GENERAL}_{splits[0]}", languages, sources, [references])
+    sources, first = map(list, zip(*text.pairs(splits[0]), strict=True))
+    references = [first, *text.more_references(splits[0])]
+    return TestSet(f"{GENERAL}_{splits[0]}", languages, sources, references)
 
 
 def adapt(config: Config, general: TestSet | None, out: Path | None) -> None:

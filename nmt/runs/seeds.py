@@ -21,10 +21,10 @@ logger = logging.getLogger(__name__)
 
 def parse_seeds(text: str) -> list[int]:
     """Parse the value of `seeds=1,2,3`."""
-    names = [name.strip() for name in text.split(",")]
+    values = [value.strip() for value in text.split(",")]
     # Python refuses to convert more than 4,300 digits.
-    seeds = [int(name) for name in names if re.fullmatch(r"[0-9]{1,20}", name)]
-    if len(set(seeds)) < len(names) or max(seeds) > MAX_SEED:
+    seeds = [int(value) for value in values if re.fullmatch(r"[0-9]{1,20}", value)]
+    if len(set(seeds)) < len(values) or max(seeds) > MAX_SEED:
         raise UserError(
             f"seeds={one_line(text)}: write different integers from 0 to {MAX_SEED}, as in"
             " seeds=1,2,3"

@@ -20,8 +20,8 @@ Advance = Callable[[float], None]
 def progress_bars() -> Progress:
     """Create bars below the log lines of a terminal, hidden if stderr is no terminal."""
     console = Console(stderr=True)
-    # The speed is the mean of the last ten minutes, so that the time left includes validations; or
-    # of the last 1,000 updates, if the ten minutes have more, because rich keeps no more.
+    # The speed is the mean of the last ten minutes, or of the last 1,000 updates if these took less
+    # time, because rich keeps no more. With so long a period, the time left includes validations.
     return Progress(
         console=console,
         disable=not console.is_terminal,

@@ -142,6 +142,7 @@ def test_numbers_that_vary_much_are_placed_by_their_logarithm() -> None:
     assert axis_of([1, 5, 2]) == ([1, 5, 2], {1: "1", 2: "2", 5: "5"})
     assert axis_of([0, 100])[0] == [0, 100]
     assert list(axis_of(list(range(10, 20)))[1].values()) == ["10", "13", "16", "19"]
+    assert list(axis_of(list(range(1000, 1010)))[1].values()) == ["1000", "1003", "1006", "1009"]
 
 
 def test_other_values_are_categories() -> None:

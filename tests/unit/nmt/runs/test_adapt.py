@@ -44,10 +44,10 @@ def test_text_in_other_languages_is_refused_before_training(text: Path, tmp_path
 def test_the_general_test_set_is_that_of_the_general_text_unless_one_is_named(
     text: Path, tmp_path: Path
 ) -> None:
+    write_lines(text / "news.fr.1", ["un", "deux"])
     found = general_test_set(config_with(text, tmp_path), "")
-    assert found == TestSet(
-        "general_news", ("en", "fr"), ["one en", "two en"], [["one fr", "two fr"]]
-    )
+    references = [["one fr", "two fr"], ["un", "deux"]]
+    assert found == TestSet("general_news", ("en", "fr"), ["one en", "two en"], references)
     named = general_test_set(config_with(None, tmp_path), str(text / "train"))
     assert named is not None
     assert (named.name, named.references) == ("train", [["a", "b"]])
