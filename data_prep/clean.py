@@ -17,7 +17,7 @@ import unicodedata
 from collections.abc import Sequence
 from typing import NamedTuple
 
-CLEANING_VERSION = 6
+CLEANING_VERSION = 7
 """Part of the fingerprint of cleaned text: raise it whenever normalisation or a filter changes."""
 
 WHITE_SPACE = re.compile(r"[\s\x00-\x1f\x7f-\x9f]+")

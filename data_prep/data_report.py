@@ -174,7 +174,7 @@ def _draw_ratios(languages: tuple[str, str], counts: Mapping[int, int]) -> Marku
 
 
 def quantile(counts: Mapping[int, int], share: float) -> int:
-    """Return the smallest length that at least `share` of the sentences do not exceed."""
+    """Return the smallest length such that `share` of the sentences are not longer; 0 if none."""
     total, num_seen = sum(counts.values()), 0
     for length in sorted(counts):
         num_seen += counts[length]

@@ -189,8 +189,9 @@ class HubSource(Source):
         if values is None:
             raise self._no_column(name, language, sorted(batch))
         if key:
-            if not all(isinstance(value, dict) and key in value for value in values):
-                present = sorted(values[0]) if isinstance(values[0], dict) else []
+            lacking = [one for one in values if not (isinstance(one, dict) and key in one)]
+            if lacking:
+                present = sorted(lacking[0]) if isinstance(lacking[0], dict) else []
                 raise self._no_column(f"{name}.{key}", language, [f"{name}.{k}" for k in present])
             values = [value[key] for value in values]
         # Cleaning drops empty texts from the training pairs and counts them.

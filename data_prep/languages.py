@@ -100,4 +100,5 @@ def _lingua_languages() -> dict[str, Any]:
     require_package(_KEY, "lingua", "data")
     from lingua import Language  # noqa: PLC0415 - few corpora need it
 
-    return {language.iso_code_639_1.name.lower(): language for language in Language.all()}
+    known = {language.iso_code_639_1.name.lower(): language for language in Language.all()}
+    return known | {"no": known["nb"]}  # Bokmål, as the code in fastText

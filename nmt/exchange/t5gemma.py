@@ -97,7 +97,7 @@ def t5gemma_config(model: TrainedModel, num_positions: int, ids: dict[str, int])
     """Return the contents of `config.json`.
 
     Args:
-        model: the model.
+        model: a model that `check_t5gemma` accepts.
         num_positions: maximum length of a text, in tokens.
         ids: ids of special tokens.
     """

@@ -99,7 +99,7 @@ class Convolutional(RowDecoder):
         self.attention = DotAttention()
         self.decoder = stack(DecoderLayer(config) for _ in range(config.num_decoder_layers))
         self._initialize()
-        self._initialize_by_inputs()
+        self._initialize_to_keep_variance()
 
     def encode(self, source: Tensor, source_mask: Tensor) -> Tensor:
         """Encode (B, S) ids to (B, S, 2 D)."""
@@ -129,7 +129,7 @@ class Convolutional(RowDecoder):
         """Embed ids (B, L) at positions first, first + 1, …: (B, L, D) (section 3.1)."""
         return self.dropout(embedding(ids) + positions.weight[first : first + ids.size(1)])
 
-    def _initialize_by_inputs(self) -> None:
+    def _initialize_to_keep_variance(self) -> None:
         """Draw embeddings and convolutions so that activations keep their variance (section 3.5).
 
         A gated linear unit divides the variance by 4, and dropout divides it by the share kept.

@@ -170,7 +170,10 @@ class CheckpointStore:
         return newest
 
     def intact(self) -> Iterator[int]:
-        """Yield the updates of intact checkpoints, newest first; rename others to `damaged_…`."""
+        """Yield the updates of intact checkpoints, newest first.
+
+        Damaged ones before the last that is yielded are renamed to `damaged_…`, on disk.
+        """
         for update in reversed(self.updates()):
             try:
                 self.verify(update)

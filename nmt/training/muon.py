@@ -94,7 +94,7 @@ def orthogonal(matrices: Tensor, dtype: torch.dtype) -> Tensor:
     Rounding errors of bfloat16 are up to 1/256. In spite of them, a margin keeps the values of each
     polynomial inside the interval of the next one.
     """
-    # (N, A, B)
+    # N matrices (A, B)
     is_tall = matrices.size(1) > matrices.size(2)
     x = matrices.mT if is_tall else matrices
     norms = torch.linalg.matrix_norm(x, keepdim=True).clamp(min=1e-7)

@@ -115,6 +115,14 @@ def test_text_that_was_decoded_wrongly_is_repaired() -> None:
     assert pair == ('The "Müller”', "“Müller” ﬁ")
 
 
+def test_lingua_knows_norwegian_by_the_code_of_fasttext() -> None:
+    check = partial(filters.clean_pair, config=CleaningConfig(identify_language=True))
+    german = "Das ist ein deutscher Satz."
+    assert check(german, german + "!", languages=("de", "nb"))[1] == {
+        "language": "target is not no (Lingua)"
+    }
+
+
 def test_a_language_that_cannot_be_identified_is_an_error() -> None:
     check = partial(filters.clean_pair, config=CleaningConfig(identify_language=True))
     text = "A text with more than fifty letters, which is long enough to be identified."
