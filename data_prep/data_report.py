@@ -135,15 +135,16 @@ def draw_histogram(label: str, sides: Sequence[Mapping[int, int]]) -> Markup:
 
     The last bin contains all longer sentences.
     """
-    # The smallest integer width with which all bins but the last reach to the 99.5 % quantile.
-    width = max(1, -(-max(quantile(counts, 0.995) for counts in sides) // (_NUM_BINS - 1)))
+    # The smallest integer width with which the bins before the last include the 99.5 % quantile.
+    width = max(quantile(counts, 0.995) for counts in sides) // (_NUM_BINS - 1) + 1
 
     def draw(axes: Any) -> None:
         for index, (counts, colour) in enumerate(zip(sides, ("source", "target"), strict=True)):
             bins = np.minimum(np.array(list(counts), dtype=int) // width, _NUM_BINS - 1)
             heights = np.bincount(bins, list(counts.values()), _NUM_BINS)
-            x = np.arange(_NUM_BINS) + (index - 0.5) * 0.4
-            axes.bar(x * width, heights, 0.38 * width, color=COLOURS[colour])
+            middles = np.arange(_NUM_BINS) * width + (width - 1) / 2  # of the lengths of a bin
+            x = middles + (index - 0.5) * 0.4 * width
+            axes.bar(x, heights, 0.38 * width, color=COLOURS[colour])
         axes.yaxis.set_major_formatter("{x:,.0f}")
         axes.set_title("sentences", loc="left", fontsize=10)
 

@@ -76,7 +76,8 @@ def main() -> None:
     file = None if arguments.file == "-" else Path(arguments.file)
     read, write = choose_formats(file, arguments.input_format, arguments.format)
     reader = LineReader(read, arguments.column)
-    if arguments.alignment_layer and not (arguments.alignment or arguments.protect):
+    needs_aligner = arguments.alignment or arguments.protect
+    if arguments.alignment_layer and not needs_aligner:
         layer = arguments.alignment_layer
         raise UserError(
             f"alignment_layer={layer} has no effect without alignment=true or protect=true"
@@ -90,7 +91,6 @@ def main() -> None:
     decoding = translator.config
     if arguments.mbr and decoding.num_best == 1:
         raise UserError("mbr= needs several translations: decoding.num_best=8 decoding.beam_size=8")
-    needs_aligner = arguments.alignment or arguments.protect
     aligner = Aligner(model, arguments.alignment_layer) if needs_aligner else None
     protecting = (
         ProtectingTranslator(translator, aligner) if aligner and arguments.protect else None
@@ -106,9 +106,9 @@ def main() -> None:
     )
     writer = LineWriter(write, model.target_tokenizer, arguments.column)
     lines = LineTranslator(str(file or "stdin"), reader, pipeline, writer, aligns_beside)
-    directions = (model.config.source_language, model.config.target_language)
-    default = file and output_name(file, *directions, write)
-    out = output_path(arguments.out, default)  # compared with the inputs when it is opened
+    languages = (model.config.source_language, model.config.target_language)
+    default = file and output_name(file, *languages, write)
+    out = output_path(arguments.out, default)  # `translate_to_files` checks that it is no input
     if out is not None:
         outs = [out, *([Path(f"{out}.align")] if aligns_beside else [])]
         given = {**to_plain(arguments), "input_format": read.name, "format": write.name}

@@ -21,7 +21,7 @@ def translate_to_files(
     resume: bool,
     overwrite: bool = False,
 ) -> int:
-    """Translate lines into files; the same command continues after an interruption.
+    """Translate lines into files; with `resume`, the same command continues after an interruption.
 
     Args:
         translator: translates the lines.
@@ -34,7 +34,8 @@ def translate_to_files(
         The number of input lines.
 
     Raises:
-        UserError: a line is invalid, an output file exists, or the input changes meanwhile.
+        UserError: a line is invalid, an output file exists and is not to be overwritten, or the
+            input changes meanwhile.
     """
     versions, size, total = {}, None, None
     if isinstance(source, Path):

@@ -99,9 +99,11 @@ class ModelConfig:
             f"model.num_experts={self.num_experts} is too large for {num_layers} layers: a model"
             f" has at most {_MAX_EXPERTS:,} experts",
         )
-        table_width = max(self.width, self.head_key_width)
+        has_table = self.architecture in (Architecture.transformer, Architecture.convolutional)
+        is_rotary = self.positions is Positions.rotary
+        table_width = self.head_key_width if is_rotary else self.width
         require(
-            self.max_length * table_width <= _MAX_TABLE,
+            not has_table or self.max_length * table_width <= _MAX_TABLE,
             f"model.max_length={self.max_length} is too large for a width of {table_width}: a table"
             f" of positions has at most {_MAX_TABLE:,} values",
         )

@@ -17,8 +17,7 @@ from nmt.translation.torch_engine import TorchEngine
 from nmt.translation.translator import Translator
 
 _BATCH_SIZE = 32
-# Relative to the largest logit.
-_TOLERANCE = 1e-5
+_LOGIT_TOLERANCE = 1e-5  # relative to the largest logit
 
 
 class TransformersRuntime:
@@ -32,7 +31,7 @@ class TransformersRuntime:
         ImportError: transformers is not installed.
     """
 
-    tolerance = 1e-4
+    tolerance = 1e-4  # see `Runtime`
 
     def __init__(self, model: TrainedModel, folder: Path) -> None:
         import transformers  # noqa: PLC0415
@@ -98,7 +97,8 @@ def compare(model: TrainedModel, original: TransformersRuntime, texts: Sequence[
     """Compare ids, logits and greedy translations of some texts.
 
     Returns:
-        All differences, in Markdown.
+        The largest difference of a logit, and the texts with other ids or another translation, in
+        Markdown.
 
     Raises:
         UserError: no text fits the model, or logits differ by more than rounding errors.
@@ -112,7 +112,7 @@ def compare(model: TrainedModel, original: TransformersRuntime, texts: Sequence[
     ours = [best.text for best, *_ in Translator(model, greedy(model)).translate(texts)]
     targets = model.target_tokenizer.encode(ours)
     difference, largest = _compare_logits(model, original, sources, targets)
-    if not difference <= _TOLERANCE * largest:  # also if it is NaN
+    if not difference <= _LOGIT_TOLERANCE * largest:  # also if it is NaN
         raise UserError(
             f"logits of the imported model differ from the original ones by {difference:.2g}; the"
             f" largest is {largest:.2g}"

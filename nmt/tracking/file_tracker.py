@@ -46,7 +46,7 @@ def complete_records(path: Path) -> Iterator[tuple[bytes, dict[str, Any]]]:
 
 
 def parse_record(line: bytes) -> dict[str, Any] | None:
-    """Return the record of a line; None if it is not a JSON object with a number `update`."""
+    """Return the record of a line; None if it is not a JSON object with an integer `update`."""
     try:
         record: dict[str, Any] = json.loads(line)
         record["update"] = int(record["update"])

@@ -40,7 +40,7 @@ Shape = tuple[int, int, int]
 _ASSUMED_LENGTH = 28
 # Maximum number of updates of an epoch that are searched for the heaviest micro-batch.
 _MAX_UPDATES = 2000
-_MIN_GAIN = 0.03  # share of the work that a smaller micro-batch must save, see `even_size`
+_MIN_GAIN = 0.03  # share of the work that a smaller micro-batch must save, see `balanced_size`
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ def resolve_auto(config: Config, plan: EpochPlan, vocabulary_sizes: tuple[int, i
         used = found or "out of memory"
         logger.info(f"batching.tokens_per_micro_batch=auto: {tokens:,} tokens: {used}")
         if found is not None and found.fits:
-            tokens = even_size(config, plan, tokens)
+            tokens = balanced_size(config, plan, tokens)
             return replace(config, batching=replace(config.batching, tokens_per_micro_batch=tokens))
         if tokens == smallest:
             raise UserError(
@@ -120,10 +120,11 @@ def heaviest_shapes(config: Config, plan: EpochPlan, tokens: int) -> list[Shape]
     return [heaviest, (max(1, largest // max(source, target)), source, target)]
 
 
-def even_size(config: Config, plan: EpochPlan, tokens: int) -> int:
-    """Return the largest of `tokens`, `tokens` / 2, … that divides the work evenly among ranks.
+def balanced_size(config: Config, plan: EpochPlan, tokens: int) -> int:
+    """Return the largest micro-batch size, of `tokens`, `tokens` / 2, …, that balances the ranks.
 
-    No other of these sizes saves more than 3 % of the work of the busiest rank.
+    No other of these sizes, unless it is below `batching.longest`, saves more than 3 % of the work
+    of the busiest rank, summed over updates.
     """
     processes, _ = distributed.num_processes(config.training)
     if processes == 1:

@@ -145,8 +145,9 @@ class Updater:
     def _batches(self, work: UpdateWork) -> Iterator[tuple[Batch, float]]:
         """Yield the micro-batches of this rank and the weights of their losses.
 
-        Torch is seeded for each by its position and number. Dropout therefore does not change with
-        restarts, nor with the number of ranks, unless parts are merged (`EpochPlan.start_tokens`).
+        Torch is seeded for each by the seed of the training, the position of the update and the
+        number of the micro-batch. Dropout therefore does not change with restarts, nor with the
+        number of ranks, unless small micro-batches are merged, as on GPUs.
         A rank without micro-batches computes one made-up pair with weight zero, because all ranks
         have to take part in summing gradients.
         """

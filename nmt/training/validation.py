@@ -71,7 +71,7 @@ class Validator:
                 raise
             raise UserError(
                 f"out of memory in validation: {first_line(error)}; lower decoding.batch_size or,"
-                " on a CPU, set decoding.num_workers=1; neither changes a translation"
+                " on a CPU, set decoding.num_workers=1; in float32, neither changes a translation"
             ) from None
         hypotheses = tuple(best[0].text for best in translations)
         loss = -math.fsum(log_probs) / len(log_probs)

@@ -111,7 +111,9 @@ class ProtectingTranslator:
     def _translate_without_spans(
         self, texts: list[str], lines: list[int]
     ) -> list[list[Translation]]:
-        """Translate texts without spans, and insert the spans; if that fails, keep the source text.
+        """Remove the spans of texts, translate the rest, and insert the spans.
+
+        If that fails, the translation is the source text.
 
         Texts with spans have no constraints: see `Pipeline.check`.
         """
@@ -124,18 +126,20 @@ class ProtectingTranslator:
         ]
         links = iter(self._aligner.links([s for s, _ in pairs], [t for _, t in pairs]))
         repaired = []
-        for text, source, spans, some in zip(texts, bare, marks, found, strict=True):
+        for text, source, removed, some in zip(texts, bare, marks, found, strict=True):
             kept: list[Translation] = []
-            bare_texts: dict[str, str] = {}  # translation by result; equal translations are kept
+            # Translation without spans by text with them. A different one with the same text is
+            # dropped.
+            bare_texts: dict[str, str] = {}
             for one in some:
-                inserted = insert_marks(source, one.text, spans, next(links))
+                inserted = insert_marks(source, one.text, removed, next(links))
                 is_duplicate = bare_texts.setdefault(inserted, one.text) != one.text
                 if not is_duplicate and _keeps(inserted, protected_spans(text)):
                     kept.append(replace(one, text=inserted))
             if kept:
-                self.counts.inserted += len(spans)
+                self.counts.inserted += len(removed)
             else:
-                self.counts.untranslated += len(spans)
+                self.counts.untranslated += len(removed)
             repaired.append(kept or [Translation(text, 0.0, [])])
         return repaired
 

@@ -18,7 +18,7 @@ from nmt.training import memory_probe
 from nmt.training.memory_probe import (
     Measurement,
     Shape,
-    even_size,
+    balanced_size,
     first_epoch,
     measure_updates,
     resolve_auto,
@@ -89,17 +89,17 @@ def test_several_ranks_get_micro_batches_that_keep_them_busy(
     auto: Config, plan: EpochPlan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     largest = 200
-    assert even_size(auto, plan, largest) == largest
+    assert balanced_size(auto, plan, largest) == largest
     two = replace(auto, training=replace(auto.training, num_processes=2))
-    tokens = even_size(two, plan, largest)
+    tokens = balanced_size(two, plan, largest)
     assert auto.batching.longest <= tokens < largest
     assert replace(plan, max_micro_batch_tokens=largest).evenness(2) < 0.6
     assert replace(plan, max_micro_batch_tokens=tokens).evenness(2) > 0.8
     # One micro-batch on one rank is faster than one on each, if starting them takes longest.
-    assert even_size(two, replace(plan, start_tokens=100_000), largest) == largest
+    assert balanced_size(two, replace(plan, start_tokens=100_000), largest) == largest
     monkeypatch.setenv("RANK", "0")
     monkeypatch.setenv("WORLD_SIZE", "2")
-    assert even_size(auto, plan, largest) == tokens  # started by another launcher
+    assert balanced_size(auto, plan, largest) == tokens  # started by another launcher
 
 
 def test_on_a_gpu_starting_a_micro_batch_has_a_cost(
