@@ -7,7 +7,6 @@ text is in another language. Lingua compares the probabilities of character sequ
 languages.
 """
 
-import re
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -71,7 +70,7 @@ def _fasttext() -> Any:
 @cache
 def _fasttext_code(code: str) -> str:
     """Return fastText's code of a language; UserError if fastText does not know the language."""
-    language = re.split(r"[-_]", code)[0].lower()
+    language = code.partition("_")[0].lower()
     language = {"nb": "no", "iw": "he", "in": "id", "cmn": "zh"}.get(language, language)
     labels, _ = _fasttext().predict("a", _ALL, -1.0)
     if f"{_LABEL}{language}" not in labels:

@@ -166,7 +166,7 @@ class PreparedCorpus:
         self.source_language, self.target_language = languages
         # Names of the test sets: `test` first, then by name.
         self.test_splits = sorted(manifest["test_splits"], key=lambda name: (name != "test", name))
-        # A `Leakage` for each split; empty if it was not counted.
+        # A `Leakage` for `valid` and each test set; empty if not counted.
         self.leakage: dict[str, Any] = {**manifest.get("leakage", {})}
         self.manifest = manifest
 

@@ -153,8 +153,8 @@ class WandbTracker(Tracker):
             write_texts({self._stored: str(self._last_update)})
 
     def abandon(self, has_no_answer: bool) -> None:
-        """Kill wandb's service if it does not answer: wandb's exit handler would wait for it."""
-        # The failure is reported already, and the disk of wandb's log file may be full.
+        """Mute wandb, and kill its service if it does not answer: its exit handler would wait."""
+        # The failure is reported already. Writing messages may fail on a full disk.
         messages = logging.getLogger("wandb")
         messages.handlers, messages.propagate = [logging.NullHandler()], False
         if not has_no_answer:
