@@ -74,7 +74,7 @@ def _copy(pair: Pair, config: CleaningConfig, _languages: tuple[str, str]) -> st
 
 
 def _repetition(pair: Pair, config: CleaningConfig, _languages: tuple[str, str]) -> str:
-    """Drop text such as "ha ha ha ha ha" and the loops of translation systems."""
+    """Drop text with a repeated phrase, such as the loops of translation systems."""
     for side, text in zip(Pair._fields, pair, strict=True):
         words = text.split(" ")
         # Fast test first: a repeated phrase consists of repeated words.

@@ -93,7 +93,7 @@ class TorchEngine(Engine):
                 yield batch, search(batch)
             return
         num_threads = max(1, torch.get_num_threads() // num_workers)
-        # torch.set_num_threads affects only the thread that calls it.
+        # torch.set_num_threads affects this thread, and threads that start later.
         pool = ThreadPoolExecutor(num_workers, "search", torch.set_num_threads, (num_threads,))
         try:
             futures = {pool.submit(search, batch): batch for batch in batches}
