@@ -72,7 +72,10 @@ class Transformer(EncoderDecoder[DecoderState]):
         maps: dict[str, list[Tensor]] = {"encoder": [], "decoder": [], "cross": []}
 
         def record(
-            name: str, layer: MultiHeadAttention, inputs: tuple[Tensor], options: dict[str, Any]
+            name: str,
+            layer: MultiHeadAttention,
+            inputs: tuple[Tensor, ...],
+            options: dict[str, Any],
         ) -> None:
             maps[name].append(layer.weights(*inputs, **options))
 

@@ -52,10 +52,10 @@ class SummedLoss(nn.Module):
 
 
 def smoothed_cross_entropy(hidden: Tensor, weight: Tensor, tokens: Tensor, eps: float) -> Tensor:
-    """Compute the label-smoothed cross-entropy in nats, summed over the correct tokens (N,).
+    """Compute the label-smoothed cross-entropy in nats, summed over the target `tokens` (N,).
 
     The logits are the projection of `hidden` (N, D) by `weight` (V, D). The target distribution has
-    1 - eps on the correct token and eps spread evenly over all V (Szegedy et al. 2016, section 7;
+    1 - eps on the target token and eps spread evenly over all V (Szegedy et al. 2016, section 7;
     Vaswani et al. 2017, section 5.4).
 
     Only a chunk of the logits (N, V) is in memory at a time. The forward pass also computes the

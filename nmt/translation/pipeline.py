@@ -109,7 +109,7 @@ class Pipeline:
         for line, answer, some in zip(lines, answers, texts, strict=True):
             found = [next(links) for _ in some]
             if None in found:
-                what = "it or a translation is too long for the model"
-                self.warn(f"line {line}: not aligned because {what}")
+                reason = "the line or a translation is too long for the model"
+                self.warn(f"line {line}: not all translations are aligned: {reason}")
             aligned.append(replace(answer, alignments=found))
         return aligned
