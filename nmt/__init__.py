@@ -79,10 +79,13 @@ class Model:
 
         Raises:
             TypeError: `texts` is a single string.
+            ValueError: `num_best` is below 1.
             UserError: `details` is True, and the model has no attention to align words with.
         """
         if isinstance(texts, str):
             raise TypeError("translate() takes a list of texts; write translate([text])")
+        if num_best < 1:
+            raise ValueError(f"num_best={num_best} is below 1")
         # Imported here, because torch takes two seconds to import.
         from nmt.translation.alignment import Aligner  # noqa: PLC0415
         from nmt.translation.translator import Translator  # noqa: PLC0415

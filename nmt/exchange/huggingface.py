@@ -132,7 +132,8 @@ def _check_marian_or_pegasus(config: ModelConfig) -> None:
             " transformers 4 would load other embeddings without a warning;"
             f" {_OTHER_FORMATS}, or train with model.tied_embeddings=three_way"
         )
-    check_head_widths(config, _OTHER_FORMATS)
+    has_equal_widths = config.head_key_width == config.head_value_width
+    check_head_widths(config, _OTHER_FORMATS if has_equal_widths else "export it with format=onnx")
 
 
 def write_tokenizers(model: TrainedModel, folder: Path) -> None:

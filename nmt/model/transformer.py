@@ -74,7 +74,7 @@ class Transformer(EncoderDecoder[DecoderState]):
         def record(
             name: str,
             layer: MultiHeadAttention,
-            inputs: tuple[Tensor, ...],
+            inputs: tuple[Any, ...],
             options: dict[str, Any],
         ) -> None:
             maps[name].append(layer.weights(*inputs, **options))

@@ -100,7 +100,7 @@ class LineReader:
             return Item(line)
         if self.format is Format.jsonl:
             return _parse_json(line)
-        columns = line.split("\t")
+        columns = line.removesuffix("\r").split("\t")
         if len(columns) < self.column:
             raise UserError(f"has no column {self.column}; fix the line or column=")
         return Item(columns[self.column - 1], columns=columns)
@@ -130,7 +130,8 @@ def _parse_json(line: str) -> Item:
     except ValidationError as error:
         problem = error.errors()[0]
         where = ".".join(map(str, problem["loc"])) or "the line"
-        raise UserError(f"{where}: {problem['msg']}; {_EXAMPLE}") from None
+        reason = problem["msg"].replace("tuple", "list")  # as JSON calls it
+        raise UserError(f"{where}: {reason}; {_EXAMPLE}") from None
     except (RecursionError, ValueError) as error:
         raise UserError(one_line(f"is not valid JSON: {error}; {_EXAMPLE}")) from None
     return Item(values.pop("source"), record, constraints=Constraints(**values))

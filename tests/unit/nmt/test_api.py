@@ -40,6 +40,8 @@ def test_run_folders_and_model_folders_are_loaded(run_folder: Path) -> None:
 
 
 def test_wrong_arguments_are_refused_with_the_fix(run_folder: Path) -> None:
+    with pytest.raises(ValueError, match="num_best=0 is below 1"):
+        nmt.load(run_folder, "cpu").translate(["a"], details=True, num_best=0)
     with pytest.raises(TypeError, match=r"write translate\(\[text\]\)"):
         nmt.load(run_folder, "cpu").translate("Kalo mine.")
     with pytest.raises(UserError, match="nowhere"):

@@ -27,7 +27,7 @@ def translation(text: str, *ids: int, is_finished: bool = True) -> Translation:
         ('{"source": null}', "source: Input should be a valid string"),
         ('{"source": "a", "b": "\\ud800"}', "surrogates not allowed"),
         ('{"source": "a", "prefix": 3}', "prefix: Input should be a valid string"),
-        ('{"source": "a", "required": "b"}', "required: Input should be a valid tuple"),
+        ('{"source": "a", "required": "b"}', "required: Input should be a valid list"),
         ('{"source": "a", "banned": ["b", 1]}', "banned.1: Input should be a valid string"),
         ("[" * 100_000, "is not valid JSON"),
         ('{"source": "a", "n": ' + "9" * 5000 + "}", "is not valid JSON"),
@@ -49,6 +49,7 @@ def test_reading() -> None:
     assert item.constraints == Constraints("b", ("c d",), ("e", "f"))
     assert LineReader(Format.text).read("a\tb") == Item("a\tb")
     assert LineReader(Format.tsv, 2).read("a\tb\t").source == "b"
+    assert LineReader(Format.tsv, 2).read("a\tb\r").columns == ["a", "b"]
     with pytest.raises(UserError, match="has no column 2"):
         LineReader(Format.tsv, 2).read("a")
 
