@@ -1,5 +1,6 @@
 """The processor, the installed libraries and the commit of this program."""
 
+import ctypes
 import os
 import platform
 import resource
@@ -15,6 +16,7 @@ from nmt.base.errors import UserError
 _CPU_INFO = Path("/proc/cpuinfo")
 _CPU_TIMES = Path("/proc/stat")
 _SECONDS_TO_MEASURE = 0.4
+_SET_PARENT_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of prctl(2)
 
 
 def versions(packages: Iterable[str]) -> dict[str, str]:
@@ -35,6 +37,12 @@ def require_package(what: str, package: str, extra: str) -> None:
             f"{what} needs the package {package}: make install-{extra}, or"
             f" pip install -r requirements-{extra}.txt"
         )
+
+
+def signal_at_death_of_parent(number: int) -> None:
+    """Let Linux send a signal to this process when its parent ends, however it ends."""
+    if platform.system() == "Linux":
+        ctypes.CDLL(None).prctl(_SET_PARENT_DEATH_SIGNAL, number, 0, 0, 0)
 
 
 def is_address_space_limited() -> bool:

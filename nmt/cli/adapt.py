@@ -21,6 +21,7 @@ from nmt.config import Config, checked_dataclass, leaf_fields, option, to_plain
 from nmt.evaluation.systems import open_system
 from nmt.runs.adapt import adapt, check_languages, general_test_set
 from nmt.trained_model import load_trained_model
+from nmt.training import distributed
 
 
 @checked_dataclass
@@ -49,6 +50,8 @@ def main() -> None:
     own = [argument for argument in sys.argv[1:] if argument.partition("=")[0] in known]
     changes = [argument for argument in sys.argv[1:] if argument not in own]
     arguments = parse_arguments(_Arguments, own)
+    if distributed.is_launched():
+        raise UserError("adapt cannot be combined with torchrun: use training.num_processes=N")
     out = Path(arguments.out) if arguments.out else None
     if out is not None:
         if out.exists():
@@ -76,8 +79,6 @@ def _configuration(arguments: _Arguments, changes: Sequence[str]) -> Config:
         "corpus.direction": f"{source}-{target}",
         "tokenizer.path": str(model.source_tokenizer.path if joint else system.model),
         "tokenizer.joint": joint,
-        # Used by a dry run only.
-        "tokenizer.vocabulary_size": model.target_tokenizer.vocabulary_size,
         "batching.max_source_length": longest,
         "batching.max_target_length": longest,
         "training.initial_model": str(system.model),

@@ -49,11 +49,11 @@ from nmt.runs.multirun import run_job
 CONFIG_FOLDER = Path(__file__).resolve().parents[2] / "conf"
 
 _MAX_FOLDER_NAME = 120
-_HYDRA_ARGUMENTS = ("--multirun", "-m", "--cfg", "job", "--resolve")
+_SWEEP_FLAGS = {"--multirun", "-m"}
+_HYDRA_ARGUMENTS = (*_SWEEP_FLAGS, "--cfg", "job", "--resolve")
 _SWEEP_KEYS = ("cluster", "sweep", "search.space", "search.trial")
 _LISTS = ("search.space", "run.accept_changes")  # their commas never separate the values of a sweep
-# Environment variable that passes the user's command line to the jobs of a scheduler.
-_COMMAND_LINE = "NMT_COMMAND_LINE"
+_COMMAND_LINE = "NMT_COMMAND_LINE"  # variable with the user's command line, for jobs of a scheduler
 
 
 def combination(overrides: list[str]) -> str:
@@ -90,6 +90,8 @@ def check_overrides(arguments: Sequence[str]) -> None:
         if argument in _HYDRA_ARGUMENTS or argument.startswith(("hydra.", "hydra/")):
             continue
         key, value = split_argument(argument)
+        if key == "run.folder" and value.strip("'\""):
+            raise UserError("run.folder is set by sweeps; use run.outputs and run.name")
         if argument in ("cluster=parallel", "cluster=ray"):
             require_package(argument, "hydra_plugins.hydra_joblib_launcher", "sweeps")
         if key in groups:
@@ -103,7 +105,7 @@ def _check_presets(group: str, value: str, names: list[str]) -> None:
         names = [*names, "null"]
     if group == "tracking":  # several at once, as in tracking=[wandb,tensorboard]
         value = value.replace("[", "").replace("]", "")
-    for name in value.split(","):  # several in a sweep
+    for name in map(str.strip, value.split(",")):  # several in a sweep
         if name not in names:
             near = difflib.get_close_matches(name, names, 1)
             fix = f"did you mean {near[0]}?" if near else f"the presets are {', '.join(names)}"
@@ -111,7 +113,7 @@ def _check_presets(group: str, value: str, names: list[str]) -> None:
 
 
 def _is_sweep(arguments: Sequence[str]) -> bool:
-    return bool({"--multirun", "-m"}.intersection(arguments))
+    return bool(_SWEEP_FLAGS.intersection(arguments))
 
 
 def _check_sweep(arguments: Sequence[str]) -> None:
@@ -123,6 +125,14 @@ def _check_sweep(arguments: Sequence[str]) -> None:
                 f"{argument} has no effect without --multirun: run"
                 f" `python -m nmt.cli.train --multirun {argument} …`, or make sweep SWEEP=NAME"
             )
+
+
+def _check_multirun(has_sweeps: bool) -> None:
+    """Raise a UserError if this command or process cannot start a sweep."""
+    if not has_sweeps:
+        raise UserError("--multirun is an argument of nmt.cli.train only")
+    if "RANK" in os.environ:
+        raise UserError("--multirun cannot be combined with torchrun; start torchrun for each run")
 
 
 def _report_overruled(arguments: Sequence[str]) -> None:
@@ -252,7 +262,10 @@ def run_composed(
     """
     # Otherwise, Hydra prints its own traceback and exits with 1.
     os.environ["HYDRA_FULL_ERROR"] = "1"
-    sys.argv[1:] = literal(sys.argv[1:])
+    # Hydra takes this flag only before the keys.
+    flags = [argument for argument in sys.argv[1:] if argument in _SWEEP_FLAGS]
+    keys = [argument for argument in sys.argv[1:] if argument not in flags]
+    sys.argv[1:] = literal([*flags, *keys])
     os.environ[_COMMAND_LINE] = json.dumps(sys.argv)
 
     @hydra.main(version_base="1.3", config_path=str(CONFIG_FOLDER), config_name="config")
@@ -276,7 +289,9 @@ def run_composed(
                 print_help(command.__module__, _help_lines(composed, groups))
             else:
                 check_overrides(arguments)
-                if not set(_HYDRA_ARGUMENTS).intersection(arguments):
+                if _is_sweep(arguments):
+                    _check_multirun(has_sweeps)
+                elif not set(_HYDRA_ARGUMENTS).intersection(arguments):
                     if has_sweeps:
                         _check_sweep(arguments)
                     _report_overruled(arguments)

@@ -22,6 +22,7 @@ from nmt.config import (
 )
 from nmt.runs.log import print_line
 from nmt.runs.reproduce import Result, check_data, find_result, reproduce
+from nmt.training import distributed
 
 # Keys in `FREE_KEYS` that are refused, too: each result has runs of its own.
 _OWN_KEYS = ("run.name", "run.folder", "run.accept_changes", "run.dry_run")
@@ -54,6 +55,8 @@ class _Arguments:
 def main() -> None:
     """Run the command."""
     arguments = parse_arguments(_Arguments)
+    if distributed.is_launched():
+        raise UserError("reproduce cannot be combined with torchrun: it trains a run for each seed")
     result = find_result(Path(arguments.table), arguments.result)
     print_line(f"{result.name}: {result.about}")
     for anchor in result.anchors:

@@ -8,10 +8,12 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.experimental.callback import Callback
 from omegaconf import DictConfig, OmegaConf
 
@@ -20,6 +22,7 @@ from nmt.base.errors import BusyError, FailedProcessesError, UserError
 from nmt.base.files import write_json
 from nmt.base.locks import is_locked
 from nmt.base.ray_cluster import connect_to_ray
+from nmt.base.system import signal_at_death_of_parent
 from nmt.evaluation.records import Status
 from nmt.runs.log import converted_errors, print_error, print_line
 from nmt.runs.search import parse_space
@@ -36,11 +39,15 @@ _OWN_VARIABLES = ("NMT_", "HYDRA_", "WANDB_")
 class SweepCallback(Callback):
     """Hydra callback that checks a sweep before its first run and reports it at the end."""
 
+    def __init__(self) -> None:
+        self._earlier: dict[str, int] = {}  # failures before this sweep, see `_failures`
+
     def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
         """Check parallel runs and the search, and connect to the cluster of `cluster=ray`."""
         del kwargs
         launcher = config.hydra.launcher
         with _errors_end_the_command():
+            _check_keys(config)
             _check_search(config)
             if launcher.get("n_jobs") == 0:
                 raise UserError(
@@ -48,6 +55,7 @@ class SweepCallback(Callback):
                 )
             if launcher.get("backend") == "ray":
                 _register_ray(config.training.num_threads, launcher.n_jobs)
+        self._earlier = _failures(Path(config.hydra.sweep.dir))
         if "n_jobs" in launcher and launcher.get("backend") != "ray":
             _let_runs_save(Path(config.hydra.sweep.dir))
 
@@ -61,13 +69,30 @@ class SweepCallback(Callback):
             return
         with _errors_end_the_command():
             sweep = write_sweep_report(Path(config.hydra.sweep.dir))
-        failed = [run.name for run in sweep.runs if run.status is Status.failed]
+        # Another sweep in the same folder may have left failures.
+        failures = _failures(Path(config.hydra.sweep.dir)).items() - self._earlier.items()
+        names = {name for name, _ in failures}
+        failed = [r.name for r in sweep.runs if r.status is Status.failed and r.name in names]
         if failed:
             print_error(
                 f"{len(failed)} of {len(sweep.runs)} runs failed: {', '.join(failed)};"
                 " report.html has their last lines, and the same command tries them again"
             )
             raise SystemExit(UserError.exit_status)
+
+
+def _failures(sweep: Path) -> dict[str, int]:
+    """Return the time of the failure of each failed run, by the name of its folder."""
+    files = sweep.glob(f"*/{layout.FAILURE_FILE}")
+    return {path.parent.name: path.stat().st_mtime_ns for path in files}
+
+
+def _check_keys(config: DictConfig) -> None:
+    """Raise UserError if a key that names the folder of the sweep is swept."""
+    overrides = OverridesParser.create().parse_overrides(list(config.hydra.overrides.task))
+    swept = {one.get_key_element() for one in overrides if one.is_sweep_override()}
+    for key in sorted(swept & {"run.name", "run.outputs"}):
+        raise UserError(f"{key} names the folder of the sweep; start a command for each value")
 
 
 def _let_runs_save(sweep: Path) -> None:
@@ -94,6 +119,8 @@ def _check_search(config: DictConfig) -> None:
     if not config.search.space:
         return
     given = {override.partition("=")[0] for override in config.hydra.overrides.task}
+    if "search.trial" not in given | set(config.hydra.sweeper.get("params") or {}):
+        raise UserError("search.space has no effect without search.trial=range(1,25)")
     for key in parse_space(config.search.space).keys() & given:
         raise UserError(f"{key} is on the command line and in search.space; leave out one of them")
 
@@ -121,13 +148,16 @@ def run_job(folder: Path, job: Callable[[], None], is_dry_run: bool = False) -> 
     Raises:
         UserError: a dry run has failed; it leaves no file.
     """
-    is_parallel = multiprocessing.parent_process() is not None
-    if is_parallel:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
         # Processes that the run starts do not know joblib's way of starting processes.
         multiprocessing.set_start_method("spawn", force=True)
         # Between jobs, a signal would end this process, and joblib would then kill the others.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        # If the command is killed, its runs save and end.
+        signal_at_death_of_parent(signal.SIGTERM)
+        _end_if_orphaned(parent)
     failure = folder / layout.FAILURE_FILE
     if not is_dry_run:
         failure.unlink(missing_ok=True)
@@ -137,8 +167,11 @@ def run_job(folder: Path, job: Callable[[], None], is_dry_run: bool = False) -> 
     except BusyError as error:
         print_line(str(error))
     except Interruption:
-        if is_parallel:  # an exception would let joblib kill the others before they have saved
-            time.sleep(_SECONDS_TO_BE_KILLED)
+        # An exception would let joblib kill the others before they have saved.
+        end = time.monotonic() + _SECONDS_TO_BE_KILLED
+        while parent is not None and time.monotonic() < end:
+            _end_if_orphaned(parent)
+            time.sleep(0.1)
         raise
     except (Exception, FailedProcessesError) as error:
         if isinstance(error, UserError):
@@ -153,6 +186,12 @@ def run_job(folder: Path, job: Callable[[], None], is_dry_run: bool = False) -> 
         if is_dry_run:
             raise UserError(f"the dry run of {folder.name} has failed") from None
         write_json(failure, {"lines": lines[-_NUM_LINES:]})
+
+
+def _end_if_orphaned(parent: BaseProcess) -> None:
+    """End this process of joblib if the command that started it has ended: it would wait idly."""
+    if os.getppid() != parent.pid:
+        os._exit(UserError.exit_status)
 
 
 def _register_ray(cores_per_run: int, num_runs: int) -> None:

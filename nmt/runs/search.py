@@ -44,6 +44,8 @@ def trial_values(space: str, run: Path) -> dict[str, Any]:
         distributions = {key: _distribution(key, one, study) for key, one in ranges.items()}
         trial = _last_trial(study, run)
         if not trial or trial.state is _optuna().trial.TrialState.FAIL:
+            attempts = sum(one.user_attrs.get("run") == run.name for one in study.trials)
+            study.sampler = _sampler(f"{run.name}{attempts or ''}")
             trial = study.ask(distributions)
             trial.set_user_attr("run", run.name)
         return {key: _rounded(trial.params[key], trial.distributions[key]) for key in trial.params}
@@ -193,16 +195,19 @@ def _opened(run: Path, pruner: Any = None) -> Iterator[Any]:
             )
         except RuntimeError as error:  # of another version of Optuna
             raise UserError(f"{path}: {first_line(error)}") from None
-        # Each trial asks a new sampler, so each needs a seed of its own.
-        sampler = optuna.samplers.TPESampler(seed=zlib.crc32(run.name.encode()))
         yield optuna.create_study(
-            storage=storage, sampler=sampler, pruner=pruner, study_name="nmt", load_if_exists=True
+            storage=storage, pruner=pruner, study_name="nmt", load_if_exists=True
         )
     except (SQLAlchemyError, optuna.exceptions.StorageInternalError) as error:
         raise UserError(
             f"{path}: the study cannot be used: {first_line(error.__cause__ or error)}; if it is"
             " damaged, choose another run.name, otherwise run the same command again"
         ) from error
+
+
+def _sampler(name: str) -> Any:
+    """Return a new sampler; each trial asks one, so each needs a seed of its own."""
+    return _optuna().samplers.TPESampler(seed=zlib.crc32(name.encode()))
 
 
 def _optuna() -> Any:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import torch
 
+from data_prep.own_tokenizer import own_models
 from data_prep.prepare import find_prepared, prepare
 from nmt.base import layout
 from nmt.base.errors import BusyError, MemoryShortageError, UserError
@@ -29,6 +30,7 @@ from nmt.runs.log import (
     print_written,
     set_up_logging,
 )
+from nmt.tokenizer import Tokenizer
 from nmt.tracking.trackers import check_trackers
 from nmt.training import distributed
 from nmt.training.dry_run import dry_run
@@ -57,8 +59,12 @@ def train(config: Config) -> float | None:
         set_up_logging()
         if is_main:
             training = distributed.with_num_threads(config.training, config.run.parallel_runs)
-            config = replace(config, training=training)
-            dry_run(config, find_prepared(config.corpus, config.tokenizer, config.corpora_folder))
+            tokenizer = config.tokenizer
+            if models := own_models(tokenizer, config.corpus):
+                size = Tokenizer(models[-1]).vocabulary_size
+                tokenizer = replace(tokenizer, vocabulary_size=size)
+            corpus_folder = find_prepared(config.corpus, config.tokenizer, config.corpora_folder)
+            dry_run(replace(config, training=training, tokenizer=tokenizer), corpus_folder)
         return None
     if not is_launched:
         # Before anything is written: a refused or failed command leaves no run folder.

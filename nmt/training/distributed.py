@@ -4,11 +4,9 @@ On several hosts, `torchrun` launches the processes. It sets RANK and the other 
 elastic.
 """
 
-import ctypes
 import logging
 import multiprocessing
 import os
-import platform
 import re
 import signal
 import socket
@@ -27,7 +25,7 @@ from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
 from nmt.base.errors import FailedProcessesError, UserError, first_line
-from nmt.base.system import idle_cores, num_cores
+from nmt.base.system import idle_cores, num_cores, signal_at_death_of_parent
 from nmt.config import TrainingConfig
 from nmt.training.signals import Interruption, handlers_restored
 
@@ -41,8 +39,6 @@ _UNLIMITED = timedelta(days=365)
 # When a process fails, the launcher ends the others within this time. A process that loses its
 # connection waits this long before it reports that, so that only the cause is reported.
 _SECONDS_TO_BE_ENDED = 3.0
-
-_SET_PARENT_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of prctl(2)
 
 _waiting_group: Any = None  # gloo, without a timeout; torch's default group is global, too
 
@@ -273,9 +269,8 @@ def _begin(user_error: Event, launcher: int, work: Callable[..., object], *argum
         os.environ.setdefault("GLOO_SOCKET_IFNAME", loopback[0])
     # A terminal sends Ctrl-C to the launcher's process group; the launcher passes it on.
     os.setpgid(0, 0)
-    if platform.system() == "Linux":
-        # A process that outlives a killed launcher would write to the files of the next run.
-        ctypes.CDLL(None).prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
+    # A process that outlives a killed launcher would write to the files of the next run.
+    signal_at_death_of_parent(signal.SIGKILL)
     if os.getppid() != launcher:
         raise RuntimeError("the launcher of this process has ended")
     try:

@@ -170,7 +170,9 @@ def _measure(
     _, on_host = distributed.num_processes(config.training)
     torch.set_num_threads(distributed.threads_per_process(config.training.num_threads, on_host))
     device = distributed.local_device()
-    available = available_memory(device, on_host)
+    # On a GPU, each parallel run has one of its own.
+    sharing = on_host * (config.run.parallel_runs if device.type == "cpu" else 1)
+    available = available_memory(device, sharing)
     if device.type == "cpu":
         limit_memory(available)
     try:

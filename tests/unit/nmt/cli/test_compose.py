@@ -142,6 +142,29 @@ def test_arguments_of_sweeps_need_multirun(
     assert "has no effect without --multirun" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("arguments", "rank", "message"),
+    [
+        (["model=tiny", "--multirun"], None, "--multirun is an argument of nmt.cli.train only"),
+        (["-m", "training.seed=1,2"], "0", "--multirun cannot be combined with torchrun"),
+        (["run.folder=elsewhere"], None, "run.folder is set by sweeps; use run.outputs and"),
+    ],
+)
+def test_arguments_that_cannot_be_combined_are_refused(
+    arguments: list[str],
+    rank: str | None,
+    message: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["train", *arguments])
+    if rank:
+        monkeypatch.setenv("RANK", rank)
+    with pytest.raises(SystemExit):
+        run_composed(Mock(), has_sweeps=rank is not None)
+    assert message in capsys.readouterr().err
+
+
 def test_keys_of_the_experiment_that_overrule_a_preset_are_reported(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

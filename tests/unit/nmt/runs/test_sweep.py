@@ -4,9 +4,10 @@ import csv
 import errno
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
 
 from nmt.base.errors import UserError
 from nmt.base.files import write_json
@@ -86,12 +87,49 @@ def test_callback_reports_at_the_end_of_a_sweep(
     SweepCallback().on_multirun_end(config)
 
 
-def test_no_runs_at_a_time_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    config = OmegaConf.create({"hydra": {"launcher": {"n_jobs": 0}}, "search": {"space": ""}})
+def starting(folder: Path, *task: str, n_jobs: int = 1, space: str = "") -> DictConfig:
+    """Return the configuration of Hydra for a sweep that begins."""
+    hydra = {
+        "launcher": {"n_jobs": n_jobs, "backend": "ray"} if n_jobs == 0 else {},
+        "overrides": {"task": list(task)},
+        "sweep": {"dir": str(folder)},
+        "sweeper": {},
+    }
+    return OmegaConf.create({"hydra": hydra, "search": {"space": space}})
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"n_jobs": 0}, "run.parallel_runs, or hydra.launcher.n_jobs, is 0"),
+        ({"space": "model.dropout=interval(0,1)"}, "search.space has no effect without search.tr"),
+    ],
+)
+def test_a_sweep_in_vain_is_refused(
+    changes: dict[str, Any], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(SystemExit) as exited:
-        SweepCallback().on_multirun_start(config)
+        SweepCallback().on_multirun_start(starting(tmp_path, **changes))
     assert exited.value.code == 2
-    assert "run.parallel_runs, or hydra.launcher.n_jobs, is 0" in capsys.readouterr().err
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("swept", ["run.name=a,b", "run.outputs=x,y"])
+def test_the_folder_of_a_sweep_is_not_swept(
+    swept: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        SweepCallback().on_multirun_start(starting(tmp_path, swept))
+    assert "names the folder of the sweep" in capsys.readouterr().err
+
+
+def test_failures_of_an_earlier_sweep_do_not_count(folder: Path) -> None:
+    callback, config = SweepCallback(), starting(folder, "training.seed=1,2")
+    callback.on_multirun_start(config)
+    callback.on_multirun_end(config)
+    write_json(folder / "rate=0.1,seed=2" / "failure.json", {"lines": ["again"]})
+    with pytest.raises(SystemExit):
+        callback.on_multirun_end(config)
 
 
 @pytest.mark.parametrize(
