@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import redirect_stderr
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -235,7 +236,8 @@ def check_composed_commands(raw: str, work: str) -> None:
         remount(disk, "ro")
         message = error_line(lambda: run_composed(prepare.prepare), *command, "corpus.name=other")
         assert "cannot be written: read-only file system" in message
-        message = error_line(lambda: run_composed(prepare.prepare), "--multirun", *command)
+        run = partial(run_composed, prepare.prepare, has_sweeps=True)
+        message = error_line(run, "--multirun", *command)
         assert f"error: {disk / 'sweeps'}" in message
         config = OmegaConf.create({"hydra": {"sweep": {"dir": str(disk)}}})
         message = error_line(lambda: multirun.SweepCallback().on_multirun_end(config))
