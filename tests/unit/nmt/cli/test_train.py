@@ -1,6 +1,8 @@
 import os
+import sys
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 from unittest.mock import Mock
 
@@ -8,9 +10,11 @@ import pytest
 import torch
 
 from nmt.base.errors import UserError
+from nmt.cli import adapt, reproduce
 from nmt.cli.train import train_each
 from nmt.config import Config
 from nmt.runs import train as train_module
+from nmt.tokenizer import Tokenizer
 from nmt.training.distributed import Process
 from tests.support import tiny_config
 
@@ -30,6 +34,33 @@ def test_a_dry_run_is_reported_once_for_all_seeds_and_processes(
         train_each(config, "1,2")
     assert reported == [config]
     assert not (tmp_path / "outputs").exists()
+
+
+def test_a_dry_run_has_the_vocabulary_size_of_the_users_tokenizer(
+    tmp_path: Path, tokenizer_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reported: list[Config] = []
+    monkeypatch.setattr(train_module, "dry_run", lambda config, corpus: reported.append(config))
+    config = tiny_config(tmp_path / "outputs")
+    tokenizer = replace(config.tokenizer, path=str(tokenizer_path))
+    run = replace(config.run, dry_run=True)
+    train_each(replace(config, run=run, tokenizer=tokenizer), None)
+    [found] = reported
+    size = Tokenizer(tokenizer_path).vocabulary_size
+    assert found.tokenizer.vocabulary_size == size != config.tokenizer.vocabulary_size
+
+
+@pytest.mark.parametrize(
+    ("module", "arguments"),
+    [(adapt, ["model=nowhere", "data=nowhere"]), (reproduce, ["result=multi30k_en_de"])],
+)
+def test_commands_that_train_and_compare_are_not_for_torchrun(
+    module: ModuleType, arguments: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", [module.__name__, *arguments])
+    monkeypatch.setenv("RANK", "0")
+    with pytest.raises(UserError, match="cannot be combined with torchrun"):
+        module.main()
 
 
 def test_a_rank_without_a_launcher_is_refused_before_anything_is_written(

@@ -9,11 +9,13 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import ray
 import torch
 
 from nmt.base.errors import BusyError, FailedProcessesError, UserError
 from nmt.base.files import read_json
 from nmt.config import Config
+from nmt.runs import multirun
 from nmt.runs.multirun import run_job
 from nmt.runs.train import own_gpu
 from nmt.training.signals import Interruption
@@ -66,6 +68,16 @@ def test_a_first_or_second_signal_ends_the_sweep(error: BaseException, tmp_path:
     with pytest.raises(type(error)):
         run_job(tmp_path, lambda: raising(error))
     assert not (tmp_path / "failure.json").exists()
+
+
+def test_a_run_on_ray_takes_its_cores_and_its_gpu_from_one_node(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    nodes = [{"CPU": 16}, {"CPU": 2, "GPU": 2}]
+    monkeypatch.setattr(multirun, "connect_to_ray", lambda *_: None)
+    monkeypatch.setattr(ray, "nodes", lambda: [{"Alive": True, "Resources": n} for n in nodes])
+    with pytest.raises(UserError, match="that fit into the Ray cluster, 1: each takes 2 cores"):
+        multirun._register_ray(2, 2)
 
 
 @pytest.fixture

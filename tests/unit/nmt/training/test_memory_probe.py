@@ -140,6 +140,17 @@ def test_only_errors_of_memory_are_reported_as_such(
         memory_probe._measure(sender, auto, SIZES, [])
 
 
+def test_parallel_runs_share_the_memory(auto: Config, monkeypatch: pytest.MonkeyPatch) -> None:
+    shared = Mock(return_value=1_000)
+    monkeypatch.setattr(memory_probe, "available_memory", shared)
+    monkeypatch.setattr(memory_probe, "limit_memory", lambda _: None)
+    monkeypatch.setattr(memory_probe, "build_model", Mock(side_effect=MemoryError()))
+    for parallel_runs in (1, 3):
+        config = replace(auto, run=replace(auto.run, parallel_runs=parallel_runs))
+        memory_probe._measure(Mock(), config, SIZES, [])
+    assert [each.args[1] for each in shared.mock_calls] == [1, 3]
+
+
 @pytest.mark.slow
 def test_updates_are_measured_in_a_process_of_their_own(tmp_path: Path) -> None:
     config = tiny_config(tmp_path)
