@@ -52,7 +52,7 @@ class DiskError(UserError):
             space += f", {_format_bytes(shutil.disk_usage(folder).free, math.floor)} free"
         reason = os.strerror(self.number).lower() + (f"{space})" if space else "")
         return printable(
-            f"{self.path}: cannot be written: {reason}; fix this or write to another place"
+            f"{self.path}: cannot be written: {reason}; fix this or write elsewhere"
             " (run.outputs= or out=), then run the command again"
         )
 

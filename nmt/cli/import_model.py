@@ -128,8 +128,8 @@ def _languages(model: TrainedModel) -> list[str]:
     """Describe how to choose the target language, if the model has several."""
     pieces = map(plain_piece, model.source_tokenizer.all_pieces())
     names = [one_line(piece) for piece in pieces if piece.startswith(">>")]
-    choice = f"each source text begins with its target language, one of {', '.join(names)}"
-    return [choice] if names else []
+    line = f"each source text begins with its target language, one of {', '.join(names)}"
+    return [line] if names else []
 
 
 if __name__ == "__main__":

@@ -7,8 +7,8 @@ from nmt.base.errors import UserError
 from nmt.config.fields import (
     MAX_SEED,
     FolderName,
+    are_languages,
     checked_dataclass,
-    is_language_code,
     is_symbol,
     leaf_fields,
     option,
@@ -207,7 +207,7 @@ class CorpusConfig(OriginConfig):
     def __post_init__(self) -> None:
         codes = self.direction.split("-")
         require(
-            len(codes) == 2 and all(map(is_language_code, codes)) and codes[0] != codes[1],
+            are_languages(codes),
             f"corpus.direction={self.direction} is not two different language codes joined by a"
             " hyphen, such as en-de or en-pt_BR",
         )

@@ -3,7 +3,7 @@
 A configuration group is a `checked_dataclass`. The docstring below a field documents it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import is_dataclass
 from typing import Annotated, Any, dataclass_transform
 
@@ -114,6 +114,11 @@ FolderName = Annotated[
 
 Symbol = Annotated[str, _satisfies(is_symbol, "printable, without white space and not empty")]
 """Text that can be one piece of a vocabulary."""
+
+
+def are_languages(codes: Sequence[str]) -> bool:
+    """Return whether `codes` are two different language codes."""
+    return len(codes) == len(set(codes)) == 2 and all(map(is_language_code, codes))
 
 
 def is_language_code(text: str) -> bool:

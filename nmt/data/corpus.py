@@ -15,7 +15,7 @@ from typing_extensions import TypedDict
 from nmt.base.errors import UserError
 from nmt.base.files import atomic_path, file_inside, is_plain_name, read_lines, read_record
 from nmt.base.layout import MANIFEST_FILE
-from nmt.config import MixingConfig, is_language_code
+from nmt.config import MixingConfig, are_languages
 from nmt.data.mixing import Mixing
 from nmt.tokenizer import Tokenizer
 
@@ -155,7 +155,7 @@ class PreparedCorpus:
         path = folder / MANIFEST_FILE
         manifest = read_record(path, Manifest, "prepare the corpus again")
         languages = manifest["direction"].split("-")
-        if len(languages) != 2 or not all(map(is_language_code, languages)):
+        if not are_languages(languages):
             raise UserError(
                 f"{path}: direction={manifest['direction']!r} is not two language codes"
             )

@@ -155,7 +155,7 @@ def find_baseline(run: Path, corpus: PreparedCorpus) -> Baseline | None:
                 and not _is_seed_of(run, other)
             ):
                 valid = read_record(result, ValidatedRun)["valid"]
-                # A damaged model raises UserError; one put in its place may have another direction.
+                # A damaged model raises UserError; one that replaced it may have another direction.
                 if open_system(other).direction == (corpus.source_language, corpus.target_language):
                     found.append((valid["bleu"], -valid["loss"], other))
         except UserError as error:

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from nmt.base.errors import UserError, first_line, one_line
 from nmt.base.files import file_inside
-from nmt.config import ModelConfig, StartEmbedding, TiedEmbeddings, Timescales
+from nmt.config import ModelConfig, StartEmbedding, TiedEmbeddings, Timescales, are_languages
 from nmt.exchange import huggingface as names
 from nmt.exchange.foreign_tokenizer import import_tokenizers, pieces_in_order, read_sentencepiece
 from nmt.exchange.foreign_weights import NEVER, ForeignWeights, add_pieces, half_split, reorder
@@ -27,7 +27,7 @@ from nmt.exchange.huggingface_settings import (
     decoding_config,
     read_settings,
 )
-from nmt.exchange.importer import check_languages, imported_model
+from nmt.exchange.importer import imported_model
 from nmt.exchange.t5gemma import T5GemmaSettings, load_t5gemma
 from nmt.exchange.transformers_runtime import TransformersRuntime, compare
 from nmt.model.build import count_parameters, meta_model
@@ -66,11 +66,11 @@ class HuggingFaceImporter:
         tokenizing = read_settings(folder, names.TOKENIZER_FILE, TokenizerSettings)
         named = filter(None, (tokenizing.source_lang, tokenizing.target_lang))
         languages = direction.split("-") if direction else list(named)
-        check_languages(
-            languages,
-            f"{folder / names.TOKENIZER_FILE}: source_lang and target_lang are {languages}, which"
-            " are not two language codes; give them, such as direction=en-de",
-        )
+        if not are_languages(languages):
+            raise UserError(
+                f"{folder / names.TOKENIZER_FILE}: source_lang and target_lang are {languages},"
+                " which are not two language codes; give them, such as direction=en-de"
+            )
         sizes, tokenizers = _tokenizers(folder, workspace, tokenizing.separate_vocabs, languages)
         _check_ids(folder / names.CONFIG_FILE, settings, sizes, tokenizers[1])
         config = settings.model_config(folder / names.CONFIG_FILE)

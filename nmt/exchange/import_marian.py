@@ -20,7 +20,7 @@ from torch import Tensor
 
 from nmt.base.errors import UserError, one_line
 from nmt.base.files import file_inside
-from nmt.config import DecodingConfig, ModelConfig, from_mapping, load_values
+from nmt.config import DecodingConfig, ModelConfig, are_languages, from_mapping, load_values
 from nmt.exchange import marian
 from nmt.exchange.foreign_tokenizer import (
     check_small,
@@ -29,7 +29,7 @@ from nmt.exchange.foreign_tokenizer import (
     read_sentencepiece,
 )
 from nmt.exchange.foreign_weights import ForeignWeights, add_pieces, half_split, reorder
-from nmt.exchange.importer import check_languages, imported_model
+from nmt.exchange.importer import imported_model
 from nmt.exchange.verify import Text, verify
 from nmt.model.build import meta_model
 from nmt.model.encoder_decoder import EncoderDecoder
@@ -61,11 +61,11 @@ class MarianImporter:
         settings, weights = _read_arrays(path)
         config = _model_config(settings, path)
         languages = direction.split("-")
-        check_languages(
-            languages,
-            f"direction={direction!r}: {folder} does not name its languages; give two language"
-            " codes, such as direction=en-de",
-        )
+        if not are_languages(languages):
+            raise UserError(
+                f"direction={direction!r}: {folder} does not name its languages; give two language"
+                " codes, such as direction=en-de"
+            )
         models, pieces = zip(
             *map(_read_vocabulary, vocabularies, ("source", "target")), strict=True
         )

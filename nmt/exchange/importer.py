@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
-from nmt.base.errors import UserError
-from nmt.config import DecodingConfig, is_language_code
+from nmt.config import DecodingConfig
 from nmt.model.encoder_decoder import EncoderDecoder
 from nmt.tokenizer import Tokenizer
 from nmt.trained_model import TrainedModel, TrainedModelConfig
@@ -39,12 +38,6 @@ class Importer(Protocol):
         Raises:
             ImportError: the package that runs the original model is not installed.
         """
-
-
-def check_languages(languages: Sequence[str], message: str) -> None:
-    """Raise UserError with a message unless `languages` are two different language codes."""
-    if not (len(languages) == len(set(languages)) == 2 and all(map(is_language_code, languages))):
-        raise UserError(message)
 
 
 def imported_model(

@@ -67,12 +67,12 @@ class SweepCallback(Callback):
         del kwargs
         if OmegaConf.select(config, "run.dry_run"):
             return
+        folder = Path(config.hydra.sweep.dir)
         with _errors_end_the_command():
-            sweep = write_sweep_report(Path(config.hydra.sweep.dir))
+            sweep = write_sweep_report(folder)
         # Another sweep in the same folder may have left failures.
-        failures = _failures(Path(config.hydra.sweep.dir)).items() - self._earlier.items()
-        names = {name for name, _ in failures}
-        failed = [r.name for r in sweep.runs if r.status is Status.failed and r.name in names]
+        new = dict(_failures(folder).items() - self._earlier.items())
+        failed = [r.name for r in sweep.runs if r.status is Status.failed and r.name in new]
         if failed:
             print_error(
                 f"{len(failed)} of {len(sweep.runs)} runs failed: {', '.join(failed)};"
@@ -115,7 +115,7 @@ def _let_runs_save(sweep: Path) -> None:
 
 
 def _check_search(config: DictConfig) -> None:
-    """Raise UserError if a key of `search.space` is also on the command line."""
+    """Raise UserError if a search has no trials, or one of its keys is on the command line."""
     if not config.search.space:
         return
     given = {override.partition("=")[0] for override in config.hydra.overrides.task}

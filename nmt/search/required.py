@@ -42,9 +42,9 @@ def num_met(ids: Ids, sequences: Sequence[Ids]) -> int:
 def allocate(beam_size: int, counts: Sequence[int]) -> list[int]:
     """Divide the beam among groups of candidates.
 
-    All groups get equal shares, and the last one also the remainder. What a group cannot use goes
-    to the other groups, to those with the most required tokens first. `counts` are the numbers of
-    candidates with 0, 1, … all required tokens.
+    All groups get equal shares, and the last one also the remainder. What a group cannot use is
+    left to the other groups, to those with the most required tokens first. `counts` are the
+    numbers of candidates with 0, 1, … all required tokens.
     """
     equal, remainder = divmod(beam_size, len(counts))
     wanted = [equal] * (len(counts) - 1) + [equal + remainder]

@@ -170,9 +170,9 @@ class CheckpointStore:
         return newest
 
     def intact(self) -> Iterator[int]:
-        """Yield the updates of intact checkpoints, newest first.
+        """Yield the updates of intact checkpoints, newest first; rename the others on the way.
 
-        Damaged ones before the last that is yielded are renamed to `damaged_…`, on disk.
+        A damaged checkpoint is called `damaged_…` on disk from then on.
         """
         for update in reversed(self.updates()):
             try:

@@ -170,9 +170,7 @@ def _measure(
     _, on_host = distributed.num_processes(config.training)
     torch.set_num_threads(distributed.threads_per_process(config.training.num_threads, on_host))
     device = distributed.local_device()
-    # On a GPU, each parallel run has one of its own.
-    sharing = on_host * (config.run.parallel_runs if device.type == "cpu" else 1)
-    available = available_memory(device, sharing)
+    available = available_memory(device, on_host * config.run.parallel_runs)
     if device.type == "cpu":
         limit_memory(available)
     try:
