@@ -9,7 +9,6 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -271,8 +270,7 @@ def run_composed(
     @hydra.main(version_base="1.3", config_path=str(CONFIG_FOLDER), config_name="config")
     def main(composed: DictConfig) -> None:
         if folder := _job_folder():
-            run = partial(_run_trial, command, composed, folder)
-            run_job(folder, run, composed.run.dry_run)
+            run_job(folder, lambda: _run_trial(command, composed, folder), composed.run.dry_run)
             return
         try:
             with converted_errors():

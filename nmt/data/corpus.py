@@ -167,7 +167,7 @@ class PreparedCorpus:
         # Names of the test sets: `test` first, then by name.
         self.test_splits = sorted(manifest["test_splits"], key=lambda name: (name != "test", name))
         # A `Leakage` for `valid` and each test set; empty if not counted.
-        self.leakage: dict[str, Any] = {**manifest.get("leakage", {})}
+        self.leakage: dict[str, Any] = manifest.get("leakage", {})
         self.manifest = manifest
 
     @property

@@ -49,7 +49,6 @@ class TestSetRecord(TypedDict):
     sentences: int
 
 
-@with_config(_OTHER_KEYS)
 class WrittenFiles(TypedDict):
     """`scores.json`, `export.json`: the files that the evaluation or the export has written."""
 

@@ -26,7 +26,6 @@ _NUM_SENTENCES = 10
 _CHART_SIZE = (5.6, 3.1)
 _NUM_COLOURS = 8
 _NUM_FIFTHS = 5
-_MAX_DIGITS = 4  # of a label, as in `format_value`
 _MAX_LABELS = 6
 
 
@@ -240,9 +239,9 @@ def axis_of(values: Sequence[Any]) -> tuple[list[float], dict[float, str]]:
     labelled = sorted(set(values))
     if len(labelled) > _MAX_LABELS:
         spaced = (np.geomspace if is_log else np.linspace)(low, high, 4)
-        digits = 2
-        while len({f"{one:.{digits}g}" for one in spaced}) < len(spaced) and digits < _MAX_DIGITS:
-            digits += 1
-        labelled = [float(f"{one:.{digits}g}") for one in spaced]
+        for digits in (2, 3, 4):  # more only if labels would be equal; `format_value` shows four
+            labelled = [float(f"{one:.{digits}g}") for one in spaced]
+            if len(set(labelled)) == len(labelled):
+                break
     scale = math.log10 if is_log else float
     return [scale(value) for value in values], {scale(one): format_value(one) for one in labelled}

@@ -13,7 +13,6 @@ from nmt.data.corpus import PreparedCorpus
 from nmt.evaluation.records import Failure, Pruned, Status, read_metrics, read_result, with_number
 from nmt.evaluation.systems import corpus_of
 from nmt.model.build import count_parameters, meta_model
-from nmt.tokenizer import Tokenizer
 
 Content = TypeVar("Content")
 
@@ -126,6 +125,6 @@ def read_run(folder: Path, status: Status) -> SweptRun:
 def _num_parameters(config: Config | None, corpus: PreparedCorpus | None) -> int | None:
     if config is None or corpus is None:
         return None
-    paths = corpus.source_tokenizer, corpus.target_tokenizer
-    sizes = [Tokenizer(path).vocabulary_size for path in paths]
-    return count_parameters(meta_model(config.model, *sizes))
+    source, target = corpus.tokenizers()
+    network = meta_model(config.model, source.vocabulary_size, target.vocabulary_size)
+    return count_parameters(network)

@@ -70,7 +70,6 @@ _RENAMED = (
     (".value.", ".v_proj."),
     (".output.", ".out_proj."),
 )
-_OTHER_FORMATS = "export it with format=onnx or format=ctranslate2"
 _MIN_POSITIONS = 1024
 
 
@@ -81,15 +80,18 @@ class HuggingFaceExporter:
         """Raise UserError if no class supports the model."""
         transformer_of(model)
         config = model.config.model
+        advice = "export it with format=onnx"
+        if config.head_key_width == config.head_value_width:
+            advice += " or format=ctranslate2"
         if config.sublayers is Sublayers.gemma:
-            check_t5gemma(config, _OTHER_FORMATS)
+            check_t5gemma(config, advice)
         else:
-            _check_marian_or_pegasus(config)
+            _check_marian_or_pegasus(config, advice)
         source, target = map(_special_pieces, model.tokenizers)
         if source != target:
             raise UserError(
                 "the special pieces of the two tokenizers (tokenizer.path) have different ids or"
-                f" names, which Hugging Face does not support; {_OTHER_FORMATS}"
+                f" names, which Hugging Face does not support; {advice}"
             )
 
     def export(self, model: TrainedModel, folder: Path) -> None:
@@ -120,20 +122,19 @@ class HuggingFaceExporter:
         return usage_of("huggingface", has_other_penalty=is_gnmt and search.beam_size > 1)
 
 
-def _check_marian_or_pegasus(config: ModelConfig) -> None:
+def _check_marian_or_pegasus(config: ModelConfig, advice: str) -> None:
     supported = {"positions": ["sinusoidal"]}
     rotary = "model.positions=rotary model.sublayers=gemma"
-    advice = f"{_OTHER_FORMATS}, or train with that value, or with {rotary}"
-    check_values(config, supported, "Hugging Face, with these sublayers,", advice)
+    or_train = f"{advice}, or train with that value, or with {rotary}"
+    check_values(config, supported, "Hugging Face, with these sublayers,", or_train)
     is_tied = config.tied_embeddings is TiedEmbeddings.three_way
     if config.norm is NormPlacement.pre and not is_tied:
         raise UserError(
             f"model.tied_embeddings={config.tied_embeddings} with model.norm=pre:"
             " transformers 4 would load other embeddings without a warning;"
-            f" {_OTHER_FORMATS}, or train with model.tied_embeddings=three_way"
+            f" {advice}, or train with model.tied_embeddings=three_way"
         )
-    has_equal_widths = config.head_key_width == config.head_value_width
-    check_head_widths(config, _OTHER_FORMATS if has_equal_widths else "export it with format=onnx")
+    check_head_widths(config, advice)
 
 
 def write_tokenizers(model: TrainedModel, folder: Path) -> None:

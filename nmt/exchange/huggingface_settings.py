@@ -72,8 +72,7 @@ class Settings(ModelKind):
             "tied_embeddings": "three_way" if is_shared else "none",
             "max_length": self.max_position_embeddings,
         }
-        config: ModelConfig = from_mapping(ModelConfig, values, str(path), "model.")
-        return config
+        return from_mapping(ModelConfig, values, str(path), "model.")
 
 
 @dataclass(frozen=True)
@@ -115,6 +114,4 @@ def decoding_config(folder: Path) -> DecodingConfig:
         "max_length": found.max_length or 0,
         "min_length": found.min_new_tokens + 1 if found.min_new_tokens else 0,
     }
-    origin = str(folder / name)
-    decoding: DecodingConfig = from_mapping(DecodingConfig, values, origin, "decoding.")
-    return decoding
+    return from_mapping(DecodingConfig, values, str(folder / name), "decoding.")

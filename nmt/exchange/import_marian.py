@@ -144,8 +144,7 @@ def _model_config(settings: dict[str, Any], path: Path) -> ModelConfig:
         "tied_embeddings": tied,
         "max_length": _MAX_LENGTH,
     }
-    config: ModelConfig = from_mapping(ModelConfig, values, f"{path}: {marian.SETTINGS}")
-    return config
+    return from_mapping(ModelConfig, values, f"{path}: {marian.SETTINGS}")
 
 
 def _read_vocabulary(vocabulary: Path, side: str) -> tuple[proto.ModelProto, list[str]]:

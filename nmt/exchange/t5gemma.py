@@ -60,7 +60,7 @@ def check_t5gemma(config: ModelConfig, advice: str) -> None:
         "output_bias": [False],
     }
     check_values(config, supported, name, advice)
-    check_equal_widths(config, name, "export it with format=onnx, or train with equal widths")
+    check_equal_widths(config, name, f"{advice}, or train with equal widths")
 
 
 def _their_name(name: str) -> str:

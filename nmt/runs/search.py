@@ -42,10 +42,13 @@ def trial_values(space: str, run: Path) -> dict[str, Any]:
     ranges = parse_space(space)
     with exclusive(run.parent / f".{STUDY_FILE}.lock", lambda: None), _opened(run) as study:
         distributions = {key: _distribution(key, one, study) for key, one in ranges.items()}
-        trial = _last_trial(study, run)
-        if not trial or trial.state is _optuna().trial.TrialState.FAIL:
-            attempts = sum(one.user_attrs.get("run") == run.name for one in study.trials)
-            study.sampler = _sampler(f"{run.name}{attempts or ''}")
+        earlier, optuna = _trials(study, run), _optuna()
+        if earlier and earlier[-1].state is not optuna.trial.TrialState.FAIL:
+            trial = earlier[-1]
+        else:
+            # Each trial asks a new sampler, so each needs a seed of its own.
+            seed = zlib.crc32(f"{run.name}{len(earlier) or ''}".encode())
+            study.sampler = optuna.samplers.TPESampler(seed=seed)
             trial = study.ask(distributions)
             trial.set_user_attr("run", run.name)
         return {key: _rounded(trial.params[key], trial.distributions[key]) for key in trial.params}
@@ -90,7 +93,7 @@ def pruning(config: Config) -> Callable[[int, float], bool] | None:
         pruner = optuna.pruners.MedianPruner(n_warmup_steps=config.training.validate_every + 1)
         try:
             with _opened(run, pruner) as study:
-                stored = _last_trial(study, run)
+                stored = _trials(study, run)[-1]
                 if stored.state.is_finished():
                     return False
                 trial = optuna.trial.Trial(study, stored._trial_id)
@@ -126,7 +129,7 @@ def recorded(run: Path) -> Iterator[None]:
 def _end_trial(run: Path) -> None:
     states = _optuna().trial.TrialState
     with _opened(run) as study:
-        number = _last_trial(study, run).number
+        number = _trials(study, run)[-1].number
         if is_complete(run):
             validations = with_number(read_metrics(run / METRICS_FILE), "valid/loss")
             lowest = min(record["valid/loss"] for record in validations)
@@ -173,10 +176,9 @@ def _rounded(value: Any, distribution: Any) -> Any:
     return value
 
 
-def _last_trial(study: Any, run: Path) -> Any:
-    """Return the last trial of a run folder, or None if it has none."""
-    found = [one for one in study.trials if one.user_attrs.get("run") == run.name]
-    return found[-1] if found else None
+def _trials(study: Any, run: Path) -> list[Any]:
+    """Return the trials of a run folder, the last one at the end."""
+    return [one for one in study.trials if one.user_attrs.get("run") == run.name]
 
 
 @contextmanager
@@ -203,11 +205,6 @@ def _opened(run: Path, pruner: Any = None) -> Iterator[Any]:
             f"{path}: the study cannot be used: {first_line(error.__cause__ or error)}; if it is"
             " damaged, choose another run.name, otherwise run the same command again"
         ) from error
-
-
-def _sampler(name: str) -> Any:
-    """Return a new sampler; each trial asks one, so each needs a seed of its own."""
-    return _optuna().samplers.TPESampler(seed=zlib.crc32(name.encode()))
 
 
 def _optuna() -> Any:

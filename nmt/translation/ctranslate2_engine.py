@@ -103,7 +103,7 @@ class CTranslate2Engine(Engine):
         config = self._config
         exponent = penalty_exponent(config)
         try:
-            results: list[Any] = self._translator.translate_batch(
+            return self._translator.translate_batch(
                 [[self._source_pieces[i] for i in ids] for ids in sources],
                 max_batch_size=config.batch_size,
                 beam_size=config.beam_size,
@@ -122,7 +122,6 @@ class CTranslate2Engine(Engine):
             if is_out_of_memory(error):
                 raise
             raise self._failure(error) from None
-        return results
 
     def _rank(self, result: Any) -> list[Hypothesis]:
         """Rank hypotheses by our score, cut-off ones last; of equal texts, keep the best one."""

@@ -115,5 +115,5 @@ def score_pairs(
     for index, log_probs in zip(fitting, found, strict=True):
         total = sum(log_probs)
         score = total / length_penalty(len(log_probs), config)
-        scores[index] = Hypothesis([*ids[index][1]], total, score, log_probs)
+        scores[index] = Hypothesis(ids[index][1], total, score, log_probs)
     return scores

@@ -111,8 +111,8 @@ class _Record(TypedDict):
 
     source: str
     prefix: NotRequired[str]
-    required: NotRequired[tuple[str, ...]]
-    banned: NotRequired[tuple[str, ...]]
+    required: NotRequired[list[str]]
+    banned: NotRequired[list[str]]
 
 
 _RECORD = TypeAdapter(_Record)
@@ -123,18 +123,19 @@ def _parse_json(line: str) -> Item:
         # Some programs write a byte order mark at the start of a file.
         line = line.removeprefix("\ufeff")
         record = json.loads(line, parse_float=_finite, parse_constant=_finite)
-        values: dict[str, Any] = {**_RECORD.validate_python(record)}
+        values = _RECORD.validate_python(record)
         if "\\u" in line:
             # Fails for a lone surrogate, which has no UTF-8 encoding.
             json.dumps(record, ensure_ascii=False).encode()
     except ValidationError as error:
         problem = error.errors()[0]
         where = ".".join(map(str, problem["loc"])) or "the line"
-        reason = problem["msg"].replace("tuple", "list")  # as JSON calls it
-        raise UserError(f"{where}: {reason}; {_EXAMPLE}") from None
+        raise UserError(f"{where}: {problem['msg']}; {_EXAMPLE}") from None
     except (RecursionError, ValueError) as error:
         raise UserError(one_line(f"is not valid JSON: {error}; {_EXAMPLE}")) from None
-    return Item(values.pop("source"), record, constraints=Constraints(**values))
+    required, banned = tuple(values.get("required", ())), tuple(values.get("banned", ()))
+    constraints = Constraints(values.get("prefix", ""), required, banned)
+    return Item(values["source"], record, constraints=constraints)
 
 
 def _finite(text: str) -> float:

@@ -157,14 +157,14 @@ def test_curves_have_gaps_where_records_have_no_value(config: Config) -> None:
 
 
 def test_attention_map_of_a_sentence(config: Config, trained_model: TrainedModel) -> None:
-    found = sentence_attention(trained_model, *made_up_sentences(2))
+    pair = tuple(made_up_sentences(2))
+    found = sentence_attention(trained_model, *pair)
     assert found.source[-1] == found.target[-1] == "</s>"
     heads = found.kinds["cross"][-1]
     assert heads.shape == (2, len(found.target), len(found.source))
     torch.testing.assert_close(heads.sum(-1), torch.ones(heads.shape[:2]))
     assert not trained_model.network.training
-    pair = tuple(made_up_sentences(2))
-    page = report_page(run_data(config), [(*pair, sentence_attention(trained_model, *pair))])
+    page = report_page(run_data(config), [(*pair, found)])
     check_page(page, num_scripts=2)
     [data] = re.findall(r'<script type="application/json" id="data">(.*?)</script>', page)
     [shown] = json.loads(data)

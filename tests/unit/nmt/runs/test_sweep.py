@@ -87,10 +87,10 @@ def test_callback_reports_at_the_end_of_a_sweep(
     SweepCallback().on_multirun_end(config)
 
 
-def starting(folder: Path, *task: str, n_jobs: int = 1, space: str = "") -> DictConfig:
+def starting(folder: Path, *task: str, n_jobs: int | None = None, space: str = "") -> DictConfig:
     """Return the configuration of Hydra for a sweep that begins."""
     hydra = {
-        "launcher": {"n_jobs": n_jobs, "backend": "ray"} if n_jobs == 0 else {},
+        "launcher": {} if n_jobs is None else {"n_jobs": n_jobs},
         "overrides": {"task": list(task)},
         "sweep": {"dir": str(folder)},
         "sweeper": {},
