@@ -142,8 +142,6 @@ def tiny_transformer(
             if isinstance(module, nn.LayerNorm):
                 module.weight.uniform_(0.5, 1.5)
                 module.bias.uniform_(-0.5, 0.5)
-            elif isinstance(module, nn.RMSNorm):
-                module.weight.uniform_(0.5, 1.5)
             elif isinstance(module, nn.Linear) and module.bias is not None:
                 module.bias.uniform_(-0.5, 0.5)
     return model.to(dtype).eval()

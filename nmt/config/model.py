@@ -7,7 +7,6 @@ from nmt.config.fields import MAX_TOKENS, checked_dataclass, option, require
 Architecture = StrEnum("Architecture", "transformer recurrent convolutional bytenet")
 Positions = StrEnum("Positions", "sinusoidal learned rotary")
 NormPlacement = StrEnum("NormPlacement", "post pre")
-Sublayers = StrEnum("Sublayers", "paper gemma")
 Activation = StrEnum("Activation", "relu gelu silu")
 StartEmbedding = StrEnum("StartEmbedding", "learned zero")
 Timescales = StrEnum("Timescales", "paper marian")
@@ -58,9 +57,6 @@ class ModelConfig:
     which reach it."""
     norm: NormPlacement = option(NormPlacement.post, used_with=_TRANSFORMER)
     """Layer normalisation after the residual sum (as in the paper) or before the sublayer."""
-    sublayers: Sublayers = option(Sublayers.paper, used_with=_TRANSFORMER)
-    """`paper`: LayerNorm, and linear layers with biases. `gemma`, as in Gemma 2: RMSNorm before and
-    after each sublayer, no biases, and gated feed-forward sublayers."""
     activation: Activation = option(Activation.relu, used_with=_TRANSFORMER)
     """Non-linearity of the feed-forward sublayer."""
     tied_embeddings: TiedEmbeddings = TiedEmbeddings.three_way
@@ -128,15 +124,6 @@ class ModelConfig:
             f"model.attention_window={self.attention_window} must be below"
             f" model.max_length={self.max_length}; lower it, or leave it out",
         )
-        require(
-            self.sublayers is Sublayers.paper or self.norm is NormPlacement.pre,
-            "model.sublayers=gemma needs model.norm=pre",
-        )
-
-    @property
-    def has_biases(self) -> bool:
-        """Whether the linear layers of attention and feed-forward sublayers add biases."""
-        return self.sublayers is Sublayers.paper
 
     @property
     def head_key_width(self) -> int:

@@ -18,11 +18,10 @@ from ctranslate2.specs import common_spec, transformer_spec
 from torch import Tensor, nn
 
 from nmt.base.errors import UserError
-from nmt.config import LengthPenalty, NormPlacement, Positions, StartEmbedding, Sublayers
-from nmt.exchange.exporter import check_equal_widths, transformer_of, usage_of
+from nmt.config import LengthPenalty, NormPlacement, Positions, StartEmbedding
+from nmt.exchange.exporter import transformer_of, usage_of
 from nmt.exchange.verify import greedy, verify
 from nmt.model.attention import MultiHeadAttention
-from nmt.model.layers import Residual
 from nmt.search.hypothesis import penalty_exponent
 from nmt.trained_model import TrainedModel
 from nmt.translation.ctranslate2_engine import CTranslate2Engine, open_translator
@@ -86,7 +85,12 @@ class CTranslate2Exporter:
         """Raise UserError if CTranslate2 does not support the model."""
         transformer_of(model)
         advice = "use engine=torch or format=onnx"
-        check_equal_widths(model.config.model, "CTranslate2", advice)
+        widths = model.config.model.head_key_width, model.config.model.head_value_width
+        if widths[0] != widths[1]:
+            raise UserError(
+                f"model.key_width={widths[0]} and model.value_width={widths[1]} differ, which"
+                f" CTranslate2 does not support; {advice}"
+            )
         source, target = model.source_tokenizer, model.target_tokenizer
         special = target.pieces((target.unknown_id, target.eos_id))
         if source.pieces((source.unknown_id, source.eos_id)) != special:
@@ -154,13 +158,8 @@ def _specification(model: TrainedModel) -> transformer_spec.TransformerSpec:
         "activation": _ACTIVATIONS[config.activation],
         "rotary_dim": config.head_key_width if is_rotary else None,
     }
-    is_gemma = config.sublayers is Sublayers.gemma
-    if is_gemma:
-        options |= {"ffn_glu": True, "rms_norm": True, "pre_post_layer_norm": True}
     encoder = transformer_spec.TransformerEncoderSpec(config.num_encoder_layers, **options)
-    decoder = transformer_spec.TransformerDecoderSpec(
-        config.num_decoder_layers, external_pre_post_encoder_layers=is_gemma, **options
-    )
+    decoder = transformer_spec.TransformerDecoderSpec(config.num_decoder_layers, **options)
     encoder.embeddings[0].weight = _array(transformer.source_embedding.weight)
     decoder.embeddings.weight = _array(transformer.target_embedding.weight)
     decoder.projection.weight = _array(transformer.output_weight)
@@ -188,8 +187,7 @@ def _specification(model: TrainedModel) -> transformer_spec.TransformerSpec:
     spec.config.unk_token, spec.config.bos_token, spec.config.eos_token = special
     spec.config.decoder_start_token = spec.config.bos_token
     spec.config.add_source_eos = True
-    norms = (m for m in transformer.modules() if isinstance(m, nn.LayerNorm | nn.RMSNorm))
-    spec.config.layer_norm_epsilon = next(norms).eps
+    spec.config.layer_norm_epsilon = transformer.encoder[0].self_attention_residual.norm.eps
     return spec
 
 
@@ -198,20 +196,15 @@ def _fill_layer(spec: Any, layer: Any) -> None:
     attention: MultiHeadAttention = layer.self_attention
     projections = [[attention.query, attention.key, attention.value], [attention.output]]
     _fill_attention(spec.self_attention, attention, projections)
-    residual = layer.self_attention_residual
-    _fill_norms(spec, residual, spec.self_attention, "input", "post_attention")
+    _fill_norm(spec.self_attention.layer_norm, layer.self_attention_residual.norm)
     if hasattr(layer, "cross_attention"):
         attention = layer.cross_attention
         projections = [[attention.query], [attention.key, attention.value], [attention.output]]
         _fill_attention(spec.attention, attention, projections)
-        names = "external_pre_encoder_attention", "external_post_encoder_attention"
-        _fill_norms(spec, layer.cross_attention_residual, spec.attention, *names)
+        _fill_norm(spec.attention.layer_norm, layer.cross_attention_residual.norm)
     _fill_linear(spec.ffn.linear_0, [layer.feed_forward.inner])
-    if layer.feed_forward.gate is not None:
-        _fill_linear(spec.ffn.linear_0_noact, [layer.feed_forward.gate])
     _fill_linear(spec.ffn.linear_1, [layer.feed_forward.outer])
-    residual = layer.feed_forward_residual
-    _fill_norms(spec, residual, spec.ffn, "pre_feedforward", "post_feedforward")
+    _fill_norm(spec.ffn.layer_norm, layer.feed_forward_residual.norm)
 
 
 def _fill_attention(
@@ -226,27 +219,11 @@ def _fill_attention(
 def _fill_linear(spec: Any, layers: Sequence[nn.Linear]) -> None:
     """Concatenate layers with the same input."""
     spec.weight = _array(torch.cat([layer.weight for layer in layers]))
-    if layers[0].bias is not None:
-        spec.bias = _array(torch.cat([layer.bias for layer in layers]))
-
-
-def _fill_norms(spec: Any, residual: Residual, sublayer: Any, before: str, after: str) -> None:
-    """Copy the norms of a sublayer.
-
-    CTranslate2 stores a single norm in the sublayer. It stores two norms in the layer, named
-    `<before>_layer_norm` and `<after>_layer_norm`.
-    """
-    if residual.output_norm is not None:
-        _fill_norm(getattr(spec, f"{before}_layer_norm"), residual.norm)
-        _fill_norm(getattr(spec, f"{after}_layer_norm"), residual.output_norm)
-    else:
-        _fill_norm(sublayer.layer_norm, residual.norm)
+    spec.bias = _array(torch.cat([layer.bias for layer in layers]))
 
 
 def _fill_norm(spec: Any, norm: Any) -> None:
-    spec.gamma = _array(norm.weight)
-    if isinstance(norm, nn.LayerNorm):
-        spec.beta = _array(norm.bias)
+    spec.gamma, spec.beta = _array(norm.weight), _array(norm.bias)
 
 
 def _array(tensor: Tensor | nn.Module) -> Any:

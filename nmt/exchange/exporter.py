@@ -53,15 +53,6 @@ def check_values(
             )
 
 
-def check_equal_widths(config: ModelConfig, format_name: str, advice: str) -> None:
-    """Raise UserError with some advice unless keys and values of a head have the same width."""
-    if config.head_key_width != config.head_value_width:
-        raise UserError(
-            f"model.key_width={config.head_key_width} and model.value_width="
-            f"{config.head_value_width} differ, which {format_name} does not support; {advice}"
-        )
-
-
 def check_head_widths(config: ModelConfig, advice: str) -> None:
     """Raise UserError with some advice unless heads have the paper's width, D / H."""
     widths = {"key_width": config.head_key_width, "value_width": config.head_value_width}

@@ -1,7 +1,7 @@
-"""Export to the classes Marian, Pegasus and T5Gemma of Hugging Face's transformers.
+"""Export to the classes Marian and Pegasus of Hugging Face's transformers.
 
 Marian is the post-norm Transformer of the paper, Pegasus the pre-norm one. Both add sinusoidal
-positions. T5Gemma has rotary positions and the sublayers of Gemma 2.
+positions.
 """
 
 import shutil
@@ -20,14 +20,12 @@ from nmt.config import (
     ModelConfig,
     NormPlacement,
     StartEmbedding,
-    Sublayers,
     TiedEmbeddings,
     Timescales,
 )
 from nmt.exchange.exporter import Runtime, check_head_widths, check_values, transformer_of, usage_of
 from nmt.exchange.foreign_tokenizer import plain_piece, tokenizer_json
 from nmt.exchange.foreign_weights import NEVER, half_split, renamed, reorder
-from nmt.exchange.t5gemma import check_t5gemma, t5gemma_config, t5gemma_weights
 from nmt.exchange.transformers_runtime import TransformersRuntime
 from nmt.model.positions import sinusoidal_table
 from nmt.search.hypothesis import penalty_exponent
@@ -83,10 +81,16 @@ class HuggingFaceExporter:
         advice = "export it with format=onnx"
         if config.head_key_width == config.head_value_width:
             advice += " or format=ctranslate2"
-        if config.sublayers is Sublayers.gemma:
-            check_t5gemma(config, advice)
-        else:
-            _check_marian_or_pegasus(config, advice)
+        or_train = f"{advice}, or train with that value"
+        check_values(config, {"positions": ["sinusoidal"]}, "format=huggingface", or_train)
+        is_tied = config.tied_embeddings is TiedEmbeddings.three_way
+        if config.norm is NormPlacement.pre and not is_tied:
+            raise UserError(
+                f"model.tied_embeddings={config.tied_embeddings} with model.norm=pre:"
+                " transformers 4 would load other embeddings without a warning;"
+                f" {advice}, or train with model.tied_embeddings=three_way"
+            )
+        check_head_widths(config, advice)
         source, target = map(_special_pieces, model.tokenizers)
         if source != target:
             raise UserError(
@@ -96,12 +100,8 @@ class HuggingFaceExporter:
 
     def export(self, model: TrainedModel, folder: Path) -> None:
         """Write weights, settings and tokenizers into an empty folder."""
-        if model.config.model.sublayers is Sublayers.gemma:
-            weights = t5gemma_weights(model.network)
-            config = t5gemma_config(model, num_positions(model.config.model), _token_ids(model))
-        else:
-            weights = _weights(model)
-            config = network_config(model, weights["final_logits_bias"].size(1))
+        weights = _weights(model)
+        config = network_config(model, weights["final_logits_bias"].size(1))
         copies = {  # safetensors rejects tensors that share memory
             name: weight.detach().to("cpu", torch.float32).contiguous().clone()
             for name, weight in weights.items()
@@ -120,21 +120,6 @@ class HuggingFaceExporter:
         search = model.config.decoding
         is_gnmt = search.length_penalty_kind is LengthPenalty.gnmt
         return usage_of("huggingface", has_other_penalty=is_gnmt and search.beam_size > 1)
-
-
-def _check_marian_or_pegasus(config: ModelConfig, advice: str) -> None:
-    supported = {"positions": ["sinusoidal"]}
-    rotary = "model.positions=rotary model.sublayers=gemma"
-    or_train = f"{advice}, or train with that value, or with {rotary}"
-    check_values(config, supported, "Hugging Face, with these sublayers,", or_train)
-    is_tied = config.tied_embeddings is TiedEmbeddings.three_way
-    if config.norm is NormPlacement.pre and not is_tied:
-        raise UserError(
-            f"model.tied_embeddings={config.tied_embeddings} with model.norm=pre:"
-            " transformers 4 would load other embeddings without a warning;"
-            f" {advice}, or train with model.tied_embeddings=three_way"
-        )
-    check_head_widths(config, advice)
 
 
 def write_tokenizers(model: TrainedModel, folder: Path) -> None:
@@ -244,14 +229,12 @@ def network_config(model: TrainedModel, vocabulary_size: int) -> dict[str, Any]:
 
 def _token_ids(model: TrainedModel) -> dict[str, int]:
     tokenizer = model.target_tokenizer
-    is_gemma = model.config.model.sublayers is Sublayers.gemma
     return {
         "bos_token_id": tokenizer.bos_id,
         "eos_token_id": tokenizer.eos_id,
         "forced_eos_token_id": tokenizer.eos_id,
         "decoder_start_token_id": tokenizer.bos_id,
-        # Converters of Marian models start the decoder from padding. T5Gemma's decoder masks it.
-        "pad_token_id": tokenizer.pad_id if is_gemma else tokenizer.bos_id,
+        "pad_token_id": tokenizer.bos_id,  # converters of Marian models start the decoder from it
     }
 
 

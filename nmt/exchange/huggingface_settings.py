@@ -15,16 +15,10 @@ _ACTIVATIONS = {name: ours for ours, name in ACTIVATIONS.items()} | {"silu": "si
 
 
 @dataclass(frozen=True)
-class ModelKind:
-    """The kind of model in `config.json`."""
+class Settings:
+    """Keys of `config.json`; the defaults are those of MarianConfig."""
 
-    model_type: Literal["marian", "pegasus", "t5gemma"]
-
-
-@dataclass(frozen=True)
-class Settings(ModelKind):
-    """Keys of Marian and Pegasus in `config.json`; the defaults are those of MarianConfig."""
-
+    model_type: Literal["marian", "pegasus"]
     d_model: int
     encoder_layers: int
     decoder_layers: int

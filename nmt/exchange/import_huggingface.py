@@ -21,14 +21,12 @@ from nmt.exchange import huggingface as names
 from nmt.exchange.foreign_tokenizer import import_tokenizers, pieces_in_order, read_sentencepiece
 from nmt.exchange.foreign_weights import NEVER, ForeignWeights, add_pieces, half_split, reorder
 from nmt.exchange.huggingface_settings import (
-    ModelKind,
     Settings,
     TokenizerSettings,
     decoding_config,
     read_settings,
 )
 from nmt.exchange.importer import imported_model
-from nmt.exchange.t5gemma import T5GemmaSettings, load_t5gemma
 from nmt.exchange.transformers_runtime import TransformersRuntime, compare
 from nmt.model.build import count_parameters, meta_model
 from nmt.model.encoder_decoder import EncoderDecoder
@@ -47,7 +45,7 @@ _POSITION_TOLERANCE = 1e-4
 
 
 class HuggingFaceImporter:
-    """Reads folders of Marian, Pegasus and T5Gemma with the files of MarianTokenizer."""
+    """Reads folders of Marian and Pegasus with the files of MarianTokenizer."""
 
     def can_read(self, folder: Path) -> bool:
         """Return whether the folder has the settings of a model of Hugging Face."""
@@ -60,9 +58,7 @@ class HuggingFaceImporter:
                 f"{folder}: has neither {names.WEIGHTS_FILE} nor {TORCH_FILE}; export the model"
                 " with format=huggingface, because other exports cannot be imported"
             )
-        kind = read_settings(folder, names.CONFIG_FILE, ModelKind).model_type
-        kinds: dict[str, type[Settings | T5GemmaSettings]] = {"t5gemma": T5GemmaSettings}
-        settings = read_settings(folder, names.CONFIG_FILE, kinds.get(kind, Settings))
+        settings = read_settings(folder, names.CONFIG_FILE, Settings)
         tokenizing = read_settings(folder, names.TOKENIZER_FILE, TokenizerSettings)
         named = filter(None, (tokenizing.source_lang, tokenizing.target_lang))
         languages = direction.split("-") if direction else list(named)
@@ -75,10 +71,7 @@ class HuggingFaceImporter:
         _check_ids(folder / names.CONFIG_FILE, settings, sizes, tokenizers[1])
         config = settings.model_config(folder / names.CONFIG_FILE)
         weights = _weights(folder, config, settings.vocab_size)
-        if isinstance(settings, T5GemmaSettings):
-            network = load_t5gemma(weights, config, tokenizers)
-        else:
-            network = _transformer(weights, settings, config, sizes, tokenizers)
+        network = _transformer(weights, settings, config, sizes, tokenizers)
         longest = int(min(tokenizing.model_max_length, config.max_length))
         return imported_model(languages, tokenizers, network, longest, decoding_config(folder))
 
@@ -112,9 +105,7 @@ def _tokenizers(
     return [*map(len, vocabularies)], tokenizers
 
 
-def _check_ids(
-    path: Path, settings: Settings | T5GemmaSettings, sizes: Sequence[int], target: Tokenizer
-) -> None:
+def _check_ids(path: Path, settings: Settings, sizes: Sequence[int], target: Tokenizer) -> None:
     if settings.vocab_size < max(sizes):
         raise UserError(
             f"{path}: vocab_size={settings.vocab_size}, but the vocabulary has {max(sizes)} pieces"
@@ -129,8 +120,6 @@ def _check_ids(
         raise UserError(
             f"{path}: decoder_start_token_id={start} is not in the vocabulary of {sizes[1]} pieces"
         )
-    if isinstance(settings, T5GemmaSettings) and start != target.bos_id:
-        raise UserError(f"{path}: decoder_start_token_id={start}, but <s> is {target.bos_id}")
 
 
 def _read_tensors(path: Path) -> dict[str, Tensor]:

@@ -94,7 +94,6 @@ class MarianExporter:
         transformer_of(model)
         config = model.config.model
         supported = {
-            "sublayers": ["paper"],
             # In pre-norm self-attention, Marian computes keys and values from inputs that are not
             # normalized: version 1.9 always, version 1.12 in the decoder after the first token.
             "norm": ["post"],

@@ -160,20 +160,11 @@ class _Network(Graph):
         self, inputs: str, layer: nn.Linear, change: Callable[[Tensor], Tensor] = torch.clone
     ) -> str:
         """Add a linear layer, (…, D) → (…, D'); `change` is applied to its weight and bias."""
-        product = self.add(
-            "MatMul", inputs, self.weight(layer.weight, lambda values: change(values).T)
-        )
-        if layer.bias is None:
-            return product
-        return self.add("Add", product, self.weight(layer.bias, change))
+        weight = self.weight(layer.weight, lambda values: change(values).T)
+        return self.add("Add", self.add("MatMul", inputs, weight), self.weight(layer.bias, change))
 
     def norm(self, inputs: str, layer: nn.Module) -> str:
         """Normalise, unless the layer is the identity."""
-        if isinstance(layer, nn.RMSNorm):  # opset 17 has none
-            assert layer.eps is not None
-            mean = self.add("ReduceMean", self.add("Mul", inputs, inputs), axes=[-1])
-            root = self.add("Sqrt", self.add("Add", mean, self.scalar(layer.eps)))
-            return self.add("Mul", self.add("Div", inputs, root), self.weight(layer.weight))
         if not isinstance(layer, nn.LayerNorm):
             return inputs
         weights = self.weight(layer.weight), self.weight(layer.bias)
@@ -181,20 +172,14 @@ class _Network(Graph):
 
     def residual(self, hidden: str, layer: Residual, sublayer: Callable[[str], str]) -> str:
         if self._config.norm is NormPlacement.pre:
-            output = sublayer(self.norm(hidden, layer.norm))
-            if layer.output_norm is not None:
-                output = self.norm(output, layer.output_norm)
-            return self.add("Add", hidden, output)
+            return self.add("Add", hidden, sublayer(self.norm(hidden, layer.norm)))
         return self.norm(self.add("Add", hidden, sublayer(hidden)), layer.norm)
 
     def feed_forward(self, hidden: str, layer: nn.Module, residual: Residual) -> str:
         assert isinstance(layer, FeedForward)
 
         def sublayer(inputs: str) -> str:
-            inner = self._activation(self.linear(inputs, layer.inner))
-            if layer.gate is not None:
-                inner = self.add("Mul", inner, self.linear(inputs, layer.gate))
-            return self.linear(inner, layer.outer)
+            return self.linear(self._activation(self.linear(inputs, layer.inner)), layer.outer)
 
         return self.residual(hidden, residual, sublayer)
 

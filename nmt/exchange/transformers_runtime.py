@@ -21,7 +21,7 @@ _LOGIT_TOLERANCE = 1e-5  # relative to the largest logit
 
 
 class TransformersRuntime:
-    """A folder of Marian, Pegasus or T5Gemma, run by transformers.
+    """A folder of Marian or Pegasus, run by transformers.
 
     Args:
         model: the same model, for ids and limits.

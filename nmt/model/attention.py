@@ -60,11 +60,10 @@ class MultiHeadAttention(nn.Module):
         self.widths = (key_width, key_width, value_width)
         self.dropout = Dropout(config.attention_dropout)
         self.rotary = rotary
-        bias = config.has_biases
-        self.query = Linear(config.width, key_width, bias)  # W^Q of all heads
-        self.key = Linear(config.width, key_width, bias)  # W^K
-        self.value = Linear(config.width, value_width, bias)  # W^V
-        self.output = Linear(value_width, config.width, bias)  # W^O
+        self.query = Linear(config.width, key_width)  # W^Q of all heads
+        self.key = Linear(config.width, key_width)  # W^K
+        self.value = Linear(config.width, value_width)  # W^V
+        self.output = Linear(value_width, config.width)  # W^O
         # Computes queries, keys and values of self-attention in one product. Only a copy for
         # decoding has it, instead of the three layers.
         self.packed: nn.Module | None = None

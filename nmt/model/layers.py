@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from torch import Tensor, nn
 
-from nmt.config import Activation, ModelConfig, NormPlacement, Sublayers
+from nmt.config import Activation, ModelConfig, NormPlacement
 from nmt.model.attention import MultiHeadAttention
 from nmt.model.cpu import Dropout, Linear, ReLUDropout
 from nmt.model.decoder_state import DecoderState, LayerCache
@@ -15,29 +15,22 @@ from nmt.model.positions import RotaryPositions
 class FeedForward(nn.Module):
     """Position-wise feed-forward network (section 3.3, equation 2).
 
-    FFN(x) = max(0, x W_1 + b_1) W_2 + b_2, or with GELU or SiLU instead of max(0, …). With a gate,
-    FFN(x) = (f(x W_1) * x W_g) W_2, where f is the activation (Shazeer 2020).
+    FFN(x) = max(0, x W_1 + b_1) W_2 + b_2, or with GELU or SiLU instead of max(0, …).
     """
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        self.inner = Linear(config.width, config.feed_forward_width, config.has_biases)
+        self.inner = Linear(config.width, config.feed_forward_width)
         self.activation_name = config.activation.value
         self.activation: nn.Module = ReLUDropout(config.activation_dropout)
         if config.activation is not Activation.relu:
             function = nn.GELU() if config.activation is Activation.gelu else nn.SiLU()
             self.activation = nn.Sequential(function, Dropout(config.activation_dropout))
-        self.outer = Linear(config.feed_forward_width, config.width, config.has_biases)
-        self.gate: Linear | None = None
-        if config.sublayers is Sublayers.gemma:
-            self.gate = Linear(config.width, config.feed_forward_width, config.has_biases)
+        self.outer = Linear(config.feed_forward_width, config.width)
 
     def forward(self, hidden: Tensor) -> Tensor:
         """Apply the network to each position: (…, D) → (…, D)."""
-        inner = self.activation(self.inner(hidden))
-        if self.gate is not None:
-            inner = inner * self.gate(hidden)
-        return self.outer(inner)
+        return self.outer(self.activation(self.inner(hidden)))
 
 
 def build_feed_forward(config: ModelConfig) -> FeedForward | Experts:
@@ -51,31 +44,20 @@ class Residual(nn.Module):
     """Residual connection, layer normalization and dropout around a sublayer.
 
     Post-norm is the paper's LayerNorm(x + Sublayer(x)); pre-norm is x + Sublayer(LayerNorm(x))
-    (Xiong et al. 2020). Gemma 2 has x + RMSNorm(Sublayer(RMSNorm(x))) (Gemma Team 2024). Dropout is
-    applied to the term that is added to x (section 5.4).
+    (Xiong et al. 2020). Dropout is applied to the term that is added to x (section 5.4).
     """
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        self.norm = build_norm(config)
+        self.norm = nn.LayerNorm(config.width)
         self.dropout = Dropout(config.dropout)
         self.is_pre_norm = config.norm is NormPlacement.pre
-        self.output_norm = build_norm(config) if config.sublayers is Sublayers.gemma else None
 
     def forward(self, hidden: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
         """Apply a sublayer and its residual connection: (B, L, D) → (B, L, D)."""
-        if self.output_norm is not None:
-            return hidden + self.dropout(self.output_norm(sublayer(self.norm(hidden))))
         if self.is_pre_norm:
             return hidden + self.dropout(sublayer(self.norm(hidden)))
         return self.norm(hidden + self.dropout(sublayer(hidden)))
-
-
-def build_norm(config: ModelConfig) -> nn.Module:
-    """Build a LayerNorm, or an RMSNorm (Zhang and Sennrich 2019)."""
-    if config.sublayers is Sublayers.paper:
-        return nn.LayerNorm(config.width)
-    return nn.RMSNorm(config.width, eps=1e-6)
 
 
 class EncoderLayer(nn.Module):

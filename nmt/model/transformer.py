@@ -12,7 +12,7 @@ from nmt.config import ModelConfig, NormPlacement, Positions, StartEmbedding
 from nmt.model.attention import MultiHeadAttention
 from nmt.model.decoder_state import DecoderState, LayerCache
 from nmt.model.encoder_decoder import EncoderDecoder, stack
-from nmt.model.layers import DecoderLayer, EncoderLayer, build_norm
+from nmt.model.layers import DecoderLayer, EncoderLayer
 from nmt.model.positions import AddedPositions, RotaryPositions
 
 
@@ -29,8 +29,8 @@ class Transformer(EncoderDecoder[DecoderState]):
         self.decoder = stack(DecoderLayer(config, rotary) for _ in range(config.num_decoder_layers))
         # A post-norm layer ends with a norm; a pre-norm stack needs one after its last sum.
         is_pre_norm = config.norm is NormPlacement.pre
-        self.encoder_norm = build_norm(config) if is_pre_norm else nn.Identity()
-        self.decoder_norm = build_norm(config) if is_pre_norm else nn.Identity()
+        self.encoder_norm = nn.LayerNorm(config.width) if is_pre_norm else nn.Identity()
+        self.decoder_norm = nn.LayerNorm(config.width) if is_pre_norm else nn.Identity()
         self._is_compiled = False
         self._initialize()
 

@@ -127,7 +127,6 @@ def test_values_are_converted_to_the_type_of_the_field_and_to_plain_values() -> 
             "training.compile=true has no effect with model.architecture=recurrent",
         ),
         ({"model": {"max_length": 40_000}}, "model.max_length=40000 is too large for a width"),
-        ({"model": {"sublayers": "gemma"}}, "model.sublayers=gemma needs model.norm=pre"),
         ({"model": {"attention_window": 512}}, "model.attention_window=512 must be below"),
         (
             {"model": {"positions": "rotary", "key_width": 5, "value_width": 5}},

@@ -17,11 +17,8 @@ from safetensors.torch import load_file, save_file
 from nmt.base.errors import UserError
 from nmt.cli import import_model
 from nmt.config import (
-    Activation,
     NormPlacement,
-    Positions,
     StartEmbedding,
-    Sublayers,
     TiedEmbeddings,
     Timescales,
 )
@@ -37,12 +34,6 @@ from tests.support import made_up_sentences, tiny_trained_model, train_tokenizer
 transformers = pytest.importorskip("transformers")
 
 WIDTH, POSITIONS = 16, 128
-GEMMA = {
-    "sublayers": Sublayers.gemma,
-    "norm": NormPlacement.pre,
-    "positions": Positions.rotary,
-    "activation": Activation.silu,
-}
 SOURCE, TARGET = made_up_sentences(300), made_up_sentences(300, 1)
 LINES = made_up_sentences(40)
 # Code in a hostile file would create this file.
@@ -192,8 +183,6 @@ def test_a_start_that_is_not_zero_is_the_row_of_bos(folder: Path) -> None:
         {"tied_embeddings": TiedEmbeddings.none, "start": StartEmbedding.zero},
         {"norm": NormPlacement.pre, "timescales": Timescales.marian},
         {"timescales": Timescales.marian},
-        {**GEMMA, "key_width": 6, "value_width": 6},
-        {**GEMMA, "tied_embeddings": TiedEmbeddings.target},
     ],
     ids=str,
 )
@@ -348,7 +337,6 @@ def tensors(change: Callable[[dict[str, Any]], Any], file: str = "model.safetens
 
 
 NORM = "model.encoder.layers.0.final_layer_norm.weight"
-GEMMA_NORM = "model.decoder.layers.0.pre_cross_attn_layernorm.weight"
 SHARED = "model.shared.weight"
 TABLE = "model.encoder.embed_positions.weight"
 TORCH = "pytorch_model.bin"
@@ -502,45 +490,3 @@ def test_broken_folders_are_rejected_in_one_line(
         load(folder)
     assert "\n" not in str(caught.value)
     assert not Path(TRACE).exists()
-
-
-def encoder(**changes: object) -> Change:
-    """Set keys of the encoder's settings; `...` removes a key."""
-
-    def change(folder: Path) -> None:
-        side = json.loads((folder / "config.json").read_text())["encoder"] | changes
-        config(encoder={key: value for key, value in side.items() if value is not ...})(folder)
-
-    return change
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (config(encoder=...), r"config\.json: key encoder: Field required"),
-        (encoder(head_dim=...), r"config\.json: key encoder\.head_dim: Field required"),
-        (encoder(hidden_size=-1), r"config\.json: model\.width=-1"),
-        (encoder(hidden_size=24), r"config\.json: decoder\.hidden_size is 16, and must be 24"),
-        (encoder(hidden_activation="tanh"), r"config\.json: model\.activation=tanh"),
-        (encoder(attn_logit_softcapping=50.0), r"softcapping is 50\.0, and must be None"),
-        (encoder(attn_logit_softcapping=...), r"softcapping is missing, and must be None"),
-        (encoder(num_key_value_heads=1), r"encoder\.num_key_value_heads is 1, and must be 2"),
-        (encoder(rope_theta=1e6), r"encoder\.rope_theta is 1000000\.0, and must be 10000\.0"),
-        (config(tie_word_embeddings=False), r"tie_word_embeddings is false, and must be true"),
-        (config(decoder_start_token_id=5), r"decoder_start_token_id=5, but <s> is \d"),
-        (tensors(lambda found: found.pop(GEMMA_NORM)), f"lacks the tensor {GEMMA_NORM}"),
-        (tensors(lambda found: found.update(more=torch.ones(1))), r"holds the tensor more, which"),
-        (cut("model.safetensors", 9_000), r"is too small for the model"),
-    ],
-)
-def test_broken_folders_of_t5gemma_are_rejected_in_one_line(
-    tmp_path: Path, change: Change, message: str
-) -> None:
-    folder = tmp_path / "gemma"
-    folder.mkdir()
-    path = train_tokenizer(tmp_path / "tokenizer.model", SOURCE, 150)
-    HuggingFaceExporter().export(tiny_trained_model(path, **GEMMA), folder)
-    change(folder)
-    with pytest.raises(UserError, match=message) as caught:
-        load(folder)
-    assert "\n" not in str(caught.value)

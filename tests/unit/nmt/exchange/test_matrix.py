@@ -14,7 +14,6 @@ from nmt.config import (
     NormPlacement,
     Positions,
     StartEmbedding,
-    Sublayers,
     TiedEmbeddings,
     Timescales,
 )
@@ -32,11 +31,9 @@ class Variant:
     tied_embeddings: TiedEmbeddings
     positions: Positions
     activation: Activation
-    sublayers: Sublayers = Sublayers.paper
 
     def __str__(self) -> str:
-        parts = self.sublayers, self.norm, self.tied_embeddings, self.positions, self.activation
-        return "-".join(parts)
+        return "-".join((self.norm, self.tied_embeddings, self.positions, self.activation))
 
 
 VARIANTS = [
@@ -46,11 +43,6 @@ VARIANTS = [
     for positions in Positions
     for activation in Activation
 ]
-VARIANTS += [
-    Variant(NormPlacement.pre, tied, positions, Activation.silu, Sublayers.gemma)
-    for tied in TiedEmbeddings
-    for positions in Positions
-]
 
 
 def everything(_: Variant) -> bool:
@@ -58,9 +50,6 @@ def everything(_: Variant) -> bool:
 
 
 def classes_of_hugging_face(variant: Variant) -> bool:
-    if variant.sublayers is Sublayers.gemma:
-        is_tied = variant.tied_embeddings is not TiedEmbeddings.none
-        return is_tied and variant.positions is Positions.rotary
     if variant.positions is not Positions.sinusoidal:
         return False
     is_post_norm = variant.norm is NormPlacement.post
@@ -69,7 +58,6 @@ def classes_of_hugging_face(variant: Variant) -> bool:
 
 def networks_of_marian(variant: Variant) -> bool:
     is_paper_form = (variant.norm, variant.positions) == (NormPlacement.post, Positions.sinusoidal)
-    is_paper_form = is_paper_form and variant.sublayers is Sublayers.paper
     return is_paper_form and variant.activation is not Activation.gelu
 
 
@@ -91,7 +79,6 @@ def model_of(tokenizer: Path, variant: Variant, is_marian: bool) -> TrainedModel
         tied_embeddings=variant.tied_embeddings,
         positions=variant.positions,
         activation=variant.activation,
-        sublayers=variant.sublayers,
         start=StartEmbedding.zero if is_marian else StartEmbedding.learned,
         timescales=Timescales.marian if is_marian else Timescales.paper,
     )

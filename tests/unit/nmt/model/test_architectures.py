@@ -18,7 +18,6 @@ from nmt.config import (
     NormPlacement,
     Positions,
     StartEmbedding,
-    Sublayers,
     TiedEmbeddings,
     Timescales,
 )
@@ -62,12 +61,6 @@ VARIANTS: dict[str, dict[str, Any]] = {
         "attention_window": 3,
         "positions": Positions.rotary,
         "norm": NormPlacement.pre,
-    },
-    "gemma": {
-        "sublayers": Sublayers.gemma,
-        "positions": Positions.rotary,
-        "norm": NormPlacement.pre,
-        "activation": Activation.silu,
     },
     "gelu-untied": {"activation": Activation.gelu, "tied_embeddings": TiedEmbeddings.none},
     **{

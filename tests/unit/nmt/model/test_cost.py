@@ -9,7 +9,6 @@ from nmt.config import (
     ModelConfig,
     NormPlacement,
     Positions,
-    Sublayers,
     TiedEmbeddings,
 )
 from nmt.model.build import build_model, count_parameters, meta_model
@@ -26,7 +25,6 @@ from tests.support import tiny_model_config
         {"tied_embeddings": TiedEmbeddings.none, "norm": NormPlacement.pre},
         {"positions": Positions.rotary, "attention_dropout": 0.1},
         {"num_experts": 5},
-        {"sublayers": Sublayers.gemma, "norm": NormPlacement.pre},
         *({"attention_window": window} for window in (1, 2, 3, 6, 9)),
         {"architecture": Architecture.convolutional},
         # 1.2 times the FLOPs of a position are a whole number.

@@ -9,7 +9,6 @@ from nmt.config import (
     DecodingPrecision,
     NormPlacement,
     Positions,
-    Sublayers,
     TiedEmbeddings,
 )
 from nmt.model.cpu import PackedLinear
@@ -41,7 +40,6 @@ def tiny(**variant: Any) -> Transformer:
         {"activation": Activation.gelu},
         {"attention_window": 2},
         {"num_experts": 4},
-        {"sublayers": Sublayers.gemma, "norm": NormPlacement.pre},
         {"activation": Activation.silu, "output_bias": True},
         # The values of one product are at odd offsets.
         {"positions": Positions.rotary, "num_heads": 1, "key_width": 6, "value_width": 5},
