@@ -10,8 +10,8 @@ BENCH ?= training decoding data
 BIN := $(VENV)/bin
 RUN := $(BIN)/python -m nmt.cli
 
-# Values are passed to the shell through the environment and quoted. make must not expand them,
-# because a file may be called $(shell rm).en. Only ARGS is not quoted: the shell splits it into words.
+# Values of variables are passed to the shell through the environment and quoted. make must not expand
+# the values, because a file may be called $(shell rm).en. Only ARGS is not quoted: the shell splits it into words.
 VARIABLES := EXPERIMENT GPUS DRY_RUN DATA GENERAL FILE TEXT MODEL FROM OUT TEST BASELINE FORMAT SOURCE TARGET SWEEP SCALE RESULT BENCH KILLS SIGNALS TROUBLES ARGS
 ifeq ($(origin SCALE),command line)
 ifneq ($(value SWEEP)$(value EXPERIMENT),table3)
@@ -21,13 +21,13 @@ endif
 GIVEN := $(strip $(foreach name,$(filter-out ARGS,$(VARIABLES)),$(if $(filter command,$(firstword $(origin $(name)))),$(if $(value $(name)),$(name)))))
 $(foreach name,$(VARIABLES),$(eval override $(name) := $$(value $(name))))
 ifeq ($(EXPERIMENT),)
-# A sweep of the paper's Table 3 has an experiment for each SCALE.
+# SWEEP=table3 has an experiment for each SCALE: laptop_scale or paper_scale.
 override EXPERIMENT := $(if $(filter table3,$(SWEEP)),$(or $(SCALE),laptop)_scale,$(if $(DATA),own_text,phrasebook_en_de))
 endif
 override PYTHON := $(value PYTHON)
 export $(VARIABLES) PYTHON
 
-# Reject variables that would have no effect.
+# Reject variables that are unknown or that the targets do not use.
 KNOWN := $(VARIABLES) PYTHON VENV
 UNKNOWN := $(filter-out $(KNOWN) MAKE%,$(foreach name,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $(name)))),$(name))))
 ifneq ($(UNKNOWN),)
@@ -40,7 +40,8 @@ endif
 TARGETS := help install prepare train adapt translate subwords attend lesson backtranslate score evaluate sweep sweep-report reproduce report export import watch bench soak golden test check format install-tracking install-sweeps install-data install-ray install-exchange dashboard
 GOALS := $(filter $(TARGETS),$(MAKECMDGOALS))
 ifneq ($(and $(GOALS),$(GIVEN)),)
-# The comment of a target lists its variables. Before version 4.3, make took # for a comment here.
+# The ## comment of a target lists its variables. Before version 4.3, make took a # inside $(shell …)
+# for the start of a comment, so H stands for it.
 H := \#
 USED := $(shell sed -nE '$(foreach goal,$(GOALS),s/^$(goal):[^$(H)]*$(H)$(H) //p;)' '$(THIS)' | grep -oE '[A-Z_]+=')
 UNUSED := $(firstword $(filter-out $(USED),$(addsuffix =,$(GIVEN))))
@@ -55,7 +56,8 @@ endif
 help:  ## List the targets and their variables
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/' | expand -t 25
 
-# Compiles modules on all cores; pip would use one. Some packages contain files that do not compile.
+# $(call install,FILE) installs the packages of a requirements file. Their modules are compiled afterwards
+# on all cores, because pip would use only one. Errors are ignored: some packages contain files that do not compile.
 install = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -r $(1) \
   && { $(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true; }
 
@@ -86,7 +88,7 @@ $(VENV)/.installed-%: requirements-%.txt $(VENV)/.installed
 	@$(call install,$<)
 	@touch $@
 
-# Arguments of the commands. ${NAME:+…} is empty if the variable NAME is empty.
+# Arguments that several commands share. ${NAME:+…} is empty if the variable NAME is empty.
 experiment = "experiment=$$EXPERIMENT" $${DATA:+"corpus.path=$$DATA"}
 gpus = $${GPUS:+"training.num_processes=$$GPUS"}
 dry_run = $(if $(filter-out 0 false no,$(DRY_RUN)),run.dry_run=true)
@@ -112,7 +114,7 @@ subwords: install  ## Show the pieces of a text                           TEXT= 
 attend: install  ## Show the attention of all layers and heads          TEXT= MODEL= OUT= ARGS="layer=3"
 	@$(RUN).attend "text=$$TEXT" $(model) $(ARGS)
 
-lesson: install  ## Run the lesson on attention, draw its pictures      OUT=
+lesson: install  ## Run the code of the attention lesson, draw pictures OUT=
 	@$(BIN)/python -m docs.lesson $${OUT:+"out=$$OUT"} $(ARGS)
 
 backtranslate: install  ## Make training pairs from target-language text       FILE= MODEL= OUT= ARGS=
@@ -136,7 +138,7 @@ sweep-report: install  ## Rank the runs of a sweep, at any time               SW
 dashboard: $(VENV)/.installed-tracking  ## Write a workspace of wandb with the charts of the runs  ARGS=
 	@$(RUN).dashboard $(ARGS)
 
-reproduce: install  ## Train the seeds of a known score, compare the mean  RESULT= DATA= GPUS= ARGS=
+reproduce: install  ## Repeat a published result, and compare the scores   RESULT= DATA= GPUS= ARGS=
 	@$(RUN).reproduce "result=$$RESULT" $${DATA:+"data=$$DATA"} $(gpus) $(ARGS)
 
 report: install  ## Write the report of a completed run again           MODEL=
@@ -148,22 +150,24 @@ export: install  ## Convert a model for another program                 MODEL= F
 import: install  ## Import a Marian, OPUS-MT or Hugging Face model      FROM=FOLDER OUT= ARGS="check=FILE"
 	@$(RUN).import_model "folder=$$FROM" $${OUT:+"out=$$OUT"} $(ARGS)
 
-watch: install  ## Show the runs in progress and the last completed    ARGS="every=2"
+watch: install  ## Show runs in progress and the last completed ones   ARGS="every=2"
 	@$(RUN).watch $(ARGS)
 
 bench: $(VENV)/.installed-dev  ## Measure speed, also that of other programs          BENCH="training decoding data preparation" ARGS=
-# If a benchmark cannot run, such as decoding without a model, the others still do.
+# If a benchmark cannot run, such as decoding without a model, the other benchmarks still run.
 	@status=0; for name in $$BENCH; do $(BIN)/python -m "benchmarks.$$name" $(ARGS) || status=$$?; done; exit $$status
 
 soak: $(VENV)/.installed-dev  ## Kill trainings, resume them, compare the results    KILLS= SIGNALS= TROUBLES= ARGS=
-# Threads wait passively, so that other processes on the machine cost minutes and not hours.
+# Threads sleep while they wait. If they did not, other processes on the machine would slow this
+# command down by hours instead of minutes.
 	@OMP_WAIT_POLICY=passive $(BIN)/python -m benchmarks.soak $${KILLS:+"kills=$$KILLS"} $${SIGNALS:+"signals=$$SIGNALS"} $${TROUBLES:+"troubles=$$TROUBLES"} $(ARGS)
 
-golden: $(VENV)/.installed-dev  ## Replace the golden losses by those of the current code
+golden: $(VENV)/.installed-dev  ## Replace the losses stored in tests/golden by those of the current code
 	@$(BIN)/python -m tests.golden.refresh
 
 test: $(VENV)/.installed-dev  ## Run all tests                                       ARGS=
-# In parallel (see tests/conftest.py), file by file, the longest first.
+# Tests run in parallel (see tests/conftest.py), each file in one process. The files start in
+# alphabetical order, so the slow files of tests/end_to_end come first.
 	@$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder $(ARGS)
 
 check: $(VENV)/.installed-dev  ## Run ruff, mypy and the check of the package layers
