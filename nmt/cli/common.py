@@ -6,6 +6,7 @@ each field. The keys of a `group` are given as `decoding.beam_size=5` and stay t
 combines them with other settings.
 """
 
+import gc
 import io
 import os
 import shlex
@@ -127,6 +128,8 @@ def run_command(command: Callable[[], None]) -> None:
     The status is 2 for an error that the user can fix, 130 after Ctrl-C, 143 after SIGTERM, 141
     when the reader of the output has exited. A traceback means a mistake in the program.
     """
+    gc.freeze()  # later collections skip what the imports have created
+    gc.enable()
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8")  # whatever the locale is
         raw: io.IOBase = sys.stdout.buffer
