@@ -100,6 +100,10 @@ def _let_runs_save(sweep: Path) -> None:
 
     Only then does the signal interrupt this process, so that joblib kills the others.
     """
+    # A process of joblib removes the temporary files of killed runs. Its warnings, such as those
+    # about files that no longer exist, would stand after the last line of the command.
+    ignored = "ignore:resource_tracker"
+    os.environ["PYTHONWARNINGS"] = ",".join([*filter(None, [os.getenv("PYTHONWARNINGS")]), ignored])
 
     def pass_on(number: int, frame: FrameType | None) -> None:
         for process in multiprocessing.active_children():
