@@ -26,6 +26,8 @@ override EXPERIMENT := $(if $(filter table3,$(SWEEP)),$(or $(SCALE),laptop)_scal
 endif
 override PYTHON := $(value PYTHON)
 export $(VARIABLES) PYTHON
+# With this variable, each process would compile the modules again.
+unexport PYTHONDONTWRITEBYTECODE
 
 # Reject variables that are unknown or that the targets do not use.
 KNOWN := $(VARIABLES) PYTHON VENV
@@ -56,10 +58,9 @@ endif
 help:  ## List the targets and their variables
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/' | expand -t 25
 
-# $(call install,FILE) installs the packages of a requirements file. Their modules are compiled afterwards
-# on all cores, because pip would use only one. Errors are ignored: some packages contain files that do not compile.
-install = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -r $(1) \
-  && { $(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true; }
+# $(call install,FILE) installs the packages of a requirements file. Each module is compiled when it is
+# first imported; most are never used.
+install = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -r $(1)
 
 install: $(VENV)/.installed  ## Create .venv and install the requirements
 
@@ -69,6 +70,7 @@ $(VENV)/.installed: requirements.txt
 	@echo "creating $(VENV) and installing requirements.txt (once; some minutes)" >&2
 	@$$PYTHON -m venv $(VENV)
 	@$(call install,requirements.txt)
+	@$(BIN)/python -m nmt.cli.train --help > /dev/null  # compiles what commands import
 	@touch $@
 
 install-tracking: $(VENV)/.installed-tracking  ## Install tensorboard, trackio and wandb-workspaces
@@ -138,7 +140,7 @@ sweep-report: install  ## Rank the runs of a sweep, at any time               SW
 dashboard: $(VENV)/.installed-tracking  ## Write a workspace of wandb with the charts of the runs  ARGS=
 	@$(RUN).dashboard $(ARGS)
 
-reproduce: install  ## Repeat a published result, and compare the scores   RESULT= DATA= GPUS= ARGS=
+reproduce: install  ## Train the seeds of a known score, compare the mean   RESULT= DATA= GPUS= ARGS=
 	@$(RUN).reproduce "result=$$RESULT" $${DATA:+"data=$$DATA"} $(gpus) $(ARGS)
 
 report: install  ## Write the report of a completed run again           MODEL=

@@ -53,8 +53,8 @@ HELD_OUT_BOOKS = {
 in `train`."""
 
 _MAX_SEGMENT_RATIO = 2.0
-"""Largest ratio of the lengths of two segments, in characters; above it, the punctuation marks
-probably do not correspond."""
+"""Largest ratio of the lengths of a segment and its translation, in characters. If it is exceeded,
+the punctuation marks probably do not correspond."""
 
 _MIN_SEGMENT_CHARACTERS = 8
 
@@ -82,7 +82,7 @@ _CORRECTIONS = {
     ),
     "de": _corrections(
         (r"(\* ?)+", ""),
-        # Two verses that this version lacks contain a text in two languages.
+        # Instead of two verses that this version lacks, there is text in two languages.
         (r"^\(MISSING\).*$", ""),
         (r"[\[\]]", ""),
         (r"\s-+(?=\s|$)", ""),
@@ -110,7 +110,7 @@ def correct_verse(text: str, language: str) -> str:
 
 
 def split_verse(source: str, target: str) -> list[Pair]:
-    """Split a pair at corresponding punctuation; return the whole pair if there is none.
+    """Split a pair at corresponding punctuation marks; return the whole pair if there are none.
 
     Clauses are tried first, then sentences. Both sides must have the same number of segments,
     questions at the same indices (the other marks often differ between translations), and segments
@@ -265,7 +265,8 @@ class BibleSource(Source):
             book, _, verse = key
             # The first verse of a psalm includes its heading in some versions only.
             if source and target and (book, verse) != (PSALMS, 1):
-                pairs[_split_of(book)].extend(split_verse(source, target))
+                splits = (name for name, books in HELD_OUT_BOOKS.items() if book in books)
+                pairs[next(splits, TRAIN)].extend(split_verse(source, target))
         return pairs
 
     def num_pairs(self, split: str) -> int:
@@ -275,10 +276,3 @@ class BibleSource(Source):
     def pairs(self, split: str) -> Iterator[Pair]:
         """The pairs of a split, in the order of the books."""
         return iter(self._pairs[split])
-
-
-def _split_of(book: int) -> str:
-    for split, books in HELD_OUT_BOOKS.items():
-        if book in books:
-            return split
-    return TRAIN

@@ -1,7 +1,6 @@
 """Encode cleaned text into Arrow shards, one per part of the text, in parallel processes.
 
-A part is read and encoded in blocks of a few thousand pairs, so that it is never in memory as a
-whole.
+A part is read and encoded in blocks of a few thousand pairs: it is never in memory as a whole.
 """
 
 from collections import Counter
@@ -40,7 +39,7 @@ class TokenCounts:
     """Token counts of one language of the training text.
 
     Attributes:
-        lengths: number of sentences by their length in tokens, without BOS and EOS.
+        lengths: number of sentences of each length in tokens, without BOS and EOS.
         id_counts: (V,) int64, frequency of each id.
         num_unknown: number of unknown tokens, which cannot be decoded.
     """
@@ -78,7 +77,7 @@ def build_shards(
 
     Args:
         text: the cleaned text.
-        num_pairs: training pairs in each of its parts.
+        num_pairs: number of training pairs of each part.
         tokenizers: model files of source and target.
         folder: folder of the shards.
         reporter: shows progress.

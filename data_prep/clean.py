@@ -2,8 +2,8 @@
 
 Every text is normalised, also that of `valid` and of test sets:
 
-- White space of any kind becomes one space, and is removed at both ends. This includes the no-break
-  spaces of French, U+2028, U+0085, control characters, and the carriage return of Windows lines.
+- White space of any kind is removed at both ends, and becomes one space elsewhere. It includes
+  no-break spaces, U+2028, U+0085, control characters, and the carriage returns of Windows lines.
 - Characters are in Unicode's composed form (NFC).
 - U+FEFF, which some editors write at the start of a file, is removed.
 - U+2581 (▁), which represents a space in sentencepiece, becomes "_".
@@ -14,7 +14,6 @@ model treats raw text in the same way.
 
 import re
 import unicodedata
-from collections.abc import Sequence
 from typing import NamedTuple
 
 CLEANING_VERSION = 7
@@ -44,19 +43,13 @@ class ScoredPair(Pair):
 
 
 def score_of(pair: Pair) -> float | None:
-    """Return the score of a raw pair, if it has one."""
+    """Return the score of a raw pair; None if it has none."""
     return pair.score if isinstance(pair, ScoredPair) else None
-
-
-def scores_of(pairs: Sequence[Pair]) -> list[float] | None:
-    """Return the scores of raw pairs, if all of them have one."""
-    scores = [score for pair in pairs if (score := score_of(pair)) is not None]
-    return scores if len(scores) == len(pairs) else None
 
 
 def normalise(text: str) -> str:
     """Normalise white space and characters, as described at the top of this module."""
-    # A printable text has no white space but " ". Most lines of a corpus skip this block.
+    # The only white space of a printable text is " ". Most lines of a corpus skip this block.
     if not text.isprintable() or "  " in text or "\u2581" in text:
         text = text.replace("\ufeff", "").replace("\u2581", "_")
         text = WHITE_SPACE.sub(" ", text)

@@ -1,8 +1,8 @@
 """Clean a shard of raw training pairs: the work of one process.
 
-A shard has a fixed number of raw pairs (the last of a source fewer), so its result does not depend
-on the number of processes. Filters that compare all pairs of the corpus run later, in
-`data_prep.merge_shards`; they compare keys, which are hashes of the pairs.
+A shard has a fixed number of raw pairs (the last shard of a source may have fewer), so its result
+does not depend on the number of processes. Filters that compare all pairs of the corpus run later,
+in `data_prep.merge_shards`; they compare keys, which are hashes of the pairs.
 """
 
 import heapq
@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from data_prep.clean import Pair, scores_of
+from data_prep.clean import Pair, score_of
 from data_prep.filters import LETTERS, clean_pair
 from data_prep.ledger import Amount, Example
 from nmt.base.errors import UserError
@@ -41,8 +41,8 @@ class Statistics:
 
     Attributes:
         read: all pairs of the shard.
-        dropped: pairs dropped by each combination of filters; its names are joined with `+`.
-        examples: some of the pairs that each filter has dropped.
+        dropped: pairs dropped by each combination of filters, by their names joined with `+`.
+        examples: some of the pairs that each filter dropped, by its name.
     """
 
     read: Amount
@@ -65,15 +65,15 @@ class ShardJob:
 def required_scores(
     pairs: Sequence[Pair], cleaning: CleaningConfig, name: str
 ) -> list[float] | None:
-    """Return the scores of raw pairs of a source; None if no minimum is set.
+    """Return the scores of raw pairs of the source `name`; None if no minimum score is set.
 
     Raises:
-        UserError: a pair has none.
+        UserError: a pair has no score.
     """
     if cleaning.min_score == -MAX_SCORE:
         return None
-    scores = scores_of(pairs)
-    if scores is None:
+    scores = [score for pair in pairs if (score := score_of(pair)) is not None]
+    if len(scores) < len(pairs):
         raise UserError(
             f"corpus.cleaning.min_score={cleaning.min_score:g}: pairs of {name} have no score; give"
             " a third column of a TSV file, a file train.score beside the text, or corpus.hub_score"
@@ -84,7 +84,7 @@ def required_scores(
 class CleanShard:
     """The pairs of a shard that pass the filters, and statistics.
 
-    The file consists of an Arrow file and its SHA-256.
+    The file at `path` consists of an Arrow file and the SHA-256 of that file.
 
     Attributes:
         table: columns `source`, `target` and `key`; `near`, `source_key` and `target_key` if the
@@ -112,18 +112,18 @@ class CleanShard:
         )
 
 
-def shard_file(stream: int, number: int) -> str:
-    """Return the name of a shard's file."""
-    return f"{stream:03d}-{number:06d}.arrow"
+def shard_file(source: int, number: int) -> str:
+    """Return the file name of a shard: the index of its source, and its number in that source."""
+    return f"{source:03d}-{number:06d}.arrow"
 
 
 def shard_stream(path: Path) -> int:
-    """Return the index of the stream that a shard belongs to."""
+    """Return the index of the source that a shard belongs to."""
     return int(path.name.partition("-")[0])
 
 
 def clean_shard(job: ShardJob) -> Path:
-    """Write the result of a shard, unless it exists; return its path."""
+    """Clean a shard and write the result, unless the file exists; return the path of the file."""
     if job.output.exists():
         return job.output
     kept: list[Pair] = []
@@ -159,10 +159,7 @@ def clean_shard(job: ShardJob) -> Path:
         },
         metadata={_STATISTICS: json.dumps(statistics)},
     )
-    with (
-        atomic_path(job.output) as temporary,
-        temporary.open("wb") as out,
-    ):
+    with atomic_path(job.output) as temporary, temporary.open("wb") as out:
         sink = pa.BufferOutputStream()
         with pa.ipc.new_file(sink, table.schema) as writer:
             writer.write_table(table)
@@ -193,18 +190,18 @@ def num_words(text: str) -> int:
 
 
 def example(pair: Sequence[str], detail: str = "") -> Example:
-    """Shorten a pair for the report."""
+    """Return a pair as an example for the report, with shortened texts."""
     source, target = (text[:_EXAMPLE_CHARACTERS] for text in pair)
     return Example(source, target, detail)
 
 
 def smallest(examples: list[Keyed]) -> list[Keyed]:
-    """Return the examples with the smallest keys."""
+    """Return the NUM_EXAMPLES examples with the smallest keys."""
     return heapq.nsmallest(NUM_EXAMPLES, examples, key=lambda one: one[0])
 
 
 def key_of(*texts: str) -> int:
-    """Hash texts to 64 bits; unlike that of `hash`, the result is the same in every process."""
+    """Hash texts to 64 bits; unlike `hash`, this gives the same result in every process."""
     digest = blake2b("\n".join(texts).encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little")
 
@@ -217,7 +214,7 @@ def side_key(config: CleaningConfig) -> Callable[[str], int]:
 
 
 def _near_key(pair: Pair) -> int:
-    """Hash the letters of both sides, ignoring case; all characters if there are no letters."""
+    """Hash the letters of both sides, ignoring case; the whole pair if a side has no letters."""
     letters = [_letters(text) for text in pair]
     return key_of(*letters) if all(letters) else key_of(*pair)
 

@@ -54,19 +54,15 @@ class CleanedText:
     languages: tuple[str, str]
 
     def summary(self) -> CleaningSummary:
-        """The stored result of cleaning.
-
-        Raises:
-            UserError: the file is missing or damaged.
-        """
+        """Read the result of cleaning; UserError if `cleaning.json` is missing or damaged."""
         return read_record(self.folder / CLEANING_FILE, CleaningSummary)
 
     def part_path(self, part: int, language: str) -> Path:
-        """One language of one part of the training text."""
+        """Path of one language of one part of the training text."""
         return self.folder / f"{TRAIN}-{part:05d}.{language}"
 
     def part_paths(self, part: int) -> list[Path]:
-        """Both languages of one part of the training text."""
+        """Paths of both languages of one part of the training text."""
         return [self.part_path(part, language) for language in self.languages]
 
     def text_folder(self) -> Path:
@@ -89,12 +85,12 @@ def write_cleaned_text(
         config: the direction and the filters.
         folder: empty folder for the result.
         shards: folder of cleaned shards. Those of an interrupted attempt are used; the caller
-            removes it.
+            removes the folder.
         reporter: shows progress.
         work: where shards are cleaned; one process of this machine by default.
 
     Raises:
-        UserError: the source cannot be read, or no training pair passes the filters.
+        UserError: a source cannot be read, or no training pair passes the filters.
     """
     text = CleanedText(folder, (config.source_language, config.target_language))
     streams = _streams(sources, config)
@@ -145,7 +141,7 @@ def _streams(sources: Sequence[Source], config: CorpusConfig) -> list[_Stream]:
 
 
 def _total(numbers: Sequence[int | None], limit: int) -> int | None:
-    """Return the number of raw training pairs; None if a source does not know its own."""
+    """Return the number of raw training pairs, or None if it is unknown for one of the sources."""
     known = [number for number in numbers if number is not None]
     if len(known) < len(numbers):
         return None
@@ -169,7 +165,7 @@ def _clean(
     total: int | None,
     work: PrepareConfig | None,
 ) -> Iterator[tuple[pa.Table, int]]:
-    """Yield the pairs to keep of each shard, and the number of pairs read."""
+    """Yield for each shard the pairs to keep, and the number of raw pairs."""
     jobs = _jobs(streams, config, shards)
     first = list(islice(jobs, 2))
     # For a single shard, starting processes would take longer than the work.
@@ -183,10 +179,10 @@ def _clean(
 
 
 def _estimate_bytes(jobs: list[ShardJob], num_pairs: int) -> int | None:
-    """Estimate the bytes of shards and text of `num_pairs` raw pairs from the pairs of jobs."""
+    """Estimate the bytes of `num_pairs` raw pairs in shards and text, from the pairs of jobs."""
     texts = [text for job in jobs for text in (*job.sources, *job.targets)]
     size = sum(len(text.encode()) + _KEY_BYTES for text in texts)
-    # A pair has two texts, each in a shard and in the text: shards are removed at the end.
+    # Each text is written twice: to a shard, which is removed at the end, and to the cleaned text.
     return 2 * size * num_pairs * 2 // len(texts) + _OTHER_BYTES if texts else None
 
 
@@ -197,11 +193,11 @@ def _jobs(streams: list[_Stream], config: CorpusConfig, shards: Path) -> Iterato
         iterator, number = iter(stream.pairs), 0
         while shard := list(islice(iterator, SHARD_PAIRS)):
             output = shards.absolute() / shard_file(index, number)
-            sources, targets = ([], []) if output.exists() else map(list, zip(*shard, strict=True))
-            scores = (
-                None if output.exists() else required_scores(shard, stream.cleaning, stream.name)
-            )
-            yield ShardJob(sources, targets, stream.cleaning, languages, output, scores)
+            if output.exists():
+                shard = []
+            sides = [pair.source for pair in shard], [pair.target for pair in shard]
+            scores = required_scores(shard, stream.cleaning, stream.name)
+            yield ShardJob(*sides, stream.cleaning, languages, output, scores)
             number += 1
 
 
@@ -224,7 +220,7 @@ def _explain_empty_result(config: CorpusConfig, summary: CleaningSummary) -> str
 
 
 def _write_text(source: Source, split: str, text: CleanedText) -> int:
-    """Write `valid` or a test set, normalised, line by line; return the number of pairs."""
+    """Write `valid` or a test set, normalised, with references; return the number of pairs."""
     paths = [text.text_folder() / f"{split}.{language}" for language in text.languages]
     pairs = [normalise_pair(*raw) for raw in source.pairs(split)]
     if not pairs:

@@ -109,7 +109,7 @@ def write_report(
 
 
 def _ledger_rows(ledger: Mapping[str, SourceLedger]) -> list[tuple[Any, ...]]:
-    """Return rows: source, filter, pairs, words, their shares, and pairs that only it dropped."""
+    """Rows: source, filter, pairs and words with shares, pairs that no other filter dropped."""
     rows: list[tuple[Any, ...]] = []
     for name, source in ledger.items():
         amounts = {"read": source.read, KEPT: source.kept, **source.filters}
@@ -123,7 +123,7 @@ def _ledger_rows(ledger: Mapping[str, SourceLedger]) -> list[tuple[Any, ...]]:
 
 
 def _overlaps(ledger: Mapping[str, SourceLedger]) -> list[tuple[str, int]]:
-    """Return the sets of filters that dropped the same pairs, and how many, most frequent first."""
+    """Return combinations of filters with the number of pairs they dropped, largest first."""
     total: Counter[str] = Counter()
     for source in ledger.values():
         total.update(source.overlaps)
@@ -131,11 +131,11 @@ def _overlaps(ledger: Mapping[str, SourceLedger]) -> list[tuple[str, int]]:
 
 
 def draw_histogram(label: str, sides: Sequence[Mapping[int, int]]) -> Markup:
-    """Draw histograms of the source and target lengths.
+    """Draw histograms of lengths, given the number of source and of target sentences by length.
 
-    The last bin contains all longer sentences.
+    The last bin also counts all longer sentences.
     """
-    # The smallest integer width with which the bins before the last include the 99.5 % quantile.
+    # The smallest integer width at which the 99.5 % quantile is in a bin before the last one.
     width = max(quantile(counts, 0.995) for counts in sides) // (_NUM_BINS - 1) + 1
 
     def draw(axes: Any) -> None:
@@ -154,7 +154,7 @@ def draw_histogram(label: str, sides: Sequence[Mapping[int, int]]) -> Markup:
 def _draw_ratios(languages: tuple[str, str], counts: Mapping[int, int]) -> Markup:
     """Draw the numbers of kept pairs by the ratio of their lengths, on a logarithmic axis.
 
-    The first bin contains all smaller ratios, the last one all larger ratios.
+    The first bin also counts all smaller ratios, the last one all larger ratios.
     """
     limit = RATIO_BINS_PER_DOUBLING * _RATIO_DOUBLINGS
     bins = np.arange(-limit, limit + 1)
@@ -175,7 +175,7 @@ def _draw_ratios(languages: tuple[str, str], counts: Mapping[int, int]) -> Marku
 
 
 def quantile(counts: Mapping[int, int], share: float) -> int:
-    """Return the smallest length such that `share` of the sentences are not longer; 0 if none."""
+    """Return the smallest length that `share` of sentences do not exceed; 0 if there are none."""
     total, num_seen = sum(counts.values()), 0
     for length in sorted(counts):
         num_seen += counts[length]
@@ -187,7 +187,7 @@ def quantile(counts: Mapping[int, int], share: float) -> int:
 def _length_row(
     language: str, words: Mapping[int, int], side: TokenCounts, summary: CleaningSummary
 ) -> tuple[Any, ...]:
-    """Return language, words, tokens, their means, and 99 % quantile and maximum of tokens."""
+    """Return language, words, tokens, means per sentence, 99 % quantile and maximum of tokens."""
     return (
         language,
         _total(words),
@@ -202,7 +202,7 @@ def _length_row(
 def _vocabulary_row(
     language: str, side: TokenCounts, tokenizer: Tokenizer, summary: CleaningSummary
 ) -> tuple[Any, ...]:
-    """Return the cells of a language: vocabulary size, used pieces, tokens per word and so on."""
+    """Return the cells of a row about the vocabulary of a language; the template names them."""
     names = tokenizer.pieces(range(tokenizer.vocabulary_size))
     is_byte = [len(name) == len("<0x00>") and name.startswith("<0x") for name in names]
     return (
@@ -224,5 +224,5 @@ def _most_and_least_frequent(side: TokenCounts) -> tuple[list[int], list[int]]:
 
 
 def _total(counts: Mapping[int, int]) -> int:
-    """Return the sum of the lengths of all sentences."""
+    """Return the sum of the lengths of all sentences, given their number by length."""
     return sum(length * count for length, count in counts.items())

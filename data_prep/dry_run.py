@@ -35,7 +35,7 @@ SAMPLE_PAIRS = 10_000
 def dry_run(
     corpus: CorpusConfig, presets: Mapping[str, CleaningConfig], cache: Path, reporter: Reporter
 ) -> None:
-    """Print the share of pairs that the filters of the corpus and of each preset would drop.
+    """Print the shares of pairs that the filters of the corpus and of each preset would drop.
 
     Args:
         corpus: the sources and their filters.
@@ -76,17 +76,14 @@ def _ledger(
             sides = [pair.source for pair in pairs], [pair.target for pair in pairs]
             output = Path(folder) / shard_file(number, 0)
             cleaning = corpus.cleaning_of(name)
-            clean_shard(
-                ShardJob(
-                    *sides, cleaning, languages, output, required_scores(pairs, cleaning, name)
-                )
-            )
+            scores = required_scores(pairs, cleaning, name)
+            clean_shard(ShardJob(*sides, cleaning, languages, output, scores))
             merger.add(CleanShard(output), name)
     return merger.summary().ledger
 
 
 def _table(name: str, num_pairs: int, ledgers: Mapping[str, SourceLedger]) -> Table:
-    """Return the share of pairs that each filter drops, with a column for each set of filters."""
+    """Return a table of the share of pairs that each filter drops, a column for each ledger."""
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
     table.add_column(Text(f"{name}: first {num_pairs:,} pairs"), overflow="fold")
     for column in ledgers:

@@ -38,10 +38,11 @@ def map_jobs(
 
     Args:
         function: is defined at module level; its result depends only on its job.
-        jobs: taken lazily: twice as many as run at a time are in memory, or those of a SLURM array.
+        jobs: iterated lazily: only twice as many as run at the same time, or those of one SLURM
+            array, are in memory.
         config: the executor.
         folder: for files of SLURM jobs.
-        num_jobs: number of jobs, if it is known; no more local processes than jobs are started.
+        num_jobs: number of jobs, if known; no more local processes than this are started.
 
     Raises:
         UserError: a process was killed, or the cluster cannot be used or refuses the jobs; also any
@@ -76,7 +77,7 @@ def map_in_arrays(
         function: as in `map_jobs`.
         jobs: the jobs of an array are in memory together.
         executor: a submitit executor.
-        array_jobs: largest number of jobs of an array, which may run at the same time.
+        array_jobs: largest number of jobs of an array. The jobs may run at the same time.
     """
     iterator = iter(jobs)
     while batch := list(islice(iterator, array_jobs)):
@@ -102,7 +103,7 @@ def _result_of(job: Any) -> Any:
     error = job.exception()
     if error is None:
         return job.result()
-    # The job has stored the error of the function as a traceback, whose last line names it.
+    # `error` contains the job's traceback as text; its last line that names an error is the cause.
     lines = re.findall(r"^(?:[\w.]+\.)?\w*(?:Error|Interrupt)\b.*$", str(error), re.MULTILINE)
     text = one_line(lines[-1] if lines else error)
     raise UserError(f"job {job.job_id} failed: {text}; its log is {job.paths.stderr}")
@@ -146,8 +147,8 @@ def map_in_processes(
 ) -> Iterator[Result]:
     """Yield the result of each job, in order.
 
-    Jobs are taken lazily: twice as many as there are processes are in memory. With one process,
-    the function runs in this one.
+    Jobs are iterated lazily: twice as many as there are processes are in memory. If
+    `num_processes` is 1, no process is started, and the function runs in the calling process.
 
     Raises:
         UserError: a process was killed; also any error of the function.

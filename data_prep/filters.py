@@ -1,11 +1,12 @@
 """Filters of training pairs, as pure functions of a normalised pair and the configuration.
 
 Each filter returns the reason for dropping the pair, or "" to keep it. A pair is kept if every
-filter keeps it. All filters check a pair, so that their overlap is known, unless a side is empty.
-Filters that compare the pairs of the whole corpus are in `data_prep.merge_shards`.
+filter keeps it. All filters check each pair, so that their overlap is known; a pair with an empty
+side is only reported as empty. Filters that compare the pairs of the whole corpus are in
+`data_prep.merge_shards`.
 
 The ratio is not checked if both sides have fewer than 20 characters: "No." and "Aber nein!" is a
-correct pair. Nor are the letters of a side with fewer than 20 characters.
+correct pair. The share of letters is not checked on a side with fewer than 20 characters.
 """
 
 import re
@@ -74,7 +75,7 @@ def _copy(pair: Pair, config: CleaningConfig, _languages: tuple[str, str]) -> st
 
 
 def _repetition(pair: Pair, config: CleaningConfig, _languages: tuple[str, str]) -> str:
-    """Drop text with a repeated phrase, such as the loops of translation systems."""
+    """Drop text with a repeated phrase, such as translation systems sometimes produce."""
     for side, text in zip(Pair._fields, pair, strict=True):
         words = text.split(" ")
         # Fast test first: a repeated phrase consists of repeated words.
@@ -107,7 +108,7 @@ def _letters(pair: Pair, config: CleaningConfig, _languages: tuple[str, str]) ->
 
 
 def _numbers(pair: Pair, config: CleaningConfig, _languages: tuple[str, str]) -> str:
-    """Compare the sequences of digits of both sides, whatever separates them."""
+    """Drop a pair if its sides have different numbers: digits, whatever separates them."""
     if not config.same_numbers:
         return ""
     source, target = (Counter(_NUMBER.findall(text)) for text in pair)
@@ -115,7 +116,7 @@ def _numbers(pair: Pair, config: CleaningConfig, _languages: tuple[str, str]) ->
 
 
 def _addresses(pair: Pair, config: CleaningConfig, _languages: tuple[str, str]) -> str:
-    """Compare the URLs and e-mail addresses of both sides."""
+    """Drop a pair if its sides have different URLs or e-mail addresses."""
     has_address = any(mark in text for text in pair for mark in _ADDRESS_MARKS)
     if not config.same_addresses or not has_address:
         return ""
@@ -156,7 +157,7 @@ FILTERS: dict[str, Filter] = {
 
 
 SCORE = "score"
-"""Name of the filter by the scores that pairs may have."""
+"""Name of the filter that compares the scores of pairs with the minimum."""
 
 GLOBAL_FILTERS = (
     "test_sentence",
@@ -218,7 +219,7 @@ def clean_pair(
 
 
 def _repaired(text: str) -> str:
-    """Undo wrong decoding and HTML entities; quotes, ligatures and wide characters stay."""
+    """Undo wrong decoding and HTML entities; keep quotes, ligatures and wide characters."""
     repaired: str = _ftfy().fix_text(
         text, uncurl_quotes=False, fix_latin_ligatures=False, fix_character_width=False
     )

@@ -1,4 +1,4 @@
-"""Hold out `valid` and a test set from the training pairs of a source that has none."""
+"""Hold out `valid` and a test set from the training pairs of a source that lacks them."""
 
 from collections.abc import Callable, Iterator
 from functools import cached_property
@@ -20,7 +20,7 @@ MAX_PAIRS = 2_000
 MAX_SHARE = 0.05
 
 _NUM_CANDIDATES = 20_000
-"""Number of sentences whose pairs are cleaned first; more follow if too few pairs are clean."""
+"""Number of sentences whose pairs are cleaned first; more follow if too few pairs are kept."""
 
 
 class HeldOutSource(Source):
@@ -29,12 +29,12 @@ class HeldOutSource(Source):
     A held-out split has at most 2,000 pairs and at most 5 % of those that pass the filters, but at
     least one sentence with all its translations. A hash of the source sentence selects the pairs.
     Therefore the order of the pairs does not matter, all translations of a sentence are in the same
-    split, and adding a few pairs changes little. Of repeated pairs, a held-out split has one.
+    split, and adding a few pairs changes little. A held-out split has a repeated pair only once.
 
     Args:
         source: the training pairs, and test sets if there are any; it has no `valid`.
         config: direction of the corpus, and filters that held-out pairs must pass.
-        report: receives a message about the sizes.
+        report: receives a message about the sizes of the held-out splits.
     """
 
     def __init__(self, source: Source, config: CorpusConfig, report: Callable[[str], None]) -> None:
@@ -62,7 +62,7 @@ class HeldOutSource(Source):
         return total if total is None or split != TRAIN else total - self._num_removed
 
     def pairs(self, split: str) -> Iterator[Pair]:
-        """The pairs of a split, in the order of the source; held-out ones are cleaned."""
+        """The pairs of a split, in the order of the source; held-out splits have cleaned pairs."""
         if split in self._names:
             return iter(self._held_out[split])
         pairs = self._source.pairs(split)
@@ -71,22 +71,22 @@ class HeldOutSource(Source):
         return (pair for pair in pairs if _digest(pair) not in self._split_of)
 
     def more_references(self, split: str) -> list[list[str]]:
-        """References of the source."""
+        """Additional references of a test set of the source."""
         return [] if split in self._names else self._source.more_references(split)
 
     def annotations(self, split: str) -> list[Annotation] | None:
-        """Annotations of the source."""
+        """Annotations of a split of the source; None for a held-out split."""
         return None if split in self._names else self._source.annotations(split)
 
     @cached_property
     def _sentences(self) -> tuple[np.ndarray, np.ndarray]:
-        """The distinct digests of the training text, ascending, and their numbers of pairs."""
+        """Distinct digests of the training pairs, ascending, and the number of pairs of each."""
         digests = np.fromiter(map(_digest, self._source.pairs(TRAIN)), dtype=np.uint64)
         return np.unique(digests, return_counts=True)
 
     @cached_property
     def _num_removed(self) -> int:
-        """Number of pairs of the source that are not in `train`."""
+        """Number of training pairs of the source that are held out."""
         digests, counts = self._sentences
         removed = np.fromiter(self._split_of, dtype=np.uint64)
         return int(counts[np.isin(digests, removed)].sum())
@@ -104,10 +104,10 @@ class HeldOutSource(Source):
 
     @cached_property
     def _candidates(self) -> tuple[dict[Pair, int], float]:
-        """The clean pairs of the candidates with their digests, and the candidates' share.
+        """The cleaned pairs of the candidates with digests, and the candidates' share of sentences.
 
-        Candidates are the sentences with the smallest digests; the share is that of all sentences.
-        Only they are cleaned, because filters such as language identification take long.
+        Candidates are the source sentences with the smallest digests. Only their pairs are cleaned,
+        because filters such as language identification take long.
         """
         digests, _ = self._sentences
         num_candidates = _NUM_CANDIDATES
@@ -118,7 +118,7 @@ class HeldOutSource(Source):
             num_candidates *= 4
 
     def _clean_pairs(self, digests: np.ndarray) -> dict[Pair, int]:
-        """Return the pairs of some sentences that pass the filters, cleaned, with their digests."""
+        """Clean the pairs with these digests; return those that pass the filters, with digests."""
         wanted = set(digests.tolist())
         # The keys of a dictionary are distinct and keep their order.
         found: dict[Pair, int] = {}
@@ -142,7 +142,7 @@ class HeldOutSource(Source):
                 f"{len(distinct)} different sentences pass the filters of corpus.cleaning:"
                 f" too few to hold out {' and '.join(self._names)}; add pairs"
             )
-        # Candidates are a uniform sample: the whole text has about len(pairs) / share clean pairs.
+        # Candidates are a uniform sample: about len(pairs) / share of all pairs pass the filters.
         size = min(MAX_PAIRS, int(MAX_SHARE * len(pairs) / share))
         ends, start, chosen = np.cumsum(counts), 0, dict[int, str]()
         for name in self._names:

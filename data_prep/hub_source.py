@@ -18,7 +18,7 @@ _BATCH_ROWS = 1_000
 
 
 def _is_pattern(column: str) -> bool:
-    """Return whether a column is a format string with `{language}` and no other field."""
+    """Return whether `column` is a format string with `{language}` and no other field."""
     try:
         return column.format(language="en") != column.format(language="de")
     except (LookupError, ValueError, AttributeError, TypeError):
@@ -63,7 +63,7 @@ class HubSource(Source):
             self._files = {split: self._local_files(split) for split in self.splits()}
 
     def _local_files(self, split: str) -> list[Path]:
-        """The files of a split in order, found by the names that the hub uses."""
+        """The parquet files of a split, in order; they have to be named like those of the hub."""
         folder, name = Path(self._config.path), self._config.hub_splits[split]
         if not folder.is_dir():
             raise UserError(f"corpus.path={folder} is not a folder; name one with parquet files")
@@ -74,7 +74,7 @@ class HubSource(Source):
                     return files
         raise UserError(
             f"corpus.path={folder} contains no {', '.join(patterns)}, which"
-            f" corpus.hub_splits.{split}={name} names; text files are read with corpus=folder"
+            f" corpus.hub_splits.{split}={name} requires; to read text files, set corpus=folder"
         )
 
     def splits(self) -> list[str]:
@@ -84,10 +84,10 @@ class HubSource(Source):
         return [*first, *sorted(names.keys() - set(first))]
 
     def identity(self) -> dict[str, Any]:
-        """Columns, splits and hashes of local files, or else name, subset and revision of the set.
+        """Columns and splits, with hashes of local files or the names and revision of a data set.
 
-        Without a revision, a newer version of the data set does not change the identity: text that
-        was cleaned before is used as it is.
+        Without a revision, a newer version of the data set does not change the identity, so text
+        that was cleaned before is used again.
         """
         config = self._config
         identity: dict[str, Any] = {
@@ -111,7 +111,7 @@ class HubSource(Source):
         }
 
     def _rows(self, split: str) -> Any:
-        """A `Dataset` or an `IterableDataset` of the split."""
+        """The split as a `Dataset` or an `IterableDataset`, loaded once."""
         if split not in self._loaded:
             self._loaded[split] = self._load(split)
         return self._loaded[split]
@@ -144,7 +144,7 @@ class HubSource(Source):
         return "/".join(filter(None, (self._config.hub_dataset, self._config.hub_subset)))
 
     def _failure(self, error: Exception) -> UserError:
-        """The error for the user; a library's `error` has many types and causes."""
+        """Return the UserError that explains an `error` of the library `datasets`."""
         reason = f"{type(error).__name__}: {first_line(error)}"
         if self._config.path:
             return UserError(
@@ -189,7 +189,7 @@ class HubSource(Source):
         if values is None:
             raise self._no_column(name, language, sorted(batch))
         if key:
-            lacking = [one for one in values if not (isinstance(one, dict) and key in one)]
+            lacking = [value for value in values if not (isinstance(value, dict) and key in value)]
             if lacking:
                 present = sorted(lacking[0]) if isinstance(lacking[0], dict) else []
                 raise self._no_column(f"{name}.{key}", language, [f"{name}.{k}" for k in present])

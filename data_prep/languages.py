@@ -1,10 +1,10 @@
 """Identification of the language of a text.
 
 fastText's model (Joulin et al. 2017) is fast. If it names the expected language, it is nearly
-always right. If it names another one for a short text, it is often wrong: it takes "Tom weiß, was
-Mary will" for English. Lingua decides in this case, and if fastText is not sure that a longer
-text is in another language. Lingua compares the probabilities of character sequences in 75
-languages.
+always right. If it names another language for a short text, it is often wrong: it takes "Tom weiß,
+was Mary will" for English. Therefore Lingua decides whenever fastText names another language,
+unless the text is long and fastText is sure. Lingua compares the probabilities of character
+sequences in 75 languages.
 """
 
 from functools import cache
@@ -17,11 +17,12 @@ from nmt.base.system import require_package
 _KEY = "corpus.cleaning.identify_language=true"
 _MAX_CHARACTERS = 300
 _MIN_LETTERS = 20
-"""Shorter texts are often names, which are the same in all languages."""
+"""Shorter texts are not checked: many are names, which are the same in all languages."""
 
 _LONG_LETTERS = 50
 _MIN_CONFIDENCE = 0.8
-"""Probability from which on fastText's language of a long text is accepted."""
+"""fastText's language is accepted without Lingua if the text has at least _LONG_LETTERS letters and
+the probability of the language is at least this."""
 
 _MAX_PROBABILITY = 0.001
 """A text is in another language if Lingua's probability of the expected one is below this."""
@@ -31,10 +32,10 @@ _ALL = 1_000  # above the number of labels
 
 
 def other_language(text: str, code: str) -> str:
-    """Name the language of a text for messages; "" if it may be the expected language.
+    """Return "" if a text may be in the expected language, or describe its language for a message.
 
     Args:
-        text: any text; its first 300 characters are considered.
+        text: any text; only its first 300 characters are considered.
         code: code of the expected language.
 
     Raises:
@@ -83,9 +84,9 @@ def _fasttext_code(code: str) -> str:
 
 @cache
 def _lingua() -> Any:
-    """The detector of all languages that uses sequences of three characters.
+    """Lingua's detector of all languages, by sequences of three characters.
 
-    It needs 0.1 GB in each process; the one with longer sequences needs 0.95 GB.
+    It needs 0.1 GB in each process; the detector by longer sequences needs 0.95 GB.
     """
     from lingua import LanguageDetectorBuilder  # noqa: PLC0415 - few corpora need it
 

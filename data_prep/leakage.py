@@ -1,18 +1,18 @@
 """Count sentences of `valid` and of the test sets that occur in the training text.
 
-Each side of such a set is compared with the training text of its language:
+Each sentence of these sets, source or target, is compared with the training text of its language:
 
 - *exact*: the normalised sentence equals a training sentence;
-- *near*: both texts are compared as lower-case words, without punctuation and digits. At least 70 %
-  of the 8-grams of the sentence occur in the training text; a sentence of fewer than 8 words must
-  equal a training sentence. This is the rule of Chowdhery et al. 2022 (PaLM, section 8). Exact
-  sentences are near, unless they contain no word.
+- *near*: at least 70 % of the 8-grams of the sentence occur in the training text, or the sentence
+  has fewer than 8 words and equals a training sentence. Texts are compared as lower-case words,
+  without punctuation and digits. This is the rule of Chowdhery et al. 2022 (PaLM, section 8). Exact
+  sentences are near, too, unless they contain no word.
 
 A pair is *exact* if it equals a training pair.
 
 The training text is read once, line by line. Memory holds the test sentences, a number for each of
 their words and 17 bytes for each of their 8-grams. Most training lines cost one look-up per word,
-because an 8-gram with a word that no test sentence contains needs no hash.
+because 8-grams with a word that no test sentence contains are not hashed.
 """
 
 from collections.abc import Sequence
@@ -47,7 +47,7 @@ _NO_LETTERS = r"[^\p{L}\p{Nl}\p{No}]+"
 
 
 def words_of(texts: Sequence[str]) -> pa.ListArray:
-    """The lower-case words (sequences of letters) of each text; one empty word if it has none."""
+    """The lower-case words (sequences of letters) of each text; "" for a text without words."""
     lower = pc.utf8_lower(pa.array(texts, pa.string()))
     letters = pc.replace_substring_regex(lower, _NO_LETTERS, " ")
     return pc.utf8_split_whitespace(pc.utf8_trim_whitespace(letters))
@@ -66,7 +66,7 @@ class _NGrams:
     def __init__(self, sentences: Sequence[str]) -> None:
         generator = np.random.default_rng(1)
         words = words_of(sentences)
-        # In the order of the first occurrence. `words_of` has an empty word for texts without any.
+        # In the order of the first occurrence; "" stands for a text without words.
         distinct = words.flatten().unique()
         self._words = distinct.filter(pc.not_equal(distinct, ""))
         self._numbers, self._factors = (
@@ -82,13 +82,11 @@ class _NGrams:
     def read(self, lines: Sequence[str]) -> None:
         """Mark the n-grams that training lines contain."""
         ngrams, _ = self._hashes(lines)
-        if not len(ngrams) or not len(self._distinct):
-            return
         indices = np.searchsorted(self._distinct, ngrams).clip(max=len(self._distinct) - 1)
         self.is_found[indices[self._distinct[indices] == ngrams]] = True
 
     def near(self) -> list[bool]:
-        """Whether enough n-grams of each sentence were found."""
+        """Return for each sentence whether enough of its n-grams were found."""
         shares = (
             self.is_found[np.searchsorted(self._distinct, ngrams)].mean() if len(ngrams) else 0.0
             for ngrams in self._ngrams_of
@@ -99,23 +97,21 @@ class _NGrams:
         """Return the hashes of the n-grams of all lines, and the index of the line of each.
 
         A short line is padded to one n-gram. N-grams with a word that no test sentence has are
-        left out.
+        left out. `lines` must not be empty.
         """
-        if not lines:
-            return np.zeros(0, dtype=np.uint64), np.zeros(0, dtype=np.int64)
         words = words_of(lines)
         lengths = pc.list_value_length(words).to_numpy()
-        # A 0 after each line: an n-gram does not continue in the next one.
-        starts = np.cumsum(np.maximum(lengths, NGRAM_WORDS) + 1)
-        row = np.zeros(int(starts[-1]), dtype=np.uint64)
-        starts = np.concatenate(([0], starts[:-1]))
-        # A short line has to equal a whole line, not a part of a longer one.
+        # A 0 after each line, so that no n-gram continues in the next line.
+        ends = np.cumsum(np.maximum(lengths, NGRAM_WORDS) + 1)
+        row = np.zeros(int(ends[-1]), dtype=np.uint64)
+        starts = np.concatenate(([0], ends[:-1]))
+        # Padding, because a short line has to equal a whole line and not a part of a longer one.
         for offset in range(NGRAM_WORDS):
             row[starts[lengths <= offset] + offset] = _PADDING
         known = pc.index_in(words.flatten(), value_set=self._words).fill_null(-1).to_numpy()
-        before = np.cumsum(lengths) - lengths
-        indices = np.arange(len(known)) + np.repeat(starts - before, lengths)
-        row[indices] = np.where(known < 0, 0, np.append(self._numbers, np.uint64(0))[known])
+        words_before = np.cumsum(lengths) - lengths
+        indices = np.arange(len(known)) + np.repeat(starts - words_before, lengths)
+        row[indices] = np.append(self._numbers, np.uint64(0))[known]  # index -1 is the 0
         windows = np.lib.stride_tricks.sliding_window_view(row, NGRAM_WORDS)
         positions = np.flatnonzero(_windows_without_zero(row))
         hashes = (windows[positions] * self._factors).sum(axis=1, dtype=np.uint64)
@@ -123,7 +119,7 @@ class _NGrams:
 
 
 _PADDING = 2
-"""Pads a short line; it differs from the numbers of words, which are odd."""
+"""Number that pads a short line; the numbers of words are odd."""
 
 
 def _windows_without_zero(row: np.ndarray) -> np.ndarray:
@@ -148,7 +144,7 @@ class _TestSide:
             self._indices.setdefault(sentence, []).append(index)
 
     def read(self, lines: list[str]) -> None:
-        """Compare training lines."""
+        """Mark the sentences and n-grams that training lines contain."""
         for line in lines:
             for index in self._indices.get(line, ()):
                 self.is_exact[index] = True
@@ -157,12 +153,12 @@ class _TestSide:
 
 @dataclass(frozen=True)
 class _Found:
-    """Test sentences that a part of the training text contains, for source and target.
+    """What a part of the training text contains.
 
     Attributes:
-        exact: whether each sentence was found.
-        ngrams: whether each distinct n-gram was found.
-        pairs: the pairs that were found.
+        exact: for source and target, whether each test sentence was found.
+        ngrams: for source and target, whether each distinct n-gram of the tests was found.
+        pairs: the test pairs that were found.
     """
 
     exact: list[np.ndarray]
@@ -171,7 +167,7 @@ class _Found:
 
 
 class LeakageCount:
-    """Test sentences that the training text contains; `add` merges what other processes found."""
+    """Finds test sentences in the training text; `add` merges what other processes found."""
 
     def __init__(self, tests: _Tests) -> None:
         self._tests = tests
@@ -182,18 +178,18 @@ class LeakageCount:
         self._found_pairs: set[tuple[str, str]] = set()
 
     def read(self, chunk: tuple[list[str], list[str]]) -> None:
-        """Compare aligned training lines."""
+        """Mark what aligned training lines contain."""
         for side, lines in zip(self._sides, chunk, strict=True):
             side.read(lines)
         self._found_pairs.update(pair for pair in zip(*chunk, strict=True) if pair in self._pairs)
 
     def found(self) -> _Found:
-        """Return what was found so far."""
+        """Return what the lines read so far contain."""
         exact = [side.is_exact for side in self._sides]
         return _Found(exact, [side.ngrams.is_found for side in self._sides], self._found_pairs)
 
     def add(self, found: _Found) -> None:
-        """Add what another part of the text contains."""
+        """Add what another part of the training text contains."""
         for side, exact, ngrams in zip(self._sides, found.exact, found.ngrams, strict=True):
             side.is_exact |= exact
             side.ngrams.is_found |= ngrams

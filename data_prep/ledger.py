@@ -18,7 +18,7 @@ LEDGER_FILE = "ledger.json"
 RATIO_BINS_PER_DOUBLING = 8
 
 KEPT = "kept"
-"""Key of the kept pairs among the names of filters."""
+"""Key of the kept pairs, beside the names of filters."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Example:
 
 @dataclass
 class Amount:
-    """Number of pairs, and of words of their sources."""
+    """Number of pairs, and number of words of their source sentences."""
 
     pairs: int = 0
     words: int = 0
@@ -86,12 +86,12 @@ class CleaningSummary:
     Attributes:
         ledger: numbers and examples, by source.
         oddest: the kept pairs with the most unusual ratios of their lengths.
-        words: by language, number of kept training sentences by their number of words.
-        characters: characters of the kept training text, by language.
+        words: for each language, how many kept training sentences have each number of words.
+        characters: number of characters of the kept training text, by language.
         ratios: number of kept pairs by log2(target / source) of their numbers of characters, times
             `RATIO_BINS_PER_DOUBLING` and rounded.
         num_pairs: pairs by split; for `train`, the kept ones.
-        parts: training pairs of each part.
+        parts: number of training pairs of each part.
         outputs: size and hash of each file of the folder, by relative path.
     """
 

@@ -1,6 +1,6 @@
 """Sentence pairs from local text: aligned files, or one file with two or three columns.
 
-Files may be compressed (`.gz`, `.xz`, `.zst`), but not additional references.
+All files except additional references may be compressed (`.gz`, `.xz`, `.zst`).
 """
 
 import math
@@ -23,13 +23,13 @@ _SCORES = "score"
 
 
 def parse_score(text: str, path: Path, number: int) -> float:
-    """Return the score on a line; UserError if it is not a finite number."""
+    """Return the score on line `number` of a file; UserError if it is not a finite number."""
     try:
         score = float(text)
     except ValueError:
         score = math.nan
     if not math.isfinite(score):
-        raise UserError(f"{path}: line {number}: {text[:40]!r} is not a score, a finite number")
+        raise UserError(f"{path}: line {number}: {text[:40]!r} is not a score (a finite number)")
     return score
 
 
@@ -56,7 +56,7 @@ class AlignedFiles:
         self._cache = cache
         self._facts = [cache.facts(path) for path in self.paths]
         self.num_pairs = self._facts[0].num_lines
-        # Report a file in another encoding first: its number of lines would be wrong.
+        # Check the encoding first, because the number of lines is wrong in UTF-16, for example.
         for path in self.paths:
             next(iterate_text(path), "")
         check_aligned({path: f.num_lines for path, f in zip(self.paths, self._facts, strict=True)})
@@ -116,7 +116,7 @@ class FolderSource(Source):
                 check_aligned({files.paths[0]: files.num_pairs, **counts})
 
     def _find_splits(self) -> dict[str, list[str]]:
-        """Return the names of the files of each split, without the language."""
+        """Return the names of the files of each split, without the ending `.<language>`."""
         names = [self._names(language) for language in self._languages]
         either, both = names[0] | names[1], names[0] & names[1]
         train = sorted(name for name in either if name.partition(".")[0] == TRAIN)
@@ -156,7 +156,7 @@ class FolderSource(Source):
         return list(self._files)
 
     def identity(self) -> dict[str, Any]:
-        """Facts of each file, by split, part of the training text, or file of references."""
+        """Facts of each file, by split, part of the training text, or name of the references."""
         files: dict[str, Any] = {
             split if len(parts) == 1 else name: dict(
                 zip((*self._languages, _SCORES), part.identity(), strict=False)
@@ -184,7 +184,7 @@ class FolderSource(Source):
 
 
 class TableSource(Source):
-    """A file of training pairs, one per line: source, target, perhaps a score, between tabs."""
+    """A file of training pairs, one per line: source, target, optional score, with tabs between."""
 
     def __init__(self, path: Path, facts: FactsCache) -> None:
         self._path = path
@@ -217,7 +217,7 @@ class TableSource(Source):
             if len(columns) not in (2, 3):
                 raise UserError(
                     f"{self._path}: line {number} has {len(columns)} columns, separated by tabs;"
-                    " each line needs 2, the source and its translation, or a score as a third one"
+                    " each line needs 2 (source and translation) or 3 (with a score)"
                 )
             source, target, *rest = columns
             if rest:

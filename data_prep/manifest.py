@@ -2,12 +2,12 @@
 
 Two results are stored, each as a folder that is complete or absent:
 
-- `corpora/.cleaned/<fingerprint>/` is the cleaned text. Its fingerprint covers the sources (names,
+- `corpora/.cleaned/<fingerprint>/` is the cleaned text. The fingerprint covers the sources (names,
   contents, tags, maximum of pairs), the direction and the filters. It does not cover the tokenizer,
-  so corpora with different vocabularies share the folder. It may be deleted at any time. While it
-  is made, `<fingerprint>.shards/` beside it has the shards that are complete.
-- `corpora/<name>-<fingerprint>/` is the corpus. Its fingerprint covers that of the cleaned text and
-  the tokenizer: its configuration, or the user's models.
+  so corpora with different vocabularies share the folder. The folder may be deleted at any time.
+  During cleaning, `<fingerprint>.shards/` beside it has the shards that are complete.
+- `corpora/<name>-<fingerprint>/` is the corpus. The fingerprint covers the fingerprint of the
+  cleaned text, and the configuration of the tokenizer or the user's tokenizer models.
 
 Local files are identified by SHA-256. `corpora/.files.json` caches these hashes with the size,
 inode and times of each file.
@@ -31,8 +31,8 @@ FINGERPRINT_LENGTH = 12
 """Hexadecimal digits of a fingerprint, 48 bits."""
 
 _SETTLED_SECONDS = 2.0
-"""Hashes of files that changed more recently are not cached: a second change within the resolution
-of the time stamp would not be noticed."""
+"""Hashes of files that changed less than this long ago are not cached: a second change within the
+resolution of the time stamp would not be noticed."""
 
 
 def fingerprint(value: Any) -> str:
@@ -110,7 +110,7 @@ class FactsCache:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._entries: dict[str, _Entry] = {}
-        # Without a readable cache, all files are read again.
+        # If the cache cannot be read, all files are read again.
         with suppress(UserError):
             self._entries = read_record(path, dict[str, _Entry])
 
@@ -138,19 +138,19 @@ class FactsCache:
 
     def _store(self, path: Path, entry: _Entry) -> None:
         self._entries[str(path.resolve())] = entry
-        # Without a writable cache the files are read again next time.
+        # If the cache cannot be written, the files are read again next time.
         with suppress(DiskError):
             write_json(self._path, {name: asdict(each) for name, each in self._entries.items()})
 
 
 class NoFacts(FactsCache):
-    """Stands in for the cache where a few pairs are read: no file is read as a whole."""
+    """Replacement of the cache for reading a few pairs only: no file is read as a whole."""
 
     def __init__(self) -> None:
         self._entries = {}
 
     def facts(self, path: Path) -> FileFacts:
-        """Return the same facts for all files; the number of lines is unknown."""
+        """Return the same invented facts for all files, so that none appears empty or changed."""
         check_readable(path)
         return FileFacts(0, "", 1)
 
@@ -198,7 +198,7 @@ def describe_outputs(folder: Path) -> dict[str, Output]:
 
 
 def write_record_of(folder: Path, name: str, values: dict[str, Any]) -> None:
-    """Write `manifest.json` or `cleaning.json`, with its own fingerprint, into its folder."""
+    """Write `manifest.json` or `cleaning.json` into a folder, with a fingerprint of the values."""
     plain = json.loads(json.dumps(values))  # the keys of JSON are strings
     write_json(folder / name, {**plain, "fingerprint": fingerprint(plain)})
 
@@ -206,7 +206,7 @@ def write_record_of(folder: Path, name: str, values: dict[str, Any]) -> None:
 def damage(record: Path, cache: FactsCache) -> str:
     """Describe the first file that is missing or differs from its record, or return "".
 
-    A damaged record, and a shard that it does not list, are reported too.
+    A damaged record, and a shard that the record does not list, are reported, too.
 
     Args:
         record: `manifest.json` or `cleaning.json`, in the folder of the files.

@@ -39,8 +39,8 @@ class SeenKeys:
     """A set of 64-bit keys that were seen before.
 
     The keys are in sorted arrays; arrays of similar length are merged. A key takes 8 bytes, a tenth
-    of what it takes in a Python set. Among 40 million different texts, the probability that any two
-    have the same key is 1 in 23,000.
+    of its size in a Python set. Among 40 million different texts, the probability that any two have
+    the same key is 1 in 23,000.
     """
 
     def __init__(self) -> None:
@@ -68,7 +68,7 @@ class SeenKeys:
 
 
 class ShardMerger:
-    """Filters the pairs of shards, which are added in order, and collects statistics.
+    """Filters the pairs of shards, which must be added in order, and collects statistics.
 
     Args:
         config: the filters.
@@ -162,17 +162,17 @@ class ShardMerger:
         self._num_bytes += (pc.sum(pc.binary_length(texts)).as_py() or 0) + len(texts)
 
     def estimate_bytes(self, num_pairs: int) -> int:
-        """Estimate the bytes of the kept text of `num_pairs` raw pairs from the pairs so far."""
+        """Estimate the bytes of text kept of `num_pairs` raw pairs, from the shards so far."""
         num_read = sum(source.read.pairs for source in self._ledger.values())
         return self._num_bytes * num_pairs // max(1, num_read)
 
     def summary(self) -> CleaningSummary:
         """The statistics of all shards so far."""
         for (source, name), found in self._examples.items():
-            self._ledger[source].examples[name] = _texts(found)
+            self._ledger[source].examples[name] = _without_keys(found)
         return CleaningSummary(
             ledger=self._ledger,
-            oddest=_texts(self._oddest),
+            oddest=_without_keys(self._oddest),
             words={
                 language: {int(length): int(counts[length]) for length in np.flatnonzero(counts)}
                 for language, counts in self._words.items()
@@ -197,13 +197,13 @@ def _sentence_keys(sentences: Iterable[str], key: Callable[[str], int]) -> np.nd
 
 
 def _sample(pairs: pa.Table) -> list[Keyed]:
-    """Return the pairs with the smallest keys."""
+    """Return the NUM_EXAMPLES pairs with the smallest keys."""
     order = np.argsort(pairs["key"].to_numpy(), kind="stable")[:NUM_EXAMPLES]
     rows = pairs.take(pa.array(order)).to_pylist()
     return [(row["key"], example((row["source"], row["target"]))) for row in rows]
 
 
-def _texts(examples: list[Keyed]) -> list[Example]:
+def _without_keys(examples: list[Keyed]) -> list[Example]:
     return [one for _, one in examples]
 
 

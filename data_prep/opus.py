@@ -19,10 +19,11 @@ _BYTES_PER_UNIT = 1_000
 
 
 def fetch_opus(config: CorpusConfig, folder: Path, report: Callable[[str], None]) -> Path:
-    """Return the common beginning of the two text files of a corpus, and download them if missing.
+    """Download the two text files of a corpus if they are missing; return their common path.
 
-    An interrupted download continues at the next call. Names and releases come from the list in the
-    installed version of opustools, so the same command finds the same text later.
+    The common path lacks the ending `.<language>`. An interrupted download continues at the next
+    call. Names and releases come from the list in the installed version of opustools, so the same
+    command finds the same text later.
 
     Args:
         config: the corpus; `opus` is its name and release, such as `Europarl/v8`.
@@ -30,7 +31,7 @@ def fetch_opus(config: CorpusConfig, folder: Path, report: Callable[[str], None]
         report: receives a message when a download begins, or while another process downloads.
 
     Raises:
-        UserError: OPUS has no such corpus for these languages, or it cannot be downloaded.
+        UserError: OPUS has no such corpus for these languages, or the download fails.
     """
     found = _find(config, folder)
     languages = sorted((config.source_language, config.target_language))
@@ -53,7 +54,7 @@ def _find(config: CorpusConfig, folder: Path) -> dict[str, Any]:
     """Return the entry of opustools for a corpus: `corpus`, `version`, `url`, `size` and more.
 
     Raises:
-        UserError: there is no entry, or the configuration names no release.
+        UserError: there is no entry, the configuration names no release, or the list is damaged.
     """
     require_package("corpus=opus", "opustools", "data")
     from opustools import OpusGet  # noqa: PLC0415 - few corpora need it

@@ -12,8 +12,8 @@ def own_models(tokenizer: TokenizerConfig, corpus: CorpusConfig) -> list[Path]:
     """Return the models that `tokenizer.path` names: none, one for both languages, or one for each.
 
     Raises:
-        UserError: a file is missing, is not a model, or lacks a special piece, or the model of the
-            source language lacks the tag of a source.
+        UserError: a file is missing, is not a model, or lacks a special piece; or the model of the
+            source language lacks the tag of one of `corpus.sources`.
     """
     if not tokenizer.path:
         return []
@@ -32,7 +32,7 @@ def own_models(tokenizer: TokenizerConfig, corpus: CorpusConfig) -> list[Path]:
     for name, source in corpus.sources.items():
         if source.tag and source.tag not in pieces:
             raise UserError(
-                f"{models[0]}: lacks the piece {source.tag}, corpus.sources.{name}.tag; choose a"
-                " tag that is one of its pieces"
+                f"{models[0]}: lacks the piece {source.tag}, corpus.sources.{name}.tag; set the tag"
+                " to a piece of this model"
             )
     return models

@@ -1,8 +1,8 @@
-"""Prepare a corpus: clean, learn subwords, encode and report, with one writer per corpus.
+"""Prepare a corpus: clean, learn subwords, encode and report.
 
-Cleaned text and corpora are written to a temporary folder, which is renamed when it is complete, so
-an interruption leaves no partial results. `data_prep.manifest` describes how unchanged stages are
-skipped.
+Only one process at a time writes a corpus. Cleaned text and corpora are written to a temporary
+folder, which is renamed when it is complete, so an interruption leaves no partial results.
+`data_prep.manifest` describes how unchanged stages are skipped.
 """
 
 import shutil
@@ -73,7 +73,7 @@ def prepare(
         reporter.print(f"{folder}: already prepared")
         return folder
     with _lock(corpora_folder / f".{folder.name}.lock", folder, reporter):
-        # Another process may have just prepared it.
+        # Another process may have prepared the corpus meanwhile.
         if not _is_complete(job, manifest):
             text = _clean(job, work)
             with atomic_folder(folder, _estimate_bytes(text)) as temporary:
@@ -85,17 +85,16 @@ def prepare(
 def find_prepared(
     corpus: CorpusConfig, tokenizer: TokenizerConfig, corpora_folder: Path
 ) -> Path | None:
-    """Return the folder of a prepared corpus, or None if it is not prepared.
+    """Return the folder of a corpus, or None if the corpus is not prepared.
 
-    The text of OPUS is downloaded if it is missing, because its hash is part of the fingerprint.
+    Missing text of OPUS is downloaded, because the fingerprint covers the hash of the text.
     """
-    reporter = Reporter(quiet=True)
-    job = _Job(corpus, tokenizer, corpora_folder, reporter)
+    job = _Job(corpus, tokenizer, corpora_folder, Reporter(quiet=True))
     return job.folder if _is_complete(job, job.folder / MANIFEST_FILE) else None
 
 
 class _Job:
-    """The inputs of a preparation, and their fingerprints and folders."""
+    """The inputs of a preparation, their fingerprints, and the folders of the results."""
 
     def __init__(
         self,
@@ -148,7 +147,7 @@ def _estimate_bytes(text: CleanedText) -> int:
 
 
 def _is_complete(job: _Job, record: Path) -> bool:
-    """Whether a record exists and the files that it lists are unchanged; report a damaged one."""
+    """Whether `record`, a manifest or `cleaning.json`, and its files are intact; report damage."""
     if not record.is_file():
         return False
     found = damage(record, job.facts)
@@ -174,7 +173,7 @@ def _clean(job: _Job, work: PrepareConfig) -> CleanedText:
                     )
                     _check_unchanged(job)
             except ChangedError:
-                remove(shards)  # they may contain both the old and the new text
+                remove(shards)  # some may have the old text, and others the new one
                 raise
             job.reporter.print(f"kept {summary.num_kept:,} of {summary.num_read:,} training pairs")
             job.reporter.print_table(ledger_table(summary.ledger))
@@ -187,7 +186,7 @@ def _check_unchanged(job: _Job) -> None:
     origins = [job.corpus, *map(job.corpus.origin_of, job.corpus.sources)]
     for origin, source in zip(origins, job.sources, strict=True):
         if origin.source is CorpusSource.folder:
-            known = source.identity()
+            known = source.identity()  # has one more key if pairs are held out
             now = open_source(origin, job.folder.parent, job.facts, job.reporter.print).identity()
             if known | now != known:
                 raise ChangedError(Path(origin.path))
@@ -196,7 +195,7 @@ def _check_unchanged(job: _Job) -> None:
 def _build(job: _Job, text: CleanedText, folder: Path, work: PrepareConfig) -> None:
     """Write all files of a corpus; the manifest comes last, because it lists the others."""
     summary, tokenizer, reporter = text.summary(), job.tokenizer, job.reporter
-    # Not `copytree`: its exception does not contain the error number of the disk.
+    # Not `copytree`: its exception does not contain the error number of a full disk.
     (folder / "text").mkdir()
     for path in text.text_folder().iterdir():
         shutil.copyfile(path, folder / "text" / path.name)
@@ -213,10 +212,10 @@ def _build(job: _Job, text: CleanedText, folder: Path, work: PrepareConfig) -> N
         ]
         num_lines = len(languages) * sum(summary.parts)
         train_tokenizer(parts, num_lines, tokenizer, path, reporter, tags)
-    jobs = job.folder.with_name(f".{job.folder.name}.jobs")
-    leakage = leakage_of(text, reporter, work, jobs)
-    token_counts = build_shards(text, summary.parts, paths, folder, reporter, work, jobs)
-    remove(jobs)  # not after an error, whose message names a log in it
+    jobs_folder = job.folder.with_name(f".{job.folder.name}.jobs")
+    leakage = leakage_of(text, reporter, work, jobs_folder)
+    token_counts = build_shards(text, summary.parts, paths, folder, reporter, work, jobs_folder)
+    remove(jobs_folder)  # kept after an error: the message names a log in this folder
     write_ledger(summary, folder / LEDGER_FILE)
     write_report(folder / REPORT_FILE, job.corpus, tokenizer, summary, token_counts, paths, leakage)
     manifest = {

@@ -51,14 +51,13 @@ def open_source(
 def open_corpus(
     config: CorpusConfig, cache: Path, facts: FactsCache, report: Callable[[str], None]
 ) -> list[Source]:
-    """Open the source of a corpus and `corpus.sources`; hold out `valid` if the first has none.
+    """Open the source of a corpus, holding out `valid` if it has none, and `corpus.sources`.
 
     The arguments and errors are those of `open_source`.
     """
     first, *others = open_all(config, cache, facts, report)
-    # Both have `valid`; calling `splits` of the phrasebook would generate the text.
-    has_valid = config.source in (CorpusSource.phrasebook, CorpusSource.bible)
-    if not has_valid and VALID not in first.splits():
+    # The phrasebook has `valid`; calling its `splits` would generate the text.
+    if config.source is not CorpusSource.phrasebook and VALID not in first.splits():
         first = HeldOutSource(first, config, report)
     return [first, *others]
 

@@ -23,7 +23,7 @@ def is_file(path: Path) -> bool:
 
 
 def find_file(path: Path) -> Path:
-    """Return `path`, or that path with the ending of its compression if such a file exists.
+    """Return `path`, or `path` with the ending of a compression, such as `.gz`, if that exists.
 
     Raises:
         UserError: the file exists twice, plain and compressed.
@@ -35,8 +35,8 @@ def find_file(path: Path) -> Path:
 
 
 def _candidates(path: Path) -> list[Path]:
-    names = ["", *COMPRESSED]
-    return [one for one in (path.with_name(path.name + name) for name in names) if one.exists()]
+    candidates = (path.with_name(path.name + ending) for ending in ("", *COMPRESSED))
+    return [one for one in candidates if one.exists()]
 
 
 def plain_name(path: Path) -> str:
@@ -49,19 +49,19 @@ def open_bytes(path: Path) -> Iterator[IO[bytes]]:
     """Open a file for reading, decompressed.
 
     Raises:
-        UserError: the file cannot be read; also inside the block, if its compressed data are
-            damaged or cut short.
+        UserError: the file cannot be read, or a read in the block finds that its compressed data
+            are damaged or cut short.
     """
     check_readable(path)
     try:
         with _open(path) as stream:
             yield stream
-    except (EOFError, lzma.LZMAError, zlib.error) as error:
-        raise _damaged(path, error) from None
-    except OSError as error:
-        if error.errno is not None:
-            raise
-        raise _damaged(path, error) from None  # no errno: the data are damaged
+    except (EOFError, OSError, lzma.LZMAError, zlib.error) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise  # an error of the disk; errors of damaged data have no number
+        raise UserError(
+            f"{path}: is cut short or damaged ({error}); copy or download it again"
+        ) from None
 
 
 def _open(path: Path) -> IO[bytes]:
@@ -76,10 +76,6 @@ def _open(path: Path) -> IO[bytes]:
             return io.BufferedReader(pyarrow.input_stream(path, compression="zstd"))
         case _:
             return path.open("rb")
-
-
-def _damaged(path: Path, error: Exception) -> UserError:
-    return UserError(f"{path}: is cut short or damaged ({error}); copy or download it again")
 
 
 def iterate_text(path: Path) -> Iterator[str]:

@@ -1,8 +1,8 @@
 """Sentence pairs from a TMX file (Translation Memory eXchange 1.4b), plain or compressed.
 
-A translation unit (`tu`) has a variant (`tuv`) for each language. Its segment (`seg`) is read
-without the codes of formatting: the text of `bpt`, `ept`, `it`, `ph` and `ut` is left out, that of
-`hi` is kept. The file is read as a stream; nothing outside of it is loaded.
+A translation unit (`tu`) has a variant (`tuv`) for each language. The segment (`seg`) of a variant
+is read without formatting codes: the text of `bpt`, `ept`, `it`, `ph` and `ut` is left out, and
+that of `hi` is kept. The file is read as a stream; nothing outside the file is loaded.
 """
 
 from collections import Counter
@@ -29,12 +29,12 @@ _LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
 class TmxSource(Source):
     """The translation units of a TMX file as training pairs.
 
-    A unit that lacks a language is a pair with an empty side, which cleaning drops and counts.
+    A unit that lacks a language becomes a pair with an empty side. Cleaning drops and counts it.
 
     Args:
         path: the file.
-        languages: codes of source and target. `de` also matches `de-AT`; a variant with exactly the
-            code takes precedence.
+        languages: codes of source and target. `de` also matches `de-AT` if the unit has no variant
+            with exactly the code `de`.
         facts: cache of sizes and hashes.
     """
 
@@ -99,7 +99,7 @@ def _units(path: Path, stream: IO[bytes]) -> Iterator[dict[str, str]]:
         )
         for _, unit in units:
             yield _variants(path, unit)
-            # Otherwise the tree of the units that were read would grow to several times the file.
+            # Without this, the tree of all units would take several times the size of the file.
             unit.clear()
             while unit.getprevious() is not None:
                 del unit.getparent()[0]
@@ -111,7 +111,7 @@ def _variants(path: Path, unit: Any) -> dict[str, str]:
     texts: dict[str, str] = {}
     for variant in unit.iterchildren("{*}tuv"):
         segment = variant.find("{*}seg")
-        code = variant.get(_LANGUAGE) or variant.get("lang")  # the latter until TMX 1.1
+        code = variant.get(_LANGUAGE) or variant.get("lang")  # `lang` until TMX 1.1
         if segment is None or not code:
             problem = "no seg" if segment is None else "no xml:lang"
             raise UserError(f"{path}: line {variant.sourceline}: a tuv has {problem}")
@@ -120,7 +120,7 @@ def _variants(path: Path, unit: Any) -> dict[str, str]:
 
 
 def _text(path: Path, element: Any) -> Iterator[str]:
-    """Yield the pieces of text of an element, without codes."""
+    """Yield the text of an element in parts, without formatting codes."""
     yield element.text or ""
     for child in element:
         if child.tag is etree.Entity:
@@ -134,7 +134,7 @@ def _text(path: Path, element: Any) -> Iterator[str]:
 
 
 def _choose(variants: dict[str, str], code: str) -> str:
-    """Return the text in a language, else in its first variant, such as `en-US`, else ""."""
+    """Return the text in a language, else in its first variety, such as `en-US`, else ""."""
     codes = {name.lower().replace("_", "-"): text for name, text in variants.items()}
     wanted = code.lower().replace("_", "-")
     similar = (text for name, text in codes.items() if name.startswith(f"{wanted}-"))

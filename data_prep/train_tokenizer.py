@@ -1,7 +1,7 @@
 """Learn subwords with sentencepiece from a sample of the cleaned text.
 
 A table in the model file normalises text like `data_prep.clean` (white space, composed characters),
-so that a trained model reads raw text as in training. Decoding restores normalised text exactly.
+so raw text gets the form that a trained model expects. Decoding restores normalised text exactly.
 
 sentencepiece runs in a separate process, because its C++ code cannot be interrupted from Python and
 writes to stderr.
@@ -61,12 +61,12 @@ def train_tokenizer(
     """Learn subwords from text files and write the model file.
 
     Args:
-        paths: cleaned text, one sentence a line.
-        num_lines: number of lines in all of them.
+        paths: files of cleaned text, one sentence per line.
+        num_lines: number of lines in all files.
         config: kind and size of the vocabulary.
         output: path of the model file.
         reporter: shows progress.
-        tags: further symbols that become one piece each.
+        tags: symbols that become one piece each, besides those of `config`.
 
     Raises:
         UserError: the text does not allow a vocabulary of this size.
@@ -85,7 +85,7 @@ def train_tokenizer(
 
 
 def sample_lines(paths: Sequence[Path], num_lines: int, size: int) -> Iterator[str]:
-    """Select `size` lines at even distances over all files."""
+    """Yield `size` of the `num_lines` lines of all files, at even distances."""
     index = 0
     for path in paths:
         for line in iterate_lines(path):

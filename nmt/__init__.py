@@ -9,7 +9,7 @@
 >>> [best, second] = model.translate(["She sleeps."], details=True, num_best=2)[0]
 >>> best.score >= second.score
 True
->>> best.alignment  # (source word, target word), from 0  # doctest: +ELLIPSIS
+>>> best.alignment  # indices of (source word, target word)  # doctest: +ELLIPSIS
 [(..., 0)...]
 """
 
@@ -31,9 +31,9 @@ class Translation:
     Attributes:
         text: plain text.
         score: the log-probability divided by the length penalty; if the text was translated in
-            segments, the sum over them.
-        alignment: pairs of a source word and a target word, both counted from 0; None if the text
-            or the translation is too long for the model to read at once.
+            segments, the sum of their scores.
+        alignment: for each link, the index of the source word and of the target word, from 0; None
+            if the text or the translation is too long for the model to read at once.
     """
 
     text: str
@@ -70,8 +70,8 @@ class Model:
         Args:
             texts: a list of texts; an empty text has an empty translation.
             details: whether to return scores and alignments.
-            num_best: with `details`, the number of translations per text; if it is above the
-                model's beam size, the beam is enlarged.
+            num_best: with `details`, the largest number of translations per text; a number above
+                the model's beam size enlarges the beam.
 
         Returns:
             One string per text; with `details` a list of up to `num_best` translations per text,

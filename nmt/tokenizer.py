@@ -13,7 +13,8 @@ from nmt.base.errors import UserError, one_line
 JOINT_FILE = "tokenizer.model"
 
 RULES_FILE = "normalisation.tsv"
-"""Name of the rules of `data_prep.train_tokenizer`; models trained with them contain the name."""
+"""Name of the file with the normalisation rules for the training of a tokenizer. sentencepiece
+writes this name into the trained model."""
 
 WORD_BEGIN = "\u2581"
 """Character that sentencepiece puts in place of a space, and before the first word."""
@@ -38,12 +39,12 @@ class Tokenizer:
         self.path = path
         self._processor = sentencepiece.SentencePieceProcessor()
         if not path.is_file():
-            raise UserError(f"{path}: no such tokenizer; its corpus or model folder is incomplete")
+            raise UserError(f"{path}: no such tokenizer; the corpus or model folder is incomplete")
         try:
             self._processor.Load(str(path))
             self.vocabulary_size: int = self._processor.GetPieceSize()
             self.all_pieces()
-        # UnicodeDecodeError: a piece, or an error message about it, is not UTF-8.
+        # UnicodeDecodeError: a piece, or an error message that quotes one, is not UTF-8.
         except (RuntimeError, OSError, UnicodeDecodeError) as error:
             raise UserError(f"{path}: is not a sentencepiece model: {error}") from None
         self.pad_id: int = self._processor.pad_id()
@@ -78,7 +79,7 @@ class Tokenizer:
         return [self._processor.IdToPiece(int(i)) for i in ids]
 
     def all_pieces(self) -> list[str]:
-        """Return all pieces in the order of their ids; they differ from each other."""
+        """Return all pieces in the order of their ids; no two are equal."""
         return self.pieces(range(self.vocabulary_size))
 
     def word_indices(self, texts: Sequence[str]) -> list[list[int]]:
@@ -89,25 +90,22 @@ class Tokenizer:
         """
         texts = [_composed(text) for text in texts]
         found = self._processor.Encode(texts, return_type="offset_mapping")
-        return [
-            _word_indices([end for _, end in each["offsets"]], text)
-            for each, text in zip(found, texts, strict=True)
-        ]
+        words = []
+        for text, pieces in zip(texts, found, strict=True):
+            ends = [match.end() for match in re.finditer(r"\S+", text)]
+            # White space is at the start of a piece; a piece that is all white space belongs to
+            # the next word, if there is one. Where bytes of a character are pieces, all of these
+            # but the last end at the start of the character.
+            indices = (bisect.bisect_left(ends, end) for _, end in pieces["offsets"])
+            words.append([min(index, len(ends) - 1) for index in indices])
+        return words
 
 
 def _composed(text: str) -> str:
     """Return a text in Unicode's composed form (NFC), as training text is.
 
-    The rules in a sentencepiece model compose most characters. They compose neither Hangul nor
-    letters whose marks have another order. U+0000, which these rules cannot contain, becomes a
-    space.
+    The rules in a sentencepiece model compose most characters, but not Hangul, and not letters
+    whose combining marks are in another order than that of NFC. U+0000, which these rules cannot
+    contain, becomes a space.
     """
     return unicodedata.normalize("NFC", text).replace("\0", " ")
-
-
-def _word_indices(piece_ends: Sequence[int], text: str) -> list[int]:
-    word_ends = [match.end() for match in re.finditer(r"\S+", text)]
-    last = len(word_ends) - 1
-    # White space is at the start of a piece; a piece of white space belongs to the next word. Where
-    # bytes of a character are pieces, all but the last one end at the start of the character.
-    return [min(last, bisect.bisect_left(word_ends, end)) for end in piece_ends]

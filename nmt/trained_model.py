@@ -54,7 +54,7 @@ class TrainedModelConfig:
     model: ModelConfig = field(default_factory=ModelConfig)
     """Architecture, sizes and variants."""
     decoding: DecodingConfig = field(default_factory=DecodingConfig)
-    """Search settings, with which the stored scores were computed."""
+    """Search settings; the scores in `scores.json` were computed with them."""
 
     def __post_init__(self) -> None:
         for name in ("source_language", "target_language"):
@@ -93,7 +93,7 @@ class TrainedModel:
 
 
 def weights_digest(folder: Path) -> str:
-    """Return the SHA-256 of the weights of a model folder, which identifies the model."""
+    """Return the SHA-256 of the weights file in a model folder, as an identifier of the model."""
     with file_inside(folder, WEIGHTS_FILE).open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
@@ -122,7 +122,7 @@ def read_weights(path: Path) -> dict[str, torch.Tensor]:
     weights: dict[str, torch.Tensor] = {}
     try:
         with safe_open(path, framework="pt") as file:
-            for name in file.keys():  # noqa: SIM118 -- it is not a mapping
+            for name in file.keys():  # noqa: SIM118 -- `file` is not a mapping
                 header = file.get_slice(name)
                 dtype, shape = header.get_dtype(), tuple(header.get_shape())
                 if dtype != "F32" or 0 in shape:
@@ -137,28 +137,28 @@ def read_weights(path: Path) -> dict[str, torch.Tensor]:
         # The minimum and maximum are NaN if any number is.
         if not torch.stack(tensor.aminmax()).isfinite().all():
             raise UserError(
-                f"{path}: {name} holds NaN or infinity; the training diverged or the file is"
-                " damaged: choose another checkpoint or copy"
+                f"{path}: {name} holds NaN or infinity: the training diverged or the file is"
+                " damaged; choose another checkpoint, or another copy of the file"
             )
     return weights
 
 
 def load_weights(network: EncoderDecoder, weights: dict[str, torch.Tensor], origin: Path) -> None:
-    """Copy weights into the model; `origin`, their file or folder, is for error messages.
+    """Copy weights into a network; error messages name their file or folder, `origin`.
 
     Raises:
-        UserError: names or shapes differ from those of the model.
+        UserError: names or shapes differ from those of the network's parameters.
     """
     parameters = dict(network.named_parameters())
     if parameters.keys() != weights.keys():
         name = min(parameters.keys() ^ weights.keys())
-        raise UserError(f"{origin}: holds weights of another model: {name} is in only one of them")
+        raise UserError(f"{origin}: holds weights of another model: only one of the two has {name}")
     with torch.no_grad():
         for name, parameter in parameters.items():
             if parameter.shape != weights[name].shape:
                 raise UserError(
-                    f"{origin}: {name} has shape {tuple(weights[name].shape)}, the configuration"
-                    f" and the tokenizer require {tuple(parameter.shape)}"
+                    f"{origin}: {name} has shape {tuple(weights[name].shape)}, but the"
+                    f" configuration and the tokenizer require {tuple(parameter.shape)}"
                 )
             parameter.copy_(weights[name])
 
@@ -166,7 +166,7 @@ def load_weights(network: EncoderDecoder, weights: dict[str, torch.Tensor], orig
 def build_from_weights(
     config: ModelConfig, sizes: Iterable[int], weights: dict[str, torch.Tensor], origin: Path
 ) -> EncoderDecoder:
-    """Build a model for translation; `sizes` are those of the two vocabularies."""
+    """Build a network for translation from weights; `sizes` are the sizes of both vocabularies."""
     network = build_model(config, *sizes)
     load_weights(network, weights, origin)
     return network.eval().requires_grad_(False)
@@ -175,7 +175,7 @@ def build_from_weights(
 def save_trained_model(
     model: TrainedModel, folder: Path, scores: dict[str, Any], readme: str = ""
 ) -> None:
-    """Write a model folder, atomically; an existing one is replaced."""
+    """Write a model folder with `scores.json` and `README.md`, atomically; replace an old one."""
     config = model.config
     files = tokenizer_files(config.joint_vocabulary, config.source_language, config.target_language)
     needed = 4 * count_parameters(model.network)  # float32
@@ -196,8 +196,8 @@ def model_folder(folder: Path) -> Path:
     return folder / MODEL_FOLDER if is_run else folder
 
 
-def load_trained_model(folder: Path, device: torch.device | None = None) -> TrainedModel:
-    """Load a model folder, or the model of a run folder, for translation.
+def load_trained_model(folder: Path, device: torch.device | str = "cpu") -> TrainedModel:
+    """Load a model folder, or the model of a run folder, for translation on a device.
 
     Raises:
         UserError: the folder or a file of it is missing, a file is damaged or leads out of the
@@ -209,7 +209,7 @@ def load_trained_model(folder: Path, device: torch.device | None = None) -> Trai
         raise UserError(one_line(error)) from None
 
 
-def _load(folder: Path, device: torch.device | None) -> TrainedModel:
+def _load(folder: Path, device: torch.device | str) -> TrainedModel:
     if not folder.is_dir():
         raise UserError(f"{folder}: no such model folder; train a model with `make train`")
     config = _load_config(file_inside(folder, CONFIG_FILE))
@@ -232,14 +232,12 @@ def _load(folder: Path, device: torch.device | None) -> TrainedModel:
             " and the tokenizer require"
         )
     network = build_from_weights(config.model, sizes, weights, weights_path)
-    if device is not None:
-        network.to(device)
-    return TrainedModel(config, network, source_tokenizer, target_tokenizer)
+    return TrainedModel(config, network.to(device), source_tokenizer, target_tokenizer)
 
 
 def _load_config(path: Path) -> TrainedModelConfig:
     values = load_values(path)
-    # Checked first, since another version may have other keys.
+    # The version is checked first, because another version may have other keys.
     version = values.get("format_version")
     if type(version) is not int or version != FORMAT_VERSION:
         raise UserError(

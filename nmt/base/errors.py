@@ -37,8 +37,8 @@ class DiskError(UserError):
     """A file or folder could not be written; `number` is the `errno` of the failed call.
 
     The message is formatted when it is read. By then partial output has been removed, so the
-    reported free space is what the next attempt will have. `needed` is the number of bytes that the
-    complete output takes, if known.
+    reported free space is what the next attempt will have. `needed` is about the number of bytes of
+    the complete output, or of what is left of it, if known.
     """
 
     def __init__(self, path: Path, number: int, needed: int | None = None) -> None:
@@ -58,11 +58,11 @@ class DiskError(UserError):
 
 
 def disk_errno(error: BaseException) -> int | None:
-    """The `errno` of a failed system call; None if `error` is of another kind.
+    """The `errno` of a failed system call; None for other errors, and for those of a connection.
 
-    Libraries wrap `OSError` in their own exceptions. In an exception that is not an `OSError`, the
-    message and the causes are searched, but only for disk errors: other errors, such as a missing
-    file, occur in normal operation.
+    Libraries catch an `OSError` and raise an exception of their own. Its message and its causes are
+    searched for disk errors only: libraries also catch errors that they expect, such as a missing
+    file.
     """
     if isinstance(error, OSError) and error.errno is not None:
         return None if isinstance(error, ConnectionError) else error.errno
@@ -87,14 +87,14 @@ def _format_bytes(num_bytes: float, rounded: Callable[[float], int] = math.ceil)
 def printable(text: str) -> str:
     """Escape unprintable characters, such as terminal escape sequences, except tabs and "\\n"."""
 
-    def is_kept(c: str) -> bool:  # Python calls spaces other than " " not printable
+    def is_kept(c: str) -> bool:  # `isprintable` is False for spaces other than " "
         return c.isprintable() or c in "\n\t" or unicodedata.category(c) == "Zs"
 
     return "".join(c if is_kept(c) else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
 def one_line(message: object) -> str:
-    """Shorten a message that quotes a file to one printable line; keep its beginning and end."""
+    """Return a text as one printable line; of a long text, keep the beginning and the end."""
     text = printable(re.sub(r"\s", " ", str(message)))
     if len(text) > 2 * _MAX_END_CHARACTERS:
         return f"{text[:_MAX_END_CHARACTERS]} … {text[-_MAX_END_CHARACTERS:]}"

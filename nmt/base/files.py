@@ -41,7 +41,7 @@ def is_plain_name(name: str) -> bool:
 
 
 def file_inside(folder: Path, *names: str) -> Path:
-    """Return the path of a file of untrusted origin; UserError unless it is inside the folder."""
+    """Return `folder/names…`, which may be untrusted; UserError unless it is a file in `folder`."""
     for name in names:
         if not is_plain_name(name):
             raise UserError(f"{folder}: {name!r} is not a plain file name; rename the file")
@@ -130,9 +130,9 @@ def read_record(
 
 @contextmanager
 def writing(path: Path, needed: int | None = None) -> Iterator[None]:
-    """Raise DiskError for `path` if the block, which writes it, fails to write to the disk.
+    """Raise DiskError, with `path` and `needed`, if the block fails to write `path` to the disk.
 
-    This includes a DiskError for a file inside `path`. Other errors pass unchanged.
+    A DiskError for a file inside `path` becomes one for `path`. Other errors pass unchanged.
     """
     try:
         yield
@@ -167,7 +167,7 @@ def remove(path: Path) -> None:
 
 
 def _temporary_name(path: Path, ending: str = "tmp") -> Path:
-    """Return the name under which this process writes `path` ("tmp") or keeps its old folder."""
+    """Return where this process writes `path` ("tmp") or keeps the folder it replaces ("old")."""
     return path.with_name(f".{path.name}.{os.getpid()}.{ending}")
 
 
@@ -231,7 +231,7 @@ def check_not_read(outputs: Iterable[Path], inputs: Iterable[Path]) -> None:
 def temporary_path(path: Path, needed: int | None = None) -> Iterator[Path]:
     """Yield an unused path beside `path`, for a file or a folder that is removed afterwards.
 
-    If this process is killed, the next one that writes `path` removes it.
+    After a kill, the next process that writes `path` removes it. For `needed`, see `DiskError`.
     """
     with writing(path, needed):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -246,8 +246,8 @@ def temporary_path(path: Path, needed: int | None = None) -> Iterator[Path]:
 def atomic_path(path: Path, needed: int | None = None) -> Iterator[Path]:
     """Yield a temporary path; the file or folder written there replaces `path` at the end.
 
-    If the block raises, the temporary path is removed and `path` is unchanged. If `path` is a link,
-    it is replaced and not followed, because another user may have made it; see `written_to`.
+    If the block raises, `path` is unchanged. If `path` is a link, the link itself is replaced,
+    because another user may have made it; see `written_to`. For `needed`, see `DiskError`.
     """
     _check_no_device(path)
     with temporary_path(path, needed) as temporary:
@@ -255,7 +255,7 @@ def atomic_path(path: Path, needed: int | None = None) -> Iterator[Path]:
         for written in (*temporary.rglob("*"), temporary):
             flush(written)
         if temporary.is_dir() and os.path.lexists(path):
-            # If this process dies between the renames, the next one to write `path` restores it.
+            # If this process dies between the renames, the next writer of `path` undoes the first.
             os.replace(path, _temporary_name(path, "old"))
         os.replace(temporary, path)
         flush(path.parent)

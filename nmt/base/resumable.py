@@ -1,4 +1,4 @@
-"""Output files that grow chunk by chunk and that an interrupted command continues.
+"""Output files that grow chunk by chunk; after an interruption, the same command continues them.
 
 Results are appended to `NAME.part`. After each chunk, `NAME.part.json` records the number of valid
 bytes, the number of input lines that they belong to, the SHA-256 of both, and the settings. If
@@ -70,7 +70,7 @@ class ResumableOutputs:
 
         Args:
             paths: names of the complete files.
-            made_with: JSON values of the settings; partial outputs made with others are refused.
+            made_with: JSON values of the settings; partial outputs of other settings are refused.
             inputs: files and folders that are read, and that no output may replace.
             resume: whether to continue partial outputs instead of discarding them.
             overwrite: whether the outputs may replace existing files.
@@ -132,7 +132,7 @@ class ResumableOutputs:
         state = read_record(self._state_path, _State, _NOT_OURS)
         if not state.is_renaming:
             return state
-        for path, part in zip(self.paths, self._parts, strict=False):
+        for path, part in zip(self.paths, self._parts, strict=True):
             if part.exists():
                 os.replace(part, path)
         remove(self._state_path)
@@ -170,7 +170,7 @@ class ResumableOutputs:
                 remove(path)
 
     def skip_done(self, lines: Iterator[bytes], name: str) -> int:
-        """Consume and check the input lines whose results are stored; return their size."""
+        """Consume and check the lines whose results are stored; return their size in bytes."""
         num_bytes = 0
         for line in islice(lines, self._state.lines):
             self._digest.update(line)
@@ -183,10 +183,7 @@ class ResumableOutputs:
         return num_bytes
 
     def add(self, lines: Sequence[bytes], texts: Sequence[str], needed: int | None = None) -> None:
-        """Append the results of input `lines`, one text to each file.
-
-        If the disk is full, the error states that `needed` bytes are needed.
-        """
+        """Append the results of `lines`, a text for each file. For `needed`, see `DiskError`."""
         self._digest.update(b"".join(lines))
         for path, stream, digest, text in zip(
             self.paths, self._streams, self._digests, texts, strict=True

@@ -31,7 +31,7 @@ def versions(packages: Iterable[str]) -> dict[str, str]:
 
 
 def require_package(what: str, package: str, extra: str) -> None:
-    """Raise a UserError with the command to run if a package of an extra is missing."""
+    """Raise UserError if `package`, which `what` needs, is missing. The message has the remedy."""
     if find_spec(package) is None:
         raise UserError(
             f"{what} needs the package {package}: make install-{extra}, or"
@@ -40,7 +40,7 @@ def require_package(what: str, package: str, extra: str) -> None:
 
 
 def signal_at_death_of_parent(number: int) -> None:
-    """Let Linux send a signal to this process when its parent ends, however it ends."""
+    """Let Linux send signal `number` to this process when its parent ends, however it ends."""
     if platform.system() == "Linux":
         ctypes.CDLL(None).prctl(_SET_PARENT_DEATH_SIGNAL, number, 0, 0, 0)
 

@@ -1,4 +1,4 @@
-"""The commands, one module each, and what they share: `python -m nmt.cli.<command>`."""
+"""The commands `python -m nmt.cli.<command>`, one module each, and what they share."""
 
 import gc
 import os
@@ -6,14 +6,15 @@ import sys
 
 # torch reads these variables when it is first imported.
 
-# We report a lost connection in one line; torch's C++ code would print a stack trace as well.
+# We report a lost connection between processes in one line; torch would add a C++ stack trace.
 os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
 # Limit how long threads spin while they wait for each other: with the default, other processes on
 # the same cores make training ten times slower.
 if "OMP_WAIT_POLICY" not in os.environ:
     os.environ.setdefault("GOMP_SPINCOUNT", "2000")
 
-# What the imports create lives until the end. Garbage collections find nothing in it, but take a
-# third of the time of a short command. `run_command` turns collection on again.
+# What the imports create lives until the end of the command. Garbage collections find nothing in
+# it, but take a third of the time of a short command. `run_command` turns collection on again.
+# Python sets argv[0] to "-m" while it imports the package of a module to be run with -m.
 if sys.argv[0] == "-m":
     gc.disable()

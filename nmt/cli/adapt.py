@@ -32,7 +32,7 @@ class _Arguments:
     """Model or run folder to start from: trained here, or imported."""
     data: str
     """Text to adapt to: TMX or TSV file, folder with train.<language>, or the common beginning of
-    two files. Without valid and test, both are held out."""
+    two files. Without valid, pairs are held out for it, and for a test set if there is none."""
     general: str = ""
     """General text in any of these formats, which is mixed in so that the model forgets less."""
     general_weight: float = option(1.0, gt=0, le=1_000)
@@ -67,16 +67,14 @@ def _configuration(arguments: _Arguments, changes: Sequence[str]) -> Config:
     """Compose the preset, the properties of the model folder, and the changes of the user."""
     system = open_system(Path(arguments.model))
     model = load_trained_model(system.model)
-    source, target = model.config.source_language, model.config.target_language
-    data = Path(arguments.data)
     for name in filter(None, (arguments.data, arguments.general)):
-        check_languages(Path(name), (source, target), system.model)
-    stem = data.resolve().name.partition(".")[0]
+        check_languages(Path(name), system.direction, system.model)
+    stem = Path(arguments.data).resolve().name.partition(".")[0]
     changed = dict(one.split("=", 1) for one in changes if "=" in one)
     joint, longest = model.config.joint_vocabulary, model.config.max_source_length
     values = {
         "corpus.path": arguments.data,
-        "corpus.direction": f"{source}-{target}",
+        "corpus.direction": model.config.direction,
         "tokenizer.path": str(model.source_tokenizer.path if joint else system.model),
         "tokenizer.joint": joint,
         "batching.max_source_length": longest,

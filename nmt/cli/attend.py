@@ -30,7 +30,7 @@ class _Arguments(ModelArguments):
     translation: str = ""
     """Their translations, one a line (default: those of the model)."""
     layer: int = 0
-    """Layer of the images, from 1; 0 is the last one of each kind of attention."""
+    """Layer to draw, counted from 1; 0 draws the last layer of each kind of attention."""
     out: str = "outputs/attention"
     """Folder for attention.html and the images."""
 
@@ -49,10 +49,10 @@ def main() -> None:
     model = open_model(model_folder(arguments.model), arguments.device)
     pairs = list(zip(texts, _translations(arguments, model, texts), strict=True))
     sentences = [(*pair, sentence_attention(model, *pair)) for pair in pairs]
-    most = max(len(layers) for *_, shown in sentences for layers in shown.kinds.values())
-    layer = arguments.layer or most
-    if not 1 <= layer <= most:
-        raise UserError(f"layer={layer}: the model has {most} layers with attention")
+    num_layers = max(len(layers) for *_, shown in sentences for layers in shown.kinds.values())
+    layer = arguments.layer or num_layers
+    if not 1 <= layer <= num_layers:
+        raise UserError(f"layer={layer}: the model has {num_layers} layers with attention")
     write_texts({out / _PAGE: attention_page(model.config.direction, sentences)})
     written = [out / _PAGE]
     for number, (source, translation, attention) in enumerate(sentences, start=1):
@@ -68,7 +68,7 @@ def _translations(arguments: _Arguments, model: TrainedModel, texts: list[str]) 
         given = [line for line in arguments.translation.split("\n") if line.strip()]
         if len(given) != len(texts):
             raise UserError(
-                f"translation= has {len(given)} lines with text, text= has {len(texts)}"
+                f"translation= has {len(given)} lines with text, but text= has {len(texts)}"
             )
     else:
         translator = Translator(model, arguments.decoding_config(model), print_line)
@@ -78,7 +78,7 @@ def _translations(arguments: _Arguments, model: TrainedModel, texts: list[str]) 
 
 
 def _check_lengths(kind: str, texts: list[str], tokenizer: Tokenizer, limit: int) -> None:
-    """Raise UserError unless each text has fewer pieces than the limit."""
+    """Raise UserError if a text with EOS exceeds `limit` tokens; the message begins with `kind`."""
     for text, ids in zip(texts, tokenizer.encode(texts), strict=True):
         if len(ids) >= limit:
             raise UserError(
@@ -90,9 +90,9 @@ def _check_lengths(kind: str, texts: list[str], tokenizer: Tokenizer, limit: int
 def _write_images(
     attention: SentenceAttention, layer: int, out: Path, prefix: str, caption: str
 ) -> list[Path]:
-    """Write a PNG for each kind of attention: the mean over the heads of one layer.
+    """Draw one layer of each kind of attention, the mean over its heads, as `<prefix><kind>.png`.
 
-    If the encoder or the decoder has fewer layers than `layer`, its last layer is drawn.
+    If the encoder or the decoder has fewer layers than `layer`, draw its last layer.
     """
     from PIL import Image  # noqa: PLC0415 - slow to import
 

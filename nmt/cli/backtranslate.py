@@ -47,14 +47,14 @@ class BackTranslator(LineTranslator):
 
         Both leave out lines that are empty or have an empty translation.
         """
-        sources, targets = "", ""
+        translations, originals = "", ""
         answers = self.pipeline.answers(items, progress, first)
         for item, answer in zip(items, answers, strict=True):
             translation = answer.translations[0].text.strip()
             if translation and item.source.strip():
-                sources += f"{translation}\n"
-                targets += f"{item.source}\n"
-        return [sources, targets]
+                translations += f"{translation}\n"
+                originals += f"{item.source}\n"
+        return [translations, originals]
 
 
 def main() -> None:

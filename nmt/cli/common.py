@@ -2,8 +2,8 @@
 
 The arguments `key=value` of a command are declared once, as a `checked_dataclass`. Each field has a
 docstring; fields without a default are required. `--help` prints the docstring of the module and of
-each field. The keys of a `group` are given as `decoding.beam_size=5` and stay text: their owner
-combines them with other settings.
+each field. The keys of a `group` are given as `decoding.beam_size=5`. Their values stay text: the
+command combines them with other settings before it checks them.
 """
 
 import gc
@@ -43,10 +43,10 @@ def group(kind: type[Any]) -> Any:
 
 
 def parse_arguments(kind: type[Arguments], arguments: Sequence[str] | None = None) -> Arguments:
-    """Parse arguments, by default the command line, into a dataclass; `--help` prints and exits.
+    """Parse arguments (default: the command line) into a dataclass; `--help` prints help and exits.
 
     Raises:
-        UserError: an unknown key, a value of the wrong type or out of bounds, or a missing one.
+        UserError: a key is unknown or missing, or a value is of the wrong type or out of bounds.
     """
     given = sys.argv[1:] if arguments is None else arguments
     if HELP_FLAGS & set(given):
@@ -133,14 +133,14 @@ def run_command(command: Callable[[], None]) -> None:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8")  # whatever the locale is
         raw: io.IOBase = sys.stdout.buffer
-        # With PYTHONUNBUFFERED, the text after a short write would be lost.
+        # With PYTHONUNBUFFERED, stdout has no buffer: what a short write leaves over would be lost.
         if isinstance(raw, io.RawIOBase) and sys.stdout is sys.__stdout__:
             buffer = io.BufferedWriter(raw)
             sys.stdout = io.TextIOWrapper(buffer, encoding="utf-8", line_buffering=True)
     try:
         with converted_errors():
             command()
-            # The interpreter would flush at its shutdown, when errors are no longer reported.
+            # Flush here: errors during the shutdown of the interpreter are not reported.
             with writing(_STDOUT):
                 _flush_stdout()
     except (UserError, Interruption) as error:
@@ -152,12 +152,12 @@ def run_command(command: Callable[[], None]) -> None:
         number = disk_errno_in(str(error))
         if error.filename or number is None:
             raise
-        print_error(str(DiskError(_STDOUT, number)))  # only `print` names no file
+        print_error(str(DiskError(_STDOUT, number)))  # only errors of `print` name no file
         sys.exit(UserError.exit_status)
     finally:
         try:
             _flush_stdout()
-        except OSError:  # prevents the same error at the shutdown of the interpreter
+        except OSError:  # the interpreter would report this error again at its shutdown
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -167,11 +167,11 @@ def _flush_stdout() -> None:
 
 
 def output_path(out: str, default: Path | None, *inputs: Path) -> Path | None:
-    """Return the file that `out=` names, the default if it is empty, or None for stdout.
+    """Return the file that `out` names, or the default if `out` is empty; None means stdout.
 
     Raises:
-        UserError: the file is a folder, would replace an input or a file of a run, model, export
-            or corpus, or cannot be written.
+        UserError: the path is a folder or cannot be written, or the file would replace an input or
+            a file of a run, model, export or corpus.
     """
     path = Path(out) if out else default
     if path is None or out == "-":
@@ -185,7 +185,7 @@ def output_path(out: str, default: Path | None, *inputs: Path) -> Path | None:
 
 @contextmanager
 def open_output(path: Path | None) -> Iterator[IO[str]]:
-    """Open a file that appears when it is complete, or stdout for None."""
+    """Open a file, which appears when it is complete, or stdout if `path` is None."""
     if path is not None:
         with (
             atomic_path(path) as temporary,

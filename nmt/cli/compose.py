@@ -58,9 +58,9 @@ _COMMAND_LINE = "NMT_COMMAND_LINE"  # variable with the user's command line, for
 def combination(overrides: list[str]) -> str:
     """Name the folder of one job of a sweep after the overrides that vary.
 
-    Overrides that are literally on the command line are the same for all jobs; the trial of a
-    search is kept also if it is literally there. A slash becomes `_`, and a name is cut
-    after 120 characters; a changed name ends with a hash of the original.
+    Overrides that are literally on the command line are the same for all jobs and are left out,
+    except the trial of a search. A slash becomes `_`, and a name is cut after 120 characters; a
+    changed name ends with a hash of the original.
     """
     given = json.loads(os.environ.get(_COMMAND_LINE, "null")) or sys.argv
     constant = {argument.lower() for argument in given}  # Hydra writes true as True
@@ -151,18 +151,18 @@ def _report_overruled(arguments: Sequence[str]) -> None:
 
 
 def literal(arguments: Sequence[str]) -> list[str]:
-    """Quote the values of keys for text, so that Hydra takes them as they are, with `$` and `=`.
+    """Quote the values of text keys, so that Hydra takes characters such as `$` and `=` literally.
 
-    Values in quotes stay, and so do the values that a sweep lists, separated by commas.
+    Values that are quoted already, and lists of a sweep (values between commas), are unchanged.
     """
-    is_sweep = _is_sweep(arguments)
-    leaves, quoted = leaf_fields(Config), []
-    entry_fields = leaf_fields(SourceConfig)
+    is_sweep, quoted = _is_sweep(arguments), []
+    leaves, entry_fields = leaf_fields(Config), leaf_fields(SourceConfig)
+    # Dictionaries whose entries are named by the user, such as `corpus.sources`.
     tables = tuple(f"{key}." for key, field in leaves.items() if field.default == {})
     for argument in arguments:
         key, _, value = argument.partition("=")
         is_entry = f"{key}.".startswith(tables)
-        prefix = "++" if is_entry else ""  # Hydra takes a new key only with this prefix
+        prefix = "++" if is_entry else ""  # Hydra requires this for a new key
         field = entry_fields.get(key.rpartition(".")[2]) if is_entry else leaves.get(key)
         is_quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "'\""
         is_list = is_sweep and "," in value and not os.path.exists(value) and key not in _LISTS
@@ -222,10 +222,10 @@ def _composed(overrides: Sequence[str]) -> DictConfig:
 
 @contextmanager
 def _hydra_errors() -> Iterator[None]:
-    """Convert errors of Hydra and of its launchers to UserError; runs record their own errors."""
+    """Convert errors of Hydra and its launchers to UserError; `run_job` handles errors of runs."""
     try:
         yield
-    except (HydraException, OmegaConfBaseException) as error:  # some are an OSError, too
+    except (HydraException, OmegaConfBaseException) as error:  # some are an OSError as well
         cause = error.__cause__ or error.__context__
         raise UserError(first_line(error) + (f": {first_line(cause)}" if cause else "")) from None
     except (UserError, OSError, MemoryError):
@@ -239,8 +239,8 @@ def _hydra_errors() -> Iterator[None]:
         ) from error
 
 
-def _run_trial(command: Callable[[Config], object], composed: DictConfig, folder: Path) -> None:
-    """Run a job of a sweep; in a search, with its trial's values unless it is a dry run."""
+def _run_trial(command: Callable[[Config], None], composed: DictConfig, folder: Path) -> None:
+    """Run a job of a sweep; in a search, use the values of its trial unless it is a dry run."""
     with converted_errors():
         if not composed.search.trial or composed.run.dry_run:
             command(to_config(composed))
@@ -252,16 +252,17 @@ def _run_trial(command: Callable[[Config], object], composed: DictConfig, folder
 
 
 def run_composed(
-    command: Callable[[Config], object], groups: Sequence[str] = (), has_sweeps: bool = False
+    command: Callable[[Config], None], groups: Sequence[str] = (), has_sweeps: bool = False
 ) -> None:
     """Compose the configuration from `conf/` and the command line, and run `command` with it.
 
-    `--help` prints the docstring of the command's module, the presets, and the keys of `groups` or
-    all keys. If the command `has_sweeps`, keys that need --multirun are refused without it.
+    `--help` prints the docstring of the command's module, the presets, and the keys of `groups`, or
+    all keys if `groups` is empty. Only a command that `has_sweeps` accepts --multirun; without this
+    flag, it refuses the keys of sweeps.
     """
-    # Otherwise, Hydra prints its own traceback and exits with 1.
+    # Without this, Hydra prints its own traceback and exits with 1.
     os.environ["HYDRA_FULL_ERROR"] = "1"
-    # Hydra takes this flag only before the keys.
+    # Hydra takes --multirun only before the keys.
     flags = [argument for argument in sys.argv[1:] if argument in _SWEEP_FLAGS]
     keys = [argument for argument in sys.argv[1:] if argument not in flags]
     sys.argv[1:] = literal([*flags, *keys])
@@ -275,7 +276,7 @@ def run_composed(
         try:
             with converted_errors():
                 command(to_config(composed))
-        except UserError as error:  # Hydra would add a line to it
+        except UserError as error:  # Hydra would add a line to the message
             print_error(str(error))
             sys.exit(error.exit_status)
 

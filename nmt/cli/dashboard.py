@@ -14,7 +14,7 @@ from nmt.config import TrackingConfig, checked_dataclass
 from nmt.runs.log import print_line
 from nmt.tracking.dashboard import describe, workspace
 
-_SECONDS = 20
+_TIMEOUT_SECONDS = 20
 
 
 @checked_dataclass
@@ -35,7 +35,7 @@ def main() -> None:
     is_offline = os.environ.get("WANDB_MODE") in ("offline", "disabled")
     try:
         has_login = not is_offline and wandb.login(prompt=False, verify=False)
-    except Exception as error:  # a setting or a key of the wrong form
+    except Exception as error:  # such as an API key of the wrong form
         raise UserError(f"wandb: {first_line(error)}") from None
     if not has_login:
         print_line(f"a workspace of project {arguments.project} would have the sections")
@@ -44,7 +44,7 @@ def main() -> None:
         print_line("wandb is offline or not logged in: run `wandb login`, then this command again")
         return
     try:
-        entity = arguments.entity or wandb.Api(timeout=_SECONDS).default_entity
+        entity = arguments.entity or wandb.Api(timeout=_TIMEOUT_SECONDS).default_entity
         saved = workspace(entity, arguments.project).save()
     except Exception as error:  # wandb raises errors of many libraries
         raise UserError(f"wandb: the workspace is not written: {first_line(error)}") from None

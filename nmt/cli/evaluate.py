@@ -27,19 +27,19 @@ class _Arguments(TranslatorArguments):
     """Model or run folder (default: the last completed run); several, separated by spaces, are
     compared in one table."""
     baseline: str = ""
-    """Model or run folder to compare with (default: the first of several models; for one model the
-    earlier run of its corpus and direction that is best on validation)."""
+    """Model or run folder to compare with (default: the first of several models; for one model,
+    the earlier run on the same corpus and direction with the best validation score)."""
     test: str = ""
     """Test set of the model's corpus, or valid (default: the first test set)."""
     source: str = ""
-    """Sources of another test set, instead of test."""
+    """File with the sources of another test set, instead of test=."""
     reference: str = ""
-    """References of source; further ones are in files with .1, .2, … at the end of their names."""
+    """File with the references of source; files of further ones add .1, .2, … to its name."""
     out: str = ""
     """Folder for source.txt, reference.txt, hypotheses.txt and scores.json; several models get a
     folder each in it (default: outputs/evaluations/<run>/<test set>)."""
     corpus: str = ""
-    """Prepared corpus (default: that of the run)."""
+    """Folder of a prepared corpus (default: the corpus of the run)."""
 
 
 def main() -> None:
@@ -55,12 +55,12 @@ def main() -> None:
         for system in systems
     }
     baseline = choose_baseline(systems, arguments.baseline, corpus)
-    read = [Path(name) for name in (arguments.source, arguments.reference) if name]
+    inputs = [Path(name) for name in (arguments.source, arguments.reference) if name]
     if baseline and baseline.system.run:
-        read.append(baseline.system.run / layout.EVALUATION_FOLDER / test_set.name)
+        inputs.append(baseline.system.run / layout.EVALUATION_FOLDER / test_set.name)
     for system in systems:
         out = outs[system.name]
-        evaluate.check_replaceable(out, len(test_set.references), read)
+        evaluate.check_replaceable(out, len(test_set.references), inputs)
         # In a run folder, only an evaluation of the run's own model may be replaced.
         if not (system.run and out.resolve().is_relative_to(system.run)):
             layout.check_not_in_results(out / layout.SCORES_FILE)
@@ -118,11 +118,11 @@ def _compared(
         return [replace(evaluation, not_compared=reason) for evaluation in evaluations]
     system, test_set = baseline.system, evaluations[0].test_set
     translated = {evaluation.system: evaluation.hypotheses for evaluation in evaluations}
-    is_alone = list(translated) == [system.name]
-    if is_alone and not arguments.decoding and not arguments.engine_note:
+    is_own_baseline = list(translated) == [system.name]
+    if is_own_baseline and not arguments.decoding and not arguments.engine_note:
         return [replace(evaluations[0], not_compared=f"{system.name} is the baseline itself")]
-    # A single model with another search is compared with its own search.
-    hypotheses = None if is_alone else translated.get(system.name)
+    # A single model with other search settings is compared with itself with its own settings.
+    hypotheses = None if is_own_baseline else translated.get(system.name)
     hypotheses = hypotheses or evaluate.stored_hypotheses(system, test_set)
     if hypotheses is None:
         # decoding.KEY= and engine= apply to the evaluated models, not to the baseline.
@@ -136,7 +136,7 @@ def _compared(
     print_line(f"comparing with {system.name}")
     return [
         evaluation
-        if evaluation.system == system.name and not is_alone
+        if evaluation.system == system.name and not is_own_baseline
         else evaluate.compared(evaluation, baseline, hypotheses)
         for evaluation in evaluations
     ]

@@ -36,13 +36,13 @@ class _Arguments:
     """Output folder; an earlier export there is replaced (default: the model folder's name with the
     format at its end)."""
     compute_type: str = ""
-    """format=ctranslate2 and argos: how weights are stored: float32, float16, bfloat16, int8 or
-    int16 (default: float32)."""
+    """With format=ctranslate2 or argos, the type in which weights are stored: float32, float16,
+    bfloat16, int8 or int16 (default: float32)."""
     source: str = ""
-    """Text by which the export is compared with the model (default: the validation text of the
-    run's corpus)."""
+    """File with the text to translate in a comparison of the export with the model (default: the
+    validation text of the run's corpus)."""
     reference: str = ""
-    """References of source."""
+    """File with the references of source."""
 
 
 def main() -> None:
@@ -69,7 +69,7 @@ def main() -> None:
 
 
 def _text(arguments: _Arguments, folder: Path, model: TrainedModel) -> Text | None:
-    """Read the text of the comparison; None if no text was named and the corpus is unknown."""
+    """Read the text of the comparison; None if none is named and the corpus is unknown."""
     if bool(arguments.source) != bool(arguments.reference):
         raise UserError("give source= and reference= together")
     if arguments.source:
@@ -90,7 +90,7 @@ def _text(arguments: _Arguments, folder: Path, model: TrainedModel) -> Text | No
 def _verified(
     exporter: Exporter, model: TrainedModel, folder: Path, text: Text | None
 ) -> list[str]:
-    """Compare the export with the model, if the program that runs it is installed."""
+    """Compare export and model if the program for the export is installed; return a report."""
     try:
         runtimes = [exporter.open(model, folder)]
     except ImportError as error:

@@ -40,7 +40,7 @@ class _Arguments:
     direction: str = ""
     """Source and target language, such as en-de (default: those that the folder names)."""
     check: str = ""
-    """Text in the source language, whose first 1,000 lines both programs process for a comparison
+    """Text in the source language; the model and the original are compared on its first 1,000 lines
     (default: random pieces of the vocabulary)."""
 
 
@@ -66,7 +66,7 @@ def main() -> None:
             _download(arguments.folder, folder)
         try:
             written = _import(arguments, name if name.is_dir() else folder, workspace, out)
-        except UserError as error:  # it quotes names of a folder of unknown origin
+        except UserError as error:  # the message quotes files of unknown origin
             raise UserError(one_line(error)) from None
     print_written(written)
 
@@ -97,7 +97,7 @@ def _import(arguments: _Arguments, folder: Path, workspace: Path, out: Path) -> 
 
 
 def _download(name: str, folder: Path) -> None:
-    """Copy a model of the hub into a folder: its settings, and one file of weights."""
+    """Download a model of the hub: its configuration, its vocabularies, and one file of weights."""
     if not _HUB_NAME.fullmatch(name):
         raise UserError(f"{name}: no such folder, and no name such as Helsinki-NLP/opus-mt-en-de")
     from huggingface_hub import snapshot_download  # noqa: PLC0415
@@ -120,12 +120,12 @@ def _made_up(model: TrainedModel) -> Iterator[str]:
     ids = [index for index in range(tokenizer.vocabulary_size) if index != tokenizer.unknown_id]
     for _ in range(_NUM_TEXTS):
         [text] = tokenizer.decode([generator.choices(ids, k=generator.randint(3, 20))])
-        if text.isprintable() and "\ufffd" not in text:  # pieces that are bytes give U+FFFD
+        if text.isprintable() and "\ufffd" not in text:  # U+FFFD stands for invalid UTF-8
             yield text
 
 
 def _languages(model: TrainedModel) -> list[str]:
-    """Describe how to choose the target language, if the model has several."""
+    """Return a sentence on the choice of the target language, if the model has several."""
     pieces = map(plain_piece, model.source_tokenizer.all_pieces())
     names = [one_line(piece) for piece in pieces if piece.startswith(">>")]
     line = f"each source text begins with its target language, one of {', '.join(names)}"

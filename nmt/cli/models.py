@@ -36,10 +36,10 @@ class ModelArguments:
     """Settings of the search (default: those in config.yaml of the model folder)."""
 
     def decoding_config(self, model: TrainedModel) -> DecodingConfig:
-        """Return the model's own search with the user's changes."""
+        """Return the search settings of the model with the changes of the user."""
         own = to_plain(model.config.decoding)
         if self.decoding.get("method", own["method"]) != own["method"]:
-            # With another method, the keys of sampling would be refused.
+            # With another method, the model's sampling keys have no effect and would be refused.
             own = {key: value for key, value in own.items() if key not in SAMPLING_KEYS}
         values = {**own, **self.decoding}
         config: DecodingConfig = from_mapping(DecodingConfig, values, "arguments", "decoding.")
@@ -58,10 +58,9 @@ class TranslatorArguments(ModelArguments):
 
     @property
     def engine_note(self) -> str:
-        """Name of the engine in files of scores; empty for torch."""
-        if self.engine is EngineName.torch:
-            return ""
-        return f"{self.engine.name} {self.compute_type or 'float32'}"
+        """Name and arithmetic of the engine, for `scores.json`; empty for torch."""
+        arithmetic = self.compute_type or "float32"
+        return "" if self.engine is EngineName.torch else f"{self.engine.name} {arithmetic}"
 
     def translator(self, model: TrainedModel, others: Sequence[TrainedModel] = ()) -> Translator:
         """Make a translator of a model, or of an ensemble with others."""
@@ -71,7 +70,7 @@ class TranslatorArguments(ModelArguments):
 
 
 def model_folder(name: str) -> Path:
-    """Return the model folder that an argument names; empty names the last completed run."""
+    """Return the model folder of a model or run; an empty name means the last completed run."""
     return trained_model.model_folder(Path(name)) if name else find_model()
 
 
@@ -93,7 +92,7 @@ def open_model(folder: Path, device: str) -> TrainedModel:
 
 
 def check_length_penalty(config: DecodingConfig, is_given: bool) -> None:
-    """Raise UserError if a penalty is given, but the model's kind of penalty ignores it."""
+    """Raise UserError if `length_penalty` is given, but the kind of penalty does not use it."""
     kind = config.length_penalty_kind
     if is_given and kind is not LengthPenalty.gnmt:
         raise UserError(
@@ -103,7 +102,7 @@ def check_length_penalty(config: DecodingConfig, is_given: bool) -> None:
 
 
 def check_languages(direction: str, source: Path, target: Path) -> None:
-    """Raise a UserError if the endings of two files are languages, but not those of a model."""
+    """Raise a UserError if the endings of two files are languages, but not those of `direction`."""
     endings = f"{source.suffix[1:]}-{target.suffix[1:]}"
     if endings != direction and re.fullmatch("[a-z]{2}-[a-z]{2}", endings):
         raise UserError(

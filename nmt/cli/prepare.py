@@ -16,7 +16,7 @@ from nmt.runs.log import print_written
 
 
 def prepare(config: Config) -> None:
-    """Prepare the corpus of an experiment."""
+    """Prepare the corpus of an experiment; in a dry run, only count what filters would drop."""
     if config.run.dry_run:
         folder = CONFIG_FOLDER / "cleaning"
         cleanings = {

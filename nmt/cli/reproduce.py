@@ -24,10 +24,10 @@ from nmt.runs.log import print_line
 from nmt.runs.reproduce import Result, check_data, find_result, reproduce
 from nmt.training import distributed
 
-# Keys in `FREE_KEYS` that are refused, too: each result has runs of its own.
+# Keys that are refused although they are in `FREE_KEYS`: each result has runs of its own.
 _OWN_KEYS = ("run.name", "run.folder", "run.accept_changes", "run.dry_run")
 
-# A table may be a stranger's: it must not set where files are written or what is sent to a server.
+# A table of unknown origin must not set where files are written or what is sent to a server.
 _NOT_IN_A_RECIPE = ("run", "tracking", "hydra")
 
 
@@ -36,8 +36,8 @@ class _Arguments:
     result: str
     """Name of a row of the table."""
     data: str = ""
-    """Folder with the files of the row; for text of the hub, with its parquet files (default:
-    download)."""
+    """Folder with the files of the row, or with the parquet files of its data set of the Hugging
+    Face hub (default: download)."""
     measure: bool = False
     """Record the scores without a verdict, for rows without an accepted range."""
     table: str = str(CONFIG_FOLDER / "results.yaml")
@@ -70,7 +70,7 @@ def main() -> None:
 
 
 def _configuration(result: Result, arguments: _Arguments) -> Config:
-    """Return the row's experiment with the user's keys, which may not change the result."""
+    """Compose the configuration of a row; refuse keys of the user that could change its result."""
     for override in result.overrides:
         if override.lstrip("+~").startswith(_NOT_IN_A_RECIPE) or "${" in override:
             raise UserError(

@@ -29,15 +29,15 @@ _CHUNK_LINES = 1024
 @checked_dataclass
 class _Arguments(ModelArguments):
     source: str
-    """The sources, one sentence per line, UTF-8."""
+    """File with the sources, one sentence per line, UTF-8."""
     target: str
-    """Their translations, line by line."""
+    """File with the translations of the sources, line by line."""
     out: str = ""
     """Output (default: TARGET.scores.tsv or TARGET.scores.jsonl); - is stdout."""
     format: Format = Format.tsv
     """tsv has the columns log_prob, tokens, perplexity and score, without a header; jsonl has
-    the log-probability of each token instead of the number of tokens. Of decoding, only
-    length_penalty and length_penalty_kind have an effect."""
+    the log-probability of each token instead of the number of tokens. Of the keys of decoding,
+    only length_penalty and length_penalty_kind have an effect."""
 
 
 def main() -> None:
@@ -61,7 +61,7 @@ def main() -> None:
     scored: list[tuple[float, int, float]] = []  # log_prob, number of tokens, score
     line = 0
     with open_output(out) as sink, progress_bar("scoring", lengths[source]) as advance:
-        # If a file changes meanwhile, the lengths may differ; `check_unchanged` reports it.
+        # If a file changes meanwhile, the lengths may differ; `check_unchanged` reports the file.
         pairs = zip(iterate_lines(source), iterate_lines(target), strict=False)
         while chunk := list(islice(pairs, _CHUNK_LINES)):
             for pair, score in zip(chunk, score_pairs(model, chunk, config, advance), strict=True):
@@ -99,7 +99,7 @@ def _summary(scored: list[tuple[float, int, float]], num_pairs: int) -> str:
 
 
 def _formatted(pair: tuple[str, str], score: Hypothesis | None, output: Format) -> str:
-    """Format one line; without a score its columns are empty, or its values null."""
+    """Format the line of a pair; without a score, tsv columns are empty and JSON values null."""
     values: dict[str, Any] = {}
     if score is not None:
         num_tokens = len(score.token_log_probs)

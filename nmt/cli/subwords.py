@@ -16,7 +16,7 @@ Side = StrEnum("Side", "source target")
 @checked_dataclass
 class _Arguments:
     text: str
-    """The text; each of its lines is shown by itself."""
+    """The text; its lines are divided one by one."""
     model: str = ""
     """Model or run folder (default: the last completed run)."""
     side: Side = Side.source

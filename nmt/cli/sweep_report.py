@@ -16,7 +16,7 @@ from nmt.runs.sweep import find_sweep, write_sweep_report
 @checked_dataclass
 class _Arguments:
     sweep: str
-    """Folder of the sweep, its name below outputs/sweeps, or the beginning of the name before _."""
+    """Folder of the sweep, its name in outputs/sweeps, or the part of this name before a _."""
     outputs: str = "outputs"
     """Output folder."""
 

@@ -26,16 +26,16 @@ def main() -> None:
     run_composed(lambda config: train_each(config, seeds), has_sweeps=True)
 
 
-def train_each(config: Config, seeds: str | None) -> float | None:
-    """Train one run, or one for each of `seeds=1,2,3`; a dry run is the same for all seeds."""
+def train_each(config: Config, seeds: str | None) -> None:
+    """Train one run, or one for each of `seeds`, such as `1,2,3`; a dry run is the same for all."""
     parsed = [] if seeds is None else parse_seeds(seeds)
     if not parsed or config.run.dry_run:
-        return train(config)
+        train(config)
+        return
     summary = train_seeds(config, parsed)
     console.print(seeds_table(summary))
     print_written([summary_path(config)])
     print_line(summary.last_line())
-    return None
 
 
 if __name__ == "__main__":

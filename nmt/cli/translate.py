@@ -4,9 +4,9 @@ python -m nmt.cli.translate file=news.en                    → news.de
 python -m nmt.cli.translate file=- < news.en > news.de      line by line as they arrive
 python -m nmt.cli.translate file=items.jsonl                → items.de.jsonl
 
-With decoding.num_best above 1 each line has the translations, best first, separated by tabs.
-JSON lines are objects with the key source, to which translations are added; the keys prefix,
-required and banned constrain them. docs/translating.md has examples.
+With decoding.num_best above 1, a line has several translations, best first, separated by tabs.
+JSON lines are objects with the text in the key source; the output adds the key translations. The
+keys prefix, required and banned constrain the translations. docs/translating.md has examples.
 """
 
 import io
@@ -50,22 +50,23 @@ class _Arguments(TranslatorArguments):
     format: Format | None = None
     """Output format (default: as input_format, else by the ending of FILE)."""
     input_format: Format | None = None
-    """Input format (default: by the ending of FILE; of stdin, that of format)."""
+    """Input format (default: by the ending of FILE; for stdin, the output format)."""
     column: int = option(1, ge=1, le=10_000)
-    """tsv: column to translate, counted from 1; the others are kept."""
+    """tsv: column to translate, counted from 1; the other columns are kept."""
     document: bool = False
-    """Each line is a paragraph of several sentences, to be translated sentence by sentence; a
-    source of JSON lines may have several lines."""
+    """Each line is a paragraph of several sentences, to be translated sentence by sentence; the
+    source of a JSON line may contain several such lines."""
     protect: bool = False
     """Keep tags, addresses and placeholders such as {name} as they are."""
     mbr: Utility | None = None
-    """Of the decoding.num_best translations choose the one most similar to all of them (minimum
-    Bayes risk) instead of the most probable."""
+    """Of the decoding.num_best translations, choose the one that by this measure is most similar to
+    all of them (minimum Bayes risk), instead of the most probable one."""
     alignment: bool = False
-    """Write the aligned words of source and translation, as 0-0 1-2: in JSON lines a key,
-    else a file OUT.align."""
+    """Write the links between source and target words, as 0-0 1-2: into a key of JSON lines, or
+    for other formats into a file OUT.align."""
     alignment_layer: int = option(0, ge=0, le=200)
-    """Decoder layer to align with, counted from 1; 0 chooses one."""
+    """Decoder layer to align with, counted from 1; 0 takes the last but one of four or more layers,
+    else the last."""
     resume: bool = True
     """Continue an interrupted translation; false starts from the beginning."""
 
@@ -78,9 +79,9 @@ def main() -> None:
     reader = LineReader(read, arguments.column)
     needs_aligner = arguments.alignment or arguments.protect
     if arguments.alignment_layer and not needs_aligner:
-        layer = arguments.alignment_layer
         raise UserError(
-            f"alignment_layer={layer} has no effect without alignment=true or protect=true"
+            f"alignment_layer={arguments.alignment_layer} has no effect without alignment=true or"
+            " protect=true"
         )
     if file is not None:
         check_readable(file)
@@ -90,7 +91,7 @@ def main() -> None:
     translator = arguments.translator(model, others)
     decoding = translator.config
     if arguments.mbr and decoding.num_best == 1:
-        raise UserError("mbr= needs several translations: decoding.num_best=8 decoding.beam_size=8")
+        raise UserError("mbr= needs alternatives: add decoding.num_best=8 decoding.beam_size=8")
     aligner = Aligner(model, arguments.alignment_layer) if needs_aligner else None
     protecting = (
         ProtectingTranslator(translator, aligner) if aligner and arguments.protect else None
@@ -108,7 +109,7 @@ def main() -> None:
     lines = LineTranslator(str(file or "stdin"), reader, pipeline, writer, aligns_beside)
     languages = (model.config.source_language, model.config.target_language)
     default = file and output_name(file, *languages, write)
-    out = output_path(arguments.out, default)  # `translate_to_files` checks that it is no input
+    out = output_path(arguments.out, default)  # `translate_to_files` checks it against inputs
     if out is not None:
         outs = [out, *([Path(f"{out}.align")] if aligns_beside else [])]
         given = {**to_plain(arguments), "input_format": read.name, "format": write.name}
@@ -146,10 +147,10 @@ def _translate_to_stdout(lines: LineTranslator, file: Path | None) -> None:
 
 def _stdin() -> io.BufferedReader:
     if sys.stdin is None:
-        raise UserError("file=-: there is no stdin, because it is closed; name a file")
+        raise UserError("file=-: stdin is closed; name a file")
     stream = sys.stdin.buffer
     assert isinstance(stream, io.BufferedReader)
-    # The parent may have made it non-blocking: a read without data would look like the end.
+    # The parent may have set stdin to non-blocking: a read without data would look like the end.
     os.set_blocking(stream.fileno(), True)
     return stream
 

@@ -28,7 +28,7 @@ def translate_to_files(
         source: a file, of which all lines are checked first, or a stream.
         outs: the output files; see `ResumableOutputs.open` for `resume` and `overwrite`.
         settings: what the translations depend on besides the input.
-        models: the model folders, in which no file is replaced.
+        models: the model folders; no output may replace a file in them.
 
     Returns:
         The number of input lines.

@@ -63,7 +63,7 @@ def main() -> None:
         with (
             Interruption.watched() as received,
             received.immediately(),
-            Live(console=console, auto_refresh=False, transient=False) as live,
+            Live(console=console, auto_refresh=False) as live,
         ):
             while True:
                 live.update(runs_table(outputs), refresh=True)
@@ -74,7 +74,7 @@ def main() -> None:
 
 
 def runs_table(outputs: Path) -> Table:
-    """Return a table of the runs in progress, then of the last completed ones."""
+    """Return one table of the runs in progress and, below them, the last completed ones."""
     running, complete = find_runs(outputs)
     title = f"{outputs}: {len(running)} in progress, {len(complete)} completed last"
     table = new_table(title, *_COLUMNS, texts=["run"])

@@ -10,8 +10,8 @@ class BatchingConfig:
     target_tokens_per_update: int = option(25_000, ge=1, le=1_000_000_000)
     """Approximate number of target tokens per update, including EOS and excluding padding."""
     tokens_per_micro_batch: int | str = 4_096
-    """Maximum number of padded tokens of a micro-batch, on either side; auto: what fits into
-    memory."""
+    """Maximum number of tokens, including padding, that a micro-batch has on each side; `auto`: as
+    many as fit into memory."""
     max_source_length: int = option(256, ge=2, le=MAX_TOKENS)
     """Maximum source length in tokens, including EOS; longer pairs are left out of training."""
     max_target_length: int = option(256, ge=2, le=MAX_TOKENS)

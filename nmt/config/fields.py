@@ -40,8 +40,8 @@ def option(
 
     Args:
         default: the default value.
-        used_with: the name of another field, then those of its values with which this field has an
-            effect.
+        used_with: the name of another field, then the values of that field with which this one has
+            an effect.
         free: whether the field changes where and how fast a run works, but not its result.
         bounds: the arguments `ge`, `gt`, `le`, `lt` and `max_length` of `pydantic.Field`.
     """
@@ -50,7 +50,7 @@ def option(
 
 
 def extra(field: FieldInfo, name: str) -> Any:
-    """Return `used_with` or `free` as declared for a field by `option`; None if not declared."""
+    """Return what a field declares as `name`, such as `free`; None if it declares nothing."""
     return field.json_schema_extra.get(name) if isinstance(field.json_schema_extra, dict) else None
 
 

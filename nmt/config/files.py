@@ -14,7 +14,7 @@ from nmt.base.errors import UserError
 from nmt.base.files import check_readable, write_texts
 from nmt.config.fields import check_effects, leaf_fields
 
-_MAX_BYTES = 64 * 1024
+_MAX_KIB = 64
 _MAX_DEPTH = 16  # PyYAML takes minutes to parse some thousand levels
 _MAX_CHARACTERS = 2_000  # Python refuses to format an integer of more than 4,300 digits
 
@@ -60,7 +60,7 @@ def unknown_key(key: str, known: Collection[str]) -> str:
     elif near:
         near = [other for other in near if other.startswith(f"{group}.")] or near
         return f"did you mean {' or '.join(near)}?"
-    if siblings := [other for other in known if group and other.startswith(f"{group}.")]:
+    if siblings := [other for other in known if other.startswith(f"{group}.")]:
         return f"the keys of {group} are {', '.join(other[len(group) + 1 :] for other in siblings)}"
     tops = dict.fromkeys(other.partition(".")[0] for other in known)
     return f"the keys are {', '.join(top if top in known else f'{top}.…' for top in tops)}"
@@ -89,7 +89,7 @@ class _PlainLoader(yaml.SafeLoader):  # type: ignore[misc]
         event = self.peek_event()
         length = len(getattr(event, "value", ""))
         problems = {
-            "is nested too deeply": len(self.states) > _MAX_DEPTH,  # one for each open collection
+            "is nested too deeply": len(self.states) > _MAX_DEPTH,  # one state per open collection
             "has an anchor or an alias, & or *": getattr(event, "anchor", None),
             "has a tag, !": getattr(event, "tag", None),  # PyYAML fails in many ways for odd values
             f"has a value of more than {_MAX_CHARACTERS:,} characters": length > _MAX_CHARACTERS,
@@ -114,12 +114,12 @@ def load_values(path: Path) -> dict[str, Any]:
         UserError: the file is too large, or is not a YAML mapping of plain values.
     """
     check_readable(path)
-    if path.stat().st_size > _MAX_BYTES:
-        raise UserError(f"{path}: is larger than {_MAX_BYTES // 1024} KiB; no configuration is")
+    if path.stat().st_size > _MAX_KIB * 1024:
+        raise UserError(f"{path}: is larger than {_MAX_KIB} KiB, so it is not a configuration")
     try:
         with path.open(encoding="utf-8") as stream:
             values = _PlainLoader(stream).get_single_data()
-    # PyYAML does not convert the ValueError and OverflowError that odd bytes and values cause.
+    # For odd bytes and values, PyYAML raises ValueError or OverflowError instead of YAMLError.
     except (yaml.YAMLError, ValueError, OverflowError) as error:
         raise UserError(f"{path}: is not valid YAML: {error}") from None
     if not isinstance(values, dict):
@@ -135,7 +135,7 @@ def load_config(kind: type[Any], path: Path) -> Any:
 def differing_values(
     first: Mapping[str, Any], second: Mapping[str, Any]
 ) -> dict[str, tuple[Any, Any]]:
-    """Return the dotted keys whose values differ, with both values; "absent" if one is missing."""
+    """Return the dotted keys whose values differ, with both values; a missing one is "absent"."""
     one, other = flattened(first), flattened(second)
     keys = sorted(one.keys() | other.keys())
     pairs = {key: (one.get(key, "absent"), other.get(key, "absent")) for key in keys}

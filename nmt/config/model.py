@@ -17,7 +17,7 @@ _MAX_WIDTH = 65_536
 _TRANSFORMER = ("architecture", Architecture.transformer)
 _RECURRENT = ("architecture", Architecture.recurrent)
 _CONVOLUTIONS = ("architecture", Architecture.convolutional, Architecture.bytenet)
-_MAX_TABLE = 2**24  # values, to limit the memory of a model folder of unknown origin
+_MAX_TABLE = 2**24  # values; limits the memory that a model folder of unknown origin can take
 _MAX_EXPERTS = 2**14  # in all layers; each is a module, which takes memory even without weights
 
 
@@ -28,26 +28,26 @@ class ModelConfig:
     architecture: Architecture = Architecture.transformer
     """Kind of encoder and decoder."""
     width: int = option(512, ge=1, le=_MAX_WIDTH)
-    """D, the paper's d_model."""
+    """Width of the model (D), the paper's d_model."""
     num_encoder_layers: int = option(6, ge=1, le=200)
     """Number of encoder layers, the paper's N; at least 2 in a recurrent model."""
     num_decoder_layers: int = option(6, ge=1, le=200)
     """Number of decoder layers, the paper's N; at least 2 in a recurrent model."""
     num_heads: int = option(8, ge=1, le=1_024, used_with=_TRANSFORMER)
-    """H, the paper's h."""
+    """Number of heads (H), the paper's h."""
     feed_forward_width: int = option(2048, ge=1, le=4 * _MAX_WIDTH, used_with=_TRANSFORMER)
-    """F, the paper's d_ff."""
+    """Width inside the feed-forward sublayer (F), the paper's d_ff."""
     num_experts: int = option(1, ge=1, le=1_024, used_with=_TRANSFORMER)
     """Number of feed-forward networks per sublayer; each token uses two of them. 1 is the paper's
     single network."""
     kernel_width: int = option(3, ge=1, le=64, used_with=_CONVOLUTIONS)
     """Number of positions that a convolution reads."""
     attention: AttentionKind = option(AttentionKind.additive, used_with=_RECURRENT)
-    """Scores of decoder states and encoder output: `additive` (Bahdanau), `dot`, `scaled_dot`, or
-    `hard`, which attends to the position with the largest additive score."""
+    """How a decoder state is compared with the encoder output: `additive` (Bahdanau), `dot` or
+    `scaled_dot`; `hard` attends only to the position with the largest additive score."""
     key_width: int = option(0, ge=0, le=_MAX_WIDTH, used_with=(*_TRANSFORMER, *_RECURRENT[1:]))
-    """Width of the queries and keys of a head, the paper's d_k; 0 means width / num_heads, or the
-    width of a recurrent model, which has one head."""
+    """Width of the queries and keys of a head, the paper's d_k; 0 means width / num_heads. In a
+    recurrent model, which has one head, 0 means width."""
     value_width: int = option(0, ge=0, le=_MAX_WIDTH, used_with=_TRANSFORMER)
     """Width of the values of a head, the paper's d_v; 0 means width / num_heads."""
     positions: Positions = option(Positions.sinusoidal, used_with=_TRANSFORMER)
@@ -60,11 +60,12 @@ class ModelConfig:
     activation: Activation = option(Activation.relu, used_with=_TRANSFORMER)
     """Non-linearity of the feed-forward sublayer."""
     tied_embeddings: TiedEmbeddings = TiedEmbeddings.three_way
-    """Sharing of source embedding, target embedding and output projection (section 3.4)."""
+    """`three_way`: source embedding, target embedding and output projection share their weights
+    (section 3.4); `target`: only the last two do; `none`: none do."""
     output_bias: bool = False
     """Whether the output projection adds a bias, as in models of Marian; the paper's does not."""
     start: StartEmbedding = option(StartEmbedding.learned, used_with=_TRANSFORMER)
-    """Embedding of the first input of the decoder: that of BOS, or zero as in models of Marian."""
+    """First input of the decoder: the embedding of BOS (`learned`), or `zero` as in Marian."""
     max_length: int = option(512, ge=16, le=MAX_TOKENS)
     """Maximum length of a source or target in tokens, including EOS."""
     attention_window: int = option(0, ge=0, le=MAX_TOKENS, used_with=_TRANSFORMER)

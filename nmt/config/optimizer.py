@@ -24,14 +24,13 @@ class OptimizerConfig:
     beta2: float = option(0.98, ge=0, lt=1)
     """Decay of the second moment."""
     epsilon: float = option(1e-9, ge=0, le=1)
-    """Added to the denominator."""
+    """Number that Adam adds to the denominator of its steps."""
     weight_decay: float = option(0.0, ge=0, le=100, used_with=_DECOUPLED)
     """Decoupled weight decay per update, multiplied by the learning rate; matrices only."""
     momentum: float = option(0.95, ge=0, lt=1, used_with=("name", OptimizerName.muon))
     """Decay of Muon's momentum; that of Adam is beta1."""
     max_gradient_norm: float = option(1.0, ge=0, le=1_000_000)
-    """Norm to which larger gradients are clipped; 0 disables clipping, which the paper does not
-    mention."""
+    """Norm to which larger gradients are clipped; 0: no clipping. The paper mentions none."""
     lora_rank: int = option(0, ge=0, le=4_096, used_with=_ADAM)
     """LoRA (Hu et al. 2021): rank of the trained changes to the weight matrices of attention and
     feed-forward sublayers; no other weights are trained. 0 trains all weights."""
@@ -52,10 +51,10 @@ class OptimizerConfig:
 
 @checked_dataclass
 class ScheduleConfig:
-    """The learning rate, a pure function of the update."""
+    """The learning rate as a function of the number of the update."""
 
     name: ScheduleName = ScheduleName.inverse_square_root
-    """Shape after warm-up."""
+    """Course of the learning rate after warm-up."""
     peak_learning_rate: float = option(7e-4, gt=0, le=_MAX_RATE)
     """Learning rate at the end of warm-up; the paper's is (width * warmup_updates) ** -0.5."""
     warmup_updates: int = option(4_000, ge=1, le=1_000_000_000)

@@ -31,8 +31,7 @@ def with_row(config: Config, name: str) -> Config:
 
     Sizes and the number of updates are multiplied by the ratio of the row's value to that of
     `base`. The peak learning rate stays proportional to width ** -0.5 (equation 3). Dropout, label
-    smoothing and positions have the row's value if it differs from that of `base`, otherwise that
-    of `config`.
+    smoothing and positions change to the row's value if it differs from that of `base`.
 
     Raises:
         UserError: there is no such row, or a size would not be a whole number.

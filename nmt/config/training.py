@@ -27,7 +27,7 @@ class TrainingConfig:
     balance_weight: float = option(0.01, ge=0, le=1_000)
     """Weight of the loss that balances the experts of model.num_experts."""
     precision: Precision = Precision.auto
-    """Arithmetic of forward and backward; auto is bfloat16 on a GPU that supports it."""
+    """Arithmetic of forward and backward; `auto`: bfloat16 if a GPU supports it, else float32."""
     compile: bool = False
     """Compile the layers with torch.compile, for GPUs. This takes minutes at the start, and a
     resumed run may differ from an uninterrupted one."""
@@ -45,8 +45,8 @@ class TrainingConfig:
     max_gradient_spike: float = option(10.0, ge=0, le=1_000_000)
     """Skip updates with a gradient norm above this many times the running mean; 0 means never."""
     max_skipped_in_a_row: int = option(20, ge=0, le=1_000_000)
-    """Stop if the last updates before a log line or a checkpoint, at least this many, were all
-    skipped; 0 means never."""
+    """Stop the training if, at a log line or checkpoint, at least this many updates in a row have
+    just been skipped; 0 means never."""
     num_processes: int = option(1, ge=1, le=1_024, free=True)
     """Number of processes on this host; each uses one GPU if there are any."""
     num_threads: int = option(0, ge=0, le=1_024, free=True)
@@ -62,11 +62,11 @@ class TrackingConfig:
     """Trackers; several can be used at once. `metrics.jsonl` is always written."""
 
     wandb: bool = option(False, free=True)
-    """Send to Weights & Biases or, if that fails, store in the run folder."""
+    """Send to Weights & Biases or, if that fails, store them in the run folder."""
     tensorboard: bool = option(False, free=True)
     """Write event files for TensorBoard to the run folder."""
     trackio: bool = option(False, free=True)
-    """Write to a local trackio database, in `<outputs>/trackio` or the folder TRACKIO_DIR."""
+    """Write metrics to a trackio database in `<outputs>/trackio` or the folder TRACKIO_DIR."""
     project: str = option("nmt", free=True)
     """Name of the project of `wandb` and `trackio`."""
     upload_seconds: int = option(300, ge=1, le=86_400, free=True)

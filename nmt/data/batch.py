@@ -50,7 +50,7 @@ def pad_ids(
     The ids `before` and `after` are put before and after each sequence; -1 means none.
 
     Returns:
-        The (B, L) ids, int64, and the (B, L) mask that is True where a row holds a token.
+        The (B, L) ids, int64, and the (B, L) mask, False at padding.
     """
     first, extra = int(before >= 0), (before >= 0) + (after >= 0)
     lengths = np.array([len(ids) + extra for ids in sequences], dtype=np.int64)
@@ -70,12 +70,12 @@ def collate(
     source_tokenizer: Tokenizer,
     target_tokenizer: Tokenizer,
 ) -> Batch:
-    """Make a batch of pairs of (source, target) ids without BOS and EOS."""
+    """Make a batch of (source, target) pairs of ids; BOS and EOS are added here."""
     sources, targets = [source for source, _ in pairs], [target for _, target in pairs]
-    pad_id, eos_id = target_tokenizer.pad_id, target_tokenizer.eos_id  # of the target
+    pad_id = target_tokenizer.pad_id
     source, source_mask = pad_ids(sources, source_tokenizer.pad_id, after=source_tokenizer.eos_id)
     target_input, target_mask = pad_ids(targets, pad_id, before=target_tokenizer.bos_id)
-    target_output, _ = pad_ids(targets, pad_id, after=eos_id)
+    target_output, _ = pad_ids(targets, pad_id, after=target_tokenizer.eos_id)
     return Batch(
         source, source_mask, target_input, target_output, target_mask, int(target_mask.sum())
     )

@@ -1,7 +1,7 @@
 """The epoch plan: which pairs form each update of an epoch.
 
-It is a pure function of lengths, configuration, mixing, seed and epoch. It does not depend on the
-number of ranks, so a training position is two integers, the epoch and the update.
+The plan is a pure function of lengths, configuration, mixing, seed and epoch. It does not depend on
+the number of ranks, so a training position is two integers: the epoch and the update.
 """
 
 import heapq
@@ -14,20 +14,20 @@ from nmt.base.errors import UserError
 from nmt.config import BatchingConfig
 from nmt.data.mixing import Mixing
 
-# An update consists of buckets: pairs of similar length with about this many target tokens, or
-# fewer if the update or the corpus is small. Buckets are shuffled, so large updates mix lengths.
+# An update consists of buckets: sets of pairs of similar length with about this many target tokens,
+# or fewer if the update or the corpus is small. Large updates mix lengths: buckets are shuffled.
 _MAX_BUCKET_TOKENS = 4096
 # A small corpus has too few pairs of one length to fill large buckets. It is cut into about
-# _MIN_BUCKETS buckets, unless these would have fewer than _MIN_BUCKET_TOKENS target tokens.
+# _MIN_BUCKETS buckets, unless a bucket would then have fewer than _MIN_BUCKET_TOKENS target tokens.
 _MIN_BUCKET_TOKENS = 512
 _MIN_BUCKETS = 256
-# Buckets are cut from random pools that are sorted by length. More buckets per pool need less
-# padding; more pools make the buckets differ more between epochs.
+# Buckets are cut from pools of random pairs; each pool is sorted by length. With more buckets per
+# pool there is less padding; with more pools the buckets differ more between epochs.
 _BUCKETS_PER_POOL = 2048
 _MAX_POOLS = 32
 
 _INTEGER_BITS = 63  # of a non-negative int64
-_MAX_SAMPLED = 200  # updates that `EpochPlan.loads` computes
+_MAX_SAMPLED = 200  # largest number of updates whose work `EpochPlan.loads` computes
 
 
 @dataclass(frozen=True)
@@ -38,11 +38,11 @@ class EpochPlan:
     target_lengths: np.ndarray  # (pairs of the corpus,) tokens of each target, including EOS
     buckets: list[np.ndarray]  # indices of pairs in the corpus, an array for each bucket
     buckets_per_update: int  # consecutive buckets; the last update may have fewer
-    # Maximum of padded source and of padded target tokens in a micro-batch. It determines how an
-    # update is split, not which pairs it has.
+    # Largest number of padded tokens of a micro-batch, on either side. It determines how an update
+    # is split, but not which pairs the update has.
     max_micro_batch_tokens: int
-    # Padded tokens, of both sides, whose computation takes as long as starting a micro-batch. If it
-    # is above 0, small micro-batches of a rank are merged.
+    # Time to start a micro-batch, as the number of padded tokens, of both sides, that are computed
+    # in this time. If it is above 0, small micro-batches of a rank are merged.
     start_tokens: int = 0
 
     @property
@@ -64,18 +64,18 @@ class EpochPlan:
         return int(self.target_lengths[self.update(index)].sum())
 
     def micro_batches(self, index: int, world_size: int = 1) -> list[np.ndarray]:
-        """Return the pairs of each micro-batch of an update, the largest first."""
+        """Return the pairs of each micro-batch of an update on all ranks, the largest first."""
         by_rank = self.micro_batches_of_ranks(index, world_size)
         micro_batches = [pairs for of_rank in by_rank for pairs in of_rank.values()]
         return sorted(micro_batches, key=self.padded_tokens, reverse=True)
 
     def micro_batches_of_ranks(self, index: int, world_size: int) -> list[dict[int, np.ndarray]]:
-        """Return the micro-batches of each rank in an update: their pairs, by number.
+        """Return for each rank the pairs of its micro-batches of an update, by micro-batch number.
 
-        Each bucket is halved until its parts fit the token budget. The parts are numbered from the
-        largest to the smallest and assigned to ranks. A micro-batch is one or several parts of a
-        rank; its number is the lowest number of its parts. The largest one comes first, so that
-        the others fit into the memory allocated for it. A rank may have none.
+        Each bucket is halved until its parts have at most `max_micro_batch_tokens`. The parts are
+        numbered from the largest to the smallest and assigned to ranks. A micro-batch is one or
+        several parts of a rank; its number is the lowest of theirs. A rank's largest micro-batch
+        comes first: memory allocated for it is enough for the others. A rank may have none.
         """
         parts = [part for bucket in self._buckets_of(index) for part in self._halved(bucket)]
         parts.sort(key=self.padded_tokens, reverse=True)
@@ -83,10 +83,10 @@ class EpochPlan:
         return [self._merged({number: parts[number] for number in share}) for share in shares]
 
     def loads(self, world_size: int) -> np.ndarray:
-        """Return the work of each rank, (updates, ranks), in padded tokens of both sides.
+        """Return the work of each rank in each update, (updates, ranks).
 
-        It includes the starts of micro-batches. A long epoch is represented by at most
-        `_MAX_SAMPLED` evenly spaced updates.
+        The unit is padded tokens of both sides; each micro-batch adds `start_tokens`. A long epoch
+        is represented by at most `_MAX_SAMPLED` evenly spaced updates.
         """
         updates = range(0, self.num_updates, -(-self.num_updates // _MAX_SAMPLED))
 
@@ -97,7 +97,7 @@ class EpochPlan:
         return np.array([list(map(load, by_rank)) for by_rank in by_update])
 
     def evenness(self, world_size: int) -> float:
-        """Return the mean work of a rank, divided by the mean of the largest work per update."""
+        """Return (mean work of a rank) / (mean over updates of the largest work of a rank)."""
         loads = self.loads(world_size)
         return float(loads.mean() / loads.max(axis=1).mean())
 
@@ -116,13 +116,13 @@ class EpochPlan:
         return self.buckets[first : first + self.buckets_per_update]
 
     def _cost(self, pairs: np.ndarray) -> int:
-        """Return the padded tokens of both sides, to which the computing time is proportional."""
+        """Return the padded tokens of both sides; computing time is proportional to them."""
         rows, source, target = self.shape(pairs)
         return rows * (source + target)
 
     @staticmethod
     def _shares(costs: list[int], world_size: int) -> list[list[int]]:
-        """Assign parts to ranks, the largest first, each to the rank with the least work."""
+        """Return each rank's part numbers; the least busy rank gets the next largest part."""
         shares: list[list[int]] = [[] for _ in range(world_size)]
         loads = [(0, rank) for rank in range(world_size)]
         for number in sorted(range(len(costs)), key=lambda number: -costs[number]):
@@ -132,23 +132,24 @@ class EpochPlan:
         return [sorted(share) for share in shares]
 
     def _merged(self, parts: dict[int, np.ndarray]) -> dict[int, np.ndarray]:
-        """Merge parts that are neighbours in the order of lengths, to minimise the cost.
+        """Merge parts of a rank that are neighbours in the order of lengths.
 
-        The cost is that of starts and padding. Nothing is merged if starts are free.
+        Among the results of at most `max_micro_batch_tokens`, starts and padded tokens cost least.
         """
         if not self.start_tokens:
             return parts
         shapes = {number: self.shape(pairs) for number, pairs in parts.items()}
         numbers = sorted(parts, key=lambda number: shapes[number][::-1])
-        # For the first n parts: the least cost, and the index of the first part of the last
-        # micro-batch.
+        # best[n] is the least cost of the first n parts, and the index of the first part of their
+        # last micro-batch.
         best = [(0, 0)]
         for end in range(1, len(numbers) + 1):
             options: list[tuple[int, int]] = []
             rows = source = target = 0
             for first in range(end - 1, -1, -1):
-                more, *lengths = shapes[numbers[first]]
-                rows, source, target = rows + more, max(source, lengths[0]), max(target, lengths[1])
+                more, longest_source, longest_target = shapes[numbers[first]]
+                rows += more
+                source, target = max(source, longest_source), max(target, longest_target)
                 if options and rows * max(source, target) > self.max_micro_batch_tokens:
                     break
                 cost = best[first][0] + self.start_tokens + rows * (source + target)
@@ -196,7 +197,7 @@ def plan_epoch(
 ) -> EpochPlan:
     """Plan one epoch: every trainable pair once, or as often as `mixing` states.
 
-    Lengths, (pairs,) of the corpus, are numbers of tokens including EOS. Epochs are counted from 0.
+    Lengths, (pairs of the corpus,), are in tokens including EOS. Epochs are counted from 0.
 
     Raises:
         UserError: no pair is within the length limits, or `mixing` cannot be fulfilled.
@@ -205,8 +206,8 @@ def plan_epoch(
     random = np.random.default_rng((seed, epoch))
     pairs = trainable if mixing is None else mixing.pairs(trainable, seed, epoch)
     shuffled = random.permutation(pairs)
-    fitting = int(target_lengths[trainable].sum()) // _MIN_BUCKETS
-    largest = min(max(fitting, _MIN_BUCKET_TOKENS), _MAX_BUCKET_TOKENS)
+    num_tokens = int(target_lengths[trainable].sum())
+    largest = min(max(num_tokens // _MIN_BUCKETS, _MIN_BUCKET_TOKENS), _MAX_BUCKET_TOKENS)
     buckets_per_update = max(1, round(config.target_tokens_per_update / largest))
     bucket_tokens = config.target_tokens_per_update / buckets_per_update
     buckets = _cut_buckets(shuffled, source_lengths, target_lengths, bucket_tokens)
@@ -225,11 +226,11 @@ def _cut_buckets(
     target_lengths: np.ndarray,
     bucket_tokens: float,
 ) -> list[np.ndarray]:
-    """Sort pools of pairs by length and cut them into buckets of about equal target tokens."""
+    """Cut pools of pairs, sorted by length, into buckets of about `bucket_tokens` target tokens."""
     num_tokens = int(target_lengths[shuffled].sum(dtype=np.int64))
     num_pools = round(num_tokens / (bucket_tokens * _BUCKETS_PER_POOL))
     num_pools = min(max(1, num_pools), _MAX_POOLS, len(shuffled))
-    # Pools differ by at most one pair: a small last pool would need more padding.
+    # Pools differ in size by at most one pair, because a small last pool would need more padding.
     bounds = [-(-pool * len(shuffled) // num_pools) for pool in range(num_pools + 1)]
     buckets: list[np.ndarray] = []
     for first, last in pairwise(bounds):
@@ -248,9 +249,9 @@ def _sorted_by_length(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Sort pairs by target length, then by source length, then by index.
 
-    Source lengths ascend where the target length is even and descend where it is odd, so that
-    neighbours are similar on both sides also where it rises by one. Return the sorted indices, and
-    the target lengths in that order.
+    Source lengths ascend if the target length is even, and descend if it is odd: neighbours whose
+    target lengths differ by one then also have similar source lengths. Return the indices of the
+    sorted pairs, and their target lengths.
     """
     tokens, sources = target_lengths.astype(np.int64), source_lengths.astype(np.int64)
     top = 1 << int(sources.max(initial=0)).bit_length()

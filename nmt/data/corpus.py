@@ -27,7 +27,7 @@ _TEXT_FOLDER = "text"
 
 
 def more_reference_paths(first: Path) -> list[Path]:
-    """Return the references `FILE.1`, `FILE.2`, … of a file; UserError if a number is missing."""
+    """Return the further references FILE.1, FILE.2, … of FILE; UserError if a number is missing."""
     pattern = re.compile(re.escape(first.name) + r"\.([1-9][0-9]*)")
     siblings = first.parent.iterdir() if first.parent.is_dir() else ()
     numbers = {int(found[1]) for path in siblings if (found := pattern.fullmatch(path.name))}
@@ -113,7 +113,10 @@ def _read_batches(path: Path) -> list[pa.RecordBatch]:
 
 
 class Leakage(TypedDict):
-    """Number of sentences of a split, and of those that the training text contains."""
+    """Number of sentences of a split, and of those that the training text contains.
+
+    `data_prep.leakage` defines `exact` and `near`.
+    """
 
     sentences: int
     source: dict[Literal["exact", "near"], int]
@@ -177,7 +180,7 @@ class PreparedCorpus:
 
     @property
     def target_tokenizer(self) -> Path:
-        """Path of the target language's model; the same file if the vocabulary is joint."""
+        """Path of the model of the target language; the same path if the vocabulary is joint."""
         return file_inside(self.folder, self.manifest["target_tokenizer"])
 
     def tokenizers(self) -> tuple[Tokenizer, Tokenizer]:
@@ -188,7 +191,7 @@ class PreparedCorpus:
         """Open the training pairs.
 
         Raises:
-            UserError: they are missing or damaged, or their number is not that of the manifest.
+            UserError: the pairs are missing or damaged, or the manifest states another number.
         """
         pairs = ParallelCorpus(self.folder, "train")
         sources = self.manifest.get("sources")
@@ -200,7 +203,7 @@ class PreparedCorpus:
         return pairs
 
     def mixing(self, config: MixingConfig) -> Mixing | None:
-        """Return how the sources are mixed; None if the corpus does not list any."""
+        """Return how the sources are mixed; None if the manifest lists no sources."""
         sources = self.manifest.get("sources")
         return Mixing(config, sources) if sources else None
 

@@ -32,8 +32,8 @@ class UpdateWork:
     num_target_tokens: int  # of the update on all ranks, without padding
     shapes: list[tuple[int, int, int]]  # (B, S, T) of the micro-batches of all ranks
     num_rounds: int  # largest number of micro-batches of a rank
-    # The micro-batches of this rank by number (see `EpochPlan.micro_batches_of_ranks`), on which
-    # the seed of dropout depends; may be empty.
+    # The micro-batches of this rank, by number (see `EpochPlan.micro_batches_of_ranks`); may be
+    # empty. The seed of dropout depends on the number.
     micro_batches: dict[int, Batch]
     next_position: Position  # after this update
 
@@ -42,8 +42,8 @@ class UpdateLoader:
     """Makes the batches of one rank for the update at any position.
 
     The loader keeps no position: the caller stores `next_position`, and needs nothing else to
-    continue. `max_micro_batch_tokens` and `start_tokens`, see `EpochPlan`, may be changed between
-    updates. They do not change the pairs of an update.
+    continue. The attributes `max_micro_batch_tokens` and `start_tokens` (see `EpochPlan`) may be
+    changed between updates; an update has the same pairs whatever their values are.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class UpdateLoader:
             position = work.next_position
 
     def work(self, position: Position) -> UpdateWork:
-        """Return what this rank has to compute of the update at a position."""
+        """Return the part of the update at a position that this rank computes."""
         epoch, index = position.epoch, position.update_in_epoch
         plan = self.plan(epoch)
         by_rank = plan.micro_batches_of_ranks(index, self._world_size)
@@ -95,7 +95,7 @@ class UpdateLoader:
         )
 
     def ids(self, pairs: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Return the source and target ids of pairs."""
+        """Return the source and target ids of pairs, given their indices in the corpus."""
         return [self._corpus.pair(int(index)) for index in pairs]
 
     def padded_tokens(self, position: Position) -> int:
@@ -105,9 +105,9 @@ class UpdateLoader:
         return plan.padded_tokens(micro_batches[0])
 
     def plan(self, epoch: int) -> EpochPlan:
-        """Return the plan of an epoch with the current values of the attributes."""
+        """Plan an epoch with the current `max_micro_batch_tokens` and `start_tokens`."""
         if self._planned is None or self._planned[0] != epoch:
-            self._planned = None  # frees its memory before the next plan is made
+            self._planned = None  # free the old plan's memory before the next plan is made
             self._planned = epoch, self._plan_epoch(epoch=epoch)
         return replace(
             self._planned[1],

@@ -1,7 +1,7 @@
 """Which pairs of each source an epoch has.
 
-The trainable pairs of a source are drawn from an endless sequence of random orders of all of them.
-An epoch continues where the previous one ended, so no pair is repeated before all were used.
+Each epoch takes pairs of a source from an endless sequence: random orders of all its trainable
+pairs. It continues where the previous epoch ended, so no pair is repeated before all were used.
 """
 
 from collections.abc import Mapping
@@ -13,8 +13,8 @@ from nmt.base.errors import UserError
 from nmt.config import MixingConfig
 
 _MAX_EPOCH_PAIRS = 100_000_000
-"""Limit of the pairs of an epoch, whose plan has to fit into memory; it is raised to ten times the
-corpus if that is more."""
+"""Limit of the pairs of an epoch, so that its plan fits into memory. The limit is ten times the
+pairs of the corpus if that is more."""
 
 
 @dataclass(frozen=True)
@@ -22,10 +22,10 @@ class Mixing:
     """How the sources of a corpus are mixed."""
 
     config: MixingConfig
-    sizes: Mapping[str, int]  # pairs of each source; the corpus has their pairs in this order
+    sizes: Mapping[str, int]  # number of pairs of each source, in the order of the corpus
 
     def pairs(self, trainable: np.ndarray, seed: int, epoch: int) -> np.ndarray:
-        """Return the pairs of an epoch, source after source; epochs are counted from 0.
+        """Return the indices of an epoch's pairs, source after source; epochs are counted from 0.
 
         A pair may occur several times. `trainable` (pairs,) contains the ascending indices of the
         pairs within the length limits.
@@ -77,8 +77,8 @@ class Mixing:
     def _per_epoch(self, counts: np.ndarray, weights: Mapping[str, float]) -> np.ndarray:
         """Return the number of pairs of each source in an epoch, (sources,), not rounded.
 
-        With weights or a temperature, an epoch has as many pairs as the sources with a share above
-        0 contain together.
+        `counts` has the trainable pairs of each source. With weights or a temperature, the size of
+        an epoch is the sum of the counts of all sources with a share above 0.
         """
         if weights:
             shares = np.array([weights.get(name, 0.0) for name in self.sizes])

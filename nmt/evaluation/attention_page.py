@@ -1,4 +1,4 @@
-"""All attention weights on one or more sentences: a page, and a part of the report of a run.
+"""Attention weights on one or more sentences, as a page or as a part of the report of a run.
 
 A script in the page draws the weights that the reader chooses. The page loads no other file.
 """
@@ -25,13 +25,13 @@ ShownSentence = tuple[str, str, SentenceAttention]
 
 
 def summarise_head(weights: Tensor, is_self_attention: bool) -> dict[str, float | None]:
-    """Compute the entropy in bits and the weighted distance from row to column in pieces.
+    """Compute the mean entropy of the rows, in bits, and their mean distance, in pieces.
 
-    Both are means over the rows. Cross-attention has no distance, because positions in source and
-    translation are not comparable.
+    The distance of a row is the mean of |column - row| by its weights. Cross-attention has no
+    distance, because positions in source and translation are not comparable.
 
     Args:
-        weights: those of a head, (T, S); each row sums to one.
+        weights: the attention weights of one head, (T, S); each row sums to one.
         is_self_attention: whether rows and columns are positions in the same text.
     """
     entropy = torch.special.entr(weights).sum(dim=1).mean() / math.log(2)
@@ -42,14 +42,14 @@ def summarise_head(weights: Tensor, is_self_attention: bool) -> dict[str, float 
 
 
 def attention_page(direction: str, sentences: Sequence[ShownSentence]) -> str:
-    """Render the page; `direction` is in its title."""
+    """Render a page of attention maps with `direction` in its title."""
     return render(_TEMPLATE, {"direction": direction, "attention": attention_maps(sentences)})
 
 
 def attention_maps(sentences: Sequence[ShownSentence]) -> dict[str, Markup]:
     """Return what the macro `attention_maps` of the templates needs: data and script."""
     data = [
-        {"source": source, "translation": translation, **_plain(attention)}
+        {"source": source, "translation": translation, "kinds": _plain(attention)}
         for source, translation, attention in sentences
     ]
     # "<" could end the script element.
@@ -58,11 +58,7 @@ def attention_maps(sentences: Sequence[ShownSentence]) -> dict[str, Markup]:
 
 
 def rows_and_columns(kind: str, attention: SentenceAttention) -> tuple[list[str], list[str]]:
-    """Return the labels of the rows and columns of an attention map.
-
-    A row of `decoder` or `cross` is the piece that is predicted. The columns of `decoder` are the
-    pieces that the decoder reads: BOS, and all target pieces except the last.
-    """
+    """Return the labels of the rows and of the columns of the maps in `attention.kinds[kind]`."""
     source, target = attention.source, attention.target
     if kind == "encoder":
         return source, source
@@ -75,7 +71,7 @@ def _plain(attention: SentenceAttention) -> dict[str, Any]:
         rows, columns = rows_and_columns(kind, attention)
         heads = [[_plain_head(head, kind != "cross") for head in layer] for layer in layers]
         kinds[kind] = {"rows": rows, "columns": columns, "layers": heads}
-    return {"kinds": kinds}
+    return kinds
 
 
 def _plain_head(weights: Tensor, is_self_attention: bool) -> dict[str, Any]:

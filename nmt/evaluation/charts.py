@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from nmt.pages.html_page import COLOURS, draw_svg
 
-_SIZE = (4.4, 2.5)
+_SIZE = (4.4, 2.5)  # inches
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ def line_chart(
             style = {"color": COLOURS[one.colour], "zorder": 2 - (one.colour == "baseline") / 2}
             dashes = "--" if one.colour == "baseline" else "-"
             axes.plot(x, y, dashes, linewidth=1.3, **style)
-            # No line reaches a point between two gaps, so it is drawn as a dot.
+            # A point between two gaps is on no line, so a dot is drawn.
             gaps = np.concatenate([[True], ~np.isfinite(y), [True]])
             single = gaps[:-2] & gaps[2:]
             axes.plot(x[single], y[single], ".", markersize=4, **style)
@@ -82,7 +82,7 @@ def bar_chart(title: str, x_unit: str, labels: Sequence[str], series: Sequence[S
     """Draw BLEU as bars with error bars: for each label, a bar of each series."""
 
     def draw(axes: Any) -> None:
-        width = 0.8 / max(1, len(series))
+        width = 0.8 / len(series)
         for index, one in enumerate(series):
             x = np.arange(len(labels)) + (index - (len(series) - 1) / 2) * width
             bars = {"width": width * 0.92, "color": COLOURS[one.colour]}

@@ -41,7 +41,7 @@ class TestSet:
 
     Attributes:
         annotations: path of the file of annotations, if there is one.
-        leakage: numbers of its sentences in the training text; None if unknown.
+        leakage: how many of the sentences the training text contains; None if unknown.
     """
 
     __test__ = False  # not a test class of pytest
@@ -70,8 +70,8 @@ class Evaluation:
 
     Attributes:
         system: name of the model.
-        comet_note: the reason if there is no COMET score; otherwise empty.
-        not_compared: the reason if there is no comparison; otherwise empty.
+        comet_note: why there is no COMET score; empty if there is one.
+        not_compared: why the comparison is missing; empty if none is missing.
         engine: description of the search engine; empty for torch.
     """
 
@@ -102,7 +102,7 @@ class Evaluation:
 
 
 def corpus_test_set(corpus: PreparedCorpus, split: str) -> TestSet:
-    """Read `valid` or a test set; an empty name means the first test set, or else `valid`."""
+    """Read `split`; if it is empty, read the first test set, or `valid` if there is no test set."""
     known = [*corpus.test_splits, "valid"]
     split = split or known[0]
     if split not in known:
@@ -128,11 +128,11 @@ def _read_aligned(paths: list[Path]) -> list[list[str]]:
 
 
 def with_leakage(test_set: TestSet, corpus: PreparedCorpus | None) -> TestSet:
-    """Set the leakage to that of the test set in the training text of `corpus`, None if unknown."""
+    """Set the leakage recorded in `corpus`; None unless the corpus has exactly this test set."""
     name, leakage = test_set.name, None
-    if corpus is not None and name in corpus.leakage:
-        is_same = corpus.read_text(name) == (test_set.sources, test_set.references[0])
-        leakage = corpus.leakage[name] if is_same else None
+    texts = test_set.sources, test_set.references[0]
+    if corpus is not None and name in corpus.leakage and corpus.read_text(name) == texts:
+        leakage = corpus.leakage[name]
     return replace(test_set, leakage=leakage)
 
 
@@ -164,7 +164,7 @@ def evaluate(translator: Translator, test_set: TestSet, system: str) -> Evaluati
 
 
 def compared(evaluation: Evaluation, baseline: Baseline, hypotheses: list[str]) -> Evaluation:
-    """Add the comparison with a baseline, whose translations are `hypotheses`, to an evaluation."""
+    """Add the comparison with a baseline to an evaluation; `hypotheses` are by the baseline."""
     found = compare(hypotheses, evaluation.hypotheses, *evaluation.test_set.references)
     comparison = Comparison(baseline.system.name, baseline.why, found)
     return replace(evaluation, comparison=comparison)
@@ -173,7 +173,7 @@ def compared(evaluation: Evaluation, baseline: Baseline, hypotheses: list[str]) 
 def evaluate_run(translator: Translator, corpus: PreparedCorpus, run: Path) -> list[Evaluation]:
     """Score a run on every test set of its corpus and write the results to the run folder.
 
-    `find_baseline` chooses the baseline. Its translations are read from its run folder.
+    The baseline is the run that `find_baseline` chooses. Its stored translations are compared.
     """
     baseline = find_baseline(run, corpus)
     evaluations = []
@@ -201,7 +201,7 @@ def _compare_with_run(evaluation: Evaluation, baseline: Baseline | None) -> Eval
 
 
 def stored_hypotheses(system: System, test_set: TestSet | StoredTexts) -> list[str] | None:
-    """Read the translations in the run folder of a system if they are of exactly this test set."""
+    """Read a system's stored translations of exactly this test set; None if there are none."""
     if system.run is None:
         return None
     try:
@@ -251,7 +251,7 @@ def write_evaluation(evaluation: Evaluation, folder: Path) -> list[Path]:
 
 
 def _written_files(folder: Path) -> list[str]:
-    """Return the names of files that the `scores.json` of an earlier evaluation lists, if any."""
+    """Return the names of the files that an earlier evaluation in this folder has written."""
     try:
         return read_record(folder / layout.SCORES_FILE, WrittenFiles)["files"]
     except UserError:
@@ -259,7 +259,7 @@ def _written_files(folder: Path) -> list[str]:
 
 
 def _files(folder: Path, num_references: int, earlier: list[str]) -> tuple[list[Path], list[Path]]:
-    """Return the files of an evaluation, and those of references that only the earlier one has."""
+    """Return the files of an evaluation, and the reference files of an `earlier` one to remove."""
     references = map(layout.reference_file, range(num_references))
     names = [layout.SOURCE_FILE, *references, layout.HYPOTHESES_FILE, layout.SCORES_FILE]
     more = takewhile(earlier.__contains__, map(layout.reference_file, count(num_references)))

@@ -56,7 +56,10 @@ class _TestSet:
 
 @dataclass(frozen=True)
 class Facts:
-    """The part of a model folder's `scores.json` that the README is made from."""
+    """The part of a model folder's `scores.json` that the README is made from.
+
+    `chosen` names the weights that validation selected; `notes` state the origin of the weights.
+    """
 
     chosen: str = ""
     generated_corpus: bool = False
@@ -64,7 +67,6 @@ class Facts:
     test_sets: dict[str, _TestSet] = field(default_factory=dict)
     cost: CostRecord | None = None
     notes: list[str] = field(default_factory=list)
-    """Sentences about the origin of the weights."""
 
 
 def read_facts(path: Path) -> Facts:
@@ -75,10 +77,10 @@ def read_facts(path: Path) -> Facts:
 def model_card(
     model: TrainedModel, facts: Facts, usage: str = USAGE, verification: Sequence[str] = ()
 ) -> str:
-    """Write the README; a section without facts is left out.
+    """Return the text of the README; a section without facts is left out.
 
-    `usage` states in Markdown how the files of the folder are used, and `verification` how an
-    export compares with the model, one sentence each.
+    `usage` explains in Markdown how the files of the folder are used. `verification` has sentences
+    that compare an export with the model.
     """
     context = {
         "config": model.config,
@@ -86,7 +88,7 @@ def model_card(
         "facts": facts,
         "usage": usage.rstrip(),
         "verification": verification,
-        # The `scores.json` of another origin must not add headings or control characters.
+        # A `scores.json` from elsewhere must not add headings or control characters.
         "clean": lambda line: printable(" ".join(line.split())),
         "column_title": column_title,
         "describe_cost": describe_cost,

@@ -1,4 +1,4 @@
-"""The JSON files of a run folder: types of their values, reading, and the status of the run."""
+"""Types and readers of the JSON files of a run folder, and the status of a run."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -96,7 +96,7 @@ class RunResult(ValidatedRun):
 
 
 class Pruned(TypedDict):
-    """`pruned.json`: the update at which a search stopped a run, and its best checkpoint's loss."""
+    """`pruned.json`: the update at which a search stopped a run; loss of the best checkpoint."""
 
     update: int
     loss: float
@@ -121,8 +121,8 @@ _FILES = {
 def run_status(folder: Path) -> Status | None:
     """Return the status of a run; None if the folder is not that of a run.
 
-    A run is in progress while a process holds its lock. Otherwise, the first file of `_FILES` that
-    exists gives the status.
+    While a process holds the run's lock, the status is `running`. After that, the first file of
+    `_FILES` that exists gives the status.
     """
     if is_locked(folder / layout.LOCK_FILE):
         return Status.running
@@ -166,7 +166,7 @@ def with_number(records: Iterable[Mapping[str, Any]], key: str) -> list[Mapping[
 
 
 def series(records: Iterable[Mapping[str, Any]], key: str) -> tuple[list[float], list[float]]:
-    """Return updates and values of the records that have a key; NaN if it is not a number."""
+    """Return updates and values of the records with `key`; a value that is not a number is NaN."""
     found = [(record["update"], record[key]) for record in records if key in record]
     values = [value if isinstance(value, float | int) else math.nan for _, value in found]
     return [update for update, _ in found], values

@@ -100,7 +100,7 @@ def write_report(
 
 
 def report_page(data: RunData, shown: Sequence[ShownSentence]) -> str:
-    """Render the report."""
+    """Render the report; `shown` are the sentences with attention maps."""
     baseline_name = data.baseline.name if data.baseline else ""
     context = {
         "data": data,

@@ -106,7 +106,7 @@ def worst_and_best(
 ) -> tuple[list[int], list[int]]:
     """Find the sentences with the lowest and with the highest scores.
 
-    A source that occurs several times is listed once. Of equal scores, the longer source is first.
+    A source that occurs several times is listed once. At equal scores, longer sources are first.
     """
     first_index = {source: index for index, source in reversed(list(enumerate(sources)))}
     indices = sorted(first_index.values())

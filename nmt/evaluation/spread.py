@@ -1,7 +1,7 @@
 """Scores of one configuration over several seeds: mean, spread and their table.
 
-The 95 % interval of a mean is that of Student's t over the seeds: it covers training noise only.
-The bootstrap interval of a single score covers only the choice of test sentences.
+The 95 % interval of a mean, by Student's t over the seeds, covers only the choice of seeds. The
+bootstrap interval of a single score covers only the choice of test sentences.
 """
 
 import math
@@ -22,7 +22,7 @@ _T_QUANTILES = (12.7062, 4.3027, 3.1824, 2.7764, 2.5706, 2.4469, 2.3646, 2.3060,
 
 @dataclass(frozen=True)
 class Spread:
-    """One score of several seeds.
+    """Values of one metric, one for each seed.
 
     `deviation` is the standard deviation (n - 1), and `ci95` half the width of the 95 % interval of
     the mean; both are None for a single seed.
@@ -59,10 +59,10 @@ class Spread:
 
 @dataclass(frozen=True)
 class SeedsSummary:
-    """Scores of one configuration over its seeds: of the validation set, and of each test set.
+    """Scores of one configuration over its seeds, on the validation set and on each test set.
 
     Attributes:
-        runs: of each seed, its run folder, environment, chosen weights and training time.
+        runs: by seed, the run folder, environment, chosen weights and training time.
     """
 
     name: str
@@ -72,29 +72,29 @@ class SeedsSummary:
     runs: dict[int, dict[str, Any]] = field(default_factory=dict)
 
     def last_line(self) -> str:
-        """Return the BLEU of the first test set, or of `valid` without one, in one line."""
+        """Format BLEU on the first test set, or on `valid` if there is no test set."""
         split, spreads = next(iter(self.test_sets.items()), ("valid", self.valid))
         bleu, count = spreads["bleu"], count_seeds(self.seeds)
         return f"{split} BLEU {bleu.format('bleu')} ({count})  {bleu.signature}".rstrip()
 
 
 def count_seeds(values: Sequence[Any]) -> str:
-    """Return the number of values as `1 seed` or `3 seeds`; each value is of one seed."""
+    """Format the number of seeds, such as `3 seeds`; `values` has one value per seed."""
     return f"{len(values)} seed{'' if len(values) == 1 else 's'}"
 
 
 def student_quantile(degrees: int) -> float:
-    """Return the 0.975 quantile of Student's t distribution with some degrees of freedom."""
+    """Return the 0.975 quantile of Student's t distribution with `degrees` degrees of freedom."""
     if degrees <= len(_T_QUANTILES):
         return _T_QUANTILES[degrees - 1]
-    # Abramowitz and Stegun 1964, 26.7.5, two terms: within 0.0021 from 11 on.
+    # Abramowitz and Stegun 1964, 26.7.5, two terms. The error is below 0.0021 from 11 degrees on.
     return 1.95996 + 2.3723 / degrees + 2.8225 / degrees**2
 
 
 def summarise(name: str, results: Mapping[int, Mapping[str, Any]]) -> SeedsSummary:
     """Summarise the `result.json` of each seed; `name` is the run name without the seed.
 
-    Metrics that a run lacks or whose signatures differ are left out; for BLEU, this is an error.
+    A metric is left out if a run lacks it or its signatures differ; for BLEU, this is an error.
     """
     runs = list(results.values())
     test_sets: dict[str, dict[str, Spread]] = {}

@@ -25,14 +25,14 @@ Texts = tuple[list[str], list[str]]
 
 @dataclass(frozen=True)
 class Group:
-    """Runs that differ in the seed only.
+    """Runs with the same values of the swept keys.
 
     Attributes:
         name: the swept keys with their values, in the form of the command line.
         label: the same, but only the last part of each key: `width=8` instead of `model.width=8`.
-        values: the value of each swept key; empty if no key varies, or for a run without a readable
-            configuration, which is a group of its own.
-        runs: complete runs first, then by validation, the best first.
+        values: the value of each swept key; empty if no key varies, or if the configuration cannot
+            be read. A run without a readable configuration is a group of its own.
+        runs: in the order of `SweptRun.order`.
         difference: from the best group in mean validation BLEU, and its p; None if not tested.
     """
 
@@ -65,9 +65,8 @@ class Sweep:
 
     Attributes:
         groups: the best first, groups without a complete run last.
-        texts: sources and references of the validation set; empty lists if the runs have no common
-            one.
-        note: why differences were not tested; otherwise empty.
+        texts: sources and references of the validation set; empty if unknown, or if runs differ.
+        note: why differences were not tested; empty if they were.
     """
 
     name: str
@@ -120,9 +119,9 @@ def read_sweep(folder: Path) -> Sweep:
 
 
 def swept_keys(configs: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the keys whose values differ and that can change a result by more than chance.
+    """Return the keys whose values differ and that can change a result more than a seed does.
 
-    Keys whose values follow from the row of Table 3 are left out.
+    In a sweep over rows of Table 3, keys whose values follow from the row are left out.
     """
 
     def num_values(*keys: str) -> int:
@@ -172,7 +171,7 @@ def _over_seeds(best: Spread, other: Spread) -> str:
 
 
 def _validation_text(runs: Sequence[SweptRun]) -> Texts:
-    """Return the validation set; UserError if the runs have no common one."""
+    """Return the validation set; UserError if it differs between runs or no longer exists."""
     corpora = {run.corpus.folder: run.corpus for run in runs if run.corpus}
     texts = [corpus.read_text("valid") for corpus in corpora.values()]
     if not texts:

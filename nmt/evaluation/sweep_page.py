@@ -76,7 +76,7 @@ def format_seconds(seconds: float | None) -> str:
 
 
 def choose_sentences(sources: Sequence[str], number: int = _NUM_SENTENCES) -> list[int]:
-    """Choose evenly spaced sentences, without the quarters with the fewest and most characters."""
+    """Return indices of evenly spaced sentences, without the shortest and the longest quarter."""
     lengths = [len(source) for source in sources]
     low, high = np.quantile(lengths, (0.25, 0.75)) if lengths else (0, 0)
     medium = [index for index, length in enumerate(lengths) if low <= length <= high]
@@ -86,26 +86,30 @@ def choose_sentences(sources: Sequence[str], number: int = _NUM_SENTENCES) -> li
 def _sentences(sweep: Sweep, groups: Sequence[tuple[int, Group, str]]) -> list[dict[str, Any]]:
     """Return the chosen sentences, each with its translations.
 
-    `best` are those by the best run of each of the first eight groups, `others` those by all other
-    runs. Each has a label, the group, its colour, chrF2++ and parts (see `compare_words`).
+    `best` has the translations by the best run of each of the first eight groups, `others` those by
+    all other runs. A translation consists of a label, the group, the group's colour, chrF2++ and
+    parts (see `compare_words`).
     """
     sources, references = sweep.texts
     indices = choose_sentences(sources)
     chosen = [references[index] for index in indices]
-    systems: list[Any] = []
+    best: list[Any] = []
+    others: list[Any] = []
     for number, group, colour in groups:
         runs = [run for run in group.runs if len(run.hypotheses) == len(sources) > 0]
-        for rank, run in enumerate(runs):
+        for run in runs:
             texts = [run.hypotheses[index] for index in indices]
-            label = f"{number}, seed {run.seed}" if rank else number
-            systems.append((rank, (label, group, colour), texts, sentence_chrf(texts, chosen)))
-    systems.sort(key=lambda system: system[0] > 0)  # the best run of each group first
-    num_best = min(_NUM_COLOURS, sum(rank == 0 for rank, *_ in systems))
+            is_best = run is runs[0]
+            label = number if is_best else f"{number}, seed {run.seed}"
+            system = ((label, group, colour), texts, sentence_chrf(texts, chosen))
+            (best if is_best else others).append(system)
+    num_best = min(_NUM_COLOURS, len(best))
     sentences = []
-    for i, index in enumerate(indices if systems else ()):
-        first = systems[0][2][i]
+    for i, index in enumerate(indices if best else ()):
+        first = best[0][1][i]
         translations = [
-            (*labels, chrf[i], compare_words(texts[i], first)) for _, labels, texts, chrf in systems
+            (*labels, chrf[i], compare_words(texts[i], first))
+            for labels, texts, chrf in best + others
         ]
         sentences.append(
             {
@@ -134,16 +138,18 @@ def key_names(keys: Sequence[str]) -> list[str]:
 
 
 def curve_charts(sweep: Sweep) -> list[Chart]:
-    """Draw loss and BLEU on validation of all runs, those of the best group on top."""
+    """Draw validation loss and BLEU of all runs, those of the best group on top."""
     charts = []
-    for metric, unit in (("loss", "nats per target token"), ("bleu", "BLEU")):
+    for metric, title, unit in (
+        ("loss", "Validation loss", "nats per target token"),
+        ("bleu", "Validation BLEU", "BLEU"),
+    ):
         curves = [
             Series(run.name, colour, *series(run.records, f"valid/{metric}"))
             for group, colour in zip(sweep.groups, group_colours(sweep.groups), strict=True)
             for run in group.runs
         ]
         curves = [curve for curve in reversed(curves) if curve.x]
-        title = "Validation loss" if metric == "loss" else "Validation BLEU"
         charts.append(line_chart(title, unit, curves, size=_CHART_SIZE))
     return [chart for chart in charts if chart]
 
@@ -159,7 +165,7 @@ def effect_chart(key: str, runs: Sequence[SweptRun]) -> Markup:
     for x, run in zip(positions, runs, strict=True):
         scores[x].append(run.score("bleu") or 0.0)
     spreads = {x: Spread.of(values) for x, values in scores.items()}
-    # Means are drawn beside the runs, so that they do not hide each other.
+    # Means are drawn beside the runs, so that neither hides the other.
     means_at = np.array(list(spreads)) + 0.02 * (max(positions) - min(positions))
     means = [spread.mean for spread in spreads.values()]
     deviations = [spread.deviation or math.nan for spread in spreads.values()]
@@ -188,7 +194,7 @@ def effect_chart(key: str, runs: Sequence[SweptRun]) -> Markup:
 def parallel_chart(keys: Sequence[str], runs: Sequence[SweptRun]) -> Markup:
     """Draw parallel coordinates: axes for the swept keys, loss and BLEU; a line for each run.
 
-    There is at least one run. All are complete, the best first; the index gives the colour.
+    There is at least one run. All are complete, the best first. The index gives the colour.
     """
     columns = {key: axis_of([run.config[key] for run in runs]) for key in keys}
     columns["valid loss"] = _score_axis([run.score("loss") or 0.0 for run in runs])
@@ -239,7 +245,7 @@ def axis_of(values: Sequence[Any]) -> tuple[list[float], dict[float, str]]:
     labelled = sorted(set(values))
     if len(labelled) > _MAX_LABELS:
         spaced = (np.geomspace if is_log else np.linspace)(low, high, 4)
-        for digits in (2, 3, 4):  # more only if labels would be equal; `format_value` shows four
+        for digits in (2, 3, 4):  # the fewest that keep labels apart; `format_value` shows four
             labelled = [float(f"{one:.{digits}g}") for one in spaced]
             if len(set(labelled)) == len(labelled):
                 break

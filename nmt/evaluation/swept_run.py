@@ -29,7 +29,7 @@ class SweptRun:
         corpus: the prepared corpus; None if it no longer exists.
         hypotheses: translations of the validation set; empty if there are none yet.
         parameters: number of parameters; None if the configuration or the corpus is unknown.
-        notes: the last lines of a failed run, where a run was pruned, and why files cannot be read.
+        notes: last lines of a failed run, when a run was pruned, and why files cannot be read.
     """
 
     name: str
@@ -50,7 +50,7 @@ class SweptRun:
     def score(self, metric: str) -> float | None:
         """Return `bleu` or `loss` on validation, or `test_bleu` of the first test set.
 
-        For a run that is not complete: the score of its best validation so far, and no `test_bleu`.
+        An incomplete run has the scores of its best validation so far, and no `test_bleu`.
         """
         if self.result is None:
             found = with_number(self.records, "valid/bleu")

@@ -1,8 +1,8 @@
 """Systems to compare: model folders, their runs, and the choice of the baseline.
 
 The baseline of a run is the earlier completed run on the same corpus and direction with the best
-validation score. Test scores are not considered. Runs that differ only in the seed are not
-baselines, because their difference is chance.
+validation score. Test scores are not considered. A run is no baseline for another seed of the same
+configuration, because their difference is chance.
 """
 
 import logging
@@ -29,10 +29,10 @@ class System:
     """A model to score.
 
     Attributes:
-        name: name in tables: the run's name, `<sweep>/<overrides>`, or the model folder's name, or
-            that of its parent if it is named `model`.
+        name: name in tables. A run has its own name, or `<sweep>/<overrides>`. Another model has
+            the name of its folder, or of the parent folder if its folder is named `model`.
         model: the model folder.
-        run: the run folder that contains it; None for a copy elsewhere.
+        run: the run folder that contains `model`; None if there is none, as for a copy.
     """
 
     name: str
@@ -82,7 +82,7 @@ def open_system(folder: Path) -> System:
     model = next(filter(_is_model, (folder / layout.MODEL_FOLDER, folder)), None)
     if model is None:
         raise UserError(f"{folder}: neither a model folder nor a run folder with a model")
-    # `latest` is a link; the name is that of the run.
+    # Links such as `latest` are resolved, because the name must be that of the run folder.
     model = model.resolve()
     run = model.parent if (model.parent / layout.ENVIRONMENT_FILE).is_file() else None
     return System(
@@ -109,8 +109,8 @@ def choose_baseline(
 ) -> Baseline | None:
     """Choose the system that others are compared with.
 
-    It is the model or run folder that the user has named, if any, else the first of several
-    systems, else the choice of `find_baseline` for the first system and its corpus.
+    A model or run folder `named` by the user is the baseline. If `named` is empty, the first of
+    several systems is; for a single system, `find_baseline` chooses a run on `corpus`.
     """
     first = systems[0]
     if named:
@@ -155,7 +155,8 @@ def find_baseline(run: Path, corpus: PreparedCorpus) -> Baseline | None:
                 and not _is_seed_of(run, other)
             ):
                 valid = read_record(result, ValidatedRun)["valid"]
-                # A damaged model raises UserError; one that replaced it may have another direction.
+                # A damaged model raises UserError. The user may have put one of another direction
+                # into the folder.
                 if open_system(other).direction == (corpus.source_language, corpus.target_language):
                     found.append((valid["bleu"], -valid["loss"], other))
         except UserError as error:
@@ -163,9 +164,9 @@ def find_baseline(run: Path, corpus: PreparedCorpus) -> Baseline | None:
     if not found:
         return None
     bleu, _, best = max(found)
-    why = "the only earlier run"
+    why = "the only comparable run"
     if len(found) > 1:
-        why = f"best on validation (BLEU {bleu:.2f}) of {len(found)} earlier runs"
+        why = f"best on validation (BLEU {bleu:.2f}) of {len(found)} comparable runs"
     return Baseline(open_system(best), f"{why} on {name} {direction}")
 
 
@@ -199,7 +200,7 @@ def _is_model(folder: Path) -> bool:
 
 
 def _has_corpus(run: Path, name: str, direction: str, corpus: Path) -> bool:
-    """Whether a run has a corpus of this name and direction, and `corpus`'s validation text."""
+    """Whether a run's corpus has this name and direction, and the validation text of `corpus`."""
     config: Any = load_values(run / layout.CONFIG_FILE).get("corpus") or {}
     if (config.get("name"), config.get("direction")) != (name, direction):
         return False
@@ -209,7 +210,7 @@ def _has_corpus(run: Path, name: str, direction: str, corpus: Path) -> bool:
 
 
 def _is_seed_of(run: Path, other: Path) -> bool:
-    """Whether the seeds differ, and otherwise only keys that change a result by chance at most."""
+    """Whether two runs differ in the seed, and in no key that changes results more than a seed."""
     path = run / layout.CONFIG_FILE
     if not path.is_file():
         return False

@@ -43,24 +43,21 @@ def size_rows(config: Config) -> list[tuple[str, ...]]:
 
 
 def vocabulary_note(config: Config) -> str:
-    """State which vocabulary gives the printed parameters of rows that differ by over a million.
+    """State with which vocabulary rows that differ by over a million have the paper's parameters.
 
     A piece adds D parameters, because embeddings and output projection share one matrix, (V, D).
-    The size of the vocabulary is rounded to thousands. The note is empty at another scale than the
-    paper's, where even the row `base` differs.
+    The size of the vocabulary is rounded to thousands. The note is empty if even the row `base`
+    differs, as at another scale than the paper's.
     """
-    missing = {
-        name: float(row["parameters"]) * 1e6 - count_row(config, name)
-        for name, row in table3_rows().items()
-    }
-    if abs(missing[BASE_ROW]) > 1e6:
-        return ""
     notes = []
-    for name in (name for name, number in missing.items() if abs(number) > 1e6):
-        pieces = (
-            config.tokenizer.vocabulary_size + missing[name] / with_row(config, name).model.width
-        )
-        size = round(pieces / 1000) * 1000
+    for name, row in table3_rows().items():
+        missing = float(row["parameters"]) * 1e6 - count_row(config, name)
+        if abs(missing) <= 1e6:
+            continue
+        if name == BASE_ROW:
+            return ""
+        more_pieces = missing / with_row(config, name).model.width
+        size = round((config.tokenizer.vocabulary_size + more_pieces) / 1000) * 1000
         other = replace(config, tokenizer=replace(config.tokenizer, vocabulary_size=size))
         notes.append(f"{name}: {count_row(other, name) / 1e6:.2f} with a vocabulary of {size:,}")
     return "; ".join(notes)

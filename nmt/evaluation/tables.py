@@ -194,9 +194,9 @@ def _group_line(evaluation: Evaluation, name: str) -> str:
     groups = evaluation.phenomena.groups
     return (
         f"{name}: both sentences are correct in {groups.accuracy:.1f} % of {groups.groups} minimal"
-        f" pairs, and {groups.sentence_accuracy:.1f} % of single sentences; a system that always"
-        f" gives the most frequent answer would reach {groups.majority_accuracy:.1f} % and"
-        f" {groups.majority_sentence_accuracy:.1f} %"
+        f" pairs; {groups.sentence_accuracy:.1f} % of the sentences are correct; a system that"
+        f" always gives the most frequent answer would reach {groups.majority_accuracy:.1f} % of"
+        f" pairs and {groups.majority_sentence_accuracy:.1f} % of sentences"
     )
 
 

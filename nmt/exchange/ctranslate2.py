@@ -26,7 +26,7 @@ from nmt.search.hypothesis import penalty_exponent
 from nmt.trained_model import TrainedModel
 from nmt.translation.ctranslate2_engine import CTranslate2Engine, open_translator
 
-# Types of the stored weights, which CTranslate2 calls "quantization".
+# Types in which weights can be stored; CTranslate2 calls the choice "quantization".
 _COMPUTE_TYPES = ("float32", "float16", "bfloat16", "int8", "int16")
 _ACTIVATIONS = {
     "relu": common_spec.Activation.RELU,
@@ -36,7 +36,7 @@ _ACTIVATIONS = {
 
 
 class CTranslate2Runtime:
-    """A converted model; see `Runtime`. A temporary folder lasts as long as the runtime."""
+    """A converted model; see `Runtime`. The folder `temporary` is removed with this object."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class CTranslate2Runtime:
 
 
 class CTranslate2Exporter:
-    """Converts to CTranslate2, with weights stored as `compute_type`; see `Exporter`."""
+    """Converts to CTranslate2; weights are stored as `compute_type` or float32. See `Exporter`."""
 
     def __init__(self, compute_type: str = "") -> None:
         self._compute_type = compute_type or "float32"
@@ -78,7 +78,7 @@ class CTranslate2Exporter:
                 f"compute_type={compute_type} is not one of {', '.join(_COMPUTE_TYPES)}"
             )
         # In float32, another order of summation changes a log-probability by about 1e-5 nats. A
-        # wrong factor or offset changes it by tenths.
+        # wrong factor or offset changes it by tenths of a nat.
         self.tolerance = 1e-4 if self._compute_type == "float32" else math.inf
 
     def check(self, model: TrainedModel) -> None:
@@ -136,7 +136,7 @@ def convert(model: TrainedModel, folder: Path) -> None:
     """Write the converted model into an empty folder, and compare it with torch.
 
     Raises:
-        UserError: CTranslate2 does not support the model, or its log-probabilities differ.
+        UserError: CTranslate2 does not support the model, or computes other log-probabilities.
     """
     exporter = CTranslate2Exporter()
     exporter.check(model)
@@ -150,13 +150,12 @@ def convert(model: TrainedModel, folder: Path) -> None:
 def _specification(model: TrainedModel) -> transformer_spec.TransformerSpec:
     """Return weights and vocabularies under the names of CTranslate2, in float32."""
     config, transformer = model.config.model, transformer_of(model)
-    is_rotary = config.positions is Positions.rotary
     is_pre_norm = config.norm is NormPlacement.pre
     options = {
         "num_heads": config.num_heads,
         "pre_norm": is_pre_norm,
         "activation": _ACTIVATIONS[config.activation],
-        "rotary_dim": config.head_key_width if is_rotary else None,
+        "rotary_dim": config.head_key_width if config.positions is Positions.rotary else None,
     }
     encoder = transformer_spec.TransformerEncoderSpec(config.num_encoder_layers, **options)
     decoder = transformer_spec.TransformerDecoderSpec(config.num_decoder_layers, **options)
@@ -212,7 +211,7 @@ def _fill_attention(
 ) -> None:
     for linear, layers in zip(spec.linear, projections, strict=True):
         _fill_linear(linear, layers)
-    # The default assumes that the width of a head is the model width / number of heads.
+    # CTranslate2's own factor is right only for heads of width D / H.
     spec.queries_scale = 1 / math.sqrt(attention.query.out_features // attention.num_heads)
 
 
@@ -226,6 +225,5 @@ def _fill_norm(spec: Any, norm: Any) -> None:
     spec.gamma, spec.beta = _array(norm.weight), _array(norm.bias)
 
 
-def _array(tensor: Tensor | nn.Module) -> Any:
-    assert isinstance(tensor, Tensor)
+def _array(tensor: Tensor) -> Any:
     return tensor.detach().to("cpu", torch.float32).numpy()

@@ -23,8 +23,8 @@ def open_engine(
 ) -> Engine:
     """Make an engine.
 
-    `compute_type` is the arithmetic of CTranslate2, empty for float32. `others` are further models
-    of an ensemble.
+    `compute_type` is the type in which CTranslate2 computes; empty means float32. `others` are
+    further models of an ensemble.
 
     Raises:
         UserError: the engine does not support these arguments.
@@ -37,7 +37,7 @@ def open_engine(
             )
         return TorchEngine(model, config, others)
     if others:
-        raise UserError("engine=ctranslate2 searches with one model; give engine=torch")
+        raise UserError("engine=ctranslate2 does not support ensembles; use engine=torch")
     # Imported here, because CTranslate2 is slow to import.
     from nmt.exchange.ctranslate2 import convert  # noqa: PLC0415
     from nmt.translation.ctranslate2_engine import CTranslate2Engine  # noqa: PLC0415

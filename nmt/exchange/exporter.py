@@ -44,7 +44,7 @@ def usage_of(name: str, **values: Any) -> str:
 def check_values(
     config: ModelConfig, supported: Mapping[str, Collection[object]], format_name: str, advice: str
 ) -> None:
-    """Raise UserError with some advice unless a format supports these keys of `model`."""
+    """Raise UserError, ending with `advice`, unless each key has one of its `supported` values."""
     for key, values in supported.items():
         if (value := getattr(config, key)) not in values:
             needed = " or ".join(map(str, values))
@@ -54,7 +54,7 @@ def check_values(
 
 
 def check_head_widths(config: ModelConfig, advice: str) -> None:
-    """Raise UserError with some advice unless heads have the paper's width, D / H."""
+    """Raise UserError, ending with `advice`, unless heads have the paper's width, D / H."""
     widths = {"key_width": config.head_key_width, "value_width": config.head_value_width}
     for key, width in widths.items():
         if width * config.num_heads != config.width:
@@ -65,11 +65,11 @@ def check_head_widths(config: ModelConfig, advice: str) -> None:
 
 
 class Runtime(Protocol):
-    """An exported model, run by the program that it was exported for."""
+    """A model in the format of another program, run by a program that reads this format."""
 
     tolerance: float
-    """Largest accepted difference of a token's log-probability from that of torch, in nats. For
-    log-probabilities below -1 it is relative."""
+    """Largest accepted difference of a token's log-probability from that of torch, in nats. Where
+    torch's log-probability is below -1, its absolute value times this number is accepted."""
 
     def token_log_probs(
         self, sources: Sequence[list[int]], targets: Sequence[list[int]]
@@ -89,7 +89,7 @@ class Runtime(Protocol):
 
 
 class Exporter(Protocol):
-    """A format: writes a model for another program, and opens it there."""
+    """An export format: writes a model for another program, and opens the written model."""
 
     def check(self, model: TrainedModel) -> None:
         """Raise UserError if the format does not support the model.
@@ -116,7 +116,7 @@ class QuantizedExporter(Exporter, Protocol):
     """A format that also writes weights in 8 bits."""
 
     def open_quantized(self, model: TrainedModel, folder: Path) -> Runtime:
-        """Open the export with these weights; see `open`."""
+        """Open the exported model with its 8-bit weights; see `Exporter.open`."""
 
 
 Format = StrEnum("Format", "huggingface onnx ctranslate2 argos marian")
@@ -127,10 +127,10 @@ def open_exporter(name: Format, compute_type: str) -> Exporter:
 
     Args:
         name: the format.
-        compute_type: how weights are stored, for the formats that have a choice; empty for float32.
+        compute_type: type of the stored weights in ctranslate2 and argos; empty means float32.
 
     Raises:
-        UserError: the format does not have this choice, or needs a package that is not installed.
+        UserError: the format has no such `compute_type`, or a package that it needs is missing.
     """
     # Exporters are imported here, because some are slow to import or need optional packages.
     if name in (Format.ctranslate2, Format.argos):

@@ -1,7 +1,7 @@
-"""Tokenizers of other programs: read with their ids, and written as `tokenizer.json`.
+"""Import of tokenizers of other programs, and export of ours as `tokenizer.json`.
 
 Marian splits text into pieces by a sentencepiece model per language, but takes the ids of the
-pieces from a vocabulary file, which both languages may share. `write_tokenizer` rewrites a
+pieces from a vocabulary file; one file may serve both languages. `write_tokenizer` rewrites a
 sentencepiece model so that it has all pieces of the vocabulary, in the order of their ids.
 """
 
@@ -20,12 +20,12 @@ EOS, UNKNOWN, PAD, BOS = "</s>", "<unk>", "<pad>", "<s>"
 
 _MAX_BYTES = 64 * 2**20
 _MAX_PIECES = 1_000_000
-# Score of an unknown character, relative to the least probable piece, as in sentencepiece.
+# The score of an unknown character is the lowest score minus this number, as in sentencepiece.
 _UNKNOWN_PENALTY = 10.0
 _Piece = proto.ModelProto.SentencePiece
 # Kinds of pieces that `tokenizer.json` can express.
 _KINDS = {_Piece.NORMAL, _Piece.UNKNOWN, _Piece.CONTROL, _Piece.BYTE}
-# White space is written as characters: for Oniguruma, \xa0 in an expression is a byte.
+# The template's regex contains white space itself, because Oniguruma reads \xa0 as a byte.
 _TEMPLATE = Path(__file__).with_name("tokenizer_template.json")
 
 
@@ -51,7 +51,7 @@ def check_small(path: Path) -> None:
 
 
 def plain_piece(piece: str) -> str:
-    """Return a piece without the space that `write_tokenizer` puts before a target language."""
+    """Return a piece without the ▁ that `write_tokenizer` puts before a target language `>>…<<`."""
     is_language = piece.startswith(f"{WORD_BEGIN}>>") and piece.endswith("<<")
     return piece.removeprefix(WORD_BEGIN) if is_language else piece
 
@@ -79,12 +79,12 @@ def write_tokenizer(path: Path, model: proto.ModelProto, pieces: Sequence[str]) 
             at the end if they are missing.
 
     Raises:
-        UserError: the vocabulary has target languages, but `model` is not a unigram model.
+        UserError: a piece is a target language such as `>>deu<<`, but `model` is no unigram model.
     """
     spec = model.trainer_spec
     special_ids = spec.unk_id, spec.bos_id, spec.eos_id, spec.pad_id
-    is_whole = [plain_piece(piece.piece) for piece in model.pieces] == list(pieces)
-    if is_whole and min(special_ids) >= 0:  # nothing to rewrite, as in our own exports
+    has_same_pieces = [plain_piece(piece.piece) for piece in model.pieces] == list(pieces)
+    if has_same_pieces and min(special_ids) >= 0:  # nothing to rewrite, as in our own exports
         path.write_bytes(model.SerializeToString())
         return
     known = {piece.piece: piece for piece in model.pieces}
@@ -100,17 +100,17 @@ def write_tokenizer(path: Path, model: proto.ModelProto, pieces: Sequence[str]) 
         elif piece in (EOS, PAD, BOS):
             kind = _Piece.CONTROL
         elif piece.startswith(">>") and piece.endswith("<<"):
-            # A target language, with which the sources of a multilingual model begin. The name has
-            # a ▁, because sentencepiece puts a space before a text. Other scores are below 0, so a
-            # unigram model always chooses this piece.
+            # A target language, with which the sources of a multilingual model begin. It gets a ▁,
+            # because sentencepiece puts a space before a text. Ordinary pieces have scores below 0,
+            # so a unigram model always chooses this piece.
             if spec.model_type != spec.UNIGRAM:
                 raise UserError(f"only unigram tokenizers can have a target language, here {piece}")
             name, kind = f"{WORD_BEGIN}{piece}", _Piece.NORMAL
         elif piece in known:
             kind, score = known[piece].type, known[piece].score
-        elif len(piece) == 1:  # Marian also finds ids of characters that `model` lacks
+        elif len(piece) == 1:  # Marian finds the id of a character even if `model` lacks it
             kind, score = _Piece.NORMAL, lowest - _UNKNOWN_PENALTY
-        # Others stay unused: they are pieces of the other language.
+        # All other pieces belong to the other language and stay unused.
         written.pieces.add(piece=name, type=kind, score=score)
     trainer = written.trainer_spec
     trainer.vocab_size = len(pieces)
@@ -128,15 +128,15 @@ def import_tokenizers(
     models: Sequence[proto.ModelProto],
     vocabularies: Sequence[Sequence[str]],
 ) -> list[Tokenizer]:
-    """Write tokenizers of source and target; see `write_tokenizer`.
+    """Write and open the tokenizers of source and target; see `write_tokenizer`.
 
-    For a joint vocabulary, `files` has one name twice. `origins` are the beginnings of messages
-    about tokenizers that cannot be used.
+    For a joint vocabulary, `files` contains the same name twice. If a tokenizer cannot be used, the
+    error message begins with the entry of that tokenizer in `origins`.
     """
     tokenizers = {}
     for file, origin, model, pieces in zip(files, origins, models, vocabularies, strict=True):
-        write_tokenizer(workspace / file, model, pieces)
         try:
+            write_tokenizer(workspace / file, model, pieces)
             tokenizers[file] = Tokenizer(workspace / file)
         except UserError as error:
             raise UserError(f"{origin}: {error}") from None
@@ -146,9 +146,9 @@ def import_tokenizers(
 def tokenizer_json(tokenizer: Tokenizer) -> dict[str, Any] | None:
     """Convert a tokenizer to the contents of `tokenizer.json`; None if that would not be exact.
 
-    It is the tokenizer of the Rust and JavaScript libraries of Hugging Face. The conversion is
-    exact for BPE with byte fallback and without user-defined pieces, if `data_prep` has trained the
-    tokenizer: `tokenizer_template.json` has the rules of normalization of `data_prep`.
+    Hugging Face's libraries for Rust and JavaScript read this file. The conversion is exact for BPE
+    with byte fallback and without user-defined pieces, if `data_prep` has trained the tokenizer:
+    `tokenizer_template.json` has the rules of normalization of `data_prep`.
     """
     model = read_sentencepiece(tokenizer.path)
     trainer, rules = model.trainer_spec, model.normalizer_spec
@@ -181,7 +181,7 @@ def tokenizer_json(tokenizer: Tokenizer) -> dict[str, Any] | None:
 
 
 def _merges(model: proto.ModelProto) -> list[tuple[str, str]]:
-    """Return all splits of each piece into two other pieces, the most probable pieces first."""
+    """Return all pairs of pieces that merge into a piece; the most probable results come first."""
     ids = {p.piece: i for i, p in enumerate(model.pieces) if p.type == _Piece.NORMAL}
     ranked = []
     for piece, index in ids.items():

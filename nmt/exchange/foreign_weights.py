@@ -1,8 +1,8 @@
 """Weights of other programs: their order, and checks of files of unknown origin.
 
-The sines of a position are at the even indices of our vectors, and in the first half of those of
-Marian and Hugging Face. Positions are added to embeddings, so every axis of the model width is
-ordered like them.
+In our vectors of positions, the sines have the even indices. In those of Marian and Hugging Face,
+the sines are the first half. Positions are added to embeddings, so every axis of the model width is
+reordered in the same way.
 """
 
 import difflib
@@ -26,15 +26,8 @@ _WIDTH_LAST = (*EMBEDDINGS, "query.weight", "key.weight", "value.weight", "inner
 _WITHOUT_WIDTH = ("output_bias", "query.bias", "key.bias", "value.bias", "inner.bias")
 
 
-def renamed(name: str, replacements: Sequence[tuple[str, str]]) -> str:
-    """Return a name after replacements of parts of it, one after the other."""
-    for old, new in replacements:
-        name = name.replace(old, new)
-    return name
-
-
 def half_split(width: int) -> Tensor:
-    """Return the indices of our vectors in the order of theirs: even ones, then odd ones."""
+    """Return the indices of our vectors in the order of other programs: even, then odd ones."""
     return torch.arange(width).view(-1, 2).T.flatten()
 
 
@@ -44,7 +37,7 @@ def reorder(name: str, weight: Tensor, order: Tensor) -> Tensor:
     Args:
         name: our name of the weight.
         weight: the weight.
-        order: `half_split(width)` to convert to their order, its `argsort()` to convert to ours.
+        order: `half_split(width)` for an export, `half_split(width).argsort()` for an import.
     """
     if name.endswith(_WITHOUT_WIDTH):
         return weight
@@ -54,8 +47,8 @@ def reorder(name: str, weight: Tensor, order: Tensor) -> Tensor:
 def add_pieces(weights: dict[str, Tensor], tokenizers: Sequence[Tokenizer]) -> None:
     """Add rows for the pieces that the tokenizers have and the foreign vocabularies lack.
 
-    The rows of embeddings are zero, and the bias excludes the pieces from translations. `weights`
-    has an `output_bias`; if it is zero, it is removed.
+    New rows of embeddings are zero, and the bias of new pieces excludes them from translations. The
+    `output_bias`, which `weights` must have, is removed if it is zero.
     """
     source_size, target_size = (tokenizer.vocabulary_size for tokenizer in tokenizers)
     for name in weights.keys() & set(EMBEDDINGS):
@@ -85,11 +78,11 @@ class ForeignWeights:
         return name in self._tensors
 
     def take(self, name: str, *shape: int) -> Tensor:
-        """Return a tensor in float32.
+        """Return a tensor of this shape in float32.
 
         Raises:
-            UserError: it is missing, has another shape, or does not hold finite floating-point
-                numbers.
+            UserError: the tensor is missing, has another shape, or does not hold finite
+                floating-point numbers.
         """
         if name not in self._tensors:
             near = difflib.get_close_matches(name, sorted(self._unused), 1, 0.8)
@@ -98,8 +91,8 @@ class ForeignWeights:
         tensor = self._tensors[name]
         if tensor.shape != shape:
             raise UserError(
-                f"{self.path}: {name} has shape {tuple(tensor.shape)}, the configuration and the"
-                f" vocabulary require {shape}"
+                f"{self.path}: {name} has shape {tuple(tensor.shape)}, but the configuration and"
+                f" the vocabulary require {shape}"
             )
         self._unused.discard(name)
         if not tensor.is_floating_point():
@@ -110,6 +103,6 @@ class ForeignWeights:
         return tensor
 
     def check_all_taken(self, ignored: Collection[str] = ()) -> None:
-        """Raise UserError if a tensor was not taken, and so would be lost."""
+        """Raise UserError if a tensor was neither taken nor `ignored`, and so would be lost."""
         for name in sorted(self._unused.difference(ignored)):
             raise UserError(f"{self.path}: holds the tensor {name}, which this program cannot use")

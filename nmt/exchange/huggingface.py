@@ -25,7 +25,7 @@ from nmt.config import (
 )
 from nmt.exchange.exporter import Runtime, check_head_widths, check_values, transformer_of, usage_of
 from nmt.exchange.foreign_tokenizer import plain_piece, tokenizer_json
-from nmt.exchange.foreign_weights import NEVER, half_split, renamed, reorder
+from nmt.exchange.foreign_weights import NEVER, half_split, reorder
 from nmt.exchange.transformers_runtime import TransformersRuntime
 from nmt.model.positions import sinusoidal_table
 from nmt.search.hypothesis import penalty_exponent
@@ -33,7 +33,7 @@ from nmt.tokenizer import Tokenizer
 from nmt.trained_model import TrainedModel
 from nmt.translation.engine import banned_ids
 
-ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "silu": "swish"}  # their name by ours
+ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "silu": "swish"}  # our name → theirs
 WEIGHTS_FILE = "model.safetensors"
 CONFIG_FILE, GENERATION_FILE = "config.json", "generation_config.json"
 TOKENIZER_FILE = "tokenizer_config.json"
@@ -52,6 +52,7 @@ SETTINGS = {
 }
 """Key of our `model` with the same value, by key of `config.json`."""
 
+# Applied one after the other, these replacements turn our names into those of Hugging Face.
 _RENAMED = (
     ("coder_norm.", "coder.layer_norm."),
     ("coder.", "coder.layers."),
@@ -87,7 +88,7 @@ class HuggingFaceExporter:
         if config.norm is NormPlacement.pre and not is_tied:
             raise UserError(
                 f"model.tied_embeddings={config.tied_embeddings} with model.norm=pre:"
-                " transformers 4 would load other embeddings without a warning;"
+                " transformers 4 would load wrong embeddings without a warning;"
                 f" {advice}, or train with model.tied_embeddings=three_way"
             )
         check_head_widths(config, advice)
@@ -145,12 +146,14 @@ def _vocabulary(tokenizer: Tokenizer) -> dict[str, int]:
 
 
 def layer_name(name: str) -> str:
-    """Return the name in Marian and Pegasus of a weight of the encoder or the decoder."""
-    return f"model.{renamed(name, _RENAMED)}"
+    """Convert our name of a weight of the encoder or decoder to that in Marian and Pegasus."""
+    for ours, theirs in _RENAMED:
+        name = name.replace(ours, theirs)
+    return f"model.{name}"
 
 
 def _weights(model: TrainedModel) -> dict[str, Tensor]:
-    """Return the weights with the names of Hugging Face, and its order of the model width."""
+    """Return the weights by Hugging Face's names, each reordered along the model width."""
     config, transformer = model.config.model, model.network
     order = half_split(config.width)
     weights = {
@@ -161,7 +164,7 @@ def _weights(model: TrainedModel) -> dict[str, Tensor]:
     target_size, bos = model.target_tokenizer.vocabulary_size, model.target_tokenizer.bos_id
     size = max(model.source_tokenizer.vocabulary_size, target_size)
 
-    def padded(matrix: Tensor) -> Tensor:  # transformers 4 has one size for both languages
+    def padded(matrix: Tensor) -> Tensor:  # transformers 4 has one vocabulary size
         return F.pad(matrix[:, order], (0, 0, 0, size - len(matrix)))
 
     source = padded(transformer.source_embedding.weight)
@@ -192,7 +195,7 @@ def num_positions(config: ModelConfig) -> int:
     """Return the number of positions of an exported model.
 
     The pipelines of transformers and transformers.js generate up to 256 tokens by default, even if
-    the limit of the model is lower. Computed positions need no training, so their number is free.
+    the limit of the model is lower. Computed positions need no training, so exports can have more.
     """
     return max(_MIN_POSITIONS, config.max_length)
 
@@ -234,7 +237,7 @@ def _token_ids(model: TrainedModel) -> dict[str, int]:
         "eos_token_id": tokenizer.eos_id,
         "forced_eos_token_id": tokenizer.eos_id,
         "decoder_start_token_id": tokenizer.bos_id,
-        "pad_token_id": tokenizer.bos_id,  # converters of Marian models start the decoder from it
+        "pad_token_id": tokenizer.bos_id,  # converters start Marian's decoder with padding
     }
 
 
@@ -247,7 +250,7 @@ def generation_config(model: TrainedModel) -> dict[str, Any]:
         "length_penalty": penalty_exponent(search),
         "max_length": model.config.model.max_length,
         "min_new_tokens": max(0, search.min_length - 1),
-        "suppress_tokens": sorted(set(banned_ids(model.target_tokenizer))),
+        "suppress_tokens": sorted(banned_ids(model.target_tokenizer)),
     }
 
 
@@ -262,6 +265,6 @@ def _tokenizer_config(model: TrainedModel, separate: bool) -> dict[str, Any]:
         **dict(zip(keys, tokenizer.pieces(special), strict=True)),
         "model_max_length": model.config.max_source_length,
         "separate_vocabs": separate,
-        "split_special_tokens": True,  # "</s>" in a text does not end it
+        "split_special_tokens": True,  # "</s>" in a text is not EOS
         "clean_up_tokenization_spaces": False,
     }

@@ -39,7 +39,7 @@ class Settings:
     share_encoder_decoder_embeddings: bool = True
 
     def model_config(self, path: Path) -> ModelConfig:
-        """Convert the settings, except tying of the target, start and bias: the weights show these.
+        """Convert the settings; only the weights show `start`, `output_bias` and a tied target.
 
         Raises:
             UserError: this program does not support the model.

@@ -1,7 +1,7 @@
-"""Import of models of Hugging Face, such as those of OPUS-MT, and of our own exports.
+"""Import of models in the format of Hugging Face, such as OPUS-MT and our own exports.
 
-The decoder of Marian starts from the padding token, ours from BOS. If the vocabulary lacks BOS, it
-becomes a new last row of the embeddings, and a bias makes its probability zero.
+The decoder of Marian starts from the padding token, ours from BOS. If the vocabulary lacks BOS, BOS
+gets a new last row of the embeddings, and a bias makes its probability zero.
 """
 
 import os
@@ -63,10 +63,11 @@ class HuggingFaceImporter:
         named = filter(None, (tokenizing.source_lang, tokenizing.target_lang))
         languages = direction.split("-") if direction else list(named)
         if not are_languages(languages):
-            raise UserError(
-                f"{folder / names.TOKENIZER_FILE}: source_lang and target_lang are {languages},"
-                " which are not two language codes; give them, such as direction=en-de"
-            )
+            what = f"direction={direction} does not name"
+            if not direction:
+                keys = f"{folder / names.TOKENIZER_FILE}: source_lang and target_lang"
+                what = f"{keys} are {languages}, which are not"
+            raise UserError(f"{what} two different language codes; give two as in direction=en-de")
         sizes, tokenizers = _tokenizers(folder, workspace, tokenizing.separate_vocabs, languages)
         _check_ids(folder / names.CONFIG_FILE, settings, sizes, tokenizers[1])
         config = settings.model_config(folder / names.CONFIG_FILE)
@@ -135,20 +136,22 @@ def _read_tensors(path: Path) -> dict[str, Tensor]:
         found = torch.load(path, map_location="cpu", weights_only=True)
     except UserError:
         raise
-    except Exception as error:  # both raise errors of any kind for damaged files
+    except Exception as error:  # both libraries raise errors of any kind for damaged files
         raise UserError(f"{path}: is damaged: {one_line(first_line(error))}") from None
-    for name, tensor in found.items() if isinstance(found, dict) else [("it", found)]:
+    if not isinstance(found, dict):
+        raise UserError(f"{path}: is not a table of tensors by name")
+    for name, tensor in found.items():
         is_plain = isinstance(tensor, Tensor) and tensor.layout is torch.strided
         if not (isinstance(name, str) and is_plain and tensor.device.type == "cpu"):
             raise UserError(f"{path}: {name} is not a plain tensor")
-    return dict(found)
+    return found
 
 
 def _weights(folder: Path, config: ModelConfig, vocabulary_size: int) -> ForeignWeights:
     is_safe = (folder / names.WEIGHTS_FILE).exists()
     path = file_inside(folder, names.WEIGHTS_FILE if is_safe else TORCH_FILE)
-    # This check limits the memory. `ForeignWeights` finds smaller differences.
-    if count_parameters(meta_model(config, *[vocabulary_size] * 2)) > path.stat().st_size:
+    # This check limits memory: a parameter takes a byte or more. `ForeignWeights` compares shapes.
+    if count_parameters(meta_model(config, vocabulary_size, vocabulary_size)) > path.stat().st_size:
         raise UserError(f"{path}: is too small for the model that {names.CONFIG_FILE} describes")
     return ForeignWeights(path, _read_tensors(path))
 
@@ -163,13 +166,13 @@ def _transformer(
     """Build the model from its weights; `sizes` are those of the foreign vocabularies."""
     outer, config = _outer_weights(weights, settings, config, sizes, tokenizers)
     config = replace(config, timescales=_timescales(weights, config))
-    columns = half_split(config.width).argsort()
-    ours = {name: reorder(name, weight, columns) for name, weight in outer.items()}
+    order = half_split(config.width).argsort()
+    ours = {name: reorder(name, weight, order) for name, weight in outer.items()}
     new_sizes = [tokenizer.vocabulary_size for tokenizer in tokenizers]
     for name, parameter in meta_model(config, *new_sizes).named_parameters():
         if name.startswith(("encoder", "decoder")):
             weight = weights.take(names.layer_name(name), *parameter.shape)
-            ours[name] = reorder(name, weight, columns)
+            ours[name] = reorder(name, weight, order)
     weights.check_all_taken({_SHARED, _SOURCE, _TARGET, _OUTPUT})
     return build_from_weights(config, new_sizes, ours, weights.path)
 
@@ -181,12 +184,12 @@ def _outer_weights(
     sizes: Sequence[int],
     tokenizers: Sequence[Tokenizer],
 ) -> tuple[dict[str, Tensor], ModelConfig]:
-    """Return embeddings and output by our names, and the configuration with the variants found."""
+    """Return embeddings and output layer by our names, and the configuration that they imply."""
     num_rows, shape = settings.vocab_size, (settings.vocab_size, settings.d_model)
-    bos_id, (source_size, size) = tokenizers[1].bos_id, sizes
+    bos_id, (source_size, target_size) = tokenizers[1].bos_id, sizes
     tied = config.tied_embeddings
     if tied is TiedEmbeddings.three_way:
-        # The one matrix may be stored under any or several of these names.
+        # The shared matrix is stored under one or more of these names.
         shared = next(filter(weights.__contains__, (_SHARED, _TARGET, _SOURCE, _OUTPUT)), _SHARED)
         source = target = output = weights.take(shared, *shape)
     else:
@@ -194,25 +197,25 @@ def _outer_weights(
         output = target if settings.tie_word_embeddings else weights.take(_OUTPUT, *shape)
         tied = TiedEmbeddings.target if torch.equal(output, target) else TiedEmbeddings.none
     bias = weights.take(_BIAS, 1, num_rows)[0] if _BIAS in weights else torch.zeros(num_rows)
-    if (bias[size:] > NEVER).any():
+    if (bias[target_size:] > NEVER).any():
         raise UserError(
-            f"{weights.path}: has {num_rows} rows of embeddings, but the vocabulary has only {size}"
-            " pieces"
+            f"{weights.path}: has {num_rows} rows of embeddings, but the vocabulary has only"
+            f" {target_size} pieces"
         )
     start = target[settings.decoder_start_token_id].clone()
     found = {
         "source_embedding.weight": source[:source_size],
-        "target_embedding.weight": target[:size],
-        "output_weight": output[:size],
-        "output_bias": bias[:size],
+        "target_embedding.weight": target[:target_size],
+        "output_weight": output[:target_size],
+        "output_bias": bias[:target_size],
     }
     add_pieces(found, tokenizers)
     target = found["target_embedding.weight"]
     if start.any() and not torch.equal(target[bos_id], start):
-        if bos_id < size:
-            raise UserError(f"{weights.path}: the decoder does not start from zero or from <s>")
+        if bos_id < target_size:
+            raise UserError(f"{weights.path}: the decoder starts neither from zero nor from <s>")
         target[bos_id] = start
-    # A tied matrix has the name of the output only.
+    # In our models, a tied matrix has only the name of the output.
     if tied is not TiedEmbeddings.none:
         found["output_weight"] = found.pop("target_embedding.weight")
     if tied is TiedEmbeddings.three_way:
@@ -223,7 +226,7 @@ def _outer_weights(
 
 
 def _timescales(weights: ForeignWeights, config: ModelConfig) -> Timescales:
-    """Find the wavelengths of the stored positions; without stored ones they are the paper's."""
+    """Return the wavelengths of the stored positions, or the paper's if none are stored."""
     shape = config.max_length, config.width
     tables = [weights.take(name, *shape) for name in _POSITIONS if name in weights]
     for timescales in Timescales:

@@ -66,9 +66,8 @@ class MarianImporter:
                 f"direction={direction!r}: {folder} does not name its languages; give two language"
                 " codes, such as direction=en-de"
             )
-        models, pieces = zip(
-            *map(_read_vocabulary, vocabularies, ("source", "target")), strict=True
-        )
+        read = map(_read_vocabulary, vocabularies, ("source", "target"))
+        models, pieces = zip(*read, strict=True)
         is_joint = vocabularies[0] == vocabularies[1] and vocabularies[0].suffix == ".spm"
         files = tokenizer_files(is_joint, *languages)
         origins = [f"{path}: does not fit its sentencepiece model" for path in vocabularies]
@@ -84,12 +83,12 @@ class MarianImporter:
         sentences = [text for text in texts if text.strip()]
         text = Text(f"{len(sentences):,} sentences", sentences, sentences)
         found = verify(runtime, model, text).lines(text)
-        # The last line is BLEU, which needs references.
+        # The last line gives BLEU, which means nothing here: the references are the sources.
         return "\n".join([_ORIGINAL, "", *(f"- {line}" for line in found[:-1]), ""])
 
 
 def _named_files(folder: Path, options: dict[str, Any], key: str, number: int) -> list[Path]:
-    """Return the files that `decoder.yml` names; folders in the names are ignored."""
+    """Return the files that a key of `decoder.yml` names; folders in the names are ignored."""
     names = options.get(key)
     if not isinstance(names, list) or [type(name) for name in names] != [str] * number:
         raise UserError(
@@ -99,14 +98,16 @@ def _named_files(folder: Path, options: dict[str, Any], key: str, number: int) -
 
 
 def _read_arrays(path: Path) -> tuple[dict[str, Any], ForeignWeights]:
-    """Read the settings of the network and the other arrays."""
+    """Read the settings of the network, which are stored as an array, and the weights."""
     try:
         with zipfile.ZipFile(path) as archive:
             if any(info.compress_type != zipfile.ZIP_STORED for info in archive.infolist()):
                 raise UserError(f"{path}: is compressed; save it again with numpy.savez")
         with np.load(path, allow_pickle=False) as arrays:
             found = {name: arrays[name] for name in arrays.files}
-        text = bytes(found.pop(marian.SETTINGS, np.zeros(0, np.int8))[:_MAX_SETTINGS]).rstrip(b"\0")
+        text = bytes(
+            found.pop(marian.SETTINGS, np.zeros(0, np.int8)).ravel()[:_MAX_SETTINGS]
+        ).rstrip(b"\0")
         tensors = {
             name: torch.from_numpy(array.astype(np.float32 if array.dtype.kind == "f" else np.int8))
             for name, array in found.items()
@@ -156,7 +157,7 @@ def _read_vocabulary(vocabulary: Path, side: str) -> tuple[proto.ModelProto, lis
         model = read_sentencepiece(file_inside(vocabulary.parent, f"{side}.spm"))
         check_small(vocabulary)
         try:
-            # All scalars stay text, since `yes` and `1` are pieces.
+            # CBaseLoader keeps `yes` and `1`, which may be pieces, as text.
             values = yaml.load(vocabulary.read_bytes(), Loader=yaml.CBaseLoader)
             ids = {str(piece): int(number) for piece, number in values.items()}
         except (yaml.YAMLError, ValueError, TypeError, AttributeError, RecursionError) as error:

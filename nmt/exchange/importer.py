@@ -1,4 +1,4 @@
-"""The interface of import formats, and what they have in common."""
+"""The interface of import formats, and a function that they share."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,7 +11,7 @@ from nmt.trained_model import TrainedModel, TrainedModelConfig
 
 
 class Importer(Protocol):
-    """A format: reads a model of another program, whose folder may be untrusted."""
+    """An import format: reads a model of another program from a folder of unknown origin."""
 
     def can_read(self, folder: Path) -> bool:
         """Return whether the names of the files in a folder are those of this format."""
@@ -47,7 +47,7 @@ def imported_model(
     max_source_length: int,
     decoding: DecodingConfig,
 ) -> TrainedModel:
-    """Put a model together; with a joint vocabulary, both tokenizers are the same object."""
+    """Put a model together; if the vocabulary is joint, both tokenizers must be one object."""
     source, target = tokenizers
     config = TrainedModelConfig(
         source_language=languages[0],

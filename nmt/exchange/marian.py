@@ -1,4 +1,4 @@
-"""Export to Marian, and to its fork Bergamot, the engine of browsers and translateLocally.
+"""Export to Marian, and to its fork Bergamot, which browsers and translateLocally use.
 
     model.npz  model.bin  vocab.spm (or source.spm and target.spm)  decoder.yml
 
@@ -62,7 +62,7 @@ MODEL_SETTINGS = {
 }
 """Key of our `model` with the same value, by option of Marian."""
 
-ACTIVATIONS = {"relu": "relu", "swish": "silu"}  # our name by theirs
+ACTIVATIONS = {"relu": "relu", "swish": "silu"}  # their name → ours
 SETTINGS = "special:model.yml"
 DECODER_FILE = "decoder.yml"
 OUTPUT_BIAS = "decoder_ff_logit_out_b"
@@ -102,9 +102,9 @@ class MarianExporter:
             "start": ["zero"],
             "activation": [*ACTIVATIONS.values()],
         }
-        advice = "train with it, or use format=onnx"
-        check_values(config, supported, "format=marian", advice)
-        check_head_widths(config, "use format=onnx")
+        advice = "use format=onnx"
+        check_values(config, supported, "format=marian", f"train with that value, or {advice}")
+        check_head_widths(config, advice)
 
     def export(self, model: TrainedModel, folder: Path) -> None:
         """Write weights, tokenizers and the decoder's settings into an empty folder."""
@@ -121,8 +121,8 @@ class MarianExporter:
             "beam-size": search.beam_size,
             "normalize": penalty_exponent(search),
             "word-penalty": 0,
-            # Marian's limit is this factor times the source length. It is never below our limit,
-            # ratio * length + offset.
+            # This factor times the source length is Marian's limit, which is never below our
+            # limit, ratio * length + offset.
             "max-length-factor": search.max_length_ratio + search.max_length_offset,
         }
         (folder / DECODER_FILE).write_text(yaml.safe_dump(settings, sort_keys=False))
@@ -140,11 +140,11 @@ class MarianExporter:
 
 
 def open_arrays(model: TrainedModel, path: Path) -> CTranslate2Runtime:
-    """Convert arrays of Marian to CTranslate2.
+    """Convert arrays of Marian to CTranslate2, and open the result.
 
-    CTranslate2's converter would give the model the sinusoids of the paper. Marian's are therefore
-    added to the arrays as trained positions. An import may have added pieces to the tokenizers, so
-    rows without probability are added for them. All other arrays are converted as they are.
+    CTranslate2's converter would give the model the sinusoids of the paper. Marian's sinusoids are
+    therefore added to the arrays as trained positions. An import may have added pieces to the
+    tokenizers; these get new rows, and the probability zero. Other arrays are converted unchanged.
 
     Args:
         model: the same model in torch, with at least the pieces of the Marian model.
@@ -171,17 +171,17 @@ def open_arrays(model: TrainedModel, path: Path) -> CTranslate2Runtime:
 
 
 def _padded(model: TrainedModel, name: str, array: Any) -> Any:
-    source, target = (tokenizer.vocabulary_size for tokenizer in model.tokenizers)
+    source_size, target_size = (tokenizer.vocabulary_size for tokenizer in model.tokenizers)
     if name == OUTPUT_BIAS:
-        return np.pad(array, ((0, 0), (0, target - array.shape[1])), constant_values=NEVER)
+        return np.pad(array, ((0, 0), (0, target_size - array.shape[1])), constant_values=NEVER)
     if name.endswith(("Wemb", "logit_out_Wt")):
-        size = source if name.startswith("encoder") else target
+        size = source_size if name.startswith("encoder") else target_size
         return np.pad(array, ((0, size - len(array)), (0, 0)))
     return array
 
 
 def marian_name(name: str, tied: TiedEmbeddings) -> str:
-    """Return the name in Marian of a parameter; a tied matrix is `output_weight`."""
+    """Return Marian's name of our parameter `name`; a tied matrix is our `output_weight`."""
     match = _LAYER_WEIGHT.fullmatch(name)
     if match is None:
         return _OUTPUT_WEIGHTS[tied] if name == "output_weight" else _OUTER_NAMES[name]
@@ -194,7 +194,7 @@ def marian_name(name: str, tied: TiedEmbeddings) -> str:
 
 
 def in_shape(name: str, weight: Tensor) -> Tensor:
-    """Transpose a matrix, except embeddings; add or remove the first axis of a vector."""
+    """Convert a weight from our shape to Marian's or back; the module's docstring has the rules."""
     if name.endswith("bias") or "norm." in name:
         return weight[None] if weight.dim() == 1 else weight[0]
     return weight if name in EMBEDDINGS else weight.T

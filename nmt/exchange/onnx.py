@@ -3,8 +3,8 @@
     onnx/{encoder_model,decoder_model_merged}{,_quantized}.onnx
     config.json  generation_config.json  and the tokenizer files of Hugging Face
 
-The names are those of optimum and transformers.js. From `config.json`, both read only the names and
-sizes of the cache, so `model_type` is `marian` for every variant of the model.
+The names are those of optimum and transformers.js. From `config.json`, both read only the width of
+the logits, and names and sizes of the cache, so `model_type` is `marian` for every variant.
 """
 
 import math
@@ -36,7 +36,7 @@ from nmt.translation.engine import BatchResults, Engine, banned_ids, length_batc
 _FOLDER = "onnx"
 _ENCODER, _DECODER = "encoder_model", "decoder_model_merged"
 _QUANTIZED = "_quantized"
-# Pairs whose logits are computed together.
+# Number of pairs whose logits are computed together.
 _SCORED_TOGETHER = 16
 
 
@@ -50,8 +50,8 @@ class OnnxExporter:
     def export(self, model: TrainedModel, folder: Path) -> None:
         """Write graphs, settings and tokenizers into an empty folder."""
         (folder / _FOLDER).mkdir()
-        for name, graph in ((_ENCODER, encoder_graph), (_DECODER, decoder_graph)):
-            network = graph(transformer_of(model))
+        for name, build in ((_ENCODER, encoder_graph), (_DECODER, decoder_graph)):
+            network = build(transformer_of(model))
             onnx.save(network, _path(folder, name))
             # Without this mark, onnxruntime recommends a preprocessing that is not needed.
             onnx.helper.set_model_props(network, {"onnx.quant.pre_process": "onnxruntime.quant"})
@@ -62,15 +62,14 @@ class OnnxExporter:
                 weight_type=QuantType.QUInt8,
                 extra_options={"EnableSubgraph": True},
             )
-        # optimum takes the size of the vocabulary for the width of the logits.
+        # optimum assumes that `vocab_size` is the width of the logits.
         config = huggingface.network_config(model, model.target_tokenizer.vocabulary_size)
         config |= {"model_type": "marian", "architectures": ["MarianMTModel"]}
         write_json(folder / huggingface.CONFIG_FILE, config)
+        generation = huggingface.generation_config(model)
         # transformers.js does not know suppress_tokens.
-        banned = {"bad_words_ids": [[index] for index in banned_ids(model.target_tokenizer)]}
-        write_json(
-            folder / huggingface.GENERATION_FILE, huggingface.generation_config(model) | banned
-        )
+        generation["bad_words_ids"] = [[index] for index in banned_ids(model.target_tokenizer)]
+        write_json(folder / huggingface.GENERATION_FILE, generation)
         huggingface.write_tokenizers(model, folder)
 
     def open(self, model: TrainedModel, folder: Path) -> "OnnxRuntime":
@@ -113,11 +112,11 @@ class _State:
 
 
 class OnnxRuntime(Engine):
-    """The graphs of an export, run by onnxruntime; see `Runtime`. It searches greedily.
+    """The graphs of an export, run by onnxruntime with greedy search; see `Runtime`.
 
     Args:
-        model: the model, for its limits.
-        folder: its export.
+        model: the exported model, for its limits.
+        folder: the export.
         suffix: end of the names of the graphs.
     """
 
@@ -180,7 +179,7 @@ class OnnxRuntime(Engine):
         )
 
     def _run(self, tokens: Tensor, state: _State) -> tuple[Tensor, _State]:
-        """Run the decoder: logits (N, T, V) after tokens (N, T), and the next state."""
+        """Return the decoder's logits (N, T, V) after tokens (N, T), and the next state."""
         names = [one.name for one in self._cache]
         is_later = state.inputs[names[0]].shape[2] > 0
         inputs = {"input_ids": tokens.numpy(), "use_cache_branch": np.array([is_later])}

@@ -12,7 +12,7 @@ _OPSET, _IR_VERSION = 17, 8  # the first opset with LayerNormalization
 
 
 class Graph:
-    """Nodes and constants of an ONNX graph; each value has a name."""
+    """Nodes and constants of an ONNX graph; methods that add a value return its name."""
 
     def __init__(self) -> None:
         self._nodes: list[Any] = []
@@ -27,8 +27,9 @@ class Graph:
 
     def constant(self, name: str, values: Any) -> str:
         """Add a constant, unless there is one of this name."""
-        if name not in self._constants:  # in C order, because transposed arrays are views
-            self._constants[name] = numpy_helper.from_array(np.array(values, order="C"), name)
+        if name not in self._constants:
+            array = np.array(values, order="C")  # a transposed array has another order
+            self._constants[name] = numpy_helper.from_array(array, name)
         return name
 
     def integers(self, *values: int) -> str:
@@ -49,13 +50,13 @@ class Graph:
     ) -> None:
         """Add a node whose float32 outputs are those of one of two branches.
 
-        `if_true` and `if_false` add the nodes of a branch, which may use every value that was added
-        to the graph before, and return the names of its results.
+        `if_true` and `if_false` each add the nodes of one branch, and return the names of its
+        results. A branch may use all values that were added to the graph before it.
         """
         branches, outer = [], self._nodes
         for add_branch in (if_true, if_false):
             self._nodes = []
-            # A result may be a value from outside the branch, which only a node can return.
+            # A result may come from outside the branch, but must be the output of a node in it.
             names = [self.add("Identity", name) for name in add_branch()]
             types = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in names]
             branches.append(helper.make_graph(self._nodes, "branch", [], types))

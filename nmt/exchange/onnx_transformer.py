@@ -5,8 +5,8 @@ Their inputs and outputs have the names that optimum and transformers.js expect:
 - encoder: input_ids, attention_mask → last_hidden_state
 - decoder: encoder_attention_mask, input_ids, encoder_hidden_states, the cache
   past_key_values.{layer}.{decoder,encoder}.{key,value} and use_cache_branch → logits and the next
-  cache, present.{layer}.{decoder,encoder}.{key,value}. With use_cache_branch=false the keys and
-  values of the encoder output are computed; otherwise they are taken from the cache.
+  cache, present.{layer}.{decoder,encoder}.{key,value}. With use_cache_branch=false, the keys and
+  values of the encoder output are computed; with true, they are taken from the cache.
 """
 
 import math
@@ -66,14 +66,12 @@ def decoder_graph(transformer: Transformer) -> onnx.ModelProto:
         value_of("encoder_hidden_states", "batch", "source", config.width),
     ]
     outputs = [value_of("logits", "batch", "target", len(transformer.output_weight))]
-    lengths = {"decoder": ("past", "total"), "encoder": ("past_source", "source")}
+    lengths = ("decoder", "past", "total"), ("encoder", "past_source", "source")
     widths = config.head_key_width, config.head_value_width
     for index, layer in enumerate(transformer.decoder):
         hidden = _decoder_layer(network, layer, index, hidden, masks)
-        for side, both in lengths.items():
-            for values, prefix, length in zip(
-                (inputs, outputs), (_PAST, _PRESENT), both, strict=True
-            ):
+        for side, past, present in lengths:
+            for values, prefix, length in ((inputs, _PAST, past), (outputs, _PRESENT, present)):
                 for name, width in zip(_cache(prefix, index, side), widths, strict=True):
                     values.append(value_of(name, "batch", config.num_heads, length, width))
     hidden = network.norm(hidden, transformer.decoder_norm)
@@ -140,7 +138,7 @@ class _Network(Graph):
         positions: AddedPositions | None,
         starts_with_zero: bool = False,
     ) -> str:
-        """Embed input_ids (B, L) as (B, L, D), with `starts_with_zero` the first token as zeros."""
+        """Embed input_ids (B, L) as (B, L, D), position 0 as zeros if `starts_with_zero` is set."""
         config = self._config
         # Stored as (D, V), because a tied matrix is the second factor of the output projection.
         columns = self.add("Gather", self.weight(embedding.weight, torch.t), "input_ids", axis=1)
@@ -214,12 +212,12 @@ class _Network(Graph):
     def source_mask(self, name: str) -> str:
         """Convert an input (B, S) to the mask (B, 1, 1, S) that is added to similarities."""
         attended = self.add("Cast", name, to=TensorProto.BOOL)
-        return self._added(self.add("Unsqueeze", attended, self.integers(1, 2)))
+        return self._additive_mask(self.add("Unsqueeze", attended, self.integers(1, 2)))
 
     def causal_mask(self) -> str:
-        """Return the mask (T, T' + T) that is added to similarities of T tokens after T' others."""
+        """Return the mask (T, T' + T) that is added to similarities; T' tokens are in the cache."""
         keys = self.add("Range", self.scalar(0), self._number(self._end), self.scalar(1))
-        return self._added(self.add("LessOrEqual", keys, self._positions()))
+        return self._additive_mask(self.add("LessOrEqual", keys, self._positions()))
 
     def _rows(self, name: str, table: Tensor) -> str:
         """Return the rows of a table at the positions of the tokens."""
@@ -235,7 +233,7 @@ class _Network(Graph):
     def _number(self, vector: str) -> str:
         return self.add("Squeeze", vector, self.integers(0))
 
-    def _added(self, attended: str) -> str:
+    def _additive_mask(self, attended: str) -> str:
         return self.add("Where", attended, self.scalar(0.0), self.scalar(_MASKED))
 
     def _heads(
@@ -275,5 +273,5 @@ class _Network(Graph):
 
 
 def _cache(prefix: str, layer: int, side: str) -> tuple[str, str]:
-    """Return the names of the keys and the values of a layer."""
+    """Return the names of a layer's cached keys and values; `side` is "decoder" or "encoder"."""
     return f"{prefix}.{layer}.{side}.key", f"{prefix}.{layer}.{side}.value"

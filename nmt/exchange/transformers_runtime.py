@@ -24,7 +24,7 @@ class TransformersRuntime:
     """A folder of Marian or Pegasus, run by transformers.
 
     Args:
-        model: the same model, for ids and limits.
+        model: the same model in torch, for ids and limits.
         folder: the files that transformers loads.
 
     Raises:
@@ -51,8 +51,7 @@ class TransformersRuntime:
         """Compute the logits (T + 1, V) of the tokens of each target and of EOS, in one batch."""
         config, eos_id = self.network.config, self._model.source_tokenizer.eos_id
         source, mask = pad_ids(sources, config.pad_token_id, after=eos_id)
-        start = config.decoder_start_token_id
-        target, _ = pad_ids(targets, config.pad_token_id, before=start)
+        target, _ = pad_ids(targets, config.pad_token_id, before=config.decoder_start_token_id)
         output = self.network(
             input_ids=source, attention_mask=mask.long(), decoder_input_ids=target
         )
@@ -115,7 +114,7 @@ def compare(model: TrainedModel, original: TransformersRuntime, texts: Sequence[
     if not difference <= _LOGIT_TOLERANCE * largest:  # also if it is NaN
         raise UserError(
             f"logits of the imported model differ from the original ones by {difference:.2g}; the"
-            f" largest is {largest:.2g}"
+            f" largest logit is {largest:.2g}"
         )
     theirs = original.translate(texts)
     found = original.tokenizer(list(texts))["input_ids"]
@@ -124,7 +123,7 @@ def compare(model: TrainedModel, original: TransformersRuntime, texts: Sequence[
     lines = [
         f"Compared with the original model on {len(texts):,} lines:",
         "",
-        f"- logits differ by at most {difference:.1e}, and the largest is {largest:.1f}",
+        f"- logits differ by at most {difference:.1e}, and the largest logit is {largest:.1f}",
         f"- {len(other_ids):,} sources have other ids",
         f"- {len(other_texts):,} greedy translations differ",
         "",
@@ -144,8 +143,8 @@ def _compare_logits(
 ) -> tuple[float, float]:
     """Return the largest difference of a logit, and the largest absolute logit of the original.
 
-    Pieces that one of the models lacks are ignored. The largest logit also ignores pieces that the
-    original excludes by a logit near NEVER.
+    Pieces that one of the models lacks are ignored. For the largest logit, pieces that the original
+    excludes by a logit near NEVER are ignored, too.
     """
     longest = model.config.model.max_length - 1
     differences, magnitudes = [], []

@@ -35,7 +35,7 @@ class Verification:
     Attributes:
         largest_difference: of the log-probability of a token, in nats.
         num_scored: number of pairs whose tokens were compared.
-        num_equal: number of translations by greedy search that are equal; None without text.
+        num_equal: number of greedy translations equal to those of torch; None without text.
         num_texts: number of sentences translated.
         bleu: BLEU of these translations by torch and by the other program.
     """
@@ -47,7 +47,7 @@ class Verification:
     bleu: tuple[float, float] = (math.nan, math.nan)
 
     def lines(self, text: Text | None) -> list[str]:
-        """Describe the result."""
+        """Describe the result in sentences; `text` is the text that was compared."""
         found = [
             f"log-probabilities of tokens differ from those of torch by at most"
             f" {self.largest_difference:.1e} nats in {self.num_scored} sentences"
@@ -69,12 +69,12 @@ def verify_all(
     text: Text | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> list[Verification]:
-    """Compare exported models with the one in torch, whose results are computed once.
+    """Compare exported models with the one in torch; results of torch are computed only once.
 
     Args:
         runtimes: the exported models.
         model: the model in torch, on a CPU.
-        text: sentences to translate by greedy search; None compares scores of random ids only.
+        text: sentences to translate by greedy search; without text, only random ids are scored.
         progress: called with the number of sentences just translated by torch.
 
     Returns:
@@ -87,7 +87,7 @@ def verify_all(
     pairs = _random_pairs(model) if text is None else _fitting_pairs(model, text)[:_NUM_SCORED]
     if not pairs:
         raise UserError(
-            "all lines of the text to compare are empty or too long for the model; name another"
+            "all lines of the text to compare are empty or too long for the model; use another text"
         )
     log_probs = ForcedDecoder(model).token_log_probs(pairs)
     sources, targets = ([list(pair[side]) for pair in pairs] for side in range(2))
@@ -126,13 +126,11 @@ def greedy(model: TrainedModel) -> DecodingConfig:
 
 
 def _random_pairs(model: TrainedModel) -> list[Pair]:
-    """Return pairs of random ids; they need no text."""
+    """Return pairs of random ids, for a comparison without text."""
     generator = torch.Generator().manual_seed(1)
     limits = (model.config.max_source_length - 1, model.config.model.max_length - 1)
-    sides = []
-    for tokenizer, limit, lengths in zip(
-        model.tokenizers, limits, (_RANDOM_LENGTHS, _RANDOM_LENGTHS[::-1]), strict=True
-    ):
+    orders, sides = (_RANDOM_LENGTHS, _RANDOM_LENGTHS[::-1]), []
+    for tokenizer, limit, lengths in zip(model.tokenizers, limits, orders, strict=True):
         special = (tokenizer.pad_id, tokenizer.bos_id, tokenizer.eos_id, tokenizer.unknown_id)
         ordinary = [i for i in range(tokenizer.vocabulary_size) if i not in special]
         drawn = [
@@ -158,10 +156,10 @@ def _largest_difference(
     expected = torch.tensor([value for values in reference for value in values])
     found = torch.tensor([value for values in scored for value in values])
     if found.shape != expected.shape:
-        raise UserError(f"the exported model scored {len(found)} tokens of {len(expected)}")
+        raise UserError(f"the exported model scored {len(found)} tokens instead of {len(expected)}")
     differences = (expected - found).abs()
     # Log-probabilities far below zero have larger rounding errors.
-    if not bool((differences <= tolerance * expected.abs().clamp(min=1)).all()):
+    if not (differences <= tolerance * expected.abs().clamp(min=1)).all():
         raise UserError(
             "log-probabilities of the exported model differ from those of torch by up to"
             f" {float(differences.max()):.2g} nats, more than the tolerance of {tolerance:g}"

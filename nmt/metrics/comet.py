@@ -1,4 +1,4 @@
-"""COMET (Rei et al. 2022) by the command `comet-score`, if it and its weights are installed.
+"""COMET (Rei et al. 2022) by the command `comet-score`, if the command and its weights exist.
 
 unbabel-comet needs other versions of numpy than this project, so it is installed in an environment
 of its own and run as a command. It runs offline: users download the weights themselves.
@@ -47,7 +47,7 @@ def comet_score(
         arguments += ["--gpus", "1" if torch.cuda.is_available() else "0"]
         for option, lines in (("-s", sources), ("-t", hypotheses), ("-r", references)):
             path = Path(folder, option)
-            # COMET splits its input at more characters than "\n".
+            # COMET also splits its input at other characters than "\n".
             write_lines(path, [" ".join(line.splitlines()) for line in lines])
             arguments += [option, str(path)]
         offline = {**os.environ, "HF_HUB_OFFLINE": "1"}

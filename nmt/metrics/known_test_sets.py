@@ -45,7 +45,7 @@ def checksum(lines: Iterable[str]) -> str:
     """Compute the SHA-256 of the lines as hexadecimal digits.
 
     Lines are first normalised as in a prepared corpus, so preparation does not change the checksum.
-    For normalised text, it equals the output of `sha256sum`.
+    For normalised text, the result equals the output of `sha256sum`.
     """
     digest = hashlib.sha256()
     for line in lines:
@@ -55,7 +55,7 @@ def checksum(lines: Iterable[str]) -> str:
 
 
 def identify(name: str, language: str, references: Sequence[Sequence[str]]) -> Identity:
-    """Identify a test set by its first references.
+    """Identify a test set by its first set of references.
 
     `name` is the user's name for the test set; only a warning depends on it.
     """

@@ -1,7 +1,7 @@
 """Constituency trees as lines of text, which a model of `experiment=parsing` writes.
 
 In this linearised form, XX stands for a word with its tag (Vinyals et al. 2015, "Grammar as a
-Foreign Language"): `(S (NP XX )NP (VP XX )VP )S`. `benchmarks.brackets` reads and scores it.
+Foreign Language"): `(S (NP XX )NP (VP XX )VP )S`. `benchmarks.brackets` scores this form.
 """
 
 WORD = "XX"

@@ -64,7 +64,7 @@ def _moses(language: str) -> tuple[Any, Callable[[str], str], str]:
     # Imported here because it takes a quarter of a second, and translation does not need it.
     import sacremoses  # noqa: PLC0415
 
-    # pt_BR becomes pt. For a language that it does not know, Moses uses English abbreviations.
+    # pt_BR becomes pt. For languages without a list, Moses uses the abbreviations of English.
     language = language.partition("_")[0]
     tokenizer = sacremoses.MosesTokenizer(language)
     tokenise = partial(tokenizer.tokenize, escape=False, return_str=True)

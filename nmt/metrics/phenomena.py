@@ -61,7 +61,7 @@ class PhenomenonScore:
 
 @dataclass(frozen=True)
 class GroupScore:
-    """Accuracy of translations on groups, and of always giving the most frequent answer.
+    """Accuracy on groups: of translations, and of always giving the most frequent answer.
 
     The answer of a sentence consists of its required phrases that are forbidden in other sentences.
 

@@ -92,7 +92,7 @@ def metrics(references: Sequence[str] = ()) -> dict[str, Any]:
 
     TER is left out if all references are linearised trees.
     """
-    # force: no warnings about tokenised text; `known_test_sets.raw_text_warnings` gives them.
+    # `force` turns off warnings about tokenised text; `raw_text_warnings` in known_test_sets warns.
     found: dict[str, Any] = {"bleu": BLEU(force=True), "chrf": CHRF(word_order=2)}
     return found if references and all(map(is_linearised, references)) else {**found, "ter": TER()}
 
@@ -178,7 +178,6 @@ def _score(
     interval = None
     if with_interval:
         _, samples = _bootstrap_resample(statistics, metric)
-        interval = float(
-            estimate_ci(np.array([sample.score for sample in samples], dtype=float))[1]
-        )
+        scores = np.array([sample.score for sample in samples], dtype=float)
+        interval = float(estimate_ci(scores)[1])
     return Score(result.score, str(metric.get_signature()), interval), result

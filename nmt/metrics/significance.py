@@ -14,7 +14,7 @@ from sacrebleu.significance import PairedTest
 from nmt.metrics.scores import LOWER_IS_BETTER, METRIC_NAMES, check_scorable, metrics
 
 LEVEL = 0.05
-# A smaller difference is printed as 0.00, so it is no difference, however low p is.
+# A smaller difference is printed as 0.00, so the verdict ignores it, however low p is.
 _LEAST_DIFFERENCE = 0.005
 
 NO_DIFFERENCE = "no difference can be shown"

@@ -23,9 +23,9 @@ _MIN_OCCURRENCES = 5
 
 @dataclass(frozen=True)
 class TermRecall:
-    """Recall of the terms in a test set by the original and by the adapted model, in percent.
+    """Recall of terms in a test set `before` and `after` adapting the model, in percent.
 
-    It is 0 if the terms have no occurrences in the references.
+    Both are 0 if the terms have no occurrences in the references.
     """
 
     words: list[str]
@@ -62,24 +62,20 @@ def find_terms(
 def term_recall(
     terms: Iterable[str], references: Sequence[str], before: Sequence[str], after: Sequence[str]
 ) -> TermRecall:
-    """Compute the recall of terms in translations by the original and by the adapted model.
+    """Compute the recall of terms in translations `before` and `after` adapting the model.
 
     Occurrences are matched within each sentence, then summed.
     """
     words = set(terms)
     wanted = [
-        {word: count for word, count in _words(line).items() if word in words}
+        Counter({word: count for word, count in _words(line).items() if word in words})
         for line in references
     ]
-    occurrences = sum(sum(each.values()) for each in wanted)
+    occurrences = sum(each.total() for each in wanted)
 
     def recall(translations: Sequence[str]) -> float:
-        found = sum(
-            min(count, has[word])
-            for each, has in zip(wanted, map(_words, translations), strict=True)
-            for word, count in each.items()
-        )
-        return 100 * found / max(1, occurrences)
+        pairs = zip(wanted, map(_words, translations), strict=True)
+        return 100 * sum((each & found).total() for each, found in pairs) / max(1, occurrences)
 
     return TermRecall(sorted(words), occurrences, recall(before), recall(after))
 

@@ -11,8 +11,8 @@ from nmt.model.cpu import Dropout, Linear, use_cpu_operators
 from nmt.model.positions import RotaryPositions
 from nmt.model.window import split_blocks, window_mask
 
-# On recent GPUs, torch prefers cuDNN's kernels. They compile a plan for each new shape, which takes
-# tens of milliseconds, and batches have many shapes.
+# cuDNN's attention, which torch prefers on recent GPUs, takes tens of milliseconds to prepare each
+# new shape, and batches have many shapes.
 torch.backends.cuda.enable_cudnn_sdp(False)
 
 
@@ -44,9 +44,9 @@ class MultiHeadAttention(nn.Module):
     MultiHead(Q, K, V) = Concat(head_1, …, head_h) W^O.
 
     Args:
-        config: heads, widths, biases and dropout.
+        config: number of heads, widths and dropout.
         rotary: rotates queries and keys of self-attention; None for no rotation.
-        window: r of restricted self-attention; 0 for full attention.
+        window: the paper's r of restricted self-attention (section 4); 0 for full attention.
     """
 
     def __init__(
@@ -64,8 +64,8 @@ class MultiHeadAttention(nn.Module):
         self.key = Linear(config.width, key_width)  # W^K
         self.value = Linear(config.width, value_width)  # W^V
         self.output = Linear(value_width, config.width)  # W^O
-        # Computes queries, keys and values of self-attention in one product. Only a copy for
-        # decoding has it, instead of the three layers.
+        # Computes queries, keys and values of self-attention in one product. Only the copies of
+        # `DecodingWeights` have this layer; they lack `query`, `key` and `value`.
         self.packed: nn.Module | None = None
 
     def forward(
@@ -77,7 +77,7 @@ class MultiHeadAttention(nn.Module):
             queries: input of the queries.
             memory: input of the keys and values; `queries` itself in self-attention.
             mask: broadcastable to (B, H, T, S), True = attend; (B, 1, 1, S) with a window.
-            is_causal: position t attends to 0 … t only; requires that `mask` is None.
+            is_causal: position t attends to positions 0 … t only; `mask` must be None.
 
         Returns:
             (B, T, D).
@@ -98,7 +98,7 @@ class MultiHeadAttention(nn.Module):
         return attention_weights(query, key, mask)
 
     def project_self(self, hidden: Tensor, first: int = 0) -> tuple[Tensor, Tensor, Tensor]:
-        """Project the input (B, L, D) of self-attention at positions first, first + 1, ….
+        """Project the input (B, L, D) of self-attention, whose positions begin at `first`.
 
         Returns:
             Queries (B, H, L, d_k), keys (B, H, L, d_k) and values (B, H, L, d_v).
@@ -130,10 +130,10 @@ class MultiHeadAttention(nn.Module):
         mask: Tensor | None = None,
         is_causal: bool = False,
     ) -> Tensor:
-        """Compute softmax(Q K^T / sqrt(d_k)) V of all heads and concatenate: (B, T, H · d_v)."""
+        """Compute softmax(Q K^T / sqrt(d_k)) V of each head, concatenated: (B, T, H · d_v)."""
         rate = self.dropout.p if self.training else 0.0
         if rate and use_cpu_operators(query):
-            # torch has no fused CPU kernel for attention with dropout, and its dropout is slow.
+            # torch has no fused CPU kernel for attention with dropout, and torch's dropout is slow.
             mask = causal_mask(query.size(2)) if is_causal else mask
             heads = self.dropout(attention_weights(query, key, mask)) @ value
         else:

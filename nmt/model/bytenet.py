@@ -61,8 +61,8 @@ class ByteNet(RowDecoder):
 
     The encoder output of a source with n tokens has 1.2 n positions, rounded up (dynamic unfolding,
     section 3.2): the encoder reads zeros after the tokens. The decoder reads target input t and
-    position t of the encoder output together. It reads zeros at padding and after the last
-    position, so it needs no source mask.
+    position t of the encoder output together. At padding and after the last position, the decoder
+    reads zeros, so it needs no source mask.
 
     The paper's model reads characters; this one reads subwords. The paper does not state how the
     encoder output enters the decoder; here, a linear layer combines it with the target embedding.
@@ -93,9 +93,8 @@ class ByteNet(RowDecoder):
 
     def start(self, memory: Tensor, source_mask: Tensor) -> RowState:  # noqa: ARG002
         """Return the first state; its `rows` are the past inputs of each convolution."""
-        return RowState.start(
-            [block.convolution.no_past(memory) for block in self.decoder], [memory]
-        )
+        pasts = [block.convolution.no_past(memory) for block in self.decoder]
+        return RowState.start(pasts, [memory])
 
     def continued(self, ids: Tensor, state: RowState) -> Tensor:
         """Decode the next T positions: (N, T) → (N, T, D)."""
@@ -122,5 +121,5 @@ def _blocks(config: ModelConfig, number: int) -> Sequence[ResidualBlock]:
 
 
 def _unfolded(length: _Length) -> _Length:
-    """Return the number of positions of the encoder output for a source length, rounded up."""
+    """Return the number of positions of the encoder output for `length` source tokens."""
     return (length * _LENGTH_PERCENT + 99) // 100

@@ -28,7 +28,7 @@ class Convolution(nn.Module):
         `mask` (B, L) is False where inputs count as zero.
         """
         before = self.num_past // 2
-        real = inputs * mask[..., None].to(inputs.dtype)
+        real = inputs * mask[..., None]
         return self._convolve(F.pad(real, (0, 0, before, self.num_past - before)))
 
     def continued(self, inputs: Tensor, past: Tensor) -> tuple[Tensor, Tensor]:
@@ -43,7 +43,7 @@ class Convolution(nn.Module):
         return self._convolve(extended), extended[:, inputs.size(1) :]
 
     def no_past(self, like: Tensor) -> Tensor:
-        """Return `past` (N, P, D) of N sequences that start: zeros, with P = (k - 1) · dilation.
+        """Return `past` (N, P, D) for the start of N sequences: zeros, with P = (k - 1) · dilation.
 
         The result has the data type and device of `like`, a tensor (N, …).
         """

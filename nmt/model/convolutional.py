@@ -86,9 +86,9 @@ class Convolutional(RowDecoder):
     """Stacks of gated convolutions, with attention to the encoder output in every decoder layer.
 
     The paper's linear maps between embeddings and layers are left out, because both have the same
-    width. Its weight normalization and its scaling of the encoder's gradients are left out, because
-    the optimizer is adaptive. The encoder output (B, S, 2 D) contains keys z_j and values v_j. A
-    value is the sum of z_j and the embedded source token, times sqrt(0.5).
+    width. Weight normalization and the scaling of the encoder's gradients are left out, because the
+    optimizer is adaptive. The encoder output (B, S, 2 D) contains keys z_j and values v_j. A value
+    is the sum of z_j and the embedded source token, times sqrt(0.5).
     """
 
     def __init__(self, config: ModelConfig, source_size: int, target_size: int) -> None:
@@ -126,7 +126,7 @@ class Convolutional(RowDecoder):
     def _embed(
         self, embedding: nn.Embedding, positions: nn.Embedding, ids: Tensor, first: int = 0
     ) -> Tensor:
-        """Embed ids (B, L) at positions first, first + 1, …: (B, L, D) (section 3.1)."""
+        """Embed ids (B, L), whose positions begin at `first`: (B, L, D) (section 3.1)."""
         return self.dropout(embedding(ids) + positions.weight[first : first + ids.size(1)])
 
     def _initialize_to_keep_variance(self) -> None:

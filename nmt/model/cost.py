@@ -61,7 +61,7 @@ class Processed:
 
 
 def training_flops(config: ModelConfig, target_vocabulary_size: int, processed: Processed) -> int:
-    """Compute the FLOPs of the forward and backward passes of these micro-batches."""
+    """Compute the FLOPs of the forward and backward passes of micro-batches of these sizes."""
     coefficients = _forward_flops(config, target_vocabulary_size)
     forward = sum(a * b for a, b in zip(coefficients, astuple(processed), strict=True))
     return _FORWARD_AND_BACKWARD * forward
@@ -69,7 +69,7 @@ def training_flops(config: ModelConfig, target_vocabulary_size: int, processed: 
 
 @cache
 def _forward_flops(config: ModelConfig, target_vocabulary_size: int) -> tuple[int, ...]:
-    """Return the FLOPs of a forward pass for each unit of the fields of `Processed`."""
+    """Return, for each field of `Processed`, the FLOPs of a forward pass per unit of it."""
     # The size of the source vocabulary has no effect: embeddings are looked up.
     model = meta_model(config, target_vocabulary_size, target_vocabulary_size)
     window = config.attention_window

@@ -7,7 +7,7 @@ For all other tensors, `Linear`, `Dropout` and `ReLUDropout` use torch's operato
 - Dropout draws 16 random bits per element instead of one Bernoulli trial.
 - Rotary positions multiply complex numbers.
 - The loss and its gradients are computed together and in place, for a chunk of tokens at a time.
-- Decoding multiplies by weights that are packed once in the layout of the library.
+- Decoding multiplies by weights that are packed once, in the layout of MKL or oneDNN.
 """
 
 import math
@@ -24,7 +24,7 @@ from nmt.model.cpu_library import library, library_of_packed_weights
 
 
 def use_cpu_operators(tensor: Tensor) -> bool:
-    """Whether the operators of this file apply: float32 on a CPU, eager, without autocast."""
+    """Return whether the operators of this file apply: CPU, float32, no autocast, not compiled."""
     return (
         not torch.compiler.is_compiling()
         and tensor.device.type == "cpu"
@@ -34,8 +34,8 @@ def use_cpu_operators(tensor: Tensor) -> bool:
 
 
 def use_onednn(inputs: Tensor) -> bool:
-    """Whether oneDNN computes products of these inputs and a weight."""
-    # Compiled models return here: `is_intel` reads a file, which would split the compiled graph.
+    """Return whether oneDNN computes products of these inputs and a weight."""
+    # Compiled models return here. `library` may read a file, which would split the compiled graph.
     if not use_cpu_operators(inputs) or inputs.numel() == 0:
         return False
     return library() == "onednn"
@@ -53,11 +53,12 @@ def with_spare_rows(matrix: Tensor) -> Tensor:
     """Add rows of zeros, so that few different numbers of rows occur: (N, D) → (N', D).
 
     oneDNN compiles a program for each new shape, which takes milliseconds, and keeps the last
-    thousand. Above 16 rows, N' is a multiple of 16; above 256, it is on average 2 % larger than N.
+    thousand programs. Up to 16 rows, N' is N. Above 16, N' is a multiple of 16; above 256, N' is on
+    average 2 % larger than N.
     """
-    number, few = len(matrix), 16
-    spare = -number % max(few, 1 << max(0, number.bit_length() - 5))
-    if number <= few or not spare:
+    number = len(matrix)
+    spare = -number % max(16, 1 << (number.bit_length() - 5)) if number > 16 else 0
+    if not spare:
         return matrix
     return torch.cat((matrix, matrix.new_zeros(spare, matrix.size(1))))
 
@@ -82,7 +83,7 @@ class Linear(nn.Linear):
 class _Linear(torch.autograd.Function):
     @staticmethod
     def forward(context: Any, inputs: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        # Without spare rows, because other operations save the same tensor and share its memory.
+        # Save `inputs`, not `rows`: other operations save `inputs` too, so no memory is added.
         context.save_for_backward(inputs, weight)
         rows = with_spare_rows(inputs.reshape(-1, inputs.size(-1)))  # (N', in)
         shape = (*inputs.shape[:-1], weight.size(0))
@@ -94,11 +95,13 @@ class _Linear(torch.autograd.Function):
         inputs, weight = context.saved_tensors
         for_inputs, for_weight, for_bias = context.needs_input_grad
         rows = inputs.reshape(-1, inputs.size(-1))  # (N, in)
-        outer = with_spare_rows(gradients[0].reshape(len(rows), weight.size(0)))  # (N', out)
+        gradient = with_spare_rows(gradients[0].reshape(len(rows), weight.size(0)))  # (N', out)
         return (
-            onednn_product(outer, weight.t())[: len(rows)].view_as(inputs) if for_inputs else None,
-            onednn_product(outer.t(), with_spare_rows(rows).t()) if for_weight else None,
-            outer.sum(dim=0) if for_bias else None,
+            onednn_product(gradient, weight.t())[: len(rows)].view_as(inputs)
+            if for_inputs
+            else None,
+            onednn_product(gradient.t(), with_spare_rows(rows).t()) if for_weight else None,
+            gradient.sum(dim=0) if for_bias else None,
         )
 
 
@@ -124,17 +127,18 @@ class ReLUDropout(nn.Dropout):
         return _ReLUDropout.apply(inputs, self.p)  # type: ignore[no-untyped-call]
 
 
+# Dropout draws one of these levels for each element, and drops the elements with the lowest ones.
 _LEVELS = 1 << 16
 _threshold_backward = torch.ops.aten.threshold_backward
 
 
 def _num_dropped(p: float) -> int:
-    """Number of the 2^16 levels that are dropped; at least one is kept."""
+    """Return the number of levels dropped with probability p; at least one level is kept."""
     return min(round(p * _LEVELS), _LEVELS - 1)
 
 
 def _random_levels(like: Tensor) -> Tensor:
-    """Independent int16 levels in the shape of `like`, from a seed that torch's generator draws."""
+    """Draw an int16 level for each element of `like`, from a seed that torch's generator draws."""
     seed = int(torch.empty((), dtype=torch.int64).random_())
     words = np.random.SFC64(seed).random_raw(-(-like.numel() // 4))
     return torch.from_numpy(words.view(np.int16)[: like.numel()]).view(like.shape)
@@ -192,22 +196,24 @@ def smoothed_cross_entropy(
 ) -> tuple[Tensor, Tensor, Tensor | None]:
     """Compute the loss of `nmt.training.loss.smoothed_cross_entropy` and its gradients.
 
-    With logits z = W h, the smoothed loss is the plain one plus eps · (z_y - mean_v z_v). The mean
+    A token y has the row h of `hidden` and, with W = `weight`, the logits z = W h. Its loss is the
+    loss without smoothing plus eps · (z_y - mean_v z_v), where v runs over the vocabulary. The mean
     is the product of h and the mean row of W.
 
     Returns:
-        The sum over tokens, and its gradients for `hidden` and `weight`. The gradient for `weight`
-        is None unless the weight is trained.
+        The sum of the losses, its gradient for `hidden`, and its gradient for `weight`, which is
+        None unless the weight is trained.
     """
     mean_row = weight.mean(dim=0)  # (D,)
     grad_hidden = torch.empty_like(hidden)
     grad_weight = torch.zeros_like(weight) if is_weight_trained else None
     loss = -eps * (hidden @ mean_row).sum()
     by_onednn = use_onednn(hidden)
-    # Logits of a chunk stay near the caches. Equal sizes of chunks save compilation by oneDNN.
-    size = math.ceil(len(tokens) / max(1, math.ceil(len(tokens) / 512)))
+    # A chunk has at most 512 tokens, so few logits. Chunks have about the same size, because oneDNN
+    # compiles a program for each size.
+    size = math.ceil(len(tokens) / math.ceil(len(tokens) / 512))
     buffer = hidden.new_empty(0 if by_onednn else size, len(weight))
-    for first in range(0, len(tokens), max(1, size)):
+    for first in range(0, len(tokens), size):
         chunk = slice(first, first + size)
         rows, correct = hidden[chunk], tokens[chunk, None]  # (n, D), (n, 1)
         n = len(rows)
@@ -218,7 +224,7 @@ def smoothed_cross_entropy(
             logits = torch.mm(rows, weight.t(), out=buffer[:n])
         correct_logits = logits.gather(1, correct)
         largest = logits.amax(dim=1, keepdim=True)  # (n', 1)
-        # `powers` is the softmax times `total`. Below, smaller matrices are divided by `total`.
+        # `powers` is `total` times the softmax. The division by `total` is in smaller matrices.
         powers = logits.sub_(largest).exp_()
         total = powers.sum(dim=1, keepdim=True)
         loss += ((largest + total.log())[:n] - (1.0 - eps) * correct_logits).sum()
@@ -241,13 +247,13 @@ def smoothed_cross_entropy(
 class PackedLinear(nn.Module):
     """A linear layer for decoding, whose weight (D', D) is packed in the layout of oneDNN or MKL.
 
-    The activation of the output is none, relu, gelu or silu.
+    `activation` names the function that is applied to the output: none, relu, gelu or silu.
     """
 
     def __init__(self, weight: Tensor, bias: Tensor | None, activation: str = "none") -> None:
         super().__init__()
         self.activation = getattr(F, activation) if activation != "none" else nn.Identity()
-        # MKL reserves address space, 2.5 times the size of a matrix plus 7 MB.
+        # For each matrix, MKL reserves 2.5 times its size plus 7 MB of address space.
         is_limited = is_address_space_limited()
         has_mkl = torch.backends.mkl.is_available()  # type: ignore[no-untyped-call]
         self.by_mkl = library_of_packed_weights() == "torch" and has_mkl and not is_limited

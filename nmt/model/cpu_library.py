@@ -13,13 +13,13 @@ from nmt.base.system import is_intel
 
 LIBRARIES = ("torch", "onednn")
 
-# Overrides every choice, to reproduce the results of a machine that uses the other library.
+# Overrides every selection, to reproduce the results of a machine that uses the other library.
 override = os.environ.get("NMT_CPU_LIBRARY", "")
 _selected = ""
 
 
 def overriding_library() -> str:
-    """Return NMT_CPU_LIBRARY, empty if it is not set; UserError if it is not a library."""
+    """Return NMT_CPU_LIBRARY, empty if it is not set. Raise UserError if it names no library."""
     if override not in ("", *LIBRARIES):
         names = " or ".join(LIBRARIES)
         raise UserError(f"NMT_CPU_LIBRARY={override}: unknown library; use {names}")

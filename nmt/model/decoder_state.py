@@ -1,8 +1,8 @@
 """State of the decoder between decoding steps: keys and values computed so far.
 
-The N rows are the hypotheses of B sentences, ordered by sentence. The hypotheses of a sentence
-share the tokens before they branched, which are most of their tokens. Each sentence therefore has M
-slots for keys and values, and a table contains the slots that each row uses. When a hypothesis is
+The N rows are the hypotheses of B sentences, ordered by sentence. Hypotheses of one sentence have
+most tokens in common, those before they branched. Each sentence therefore has M slots, each for the
+keys and values of one token, and a table states which slots each row uses. When a hypothesis is
 continued several times or not at all, only the table changes; keys and values are not copied. A
 slot that no row uses is free again. With restricted self-attention, a row uses the slots of its
 last r tokens only, so M stays about K · r.
@@ -42,7 +42,7 @@ class LayerCache:
         return cls(keys, values, memory_keys, memory_values)
 
     def write(self, indices: Tensor, key: Tensor, value: Tensor) -> None:
-        """Store keys (N, H, d_k) and values (N, H, d_v) at (N,) indices of the (B·M) slots."""
+        """Store `key` (N, H, d_k) and `value` (N, H, d_v) at `indices` (N,) of the B·M slots."""
         self.keys.flatten(0, 1).index_copy_(0, indices, key)
         self.values.flatten(0, 1).index_copy_(0, indices, value)
 
@@ -51,7 +51,7 @@ class LayerCache:
         return self.keys[:, :num_slots].transpose(1, 2), self.values[:, :num_slots].transpose(1, 2)
 
     def grow(self, added: int) -> None:
-        """Add slots to each sentence."""
+        """Add `added` free slots to each sentence."""
         self.keys = F.pad(self.keys, (0, 0, 0, 0, 0, added))
         self.values = F.pad(self.values, (0, 0, 0, 0, 0, added))
 
@@ -75,8 +75,8 @@ class DecoderState:
     used: Tensor  # (N, M) True for the slots that a row uses
     written: Tensor  # (N,) index of the slot of each row's last token in the flattened (B·M) slots
     mask: Tensor  # (B, 1, K, M') `used` by sentence; the slots after the first M' are free
-    # (N, r) slots of each row's last r tokens: column p modulo r is that of position p. (N, 0) if
-    # rows attend to all their tokens.
+    # (N, r) slots of each row's last r tokens: column p modulo r has the slot of position p. (N, 0)
+    # without restricted self-attention.
     slots: Tensor
     position: int = 0  # target position of the next decoding step
 
@@ -84,15 +84,15 @@ class DecoderState:
     def start(cls, layers: list[LayerCache], source_mask: Tensor, window: int = 0) -> Self:
         """Return the state before the first decoding step, with one row per sentence.
 
-        The caches are empty. `window` is r of restricted self-attention, or 0 if there is no limit.
+        The caches are empty. `window` is r of restricted self-attention, or 0 for full attention.
         """
         num_sentences, device = len(source_mask), source_mask.device
         sentences = torch.arange(num_sentences, device=device)
         grid = RowGrid(num_sentences, 1, None)
         used = torch.zeros(num_sentences, _SLOTS_PER_GROWTH, dtype=torch.bool, device=device)
-        none = sentences.new_empty(0)
+        void = sentences.new_empty(0)  # `allocate` sets `written` and `mask`
         slots = sentences.new_zeros(num_sentences, window)
-        return cls(layers, source_mask, sentences, grid, used, written=none, mask=none, slots=slots)
+        return cls(layers, source_mask, sentences, grid, used, written=void, mask=void, slots=slots)
 
     def allocate(self) -> None:
         """Give each row a free slot of its sentence, and update `written` and `mask`.
@@ -121,10 +121,9 @@ class DecoderState:
         self.mask = grid.spread(self.used[:, : last + 1])[:, None]
 
     def reorder(self, rows: Tensor) -> Self:
-        """Select `rows` (N',) in place; rows may repeat, and are ordered by sentence.
+        """Select rows in place, and return the state itself.
 
-        Returns:
-            The state itself.
+        `rows` (N',) are the indices of the rows; they are ordered by sentence and may repeat.
         """
         if torch.equal(rows, torch.arange(len(self.sentences), device=rows.device)):
             return self

@@ -39,7 +39,7 @@ class DecodingWeights:
     def _make(self) -> EncoderDecoder:
         if self._precision is not DecodingPrecision.float32:
             return copy.deepcopy(self._model).eval().to(getattr(torch, self._precision.name))
-        # The copy shares all parameters; only packed ones take memory.
+        # The copy shares all parameters with the model; only packed weights take more memory.
         shared = {id(weight): weight for weight in self._model.parameters()}
         model = copy.deepcopy(self._model, shared).eval()
         has_onednn: bool = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
@@ -65,9 +65,7 @@ def _pack_self_attention(attention: MultiHeadAttention) -> None:
     """Replace the projections to queries, keys and values by one packed layer."""
     layers = attention.query, attention.key, attention.value
     weight = torch.cat([layer.weight for layer in layers])
-    has_bias = attention.query.bias is not None
-    bias = torch.cat([layer.bias for layer in layers]) if has_bias else None
-    attention.packed = PackedLinear(weight, bias)
+    attention.packed = PackedLinear(weight, torch.cat([layer.bias for layer in layers]))
     del attention.query, attention.key, attention.value
 
 

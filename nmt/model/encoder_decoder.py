@@ -18,7 +18,7 @@ Layer = TypeVar("Layer", bound=nn.Module)
 
 
 def stack(layers: Iterable[Layer]) -> Sequence[Layer]:
-    """Return `nn.ModuleList(layers)`, with the type of the layers."""
+    """Return `nn.ModuleList(layers)`, which type checkers see as a sequence of such layers."""
     return nn.ModuleList(layers)  # type: ignore[return-value]
 
 
@@ -30,13 +30,13 @@ class EncoderDecoder(nn.Module, ABC, Generic[State]):
     `source_size` and `target_size` are the sizes of the vocabularies.
 
     Raises:
-        UserError: embeddings are tied three ways, but the vocabularies differ in size.
+        UserError: `model.tied_embeddings` is three_way, but the vocabularies differ in size.
     """
 
     def __init__(self, config: ModelConfig, source_size: int, target_size: int) -> None:
         super().__init__()
         self.config = config
-        # Decoder layers that attend to the encoder output.
+        # Number of decoder layers that attend to the encoder output.
         self.num_attention_layers = config.num_decoder_layers
         self.source_embedding = nn.Embedding(source_size, config.width)
         if config.tied_embeddings is TiedEmbeddings.three_way:
@@ -51,10 +51,9 @@ class EncoderDecoder(nn.Module, ABC, Generic[State]):
         self.output_weight = self.target_embedding.weight  # (V, D)
         if config.tied_embeddings is TiedEmbeddings.none:
             self.output_weight = nn.Parameter(torch.empty(target_size, config.width))
-        bias = nn.Parameter(torch.zeros(target_size)) if config.output_bias else None
-        self.output_bias = bias  # (V,)
+        self.output_bias = nn.Parameter(torch.zeros(target_size)) if config.output_bias else None
         self.dropout = Dropout(config.dropout)
-        # On the meta device, so that it draws no random numbers for a weight that is replaced.
+        # On the meta device, no random numbers are drawn for the weight, which is replaced below.
         self.projection = Linear(config.width, target_size, bias=False, device="meta")
         self.projection.weight = self.output_weight
         self.projection.register_parameter("bias", self.output_bias)
@@ -64,7 +63,7 @@ class EncoderDecoder(nn.Module, ABC, Generic[State]):
         """Encode source ids (B, S) to the encoder output.
 
         Returns:
-            (B, S, D); some architectures document another shape.
+            (B, S, D), unless the architecture documents another shape.
         """
 
     @abstractmethod
@@ -94,8 +93,8 @@ class EncoderDecoder(nn.Module, ABC, Generic[State]):
         """Compute the attention weights of every layer that has attention.
 
         Returns:
-            `cross`: (B, H, T, S) per layer; `encoder`: (B, H, S, S) and `decoder`: (B, H, T, T) of
-            an architecture with self-attention.
+            Lists with the weights of each layer: `cross`, (B, H, T, S); with self-attention also
+            `encoder`, (B, H, S, S), and `decoder`, (B, H, T, T).
 
         Raises:
             UserError: the architecture has no attention.
@@ -115,8 +114,8 @@ class EncoderDecoder(nn.Module, ABC, Generic[State]):
         """Compile each layer at its first call.
 
         Raises:
-            NotImplementedError: the architecture has no layers to compile. The configuration
-                rejects `training.compile` for it.
+            NotImplementedError: the architecture does not support compilation, and the
+                configuration rejects `training.compile` for it.
         """
         raise NotImplementedError
 

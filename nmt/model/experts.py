@@ -51,7 +51,7 @@ class Experts(nn.Module):
         rows = hidden.flatten(0, -2)  # (N, D)
         weights, selected = self.router(rows).topk(NUM_SELECTED)  # (N, 2) each
         weights = weights / weights.sum(dim=-1, keepdim=True)
-        order = selected.flatten().argsort(stable=True)  # (2 N,) tokens by expert
+        order = selected.flatten().argsort(stable=True)  # (2 N,) selections by expert
         twice = rows.repeat_interleave(NUM_SELECTED, dim=0).index_select(0, order)  # (2 N, D)
         parts = zip(self.experts, torch.split(twice, self._num_tokens(selected)), strict=True)
         # In training, an expert without rows is called too: each rank needs all gradients.
@@ -69,7 +69,7 @@ class Experts(nn.Module):
 
 @contextmanager
 def recorded_routing(model: nn.Module) -> Iterator[dict[str, Tensor]]:
-    """Record the probabilities (N, X) of each router in the last call, by its path in the model."""
+    """Yield a dictionary from each router's path to its probabilities (N, X) in the last call."""
     routing: dict[str, Tensor] = {}
     with ExitStack() as hooks:
         for path, module in model.named_modules():

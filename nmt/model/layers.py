@@ -93,7 +93,8 @@ class DecoderLayer(nn.Module):
     def forward(self, hidden: Tensor, memory: Tensor, source_mask: Tensor) -> Tensor:
         """Decode all target positions at once: (B, T, D) → (B, T, D).
 
-        Padding is at the end of a target, so the causal mask hides it from all real positions.
+        `memory` is (B, S, D), and `source_mask` is (B, 1, 1, S). Padding is at the end of a target,
+        so the causal mask also hides the padding from all real positions.
         """
         hidden = self.self_attention_residual(
             hidden, lambda h: self.self_attention(h, h, is_causal=True)
@@ -106,7 +107,7 @@ class DecoderLayer(nn.Module):
     def step(self, hidden: Tensor, cache: LayerCache, state: DecoderState) -> Tensor:
         """Decode one target position of every row: (N, 1, D) → (N, 1, D).
 
-        The rows of a sentence share keys and values, so they attend as K queries of one sentence.
+        The rows of a sentence share keys and values, so they are the K queries of one attention.
         """
 
         def attend(

@@ -10,11 +10,11 @@ from nmt.model import cpu
 def sinusoidal_table(length: int, width: int, timescales: Timescales = Timescales.paper) -> Tensor:
     """Compute the positional encoding of Vaswani et al. 2017, section 3.5.
 
-    PE(pos, 2i) = sin(pos / 10000^(2i/D)) and PE(pos, 2i+1) = cos(pos / 10000^(2i/D)). Marian
-    divides by D - 2 instead of D, as does tensor2tensor, the program of the paper's authors.
+    PE(pos, 2i) = sin(pos / 10000^(2i/D)) and PE(pos, 2i+1) = cos(pos / 10000^(2i/D)). Marian and
+    tensor2tensor, the program of the paper's authors, have D - 2 instead of D in the exponents.
 
     Returns:
-        (length, D); `width` is D, an even number.
+        (length, D), where D is `width`, an even number.
     """
     position = torch.arange(length, dtype=torch.float64)[:, None]
     exponent_width = width if timescales is Timescales.paper else max(1, width - 2)
@@ -37,7 +37,7 @@ class AddedPositions(nn.Module):
             self.register_buffer("table", table, persistent=False)
 
     def forward(self, embeddings: Tensor, first: int = 0) -> Tensor:
-        """Add positions first, first + 1, … to (B, L, D) embeddings."""
+        """Add the vectors of positions `first`, `first` + 1, … to embeddings (B, L, D)."""
         return embeddings + self.table[first : first + embeddings.size(1)]
 
 
@@ -58,7 +58,7 @@ class RotaryPositions(nn.Module):
         self.register_buffer("cos", table[:, 1::2].contiguous(), persistent=False)
 
     def forward(self, heads: Tensor, first: int = 0) -> Tensor:
-        """Rotate vectors (B, H, L, E) at positions first, first + 1, …."""
+        """Rotate vectors (B, H, L, E), whose positions begin at `first`."""
         positions = slice(first, first + heads.size(2))
         sin, cos = self.sin[positions], self.cos[positions]  # (L, E / 2)
         if cpu.use_cpu_operators(heads):

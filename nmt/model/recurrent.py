@@ -5,8 +5,8 @@ connections start at the third layer of each stack. The query of attention is th
 bottom decoder layer, and all layers above it read the context.
 
 The query at a position is the output of the bottom layer at this position; in the paper, at the
-previous one. The bottom layer reads no context, so each layer computes all target positions in one
-call.
+previous position. The bottom layer reads no context, so each layer computes all target positions in
+one call.
 """
 
 import math
@@ -30,7 +30,7 @@ class MemoryAttention(nn.Module):
     The weights are a = softmax(e). The kind determines the score e_j of a decoder state s and h_j:
 
     - additive: v^T tanh(W s + U h_j) (Bahdanau et al. 2015, section A.1.2).
-    - dot: (W s)^T (U h_j), the general product of Luong et al. 2015 with a factored matrix.
+    - dot: (W s)^T (U h_j), the `general` score of Luong et al. 2015 with the matrix W^T U.
     - scaled_dot: the score of `dot` divided by sqrt(d_k) (Vaswani et al. 2017, section 3.2.1).
     - hard: the additive score, but a is one at the largest score and zero elsewhere. The gradient
       is that of the softmax (straight-through, Bengio et al. 2013), which is biased. The context is
@@ -43,8 +43,8 @@ class MemoryAttention(nn.Module):
         self.kind = config.attention
         key_width = config.key_width or config.width  # d_k
         self.query = Linear(config.width, key_width)  # W
-        # A bias of U would have no effect: it would add the same number to all dot products of a
-        # query. In the additive score, the bias of W does the same.
+        # U needs no bias: in dot products, a bias would add the same number to all scores of a
+        # query; in the additive score, W already has a bias.
         self.key = Linear(config.width, key_width, bias=False)  # U
         if self.kind in (AttentionKind.additive, AttentionKind.hard):
             self.score = Linear(key_width, 1, bias=False)  # v
@@ -80,14 +80,14 @@ class Recurrent(RowDecoder):
         super().__init__(config, source_size, target_size)
         self.num_attention_layers = 1  # the bottom one; all layers above it read its context
         width = config.width
-        self.backward_layer = _lstm(width, width)
+        self.backward_layer = nn.LSTM(width, width, batch_first=True)
         self.encoder = stack(
-            _lstm(2 * width if index == 1 else width, width)
+            nn.LSTM(2 * width if index == 1 else width, width, batch_first=True)
             for index in range(config.num_encoder_layers)
         )
         self.attention = MemoryAttention(config)
         self.decoder = stack(
-            _lstm(2 * width if index else width, width)
+            nn.LSTM(2 * width if index else width, width, batch_first=True)
             for index in range(config.num_decoder_layers)
         )
         self._initialize()
@@ -122,15 +122,11 @@ class Recurrent(RowDecoder):
         last: list[tuple[Tensor, Tensor]] = []
         context: list[Tensor] = []  # empty for the bottom layer
         for index, layer in enumerate(self.decoder):
-            given = tuple(part[:, index][None].contiguous() for part in state.rows)  # (1, N, D)
-            outputs, output_and_cell = layer(torch.cat((hidden, *context), dim=-1), given)
+            past = tuple(part[:, index][None].contiguous() for part in state.rows)  # (1, N, D)
+            outputs, output_and_cell = layer(torch.cat((hidden, *context), dim=-1), past)
             last.append(output_and_cell)
             outputs = self.dropout(outputs)
             hidden = hidden + outputs if index >= _FIRST_RESIDUAL else outputs
             context = context or [state.attend(self.attention, hidden)]
         state.rows = [torch.cat(part).transpose(0, 1) for part in zip(*last, strict=True)]
         return hidden
-
-
-def _lstm(input_width: int, width: int) -> nn.LSTM:
-    return nn.LSTM(input_width, width, batch_first=True)

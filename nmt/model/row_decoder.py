@@ -30,9 +30,9 @@ class RowState:
     def attend(self, attention: nn.Module, queries: Tensor) -> Tensor:
         """Compute the contexts (N, T, D) of T positions of every row.
 
-        For one position, the rows of a sentence attend as K queries of one sentence. For several
-        positions, each sentence has one row. The attention returns contexts and weights for queries
-        (B, K, D) or (B, T, D) and `shared`.
+        If T is 1, the rows of a sentence attend as K queries of one sentence. If not, each sentence
+        must have one row. `attention` reads queries, (B, K, D) or (B, T, D), and
+        `shared`, and returns contexts and weights.
         """
         if queries.size(1) > 1:
             return attention(queries, *self.shared)[0]
@@ -40,10 +40,9 @@ class RowState:
         return self.grid.collect(contexts)[:, None]
 
     def reorder(self, rows: Tensor) -> Self:
-        """Select `rows` (N',) in place; rows may repeat, and are ordered by sentence.
+        """Select rows in place, and return the state itself.
 
-        Returns:
-            The state itself.
+        `rows` (N',) are the indices of the rows; they are ordered by sentence and may repeat.
         """
         self.rows = [tensor.index_select(0, rows) for tensor in self.rows]
         kept, self.sentences = torch.unique_consecutive(
@@ -59,7 +58,7 @@ class RowDecoder(EncoderDecoder[RowState]):
     """Base of architectures with a `RowState`; `start` creates it.
 
     The module `attention` returns contexts (B, T, D) and weights (B, T, S). An architecture without
-    it overrides `attention_maps`.
+    such a module overrides `attention_maps`.
     """
 
     attention: nn.Module
@@ -84,11 +83,10 @@ class RowDecoder(EncoderDecoder[RowState]):
     def attention_maps(
         self, source: Tensor, source_mask: Tensor, target_input: Tensor
     ) -> dict[str, list[Tensor]]:
-        """Compute the weights `cross`, (B, 1, T, S) for each call of `attention`."""
+        """Return as `cross` the attention weights (B, 1, T, S) of each layer with `attention`."""
         maps: list[Tensor] = []
-        hook = self.attention.register_forward_hook(
+        with self.attention.register_forward_hook(
             lambda _module, _inputs, outputs: maps.append(outputs[1][:, None])
-        )
-        with hook:
+        ):
             self(source, source_mask, target_input)
         return {"cross": maps}

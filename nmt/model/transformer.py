@@ -40,21 +40,21 @@ class Transformer(EncoderDecoder[DecoderState]):
             self._scaled(self.source_embedding, source), self.source_positions
         )
         for layer in self.encoder:
-            hidden = layer(hidden, _per_head(source_mask))
+            hidden = layer(hidden, source_mask[:, None, None])  # mask (B, 1, 1, S)
         return self.encoder_norm(hidden)
 
     def decode(self, target_input: Tensor, memory: Tensor, source_mask: Tensor) -> Tensor:
         """Decode all target positions (B, T) at once to (B, T, D)."""
         hidden = self._embed_target(target_input)
         for layer in self.decoder:
-            hidden = layer(hidden, memory, _per_head(source_mask))
+            hidden = layer(hidden, memory, source_mask[:, None, None])
         return self.decoder_norm(hidden)
 
     def start(self, memory: Tensor, source_mask: Tensor) -> DecoderState:
         """Return the state before the first decoding step, with one row per sentence."""
         projected = [layer.cross_attention.project_memory(memory) for layer in self.decoder]
         layers = [LayerCache.empty(keys, values) for keys, values in projected]
-        return DecoderState.start(layers, _per_head(source_mask), self.config.attention_window)
+        return DecoderState.start(layers, source_mask[:, None, None], self.config.attention_window)
 
     def step(self, tokens: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
         """Decode one target position of every row: tokens (N,) → logits (N, V)."""
@@ -72,10 +72,7 @@ class Transformer(EncoderDecoder[DecoderState]):
         maps: dict[str, list[Tensor]] = {"encoder": [], "decoder": [], "cross": []}
 
         def record(
-            name: str,
-            layer: MultiHeadAttention,
-            inputs: tuple[Any, ...],
-            options: dict[str, Any],
+            name: str, layer: MultiHeadAttention, inputs: tuple[Any, ...], options: dict[str, Any]
         ) -> None:
             maps[name].append(layer.weights(*inputs, **options))
 
@@ -92,15 +89,15 @@ class Transformer(EncoderDecoder[DecoderState]):
 
     def compile_layers(self) -> None:
         """Compile each layer at its first call, for batches of any shape."""
-        # Code for any shape is still compiled again in some cases, for example for lengths that are
-        # multiples of eight. After this number of versions, torch runs other shapes uncompiled.
+        # torch compiles a layer again in some cases, for example for lengths that are multiples of
+        # eight. After 64 versions of one kind of layer, other shapes run uncompiled.
         torch._dynamo.config.recompile_limit = 64
         for layer in (*self.encoder, *self.decoder):
             layer.compile(dynamic=True)
         self._is_compiled = True
 
     def _embed_target(self, ids: Tensor, first: int = 0) -> Tensor:
-        """Embed target inputs (B, L) at positions first, first + 1, …: (B, L, D).
+        """Embed target inputs (B, L), whose positions begin at `first`: (B, L, D).
 
         With model.start=zero, the embedding of position 0 is zero, before positions are added.
         """
@@ -112,11 +109,7 @@ class Transformer(EncoderDecoder[DecoderState]):
     def _with_positions(
         self, scaled: Tensor, positions: AddedPositions | None, first: int = 0
     ) -> Tensor:
-        """Add positions first, first + 1, … to embeddings (B, L, D), and apply dropout."""
+        """Add `positions`, if any, from `first` on to embeddings (B, L, D); apply dropout."""
         if positions is not None:
             scaled = positions(scaled, first)
         return self.dropout(scaled)
-
-
-def _per_head(mask: Tensor) -> Tensor:
-    return mask[:, None, None, :]  # (B, 1, 1, S)

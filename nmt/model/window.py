@@ -1,11 +1,12 @@
 """Restricted self-attention: each position attends to r positions (Vaswani et al. 2017, section 4).
 
-In the encoder, a position attends to r positions around it, of which r // 2 are before it. In the
-decoder, it attends to itself and the r - 1 positions before it. A sequence of length L is split
+In the encoder, a position attends to itself, r // 2 positions before it and the others after it. In
+the decoder, it attends to itself and the r - 1 positions before it. A sequence of length L is split
 into W = ⌈L / r⌉ blocks. The r queries of a block attend to 2r keys only, so attention takes
 O(r · L · D) operations instead of O(L² · D). Sequences of up to r positions need no blocks.
 
-A padding position also attends to itself, because its window may contain no real token.
+A padding position also attends to itself: its window may have no real token, and the softmax of no
+scores is NaN.
 """
 
 import torch
@@ -14,7 +15,7 @@ from torch import Tensor
 
 
 def num_before(window: int, is_causal: bool) -> int:
-    """Return the number of positions in the window of a position that are before it."""
+    """Return how many of the r positions are before the position that attends to them."""
     return window - 1 if is_causal else window // 2
 
 
@@ -37,8 +38,8 @@ def window_mask(
 ) -> Tensor:
     """Return the mask, (L, L) or (B, 1, L, L), of the positions that each position attends to.
 
-    `window` is r; if `is_causal`, positions attend to no later ones. `mask` is (B, 1, 1, L), True
-    at real tokens; None if all are real.
+    `window` is r; if `is_causal`, no position attends to later ones. `mask` is (B, 1, 1, L), True
+    at real tokens, or None if all tokens are real.
     """
     positions = torch.arange(length, device=device)
     before = num_before(window, is_causal)
@@ -47,9 +48,10 @@ def window_mask(
 
 
 def _attended(index: Tensor, window: int, before: int, is_real: Tensor | bool) -> Tensor:
-    """Return the mask of the keys to which queries attend, given the index of keys in the window.
+    """Return the mask of the keys to which each query attends.
 
-    A query attends to the real tokens of its window, and to its own position, `before`.
+    `index` is the index of each key in the window of each query. A query attends to the real tokens
+    of its window, and to its own position, which has the index `before`.
     """
     return (index >= 0) & (index < window) & (is_real | (index == before))
 
@@ -75,15 +77,14 @@ def split_blocks(
         return padded.reshape(shape).transpose(1, 2)  # (B, W, H, r, E)
 
     def with_next(inputs: Tensor) -> Tensor:
-        # Blocks of keys begin `before` positions before those of queries, so key j of a block and
-        # its successor is j - before positions after query 0.
+        # The 2r keys begin `before` positions before the r queries, so key j has index j - i in the
+        # window of query i.
         found = blocks(inputs, before, added + window - before)  # (B, W + 1, H, r, E)
         return torch.cat((found[:, :-1], found[:, 1:]), dim=3).flatten(0, 1)  # (B·W, H, 2r, E)
 
     if mask is None:
         mask = query.new_ones((len(query), 1, 1, length), dtype=torch.bool)
     is_real = with_next(mask.transpose(2, 3)).transpose(2, 3)  # (B·W, 1, 1, 2r)
-    index = torch.arange(2 * window, device=query.device)
-    index = index - torch.arange(window, device=query.device)[:, None]  # (r, 2r)
-    attended = _attended(index, window, before, is_real)  # (B·W, 1, r, 2r)
+    keys = torch.arange(2 * window, device=query.device)
+    attended = _attended(keys - keys[:window, None], window, before, is_real)  # (B·W, 1, r, 2r)
     return blocks(query, 0, added).flatten(0, 1), with_next(key), with_next(value), attended

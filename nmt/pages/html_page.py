@@ -1,7 +1,7 @@
 """Self-contained HTML pages from Jinja templates, with charts as inline SVG.
 
-A page is a single file: it contains its style and loads nothing; only the page of attention runs a
-script. All text is escaped, and control characters are replaced.
+A page is a single file that contains its style and loads nothing. A script is used for attention
+maps only. All text is escaped, and control characters are replaced.
 """
 
 import io
@@ -81,15 +81,15 @@ def draw_svg(draw: Callable[[Any], None], label: str, size: tuple[float, float])
     out = io.StringIO()
     style = _TEMPLATES / "chart.mplstyle"
     without_metadata = dict.fromkeys(("Creator", "Date", "Format", "Type"))
-    # Identifiers are hashes of content and salt, so that those of two charts of a page differ.
+    # Identifiers are hashes of content and salt. The salt makes them unique on a page.
     with mpl.rc_context({"svg.hashsalt": label}, style), warnings.catch_warnings():
-        # Browsers have glyphs that matplotlib's font, used for the layout only, lacks.
+        # A glyph missing in matplotlib's font affects the layout only; browsers have other fonts.
         warnings.filterwarnings("ignore", message="Glyph .* missing")
         figure = Figure(figsize=size, layout="constrained")
         draw(figure.subplots())
         figure.savefig(out, format="svg", metadata=without_metadata)
     _, _, body = out.getvalue().partition("</defs>")  # leaves out matplotlib's style
-    # Names of groups, such as axes_1, are the same in each chart.
+    # Names of groups, such as axes_1, would not be unique on a page.
     body = re.sub(r'<g id="[^"]*"', "<g", body)
     body = re.sub(r"font-family: [^;]*; |\n *", " ", body)
     for name, colour in COLOURS.items():

@@ -31,12 +31,12 @@ from nmt.training.progress import progress_bar
 from nmt.translation.translator import Translator
 
 GENERAL = "general"
-"""Name of the general text in `corpus.sources`."""
+"""Key in `corpus.sources` of general text, which is mixed in so that the model forgets less."""
 
 _TEMPLATE = Path(__file__).with_name("templates") / "adapt.md.jinja"
 _METRICS = ("bleu", "chrf")
-_NUM_CHANGED = 5  # sentences that became better, and as many that became worse
-_TARGETS_AT_A_TIME = 10_000
+_NUM_CHANGED = 5  # number of better sentences to show, and of worse sentences
+_TARGETS_AT_A_TIME = 10_000  # target sentences that are decoded at once
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Compared:
 
 @dataclass(frozen=True)
 class Changed:
-    """A sentence of a test set whose chrF has changed; scores are from 0 to 100."""
+    """A test sentence whose translations before and after differ in chrF (from 0 to 100)."""
 
     source: str
     reference: str
@@ -62,7 +62,10 @@ class Changed:
 
 
 def check_languages(data: Path, languages: tuple[str, str], model: Path) -> None:
-    """Raise UserError if a folder, or the beginning of two files, lacks a language of the model."""
+    """Raise UserError if the text lacks a file of a language that the model translates.
+
+    `data` is a folder, or the common beginning of two files. Other text is not checked here.
+    """
     folder, beginning = (data, "") if data.is_dir() else (data.parent, f"{data.name}.")
     if data.is_file() or not folder.is_dir():
         return
@@ -77,9 +80,10 @@ def check_languages(data: Path, languages: tuple[str, str], model: Path) -> None
 
 
 def general_test_set(config: Config, beginning: str) -> TestSet | None:
-    """Return the general test set: two files with a common `beginning`, if it is not empty.
+    """Return the test set of general text; None if there is none.
 
-    Otherwise, it is the first test set of the general text in `corpus.sources`, if there is any.
+    It is read from two files, `<beginning>.<language>`. If `beginning` is empty, it is the first
+    test set of the general text in `corpus.sources`.
     """
     languages = (config.corpus.source_language, config.corpus.target_language)
     if beginning:
@@ -99,11 +103,12 @@ def general_test_set(config: Config, beginning: str) -> TestSet | None:
 
 
 def adapt(config: Config, general: TestSet | None, out: Path | None) -> None:
-    """Train from the weights of `training.initial_model`, and compare both models.
+    """Adapt the model `training.initial_model`, and compare the adapted model with the original.
 
-    The comparison includes the test set `general`. The adapted model is copied to `out`, if given.
+    The test sets are those of the corpus and, if given, `general`. If `out` is given, the adapted
+    model is copied to it.
     """
-    if train(config) is None:  # a dry run, or one of several processes
+    if train(config) is None:  # a dry run, or a pruned trial
         return
     system = open_system(config.run_folder)
     corpus = system.corpus
@@ -112,23 +117,19 @@ def adapt(config: Config, general: TestSet | None, out: Path | None) -> None:
     tests = [evaluate.corpus_test_set(corpus, split) for split in splits]
     tests += [general] if general else []
     valid = evaluate.corpus_test_set(corpus, VALID)
-    of_valid, *before = _translations(config, Path(config.training.initial_model), [valid, *tests])
-    # `train` has translated the test sets of the corpus; the others have no stored translations.
+    old_valid, *before = _translations(config, Path(config.training.initial_model), [valid, *tests])
+    # `train` has evaluated the test sets of the corpus, but not `valid` and `general`.
     stored = [evaluate.stored_hypotheses(system, test) for test in tests]
     missing = [test for test, lines in zip(tests, stored, strict=True) if lines is None]
     others = iter(_translations(config, system.model, missing))
     after = [next(others) if lines is None else lines for lines in stored]
+    why = "the original model"
     compared = [
-        Compared(
-            test,
-            old,
-            new,
-            Comparison("before", "the original model", compare(old, new, *test.references)),
-        )
+        Compared(test, old, new, Comparison("before", why, compare(old, new, *test.references)))
         for test, old, new in zip(tests, before, after, strict=True)
     ]
     first = compared[0]
-    terms = find_terms(_training_targets(corpus, config), valid.references[0], of_valid)
+    terms = find_terms(_training_targets(corpus, config), valid.references[0], old_valid)
     recall = term_recall(terms, first.test_set.references[0], first.before, first.after)
     _report(config, corpus, compared, recall)
     if out is not None:
@@ -138,7 +139,7 @@ def adapt(config: Config, general: TestSet | None, out: Path | None) -> None:
 
 
 def _translations(config: Config, model: Path, tests: Sequence[TestSet]) -> list[list[str]]:
-    """Translate test sets with a model."""
+    """Translate test sets with the model in a folder."""
     if not tests:
         return []
     loaded = load_trained_model(model, distributed.local_device())
@@ -154,9 +155,9 @@ def _translations(config: Config, model: Path, tests: Sequence[TestSet]) -> list
 def _training_targets(corpus: PreparedCorpus, config: Config) -> Iterator[str]:
     """Yield the target sentences of the training text, without those of `corpus.sources`."""
     pairs, tokenizer = corpus.train(), Tokenizer(corpus.target_tokenizer)
-    number = corpus.manifest.get("sources", {}).get(config.corpus.name, len(pairs))
-    for first in range(0, number, _TARGETS_AT_A_TIME):
-        indices = range(first, min(number, first + _TARGETS_AT_A_TIME))
+    num_own = corpus.manifest.get("sources", {}).get(config.corpus.name, len(pairs))
+    for first in range(0, num_own, _TARGETS_AT_A_TIME):
+        indices = range(first, min(num_own, first + _TARGETS_AT_A_TIME))
         yield from tokenizer.decode([pairs.pair(index)[1].tolist() for index in indices])
 
 
@@ -185,8 +186,8 @@ def _report(
         table.add_row(*map(as_text, cells))
     console.print(table)
     notes = [f"{recall} ({first})", DEFINITION]
-    if len(compared) == len(corpus.test_splits or [VALID]):
-        notes.insert(0, "no general test set: name two files with general_test=BEGINNING")
+    if len(compared) == len(corpus.test_splits or [VALID]):  # only those of the corpus
+        notes.insert(0, "no general test set; general_test=BEGINNING reads one from two files")
     context = {
         "run": run.name,
         "initial_model": config.training.initial_model,
@@ -208,11 +209,10 @@ def _report(
     }
     texts = {run / "adapt.md": text, run / "adapt.json": to_json(values)}
     for each in compared:
-        folder = run / layout.ADAPTATION_FOLDER / each.test_set.name
         test = each.test_set
-        names = {"source": test.sources, "reference": test.references[0]}
-        names |= {"before": each.before, "after": each.after}
-        texts |= {folder / f"{name}.txt": to_lines(text) for name, text in names.items()}
+        contents = test.sources, test.references[0], each.before, each.after
+        for name, lines in zip(("source", "reference", "before", "after"), contents, strict=True):
+            texts[run / layout.ADAPTATION_FOLDER / test.name / f"{name}.txt"] = to_lines(lines)
     write_texts(texts)
     print_written([*texts, run / layout.MODEL_FOLDER, corpus.folder / layout.REPORT_FILE])
 
@@ -221,8 +221,8 @@ def _rows(compared: Compared) -> list[list[str]]:
     """Return a row of cells for each metric."""
     rows = []
     for key in _METRICS:
-        test = compared.comparison.differences[key]
-        scores = f"{test.baseline:.2f}", f"{test.baseline + test.difference:.2f}"
-        difference = format_difference(test.difference), format_p(test.p), test.verdict
-        rows.append([one_line(compared.test_set.name), METRIC_NAMES[key], *scores, *difference])
+        found = compared.comparison.differences[key]
+        scores = f"{found.baseline:.2f}", f"{found.baseline + found.difference:.2f}"
+        outcome = format_difference(found.difference), format_p(found.p), found.verdict
+        rows.append([one_line(compared.test_set.name), METRIC_NAMES[key], *scores, *outcome])
     return rows

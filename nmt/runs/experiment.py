@@ -17,14 +17,7 @@ from nmt.base import layout
 from nmt.base.errors import UserError
 from nmt.base.files import temporary_path, write_json
 from nmt.base.system import commit, processor_name, versions
-from nmt.config import (
-    Config,
-    differing_values,
-    is_free_key,
-    load_config,
-    save_config,
-    to_plain,
-)
+from nmt.config import Config, differing_values, is_free_key, load_config, save_config, to_plain
 from nmt.data.corpus import PreparedCorpus
 from nmt.evaluation.evaluate import Evaluation
 from nmt.evaluation.records import is_complete, read_environment, read_result
@@ -45,8 +38,8 @@ logger = logging.getLogger(__name__)
 
 _PACKAGES = ("torch", "numpy", "sentencepiece", "datasets", "pyarrow", "sacrebleu", "safetensors")
 
-# Keys that `run.accept_changes` cannot change: those of the data and its order, the model, and the
-# optimizer.
+# Keys, or their beginnings, that never change in a run, even if `run.accept_changes` names them:
+# those of the data, its order, the model and the optimizer.
 _FIXED_KEYS = (
     *("corpus.", "tokenizer.", "model.", "training.seed", "optimizer.name", "optimizer.lora_"),
     "training.validation_metric",  # the best checkpoint so far was chosen by it
@@ -56,7 +49,7 @@ _FIXED_KEYS = (
 
 
 def environment(corpus_folder: Path, config: Config) -> dict[str, Any]:
-    """Return `environment.json`: an id for trackers, and what scores depend on besides `config`."""
+    """Return `environment.json`: an id for trackers; code, packages, hardware and data of a run."""
     processes, local_processes = distributed.num_processes(config.training)
     return {
         "run_id": secrets.token_hex(4),
@@ -78,11 +71,11 @@ def check_configuration(config: Config) -> tuple[Config, list[str]]:
     """Compare an experiment with the configuration stored in its run folder, if there is one.
 
     Returns:
-        The experiment, with the stored numbers instead of `auto` and of `num_threads=0`, and a line
-        for each difference that `run.accept_changes` allows.
+        The experiment, in which stored numbers replace `tokens_per_micro_batch=auto` and
+        `num_threads=0`; and a line for each difference that `run.accept_changes` allows.
 
     Raises:
-        UserError: another difference.
+        UserError: there is a difference that `run.accept_changes` does not allow.
     """
     path = config.run_folder / layout.CONFIG_FILE
     if not path.is_file():
@@ -118,13 +111,13 @@ def check_configuration(config: Config) -> tuple[Config, list[str]]:
 
 
 def _check_early_end(config: Config) -> None:
-    """Raise UserError if `max_updates` was changed, but not the limit that ended the run early."""
+    """Raise UserError for a new `max_updates` if another, unchanged limit ended the run early."""
     stored = load_config(Config, config.run_folder / layout.CONFIG_FILE).training
     if stored.max_updates == config.training.max_updates:
         return
     result = read_result(config.run_folder)
-    is_late = 0 < stored.max_minutes * 60 <= result["training_seconds"]
-    key = "max_minutes" if is_late else "patience"
+    is_out_of_time = 0 < stored.max_minutes * 60 <= result["training_seconds"]
+    key = "max_minutes" if is_out_of_time else "patience"
     is_same = getattr(stored, key) == getattr(config.training, key)
     if result["updates"] < stored.max_updates and is_same:
         raise UserError(
@@ -138,7 +131,7 @@ def open_run(config: Config, corpus_folder: Path) -> Config:
     """Create the run folder, or check that the existing one belongs to this experiment.
 
     Returns:
-        The experiment, with numbers instead of `auto` and of `num_threads=0`.
+        The experiment, in which numbers replace `tokens_per_micro_batch=auto` and `num_threads=0`.
     """
     folder = config.run_folder
     config, changes = check_configuration(config)
@@ -152,13 +145,14 @@ def open_run(config: Config, corpus_folder: Path) -> Config:
         write_json(folder / layout.ENVIRONMENT_FILE, environment(corpus_folder, config))
         save_config(config, folder / layout.CONFIG_FILE)
         return config
-    corpus_name = read_environment(folder)["corpus"]
-    if corpus_name != corpus_folder.name:
+    stored = read_environment(folder)
+    if stored["corpus"] != corpus_folder.name:
         raise UserError(
-            f"{folder} was trained on {corpus_name}, but the corpus is now {corpus_folder.name},"
-            " because its text or its cleaning has changed; choose another run.name"
+            f"{folder} was trained on {stored['corpus']}, but the corpus is now"
+            f" {corpus_folder.name}, because the text or its cleaning has changed; choose another"
+            " run.name"
         )
-    fresh_model.check_initial_weights(config, read_environment(folder).get("initial_weights", ""))
+    fresh_model.check_initial_weights(config, stored.get("initial_weights", ""))
     if changes:
         for line in changes:
             logger.info("changed from here on: %s", line)
@@ -166,7 +160,7 @@ def open_run(config: Config, corpus_folder: Path) -> Config:
             _check_early_end(config)
             logger.info("%s was complete; training continues", folder)
             (folder / layout.RESULT_FILE).unlink()
-        # Its text may be of an average, but `finish` takes it for that of the best checkpoint.
+        # `finish` takes this file for that of the best checkpoint. It may be of averaged weights.
         (folder / layout.VALID_HYPOTHESES_FILE).unlink(missing_ok=True)
         save_config(config, folder / layout.CONFIG_FILE)
     if changes or not config.search.prune:
@@ -194,17 +188,17 @@ def run_experiment(config: Config, corpus_folder: Path) -> list[Evaluation] | No
             trainer.run(tracker)
         except Interruption:
             # All ranks have agreed to end, so none is in a collective that `leave` would wait for.
+            # After any other error, some ranks may be in one.
             distributed.leave()
             raise
-        # Do not leave after another error: some ranks may still be in a collective.
         evaluations = None
         if process.is_main_process and trainer.is_pruned:
             state = trainer.state
             pruned = {"update": state.update, "loss": -state.best_rank[1]}  # of the best checkpoint
             write_json(config.run_folder / layout.PRUNED_FILE, pruned)
             logger.info(
-                f"pruned at update {state.update:,}: its lowest loss is above the median of other"
-                " trials"
+                f"pruned at update {state.update:,}: the lowest validation loss of this trial is"
+                " above the median of the other trials"
             )
         elif process.is_main_process:
             evaluations = finish(config, corpus, trainer, tracker)
@@ -221,7 +215,7 @@ def _opened_tracker(
     tracker = Tracker()
     if trainer.process.is_main_process:
         samples = partial(ValidationSamples, trainer.model, *valid_text(corpus))
-        # If its validation is due, the trackers drop the last update, and `RunLog` sends it again.
+        # If the last update has yet to be validated, trackers drop it, and `RunLog` sends it again.
         last = trainer.state.update - trainer.state.validation_due
         tracker = open_trackers(config, run_id, last, samples)
     try:
@@ -233,7 +227,7 @@ def _opened_tracker(
 
 
 def point_latest(config: Config) -> None:
-    """Make the link `latest` point to this run; it is relative, so the outputs can be moved."""
+    """Point the link `latest` to this run by a relative path, so that the outputs can be moved."""
     outputs = Path(config.run.outputs)
     latest = outputs / layout.LATEST_LINK
     if latest.is_dir() and not latest.is_symlink():

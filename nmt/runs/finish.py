@@ -1,7 +1,6 @@
 """The end of a run: chosen weights, model folder, scores and report."""
 
 import logging
-from collections.abc import Sequence
 from dataclasses import asdict
 
 from pydantic import TypeAdapter
@@ -28,7 +27,7 @@ logger = logging.getLogger(__name__)
 def finish(
     config: Config, corpus: PreparedCorpus, trainer: Trainer, tracker: Tracker
 ) -> list[Evaluation]:
-    """Choose weights, write model folder, evaluations, report and `result.json`."""
+    """Choose weights; write the model folder, evaluations, report and `result.json`."""
     chosen, result = _choose_weights(config.training.validation_metric, trainer)
     logger.info("chosen on validation: %s", chosen)
     translator = Translator(trainer.model, config.decoding, logger.warning)
@@ -62,14 +61,14 @@ def finish(
     if trainer.micro_batch_size.times:
         complete["halved_micro_batches"] = asdict(trainer.micro_batch_size)
     write_report(config.run_folder, complete, trainer.model, corpus)
-    # Before the run is complete: a run that is killed here tracks its end again.
+    # Before `result.json` exists: if the run is killed in between, its end is tracked again.
     tracker.completed(CompletedRun(config.run_folder, corpus.folder, complete))
     write_json(config.run_folder / layout.RESULT_FILE, complete)
     return evaluations
 
 
 def _training_data(config: Config, corpus: PreparedCorpus) -> list[TrainingData]:
-    """Return the sources of the corpus, with the number of pairs that were kept."""
+    """Return the sources of the corpus, with the number of pairs that cleaning has kept."""
     name, sources = config.corpus.name, config.corpus.sources
     pairs = corpus.manifest.get("sources") or {name: len(corpus.train())}
     licences = {name: config.corpus.licence, **{key: s.licence for key, s in sources.items()}}
@@ -80,12 +79,13 @@ def _choose_weights(metric: ValidationMetric, trainer: Trainer) -> tuple[str, Va
     """Load the weights that are best on validation: those of a checkpoint, or an average.
 
     The average of the last checkpoints (Vaswani et al. 2017, section 6.1) is usually better than
-    each of them, but not after early stopping.
+    each of them, but not after early stopping. Return a description of the weights, and their
+    validation result.
     """
     store, network = trainer.store, trainer.model.network
     intact, best = set(store.intact()), trainer.state.best_update
     last = store.last_updates(trainer.config.training.average_checkpoints)
-    candidates: dict[str, Sequence[int]] = {}
+    candidates: dict[str, list[int]] = {}
     if best in intact:
         candidates[f"checkpoint of update {best:,}"] = [best]
     if len(last) > 1 or (last and not candidates):
@@ -93,17 +93,17 @@ def _choose_weights(metric: ValidationMetric, trainer: Trainer) -> tuple[str, Va
     results: dict[str, ValidationResult] = {}
     path = trainer.config.run_folder / layout.VALID_HYPOTHESES_FILE
     for name, members in candidates.items():
-        if list(members) == [best] and metric is ValidationMetric.bleu and path.is_file():
+        if members == [best] and metric is ValidationMetric.bleu and path.is_file():
             # The state has the loss and BLEU of this checkpoint, and the file has its hypotheses.
             bleu, negative_loss = trainer.state.best_rank
             results[name] = ValidationResult(-negative_loss, bleu)
         else:
-            load_weights(network, store.average(list(members)), store.folder)
+            load_weights(network, store.average(members), store.folder)
             with progress_bar("validating", len(trainer.validator.sources)) as advance:
                 results[name] = trainer.validator.validate(advance)
         logger.info("%s: valid loss %.4f, BLEU %.2f", name, results[name].loss, results[name].bleu)
     chosen = max(results, key=lambda name: results[name].rank(metric))
     if results[chosen].hypotheses:  # else the file has those of the best checkpoint
         write_lines(path, results[chosen].hypotheses)
-    load_weights(network, store.average(list(candidates[chosen])), store.folder)
+    load_weights(network, store.average(candidates[chosen]), store.folder)
     return chosen, results[chosen]

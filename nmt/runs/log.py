@@ -27,7 +27,7 @@ console = Console(stderr=True, highlight=False)
 
 def print_line(line: str) -> None:
     """Print a line on stderr, with terminal control characters escaped."""
-    # Where stderr is closed or cannot be written, the exit status has to suffice.
+    # If stderr is closed or a write to it fails, the exit status still reports an error.
     if sys.stderr is not None:
         with suppress(OSError):
             print(printable(line), file=sys.stderr)
@@ -58,7 +58,7 @@ def converted_errors() -> Iterator[None]:
             ) from error
         except OSError as error:
             number = disk_errno(error)
-            # Inputs are checked, outputs are created: a missing file is a mistake in the program.
+            # Commands check inputs and create outputs: a missing file is a mistake in the program.
             if number in (None, errno.ENOENT) or not error.filename:
                 raise
             path = Path(os.fsdecode(error.filename))
@@ -86,7 +86,7 @@ class _Screen(logging.StreamHandler):
 
 
 class _LogFile(logging.FileHandler):
-    """A log file in which lines may be missing if the disk is full; the first error is reported."""
+    """A log file that skips lines that cannot be written; only the first error is reported."""
 
     _is_reported = False
 
@@ -100,13 +100,13 @@ class _LogFile(logging.FileHandler):
             print_line(f"{self.baseFilename}: lines will be missing ({error.strerror})")
 
     def close(self) -> None:
-        """Close the file; what cannot be flushed is lost."""
+        """Close the file; lines that cannot be flushed are lost."""
         with suppress(OSError):
             super().close()
 
 
 def set_up_logging(log_file: Path | None = None) -> None:
-    """Send messages to stderr, and with the time to `log_file`."""
+    """Send log messages to stderr and, with the time of each, to `log_file`."""
     handlers: list[logging.Handler] = [_Screen()]
     handlers[0].setFormatter(_PrintableFormatter("%(message)s"))
     if log_file is not None:

@@ -1,4 +1,4 @@
-"""Sweeps by Hydra's --multirun: their beginning and end, each run, and the Ray launcher."""
+"""Sweeps by Hydra's --multirun: their checks, reports, runs and failures, and the Ray launcher."""
 
 import multiprocessing
 import os
@@ -31,9 +31,9 @@ from nmt.training.signals import Interruption
 # Longest time that an interrupted sweep waits for its runs. It is limited, because runs that
 # another command trains in the same folder do not end.
 _SECONDS_TO_SAVE = 20.0
-_SECONDS_TO_BE_KILLED = 60.0
-_NUM_LINES = 20  # of failure.json
-_OWN_VARIABLES = ("NMT_", "HYDRA_", "WANDB_")
+_SECONDS_TO_BE_KILLED = 60.0  # how long an interrupted run waits until the command kills it
+_NUM_LINES = 20  # of failure.json, and of a log that is printed
+_OWN_VARIABLES = ("NMT_", "HYDRA_", "WANDB_")  # prefixes of the variables that Ray workers get
 
 
 class SweepCallback(Callback):
@@ -42,9 +42,8 @@ class SweepCallback(Callback):
     def __init__(self) -> None:
         self._earlier: dict[str, int] = {}  # failures before this sweep, see `_failures`
 
-    def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
-        """Check parallel runs and the search, and connect to the cluster of `cluster=ray`."""
-        del kwargs
+    def on_multirun_start(self, config: DictConfig, **_options: Any) -> None:
+        """Check keys, search and parallel runs; with `cluster=ray`, connect to the cluster."""
         launcher = config.hydra.launcher
         with _errors_end_the_command():
             _check_keys(config)
@@ -59,18 +58,17 @@ class SweepCallback(Callback):
         if "n_jobs" in launcher and launcher.get("backend") != "ray":
             _let_runs_save(Path(config.hydra.sweep.dir))
 
-    def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
+    def on_multirun_end(self, config: DictConfig, **_options: Any) -> None:
         """Write the report, except after dry runs, and exit with status 2 if runs have failed."""
-        # Imports torch, which takes seconds; Hydra loads this module in every command.
+        # Imported here, because it loads torch, and every command with Hydra loads this class.
         from nmt.runs.sweep import write_sweep_report  # noqa: PLC0415
 
-        del kwargs
         if OmegaConf.select(config, "run.dry_run"):
             return
         folder = Path(config.hydra.sweep.dir)
         with _errors_end_the_command():
             sweep = write_sweep_report(folder)
-        # Another sweep in the same folder may have left failures.
+        # Failures of an earlier sweep in the same folder do not count.
         new = dict(_failures(folder).items() - self._earlier.items())
         failed = [r.name for r in sweep.runs if r.status is Status.failed and r.name in new]
         if failed:
@@ -82,7 +80,7 @@ class SweepCallback(Callback):
 
 
 def _failures(sweep: Path) -> dict[str, int]:
-    """Return the time of the failure of each failed run, by the name of its folder."""
+    """Return the time of failure in nanoseconds of each failed run, by the name of its folder."""
     files = sweep.glob(f"*/{layout.FAILURE_FILE}")
     return {path.parent.name: path.stat().st_mtime_ns for path in files}
 
@@ -126,12 +124,12 @@ def _check_search(config: DictConfig) -> None:
     if "search.trial" not in given | set(config.hydra.sweeper.get("params") or {}):
         raise UserError("search.space has no effect without search.trial=range(1,25)")
     for key in parse_space(config.search.space).keys() & given:
-        raise UserError(f"{key} is on the command line and in search.space; leave out one of them")
+        raise UserError(f"{key} is on the command line and in search.space; remove one of the two")
 
 
 @contextmanager
 def _errors_end_the_command() -> Iterator[None]:
-    """Print an error and exit: Hydra turns an Exception of a callback into a warning."""
+    """Print an error and exit, because Hydra turns an Exception of a callback into a warning."""
     try:
         with converted_errors():
             yield
@@ -146,20 +144,20 @@ def _errors_end_the_command() -> Iterator[None]:
 def run_job(folder: Path, job: Callable[[], None], is_dry_run: bool = False) -> None:
     """Run one job of a sweep; if it fails, `failure.json` gets the last lines of its error or log.
 
-    A run that another process is training is skipped. A signal ends the whole sweep. If this is one
-    of several parallel processes, it then waits until the command kills it.
+    A run that another process is training is skipped. A signal ends the whole sweep: a process that
+    joblib started for parallel runs then waits until the command kills it.
 
     Raises:
-        UserError: a dry run has failed; it leaves no file.
+        UserError: a dry run has failed; `failure.json` does not change.
     """
     parent = multiprocessing.parent_process()
     if parent is not None:
-        # Processes that the run starts do not know joblib's way of starting processes.
+        # joblib sets a start method of its own, which processes that the run starts do not know.
         multiprocessing.set_start_method("spawn", force=True)
         # Between jobs, a signal would end this process, and joblib would then kill the others.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        # If the command is killed, its runs save and end.
+        # If the command is killed, this process gets SIGTERM, so its run is saved and ends.
         signal_at_death_of_parent(signal.SIGTERM)
         _end_if_orphaned(parent)
     failure = folder / layout.FAILURE_FILE
@@ -171,7 +169,7 @@ def run_job(folder: Path, job: Callable[[], None], is_dry_run: bool = False) -> 
     except BusyError as error:
         print_line(str(error))
     except Interruption:
-        # An exception would let joblib kill the others before they have saved.
+        # If an exception left this process now, joblib would kill others that have not yet saved.
         end = time.monotonic() + _SECONDS_TO_BE_KILLED
         while parent is not None and time.monotonic() < end:
             _end_if_orphaned(parent)
@@ -183,7 +181,7 @@ def run_job(folder: Path, job: Callable[[], None], is_dry_run: bool = False) -> 
         elif isinstance(error, FailedProcessesError):
             log = folder / layout.LOG_FILE
             logged = log.read_text(encoding="utf-8").splitlines() if log.is_file() else []
-            lines = [*logged, f"training has ended with status {error.code}"]
+            lines = [*logged[-_NUM_LINES:], f"training has ended with status {error.code}"]
         else:
             lines = traceback.format_exc().splitlines()
         print_error("\n".join([f"{folder} has failed:", *lines]))
@@ -193,17 +191,20 @@ def run_job(folder: Path, job: Callable[[], None], is_dry_run: bool = False) -> 
 
 
 def _end_if_orphaned(parent: BaseProcess) -> None:
-    """End this process of joblib if the command that started it has ended: it would wait idly."""
+    """End this process, which joblib started, if the command has ended: no more jobs will come."""
     if os.getppid() != parent.pid:
         os._exit(UserError.exit_status)
 
 
 def _register_ray(cores_per_run: int, num_runs: int) -> None:
-    """Connect to the cluster of RAY_ADDRESS, and make it the backend of Hydra's joblib launcher.
+    """Connect to the Ray cluster of RAY_ADDRESS; Hydra's joblib launcher will run jobs on it.
 
-    Each of `num_runs` runs at a time reserves cores and, if the cluster has GPUs, one GPU. It uses
-    the environment variables of nmt, Hydra and wandb, and the working directory of this process, so
-    all hosts need the same file system. UserError if there is no such cluster, or it is too small.
+    Up to `num_runs` runs train at a time. Each reserves cores and, if the cluster has GPUs, a GPU.
+    Runs use the working directory of this process and its environment variables of nmt, Hydra and
+    wandb, so all hosts need the same file system.
+
+    Raises:
+        UserError: there is no such cluster, or `num_runs` is below 2 or does not fit into it.
     """
     connect_to_ray("", "cluster=ray")
     # Imported here, because these imports take seconds.
@@ -221,8 +222,8 @@ def _register_ray(cores_per_run: int, num_runs: int) -> None:
 
     capacity = sum(map(num_fitting, nodes))
     reserved = {"num_cpus": needed["CPU"], "num_gpus": needed.get("GPU", 0)}
-    # joblib does not use its backend for one run at a time. For too many runs, Ray would wait for
-    # further nodes without a limit.
+    # With one run at a time, joblib does not use the backend. With too many, Ray would wait forever
+    # for further nodes.
     if not 2 <= num_runs <= capacity:
         raise UserError(
             f"hydra.launcher.n_jobs={num_runs} must be from 2 to the number of runs that fit into"
@@ -240,9 +241,7 @@ def _register_ray(cores_per_run: int, num_runs: int) -> None:
             return super().configure(*arguments, **dict(options, initializer=set_up))
 
     # Hydra's launcher sets `backend` to loky, whatever the configuration is.
-    register_parallel_backend(
-        "loky", lambda **options: Backend(ray_remote_args=reserved, **options)
-    )
+    register_parallel_backend("loky", partial(Backend, ray_remote_args=reserved))
 
 
 def _set_up(folder: str, variables: Mapping[str, str]) -> None:

@@ -1,6 +1,6 @@
-"""Reproduce a score: check its text, train its seeds, compare the mean with the accepted range.
+"""Reproduce a score: check the text, train all seeds, compare the mean with the accepted range.
 
-`conf/results.yaml` lists published and reproduced scores; its head explains the keys.
+`conf/results.yaml` lists published and reproduced scores. Its first comment explains the keys.
 """
 
 import datetime
@@ -35,7 +35,7 @@ class Anchor:
     """A score published by others, shown for comparison only."""
 
     score: float = 0.0
-    form: str = ""
+    form: str = ""  # its metric, and how it differs from scores of this program
     citation: str = ""
 
 
@@ -91,7 +91,7 @@ class Result:
 
 
 def read_results(path: Path) -> dict[str, Result]:
-    """Read all rows by name."""
+    """Read all rows of a table of results, by name."""
     results: dict[str, Result] = {}
     for key, row in load_values(path).items():
         name = str(key)
@@ -111,13 +111,13 @@ def find_result(path: Path, name: str) -> Result:
 
 
 def check_data(result: Result, data: str) -> str:
-    """Compare the files in folder `data` with the row's checksums, and return a sentence about it.
+    """Compare the files in folder `data` with the row's checksums; return a sentence to print.
 
-    Additional references, which would raise every score, are rejected.
+    UserError if a file is missing or differs, or for additional references, which raise scores.
     """
-    files, origin = result.data.files, f"The text: {result.data.origin}"
+    files, origin = result.data.files, f"Origin of the text: {result.data.origin}"
     if not files:
-        return f"data: no checksums are stated; {result.data.origin}"
+        return f"data: the row has no checksums. {origin}"
     if not data:
         raise UserError(f"data= is missing: name the folder of {', '.join(files)}. {origin}")
     folder = Path(data)
@@ -130,7 +130,7 @@ def check_data(result: Result, data: str) -> str:
         if read_facts(folder / name).sha256 != digest
     ]
     problems += [
-        f"{path.name} is an additional reference, and the result has one reference"
+        f"{path.name} is an additional reference, but the result has only one"
         for name in files
         if name.startswith(f"{result.test_set}.")
         for path in more_reference_paths(folder / name)
@@ -141,7 +141,7 @@ def check_data(result: Result, data: str) -> str:
 
 
 def reproduce(result: Result, config: Config, is_judged: bool) -> bool:
-    """Train every seed of a row; return whether the mean is accepted or not judged."""
+    """Train every seed of a row; return False only if the mean is judged and not accepted."""
     path = Path(config.run.outputs) / "reproduce" / f"{result.name}.json"
     check_writable(path)
     folder = prepare(config.corpus, config.tokenizer, config.corpora_folder, work=config.prepare)
@@ -161,8 +161,8 @@ def reproduce(result: Result, config: Config, is_judged: bool) -> bool:
     if is_judged:
         is_accepted, verdict = result.judge(spread)
     steps["verdict"] = verdict
-    account = {"result": result.name, "steps": steps, "measured": _measured(summary, spread)}
-    write_json(path, {**account, "runs": summary.runs, "recipe": asdict(result), **asdict(spread)})
+    found = {"result": result.name, "steps": steps, "measured": _measured(summary, spread)}
+    write_json(path, {**found, "runs": summary.runs, "recipe": asdict(result), **asdict(spread)})
     print_written([path])
     print_line(f"{result.name}: {verdict}")
     return is_accepted

@@ -33,8 +33,8 @@ _SECONDS_TO_WAIT = 60.0  # for the lock of the SQLite file
 def trial_values(space: str, run: Path) -> dict[str, Any]:
     """Return the values of the trial whose run folder is `run`, by key.
 
-    The study chooses the values of a new trial, and of one that failed before its training began.
-    Any other trial keeps its values even if `space` has changed: its checkpoints belong to them.
+    The study chooses values for a new trial, and again for one that failed before its training
+    began. Other trials keep theirs even if `space` has changed: their checkpoints depend on them.
 
     Raises:
         UserError: `space` is invalid, Optuna is not installed, or the study cannot be used.
@@ -66,7 +66,7 @@ def parse_space(space: str) -> dict[str, Range]:
         key, value = override.get_key_element(), override.value()
         if key not in leaf_fields(Config):
             raise UserError(f"search.space: {key} is not a key of the configuration")
-        if not isinstance(value, IntervalSweep | RangeSweep | ChoiceSweep):
+        if not isinstance(value, Range):
             raise UserError(
                 f"search.space: {override.input_line} is not a range; write for example"
                 f" {key}=interval(LOW,HIGH) or {key}=choice(A,B)"
@@ -80,8 +80,8 @@ def parse_space(space: str) -> dict[str, Range]:
 def pruning(config: Config) -> Callable[[int, float], bool] | None:
     """Return a function of update and validation loss that decides whether to prune the trial.
 
-    None if the run is not a trial of a search that prunes. A trial is not pruned if it is continued
-    after the study has recorded its end.
+    Return None if the run is not a trial, or if the search does not prune. The function prunes no
+    trial whose end the study has already recorded: such a trial was continued on purpose.
     """
     if not (config.search.trial and config.search.prune):
         return None
@@ -90,6 +90,7 @@ def pruning(config: Config) -> Callable[[int, float], bool] | None:
     optuna, run = _optuna(), config.run_folder
 
     def decide(update: int, loss: float) -> bool:
+        # The `+ 1` excludes the first validation.
         pruner = optuna.pruners.MedianPruner(n_warmup_steps=config.training.validate_every + 1)
         try:
             with _opened(run, pruner) as study:
@@ -110,10 +111,10 @@ def pruning(config: Config) -> Callable[[int, float], bool] | None:
 
 @contextmanager
 def recorded(run: Path) -> Iterator[None]:
-    """Record how the trial of a run folder ends: its lowest validation loss, pruned, or failed.
+    """Record the end of a run's trial: its lowest validation loss, or that it was pruned or failed.
 
-    A trial that is interrupted, that another process trains, or that fails after its training has
-    begun, has not ended: the same command continues it.
+    A trial has not ended if it was interrupted, if another process trains it, or if it failed after
+    its training began: the same command continues it.
     """
     try:
         yield
@@ -141,7 +142,7 @@ def _end_trial(run: Path) -> None:
 
 
 def _distribution(key: str, one: Range, study: Any) -> Any:
-    """Return Optuna's distribution of a range; UserError if it is invalid or unlike earlier ones.
+    """Return Optuna's distribution of a range; UserError if invalid or unlike an earlier range.
 
     Optuna requires the same kind of range and the same choices in all trials of a study.
     """
@@ -170,14 +171,14 @@ def _distribution(key: str, one: Range, study: Any) -> Any:
 
 
 def _rounded(value: Any, distribution: Any) -> Any:
-    """Round a real number to three significant digits, unless its range has steps."""
+    """Round a real number to three significant digits; keep choices and values in steps."""
     if isinstance(value, float) and getattr(distribution, "step", 1) is None:
         return float(f"{value:.{_SIGNIFICANT_DIGITS}g}")
     return value
 
 
 def _trials(study: Any, run: Path) -> list[Any]:
-    """Return the trials of a run folder, the last one at the end."""
+    """Return the trials of a run folder, oldest first."""
     return [one for one in study.trials if one.user_attrs.get("run") == run.name]
 
 
@@ -195,15 +196,15 @@ def _opened(run: Path, pruner: Any = None) -> Iterator[Any]:
                 URL.create("sqlite", database=str(path)).render_as_string(),
                 engine_kwargs={"connect_args": {"timeout": _SECONDS_TO_WAIT}},
             )
-        except RuntimeError as error:  # of another version of Optuna
+        except RuntimeError as error:  # the file is of another version of Optuna
             raise UserError(f"{path}: {first_line(error)}") from None
         yield optuna.create_study(
             storage=storage, pruner=pruner, study_name="nmt", load_if_exists=True
         )
     except (SQLAlchemyError, optuna.exceptions.StorageInternalError) as error:
         raise UserError(
-            f"{path}: the study cannot be used: {first_line(error.__cause__ or error)}; if it is"
-            " damaged, choose another run.name, otherwise run the same command again"
+            f"{path}: the study cannot be used: {first_line(error.__cause__ or error)}; if the"
+            " file is damaged, choose another run.name; if not, run the same command again"
         ) from error
 
 

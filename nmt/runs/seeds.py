@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 def parse_seeds(text: str) -> list[int]:
     """Parse the value of `seeds=1,2,3`."""
     values = [value.strip() for value in text.split(",")]
-    # Python refuses to convert more than 4,300 digits.
+    # At most 20 digits, because Python refuses to convert more than 4,300.
     seeds = [int(value) for value in values if re.fullmatch(r"[0-9]{1,20}", value)]
     if len(set(seeds)) < len(values) or max(seeds) > MAX_SEED:
         raise UserError(
@@ -38,7 +38,8 @@ def train_seeds(config: Config, seeds: list[int]) -> SeedsSummary:
     if has_seed or config.run.folder or distributed.is_launched():
         raise UserError(
             "seeds= cannot be combined with training.seed=, run.folder=, --multirun or torchrun;"
-            " train each seed with training.seed=N run.name=NAME_seedN, then give seeds= alone"
+            " train each seed alone with training.seed=N run.name=NAME_seedN, and afterwards"
+            " summarise all with seeds="
         )
     path = summary_path(config)
     check_writable(path)

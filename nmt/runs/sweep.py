@@ -36,9 +36,8 @@ def write_sweep_report(folder: Path) -> Sweep:
     _print(sweep)
     groups = {run.name: group for group in sweep.groups for run in group.runs}
     rows = [_cells(groups[run.name], run) for run in sweep.runs]
-    ranking, page = folder / RANKING_FILE, folder / REPORT_FILE
     lines = ["\t".join(map(one_line, row)) for row in (_COLUMNS, *rows)]
-    written = {ranking: to_lines(lines), page: sweep_page(sweep)}
+    written = {folder / RANKING_FILE: to_lines(lines), folder / REPORT_FILE: sweep_page(sweep)}
     if ROW_KEY in sweep.keys:
         written[folder / TABLE3_FILE] = _report_table3(sweep)
     write_texts(written)
@@ -76,9 +75,9 @@ def find_sweep(name: str, outputs: Path) -> Path:
     """Return the folder of a sweep.
 
     Args:
-        name: name of a folder in `<outputs>/sweeps`, or its beginning before a `_`, such as SWEEP
-            for the folder `<SWEEP>_<EXPERIMENT>` of `make sweep`; or the path of another folder of
-            runs.
+        name: name of a folder in `<outputs>/sweeps`; or the part of its name before a `_`, such as
+            SWEEP if `make sweep` made the folder `<SWEEP>_<EXPERIMENT>`; or the path of any folder
+            of runs.
         outputs: the output folder.
 
     Raises:
@@ -86,7 +85,7 @@ def find_sweep(name: str, outputs: Path) -> Path:
     """
     sweeps = outputs / SWEEPS_FOLDER
     for folder in (sweeps / name, Path(name)):
-        # Another folder, such as that of a corpus, may have a `report.html` of its own.
+        # A folder without runs, such as that of a corpus, may have a `report.html` of its own.
         if folder.is_dir() and any(map(run_status, folder.iterdir())):
             return folder
     found = sorted(path for path in sweeps.glob("*") if path.name.startswith(f"{name}_"))
@@ -99,7 +98,7 @@ def find_sweep(name: str, outputs: Path) -> Path:
 
 
 def _print(sweep: Sweep) -> None:
-    """Print a table of the settings with a complete run, then other runs and the verdict."""
+    """Print a table of the settings with a complete run, then incomplete runs, then the verdict."""
     title = f"{sweep.name}, ranked by BLEU on validation; ± is the standard deviation over seeds"
     table = new_table(title, "setting", *_TABLE_COLUMNS, texts=["setting"])
     for group in sweep.groups:
@@ -114,7 +113,7 @@ def _print(sweep: Sweep) -> None:
 
 
 def _cells(group: Group, run: SweptRun) -> tuple[str, ...]:
-    """Return the values of `_COLUMNS`; those that are not known are empty."""
+    """Return a run's values of `_COLUMNS`; unknown values are empty."""
 
     def number(value: float | None, form: str) -> str:
         return "" if value is None else format(value, form)

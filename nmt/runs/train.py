@@ -18,7 +18,7 @@ from data_prep.prepare import find_prepared, prepare
 from nmt.base import layout
 from nmt.base.errors import BusyError, MemoryShortageError, UserError
 from nmt.base.locks import exclusive
-from nmt.config import Config, CorpusSource, ValidationMetric
+from nmt.config import Config, CorpusSource
 from nmt.evaluation import tables
 from nmt.evaluation.records import describe_cost, is_complete, read_result
 from nmt.runs import experiment
@@ -67,7 +67,7 @@ def train(config: Config) -> float | None:
             dry_run(replace(config, training=training, tokenizer=tokenizer), corpus_folder)
         return None
     if not is_launched:
-        # Before anything is written: a refused or failed command leaves no run folder.
+        # Before anything is written, so that a command that is refused leaves no run folder.
         set_up_logging()
         check_trackers(config.tracking)
         experiment.check_configuration(config)
@@ -83,7 +83,7 @@ def train(config: Config) -> float | None:
             return None
         if is_main and not has_trained:
             logger.info("%s is complete; choose another run.name to train again", folder)
-        elif is_main and not config.run.folder:  # a sweep's last run is not its best
+        elif is_main and not config.run.folder:  # the last run of a sweep is not its best
             experiment.point_latest(config)
     return None if is_launched else _report_result(config)
 
@@ -93,7 +93,7 @@ def _has_ended(run: Path) -> bool:
 
 
 def _start(config: Config, corpus_folder: Path) -> bool:
-    """Train in this process, or in several that it starts; False if the run had ended."""
+    """Train in this process, or in several that it starts; False if the run had already ended."""
     set_up_logging(config.run_folder / layout.LOG_FILE)
     config = experiment.open_run(config, corpus_folder)
     if _has_ended(config.run_folder):
@@ -106,7 +106,7 @@ def _start(config: Config, corpus_folder: Path) -> bool:
 
 
 def _worker(config: Config, corpus_folder: Path) -> bool:
-    """Train as one of several processes, and report why it fails; False if the run had ended."""
+    """Train as one of several processes, and report its errors; False if the run had ended."""
     is_main = distributed.is_main_process()
     set_up_logging(config.run_folder / layout.LOG_FILE if is_main else None)
     restarts = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
@@ -147,15 +147,14 @@ def _run(config: Config, corpus_folder: Path) -> None:
 
 
 def _report_result(config: Config) -> float:
-    """Log cost and score of a completed run; returns its validation metric."""
+    """Log cost and score of a completed run; return its validation metric."""
     result = read_result(config.run_folder)
     logger.info(f"cost: {describe_cost(result['cost'])}")
     score = f"valid BLEU {result['valid']['bleu']:.2f}  (the corpus has no test set)"
     for split, table in list(result["test_sets"].items())[:1]:
         score = tables.bleu_line(split, table["bleu"]["score"], table["bleu"]["signature"])
     logger.info(score)
-    is_bleu = config.training.validation_metric is ValidationMetric.bleu
-    return float(result["valid"]["bleu" if is_bleu else "loss"])
+    return float(result["valid"][config.training.validation_metric])
 
 
 @contextmanager
@@ -183,7 +182,7 @@ def own_gpu(config: Config) -> Iterator[None]:
         while index is None:
             time.sleep(_SECONDS_BETWEEN_TRIES)
             index = _lock_gpu(num_gpus, stack)
-        os.environ["LOCAL_RANK"] = str(index)  # the device of a single process
+        os.environ["LOCAL_RANK"] = str(index)  # for distributed.local_device
         stack.callback(os.environ.pop, "LOCAL_RANK", None)
         yield
 
@@ -191,7 +190,7 @@ def own_gpu(config: Config) -> Iterator[None]:
 def _lock_gpu(num_gpus: int, stack: ExitStack) -> int | None:
     """Lock a GPU until the stack is closed, and return its index; None if none is free."""
     for index in range(num_gpus):
-        # With another CUDA_VISIBLE_DEVICES, the same index is another GPU.
+        # Named by the uuid, because the index depends on CUDA_VISIBLE_DEVICES.
         name = f"nmt-{os.getuid()}-{torch.cuda.get_device_properties(index).uuid}.lock"
         with suppress(BusyError):
             stack.enter_context(exclusive(Path(tempfile.gettempdir(), name), BusyError()))

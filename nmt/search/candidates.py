@@ -6,7 +6,7 @@ from torch import Tensor
 from nmt.search.live import Candidates, NextTokens
 from nmt.search.rows import RowGrid
 
-# Columns (tokens) in a block; the maximum of each block is computed first.
+# A block is this number of neighbouring columns (tokens) of one row.
 _BLOCK_SIZE = 64
 
 
@@ -14,8 +14,8 @@ def select_beam(next_tokens: NextTokens, beam_size: int) -> Candidates:
     """Select the 2K best continuations of each sentence.
 
     At most K of them end with EOS, one for each live hypothesis, so at least K can be continued.
-    The 2K best of a sentence are in the 2K blocks of columns with the largest maxima. Finding these
-    blocks takes one pass over the matrix, and only the columns of these blocks are ranked.
+    The 2K best of a sentence are in the 2K blocks with the largest maxima. Finding these blocks
+    takes one pass over the log-probabilities, and only the columns of these blocks are ranked.
     """
     live, log_probs = next_tokens.live, next_tokens.log_probs
     num_columns = log_probs.size(1)
@@ -41,7 +41,7 @@ def select_beam(next_tokens: NextTokens, beam_size: int) -> Candidates:
 
 
 def select_tokens(next_tokens: NextTokens, tokens: Tensor) -> Candidates:
-    """Rank continuations by sentence: one given token, (N, 1) `tokens`, per live hypothesis."""
+    """Return the candidates that continue each live hypothesis by its token in `tokens` (N, 1)."""
     live, log_probs = next_tokens.live, next_tokens.log_probs.gather(1, tokens)
     grid = RowGrid.of(live.sentences, len(next_tokens.requests))
     sums = live.log_probs[:, None] + log_probs
@@ -75,8 +75,8 @@ def _candidates(
 ) -> Candidates:
     """Mark which of (B, C) candidates, best first, are finished and which are live.
 
-    A hypothesis is finished only if it is among the first K candidates, so that beam size 1 is
-    greedy search. The first K candidates without EOS are live.
+    A candidate with EOS is finished only if it is among the first K, so that beam size 1 is greedy
+    search. The first K candidates without EOS are live.
     """
     exists, is_eos = log_probs.isfinite(), tokens == eos_id
     ranks = torch.arange(log_probs.size(1), device=log_probs.device)

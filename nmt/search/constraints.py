@@ -1,6 +1,6 @@
 """Constraints: next tokens are forbidden by setting their log-probability to -inf.
 
-Those of other tokens are not renormalised, so hypotheses keep the log-probabilities of the model.
+The other log-probabilities are not renormalised, so hypotheses keep those of the model.
 """
 
 import torch
@@ -8,7 +8,7 @@ import torch
 from nmt.search.live import NextTokens
 from nmt.search.required import missing
 
-# Log-probability of a prefix token that the search would otherwise never select.
+# Log-probability of a prefix token whose own log-probability is -inf.
 _FORCED_LOG_PROB = -20.0
 
 
@@ -25,8 +25,8 @@ def apply_min_length(next_tokens: NextTokens, min_length: int) -> None:
 def apply_requests(next_tokens: NextTokens) -> None:
     """Forbid the tokens that the requests exclude.
 
-    Within the prefix, these are all tokens except the next one of the prefix. After it, they are
-    EOS while a required sequence is missing, and tokens that would complete a banned sequence.
+    Within the prefix, these are all tokens except the next one of the prefix. After the prefix,
+    these are EOS while a required sequence is missing, and tokens that would complete a banned one.
     """
     live, log_probs = next_tokens.live, next_tokens.log_probs
     length = live.length

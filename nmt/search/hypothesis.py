@@ -16,7 +16,7 @@ class Hypothesis:
     """One translation as token ids."""
 
     ids: list[int]  # without BOS and EOS
-    log_prob: float  # sum of the log-probabilities of the tokens, and of EOS if it has finished
+    log_prob: float  # sum of the log-probabilities of the tokens, and of EOS if finished
     score: float  # log_prob divided by the length penalty; the best hypothesis has the highest
     # The terms of log_prob, that of EOS last; empty if the engine does not report them.
     token_log_probs: list[float]
@@ -26,21 +26,21 @@ _EXPONENTS = {LengthPenalty.none: 0.0, LengthPenalty.average: 1.0}
 
 
 def penalty_exponent(config: DecodingConfig) -> float:
-    """Return alpha of a length penalty of the form n ** alpha.
+    """Return alpha of the length penalty n ** alpha, which other programs use for n tokens.
 
-    Other programs use this form. For the kind `gnmt`, it is an approximation.
+    For the kind `gnmt`, n ** alpha is an approximation.
     """
     return _EXPONENTS.get(config.length_penalty_kind, config.length_penalty)
 
 
 def penalty_kind(exponent: float) -> LengthPenalty:
-    """Return the kind of penalty for which `penalty_exponent` returns this exponent."""
+    """Return the kind of penalty for the exponent of another program; see `penalty_exponent`."""
     kinds = {alpha: kind for kind, alpha in _EXPONENTS.items()}
     return kinds.get(exponent, LengthPenalty.gnmt)
 
 
 def length_penalty(length: int, config: DecodingConfig) -> float:
-    """Return the divisor of the log_prob of a hypothesis of `length` tokens, EOS included.
+    """Return the divisor of the log_prob of a hypothesis of n = `length` tokens, EOS included.
 
     `gnmt` is ((5 + n) / 6) ** alpha (Wu et al. 2016, equation 14), `average` is n, `none` is 1.
     """
@@ -54,7 +54,7 @@ def best_reachable_penalty(length: int, max_length: int, config: DecodingConfig)
 
     Log-probabilities are never positive, so the final score of a live hypothesis is at most its
     present log_prob divided by this penalty. Every penalty is monotonic in the length, so either
-    the shortest or the longest possible length has the largest one.
+    the shortest or the longest possible length has the largest penalty.
     """
     shortest = min(length + 1, max_length)
     return max(length_penalty(shortest, config), length_penalty(max_length, config))
@@ -92,7 +92,7 @@ class NBest:
         key = self._key(hypothesis)
         same = self._kept.pop(key, hypothesis)
         self._kept[key] = same if same.score >= hypothesis.score else hypothesis
-        # Stable sort: of equal scores the earlier, shorter hypothesis stays first.
+        # The sort is stable: of hypotheses with equal scores, the earlier, shorter one is first.
         ranked = sorted(self._kept.items(), key=lambda item: -item[1].score)
         self._kept = dict(ranked[: self._size])
 

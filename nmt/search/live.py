@@ -63,9 +63,9 @@ class LiveHypotheses:
         return rows
 
     def extend(self, candidates: Candidates, kept: Tensor) -> "LiveHypotheses":
-        """Return the hypotheses that are continued by the candidates where `kept` (B, C) is True.
+        """Return the hypotheses of the candidates for which `kept` (B, C) is True.
 
-        Sentences without one are dropped, and the others are renumbered.
+        Sentences without a kept candidate are dropped, and the others are renumbered.
         """
         sentences, ranks = kept.nonzero().unbind(1)  # (N',) each
         rows = candidates.rows[sentences, ranks]

@@ -20,8 +20,8 @@ class Request:
     """Constraints on the translation of one sentence, as token ids."""
 
     prefix: Ids = ()  # first tokens of the translation
-    required: Sequence[Ids] = ()  # token sequences that must occur in it
-    banned: Sequence[Ids] = ()  # sequences that must not be completed in it after the prefix
+    required: Sequence[Ids] = ()  # token sequences that must occur in the translation
+    banned: Sequence[Ids] = ()  # token sequences that must not be completed after the prefix
     # Set by the engine:
     max_length: int = 0  # longest translation in tokens, EOS included
     source: Ids = ()  # tokens of the source, on which random numbers depend

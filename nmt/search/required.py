@@ -27,13 +27,13 @@ def _occurs(sequence: Ids, ids: Ids) -> bool:
 
 
 def _num_begun(sequence: Ids, ids: Ids) -> int:
-    """Return the length of the longest start of a missing sequence with which `ids` ends."""
+    """Return how many first tokens of a missing sequence are the last tokens of `ids`."""
     sizes = range(min(len(sequence) - 1, len(ids)), 0, -1)
     return next((n for n in sizes if list(ids[len(ids) - n :]) == list(sequence[:n])), 0)
 
 
 def num_met(ids: Ids, sequences: Sequence[Ids]) -> int:
-    """Count required tokens in `ids`: of complete sequences, and of the longest begun one."""
+    """Count required tokens in `ids`: complete sequences, and the longest start of another."""
     lacking = missing(ids, sequences)
     complete = sum(map(len, sequences)) - sum(map(len, lacking))
     return complete + max((_num_begun(sequence, ids) for sequence in lacking), default=0)
@@ -42,9 +42,9 @@ def num_met(ids: Ids, sequences: Sequence[Ids]) -> int:
 def allocate(beam_size: int, counts: Sequence[int]) -> list[int]:
     """Divide the beam among groups of candidates.
 
-    All groups get equal shares, and the last one also the remainder. What a group cannot use is
-    left to the other groups, to those with the most required tokens first. `counts` are the
-    numbers of candidates with 0, 1, … all required tokens.
+    `counts` are the sizes of the groups, from the group without required tokens to the group with
+    all. Groups get equal shares, and the last group also gets the remainder. Shares that a group
+    cannot use go to other groups, first to those with the most required tokens.
     """
     equal, remainder = divmod(beam_size, len(counts))
     wanted = [equal] * (len(counts) - 1) + [equal + remainder]
@@ -68,7 +68,7 @@ class _Candidate(NamedTuple):
 
 
 def select_required(next_tokens: NextTokens, beam_size: int) -> Candidates:
-    """Select candidates by group in sentences with required sequences, else as `select_beam`."""
+    """Select by groups in sentences with required sequences, in others as `select_beam` does."""
     candidates = _widened(select_beam(next_tokens, beam_size), 2 * beam_size)
     live, eos_id = next_tokens.live, next_tokens.eos_id
     hypotheses = list(zip(live.sentences.tolist(), live.ids(), strict=True))
@@ -80,8 +80,8 @@ def select_required(next_tokens: NextTokens, beam_size: int) -> Candidates:
         num_required = sum(map(len, request.required))
         complete = [one for one in pool if one.num_met == num_required]
         finished = [one for one in complete[:beam_size] if one.token == eos_id]
-        # Live hypotheses are cut off after the last decoding step, so those with all required
-        # tokens are then preferred.
+        # Live hypotheses are cut off after the last decoding step, so in this step those with all
+        # required tokens are preferred.
         is_last = live.length + 1 >= request.max_length
         usable = complete if is_last and complete else pool
         groups: list[list[_Candidate]] = [[] for _ in range(num_required + 1)]
@@ -99,8 +99,8 @@ def _pool(
 ) -> list[_Candidate]:
     """Return all candidates of a sentence, best first.
 
-    They are those of beam search, and for each row: its best token, and the first and the next
-    token of each missing sequence.
+    These are the candidates of beam search and, for each row, its best token, and the first and the
+    next token of each missing sequence.
     """
     required = next_tokens.requests[sentence].required
     exists = candidates.log_probs[sentence].isfinite()

@@ -8,7 +8,7 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class RowGrid:
-    """Index of N rows in a grid of B sentences by K rows."""
+    """Arrangement of N rows as a grid of B sentences by K rows."""
 
     num_sentences: int  # B
     max_rows: int  # K, the largest number of rows of a sentence
@@ -19,7 +19,7 @@ class RowGrid:
     def of(cls, sentences: Tensor, num_sentences: int) -> "RowGrid":
         """Build the grid from the sentence index of each row, (N,) in ascending order."""
         counts = sentences.bincount(minlength=num_sentences)  # (B,)
-        max_rows = int(counts.max()) if len(sentences) else 0
+        max_rows = int(counts.max())
         if len(sentences) == num_sentences * max_rows:
             return cls(num_sentences, max_rows, None)
         first_rows = counts.cumsum(0) - counts  # (B,)
@@ -39,7 +39,7 @@ class RowGrid:
         return rows if self.indices is None else rows.index_select(0, self.indices)
 
     def rows_at(self, cells: Tensor) -> Tensor:
-        """Return the row in each of these cells of the flattened grid; 0 if there is none."""
+        """Return the row in each of `cells`, indices of the flattened grid; 0 in an empty cell."""
         if self.indices is None:
             return cells
         rows = self.indices.new_zeros(self.num_sentences * self.max_rows)

@@ -30,7 +30,7 @@ def sampling_probabilities(log_probs: Tensor, config: DecodingConfig) -> Tensor:
     is_kept = torch.ones_like(best, dtype=torch.bool)
     if config.top_k:
         is_kept[:, config.top_k :] = False
-    # Keep a token if all more probable tokens together have a probability below p.
+    # Keep a token if all more probable tokens together have a probability below top_p.
     is_kept &= best.cumsum(dim=-1) - best < config.top_p
     kept = torch.zeros_like(is_kept).scatter_(1, order, is_kept)
     probabilities = probabilities.masked_fill(~kept, 0.0)
@@ -46,7 +46,7 @@ def select_samples(next_tokens: NextTokens, config: DecodingConfig) -> Candidate
         for sentence, sample in rows
     ]
     drawn = torch.tensor(numbers, dtype=torch.float64, device=log_probs.device)[:, None]  # (N, 1)
-    # Sum in the order of the ids. Rounding may change the order of nearly equal probabilities.
+    # Sum in the order of the ids, because rounding errors could change the order of probabilities.
     bounds = sampling_probabilities(log_probs, config).cumsum(dim=-1)
     tokens = torch.searchsorted(bounds, drawn * bounds[:, -1:], right=True)
     return select_tokens(next_tokens, tokens.clamp(max=log_probs.size(-1) - 1))

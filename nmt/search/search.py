@@ -28,7 +28,7 @@ class SearchState(Protocol):
     """State of a step function between decoding steps."""
 
     def reorder(self, rows: Tensor) -> Self:
-        """Select `rows` (N'); rows may repeat, and are ordered by sentence."""
+        """Select rows: `rows` (N',) are their indices, ordered by sentence; they may repeat."""
 
 
 State = TypeVar("State", bound=SearchState)
@@ -72,15 +72,15 @@ def beam_search(
     select: Select | None = None,
     trees: TreeGrammar | None = None,
 ) -> list[list[Hypothesis]]:
-    """Search the best translations of a batch of sentences.
+    """Search for the best translations of a batch of sentences.
 
     Args:
         step: scores the next token of every row.
-        state: state before the first step, with one row per sentence.
+        state: state before the first decoding step, with one row per sentence.
         requests: constraints and maximum length of each translation.
         device: device of the state; None is the CPU.
         text_of: if given, the returned hypotheses of a sentence have different texts.
-        select: selects candidates; None follows `config`.
+        select: selects the candidates of a decoding step; None for the method of `config`.
         trees: if given, translations are trees over the words of the source.
 
     Returns:
@@ -134,9 +134,9 @@ def _select_function(config: DecodingConfig, requests: Sequence[Request]) -> Sel
 
 def _log_softmax(logits: Tensor) -> Tensor:
     """Compute the log-softmax of logits (N, V), in place on a CPU."""
-    # Working in place needs no new memory pages. The search reads few values of a row, for which
-    # logsumexp would be enough. But over the whole matrix, it takes twice the time of log_softmax
-    # over chunks of rows that stay in the cache.
+    # Working in place needs no new memory pages. The search reads few values of a row, so logsumexp
+    # would be enough. But logsumexp of all rows takes twice the time of log_softmax of one chunk
+    # after the other, because a chunk stays in the cache.
     if logits.device.type != "cpu":
         return logits.log_softmax(dim=-1)
     for rows in torch.split(logits, _ROWS_PER_CHUNK):
@@ -147,7 +147,7 @@ def _log_softmax(logits: Tensor) -> Tensor:
 def _collect_finished(
     sentences: list[_Sentence], live: LiveHypotheses, candidates: Candidates, penalty: float
 ) -> None:
-    """Add the finished candidates to their sentences; `penalty` is that of their length."""
+    """Add the finished candidates to their sentences; `penalty` is their length penalty."""
     for index, rank in candidates.is_finished.nonzero().tolist():
         sentence = sentences[index]
         sentence.num_finished += 1
@@ -159,12 +159,12 @@ def _collect_finished(
 def _prune(
     sentences: list[_Sentence], candidates: Candidates, length: int, config: DecodingConfig
 ) -> tuple[Tensor, Tensor]:
-    """Find the candidates that can still enter the num_best finished hypotheses.
+    """Find the candidates that can still enter the n-best list of their sentence.
 
-    A candidate cannot enter if num_best hypotheses have finished and its best reachable score is at
-    most the lowest of their scores. The candidates of a sentence have the same length, so those
-    ranked below it cannot enter either. Without required phrases, dropping them does not change the
-    result. With patience, they are kept. `length` is the number of tokens of a candidate.
+    A candidate cannot enter if the list is full and its lowest score is at least the best score
+    that the candidate can reach. All candidates of a sentence have the same number of tokens,
+    `length`, so candidates with a lower rank cannot enter either. Without required phrases, the
+    result does not change if all of these are dropped. With patience, they are kept.
 
     Returns:
         Two masks: candidates to keep, (B, C), and sentences that are done, (B,).
@@ -188,7 +188,7 @@ def _prune(
 def _add_cut_off(
     best: NBest, index: int, live: LiveHypotheses, candidates: Candidates, penalty: float
 ) -> None:
-    """Fill the n-best list of a sentence with live hypotheses, best first."""
+    """Fill the n-best list of the sentence `index` with its live candidates, best first."""
     if not best.num_missing:
         return
     log_probs = candidates.log_probs[index]
@@ -206,7 +206,7 @@ def _add_cut_off(
 def _hypothesis(
     live: LiveHypotheses, candidates: Candidates, index: int, rank: int, penalty: float
 ) -> Hypothesis:
-    """Build the hypothesis of a candidate, without EOS."""
+    """Build the hypothesis of the candidate (`index`, `rank`); its ids do not include EOS."""
     ids, token_log_probs = live.row(int(candidates.rows[index, rank]))
     if not candidates.is_finished[index, rank]:
         ids.append(int(candidates.tokens[index, rank]))

@@ -41,8 +41,8 @@ class TreeGrammar:
     def next_ids(self, ids: Ids, num_words: int, max_length: int, eos_id: int) -> list[int]:
         """Return the tokens that can follow `ids` in a tree over `num_words` words.
 
-        `max_length` includes EOS and is enough for the smallest tree. There is always a token, as
-        space for the missing words, closing brackets and EOS is reserved. No constituent is empty.
+        `max_length` includes EOS, and allows the smallest tree. Some token can always follow: space
+        is reserved for missing words, closing brackets and EOS. No constituent is empty.
         """
         opened: list[int] = []
         words = 0
@@ -58,7 +58,7 @@ class TreeGrammar:
         missing = num_words - words
         free = max_length - 1 - len(ids) - missing - len(opened)
         found = [self._word] if missing and opened else []
-        if missing and free >= 2:
+        if missing and free >= 2:  # for an opening bracket and its closing bracket
             found += self._closing
         if opened and ids[-1] not in self._closing and (len(opened) > 1 or not missing):
             found.append(opened[-1])
@@ -66,7 +66,7 @@ class TreeGrammar:
 
 
 def apply_trees(next_tokens: NextTokens, grammar: TreeGrammar) -> None:
-    """Forbid the tokens after which a hypothesis is no tree."""
+    """Forbid the tokens after which a hypothesis cannot become a tree."""
     live, log_probs = next_tokens.live, next_tokens.log_probs
     allowed: list[tuple[int, int]] = []
     for row, (sentence, ids) in enumerate(zip(live.sentences.tolist(), live.ids(), strict=True)):

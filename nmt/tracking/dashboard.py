@@ -39,7 +39,7 @@ _LAYOUT: dict[str, list[tuple[str, ...]]] = {
 
 
 def describe() -> Iterator[str]:
-    """Yield a line for each section."""
+    """Describe each section of the layout in a line."""
     for section, panels in _LAYOUT.items():
         texts = []
         for kind, *keys in panels:

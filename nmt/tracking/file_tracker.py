@@ -10,7 +10,7 @@ from nmt.tracking.tracker import Record, Tracker
 
 
 class FileTracker(Tracker):
-    """Appends one JSON object per record to a file, after `drop_later_records`."""
+    """Appends one JSON object per record to a file, from which it first drops later records."""
 
     def __init__(self, path: Path, last_update: int, validation_due: bool = False) -> None:
         self.path = path
@@ -32,7 +32,7 @@ class FileTracker(Tracker):
             flush(self.path)
 
     def _append(self, text: str) -> None:
-        # Opened each time: closing a file repeats a write that has failed.
+        # Opened for each record, because closing a file repeats a write that has failed.
         with writing(self.path), self.path.open("a", encoding="utf-8") as out:
             out.write(text)
 
@@ -58,7 +58,8 @@ def parse_record(line: bytes) -> dict[str, Any] | None:
 def drop_later_records(path: Path, last_update: int, validation_due: bool = False) -> None:
     """Drop the records that a resumed run writes again, and an incomplete last line.
 
-    They are those after `last_update` and, if `validation_due`, the validation of that update.
+    Such a run repeats the updates after `last_update` and, if `validation_due`, the validation of
+    `last_update`.
     """
 
     def is_kept(record: dict[str, Any]) -> bool:

@@ -16,7 +16,7 @@ def run_label(config: Config) -> str:
 
 
 def group_name(config: Config) -> str | None:
-    """Return the name of the sweep, or of the run without its ending `_seed<number>`; else None."""
+    """Return the sweep's name, or the run's name without `_seed<number>`; None for other runs."""
     if is_sweep(config):
         return config.run.name
     stem = re.sub(r"_seed\d+$", "", config.run.name)

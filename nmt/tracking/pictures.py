@@ -11,8 +11,8 @@ from torch import Tensor
 from nmt.tracking.tracker import Picture
 
 _CELL = 18  # width and height of a weight, in pixels
-_FONT_SIZE = 13
-_MARGIN = 4
+_FONT_SIZE = 13  # pixels
+_MARGIN = 4  # pixels
 _PAPER = (255, 255, 255)
 _INK = (20, 20, 20)
 _FULL = np.array([20, 60, 140])  # colour of weight 1; that of weight 0 is white
@@ -21,10 +21,10 @@ _FULL = np.array([20, 60, 140])  # colour of weight 1; that of weight 0 is white
 def draw_attention(
     weights: Tensor, rows: Sequence[str], columns: Sequence[str], caption: str
 ) -> Picture:
-    """Draw weights (T, S) from 0, white, to 1: each row attends to the columns.
+    """Draw attention weights (T, S): a weight of 0 is white, and 1 is dark blue.
 
-    `rows` and `columns` are the pieces, from top to bottom and from left to right. Pillow takes
-    some milliseconds; matplotlib would take a hundred.
+    `rows` are the T pieces that attend, from top to bottom, and `columns` the S pieces that they
+    attend to. Pillow takes some milliseconds; matplotlib would take a hundred.
     """
     from PIL import Image, ImageDraw  # noqa: PLC0415 - slow to import
 
@@ -50,7 +50,7 @@ def draw_attention(
 
 @cache
 def _font() -> Any:
-    """The font of matplotlib, because Pillow's own lacks most scripts."""
+    """Return the font of matplotlib, because Pillow's own lacks most scripts."""
     import matplotlib as mpl  # noqa: PLC0415
     from PIL import ImageFont  # noqa: PLC0415
 

@@ -14,7 +14,7 @@ _MAX_PIECES = 40
 
 
 class ValidationSamples:
-    """Evenly spaced validation sentences, always the same, and pictures of up to three."""
+    """Up to 20 evenly spaced validation sentences, the same each time; up to three get pictures."""
 
     def __init__(
         self, model: TrainedModel, sources: Sequence[str], references: Sequence[str]

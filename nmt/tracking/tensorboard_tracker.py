@@ -13,8 +13,8 @@ from nmt.tracking.tracker import Picture, Record, Table, Tracker
 class TensorboardTracker(Tracker):
     """Writes an event file, without the thread and the queue of `SummaryWriter`.
 
-    So errors are raised where they can be caught, and records survive a kill. TensorBoard drops
-    what was recorded after `last_update`, because a resumed run repeats it.
+    Without them, errors are raised where they can be caught, and records survive a kill. In earlier
+    files, TensorBoard ignores records after `last_update`, because a resumed run repeats them.
     """
 
     def __init__(self, config: Config, last_update: int) -> None:
@@ -26,7 +26,7 @@ class TensorboardTracker(Tracker):
         self._summary: Any = summary
         folder = config.run_folder / "tensorboard"
         folder.mkdir(exist_ok=True)
-        name = f"events.out.tfevents.{time.time():.6f}.{os.getpid()}"  # read in order of names
+        name = f"events.out.tfevents.{time.time():.6f}.{os.getpid()}"  # TensorBoard sorts by name
         self._file = (folder / name).open("wb", buffering=0)
         self._records: Any = RecordWriter(self._file)
         self._write(file_version="brain.Event:2")
@@ -38,7 +38,7 @@ class TensorboardTracker(Tracker):
             self._text("configuration", f"```\n{to_yaml(config)}```", 0)
 
     def log(self, update: int, record: Record) -> None:
-        """Add a point to each curve, tables and pictures."""
+        """Add a point to the curve of each number; add tables and pictures."""
         for name, value in record.items():
             match value:
                 case Table(columns, rows):
@@ -53,7 +53,7 @@ class TensorboardTracker(Tracker):
         """Add a text."""
         self._text(f"alerts/{title}", html.escape(text), update)
 
-    def close(self, has_failed: bool = False) -> None:  # noqa: ARG002 - it has no status
+    def close(self, has_failed: bool = False) -> None:  # noqa: ARG002 - a file has no status
         """Close the file."""
         self._file.close()
 

@@ -73,7 +73,7 @@ class CompletedRun:
 class Tracker:
     """A destination of metrics.
 
-    By default, `validation` and `completed` pass everything to `log`; the others do nothing.
+    By default, `validation` and `completed` call `log`, and all other methods do nothing.
     """
 
     def log(self, update: int, record: Record) -> None:
@@ -94,14 +94,14 @@ class Tracker:
         """Write all records to disk, if this tracker has a file."""
 
     def abandon(self, has_no_answer: bool) -> None:
-        """Release what a failed call holds; `has_no_answer` after a timeout or lost connection."""
+        """Release what a failed call holds; `has_no_answer`: after a timeout or lost connection."""
 
     def close(self, has_failed: bool = False) -> None:
-        """End the run; `has_failed` if an error or a signal has ended the training."""
+        """End the run; `has_failed` is True if an error or a signal has ended the training."""
 
 
 def converted(record: Record, library: Any) -> dict[str, Any]:
-    """Convert tables and pictures to the classes of wandb, or of trackio, which has the same."""
+    """Convert tables and pictures to the classes of `library`, which is wandb or trackio."""
 
     def convert(value: Any) -> Any:
         match value:

@@ -20,12 +20,12 @@ from nmt.tracking.wandb_tracker import WandbTracker
 logger = logging.getLogger(__name__)
 
 _NAMES = ("wandb", "tensorboard", "trackio")
-"""The trackers, named like their libraries, presets and keys."""
+"""Names of the trackers, which are also those of their libraries, presets and keys."""
 
 _MAX_SECONDS = 60.0
 """Time limit of a call of a tracker, without the time for uploads."""
 
-_REFUSED_BY_WANDB = frozenset("/\\#?%:")
+_REFUSED_BY_WANDB = frozenset("/\\#?%:")  # characters in names of projects
 _MAX_PROJECT = 128  # characters that wandb accepts
 
 OpenTracker = Callable[[], Tracker]
@@ -41,8 +41,7 @@ def check_trackers(config: TrackingConfig) -> None:
     """Raise a UserError if a library is missing, or the name of the project is not valid."""
     for name in chosen(config):
         require_package(f"tracking={name}", name, "tracking")
-    wrong = sorted(_REFUSED_BY_WANDB.intersection(config.project)) if config.wandb else []
-    if wrong:
+    if config.wandb and (wrong := sorted(_REFUSED_BY_WANDB.intersection(config.project))):
         raise UserError(
             f"tracking.project={config.project} contains {' '.join(wrong)}, which wandb does not"
             " accept; choose another name"
@@ -56,7 +55,7 @@ def check_trackers(config: TrackingConfig) -> None:
 def _call(function: Callable[[], Any], seconds: float) -> Any:
     """Call a function and wait for its result; TimeoutError if it takes too long.
 
-    It runs in a daemon thread, so that a call that does not return cannot stop a run.
+    The function runs in a daemon thread, so a call that does not return cannot stop a run.
     """
     result: Future[Any] = Future()
 
@@ -79,9 +78,9 @@ class OptionalTrackers(Tracker):
     """Calls several trackers; one that fails or does not answer is reported once and dropped.
 
     Args:
-        openers: functions that open the trackers, by names for warnings.
-        select: creates the selection of sentences and pictures of a validation.
-        upload_seconds: additional time for `completed`.
+        openers: functions that open the trackers, by the names that warnings give.
+        select: returns the validation sentences that are tracked as tables and pictures.
+        upload_seconds: additional time limit of `completed`, which waits for uploads.
     """
 
     def __init__(

@@ -40,7 +40,7 @@ class TrackioTracker(Tracker):
 
         self._trackio: Any = trackio
         self._failure = ""
-        # By default, trackio prints a warning, sometimes from its thread, and continues.
+        # By default, trackio reports an error by a warning, sometimes in its thread, and continues.
         trackio.run._emit_nonfatal_warning = self._fail
         project = config.tracking.project
         _drop_later_records(SQLiteStorage.get_project_db_path(project), run_id, last_update)
@@ -58,8 +58,8 @@ class TrackioTracker(Tracker):
                 auto_log_cpu=cpu_available(),
                 auto_log_gpu=gpu_available(),
             )
-        shown = f"TRACKIO_DIR={quote(str(folder))} trackio show --project {quote(project)}"
-        logger.info(f"trackio: {shown}")
+        command = f"TRACKIO_DIR={quote(folder)} trackio show --project {quote(project)}"
+        logger.info(f"trackio: to show the metrics: {command}")
 
     def log(self, update: int, record: Record) -> None:
         """Add a record; RuntimeError if trackio could not write this one or an earlier one."""
@@ -80,7 +80,7 @@ class TrackioTracker(Tracker):
         with self._run._client_lock:
             self._run._flush_queues_inline()
 
-    def close(self, has_failed: bool = False) -> None:  # noqa: ARG002 - it has no status
+    def close(self, has_failed: bool = False) -> None:  # noqa: ARG002 - trackio has no status
         """End the run."""
         with redirect_stdout(StringIO()):  # trackio prints messages
             self._run.finish()

@@ -24,9 +24,6 @@ logger = logging.getLogger(__name__)
 _SECONDS_TO_START = 6.0
 _SECONDS_TO_FINISH = 3.0
 
-_STORED_FILE = "last_update"
-"""File in `wandb/` of the run folder: the last update at `close`, up to which no record is lost."""
-
 _BEST = {"valid/loss": "min", "valid/perplexity": "min", "valid/bleu": "max", "train/loss": "min"}
 
 
@@ -37,7 +34,7 @@ class WandbTracker(Tracker):
     """
 
     def __init__(self, config: Config, run_id: str, last_update: int = 0) -> None:
-        # Otherwise wandb would ask for a missing API key.
+        # Unless silent, wandb asks for a missing API key.
         os.environ.setdefault("WANDB_SILENT", "true")
         # Error reports to wandb would delay the exit when the server does not answer.
         os.environ.setdefault("WANDB_ERROR_REPORTING", "false")
@@ -75,7 +72,7 @@ class WandbTracker(Tracker):
             mode = "offline"
             self._run = start(mode=mode)
             logger.warning(f"wandb: metrics are recorded offline: {first_line(error)}")
-        # These hooks would send a message at each import, also when the service has ended.
+        # Hooks of wandb would send a message at each import, even after its service has ended.
         self._run._unregister_telemetry_import_hooks(run_id)
         # The horizontal axis is the update, not wandb's step; target tokens can be chosen instead.
         for axis in ("update", "train/target_tokens"):
@@ -86,19 +83,20 @@ class WandbTracker(Tracker):
         self._mode = mode
         self._upload_seconds = config.tracking.upload_seconds
         self._last_update = last_update
-        self._stored = config.run_folder / "wandb" / _STORED_FILE
+        # The file has the last update at `close`. No record up to this update can be lost.
+        self._stored = config.run_folder / "wandb" / "last_update"
         if mode == "offline":
             self._log_sync()
             self._repeat_lost(config.run_folder / layout.METRICS_FILE)
 
     def _repeat_lost(self, path: Path) -> None:
-        """Send the records between the last `close` and `last_update` again.
+        """Send again the records after the last `close`, up to `last_update`.
 
-        A kill loses those that wandb's service has buffered.
+        If a run is killed, the records that wandb's service has buffered are lost.
         """
-        first = int(self._stored.read_text()) if self._stored.is_file() else 0
+        stored = int(self._stored.read_text()) if self._stored.is_file() else 0
         for _, record in complete_records(path):
-            if first < record["update"] <= self._last_update:
+            if stored < record["update"] <= self._last_update:
                 self._run.log(record)
 
     def log(self, update: int, record: Record) -> None:
@@ -153,8 +151,8 @@ class WandbTracker(Tracker):
             write_texts({self._stored: str(self._last_update)})
 
     def abandon(self, has_no_answer: bool) -> None:
-        """Mute wandb, and kill its service if it does not answer: its exit handler would wait."""
-        # The failure is reported already. Writing messages may fail on a full disk.
+        """Mute wandb; kill its service if it does not answer: wandb would wait for it at exit."""
+        # The failure is already reported. On a full disk, wandb may be unable to write messages.
         messages = logging.getLogger("wandb")
         messages.handlers, messages.propagate = [logging.NullHandler()], False
         if not has_no_answer:
@@ -169,6 +167,6 @@ class WandbTracker(Tracker):
 
 
 def _add(artifact: Any, path: Path) -> None:
-    """Add a file to an artifact, if it exists, without a copy (`immutable`)."""
+    """Add a file, if it exists, to an artifact; `immutable` means that wandb makes no copy."""
     if path.is_file():
         artifact.add_file(str(path), policy="immutable")

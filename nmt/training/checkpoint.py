@@ -30,8 +30,8 @@ logger = logging.getLogger(__name__)
 STATE_FILE = "training_state.pt"
 MICRO_BATCH_SIZE_FILE = "micro_batch_size.json"
 
-# Raise it when the format changes, or the order of an epoch's data: at the same position of another
-# order, training would repeat some pairs and miss others.
+# Increase it when the format or the order of an epoch's data changes: at the same position of
+# another order, training would repeat some pairs and miss others.
 FORMAT_VERSION = 4
 
 # Number of last checkpoints that are always kept, in case the newest is damaged.
@@ -60,7 +60,7 @@ class TrainingState:
 class MicroBatchSize:
     """The size of micro-batches after memory ran out: `micro_batch_size.json` in the run folder.
 
-    The file outlives a restart from an earlier checkpoint.
+    The size stays in use if training restarts from an earlier checkpoint.
     """
 
     times: int = 0  # how often the size was halved; 0 means that the run is bit-exact
@@ -79,7 +79,7 @@ class MicroBatchSize:
         return cls(asked=asked, used=asked)
 
     def halved(self, largest: int, update: int, run_folder: Path) -> "MicroBatchSize":
-        """Halve the smaller of `used` and `largest`, the largest micro-batch; write the file."""
+        """Halve the smaller of `used` and the `largest` micro-batch of `update`; write the file."""
         used = min(largest, self.used) // 2
         first_update = self.first_update or update
         size = replace(self, times=self.times + 1, used=used, first_update=first_update)
@@ -126,8 +126,8 @@ class CheckpointStore:
     def last_updates(self, number: int) -> list[int]:
         """Return up to `number` updates: of the newest checkpoint and of regular ones before it.
 
-        The oldest comes first. Other checkpoints of interruptions do not count, so that an average
-        does not depend on them.
+        The oldest comes first. Earlier checkpoints of interruptions do not count, so that an
+        average does not depend on them.
         """
         updates = self.updates()
         return [u for u in updates if u % self._every == 0 or u == updates[-1]][-number:]
@@ -137,7 +137,7 @@ class CheckpointStore:
     ) -> Path:
         """Write a checkpoint, then remove those that are no longer needed."""
         path = self.path(state.update)
-        # Weights and two moments, all float32, each with its name.
+        # Bytes of weights and two moments, all float32, and of their names.
         needed = sum(3 * 4 * tensor.numel() + 2048 for tensor in network.parameters())
         with atomic_folder(path, needed) as temporary:
             save_weights(network, temporary / WEIGHTS_FILE)
@@ -159,7 +159,7 @@ class CheckpointStore:
     def newest(self) -> int:
         """Return the update of the newest intact checkpoint; 0 if there is none.
 
-        It also removes the files of killed processes, so only one rank may call it.
+        The files of killed processes are removed, so only one rank may call this method.
         """
         for path in self.folder.glob(".update_*"):
             remove(path)
@@ -170,10 +170,7 @@ class CheckpointStore:
         return newest
 
     def intact(self) -> Iterator[int]:
-        """Yield the updates of intact checkpoints, newest first; rename the others on the way.
-
-        A damaged checkpoint is called `damaged_…` on disk from then on.
-        """
+        """Yield the updates of intact checkpoints, newest first; rename the others `damaged_…`."""
         for update in reversed(self.updates()):
             try:
                 self.verify(update)
@@ -264,7 +261,7 @@ def _digest_of(manifest: dict[str, Any]) -> str:
 
 
 def _load_moments(optimizer: torch.optim.Optimizer, saved: dict[str, Any]) -> None:
-    """Load moments; ValueError for wrong names or shapes, NaN or infinity: torch accepts them."""
+    """Load moments; ValueError for wrong names or shapes, NaN or infinity, which torch accepts."""
     # The hyperparameters are those of the configuration, which may have changed.
     groups = optimizer.state_dict()["param_groups"]
     optimizer.load_state_dict({**saved, "param_groups": groups})

@@ -64,8 +64,8 @@ class Process:
         return value
 
     def any(self, flag: bool) -> bool:
-        """Return whether the flag is set on any rank. The sum on the CPU synchronises no GPU."""
-        return bool(self.all_reduce(torch.tensor(int(flag)))) if self.world_size > 1 else flag
+        """Return whether the flag is set on any rank; the CPUs add flags, so no GPU has to wait."""
+        return bool(self.all_reduce(torch.tensor(int(flag))))
 
     def broadcast(self, value: Value | None) -> Value:
         """Return the main process's value on all ranks, which wait for it without a timeout."""
@@ -126,7 +126,7 @@ def with_num_threads(training: TrainingConfig, parallel_runs: int = 1) -> Traini
 
     Threads that wait for a core slow all others down: on two cores, one of them busy, two threads
     train at a third of the speed of one. Warn if fewer cores are idle than the configuration asks
-    for, all of them by default.
+    for, which is all cores by default.
     """
     if parallel_runs > 1:
         threads = threads_per_process(training.num_threads, parallel_runs)
@@ -267,7 +267,7 @@ def _begin(user_error: Event, launcher: int, work: Callable[..., object], *argum
     loopback = [name for _, name in socket.if_nameindex() if name.startswith("lo")]
     if loopback:
         os.environ.setdefault("GLOO_SOCKET_IFNAME", loopback[0])
-    # A terminal sends Ctrl-C to the launcher's process group; the launcher passes it on.
+    # Leave the process group to which a terminal sends Ctrl-C; the launcher passes it on.
     os.setpgid(0, 0)
     # A process that outlives a killed launcher would write to the files of the next run.
     signal_at_death_of_parent(signal.SIGKILL)

@@ -24,7 +24,7 @@ from nmt.translation.translator import Translator
 
 logger = logging.getLogger(__name__)
 
-# Updates of the plan from which micro-batches are measured.
+# Number of updates of the plan whose largest micro-batches are measured.
 _NUM_MEASURED = 3
 # Maximum number of updates of the plan over which the mean work is taken.
 _MAX_UPDATES = 200
@@ -82,10 +82,10 @@ def _log_measured(
     sizes: tuple[int, int],
     mean_flops: float,
 ) -> None:
-    """Measure and log memory and time.
+    """Measure and log memory and time; the gradient of an update takes `mean_flops` on average.
 
-    The heaviest micro-batches show the memory. The largest micro-batches of three updates show the
-    time per FLOP.
+    The memory is measured with the heaviest micro-batches, and the time per FLOP with the largest
+    micro-batch of each of three updates.
     """
     training = config.training
     numbers = np.linspace(0, plan.num_updates - 1, _NUM_MEASURED, dtype=int)
@@ -126,7 +126,7 @@ def _log_measured(
 
 
 def _validation_seconds(config: Config, corpus: PreparedCorpus) -> float:
-    """Estimate the time to translate `valid` from one batch, limited to the mean target length."""
+    """Estimate the seconds to translate `valid`, by one batch with outputs of the mean length."""
     model = new_model(config, corpus, distributed.local_device())
     sources, references = valid_text(corpus)
     sample = sources[:: -(-len(sources) // config.decoding.batch_size)]

@@ -74,7 +74,7 @@ def check_initial_weights(config: Config, stored: str) -> None:
 
 
 def check_initial_model(config: Config, corpus_folder: Path) -> None:
-    """Raise UserError if the initial model has another architecture, language or tokenizer."""
+    """Raise UserError if the initial model does not fit `config.model` or the corpus."""
     name = config.training.initial_model
     if not name:
         return

@@ -17,7 +17,7 @@ class LoRA(torch.optim.AdamW):
     """AdamW of A (rank, in; `down`) and B (out, rank; `up`) for each matrix W (out, in).
 
     The present values of the matrices become W_0; at the start, A is random and B is zero. The
-    gradients of A and B are computed from the gradient of W, after clipping.
+    gradients of A and B are computed from the clipped gradient of W.
     """
 
     def __init__(self, matrices: Sequence[Tensor], config: OptimizerConfig, **options: Any) -> None:
@@ -25,7 +25,7 @@ class LoRA(torch.optim.AdamW):
         self._layers = []
         for matrix in matrices:
             rows, columns = matrix.shape
-            # Drawn on the CPU, so that they do not depend on the device.
+            # Drawn on the CPU, so that the values do not depend on the device.
             down = torch.empty(config.lora_rank, columns).uniform_(-1, 1) / columns**0.5
             up = matrix.new_zeros(rows, config.lora_rank)
             low_rank = down.to(matrix).requires_grad_(), up.requires_grad_()

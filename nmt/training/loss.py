@@ -75,10 +75,10 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(context: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(context: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         for_hidden, for_weight = context.saved_tensors
-        scaled = None if for_weight is None else for_weight * gradients[0]
-        return for_hidden * gradients[0], scaled, None, None
+        scaled = None if for_weight is None else for_weight * gradient
+        return for_hidden * gradient, scaled, None, None
 
 
 def _in_chunks(

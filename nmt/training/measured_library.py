@@ -24,7 +24,7 @@ def measure_library(width: int, inner_width: int) -> str:
     layer, inputs = Linear(width, inner_width), torch.ones(_NUM_ROWS, width, requires_grad=True)
     seconds: dict[str, list[float]] = {name: [] for name in LIBRARIES}
     num_threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # its CPU time does not depend on other processes
+    torch.set_num_threads(1)  # the CPU time of one thread does not depend on other processes
     for _ in range(3):
         for name, times in seconds.items():
             select_library(name)

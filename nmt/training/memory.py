@@ -26,7 +26,7 @@ _GROUPS = Path("/sys/fs/cgroup")
 
 
 def available_memory(device: torch.device, processes_on_host: int = 1) -> int:
-    """Return how much memory this process, one of several, may use, including its present use."""
+    """Return how much memory this process may use, including what it uses now."""
     if device.type == "cuda":
         free, _ = torch.cuda.mem_get_info(device)
         sharing = math.ceil(processes_on_host / torch.cuda.device_count())
@@ -52,17 +52,17 @@ def peak_memory(device: torch.device | None = None) -> int:
 
 
 def limit_memory(size: int) -> None:
-    """Make allocations fail above `size` bytes, before the system kills processes (Linux only)."""
+    """Limit this process to `size` bytes: allocations fail before the system kills it (Linux)."""
     if data := _field(_STATUS, "VmData", 1024):
-        _, most = resource.getrlimit(resource.RLIMIT_DATA)
-        resource.setrlimit(resource.RLIMIT_DATA, (data + max(0, size - resident_memory()), most))
+        _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+        resource.setrlimit(resource.RLIMIT_DATA, (data + max(0, size - resident_memory()), hard))
 
 
 def keep_freed_memory() -> None:
     """Let the C library (glibc) keep freed memory for the next tensors of this process.
 
     By default, it returns the memory of a large tensor to the system at once, and the system clears
-    the pages of the next tensor. This takes a seventh of the time of an update of the base model.
+    the pages of the next tensor. Clearing takes a seventh of an update of the base model.
     If the address space is limited, nothing is changed: holes in the heap would take what other
     allocations need.
     """

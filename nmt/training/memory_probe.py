@@ -108,7 +108,7 @@ def resolve_auto(config: Config, plan: EpochPlan, vocabulary_sizes: tuple[int, i
 
 
 def heaviest_shapes(config: Config, plan: EpochPlan, tokens: int) -> list[Shape]:
-    """Return two shapes: the heaviest micro-batch, and one with the longest source and target."""
+    """Return the heaviest shape of at most `tokens`, and one of the longest source and target."""
     processes, _ = distributed.num_processes(config.training)
     cut = replace(plan, max_micro_batch_tokens=tokens)
     updates = range(0, cut.num_updates, -(-cut.num_updates // _MAX_UPDATES))
@@ -121,10 +121,10 @@ def heaviest_shapes(config: Config, plan: EpochPlan, tokens: int) -> list[Shape]
 
 
 def balanced_size(config: Config, plan: EpochPlan, tokens: int) -> int:
-    """Return the largest micro-batch size, of `tokens`, `tokens` / 2, …, that balances the ranks.
+    """Return the largest micro-batch size of `tokens`, `tokens` / 2, … that balances the ranks.
 
-    No other of these sizes, unless it is below `batching.longest`, saves more than 3 % of the work
-    of the busiest rank, summed over updates.
+    A size does so if no other one, down to `batching.longest`, saves more than 3 % of the work of
+    the busiest rank, summed over updates.
     """
     processes, _ = distributed.num_processes(config.training)
     if processes == 1:

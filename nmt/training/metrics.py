@@ -21,7 +21,7 @@ from nmt.training.distributed import Process
 
 logger = logging.getLogger(__name__)
 
-# The running mean covers about this many norms. Before there are as many, no norm is a spike.
+# The running mean covers about this many norms. Before there are that many, no norm is a spike.
 _WINDOW = 100
 
 
@@ -87,10 +87,10 @@ class GradientMonitor:
         self.num_norms = torch.tensor(sums.num_norms, dtype=torch.int64, device=device)
 
     def should_skip(self, norm: Tensor) -> Tensor:
-        """Decide whether to skip the update with this gradient norm: a boolean scalar.
+        """Return, as a boolean scalar, whether to skip the update with this gradient norm.
 
-        If it is not skipped, its norm enters the running mean. This is the plain mean of the first
-        hundred norms, then an exponential mean, in which a new norm has a weight of 1/100.
+        If it is not skipped, the norm enters the running mean: the plain mean of the first hundred
+        norms, then an exponential mean, in which a new norm has a weight of 1/100.
         """
         is_skipped = ~torch.isfinite(norm)
         if self._max_spike:

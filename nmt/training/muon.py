@@ -2,7 +2,7 @@
 
 Jordan et al. 2024, "Muon: An optimizer for hidden layers in neural networks". The step size is that
 of Liu et al. 2025, "Muon is Scalable for LLM Training", section 2.2: its root mean square is about
-that of Adam's steps, so that both use one learning rate.
+that of Adam's steps, so that the same learning rate fits both optimizers.
 
 `torch.optim.Muon` takes one matrix at a time, always computes in bfloat16, and does not
 support `found_inf`, by which an update is skipped without waiting for the device.
@@ -27,8 +27,8 @@ _COEFFICIENTS = (
 )
 _SAFETY = 1.01  # margin, because each polynomial grows fast above the interval that it is for
 _ROOT_MEAN_SQUARE = 0.2
-# Maximum number of elements of the matrices that are orthogonalized together. Memory for ten times
-# as many is needed for a moment. GPUs need large products.
+# Maximum number of elements of the matrices that are orthogonalized together, which takes temporary
+# memory for ten times as many. GPUs are fast only with large products, so their number is larger.
 _MAX_ELEMENTS = {"cpu": 2**22, "cuda": 2**24}
 
 

@@ -1,4 +1,4 @@
-"""Optimizers: Adam as in the paper (section 5.3), AdamW (Loshchilov and Hutter 2019) and Muon."""
+"""Adam as in the paper (section 5.3), AdamW (Loshchilov and Hutter 2019), Muon, and LoRA."""
 
 import torch
 from torch import Tensor, nn
@@ -17,8 +17,8 @@ _CLASSES = {
 def build_optimizer(model: nn.Module, config: OptimizerConfig) -> torch.optim.Optimizer:
     """Build the optimizer of all parameters; the caller sets the learning rate before each step.
 
-    With `lora_rank`, it trains low-rank changes of the hidden matrices and freezes all other
-    parameters.
+    With `lora_rank`, the optimizer trains low-rank changes of the hidden matrices, and all other
+    parameters are frozen.
     """
     options = {"lr": 0.0, "betas": (config.beta1, config.beta2), "eps": config.epsilon}
     if config.lora_rank:

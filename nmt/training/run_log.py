@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 class RunLog:
     """Reports a run to the log, `metrics.jsonl`, another tracker and the terminal.
 
-    The tracker receives the records of `metrics.jsonl`, and what only some trackers show.
+    `tracker` receives the records of `metrics.jsonl`, and also translations and alerts.
     """
 
     def __init__(self, config: Config, state: TrainingState, tracker: Tracker) -> None:
@@ -58,7 +58,7 @@ class RunLog:
         update, training = state.update, self._config.training
         rate = learning_rate(update, self._config.schedule, training.max_updates)
         speed = sums.target_tokens / max(sums.seconds, 1e-9)
-        real = sums.tokens / max(1, sums.positions)
+        share_not_padding = sums.tokens / max(1, sums.positions)
         # If all updates were skipped, there is no loss.
         loss = {"train/loss": sums.loss / sums.loss_tokens} if sums.loss_tokens else {}
         metrics = {
@@ -69,7 +69,7 @@ class RunLog:
             "train/skipped_updates": sums.skipped,
             "train/target_tokens": state.target_tokens,
             "train/target_tokens_per_second": speed,
-            "train/share_not_padding": real,
+            "train/share_not_padding": share_not_padding,
             "train/seconds": state.seconds,
         }
         for tracker in self._trackers:
@@ -82,7 +82,7 @@ class RunLog:
         self._bars.update(self._bar, description=text)
         logger.info(
             f"update {update:,} of {training.max_updates:,}  {text}  learning rate {rate:.2e}"
-            f"  padding {100 * (1 - real):.1f} %"
+            f"  padding {100 * (1 - share_not_padding):.1f} %"
             f"  about {left} left",
             extra=FILE_ONLY,
         )

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from types import FrameType
 from typing import Any, NoReturn
 
-# A process manager may forward a Ctrl-C that the terminal has sent to this process, too. Signals
+# A process manager may forward a Ctrl-C that the terminal has also sent to this process. Signals
 # that follow each other within this time therefore count as one.
 _SECONDS_OF_ONE_REQUEST = 1.0
 
@@ -32,8 +32,8 @@ def handlers_restored() -> Iterator[dict[int, Any]]:
 class Interruption(BaseException):
     """The user or the machine asked the program to exit.
 
-    A signal is only recorded, so that an optimizer step or a file is either complete or absent;
-    inside `immediately` it raises at once. A second signal exits without saving.
+    A signal is only recorded, so that an optimizer step or a file is either complete or absent.
+    Inside `immediately`, the first signal raises at once. A second signal exits without saving.
     """
 
     def __init__(self, signal_number: int = 0) -> None:

@@ -238,11 +238,10 @@ class Trainer:
     def _read_metrics(self) -> MetricSums:
         """Read the sums of all ranks and report skipped updates; UserError if they are too many."""
         sums, skipped = self._metrics.read()
-        if self.process.is_main_process:
+        if skipped and self._log is not None:
             for item in skipped:
                 record_skipped(item, self._skipped_file, self.loader, self.model)
-        if skipped and self._log is not None:
-            text = f"{len(skipped)} in the last updates, {sums.skipped} so far"
+            text = f"{len(skipped)} newly skipped, {sums.skipped} in all"
             self._log.alert(self.state.update, "skipped updates", text)
         if 0 < self.config.training.max_skipped_in_a_row <= sums.skipped_in_a_row:
             message = (

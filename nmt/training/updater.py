@@ -22,7 +22,7 @@ from nmt.training.memory import keep_freed_memory
 from nmt.training.metrics import GradientMonitor, MetricSums
 from nmt.training.schedule import learning_rate
 
-# The best of several measured values (docs/decisions/0032-merged-buckets.md).
+# `start_tokens` of GPUs: the best of the measured values (docs/decisions/0032-merged-buckets.md).
 _START_TOKENS = 10_000
 
 
@@ -65,9 +65,9 @@ class Updater:
         self._optimizer = optimizer
         self._process = process
         self.monitor = GradientMonitor(config.training.max_gradient_spike, sums, process.device)
-        if config.training.compile:
-            network.compile_layers()
         training = config.training
+        if training.compile:
+            network.compile_layers()
         self._objective: nn.Module = SummedLoss(
             network, training.label_smoothing, training.balance_weight
         )
@@ -94,8 +94,9 @@ class Updater:
         batches = self._batches(work)
         ddp = self._objective if isinstance(self._objective, DistributedDataParallel) else None
         if ddp is not None:
-            # DDP rebuilds its buckets by a collective operation in its second forward pass. Ranks
-            # reach that pass in different rounds, and would wait for each other forever.
+            # DDP would rebuild its groups of gradients by a collective operation in its second
+            # forward pass. Ranks reach that pass in different rounds, and would wait for each
+            # other forever, so all of them rebuild the groups here.
             ddp.reducer._rebuild_buckets()
         device, uses_bfloat16 = self._process.device.type, self.precision is Precision.bfloat16
         # One context for all micro-batches, so that weights are cast once per update.
@@ -146,8 +147,8 @@ class Updater:
         """Yield the micro-batches of this rank and the weights of their losses.
 
         Torch is seeded for each by the seed of the training, the position of the update and the
-        number of the micro-batch. Dropout therefore does not change with restarts, nor with the
-        number of ranks, unless small micro-batches are merged, as on GPUs.
+        number of the micro-batch. Dropout therefore does not change with restarts. On CPUs, where
+        micro-batches are not merged, it does not change with the number of ranks either.
         A rank without micro-batches computes one made-up pair with weight zero, because all ranks
         have to take part in summing gradients.
         """

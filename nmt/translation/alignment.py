@@ -6,12 +6,11 @@ import torch
 from torch import Tensor
 
 from nmt.base.errors import UserError
-from nmt.tokenizer import WORD_BEGIN
 from nmt.trained_model import TrainedModel
 from nmt.translation.forced import ForcedDecoder
 
 Links = list[tuple[int, int]]
-"""Indices of a source word and a target word; words are separated by white space."""
+"""Pairs of indices, of a source word and a target word; words are separated by white space."""
 
 
 def pharaoh(links: Links) -> str:
@@ -47,7 +46,7 @@ class Aligner:
         self._layer = layer - 1 if layer else model.network.aligning_layer
 
     def links(self, sources: Sequence[str], translations: Sequence[str]) -> list[Links | None]:
-        """Return the links of each pair by target word; None if it is too long for the model."""
+        """Return the links of each pair in target order; None for a pair too long for the model."""
         texts = (sources, translations)
         sides = [t.encode(side) for t, side in zip(self._tokenizers, texts, strict=True)]
         words = [t.word_indices(side) for t, side in zip(self._tokenizers, texts, strict=True)]
@@ -72,7 +71,7 @@ def sum_by_words(
     source_pieces: list[str],
     target_pieces: list[str],
 ) -> Tensor:
-    """Sum weights (T, S) of pieces over words: (target words, source words).
+    """Sum weights (T, S) of pieces over words; the result is (target words, source words).
 
     `source_words` and `target_words` give the word index of each piece.
     """
@@ -86,10 +85,8 @@ def sum_by_words(
 
 
 def _has_content(words: list[int], pieces: list[str]) -> Tensor:
-    """Return 1 for pieces with letters or digits and for pieces of words without any, else 0."""
-    has_content = [any(map(str.isalnum, piece.strip(WORD_BEGIN))) for piece in pieces]
-    content_words = {word for word, has in zip(words, has_content, strict=True) if has}
-    counts = [
-        has or word not in content_words for word, has in zip(words, has_content, strict=True)
-    ]
-    return torch.tensor(counts, dtype=torch.float32)
+    """Return 1 for each piece that has letters or digits, or whose word has none, else 0."""
+    has_content = [any(map(str.isalnum, piece)) for piece in pieces]
+    both = list(zip(words, has_content, strict=True))
+    content_words = {word for word, has in both if has}
+    return torch.tensor([float(has or word not in content_words) for word, has in both])

@@ -20,8 +20,8 @@ class SentenceAttention:
         source: pieces of the source, EOS last.
         target: pieces of the translation, EOS last.
         kinds: `encoder` (H, S, S), `decoder` (H, T, T) and `cross` (H, T, S) of each layer. Row t
-            of the last two predicts target piece t. Column t of `decoder` is target piece t - 1;
-            column 0 is BOS.
+            of `decoder` and `cross` predicts target piece t. Column t of `decoder` is target piece
+            t - 1; column 0 is BOS.
     """
 
     source: list[str]
@@ -31,7 +31,7 @@ class SentenceAttention:
 
 @torch.inference_mode()
 def sentence_attention(model: TrainedModel, source: str, translation: str) -> SentenceAttention:
-    """Compute all attention weights for a given translation."""
+    """Compute all attention weights for a given translation; UserError if the model has none."""
     source_ids = model.source_tokenizer.encode([source])[0]
     target_ids = model.target_tokenizer.encode([translation])[0]
     batch = collate([(source_ids, target_ids)], *model.tokenizers).to(model.device)
@@ -53,17 +53,16 @@ def short_sentences(
 ) -> list[int]:
     """Return the indices of at most `num_sentences` evenly spaced sentences that can be drawn.
 
-    Their sources and translations have 1 to 16 pieces and fit the model. There are none if the
-    model has no attention.
+    Their sources and translations have 1 to 16 pieces and are short enough for the model. If the
+    model has no attention, the list is empty.
     """
     if not model.network.num_attention_layers:
         return []
-    limits = (model.config.max_source_length, model.config.model.max_length)
-    longest = min(_MAX_PIECES, *(limit - 1 for limit in limits))
+    longest = min(_MAX_PIECES, model.config.max_source_length - 1)
     pairs = zip(
         model.source_tokenizer.encode(sources),
         model.target_tokenizer.encode(translations),
         strict=True,
     )
     fit = [i for i, pair in enumerate(pairs) if all(1 <= len(ids) <= longest for ids in pair)]
-    return sorted({fit[len(fit) * i // num_sentences] for i in range(num_sentences)} if fit else ())
+    return sorted({fit[len(fit) * i // num_sentences] for i in range(num_sentences) if fit})

@@ -26,13 +26,13 @@ _SUPPORTED_KEYS = {
 class CTranslate2Engine(Engine):
     """Searches with CTranslate2, one batch per thread.
 
-    CTranslate2 stops a sentence when K hypotheses have finished, whereas `beam_search` continues
-    while a live hypothesis can still win. This class ranks the hypotheses with our length penalty.
+    The search for a sentence stops when K hypotheses have finished; `beam_search` continues while
+    a live hypothesis can become one of the best. Hypotheses are ranked by our own `length_penalty`.
 
     Args:
         model: the model, for its tokenizers and limits.
         config: search options.
-        folder: the model converted by `nmt.exchange.ctranslate2`.
+        folder: the model as converted by `nmt.exchange.ctranslate2`.
         compute_type: arithmetic of matrix products, as CTranslate2 names it: float32, int8, …
 
     Raises:
@@ -44,14 +44,14 @@ class CTranslate2Engine(Engine):
     ) -> None:
         _check_supported(config)
         super().__init__(config, model)
-        device, self._compute_type = model.device.type, compute_type
+        self._compute_type = compute_type
         try:
             self._translator = open_translator(
                 folder,
-                device=device,
+                device=model.device.type,
                 device_index=model.device.index or 0,
                 compute_type=compute_type,
-                # Workers with one thread each do not wait for each other after every small product.
+                # Several threads of a worker would wait for each other after each small product.
                 inter_threads=self._num_workers,
                 intra_threads=1,
             )
@@ -76,8 +76,8 @@ class CTranslate2Engine(Engine):
             )
 
     def _search_batches(self, requests: Sequence[Request]) -> BatchResults:
-        # CTranslate2 has one length limit per batch, here the highest of its sentences. Sentences
-        # whose translations reach a lower limit are searched again in batches of equal limits.
+        # CTranslate2 has one length limit per batch, here the highest limit of its sentences.
+        # Sentences that reach a lower limit of their own are searched again, grouped by limit.
         again: dict[int, list[int]] = defaultdict(list)
 
         def search(batches: list[list[int]]) -> BatchResults:
@@ -107,7 +107,7 @@ class CTranslate2Engine(Engine):
                 [[self._source_pieces[i] for i in ids] for ids in sources],
                 max_batch_size=config.batch_size,
                 beam_size=config.beam_size,
-                # Without a penalty CTranslate2 stops when the best hypotheses have finished.
+                # Without a penalty, CTranslate2 then stops when the best hypothesis has finished.
                 num_hypotheses=config.beam_size if exponent or config.num_best > 1 else 1,
                 length_penalty=exponent,
                 disable_unk=True,
@@ -118,7 +118,7 @@ class CTranslate2Engine(Engine):
                 min_decoding_length=max(0, min(config.min_length, limit) - 1),  # without EOS
                 max_decoding_length=limit,
             )
-        except RuntimeError as error:  # a library of CUDA is loaded by the first call
+        except RuntimeError as error:  # for example, the first call finds no CUDA library
             if is_out_of_memory(error):
                 raise
             raise self._failure(error) from None

@@ -46,10 +46,10 @@ class Document:
         return cls(sentences, [*separators, text[previous_end:]])
 
     def join(self, answers: Sequence[Answer]) -> Answer:
-        """Join the answers to the sentences, rank by rank.
+        """Join the best translations of all sentences, the second-best ones, and so on.
 
         The result has as many translations as the sentence with the fewest. Scores are summed and
-        utilities averaged. Alignments have the word indices of the document.
+        utilities averaged. Alignments contain the word indices of the document.
         """
         by_rank = zip(*(answer.translations for answer in answers), strict=False)
         num_alignments = min(len(answer.alignments) for answer in answers)

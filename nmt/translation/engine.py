@@ -1,4 +1,4 @@
-"""Base class of the engines that search translations."""
+"""Base class of the engines, which search for translations."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
@@ -15,7 +15,7 @@ from nmt.tokenizer import Tokenizer
 from nmt.trained_model import TrainedModel
 
 BatchResults = Iterator[tuple[list[int], list[list[Hypothesis]]]]
-"""Indices of some requests, and the hypotheses of each."""
+"""For each batch, the indices of its requests, and the hypotheses of each request."""
 
 LENGTH_KEYS = ("max_length_ratio", "max_length_offset", "max_length", "min_length")
 """Keys of `decoding` that limit the length of a translation."""
@@ -25,7 +25,7 @@ _MAX_ROWS = 16_384
 
 
 class Engine(ABC):
-    """Searches translations of source ids with one model, or with several together.
+    """Searches for translations of source ids with one model, or with several together.
 
     Attributes:
         longest_source: largest length of a source in tokens, EOS included.
@@ -36,8 +36,7 @@ class Engine(ABC):
         self._config = config
         self._model = models[0]
         self.longest_target = min(model.config.model.max_length for model in models)
-        longest = min(model.config.max_source_length for model in models)
-        self.longest_source = min(longest, self.longest_target)
+        self.longest_source = min(model.config.max_source_length for model in models)
 
     @property
     def _num_workers(self) -> int:
@@ -58,7 +57,7 @@ class Engine(ABC):
     def longest_translation(self, source_length: int, request: Request) -> int:
         """Return the largest length of a translation of a source; both lengths include EOS.
 
-        Up to `longest_target`, it has space for the constraints of the request and one more token.
+        This length has space for the constraints and EOS, unless it would exceed `longest_target`.
         """
         config = self._config
         longest = int(config.max_length_ratio * source_length) + config.max_length_offset
@@ -71,12 +70,12 @@ class Engine(ABC):
         progress: Callable[[int], None] | None = None,
         requests: Sequence[Request] | None = None,
     ) -> list[list[Hypothesis]]:
-        """Search translations; in float32, they do not depend on the order or the batch size.
+        """Search for translations; in float32, order and batch size do not change them.
 
         Args:
             sources: ids of each source without EOS, none of them empty or too long.
             progress: called with the number of sources just completed.
-            requests: checked constraints on each translation; None for no constraints.
+            requests: constraints on each translation, accepted by `check`; None for no constraints.
 
         Returns:
             For each source one to num_best hypotheses, best first; those of beam search have
@@ -110,7 +109,7 @@ class Engine(ABC):
 
 
 def length_batches(lengths: Sequence[int], size: Callable[[int], int]) -> list[list[int]]:
-    """Group the indices of similar lengths; `size` gives the size of a batch by its largest length.
+    """Group the indices of similar lengths; `size` maps the largest length to the size of a batch.
 
     The largest lengths come first, so that a batch that does not fit into memory fails at once.
     """

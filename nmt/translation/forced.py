@@ -33,8 +33,7 @@ class ForcedDecoder:
         """Return whether both sides are short enough for the model."""
         source, target = pair
         config = self._model.config
-        max_length = config.model.max_length
-        return len(source) < min(config.max_source_length, max_length) and len(target) < max_length
+        return len(source) < config.max_source_length and len(target) < config.model.max_length
 
     @torch.inference_mode()
     def token_log_probs(
@@ -104,7 +103,10 @@ def score_pairs(
     config: DecodingConfig,
     progress: Callable[[int], None] | None = None,
 ) -> list[Hypothesis | None]:
-    """Score each pair (source, translation); None if either is too long for the model."""
+    """Score each pair (source, translation); None if either is too long for the model.
+
+    Scores have the length penalty of `config`. `progress` is called as in `token_log_probs`.
+    """
     forced = ForcedDecoder(model)
     sources, targets = map(list, zip(*pairs, strict=True))
     source_ids = model.source_tokenizer.encode(sources)

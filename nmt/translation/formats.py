@@ -22,7 +22,6 @@ END = "</s>"
 
 _EXAMPLE = 'write one object per line, such as {"source": "A text."}'
 
-
 Format = StrEnum("Format", "text jsonl tsv")
 
 
@@ -42,8 +41,8 @@ class Answer:
 
     Attributes:
         translations: one or more, best first.
-        alignments: links of each translation, or only of the best; None if the pair is too long
-            for the model. Empty if not requested.
+        alignments: links of each translation, or of the best one only; None in place of the links
+            if the pair is too long for the model. Empty if not requested.
         utilities: expected utility of each translation; empty without minimum Bayes risk.
     """
 
@@ -57,15 +56,15 @@ def choose_formats(
 ) -> tuple[Format, Format]:
     """Return the formats of input and output.
 
-    The output format is `write`, or else `read`, or else by the ending of the file. The input
-    format is `read`. If that is None, it is the output format for stdin, and for columns in a file
-    without a known ending; for other files it is by the ending.
+    The output format is `write`, or else `read`, or else that of the file's ending. The input
+    format is `read`. Without it, stdin has the output format, and a file has that of its ending; a
+    file with an unknown ending is read as `tsv` if the output is `tsv`, else as text.
 
     Raises:
         UserError: input of one format cannot be written in the other.
     """
     ending = file.suffix.removeprefix(".").lower() if file else ""
-    by_ending = Format[ending] if ending in ("jsonl", "tsv") else Format.text
+    by_ending = Format.__members__.get(ending, Format.text)
     write = write or read or by_ending
     # Files with columns may have another ending than .tsv.
     is_columns = write is Format.tsv and by_ending is Format.text
@@ -85,14 +84,14 @@ def output_name(file: Path, source: str, target: str, write: Format) -> Path:
 
 @dataclass(frozen=True)
 class LineReader:
-    """Reads lines of one format; of `tsv`, it translates one `column`, counted from 1."""
+    """Reads lines of one format; in a `tsv` line, the source is `column`, counted from 1."""
 
     format: Format
     column: int = 1
 
     def __post_init__(self) -> None:
         if self.column > 1 and self.format is not Format.tsv:
-            raise UserError(f"column={self.column} needs columns; add format=tsv, or remove it")
+            raise UserError(f"column={self.column} needs columns; add format=tsv, or remove column")
 
     def read(self, line: str) -> Item:
         """Parse a line without its end; UserError if it is invalid."""
@@ -148,7 +147,7 @@ def _finite(text: str) -> float:
 
 @dataclass(frozen=True)
 class LineWriter:
-    """Writes lines of one format; JSON lines have the pieces of the target `tokenizer`."""
+    """Writes lines of one format; `tokenizer`, the target's, is for `jsonl`, `column` for `tsv`."""
 
     format: Format
     tokenizer: Tokenizer

@@ -49,7 +49,7 @@ class LineTranslator:
     def texts(
         self, items: list[Item], first: int, progress: Callable[[float], None] | None = None
     ) -> list[str]:
-        """Translate items, and return the text to append to each output."""
+        """Translate items, from line `first` on; return the text to append to each output."""
         answers = self.pipeline.answers(items, progress, first)
         texts = ["".join(map(self.writer.write, items, answers))]
         if self.aligns_beside:
@@ -111,7 +111,7 @@ def arriving_chunks(read: Callable[[int], bytes], name: str) -> Iterator[list[by
     """Split a stream without a buffer into chunks of the lines that have arrived.
 
     Args:
-        read: returns what has arrived, and waits only if nothing has.
+        read: returns what has arrived, up to a number of bytes; waits only if nothing has arrived.
         name: name of the stream, for messages.
 
     Raises:

@@ -17,7 +17,6 @@ from nmt.metrics.scores import metrics
 
 Counts = NDArray[np.int64]
 
-
 Utility = StrEnum("Utility", "chrf bleu")
 """Similarity of two translations: a sentence metric of sacrebleu."""
 
@@ -25,7 +24,7 @@ Utility = StrEnum("Utility", "chrf bleu")
 def expected_utilities(candidates: Sequence[str], utility: Utility) -> list[float]:
     """Return the mean utility, 0 to 100, of each candidate against all of them, itself included.
 
-    The n-grams of each candidate are counted once. Of 64 candidates, this is 5 to 20 times faster
+    The n-grams of each candidate are counted once. With 64 candidates, this is 5 to 20 times faster
     than calling sacrebleu for each pair.
     """
     counts = Counter(candidates)
@@ -43,7 +42,7 @@ def expected_utilities(candidates: Sequence[str], utility: Utility) -> list[floa
             for i in range(len(texts))
         ]
     )
-    weights = np.array([counts[text] for text in texts], dtype=np.float64) / len(candidates)
+    weights = np.array(list(counts.values())) / len(candidates)
     means = dict(zip(texts, (utilities @ weights).tolist(), strict=True))
     return [means[candidate] for candidate in candidates]
 
@@ -74,7 +73,7 @@ def _bleu_score(matches: Counts, totals: Counts, reference_totals: Counts) -> fl
 
 
 def _overlaps(ngrams: list[list[Counter[Any]]]) -> tuple[Counts, Counts]:
-    """Count n-grams by order: shared by two of K texts (K, K, orders), and in each (K, orders)."""
+    """Count n-grams by order: shared by two of n texts (n, n, orders), and of each (n, orders)."""
     matches, totals = [], []
     for of_order in zip(*ngrams, strict=True):
         columns = {ngram: column for column, ngram in enumerate(set().union(*of_order))}

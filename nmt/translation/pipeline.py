@@ -20,8 +20,8 @@ class Pipeline:
     Attributes:
         translator: translates.
         aligner: aligns; None for no alignments.
-        utilities: returns the expected utility of each of several translations of a source, by
-            which they are reranked; None keeps the order of the search.
+        utilities: returns the expected utility of each of the given translations of a source; the
+            translations are then sorted by utility. None keeps the order of the search.
         language: source language of documents to be split into sentences; empty if each source is
             one sentence.
         warn: called with a message for every source of which a translation cannot be aligned.
@@ -62,8 +62,8 @@ class Pipeline:
             first_line: line number of the first item in its file, for messages.
 
         Raises:
-            UserError: constraints cannot be fulfilled. Those of documents are ignored here; `check`
-                rejects them.
+            UserError: constraints cannot be fulfilled. Constraints on documents, which `check`
+                rejects, are ignored here.
         """
         lines = range(first_line, first_line + len(items))
         if not self.language:

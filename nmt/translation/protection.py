@@ -1,7 +1,7 @@
 """Protection of tags, addresses and placeholders, which stay unchanged in a translation.
 
 Models have not learnt to copy such spans. A text is first translated as it is. If spans are lost,
-it is translated without them, and they are inserted by the word alignment.
+the text is translated again without its spans, which are then inserted by the word alignment.
 """
 
 import re
@@ -36,7 +36,7 @@ class Mark:
 
     Attributes:
         text: the span.
-        offset: number of characters before it in the text without marks.
+        offset: index in the text without spans at which the span was.
     """
 
     text: str
@@ -65,7 +65,7 @@ class SpanCounts:
 
 
 class ProtectingTranslator:
-    """Translator that keeps protected spans, which it inserts by the links of an aligner."""
+    """Translator that keeps protected spans: it inserts lost ones by the links of an aligner."""
 
     def __init__(self, translator: Translator, aligner: Aligner) -> None:
         self._translator = translator
@@ -113,9 +113,8 @@ class ProtectingTranslator:
     ) -> list[list[Translation]]:
         """Remove the spans of texts, translate the rest, and insert the spans.
 
-        If that fails, the translation is the source text.
-
-        Texts with spans have no constraints: see `Pipeline.check`.
+        If no translation of a text keeps all its spans, the translation is the text itself. Texts
+        with spans have no constraints; see `Pipeline.check`.
         """
         if not texts:
             return []
@@ -128,8 +127,8 @@ class ProtectingTranslator:
         repaired = []
         for text, source, removed, some in zip(texts, bare, marks, found, strict=True):
             kept: list[Translation] = []
-            # Translation without spans by text with them. A different one with the same text is
-            # dropped.
+            # Text with spans → the first translation without spans that gave it. If a different one
+            # gives the same text, it is dropped.
             bare_texts: dict[str, str] = {}
             for one in some:
                 inserted = insert_marks(source, one.text, removed, next(links))
@@ -147,7 +146,7 @@ class ProtectingTranslator:
 def _remove_spans(text: str) -> tuple[str, list[Mark]]:
     """Return a text without its spans, and the spans.
 
-    A space replaces spans between two words, as in `one<br/>two`. It does not replace opening or
+    A space replaces spans between two words, as in `one<br/>two`. Nothing replaces the opening or
     closing tags of pairs, which may be inside a word, as in `<b>w</b>ord`.
     """
     matches = list(_SPAN.finditer(text))
@@ -188,12 +187,12 @@ def insert_marks(source: str, translation: str, marks: Sequence[Mark], links: Li
     A pair of tags encloses the translations of the source words between them. Any other mark is
     inserted before the translation of the next source word, or at the end.
 
-    `source` and `translation` have no marks. `marks` are in the order of the source. Without
+    `source` and `translation` have no spans. `marks` are in the order of the source. Without
     `links`, all marks go to the end.
     """
     words = _word_spans(translation)
     source_words = _word_spans(source)
-    # Begin and end of a source word, and of a word that it is linked to.
+    # (begin, end) of a source word and of a target word linked to it, in source order.
     linked = sorted((source_words[i], words[j]) for i, j in links or [])
 
     pairs = _tag_pairs([mark.text for mark in marks])

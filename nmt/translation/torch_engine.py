@@ -30,7 +30,7 @@ class _EnsembleState:
     states: list[SearchState]
 
     def reorder(self, rows: Tensor) -> "_EnsembleState":
-        """Select rows (N') of every model."""
+        """Select `rows` (N',) of the state of every model."""
         return _EnsembleState([state.reorder(rows) for state in self.states])
 
 
@@ -43,7 +43,8 @@ class TorchEngine(Engine):
         others: further models with the same vocabularies; probabilities are averaged.
 
     Raises:
-        UserError: a model has another vocabulary, or the device does not support the precision.
+        UserError: the models differ in direction or vocabulary, or `decoding.trees` is set and the
+            vocabulary lacks brackets.
     """
 
     def __init__(
@@ -93,7 +94,7 @@ class TorchEngine(Engine):
                 yield batch, search(batch)
             return
         num_threads = max(1, torch.get_num_threads() // num_workers)
-        # torch.set_num_threads affects this thread, and threads that start later.
+        # torch.set_num_threads affects the thread that calls it, and threads that start later.
         pool = ThreadPoolExecutor(num_workers, "search", torch.set_num_threads, (num_threads,))
         try:
             futures = {pool.submit(search, batch): batch for batch in batches}
@@ -148,7 +149,7 @@ class TorchEngine(Engine):
         )
 
     def _tree_request(self, request: Request) -> Request:
-        """Set the number of source words, and allow the length of the smallest tree over them."""
+        """Set the number of source words, and allow at least the length of the smallest tree."""
         pieces = self._model.source_tokenizer.pieces(request.source)
         num_words = sum(piece.startswith(WORD_BEGIN) for piece in pieces)
         least = num_words + NUM_OTHER_TOKENS

@@ -92,8 +92,7 @@ class Translator:
             UserError: constraints cannot be fulfilled.
         """
         lines = lines or range(1, len(texts) + 1)
-        unconstrained = Constraints()
-        constraints = constraints or [unconstrained] * len(texts)
+        constraints = constraints or [Constraints()] * len(texts)
         segments = self._segmenter.segments(texts)
         requests = [Request()] * len(texts)
         for index, (some, wanted) in enumerate(zip(segments, constraints, strict=True)):
@@ -105,7 +104,7 @@ class Translator:
                     f" {self._segmenter.max_ids} tokens; translated in {len(some)} segments"
                     + (", without its prefix and required phrases" if is_ignored else "")
                 )
-            if some and wanted != unconstrained:
+            if some and wanted != Constraints():
                 applied = Constraints(banned=wanted.banned) if is_split else wanted
                 requests[index] = self.check(applied)
         found = self._engine.search(
@@ -121,7 +120,7 @@ class Translator:
                 if lacking := missing(best.hypotheses[0].ids, request.required):
                     phrases = ", ".join(self._target.decode(lacking))
                     self._warn(f"line {line}: required phrases not in the translation: {phrases}")
-            # Segments are joined rank by rank.
+            # Join the best translations of all segments, then all second-best ones, and so on.
             joined = [reduce(_joined, rank) for rank in zip(*parts, strict=False)]
             translations.append(joined or [Translation("", 0.0, [])])
         return translations

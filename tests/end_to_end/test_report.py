@@ -36,7 +36,7 @@ def test_run_writes_its_report(
     score = read_json(second.with_name("result.json"))["test_sets"]["test"]["bleu"]["score"]
     assert f"test BLEU {score:.2f} ±" in text
     assert "schedule.peak_learning_rate0.0080.005" in text
-    assert "Compared with tiny: the only earlier run on digits en-de." in text
+    assert "Compared with tiny: the only comparable run on digits en-de." in text
     for title in ("Loss", "Validation BLEU", "Learning rate", "Gradient norm", "Speed"):
         assert f"<b>{title}</b>" in page
     [data] = re.findall(r'<script type="application/json" id="data">(.*?)</script>', page)

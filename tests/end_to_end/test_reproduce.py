@@ -121,7 +121,7 @@ def test_wrong_arguments_and_text_are_refused_before_preparation(
     (data / "test.de.1").unlink()
     write_lines(data / "valid.de", ["1 2"] * 6)
     line = error(f"data={data}")
-    assert f"{data}: valid.de has another SHA-256. The text: tests/support.py" in line
+    assert f"{data}: valid.de has another SHA-256. Origin of the text: tests/support.py" in line
 
 
 def test_every_row_of_the_table_composes_and_lists_the_files_it_reads() -> None:

@@ -48,7 +48,8 @@ def test_the_last_run_is_compared_with_the_best_on_validation(outputs: Path, run
     assert table["baseline"]["system"] == "good"
     assert table["baseline"]["bleu"]["verdict"] in printed
     assert (
-        "baseline: good, best on validation (BLEU 2.00) of 2 earlier runs on toy en-de" in printed
+        "baseline: good, best on validation (BLEU 2.00) of 2 comparable runs on toy en-de"
+        in printed
     )
     assert printed.splitlines()[-1].startswith("test BLEU ")
     assert table["sentences"] == 6

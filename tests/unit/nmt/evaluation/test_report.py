@@ -107,7 +107,7 @@ def test_scores_with_intervals_and_verdict(config: Config) -> None:
 def test_differences_from_the_baseline(config: Config) -> None:
     other = replace(config, optimizer=OptimizerConfig(beta2=0.5))
     other = replace(other, run=replace(other.run, name="elsewhere"))
-    data = run_data(config, baseline=training("old", other), why="the only earlier run")
+    data = run_data(config, baseline=training("old", other), why="the only comparable run")
     text = check_page(report_page(data, []))
     assert "keythis runold\noptimizer.beta20.980.5" in text
     assert "run.nametiny" in text  # in the table of all keys
@@ -232,7 +232,7 @@ def test_damaged_baseline_is_reported(run: Path, write: Callable[..., str]) -> N
     other = run.with_name("damaged")
     shutil.copytree(run, other)
     write_json(other / "result.json", {"valid": {"bleu": 1.0, "loss": 2.0}})
-    assert "Compared with damaged: the only earlier run on toy en-de." in write()
+    assert "Compared with damaged: the only comparable run on toy en-de." in write()
     (other / "metrics.jsonl").write_text("[]\n", encoding="utf-8")
     text = write()
     assert "damaged cannot be read:" in text

@@ -56,7 +56,7 @@ def test_baseline_is_chosen_by_validation_score(outputs: Path) -> None:
     add_run(outputs / "runs/a", 20, score=99.0)
     add_run(outputs / "runs/b", 30, score=1.0)
     add_run(outputs / "runs/c", 25, score=50.0)
-    why = "best on validation (BLEU {}.00) of {} earlier runs on toy en-de"
+    why = "best on validation (BLEU {}.00) of {} comparable runs on toy en-de"
     assert baseline_of(outputs / "runs/new", corpus) == ("b", why.format(30, 3))
     run = add_run(outputs / "sweeps/rates/rate=0.1", 40)
     assert baseline_of(outputs / "runs/new", corpus) == ("rates/rate=0.1", why.format(40, 4))
@@ -90,7 +90,7 @@ def test_only_earlier_completed_runs_of_the_same_corpus_are_considered(
     )
     for name in earlier:
         os.utime(outputs / "runs" / name / "result.json", (5, 5))
-    assert baseline_of(own, corpus) == ("only", "the only earlier run on toy en-de")
+    assert baseline_of(own, corpus) == ("only", "the only comparable run on toy en-de")
     warned = [message.partition(" ")[0] for message in caplog.messages]
     assert warned == [f"{outputs}/runs/{name}" for name in ("cut", "damaged", "empty", "no_number")]
     assert baseline_of(only, corpus) is None
@@ -103,7 +103,7 @@ def test_corpus_with_other_subwords_is_the_same(outputs: Path) -> None:
     # The text of a deleted corpus is unknown.
     add_run(outputs / "runs/b", 30, corpus="toy-4")
     found = baseline_of(outputs / "runs/new", corpus)
-    assert found == ("a", "the only earlier run on toy en-de")
+    assert found == ("a", "the only comparable run on toy en-de")
 
 
 def test_other_seeds_are_not_considered(outputs: Path) -> None:
@@ -121,7 +121,7 @@ def test_other_seeds_are_not_considered(outputs: Path) -> None:
     assert baseline_of(second, corpus) is None
     add_seed("b_seed1", 20, seed=1, patience=9)
     third = add_seed("a_seed3", 32, seed=3, patience=8)
-    assert baseline_of(third, corpus) == ("b_seed1", "the only earlier run on toy en-de")
+    assert baseline_of(third, corpus) == ("b_seed1", "the only comparable run on toy en-de")
 
 
 def test_open_run_or_model_folder(outputs: Path) -> None:

@@ -32,7 +32,7 @@ def evaluation(system: str = "wmt14_en_de_base", name: str = "newstest2014") -> 
         scores,
         NOT_INSTALLED,
         None,
-        Comparison("old", "the only earlier run on wmt14 en-de", differences),
+        Comparison("old", "the only comparable run on wmt14 en-de", differences),
     )
 
 
@@ -103,7 +103,7 @@ def test_each_note_is_listed_once() -> None:
     lines = note_lines([full, full])
     assert len(lines) == len(set(lines))
     for line in (
-        "baseline: old, the only earlier run on wmt14 en-de",
+        "baseline: old, the only comparable run on wmt14 en-de",
         "warning: newstest2014: it is odd",
         "newstest2014 is newstest2014 full (en-de), by the checksum of its references",
         "newstest2014: the training text contains 1 of the source sentences (1,234 including near"

@@ -477,6 +477,13 @@ def vocabulary(change: Callable[[dict[str, int]], Any]) -> Change:
         ),
         (compressed, r"pytorch_model\.bin: is compressed"),
         (
+            lambda folder: (
+                tensors(lambda _: None, TORCH)(folder),
+                torch.save(torch.ones(50_000), folder / TORCH),
+            ),
+            r"pytorch_model\.bin: is not a table of tensors by name",
+        ),
+        (
             lambda folder: (tensors(lambda _: None, TORCH)(folder), cut(TORCH, 30_000)(folder)),
             r"pytorch_model\.bin: is damaged",
         ),
