@@ -152,7 +152,7 @@ def load_weights(network: EncoderDecoder, weights: dict[str, torch.Tensor], orig
     parameters = dict(network.named_parameters())
     if parameters.keys() != weights.keys():
         name = min(parameters.keys() ^ weights.keys())
-        raise UserError(f"{origin}: holds weights of another model: only one of the two has {name}")
+        raise UserError(f"{origin}: holds weights of another model: {name} is in one of them only")
     with torch.no_grad():
         for name, parameter in parameters.items():
             if parameter.shape != weights[name].shape:

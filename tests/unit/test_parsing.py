@@ -11,7 +11,7 @@ from nmt.base.errors import UserError
 from nmt.base.files import read_lines, write_lines
 from nmt.config import DecodingConfig
 from nmt.translation.translator import Constraints, Translator
-from tests.support import refused, tiny_trained_model, train_tokenizer
+from tests.support import tiny_trained_model, train_tokenizer
 
 TREEBANK = """
 ( (S
@@ -68,9 +68,9 @@ def test_f1_of_runs(
     found = scored(trees, monkeypatch, sources, FORMS, wrong)
     assert [run["f1"] for run in found.values()] == [100, pytest.approx(600 / 7)]
     assert "92.86 ± 10.10" in capsys.readouterr().err
-    with refused("run0: its test set test has other sentences"):
+    with pytest.raises(UserError, match="run0: its test set test has other sentences"):
         scored(trees, monkeypatch, ["another", "x"], FORMS)
-    with refused(r"translation 2: .*; set decoding\.trees=true"):
+    with pytest.raises(UserError, match=r"translation 2: .*; set decoding\.trees=true"):
         scored(trees, monkeypatch, sources, [FORMS[0], "(NP XX XX )NP"])
 
 
