@@ -1,3 +1,4 @@
+import gc
 import logging
 import os
 from collections.abc import Iterator
@@ -32,6 +33,8 @@ from tests.support import (
 os.environ["NMT_CPU_LIBRARY"] = nmt.model.cpu_library.override = "torch"
 # The tensors are tiny: more threads would only wait for each other.
 torch.set_num_threads(1)
+# Garbage collection would take half of the time in which the tests are imported.
+gc.disable()
 # A test must not fail because the machine is busy.
 settings.register_profile("tests", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("tests")
@@ -41,6 +44,11 @@ settings.load_profile("tests")
 def pytest_xdist_auto_num_workers() -> int | None:
     """Two workers more than cores, because some tests wait most of the time."""
     return None if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ else 2 + num_cores()
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()  # later collections skip what the imports have created
+    gc.enable()
 
 
 @pytest.fixture(autouse=True)
