@@ -44,6 +44,16 @@ def test_a_failure_is_recorded_until_the_run_is_trained(
     assert not (tmp_path / "failure.json").exists()
 
 
+def test_the_end_of_a_long_log_is_printed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = [f"line {number}" for number in range(50)]
+    (tmp_path / "train.log").write_text("\n".join(lines), encoding="utf-8")
+    run_job(tmp_path, lambda: raising(FailedProcessesError(1)))
+    errors = capsys.readouterr().err
+    assert "\n".join(["has failed:", *lines[-20:], "training has ended"]) in errors
+
+
 def test_a_failed_dry_run_ends_the_sweep_and_keeps_the_record_of_the_run(tmp_path: Path) -> None:
     run_job(tmp_path, lambda: raising(UserError("in training")))
     with pytest.raises(UserError, match=f"the dry run of {tmp_path.name} has failed"):
