@@ -81,7 +81,10 @@ class ResumableOutputs:
         resumed = stored if resume else None
         existing = [path for path in outputs.paths if path.exists()]
         if existing and not overwrite:
-            raise UserError(f"{existing[0]} already exists; remove it, or choose another with out=")
+            raise UserError(
+                f"{existing[0]} already exists; remove it, or choose another with"
+                " out= (for make: OUT=)"
+            )
         if resumed:
             outputs._check_settings(resumed)
             outputs._state = resumed

@@ -85,8 +85,8 @@ def _configuration(result: Result, arguments: _Arguments) -> Config:
     for key, value in values.items():
         if key not in FREE_KEYS or key in _OWN_KEYS:
             raise UserError(
-                f"{key}={value} cannot be changed here, because the recipe {result.name} sets it;"
-                " edit the row, or use nmt.cli.train"
+                f"{key}={value} cannot be changed here: the row {result.name} or this command sets"
+                " it; edit the row, or use nmt.cli.train"
             )
     values["run.name"] = f"reproduce_{result.name}"
     if arguments.data:

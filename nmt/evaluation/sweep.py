@@ -175,7 +175,7 @@ def _validation_text(runs: Sequence[SweptRun]) -> Texts:
     corpora = {run.corpus.folder: run.corpus for run in runs if run.corpus}
     texts = [corpus.read_text("valid") for corpus in corpora.values()]
     if not texts:
-        raise UserError("the corpus of the runs no longer exists")
+        raise UserError("there is no corpus of the runs")
     if any(one != texts[0] for one in texts):
         raise UserError("the corpora of the runs have different validation texts")
     return texts[0]

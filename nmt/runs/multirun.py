@@ -22,7 +22,7 @@ from nmt.base.errors import BusyError, FailedProcessesError, UserError
 from nmt.base.files import write_json
 from nmt.base.locks import is_locked
 from nmt.base.ray_cluster import connect_to_ray
-from nmt.base.system import signal_at_death_of_parent
+from nmt.base.system import require_package, signal_at_death_of_parent
 from nmt.evaluation.records import Status
 from nmt.runs.log import converted_errors, print_error, print_line
 from nmt.runs.search import parse_space
@@ -120,6 +120,7 @@ def _check_search(config: DictConfig) -> None:
     """Raise UserError if a search has no trials, or one of its keys is on the command line."""
     if not config.search.space:
         return
+    require_package("a search", "optuna", "sweeps")
     given = {override.partition("=")[0] for override in config.hydra.overrides.task}
     if "search.trial" not in given | set(config.hydra.sweeper.get("params") or {}):
         raise UserError("search.space has no effect without search.trial=range(1,25)")

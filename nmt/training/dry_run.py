@@ -116,12 +116,14 @@ def _log_measured(
         validations = f"{number} validations of about {validation:.3g} s included"
     in_all = timedelta(seconds=round(total))
     _log("time", f"{seconds:.3g} s per update, about {in_all} in all, {validations}")
-    device = f"{threads} CPU threads if the cores are idle"
+    device = f"{threads} CPU thread{'s' if threads > 1 else ''} if the cores are idle"
     if torch.cuda.is_available():
         device = torch.cuda.get_device_name()
     speed = f"{flops / found.gradient_seconds:.3g} FLOPs per second on {device}"
     if processes > 1:
         speed += f"; {processes} ranks, busy for {100 * evenness:.0f} % of the time"
+        if not torch.cuda.is_available():
+            logger.warning("no GPU is available: the time assumes that each process has own cores")
     _log("speed", speed)
 
 

@@ -145,7 +145,8 @@ def log_size(
         logger.info("pairs per epoch from epoch %d: %s", epoch + 1, ", ".join(parts))
     logger.info(
         f"training {count_parameters(model.network) / 1e6:.2f} million parameters with"
-        f" {process.world_size} process(es) on {process.device.type} in {precision}"
+        f" {process.world_size} process{'es' if process.world_size > 1 else ''} on"
+        f" {process.device.type} in {precision}"
     )
     if process.world_size > 1 and process.device.type == "cpu":
         logger.warning("no GPU is available: all processes share the CPU cores")

@@ -50,7 +50,7 @@ def test_the_number_of_processes_may_change(
         assert child.wait(60) == (128 + signal.SIGTERM if update else 0)
         run.record_interruption(child)
         log = capfd.readouterr().err
-        assert f"with {number} process(es) on cpu" in log
+        assert f"with {number} process{'es' if number > 1 else ''} on cpu" in log
         assert ("no GPU is available" in log) == (number > 1)
     assert not run.losses
 

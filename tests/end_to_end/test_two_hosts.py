@@ -25,7 +25,7 @@ def test_two_hosts_train_the_run_of_one_process(tmp_path: Path, digit_corpus: Pa
     assert read_json(two / "statuses.json") == [0, 0]
     logs = "".join((two / name).read_text() for name in ("1.log", "2.log"))
     for message in (
-        "training 0.01 million parameters with 2 process(es) on cpu",
+        "training 0.01 million parameters with 2 processes on cpu",
         "continuing from update 5",  # a worker was killed after update 7
         "saved at update 9; the same command continues",  # one command was stopped
         "continuing from update 9",

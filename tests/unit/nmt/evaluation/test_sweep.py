@@ -146,7 +146,7 @@ def test_differences_are_not_tested_without_one_validation_text(sweep: Path) -> 
     assert "has no valid_hypotheses.txt" in read_sweep(sweep).note
     for other in sweep.glob("rate*"):
         write_json(other / "environment.json", {"corpus": "gone"})
-    assert read_sweep(sweep).note == "the corpus of the runs no longer exists"
+    assert read_sweep(sweep).note == "there is no corpus of the runs"
 
 
 def test_sweep_without_complete_runs(tmp_path: Path) -> None:

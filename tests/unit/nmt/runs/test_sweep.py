@@ -64,7 +64,7 @@ def test_ranking_has_a_line_for_each_run(
     assert "1 of 2" in printed
     assert "failed: rate=0.1,seed=2: error: out of paper" in printed
     assert "interrupted: rate=0.2,seed=1" in printed
-    assert "differences were not tested: the corpus of the runs no longer exists" in printed
+    assert "differences were not tested: there is no corpus of the runs" in printed
     assert f"written:\n  {folder / 'ranking.tsv'}\n  {folder / 'report.html'}\n" in printed
     assert max(map(len, printed.partition("failed:")[0].splitlines())) <= 80
     assert "out of paper" in check_page((folder / "report.html").read_text(encoding="utf-8"))
