@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from data_prep.clean import Pair, score_of
-from data_prep.filters import LETTERS, clean_pair
+from data_prep.filters import clean_pair, is_letter
 from data_prep.ledger import Amount, Example
 from nmt.base.errors import UserError
 from nmt.base.files import atomic_path
@@ -220,4 +220,5 @@ def _near_key(pair: Pair) -> int:
 
 
 def _letters(text: str) -> str:
-    return "".join(LETTERS.findall(text.casefold()))
+    # The lower case of "İ" is "i" and a combining dot, which no other "i" has.
+    return "".join(filter(is_letter, text.replace("İ", "i").casefold()))

@@ -28,7 +28,6 @@ COPY_MIN_WORDS = 3
 
 _PHRASE_WORDS = 3
 
-LETTERS = re.compile(r"[^\W\d_]+")
 _NUMBER = re.compile(r"\d+")
 _ADDRESS = re.compile(r"https?://\S+|www\.\S+|\S+@\S+\.\S+")
 _ADDRESS_MARKS = "://", "www.", "@"
@@ -95,16 +94,18 @@ def _letters(pair: Pair, config: CleaningConfig, _languages: tuple[str, str]) ->
         if not config.min_letter_share or len(text) < SHORT_CHARACTERS:
             continue
         num_characters = len(text) - text.count(" ")
-        # Fast test first: letters without combining marks are enough in nearly all texts.
-        if sum(map(str.isalpha, text)) >= config.min_letter_share * num_characters:
-            continue
-        rest = LETTERS.sub("", text).replace(" ", "")
-        # Vowel signs and accents that combine with a letter are marks, which \w does not match.
-        others = sum(unicodedata.category(character)[0] != "M" for character in rest)
-        share = 1 - others / num_characters
+        share = sum(map(is_letter, text)) / num_characters
         if share < config.min_letter_share:
             return f"{100 * share:.0f} % of {side} are letters"
     return ""
+
+
+@cache
+def is_letter(character: str) -> bool:
+    """Return whether a character is a letter, or a vowel sign or accent that combines with one."""
+    if unicodedata.category(character) in ("Mc", "Mn"):
+        return not "\ufe00" <= character <= "\ufe0f"  # these marks choose the form of an emoji
+    return character.isalnum() and not character.isdecimal()
 
 
 def _numbers(pair: Pair, config: CleaningConfig, _languages: tuple[str, str]) -> str:

@@ -35,7 +35,7 @@ from nmt.config import PrepareConfig
 
 LEAKAGE_FILE = "leakage.json"
 
-LEAKAGE_VERSION = 2
+LEAKAGE_VERSION = 3
 """Raise it whenever counts change: stored counts of other versions are not used."""
 
 NGRAM_WORDS = 8
@@ -43,7 +43,8 @@ NEAR_SHARE = 0.7
 
 _CHUNK_LINES = 10_000
 
-_NO_LETTERS = r"[^\p{L}\p{Nl}\p{No}]+"
+# Marks are parts of words, such as vowel signs; but the marks of an emoji or a digit are not.
+_NO_LETTERS = r"[^\p{L}\p{M}\p{Nl}\p{No}]+\p{M}*"
 
 
 def words_of(texts: Sequence[str]) -> pa.ListArray:
@@ -218,13 +219,20 @@ class _PartJob:
 
     tests: _Tests
     paths: list[Path]
+    tags: Sequence[str]
+
+
+def _without_tags(lines: list[str], tags: Sequence[str]) -> list[str]:
+    """Remove a tag at the beginning of each line."""
+    parts = (line.partition(" ") for line in lines)
+    return [rest if first in tags else first + space + rest for first, space, rest in parts]
 
 
 def _read_part(job: _PartJob) -> _Found:
     count = LeakageCount(job.tests)
     source, target = map(iterate_lines, job.paths)
     while lines := list(islice(source, _CHUNK_LINES)):
-        count.read((lines, list(islice(target, _CHUNK_LINES))))
+        count.read((_without_tags(lines, job.tags), list(islice(target, _CHUNK_LINES))))
     return count.found()
 
 
@@ -237,7 +245,11 @@ class _Stored:
 
 
 def leakage_of(
-    text: CleanedText, reporter: Reporter, work: PrepareConfig, jobs_folder: Path
+    text: CleanedText,
+    reporter: Reporter,
+    work: PrepareConfig,
+    jobs_folder: Path,
+    tags: Sequence[str],
 ) -> dict[str, dict[str, Any]]:
     """Count the leakage of cleaned text, or read the counts from `leakage.json` in its folder.
 
@@ -246,6 +258,7 @@ def leakage_of(
         reporter: shows progress.
         work: where the parts of the text are read.
         jobs_folder: for files of SLURM jobs.
+        tags: the tags of `corpus.sources`, which are not compared.
     """
     path = text.folder / LEAKAGE_FILE
     if path.is_file():
@@ -259,13 +272,13 @@ def leakage_of(
     source, target = text.languages
     tests = {
         split: (
-            read_lines(text.text_folder() / f"{split}.{source}"),
+            _without_tags(read_lines(text.text_folder() / f"{split}.{source}"), tags),
             read_lines(text.text_folder() / f"{split}.{target}"),
         )
         for split in sorted(summary.num_pairs.keys() - {TRAIN})
     }
     count = LeakageCount(tests)
-    jobs = [_PartJob(tests, text.part_paths(part)) for part in range(len(summary.parts))]
+    jobs = [_PartJob(tests, text.part_paths(part), tags) for part in range(len(summary.parts))]
     description = "Looking for test sentences in the training text"
     with reporter.stage(description, sum(summary.parts)) as advance:
         results = map_jobs(_read_part, jobs, work, jobs_folder, len(jobs))

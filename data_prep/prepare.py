@@ -213,7 +213,7 @@ def _build(job: _Job, text: CleanedText, folder: Path, work: PrepareConfig) -> N
         num_lines = len(languages) * sum(summary.parts)
         train_tokenizer(parts, num_lines, tokenizer, path, reporter, tags)
     jobs_folder = job.folder.with_name(f".{job.folder.name}.jobs")
-    leakage = leakage_of(text, reporter, work, jobs_folder)
+    leakage = leakage_of(text, reporter, work, jobs_folder, tags)
     token_counts = build_shards(text, summary.parts, paths, folder, reporter, work, jobs_folder)
     remove(jobs_folder)  # kept after an error: the message names a log in this folder
     write_ledger(summary, folder / LEDGER_FILE)

@@ -6,6 +6,7 @@ from enum import StrEnum
 from nmt.base.errors import UserError
 from nmt.config.fields import (
     MAX_SEED,
+    SYMBOL_RULE,
     FolderName,
     are_languages,
     checked_dataclass,
@@ -116,7 +117,7 @@ class SourceConfig(OriginConfig):
     def __post_init__(self) -> None:
         require(
             not self.tag or is_symbol(self.tag),
-            f"corpus.sources: tag={self.tag!r} must be printable and without white space",
+            f"corpus.sources: tag={self.tag!r} must be {SYMBOL_RULE}",
         )
 
 

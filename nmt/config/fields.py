@@ -3,6 +3,8 @@
 A configuration group is a `checked_dataclass`. The docstring below a field documents it.
 """
 
+import re
+import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import is_dataclass
 from typing import Annotated, Any, dataclass_transform
@@ -102,9 +104,18 @@ def _satisfies(is_valid: Callable[[str], bool], rule: str) -> AfterValidator:
     return AfterValidator(check)
 
 
+SYMBOL_RULE = (
+    "printable, in composed form (NFC), not empty, without white space, and none of the pieces"
+    " <unk>, <s>, </s>, <pad> and <0x00> to <0xFF>, which sentencepiece adds"
+)
+
+_ADDED_PIECE = re.compile("<unk>|</?s>|<pad>|<0x[0-9A-F]{2}>")
+
+
 def is_symbol(text: str) -> bool:
-    """Return whether `text` can be one piece of a vocabulary: printable, without white space."""
-    return text.isprintable() and " " not in text and bool(text)
+    """Return whether `text` satisfies SYMBOL_RULE, so that it can be one piece of a vocabulary."""
+    is_plain = text.isprintable() and " " not in text and unicodedata.is_normalized("NFC", text)
+    return bool(text) and is_plain and not _ADDED_PIECE.fullmatch(text)
 
 
 FolderName = Annotated[
@@ -112,7 +123,7 @@ FolderName = Annotated[
 ]
 """Text that can name a folder and is safe to print."""
 
-Symbol = Annotated[str, _satisfies(is_symbol, "printable, without white space and not empty")]
+Symbol = Annotated[str, _satisfies(is_symbol, SYMBOL_RULE)]
 """Text that can be one piece of a vocabulary."""
 
 

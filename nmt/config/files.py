@@ -4,7 +4,7 @@ import difflib
 from collections import Counter
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import yaml
 from pydantic import TypeAdapter, ValidationError
@@ -82,7 +82,15 @@ def save_config(config: Any, path: Path) -> None:
 
 
 class _PlainLoader(yaml.SafeLoader):  # type: ignore[misc]
-    """A loader that rejects repeated keys, and values that would need much time or memory."""
+    """A loader that rejects repeated keys, and values that would need much time or memory.
+
+    Dates remain text.
+    """
+
+    yaml_implicit_resolvers: ClassVar[dict[str, Any]] = {
+        character: [each for each in resolvers if each[0] != "tag:yaml.org,2002:timestamp"]
+        for character, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
 
     def compose_node(self, parent: Any, index: Any) -> Any:
         """Check the next value before it is read."""

@@ -4,7 +4,7 @@ import pytest
 
 from data_prep import leakage
 from data_prep.leakage import NGRAM_WORDS, LeakageCount
-from nmt.config import CleaningConfig, TokenizerConfig
+from nmt.config import CleaningConfig, PrepareConfig, SourceConfig, TokenizerConfig
 from nmt.data.corpus import PreparedCorpus
 from tests.unit.data_prep.conftest import Toy, write_pairs
 
@@ -50,6 +50,8 @@ def counted(tests: list[str], train: list[str], chunk: int = 3) -> dict[str, int
         # Sentences without a word can only be exact.
         ("1 2 3", ["1 2 3"], 1, 0),
         ("1 2 3", ["4 5 6", ""], 0, 0),
+        ("वह किताब पढ़ता है", ["वह किताब पढ़ती है"], 0, 0),  # another vowel sign
+        ("Good day ❤️ 1️⃣", ["Good day"], 0, 1),  # the marks of emojis are no words
     ],
 )
 def test_long_sentences_are_compared_by_n_grams_and_short_ones_as_a_whole(
@@ -97,6 +99,18 @@ def test_hashes_agree_with_a_comparison_of_words() -> None:
     expected = sum(share >= 0.7 for share in shares)
     assert 0 < expected < 60
     assert counted(tests, train, chunk=50)["near"] == expected
+
+
+def test_tags_of_sources_are_not_compared(toy: Toy) -> None:
+    sources = {"back": SourceConfig(path=str(toy.raw), tag="<BT>")}
+    write_pairs(toy.raw, "test", *([toy.lines(f"train.{side}")[7]] for side in ("en", "de")))
+    cleaning = CleaningConfig(drop_test_sentences=False, drop_duplicates=False)
+    # Only the source with the tag has all pairs.
+    work = PrepareConfig(num_processes=1)
+    folder = toy.prepare(work=work, cleaning=cleaning, sources=sources, max_train_pairs=1)
+    found = PreparedCorpus(folder).leakage["test"]
+    assert found["source"] == found["target"] == {"exact": 1, "near": 1}
+    assert found["pairs"] == {"exact": 1}
 
 
 def test_leakage_is_counted_once_and_stored_in_the_manifest(

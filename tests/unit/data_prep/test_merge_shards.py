@@ -101,6 +101,12 @@ def test_sides_that_are_nearly_equal(tmp_path: Path) -> None:
     assert kept["source"].to_pylist() == ["Yes.", "1", "3"]
 
 
+def test_vowel_signs_distinguish_near_duplicates(tmp_path: Path) -> None:
+    merger = ShardMerger(CleaningConfig(**NEAR), ("hi", "tr"), ([], []))
+    pairs = [("पढ़ता", "İyi"), ("पढ़ती", "iyi"), ("पढ़ता ❤️!", "iyi 1️⃣")]
+    assert merger.add(shard(tmp_path, pairs, **NEAR), "all")["target"].to_pylist() == ["İyi", "iyi"]
+
+
 def test_ratios_of_lengths(tmp_path: Path) -> None:
     merger = ShardMerger(CleaningConfig(), ("en", "de"), ([], []))
     pairs = [("x" * 8, "y" * 8), ("x" * 8, "y" * 16), ("x" * 9, "y" * 18), ("x" * 8, "y" * 4)]

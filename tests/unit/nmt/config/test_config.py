@@ -139,6 +139,11 @@ def test_values_are_converted_to_the_type_of_the_field_and_to_plain_values() -> 
         ({"decoding": {"min_length": 5, "trees": True}}, "decoding.min_length=5 is above 4, the"),
         ({"decoding": {"min_length": 9, "max_length": 5}}, "decoding.min_length=9 is above"),
         ({"tokenizer": {"joint": False}}, "model.tied_embeddings=three_way needs one vocabulary"),
+        *(
+            ({"tokenizer": {"user_symbols": [text]}}, f"tokenizer.user_symbols.0={text}: must be")
+            for text in ("", "a b", "<e\u0301>", "<unk>", "<s>", "</s>", "<pad>", "<0x41>")
+        ),
+        ({"corpus": {"sources": {"back": {"tag": "<s>"}}}}, "tag='<s>' must be printable"),
         ({"model": {"max_length": 100}}, "batching.max_source_length and batching.max_target_"),
         ({"schedule": {"name": "cosine"}, "training": {"max_updates": 4000}}, "=3999 or less"),
         (
@@ -199,3 +204,5 @@ def test_values_of_a_file_are_taken_literally(tmp_path: Path) -> None:
     path = tmp_path / "config.yaml"
     path.write_text("a: '&x *y !!z'\nb: ${oc.env:HOME}\nc: ???  # &x\n", encoding="utf-8")
     assert load_values(path) == {"a": "&x *y !!z", "b": "${oc.env:HOME}", "c": "???"}
+    path.write_text("a: [2026-11-26, 2026-13-45, 2026-11-26 10:00:00, 1]\n", encoding="utf-8")
+    assert load_values(path) == {"a": ["2026-11-26", "2026-13-45", "2026-11-26 10:00:00", 1]}
