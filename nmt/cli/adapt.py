@@ -8,8 +8,10 @@ an interrupted run. See docs/adapting.md.
 """
 
 import json
+import os
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from nmt.base.errors import UserError
@@ -19,7 +21,7 @@ from nmt.cli.compose import compose_config
 from nmt.cli.models import check_length_penalty
 from nmt.config import Config, checked_dataclass, leaf_fields, option, to_plain
 from nmt.evaluation.systems import open_system
-from nmt.runs.adapt import adapt, check_languages, general_test_set
+from nmt.runs.adapt import GENERAL, adapt, check_languages, general_test_set
 from nmt.trained_model import load_trained_model
 from nmt.training import distributed
 
@@ -54,7 +56,7 @@ def main() -> None:
         raise UserError("adapt cannot be combined with torchrun: use training.num_processes=N")
     out = Path(arguments.out) if arguments.out else None
     if out is not None:
-        if out.exists():
+        if os.path.lexists(out):
             raise UserError(f"out={out} exists; name a new folder")
         check_writable(out)
     if "general_weight" in {one.partition("=")[0] for one in own} and not arguments.general:
@@ -70,7 +72,10 @@ def _configuration(arguments: _Arguments, changes: Sequence[str]) -> Config:
     for name in filter(None, (arguments.data, arguments.general)):
         check_languages(Path(name), system.direction, system.model)
     stem = Path(arguments.data).resolve().name.partition(".")[0]
-    changed = dict(one.split("=", 1) for one in changes if "=" in one)
+    changed = dict(one.lstrip("+").split("=", 1) for one in changes if "=" in one)
+    for key, argument in (("corpus.path", "data"), ("training.initial_model", "model")):
+        if key in changed:
+            raise UserError(f"{key} is set by {argument}=; remove {key}={changed[key]}")
     joint, longest = model.config.joint_vocabulary, model.config.max_source_length
     values = {
         "corpus.path": arguments.data,
@@ -90,16 +95,18 @@ def _configuration(arguments: _Arguments, changes: Sequence[str]) -> Config:
             raise UserError(
                 f"{others[0]}: with general=, give corpus.mixing.weights of all sources"
             )
-        values["corpus.sources.general.path"] = arguments.general
-        name = changed.get("corpus.name", "domain")
-        values["corpus.mixing.weights"] = f"{{{name}: 1, general: {arguments.general_weight:g}}}"
+        values[f"corpus.sources.{GENERAL}.path"] = arguments.general
     given = [
         f"{key}={value if isinstance(value, str) else json.dumps(value)}"
         for key, value in values.items()
     ]
     config = compose_config(["experiment=adapt", *given, *changes])
     check_length_penalty(config.decoding, "decoding.length_penalty" in changed)
-    return config
+    if not arguments.general:
+        return config
+    corpus, mixing = config.corpus, config.corpus.mixing
+    weights = {corpus.name: 1.0, GENERAL: arguments.general_weight, **mixing.weights}
+    return replace(config, corpus=replace(corpus, mixing=replace(mixing, weights=weights)))
 
 
 if __name__ == "__main__":

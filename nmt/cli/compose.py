@@ -15,6 +15,7 @@ from typing import Any
 import hydra
 from hydra.core.config_store import ConfigStore
 from hydra.core.hydra_config import HydraConfig
+from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Quote, QuotedString
 from hydra.errors import HydraException
 from hydra.types import RunMode
@@ -58,14 +59,14 @@ _COMMAND_LINE = "NMT_COMMAND_LINE"  # variable with the user's command line, for
 def combination(overrides: list[str]) -> str:
     """Name the folder of one job of a sweep after the overrides that vary.
 
-    Overrides that are literally on the command line are the same for all jobs and are left out,
-    except the trial of a search. A slash becomes `_`, and a name is cut after 120 characters; a
-    changed name ends with a hash of the original.
+    Keys with one value on the command line are left out, except `search.trial`. A slash becomes
+    `_`, and a name is cut after 120 characters; a changed name ends with a hash of the original.
     """
     given = json.loads(os.environ.get(_COMMAND_LINE, "null")) or sys.argv
-    constant = {argument.lower() for argument in given}  # Hydra writes true as True
-    kept = (o for o in overrides if o.lower() not in constant or o.startswith("search.trial="))
-    varying = ",".join(sorted(kept)) or "all"
+    parsed = OverridesParser.create().parse_overrides([one for one in given[1:] if "=" in one])
+    varies = {one.get_key_element(): one.is_sweep_override() for one in parsed}  # the last counts
+    varies["search.trial"] = True
+    varying = ",".join(sorted(o for o in overrides if varies.get(o.split("=")[0], True))) or "all"
     safe = varying.replace("/", "_")
     if safe == varying and len(safe) <= _MAX_FOLDER_NAME:
         return safe
@@ -209,7 +210,10 @@ def _job_folder() -> Path | None:
 
 
 def compose_config(overrides: Sequence[str]) -> Config:
-    """Compose a configuration from presets and keys."""
+    """Compose a configuration from presets and keys; UserError for arguments of sweeps."""
+    if flags := [each for each in overrides if each in _HYDRA_ARGUMENTS]:
+        raise UserError(f"{flags[0]} is not an argument of this command; use nmt.cli.train")
+    _check_sweep(overrides)
     with _hydra_errors():
         return to_config(_composed(overrides))
 
@@ -256,16 +260,12 @@ def run_composed(
 ) -> None:
     """Compose the configuration from `conf/` and the command line, and run `command` with it.
 
-    `--help` prints the docstring of the command's module, the presets, and the keys of `groups`, or
-    all keys if `groups` is empty. Only a command that `has_sweeps` accepts --multirun; without this
-    flag, it refuses the keys of sweeps.
+    `--help` prints the docstring of the command's module, the presets, and the keys of `groups`
+    (default: all). If `has_sweeps`, --multirun is accepted, and the keys of sweeps require it.
     """
-    # Without this, Hydra prints its own traceback and exits with 1.
-    os.environ["HYDRA_FULL_ERROR"] = "1"
+    os.environ["HYDRA_FULL_ERROR"] = "1"  # without it, Hydra prints a traceback and exits with 1
     # Hydra takes --multirun only before the keys.
-    flags = [argument for argument in sys.argv[1:] if argument in _SWEEP_FLAGS]
-    keys = [argument for argument in sys.argv[1:] if argument not in flags]
-    sys.argv[1:] = literal([*flags, *keys])
+    sys.argv[1:] = literal(sorted(sys.argv[1:], key=lambda each: each not in _SWEEP_FLAGS))
     os.environ[_COMMAND_LINE] = json.dumps(sys.argv)
 
     @hydra.main(version_base="1.3", config_path=str(CONFIG_FOLDER), config_name="config")

@@ -101,13 +101,14 @@ class Sweep:
 def read_sweep(folder: Path) -> Sweep:
     """Read all runs of a sweep, also while they are in progress."""
     paths = sorted(path for path in folder.glob("*") if not path.name.startswith("."))
-    runs = [read_run(path, status) for path in paths if (status := run_status(path))]
+    found = [read_run(path, status) for path in paths if (status := run_status(path))]
+    runs = _counted_once(sorted(found, key=SweptRun.order))
     keys = swept_keys([run.config for run in runs if run.config])
     members: dict[str, list[SweptRun]] = {}
-    for run in sorted(runs, key=SweptRun.order):
+    for run in runs:
         values = [run.config.get(key) for key in keys]
         members.setdefault(repr(values) if run.config else run.name, []).append(run)
-    groups = sorted((_group(found, keys) for found in members.values()), key=Group.order)
+    groups = sorted((_group(same, keys) for same in members.values()), key=Group.order)
     texts: Texts = [], []
     note = ""
     try:
@@ -150,6 +151,22 @@ def count_statuses(runs: Sequence[SweptRun]) -> str:
     """Return the number of runs by status, such as `5 complete, 1 failed`."""
     counts = Counter(run.status for run in runs)
     return ", ".join(f"{counts[status]} {status}" for status in Status if counts[status])
+
+
+def _counted_once(runs: Sequence[SweptRun]) -> list[SweptRun]:
+    """Remove the result of each run whose seed, settings and corpus an earlier run has."""
+    names: dict[str, str] = {}
+    counted = []
+    for run in runs:
+        settings = {key: value for key, value in run.config.items() if not is_free_key(key)}
+        corpus = run.corpus and run.corpus.folder.name
+        first = run.name
+        if run.result and settings:
+            first = names.setdefault(repr((settings, corpus)), run.name)
+        note = f"same seed and settings as {first}; not counted"
+        copy = replace(run, result=None, notes=[*run.notes, note])
+        counted.append(run if first == run.name else copy)
+    return sorted(counted, key=SweptRun.order)
 
 
 def _group(runs: Sequence[SweptRun], keys: Sequence[str]) -> Group:

@@ -25,11 +25,13 @@ class SweptRun:
         name: name of the run folder: the overrides that vary in the sweep.
         config: the flattened configuration; empty if it cannot be read.
         records: contents of `metrics.jsonl`.
-        result: contents of `result.json`; None unless the run is complete and the file readable.
+        result: contents of `result.json`; None unless the run is complete and counted, and the file
+            readable.
         corpus: the prepared corpus; None if it no longer exists.
         hypotheses: translations of the validation set; empty if there are none yet.
         parameters: number of parameters; None if the configuration or the corpus is unknown.
-        notes: last lines of a failed run, when a run was pruned, and why files cannot be read.
+        notes: last lines of a failed run, when a run was pruned, why files cannot be read, and why
+            a complete run is not counted.
     """
 
     name: str

@@ -2,11 +2,11 @@
 
 import shutil
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from data_prep.manifest import FACTS_FILE, FactsCache
-from data_prep.protocol import TRAIN, VALID
+from data_prep.protocol import TEST, TRAIN, VALID
 from data_prep.sources import open_source
 from data_prep.text_files import plain_name
 from nmt.base import layout
@@ -80,7 +80,7 @@ def check_languages(data: Path, languages: tuple[str, str], model: Path) -> None
 
 
 def general_test_set(config: Config, beginning: str) -> TestSet | None:
-    """Return the test set of general text; None if there is none.
+    """Return the test set of general text, `general_<name>`; None if there is none.
 
     It is read from two files, `<beginning>.<language>`. If `beginning` is empty, it is the first
     test set of the general text in `corpus.sources`.
@@ -88,7 +88,8 @@ def general_test_set(config: Config, beginning: str) -> TestSet | None:
     languages = (config.corpus.source_language, config.corpus.target_language)
     if beginning:
         source, reference = (Path(f"{beginning}.{language}") for language in languages)
-        return evaluate.files_test_set(source, reference, languages)
+        test_set = evaluate.files_test_set(source, reference, languages)
+        return replace(test_set, name=f"{GENERAL}_{test_set.name}")
     if GENERAL not in config.corpus.sources:
         return None
     origin = config.corpus.origin_of(GENERAL)
@@ -97,9 +98,10 @@ def general_test_set(config: Config, beginning: str) -> TestSet | None:
     splits = [split for split in text.splits() if split not in (TRAIN, VALID)]
     if not splits:
         return None
-    sources, first = map(list, zip(*text.pairs(splits[0]), strict=True))
-    references = [first, *text.more_references(splits[0])]
-    return TestSet(f"{GENERAL}_{splits[0]}", languages, sources, references)
+    split = TEST if TEST in splits else splits[0]
+    sources, first = map(list, zip(*text.pairs(split), strict=True))
+    references = [first, *text.more_references(split)]
+    return TestSet(f"{GENERAL}_{split}", languages, sources, references)
 
 
 def adapt(config: Config, general: TestSet | None, out: Path | None) -> None:
@@ -113,9 +115,7 @@ def adapt(config: Config, general: TestSet | None, out: Path | None) -> None:
     system = open_system(config.run_folder)
     corpus = system.corpus
     assert corpus is not None
-    splits = corpus.test_splits or [VALID]
-    tests = [evaluate.corpus_test_set(corpus, split) for split in splits]
-    tests += [general] if general else []
+    tests = _test_sets(corpus, general)
     valid = evaluate.corpus_test_set(corpus, VALID)
     old_valid, *before = _translations(config, Path(config.training.initial_model), [valid, *tests])
     # `train` has evaluated the test sets of the corpus, but not `valid` and `general`.
@@ -136,6 +136,15 @@ def adapt(config: Config, general: TestSet | None, out: Path | None) -> None:
         with atomic_folder(out) as temporary:
             shutil.copytree(system.model, temporary, dirs_exist_ok=True)
         print_line(f"the adapted model: {out}")
+
+
+def _test_sets(corpus: PreparedCorpus, general: TestSet | None) -> list[TestSet]:
+    """Return the test sets of the corpus and `general`, which gets a name that they do not have."""
+    splits = corpus.test_splits or [VALID]
+    tests = [evaluate.corpus_test_set(corpus, split) for split in splits]
+    while general and general.name in splits:
+        general = replace(general, name=f"{GENERAL}_{general.name}")
+    return [*tests, general] if general else tests
 
 
 def _translations(config: Config, model: Path, tests: Sequence[TestSet]) -> list[list[str]]:

@@ -115,6 +115,8 @@ def test_wrong_arguments_and_text_are_refused_before_preparation(
     for override in (f"run.outputs={tmp_path / 'out'}", "tracking=wandb", "++hydra.run.dir=x"):
         table.write_text(written.replace("- model=tiny", f"- {override}"))
         assert f"overrides: {override} is not part of a recipe" in error(f"data={data}")
+    table.write_text(written.replace("- model=tiny", "- sweep=peak_lr"))
+    assert "sweep=peak_lr has no effect without --multirun" in error(f"data={data}")
     table.write_text(written)
     write_lines(data / "test.de.1", ["x"] * 6)
     assert "test.de.1 is an additional reference" in error(f"data={data}")

@@ -4,6 +4,8 @@ from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
+from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
+from hydra.core.override_parser.overrides_parser import OverridesParser
 
 from nmt.base import system
 from nmt.base.errors import UserError
@@ -32,10 +34,18 @@ def test_the_folder_of_a_job_is_named_after_the_overrides_that_vary(
     assert combination(job) == "model.dropout=0.1"
 
 
+def test_the_form_of_a_constant_does_not_change_the_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = ["schedule.peak_learning_rate=5e-3", "corpus.mixing.weights={a: 1, b: 0.5}"]
+    given += ["model.num_heads=2", "model.num_heads=2,3", "++corpus.sources.a.path='b,c'"]
+    monkeypatch.setattr(sys, "argv", ["a=b/train", "-m", *given])
+    [jobs] = BasicSweeper.split_arguments(OverridesParser.create().parse_overrides(given), None)
+    assert [combination(job) for job in jobs] == ["model.num_heads=2", "model.num_heads=3"]
+
+
 @pytest.mark.parametrize(
     ("job", "other"),
     [
-        (["corpus.path=c/d"], ["corpus.path=c_d"]),
+        (["corpus.name=c/d"], ["corpus.name=c_d"]),
         ([f"key_{i}=1" for i in range(60)], [f"key_{i}={i // 59 + 1}" for i in range(60)]),
     ],
 )
@@ -140,6 +150,14 @@ def test_arguments_of_sweeps_need_multirun(
     with pytest.raises(SystemExit):
         run_composed(Mock(), has_sweeps=True)
     assert "has no effect without --multirun" in capsys.readouterr().err
+    with pytest.raises(UserError, match=f"{argument} has no effect without --multirun"):
+        compose_config([argument])
+
+
+@pytest.mark.parametrize("flag", ["--multirun", "-m", "--cfg"])
+def test_flags_are_refused_without_a_command_line_of_hydra(flag: str) -> None:
+    with pytest.raises(UserError, match=f"{flag} is not an argument of this command"):
+        compose_config(["model=tiny", flag])
 
 
 @pytest.mark.parametrize(

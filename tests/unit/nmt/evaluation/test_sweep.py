@@ -1,11 +1,14 @@
 """The runs of a sweep: groups, ranking, significance, and files that cannot be read."""
 
+import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from nmt.base.files import read_json, write_json, write_lines
 from nmt.base.locks import exclusive
+from nmt.config import save_config
 from nmt.data.corpus import PreparedCorpus
 from nmt.evaluation.records import Status, series
 from nmt.evaluation.sweep import count_statuses, format_value, read_sweep, swept_keys
@@ -80,6 +83,20 @@ def test_incomplete_runs_have_their_best_validation_so_far(sweep: Path) -> None:
     assert len(found.groups[0].complete) == 1
     assert "spread over seeds unknown" in found.verdict()
     assert count_statuses(found.runs) == "1 running, 3 complete"
+
+
+def test_a_copy_of_a_run_is_not_counted(sweep: Path) -> None:
+    verdict = read_sweep(sweep).verdict()
+    copy = shutil.copytree(sweep / "rate=0.01,seed=1", sweep / "rate=0.01,seed=1 (copy)")
+    config = swept_config(0.01, 1)
+    free = replace(config, training=replace(config.training, num_threads=2))
+    save_config(free, copy / "config.yaml")
+    found = read_sweep(sweep)
+    assert found.verdict() == verdict
+    note = "same seed and settings as rate=0.01,seed=1; not counted"
+    assert [(run.name, run.notes) for run in found.runs if run.notes] == [(copy.name, [note])]
+    write_json(copy / "environment.json", {"corpus": "toy-2"})
+    assert "(3 seeds)" in read_sweep(sweep).verdict()
 
 
 def test_failed_and_pruned_runs_have_notes(sweep: Path) -> None:

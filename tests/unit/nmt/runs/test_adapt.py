@@ -7,8 +7,16 @@ import pytest
 from nmt.base.errors import UserError
 from nmt.base.files import write_lines
 from nmt.config import Config, CorpusConfig, SourceConfig
+from nmt.data.corpus import PreparedCorpus
 from nmt.evaluation.evaluate import TestSet
-from nmt.runs.adapt import Compared, check_languages, general_test_set, most_changed
+from nmt.runs.adapt import (
+    Compared,
+    _test_sets,
+    check_languages,
+    general_test_set,
+    most_changed,
+)
+from tests.support import write_corpus
 
 
 @pytest.fixture
@@ -50,9 +58,26 @@ def test_the_general_test_set_is_that_of_the_general_text_unless_one_is_named(
     assert found == TestSet("general_news", ("en", "fr"), ["one en", "two en"], references)
     named = general_test_set(config_with(None, tmp_path), str(text / "train"))
     assert named is not None
-    assert (named.name, named.references) == ("train", [["a", "b"]])
+    assert (named.name, named.references) == ("general_train", [["a", "b"]])
     assert general_test_set(config_with(None, tmp_path), "") is None
     assert general_test_set(config_with(text / "train", tmp_path), "") is None
+    for language in ("en", "fr"):
+        (text / f"news.{language}").rename(text / f"test.{language}")
+        write_lines(text / f"held_out.{language}", ["a"])
+    found = general_test_set(config_with(text, tmp_path), "")
+    assert found is not None
+    assert found.name == "general_test"
+
+
+def test_test_sets_have_different_names(tmp_path: Path, tokenizer_path: Path) -> None:
+    pairs = [("1 2", "2 1")]
+    splits = dict.fromkeys(("train", "valid", "test", "general_test"), pairs)
+    corpus = PreparedCorpus(write_corpus(tmp_path / "corpus", tokenizer_path, splits))
+    general = TestSet("general_test", ("en", "de"), ["3"], [["3"]])
+    found = {test_set.name: test_set.sources for test_set in _test_sets(corpus, general)}
+    own = {"test": ["1 2"], "general_test": ["1 2"]}
+    assert found == own | {"general_general_test": ["3"]}
+    assert [test_set.name for test_set in _test_sets(corpus, None)] == list(own)
 
 
 def test_the_sentences_that_changed_most_are_shown_in_both_directions() -> None:
