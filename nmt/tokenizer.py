@@ -88,8 +88,8 @@ class Tokenizer:
         Words are separated by white space. A piece that spans several words belongs to the
         word in which it ends.
         """
-        texts = [_composed(text) for text in texts]
-        found = self._processor.Encode(texts, return_type="offset_mapping")
+        texts = [unicodedata.normalize("NFC", text) for text in texts]
+        found = self._processor.Encode(list(map(_composed, texts)), return_type="offset_mapping")
         words = []
         for text, pieces in zip(texts, found, strict=True):
             ends = [match.end() for match in re.finditer(r"\S+", text)]

@@ -1,6 +1,7 @@
 """Lock files: one process at a time does the same work."""
 
 import fcntl
+import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -34,7 +35,14 @@ def exclusive(path: Path, on_busy: Callable[[], None] | BusyError) -> Iterator[N
                 raise on_busy
             on_busy()
             fcntl.flock(stream, fcntl.LOCK_EX)
+        # The process that held the lock of an output has renamed the file meanwhile.
+        if isinstance(on_busy, BusyError) and not _is_open(path, stream):
+            raise on_busy
         yield
+
+
+def _is_open(path: Path, stream: IO[str]) -> bool:
+    return path.exists() and os.path.samestat(path.stat(), os.fstat(stream.fileno()))
 
 
 def _try_lock(stream: IO[str], after: float = 0.0) -> bool:

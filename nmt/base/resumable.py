@@ -9,7 +9,7 @@ renamed to `NAME`. A `NAME.part` without a record is not changed.
 import hashlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -165,6 +165,8 @@ class ResumableOutputs:
 
     def _remove_incomplete(self) -> None:
         """Remove everything after the last complete chunk; without one, all files."""
+        with suppress(UserError):  # a signal may have come after the record was written
+            self._state = read_record(self._state_path, _State)
         if self._state.lines:
             for stream, size in zip(self._streams, self._state.bytes, strict=True):
                 stream.truncate(size)

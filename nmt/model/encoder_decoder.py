@@ -1,9 +1,10 @@
 """Base of all architectures: embeddings, output projection and interface."""
 
+import copy
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from typing import Generic, TypeVar
+from typing import Generic, Self, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -109,6 +110,11 @@ class EncoderDecoder(nn.Module, ABC, Generic[State]):
         """
         num_layers = self.num_attention_layers
         return num_layers - 1 if num_layers <= 3 else num_layers - 2
+
+    def with_own_hooks(self) -> Self:
+        """Return a copy with the same weights, whose hooks do not see calls by other threads."""
+        shared = (*self.parameters(), *self.buffers())
+        return copy.deepcopy(self, {id(tensor): tensor for tensor in shared})
 
     def compile_layers(self) -> None:
         """Compile each layer at its first call.

@@ -85,8 +85,9 @@ class RowDecoder(EncoderDecoder[RowState]):
     ) -> dict[str, list[Tensor]]:
         """Return as `cross` the attention weights (B, 1, T, S) of each layer with `attention`."""
         maps: list[Tensor] = []
-        with self.attention.register_forward_hook(
+        network = self.with_own_hooks()
+        with network.attention.register_forward_hook(
             lambda _module, _inputs, outputs: maps.append(outputs[1][:, None])
         ):
-            self(source, source_mask, target_input)
+            network(source, source_mask, target_input)
         return {"cross": maps}

@@ -76,15 +76,16 @@ class Transformer(EncoderDecoder[DecoderState]):
         ) -> None:
             maps[name].append(layer.weights(*inputs, **options))
 
+        network = self.with_own_hooks()
         with ExitStack() as hooks:
             if self._is_compiled:  # compiled layers do not call hooks that are added later
                 hooks.enter_context(torch.compiler.set_stance("force_eager"))
-            for path, module in self.named_modules():
+            for path, module in network.named_modules():
                 if isinstance(module, MultiHeadAttention):
                     name = "cross" if path.endswith("cross_attention") else path.split(".")[0]
                     hook = partial(record, name)
                     hooks.enter_context(module.register_forward_pre_hook(hook, with_kwargs=True))
-            self(source, source_mask, target_input)
+            network(source, source_mask, target_input)
         return maps
 
     def compile_layers(self) -> None:

@@ -93,7 +93,8 @@ class TorchEngine(Engine):
             for batch in batches:
                 yield batch, search(batch)
             return
-        num_threads = max(1, torch.get_num_threads() // num_workers)
+        all_threads = torch.get_num_threads()
+        num_threads = max(1, all_threads // num_workers)
         # torch.set_num_threads affects the thread that calls it, and threads that start later.
         pool = ThreadPoolExecutor(num_workers, "search", torch.set_num_threads, (num_threads,))
         try:
@@ -103,6 +104,7 @@ class TorchEngine(Engine):
         finally:
             cancellation.set()
             pool.shutdown(cancel_futures=True)
+            torch.set_num_threads(all_threads)
 
     @torch.inference_mode()
     def _search_batch(

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from nmt.base.errors import UserError
+from nmt.base import locks
+from nmt.base.errors import BusyError, UserError
 from nmt.base.locks import exclusive, is_locked
 
 
@@ -38,6 +39,20 @@ def test_a_process_that_tests_the_lock_does_not_count(tmp_path: Path) -> None:
         timer.start()
         with exclusive(lock, lambda: pytest.fail("the lock is held")):
             timer.join()
+
+
+def test_a_file_that_was_renamed_before_it_was_locked_is_busy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    part = tmp_path / "part"
+
+    def renamed(*_: object, **__: object) -> bool:
+        part.rename(tmp_path / "out")
+        return True
+
+    monkeypatch.setattr(locks, "_try_lock", renamed)
+    with pytest.raises(BusyError), exclusive(part, BusyError("busy")):
+        pass
 
 
 def test_a_link_and_a_pipe_are_no_locks(tmp_path: Path) -> None:

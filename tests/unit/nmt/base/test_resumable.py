@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from nmt.base import resumable
 from nmt.base.errors import UserError
 from nmt.base.files import write_json
 from nmt.base.resumable import ResumableOutputs
@@ -51,6 +52,24 @@ def test_interrupted_outputs_are_continued(tmp_path: Path, name: str) -> None:
         outputs.complete()
     assert tree(tmp_path).keys() == {"link", "out"}
     assert out.read_bytes() == b"ONE\nTWO\nTHREE\n"
+
+
+def test_a_signal_after_the_record_of_a_chunk_keeps_the_chunk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "out"
+    add(out, 1)
+
+    def interrupted(path: Path, value: object) -> None:
+        write_json(path, value)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(resumable, "write_json", interrupted)
+        add(out, 1)
+    with ResumableOutputs.open([out], {}) as outputs:
+        assert outputs.num_lines == 2
+    assert (tmp_path / "out.part").read_bytes() == b"ONE\nTWO\n"
 
 
 def test_an_incomplete_chunk_is_removed(tmp_path: Path) -> None:

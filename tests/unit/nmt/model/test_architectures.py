@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -172,6 +173,17 @@ def test_every_source_token_reaches_every_target_position(model: EncoderDecoder)
         changed[0, index] = (changed[0, index] % 22) + 1
         difference = (model(changed, source_mask, target) - before).abs().amax(dim=-1)
         assert (difference > 1e-6).all()
+
+
+def test_threads_do_not_see_the_attention_maps_of_each_other(model: EncoderDecoder) -> None:
+    if model.config.architecture is Architecture.bytenet:
+        return
+    inputs = [(random_ids(1, n), mask_of([n]), random_ids(1, 4, seed=2)) for n in (3, 5, 8, 13)]
+    expected = [model.attention_maps(*one) for one in inputs]
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda one: model.attention_maps(*one), inputs * 5))
+    for maps, wanted in zip(found, expected * 5, strict=True):
+        torch.testing.assert_close(maps, wanted)
 
 
 def test_attention_maps_are_distributions_over_real_tokens(model: EncoderDecoder) -> None:

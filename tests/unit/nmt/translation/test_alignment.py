@@ -25,6 +25,11 @@ def test_word_index_of_each_piece(tokenizer: Tokenizer) -> None:
             assert (words[index] > words[index - 1]) == pieces[index].startswith("▁")
 
 
+def test_a_null_character_does_not_separate_words(tokenizer: Tokenizer) -> None:
+    [words] = tokenizer.word_indices(["a\0b c"])
+    assert set(words) == {0, 1}
+
+
 def test_weights_are_summed_over_the_pieces_of_words() -> None:
     weights = torch.tensor([[0.3, 0.3, 0.4], [0.1, 0.1, 0.8], [0.5, 0.5, 0.0]])
     by_words = sum_by_words(weights, [0, 0, 1], [0, 0, 1], ["▁a", "b", "▁c"], ["▁x", "y", "▁z"])
