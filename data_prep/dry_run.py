@@ -50,9 +50,10 @@ def dry_run(
     reporter.print("dry run: nothing is prepared")
     names = [corpus.name, *corpus.sources]
     sources = open_all(corpus, cache, NoFacts(), reporter.print)
+    limits = [corpus.max_train_pairs or SAMPLE_PAIRS, *[SAMPLE_PAIRS] * len(corpus.sources)]
     samples = {
-        name: list(islice(source.pairs(TRAIN), SAMPLE_PAIRS))
-        for name, source in zip(names, sources, strict=True)
+        name: list(islice(source.pairs(TRAIN), min(limit, SAMPLE_PAIRS)))
+        for name, source, limit in zip(names, sources, limits, strict=True)
     }
     tests = sentences_of_tests(sources[0])
     ledgers = {"as configured": _ledger(corpus, samples, tests)}

@@ -111,11 +111,19 @@ def check_configuration(config: Config) -> tuple[Config, list[str]]:
 
 
 def _check_early_end(config: Config) -> None:
-    """Raise UserError for a new `max_updates` if another, unchanged limit ended the run early."""
+    """Raise UserError for a new `max_updates` if the run has more, or if it ended early.
+
+    A run ended early if another limit, which is unchanged, ended it.
+    """
     stored = load_config(Config, config.run_folder / layout.CONFIG_FILE).training
     if stored.max_updates == config.training.max_updates:
         return
     result = read_result(config.run_folder)
+    if config.training.max_updates < result["updates"]:
+        raise UserError(
+            f"{config.run_folder} has {result['updates']:,} updates, more than"
+            f" training.max_updates={config.training.max_updates}"
+        )
     is_out_of_time = 0 < stored.max_minutes * 60 <= result["training_seconds"]
     key = "max_minutes" if is_out_of_time else "patience"
     is_same = getattr(stored, key) == getattr(config.training, key)
@@ -140,8 +148,9 @@ def open_run(config: Config, corpus_folder: Path) -> Config:
         fresh_model.check_tying(config, corpus_folder)
         training = distributed.with_num_threads(config.training, config.run.parallel_runs)
         config = replace(config, training=training)
+        epoch = first_epoch(config, PreparedCorpus(corpus_folder))  # an error leaves no run
         if config.batching.is_auto:
-            config = resolve_auto(config, *first_epoch(config, PreparedCorpus(corpus_folder)))
+            config = resolve_auto(config, *epoch)
         write_json(folder / layout.ENVIRONMENT_FILE, environment(corpus_folder, config))
         save_config(config, folder / layout.CONFIG_FILE)
         return config
@@ -149,8 +158,8 @@ def open_run(config: Config, corpus_folder: Path) -> Config:
     if stored["corpus"] != corpus_folder.name:
         raise UserError(
             f"{folder} was trained on {stored['corpus']}, but the corpus is now"
-            f" {corpus_folder.name}, because the text or its cleaning has changed; choose another"
-            " run.name"
+            f" {corpus_folder.name}, because the text, its cleaning or the tokenizer has changed;"
+            " choose another run.name"
         )
     fresh_model.check_initial_weights(config, stored.get("initial_weights", ""))
     if changes:

@@ -32,7 +32,8 @@ from nmt.runs.log import (
 )
 from nmt.tokenizer import Tokenizer
 from nmt.tracking.trackers import check_trackers
-from nmt.training import distributed
+from nmt.trained_model import load_trained_model
+from nmt.training import distributed, fresh_model
 from nmt.training.dry_run import dry_run
 from nmt.training.signals import Interruption
 from nmt.training.trainer import MemoryLimitError
@@ -64,6 +65,11 @@ def train(config: Config) -> float | None:
                 size = Tokenizer(models[-1]).vocabulary_size
                 tokenizer = replace(tokenizer, vocabulary_size=size)
             corpus_folder = find_prepared(config.corpus, config.tokenizer, config.corpora_folder)
+            if corpus_folder:
+                fresh_model.check_initial_model(config, corpus_folder)
+                fresh_model.check_tying(config, corpus_folder)
+            elif config.training.initial_model:
+                load_trained_model(Path(config.training.initial_model))
             dry_run(replace(config, training=training, tokenizer=tokenizer), corpus_folder)
         return None
     if not is_launched:

@@ -4,6 +4,7 @@ import re
 import sys
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -75,6 +76,17 @@ def test_a_model_is_adapted(
         run(monkeypatch, *command, "out=adapted")
 
 
+@pytest.mark.parametrize("name", ["domain", "a,b", "1e3", "true"])
+def test_the_text_may_have_any_name(name: str, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    command = Mock()
+    monkeypatch.setattr(adapt, "adapt", command)
+    given = [f"model={MODEL}", "data=my.tsv", "general=old", "general_weight=0.5"]
+    run(monkeypatch, *given, f"corpus.name={name}")
+    assert command.call_args.args[0].corpus.mixing.weights == {name: 1.0, "general": 0.5}
+    run(monkeypatch, *given, f"corpus.name='{name}'", "corpus.mixing.weights.general=2")
+    assert command.call_args.args[0].corpus.mixing.weights == {name: 1.0, "general": 2.0}
+
+
 def test_models_and_text_that_do_not_fit_are_refused(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -84,6 +96,7 @@ def test_models_and_text_that_do_not_fit_are_refused(
     write_lines(tmp_path / "empty.tmx", ["<tmx version='1.4'><body></body></tmx>"])
     write_lines(tmp_path / "half" / "config.yaml", ["format_version: 1"])
     (tmp_path / "half" / "weights.safetensors").touch()
+    (tmp_path / "link").symlink_to("nowhere")
     for arguments, message in {
         (f"model={MODEL}", "data=fr"): "fr has no file of the language de, only en, fr, but",
         (f"model={MODEL}", "data=empty.tmx"): "empty.tmx: no translation unit has text",
@@ -93,6 +106,9 @@ def test_models_and_text_that_do_not_fit_are_refused(
         ("model=fr", "data=my.tsv"): "fr: neither a model folder nor a run folder with a model",
         ("data=my.tsv",): "model= is missing",
         (f"model={MODEL}", "data=my.tsv", "lora_rank=4"): "did you mean optimizer.lora_rank",
+        (f"model={MODEL}", "data=my.tsv", "+corpus.path=x"): "corpus.path is set by data=",
+        (f"model={MODEL}", "data=my.tsv", "training.initial_model=x"): "is set by model=; remove",
+        (f"model={MODEL}", "data=my.tsv", "out=link"): "out=link exists; name a new folder",
     }.items():
         with pytest.raises(UserError, match=re.escape(message)) as error:
             run(monkeypatch, *arguments)

@@ -50,6 +50,18 @@ def test_a_dry_run_has_the_vocabulary_size_of_the_users_tokenizer(
     assert found.tokenizer.vocabulary_size == size != config.tokenizer.vocabulary_size
 
 
+def test_a_dry_run_refuses_an_initial_model_that_training_would_refuse(
+    tmp_path: Path, digit_corpus: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(train_module, "dry_run", Mock())
+    config = tiny_config(tmp_path / "outputs", initial_model="nowhere")
+    config = replace(config, run=replace(config.run, dry_run=True))
+    for folder in (None, digit_corpus):
+        monkeypatch.setattr(train_module, "find_prepared", Mock(return_value=folder))
+        with pytest.raises(UserError, match="nowhere: no such model folder"):
+            train_each(config, None)
+
+
 @pytest.mark.parametrize(
     ("module", "arguments"),
     [(adapt, ["model=nowhere", "data=nowhere"]), (reproduce, ["result=multi30k_en_de"])],

@@ -20,12 +20,12 @@ from nmt.model import cpu_library
 from nmt.runs import experiment
 from nmt.runs.experiment import check_configuration, open_run
 from tests.runs import run
-from tests.support import tiny_config
+from tests.support import tiny_config, with_batching
 
 
 @pytest.fixture
-def corpus(tmp_path: Path) -> Path:
-    return tmp_path / "corpora" / "digits-0123456789ab"
+def corpus(digit_corpus: Path) -> Path:
+    return digit_corpus
 
 
 @pytest.fixture
@@ -133,6 +133,22 @@ def test_an_accepted_change_continues_a_complete_run(
     write_json(config.run_folder / "result.json", {})
     open_run(longer, corpus)
     assert is_complete(config.run_folder)  # nothing differs any more
+
+
+def test_a_complete_run_is_not_shortened(
+    config: Config, corpus: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    complete(config, config.training.max_updates, monkeypatch)
+    with pytest.raises(UserError, match=r"has 10 updates, more than training.max_updates=9"):
+        open_run(accepting(config, "training.max_updates", max_updates=9), corpus)
+
+
+def test_a_run_without_pairs_leaves_nothing(tmp_path: Path, corpus: Path) -> None:
+    config = tiny_config(tmp_path / "new")
+    with pytest.raises(UserError, match=r"none of the .* fits"):
+        open_run(with_batching(config, max_source_length=2, max_target_length=2), corpus)
+    assert not (tmp_path / "new").exists()
+    open_run(config, corpus)
 
 
 def test_a_run_that_ended_early_continues_only_with_other_limits(
