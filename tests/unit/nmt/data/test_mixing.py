@@ -133,7 +133,7 @@ def test_a_mixing_that_makes_no_sense_is_refused(mixing: dict, message: str) -> 
         ({"cleaning": {"max_words": 0}}, r"corpus\.sources\.web\.cleaning\.max_words=0"),
         ({"cleaning": {"drop_duplicates": False}}, "set corpus.cleaning.drop_duplicates"),
         ({"hub_dataset": "x"}, r"corpus\.sources\.web\.hub_dataset=x has no effect without"),
-        ({"tag": "a\nb"}, r"corpus\.sources: tag='a\\nb' must be printable and without white"),
+        ({"tag": "a\nb"}, r"corpus\.sources: tag='a\\nb' must be printable, in composed"),
         ({"pth": "x"}, r"corpus\.sources\.web\.pth is not a key"),
     ],
 )
