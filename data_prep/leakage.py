@@ -224,6 +224,8 @@ class _PartJob:
 
 def _without_tags(lines: list[str], tags: Sequence[str]) -> list[str]:
     """Remove a tag at the beginning of each line."""
+    if not tags:
+        return lines
     parts = (line.partition(" ") for line in lines)
     return [rest if first in tags else first + space + rest for first, space, rest in parts]
 

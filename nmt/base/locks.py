@@ -4,7 +4,7 @@ import fcntl
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
@@ -19,9 +19,9 @@ _SECONDS_OF_A_TEST = 0.2
 def exclusive(path: Path, on_busy: Callable[[], None] | BusyError) -> Iterator[None]:
     """Hold a lock file while the block runs; the system releases it if the process dies.
 
-    If another process holds it, the error `on_busy` is raised, or the function `on_busy` is called
-    before this process waits. The file is not removed afterwards: a process that waits for it, and
-    one that creates it again, would lock different files of the same name.
+    If another process holds it, or has just renamed it, the error `on_busy` is raised, or the
+    function `on_busy` is called before this process waits. The file is not removed afterwards: a
+    process that waits for it, and one that creates it again, would lock different files.
     """
     with writing(path.parent):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -42,7 +42,9 @@ def exclusive(path: Path, on_busy: Callable[[], None] | BusyError) -> Iterator[N
 
 
 def _is_open(path: Path, stream: IO[str]) -> bool:
-    return path.exists() and os.path.samestat(path.stat(), os.fstat(stream.fileno()))
+    with suppress(FileNotFoundError):
+        return os.path.samestat(path.stat(), os.fstat(stream.fileno()))
+    return False
 
 
 def _try_lock(stream: IO[str], after: float = 0.0) -> bool:

@@ -116,8 +116,11 @@ class ResumableOutputs:
         return _State(lines, self._digest.hexdigest(), sizes, digests, dict(made_with))
 
     def _record(self, state: _State) -> None:
-        write_json(self._state_path, asdict(state))
-        self._state = state
+        try:
+            write_json(self._state_path, asdict(state))
+        finally:
+            with suppress(UserError):  # a signal may come after the file was written
+                self._state = read_record(self._state_path, _State)
 
     def _stored_state(self) -> _State | None:
         """Read the record of partial outputs, if there is one.
@@ -165,8 +168,6 @@ class ResumableOutputs:
 
     def _remove_incomplete(self) -> None:
         """Remove everything after the last complete chunk; without one, all files."""
-        with suppress(UserError):  # a signal may have come after the record was written
-            self._state = read_record(self._state_path, _State)
         if self._state.lines:
             for stream, size in zip(self._streams, self._state.bytes, strict=True):
                 stream.truncate(size)

@@ -40,8 +40,8 @@ class _Arguments:
     general_weight: float = option(1.0, gt=0, le=1_000)
     """Number of pairs of `general` for each pair of `data`."""
     general_test: str = ""
-    """General test set: the common beginning of two files (default: the first test set of
-    `general`)."""
+    """General test set: the common beginning of two files (default: the test set `test` of
+    `general`, or its first one)."""
     out: str = ""
     """Folder for a copy of the adapted model (the run folder contains the model, too)."""
 
@@ -96,6 +96,7 @@ def _configuration(arguments: _Arguments, changes: Sequence[str]) -> Config:
                 f"{others[0]}: with general=, give corpus.mixing.weights of all sources"
             )
         values[f"corpus.sources.{GENERAL}.path"] = arguments.general
+        values["corpus.mixing.weights"] = f"{{{GENERAL}: {arguments.general_weight:g}}}"
     given = [
         f"{key}={value if isinstance(value, str) else json.dumps(value)}"
         for key, value in values.items()
@@ -105,7 +106,7 @@ def _configuration(arguments: _Arguments, changes: Sequence[str]) -> Config:
     if not arguments.general:
         return config
     corpus, mixing = config.corpus, config.corpus.mixing
-    weights = {corpus.name: 1.0, GENERAL: arguments.general_weight, **mixing.weights}
+    weights = {corpus.name: 1.0, **mixing.weights}
     return replace(config, corpus=replace(corpus, mixing=replace(mixing, weights=weights)))
 
 

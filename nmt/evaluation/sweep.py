@@ -159,10 +159,9 @@ def _counted_once(runs: Sequence[SweptRun]) -> list[SweptRun]:
     counted = []
     for run in runs:
         settings = {key: value for key, value in run.config.items() if not is_free_key(key)}
-        corpus = run.corpus and run.corpus.folder.name
         first = run.name
-        if run.result and settings:
-            first = names.setdefault(repr((settings, corpus)), run.name)
+        if run.result and settings and run.corpus:
+            first = names.setdefault(repr((settings, run.corpus.folder.name)), run.name)
         note = f"same seed and settings as {first}; not counted"
         copy = replace(run, result=None, notes=[*run.notes, note])
         counted.append(run if first == run.name else copy)

@@ -31,7 +31,6 @@ class Transformer(EncoderDecoder[DecoderState]):
         is_pre_norm = config.norm is NormPlacement.pre
         self.encoder_norm = nn.LayerNorm(config.width) if is_pre_norm else nn.Identity()
         self.decoder_norm = nn.LayerNorm(config.width) if is_pre_norm else nn.Identity()
-        self._is_compiled = False
         self._initialize()
 
     def encode(self, source: Tensor, source_mask: Tensor) -> Tensor:
@@ -76,10 +75,8 @@ class Transformer(EncoderDecoder[DecoderState]):
         ) -> None:
             maps[name].append(layer.weights(*inputs, **options))
 
-        network = self.with_own_hooks()
+        network = self.with_own_hooks()  # its layers are not compiled
         with ExitStack() as hooks:
-            if self._is_compiled:  # compiled layers do not call hooks that are added later
-                hooks.enter_context(torch.compiler.set_stance("force_eager"))
             for path, module in network.named_modules():
                 if isinstance(module, MultiHeadAttention):
                     name = "cross" if path.endswith("cross_attention") else path.split(".")[0]
@@ -95,7 +92,6 @@ class Transformer(EncoderDecoder[DecoderState]):
         torch._dynamo.config.recompile_limit = 64
         for layer in (*self.encoder, *self.decoder):
             layer.compile(dynamic=True)
-        self._is_compiled = True
 
     def _embed_target(self, ids: Tensor, first: int = 0) -> Tensor:
         """Embed target inputs (B, L), whose positions begin at `first`: (B, L, D).

@@ -82,8 +82,8 @@ def check_languages(data: Path, languages: tuple[str, str], model: Path) -> None
 def general_test_set(config: Config, beginning: str) -> TestSet | None:
     """Return the test set of general text, `general_<name>`; None if there is none.
 
-    It is read from two files, `<beginning>.<language>`. If `beginning` is empty, it is the first
-    test set of the general text in `corpus.sources`.
+    It is read from two files, `<beginning>.<language>`. If `beginning` is empty, it is
+    `test`, or the first test set, of the general text in `corpus.sources`.
     """
     languages = (config.corpus.source_language, config.corpus.target_language)
     if beginning:

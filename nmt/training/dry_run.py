@@ -123,7 +123,7 @@ def _log_measured(
     if processes > 1:
         speed += f"; {processes} ranks, busy for {100 * evenness:.0f} % of the time"
         if not torch.cuda.is_available():
-            logger.warning("no GPU is available: the time assumes that each process has own cores")
+            logger.warning("no GPU is available: the time assumes cores for each process")
     _log("speed", speed)
 
 
