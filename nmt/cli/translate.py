@@ -11,9 +11,12 @@ keys prefix, required and banned constrain the translations. docs/translating.md
 
 import io
 import os
+import select
+import signal
 import sys
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from nmt import trained_model
 from nmt.base.errors import UserError
@@ -120,7 +123,7 @@ def main() -> None:
         }
         # The file beside a source is often its reference, so only out= may replace a file.
         overwrite = bool(arguments.out)
-        source = file or iter(_stdin())
+        source = file or io.BufferedReader(_stdin())
         translate_to_files(lines, source, outs, settings, folders, arguments.resume, overwrite)
     elif aligns_beside:
         raise UserError("alignment=true needs a file beside the output: give format=jsonl or out=")
@@ -135,7 +138,7 @@ def main() -> None:
 def _translate_to_stdout(lines: LineTranslator, file: Path | None) -> None:
     with open_output(None) as out:
         if file is None:
-            chunks = arriving_chunks(_stdin().raw.read, lines.name)
+            chunks = arriving_chunks(_stdin().read, lines.name)
         else:
             for _ in lines.read(raw_lines(file)):  # report an invalid line before long work
                 pass
@@ -145,14 +148,33 @@ def _translate_to_stdout(lines: LineTranslator, file: Path | None) -> None:
             out.flush()
 
 
-def _stdin() -> io.BufferedReader:
+class _Stdin(io.FileIO):
+    """Standard input; a signal ends a read, even if it arrives just before the read blocks."""
+
+    def __init__(self, descriptor: int) -> None:
+        super().__init__(descriptor, closefd=False)
+        self._signals, written = os.pipe()
+        os.set_blocking(written, False)
+        signal.set_wakeup_fd(written)
+
+    def _wait(self) -> None:
+        select.select([self.fileno(), self._signals], [], [])
+
+    def read(self, size: int | None = -1) -> bytes:
+        self._wait()
+        return super().read(size)
+
+    def readinto(self, buffer: Any) -> int:
+        self._wait()
+        return super().readinto(buffer)
+
+
+def _stdin() -> _Stdin:
     if sys.stdin is None:
         raise UserError("file=-: stdin is closed; name a file")
-    stream = sys.stdin.buffer
-    assert isinstance(stream, io.BufferedReader)
     # The parent may have set stdin to non-blocking: a read without data would look like the end.
-    os.set_blocking(stream.fileno(), True)
-    return stream
+    os.set_blocking(descriptor := sys.stdin.buffer.fileno(), True)
+    return _Stdin(descriptor)
 
 
 if __name__ == "__main__":
