@@ -94,6 +94,9 @@ def _letters(pair: Pair, config: CleaningConfig, _languages: tuple[str, str]) ->
         if not config.min_letter_share or len(text) < SHORT_CHARACTERS:
             continue
         num_characters = len(text) - text.count(" ")
+        # Fast test first: letters without combining marks are enough in nearly all texts.
+        if sum(map(str.isalpha, text)) >= config.min_letter_share * num_characters:
+            continue
         share = sum(map(is_letter, text)) / num_characters
         if share < config.min_letter_share:
             return f"{100 * share:.0f} % of {side} are letters"

@@ -118,9 +118,11 @@ class ResumableOutputs:
     def _record(self, state: _State) -> None:
         try:
             write_json(self._state_path, asdict(state))
-        finally:
-            with suppress(UserError):  # a signal may come after the file was written
+            self._state = state
+        except BaseException:  # a signal may come after the file was written
+            with suppress(UserError):
                 self._state = read_record(self._state_path, _State)
+            raise
 
     def _stored_state(self) -> _State | None:
         """Read the record of partial outputs, if there is one.

@@ -159,12 +159,13 @@ def _counted_once(runs: Sequence[SweptRun]) -> list[SweptRun]:
     counted = []
     for run in runs:
         settings = {key: value for key, value in run.config.items() if not is_free_key(key)}
-        first = run.name
         if run.result and settings and run.corpus:
             first = names.setdefault(repr((settings, run.corpus.folder.name)), run.name)
-        note = f"same seed and settings as {first}; not counted"
-        copy = replace(run, result=None, notes=[*run.notes, note])
-        counted.append(run if first == run.name else copy)
+            if first != run.name:
+                note = f"same seed and settings as {first}; not counted"
+                counted.append(replace(run, result=None, notes=[*run.notes, note]))
+                continue
+        counted.append(run)
     return sorted(counted, key=SweptRun.order)
 
 

@@ -110,10 +110,10 @@ def check_configuration(config: Config) -> tuple[Config, list[str]]:
     return config, list(differences.values())
 
 
-def _check_early_end(config: Config) -> None:
-    """Raise UserError for a new `max_updates` if the run has more, or if it ended early.
+def _check_max_updates(config: Config) -> None:
+    """Raise UserError for a new `max_updates` with which a complete run cannot continue.
 
-    A run ended early if another limit, which is unchanged, ended it.
+    The run has more updates, or another limit, which is unchanged, ended it early.
     """
     stored = load_config(Config, config.run_folder / layout.CONFIG_FILE).training
     if stored.max_updates == config.training.max_updates:
@@ -144,8 +144,7 @@ def open_run(config: Config, corpus_folder: Path) -> Config:
     folder = config.run_folder
     config, changes = check_configuration(config)
     if not (folder / layout.CONFIG_FILE).is_file():
-        fresh_model.check_initial_model(config, corpus_folder)
-        fresh_model.check_tying(config, corpus_folder)
+        fresh_model.check(config, corpus_folder)
         training = distributed.with_num_threads(config.training, config.run.parallel_runs)
         config = replace(config, training=training)
         epoch = first_epoch(config, PreparedCorpus(corpus_folder))  # an error leaves no run
@@ -166,7 +165,7 @@ def open_run(config: Config, corpus_folder: Path) -> Config:
         for line in changes:
             logger.info("changed from here on: %s", line)
         if is_complete(folder):
-            _check_early_end(config)
+            _check_max_updates(config)
             logger.info("%s was complete; training continues", folder)
             (folder / layout.RESULT_FILE).unlink()
         # `finish` takes this file for that of the best checkpoint. It may be of averaged weights.

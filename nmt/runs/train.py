@@ -66,8 +66,7 @@ def train(config: Config) -> float | None:
                 tokenizer = replace(tokenizer, vocabulary_size=size)
             corpus_folder = find_prepared(config.corpus, config.tokenizer, config.corpora_folder)
             if corpus_folder:
-                fresh_model.check_initial_model(config, corpus_folder)
-                fresh_model.check_tying(config, corpus_folder)
+                fresh_model.check(config, corpus_folder)
             elif config.training.initial_model:
                 load_trained_model(Path(config.training.initial_model))
             dry_run(replace(config, training=training, tokenizer=tokenizer), corpus_folder)

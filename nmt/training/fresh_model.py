@@ -40,7 +40,13 @@ def new_model(config: Config, corpus: PreparedCorpus, device: torch.device) -> T
     return TrainedModel(model_config, network.to(device), source, target)
 
 
-def check_tying(config: Config, corpus_folder: Path) -> None:
+def check(config: Config, corpus_folder: Path) -> None:
+    """Raise UserError if a run with this configuration cannot start on this corpus."""
+    _check_initial_model(config, corpus_folder)
+    _check_tying(config, corpus_folder)
+
+
+def _check_tying(config: Config, corpus_folder: Path) -> None:
     """Raise UserError if embeddings are tied three ways, but the vocabularies differ."""
     if config.tokenizer.joint or config.model.tied_embeddings is not TiedEmbeddings.three_way:
         return
@@ -73,7 +79,7 @@ def check_initial_weights(config: Config, stored: str) -> None:
         )
 
 
-def check_initial_model(config: Config, corpus_folder: Path) -> None:
+def _check_initial_model(config: Config, corpus_folder: Path) -> None:
     """Raise UserError if the initial model does not fit `config.model` or the corpus."""
     name = config.training.initial_model
     if not name:
