@@ -39,7 +39,7 @@ NEAR := $(firstword $(filter $(UPPER) $(UPPER)%,$(KNOWN)))
 FORM := $(if $(findstring .,$(NAME)),write ARGS="$(NAME)=VALUE",$(if $(NEAR),write $(NEAR)=VALUE,the variables are $(KNOWN); keys of the configuration are given as ARGS="training.max_updates=100"))
 $(error $(NAME)= is not a variable of this Makefile: $(FORM))
 endif
-TARGETS := help install prepare train adapt translate subwords attend lesson backtranslate score evaluate sweep sweep-report reproduce report export import watch bench soak golden test check format install-tracking install-sweeps install-data install-ray install-exchange dashboard
+TARGETS := help install prepare train adapt translate subwords attend lesson backtranslate score evaluate sweep sweep-report reproduce report export import bench soak golden test check format install-tracking install-sweeps install-data install-ray install-exchange dashboard
 GOALS := $(filter $(TARGETS),$(MAKECMDGOALS))
 ifneq ($(and $(GOALS),$(GIVEN)),)
 # The ## comment of a target lists its variables. Before version 4.3, make took a # inside $(shell …)
@@ -151,9 +151,6 @@ export: install  ## Convert a model for another program                 MODEL= F
 
 import: install  ## Import a Marian, OPUS-MT or Hugging Face model      FROM=FOLDER OUT= ARGS="check=FILE"
 	@$(RUN).import_model "folder=$$FROM" $${OUT:+"out=$$OUT"} $(ARGS)
-
-watch: install  ## Show runs in progress and the last completed ones   ARGS="every=2"
-	@$(RUN).watch $(ARGS)
 
 bench: $(VENV)/.installed-dev  ## Measure speed, also that of other programs          BENCH="training decoding data preparation" ARGS=
 # If a benchmark cannot run, such as decoding without a model, the other benchmarks still run.

@@ -12,9 +12,9 @@ from pathlib import Path
 from benchmarks.brackets import Tree, linearise, read_tree
 from nmt.base.errors import UserError
 from nmt.base.files import iterate_lines, to_lines, write_texts
+from nmt.base.log import print_written
 from nmt.cli.common import parse_arguments, parse_folders, run_command
 from nmt.config import checked_dataclass
-from nmt.runs.log import print_written
 
 
 @checked_dataclass

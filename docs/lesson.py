@@ -20,9 +20,9 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from nmt.base.files import writing
+from nmt.base.log import print_line, print_written
 from nmt.cli.common import parse_arguments, run_command
 from nmt.config import checked_dataclass
-from nmt.runs.log import print_line, print_written
 
 DOCUMENTS = [Path(__file__).with_name(name) for name in ("attention.md", "transformer.md")]
 _HEADING_OR_BLOCK = re.compile(r"^## (?P<title>[^\n]*)$|^```pycon\n(?P<code>.*?)^```$", re.M | re.S)

@@ -11,13 +11,13 @@ import torch
 from hypothesis import HealthCheck, settings
 
 import nmt.model.cpu_library
+from nmt.base.signals import handlers_restored
 from nmt.base.system import num_cores
 from nmt.config import Config, OptimizerConfig, OptimizerName
 from nmt.runs.experiment import open_run
 from nmt.tokenizer import Tokenizer
 from nmt.trained_model import TrainedModel
 from nmt.training import distributed
-from nmt.training.signals import handlers_restored
 from tests import two_processes
 from tests.support import (
     made_up_sentences,

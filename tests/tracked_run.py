@@ -9,8 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from nmt.base.log import set_up_logging
 from nmt.config import Config, TrackingConfig
-from nmt.runs.log import set_up_logging
 from tests.runs import run
 from tests.support import tiny_config
 

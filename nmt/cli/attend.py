@@ -8,11 +8,11 @@ from pathlib import Path
 from nmt.base.errors import UserError
 from nmt.base.files import check_writable, write_texts, writing
 from nmt.base.layout import check_not_in_results
+from nmt.base.log import print_line, print_written
 from nmt.cli.common import parse_arguments, run_command
 from nmt.cli.models import ModelArguments, model_folder, open_model
 from nmt.config import checked_dataclass
 from nmt.evaluation.attention_page import attention_page, rows_and_columns
-from nmt.runs.log import print_line, print_written
 from nmt.tokenizer import Tokenizer
 from nmt.tracking.pictures import draw_attention
 from nmt.trained_model import TrainedModel

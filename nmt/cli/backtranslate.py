@@ -12,11 +12,11 @@ from pathlib import Path
 
 from nmt.base.errors import UserError
 from nmt.base.files import check_readable, check_writable, iterate_lines
+from nmt.base.log import print_line, print_written
 from nmt.cli.common import parse_arguments, run_command
 from nmt.cli.models import ModelArguments, check_languages, model_folder, open_model
 from nmt.cli.translating import translate_to_files
 from nmt.config import checked_dataclass, search_keys
-from nmt.runs.log import print_line, print_written
 from nmt.trained_model import weights_digest
 from nmt.translation.formats import Format, Item, LineReader, LineWriter
 from nmt.translation.lines import LineTranslator

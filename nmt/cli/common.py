@@ -26,9 +26,9 @@ from pydantic.fields import FieldInfo
 from nmt.base.errors import DiskError, UserError, disk_errno_in
 from nmt.base.files import atomic_path, check_not_read, check_writable, writing
 from nmt.base.layout import check_not_in_results
+from nmt.base.log import converted_errors, print_error
+from nmt.base.signals import Interruption
 from nmt.config import extra, from_mapping, leaf_fields, unknown_key
-from nmt.runs.log import converted_errors, print_error
-from nmt.training.signals import Interruption
 
 Arguments = TypeVar("Arguments")
 

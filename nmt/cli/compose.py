@@ -23,6 +23,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from nmt.base.errors import UserError, first_line, one_line
+from nmt.base.log import converted_errors, print_error, print_line
 from nmt.base.system import require_package
 from nmt.cli.common import (
     HELP_FLAGS,
@@ -43,7 +44,6 @@ from nmt.config import (
     with_row,
 )
 from nmt.runs import search
-from nmt.runs.log import converted_errors, print_error, print_line
 from nmt.runs.multirun import run_job
 
 CONFIG_FOLDER = Path(__file__).resolve().parents[2] / "conf"

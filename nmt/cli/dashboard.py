@@ -8,10 +8,10 @@ Without a login, the command prints what it would write and how to log in.
 import os
 
 from nmt.base.errors import UserError, first_line
+from nmt.base.log import print_line
 from nmt.base.system import require_package
 from nmt.cli.common import parse_arguments, run_command
 from nmt.config import TrackingConfig, checked_dataclass
-from nmt.runs.log import print_line
 from nmt.tracking.dashboard import describe, workspace
 
 _TIMEOUT_SECONDS = 20

@@ -11,6 +11,7 @@ from pathlib import Path
 from nmt.base import layout
 from nmt.base.errors import UserError
 from nmt.base.files import check_writable
+from nmt.base.log import console, print_line, print_written
 from nmt.cli.common import parse_arguments, parse_folders, run_command
 from nmt.cli.models import TranslatorArguments, check_languages, open_model
 from nmt.config import checked_dataclass
@@ -18,7 +19,6 @@ from nmt.data.corpus import PreparedCorpus
 from nmt.evaluation import evaluate, tables
 from nmt.evaluation.evaluate import Evaluation, TestSet
 from nmt.evaluation.systems import NO_BASELINE, Baseline, System, choose_baseline, open_systems
-from nmt.runs.log import console, print_line, print_written
 
 
 @checked_dataclass

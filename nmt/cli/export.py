@@ -9,6 +9,8 @@ from pathlib import Path
 from nmt.base.errors import UserError, missing
 from nmt.base.files import atomic_folder, check_writable, read_record, write_json
 from nmt.base.layout import EXPORT_FILE, README_FILE, SCORES_FILE
+from nmt.base.log import print_line, print_written
+from nmt.base.progress import progress_bar
 from nmt.cli.common import parse_arguments, run_command
 from nmt.cli.models import check_languages, model_folder, open_model
 from nmt.config import checked_dataclass
@@ -19,9 +21,7 @@ from nmt.evaluation.systems import open_system
 from nmt.exchange.exporter import Exporter, Format, QuantizedExporter, open_exporter
 from nmt.exchange.verify import Text, verify_all
 from nmt.model.build import count_parameters
-from nmt.runs.log import print_line, print_written
 from nmt.trained_model import TrainedModel
-from nmt.training.progress import progress_bar
 
 _MAX_SENTENCES = 3_000
 

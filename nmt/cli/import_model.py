@@ -14,6 +14,7 @@ from pathlib import Path
 
 from nmt.base.errors import UserError, first_line, missing, one_line
 from nmt.base.files import check_writable, iterate_lines
+from nmt.base.log import print_line, print_written
 from nmt.cli.common import parse_arguments, run_command
 from nmt.config import checked_dataclass
 from nmt.evaluation.model_card import Facts, model_card
@@ -21,7 +22,6 @@ from nmt.exchange.foreign_tokenizer import plain_piece
 from nmt.exchange.import_huggingface import HuggingFaceImporter
 from nmt.exchange.import_marian import MarianImporter
 from nmt.exchange.importer import Importer
-from nmt.runs.log import print_line, print_written
 from nmt.trained_model import TrainedModel, save_trained_model
 
 _IMPORTERS: tuple[Importer, ...] = (HuggingFaceImporter(), MarianImporter())

@@ -8,6 +8,7 @@ import torch
 
 from nmt import trained_model
 from nmt.base.errors import UserError
+from nmt.base.log import print_line
 from nmt.cli.common import group
 from nmt.config import (
     SAMPLING_KEYS,
@@ -19,7 +20,6 @@ from nmt.config import (
 )
 from nmt.evaluation.systems import find_model
 from nmt.exchange.engines import EngineName, open_engine
-from nmt.runs.log import print_line
 from nmt.trained_model import TrainedModel
 from nmt.translation.translator import Translator
 

@@ -10,9 +10,9 @@ from data_prep.dry_run import dry_run
 from data_prep.prepare import prepare as prepare_corpus
 from data_prep.progress import Reporter
 from nmt.base.layout import REPORT_FILE
+from nmt.base.log import print_written
 from nmt.cli.compose import CONFIG_FOLDER, presets, run_composed
 from nmt.config import CleaningConfig, Config, load_config
-from nmt.runs.log import print_written
 
 
 def prepare(config: Config) -> None:

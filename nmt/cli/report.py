@@ -11,13 +11,13 @@ from pathlib import Path
 
 from nmt.base.errors import UserError
 from nmt.base.layout import REPORT_FILE
+from nmt.base.log import print_line, print_written
 from nmt.cli.common import parse_arguments, run_command
 from nmt.cli.models import open_model
 from nmt.config import checked_dataclass
 from nmt.evaluation.records import is_complete, read_result
 from nmt.evaluation.report import write_report
 from nmt.evaluation.systems import find_model, open_system
-from nmt.runs.log import print_line, print_written
 
 
 @checked_dataclass

@@ -9,6 +9,7 @@ the mean is outside; 2 if the command could not be carried out.
 from pathlib import Path
 
 from nmt.base.errors import UserError
+from nmt.base.log import print_line
 from nmt.cli.common import group, parse_arguments, run_command
 from nmt.cli.compose import CONFIG_FOLDER, compose_config
 from nmt.config import (
@@ -20,7 +21,6 @@ from nmt.config import (
     TrainingConfig,
     checked_dataclass,
 )
-from nmt.runs.log import print_line
 from nmt.runs.reproduce import Result, check_data, find_result, reproduce
 from nmt.training import distributed
 

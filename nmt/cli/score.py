@@ -13,12 +13,12 @@ from typing import Any
 
 from nmt.base.errors import UserError
 from nmt.base.files import check_aligned, check_unchanged, file_version, iterate_lines
+from nmt.base.log import print_line, print_written
+from nmt.base.progress import progress_bar
 from nmt.cli.common import open_output, output_path, parse_arguments, run_command
 from nmt.cli.models import ModelArguments, check_languages, model_folder, open_model
 from nmt.config import checked_dataclass
-from nmt.runs.log import print_line, print_written
 from nmt.search.hypothesis import Hypothesis
-from nmt.training.progress import progress_bar
 from nmt.translation.forced import score_pairs
 
 Format = StrEnum("Format", "tsv jsonl")

@@ -3,11 +3,11 @@
 python -m nmt.cli.table3 experiment=paper_scale|laptop_scale [key=value] …
 """
 
+from nmt.base.log import console
 from nmt.cli.compose import run_composed
 from nmt.config import Config
 from nmt.evaluation.table3 import SIZE_COLUMNS, size_rows, vocabulary_note
 from nmt.evaluation.tables import new_table
-from nmt.runs.log import console
 
 
 def print_rows(config: Config) -> None:

@@ -9,10 +9,10 @@ torchrun --nnodes=2 --nproc-per-node=8 … -m nmt.cli.train …      on several 
 
 import sys
 
+from nmt.base.log import console, print_line, print_written
 from nmt.cli.compose import run_composed
 from nmt.config import Config
 from nmt.evaluation.spread import seeds_table
-from nmt.runs.log import console, print_line, print_written
 from nmt.runs.seeds import parse_seeds, summary_path, train_seeds
 from nmt.runs.train import train
 

@@ -21,11 +21,11 @@ from typing import Any
 from nmt import trained_model
 from nmt.base.errors import UserError
 from nmt.base.files import check_readable
+from nmt.base.log import print_line, print_written
 from nmt.cli.common import open_output, output_path, parse_arguments, parse_folders, run_command
 from nmt.cli.models import TranslatorArguments, model_folder, open_model
 from nmt.cli.translating import translate_to_files
 from nmt.config import checked_dataclass, option, search_keys, to_plain
-from nmt.runs.log import print_line, print_written
 from nmt.translation.alignment import Aligner
 from nmt.translation.formats import Format, LineReader, LineWriter, choose_formats, output_name
 from nmt.translation.lines import LineTranslator, arriving_chunks, chunks_of, raw_lines

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from nmt.base.files import check_unchanged, file_version
+from nmt.base.log import print_line
+from nmt.base.progress import progress_bar
 from nmt.base.resumable import ResumableOutputs
-from nmt.runs.log import print_line
-from nmt.training.progress import progress_bar
 from nmt.translation.lines import LineTranslator, chunks_of, raw_lines
 
 

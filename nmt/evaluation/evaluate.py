@@ -20,6 +20,7 @@ from nmt.base.files import (
     to_lines,
     write_texts,
 )
+from nmt.base.progress import progress_bar
 from nmt.config import DecodingConfig, to_plain
 from nmt.data.corpus import PreparedCorpus, more_reference_paths
 from nmt.evaluation.records import WrittenFiles
@@ -29,7 +30,6 @@ from nmt.metrics.known_test_sets import Identity, identify
 from nmt.metrics.phenomena import PhenomenaReport, read_annotations, score_phenomena
 from nmt.metrics.scores import Scores, all_scores
 from nmt.metrics.significance import Comparison, compare
-from nmt.training.progress import progress_bar
 from nmt.translation.translator import Translator
 
 logger = logging.getLogger(__name__)

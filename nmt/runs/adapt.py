@@ -12,6 +12,8 @@ from data_prep.text_files import plain_name
 from nmt.base import layout
 from nmt.base.errors import UserError, one_line
 from nmt.base.files import atomic_folder, to_json, to_lines, write_texts
+from nmt.base.log import console, print_line, print_written
+from nmt.base.progress import progress_bar
 from nmt.config import Config
 from nmt.data.corpus import PreparedCorpus
 from nmt.evaluation import evaluate
@@ -22,12 +24,10 @@ from nmt.metrics.scores import METRIC_NAMES, sentence_chrf
 from nmt.metrics.significance import Comparison, compare, format_difference, format_p
 from nmt.metrics.terms import DEFINITION, TermRecall, find_terms, term_recall
 from nmt.pages.html_page import render_text
-from nmt.runs.log import console, print_line, print_written
 from nmt.runs.train import train
 from nmt.tokenizer import Tokenizer
 from nmt.trained_model import load_trained_model
 from nmt.training import distributed
-from nmt.training.progress import progress_bar
 from nmt.translation.translator import Translator
 
 GENERAL = "general"

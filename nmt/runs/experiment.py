@@ -16,6 +16,7 @@ import torch
 from nmt.base import layout
 from nmt.base.errors import UserError
 from nmt.base.files import temporary_path, write_json
+from nmt.base.signals import Interruption
 from nmt.base.system import commit, processor_name, versions
 from nmt.config import Config, differing_values, is_free_key, load_config, save_config, to_plain
 from nmt.data.corpus import PreparedCorpus
@@ -30,7 +31,6 @@ from nmt.tracking.trackers import open_trackers
 from nmt.training import distributed, fresh_model
 from nmt.training.measured_library import measure_library
 from nmt.training.memory_probe import first_epoch, resolve_auto
-from nmt.training.signals import Interruption
 from nmt.training.trainer import Trainer
 from nmt.training.validation import valid_text
 

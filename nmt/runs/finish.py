@@ -7,6 +7,7 @@ from pydantic import TypeAdapter
 
 from nmt.base import layout
 from nmt.base.files import write_json, write_lines
+from nmt.base.progress import progress_bar
 from nmt.config import Config, CorpusSource, ValidationMetric, to_plain
 from nmt.data.corpus import PreparedCorpus
 from nmt.evaluation.evaluate import Evaluation, evaluate_run
@@ -16,7 +17,6 @@ from nmt.model.cost import training_flops
 from nmt.tracking.tracker import CompletedRun, Tracker
 from nmt.trained_model import load_weights, save_trained_model
 from nmt.training.optimizer import step_flops
-from nmt.training.progress import progress_bar
 from nmt.training.trainer import Trainer
 from nmt.training.validation import ValidationResult
 from nmt.translation.translator import Translator

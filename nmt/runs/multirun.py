@@ -21,12 +21,12 @@ from nmt.base import layout
 from nmt.base.errors import BusyError, FailedProcessesError, UserError
 from nmt.base.files import write_json
 from nmt.base.locks import is_locked
+from nmt.base.log import converted_errors, print_error, print_line
 from nmt.base.ray_cluster import connect_to_ray
+from nmt.base.signals import Interruption
 from nmt.base.system import require_package, signal_at_death_of_parent
 from nmt.evaluation.records import Status
-from nmt.runs.log import converted_errors, print_error, print_line
 from nmt.runs.search import parse_space
-from nmt.training.signals import Interruption
 
 # Longest time that an interrupted sweep waits for its runs. It is limited, because runs that
 # another command trains in the same folder do not end.

@@ -13,11 +13,11 @@ from data_prep.manifest import read_facts
 from data_prep.prepare import prepare
 from nmt.base.errors import UserError
 from nmt.base.files import check_writable, write_json
+from nmt.base.log import print_line, print_written
 from nmt.config import MAX_SEED, Config, checked_dataclass, from_mapping, load_values
 from nmt.data.corpus import PreparedCorpus, more_reference_paths
 from nmt.evaluation.spread import SeedsSummary, Spread, count_seeds
 from nmt.metrics.scores import METRIC_NAMES, format_score
-from nmt.runs.log import print_line, print_written
 from nmt.runs.seeds import train_seeds
 
 

@@ -9,10 +9,10 @@ from pathlib import Path
 from nmt.base import layout
 from nmt.base.errors import UserError, one_line
 from nmt.base.files import check_writable, write_json
+from nmt.base.log import print_line
 from nmt.config import MAX_SEED, Config
 from nmt.evaluation.records import read_environment, read_result
 from nmt.evaluation.spread import SeedsSummary, summarise
-from nmt.runs.log import print_line
 from nmt.runs.train import train
 from nmt.training import distributed
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from nmt.base.errors import UserError, one_line
 from nmt.base.files import to_lines, write_texts
 from nmt.base.layout import REPORT_FILE, SWEEPS_FOLDER
+from nmt.base.log import console, print_line, print_written
 from nmt.config import ROW_KEY
 from nmt.evaluation.records import Status, run_status
 from nmt.evaluation.sweep import Group, Sweep, read_sweep
@@ -12,7 +13,6 @@ from nmt.evaluation.sweep_page import group_row, sweep_page
 from nmt.evaluation.swept_run import SweptRun
 from nmt.evaluation.table3 import RESULT_COLUMNS, result_rows
 from nmt.evaluation.tables import as_text, new_table
-from nmt.runs.log import console, print_line, print_written
 
 RANKING_FILE = "ranking.tsv"
 TABLE3_FILE = "table3.tsv"

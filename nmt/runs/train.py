@@ -18,11 +18,7 @@ from data_prep.prepare import find_prepared, prepare
 from nmt.base import layout
 from nmt.base.errors import BusyError, MemoryShortageError, UserError
 from nmt.base.locks import exclusive
-from nmt.config import Config, CorpusSource
-from nmt.evaluation import tables
-from nmt.evaluation.records import describe_cost, is_complete, read_result
-from nmt.runs import experiment
-from nmt.runs.log import (
+from nmt.base.log import (
     console,
     converted_errors,
     print_error,
@@ -30,12 +26,16 @@ from nmt.runs.log import (
     print_written,
     set_up_logging,
 )
+from nmt.base.signals import Interruption
+from nmt.config import Config, CorpusSource
+from nmt.evaluation import tables
+from nmt.evaluation.records import describe_cost, is_complete, read_result
+from nmt.runs import experiment
 from nmt.tokenizer import Tokenizer
 from nmt.tracking.trackers import check_trackers
 from nmt.trained_model import load_trained_model
 from nmt.training import distributed, fresh_model
 from nmt.training.dry_run import dry_run
-from nmt.training.signals import Interruption
 from nmt.training.trainer import MemoryLimitError
 
 logger = logging.getLogger(__name__)

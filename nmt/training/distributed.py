@@ -25,9 +25,9 @@ from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
 from nmt.base.errors import FailedProcessesError, UserError, first_line
+from nmt.base.signals import Interruption, handlers_restored
 from nmt.base.system import idle_cores, num_cores, signal_at_death_of_parent
 from nmt.config import TrainingConfig
-from nmt.training.signals import Interruption, handlers_restored
 
 logger = logging.getLogger(__name__)
 

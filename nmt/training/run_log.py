@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from datetime import timedelta
 
 from nmt.base.layout import METRICS_FILE
-from nmt.config import BatchingConfig, Config, Precision
+from nmt.base.progress import FILE_ONLY, Advance, progress_bars
+from nmt.config import BatchingConfig, Config, Precision, TrainingConfig
 from nmt.data.batching import trainable_pairs
 from nmt.data.corpus import ParallelCorpus
 from nmt.data.mixing import Mixing
@@ -18,7 +19,6 @@ from nmt.trained_model import TrainedModel
 from nmt.training.checkpoint import TrainingState
 from nmt.training.distributed import Process
 from nmt.training.metrics import MetricSums
-from nmt.training.progress import FILE_ONLY, Advance, progress_bars, seconds_left
 from nmt.training.schedule import learning_rate
 from nmt.training.validation import ValidationResult
 
@@ -74,7 +74,7 @@ class RunLog:
         }
         for tracker in self._trackers:
             tracker.log(update, metrics)
-        left = timedelta(seconds=int(seconds_left(training, update, state.seconds)))
+        left = timedelta(seconds=int(_seconds_left(training, update, state.seconds)))
         text = (
             f"epoch {epoch + 1}  loss {loss.get('train/loss', math.nan):.3f}"
             f"  {speed:,.0f} target tokens/s"
@@ -150,3 +150,11 @@ def log_size(
     )
     if process.world_size > 1 and process.device.type == "cpu":
         logger.warning("no GPU is available: all processes share the CPU cores")
+
+
+def _seconds_left(training: TrainingConfig, update: int, seconds: float) -> float:
+    """Estimate the time left from that of the updates so far; NaN before the first one."""
+    left = seconds / update * (training.max_updates - update) if update else math.nan
+    if training.max_minutes:
+        left = min(left, max(0.0, training.max_minutes * 60 - seconds))
+    return left

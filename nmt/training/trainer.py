@@ -9,6 +9,7 @@ from dataclasses import replace
 from nmt.base.errors import UserError
 from nmt.base.files import write_lines
 from nmt.base.layout import CHECKPOINTS_FOLDER, SKIPPED_UPDATES_FILE, VALID_HYPOTHESES_FILE
+from nmt.base.signals import Interruption
 from nmt.config import Config
 from nmt.data.corpus import PreparedCorpus
 from nmt.data.loader import UpdateLoader, UpdateWork
@@ -21,7 +22,6 @@ from nmt.training.memory import release_freed_memory
 from nmt.training.metrics import MetricSums, RunningMetrics, record_skipped
 from nmt.training.optimizer import build_optimizer
 from nmt.training.run_log import RunLog, log_size
-from nmt.training.signals import Interruption
 from nmt.training.updater import Gradient, OutOfMemory, Updater, start_tokens_on
 from nmt.training.validation import Validator
 

@@ -19,12 +19,12 @@ import data_prep.prepare
 from data_prep.progress import Reporter
 from nmt.base.errors import DiskError
 from nmt.base.files import write_json, write_lines
+from nmt.base.log import set_up_logging
 from nmt.cli import evaluate, prepare, translate
 from nmt.cli.common import run_command
 from nmt.cli.compose import run_composed
 from nmt.config import CorpusConfig, CorpusSource, PrepareConfig, TokenizerConfig
 from nmt.runs import multirun
-from nmt.runs.log import set_up_logging
 from tests.namespaces import ROOT
 from tests.small_disk import fill, in_a_process, needs_mounts, remount, small_disk, tree, used_bytes
 

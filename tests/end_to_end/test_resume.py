@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from nmt.base.files import read_json
+from nmt.base.signals import Interruption
 from nmt.config import Config, OptimizerConfig, OptimizerName
 from nmt.trained_model import read_weights, save_trained_model
-from nmt.training.signals import Interruption
 from nmt.training.trainer import Trainer
 from tests.runs import assert_same, killed_after, last_state, metrics, resumed_config, run, timeless
 from tests.support import tiny_trained_model

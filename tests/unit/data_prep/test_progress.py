@@ -1,7 +1,7 @@
 import pytest
 
 from data_prep.progress import Reporter
-from nmt.training import progress
+from nmt.base import progress
 
 HOSTILE = "a\x1b[2J [bold]b"
 ESCAPED = r"a\x1b[2J [bold]b"

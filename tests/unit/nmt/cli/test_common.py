@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from nmt.base.errors import UserError
+from nmt.base.signals import Interruption
 from nmt.cli.common import parse_folders, run_command
-from nmt.training.signals import Interruption
 
 ROOT = Path(__file__).parents[4]
 LONG = [f"outputs/runs/{'x' * 40}_{number}" for number in range(200)]

@@ -13,8 +13,8 @@ import pytest
 
 from nmt.base.errors import UserError
 from nmt.base.files import read_json, read_lines, write_json, write_lines
+from nmt.base.log import console
 from nmt.cli import evaluate
-from nmt.runs.log import console
 from nmt.trained_model import save_trained_model
 from tests.support import made_up_sentences, refused, tiny_trained_model, tree
 

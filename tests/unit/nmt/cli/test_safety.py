@@ -12,9 +12,9 @@ import torch
 
 from nmt.base.errors import UserError
 from nmt.base.files import write_json, write_lines
+from nmt.base.log import console
 from nmt.cli import score
 from nmt.cli.common import run_command
-from nmt.runs.log import console
 from nmt.search.hypothesis import Hypothesis
 from nmt.trained_model import load_trained_model, save_trained_model
 from nmt.translation.translator import Translator

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from nmt.base.errors import UserError
+from nmt.base.signals import Interruption
 from nmt.config import Architecture
 from nmt.trained_model import load_trained_model, save_trained_model
-from nmt.training.signals import Interruption
 from nmt.translation import lines as translation_lines
 from nmt.translation.translator import Translation, Translator
 from tests.support import refused, tiny_trained_model

@@ -14,11 +14,11 @@ import torch
 
 from nmt.base.errors import BusyError, FailedProcessesError, UserError
 from nmt.base.files import read_json
+from nmt.base.signals import Interruption
 from nmt.config import Config
 from nmt.runs import multirun
 from nmt.runs.multirun import run_job
 from nmt.runs.train import own_gpu
-from nmt.training.signals import Interruption
 from tests.support import tiny_config
 
 

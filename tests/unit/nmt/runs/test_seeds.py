@@ -11,11 +11,11 @@ from rich.console import Console
 
 from nmt.base.errors import UserError
 from nmt.base.files import read_json, write_json
+from nmt.base.signals import Interruption
 from nmt.config import Config
 from nmt.evaluation.spread import Spread, seeds_table, student_quantile, summarise
 from nmt.runs import seeds as seeds_module
 from nmt.runs.seeds import parse_seeds, seed_config, train_seeds
-from nmt.training.signals import Interruption
 from tests.support import tiny_config
 
 Train = Callable[..., list[int]]

@@ -9,6 +9,7 @@ import pytest
 
 from nmt.base import system
 from nmt.base.errors import UserError
+from nmt.base.signals import Interruption
 from nmt.cli.compose import compose_config
 from nmt.config import TrackingConfig
 from nmt.runs import experiment
@@ -16,7 +17,6 @@ from nmt.tracking import trackers
 from nmt.tracking.file_tracker import FileTracker
 from nmt.tracking.tracker import Tracker, Validation
 from nmt.tracking.trackers import OptionalTrackers, check_trackers, chosen
-from nmt.training.signals import Interruption
 from nmt.training.trainer import Trainer
 from tests.runs import run
 from tests.support import tiny_config

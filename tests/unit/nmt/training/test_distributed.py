@@ -10,10 +10,10 @@ from torch.distributed.elastic.multiprocessing.api import SignalException
 
 from nmt.base import system
 from nmt.base.errors import UserError
+from nmt.base.signals import Interruption
 from nmt.config import TrainingConfig
 from nmt.training import distributed
 from nmt.training.distributed import Process
-from nmt.training.signals import Interruption
 
 
 @pytest.fixture

@@ -17,7 +17,9 @@ from unittest.mock import Mock
 import pytest
 import torch
 
+from nmt.base import signals as signals_module
 from nmt.base.errors import UserError
+from nmt.base.signals import Interruption
 from nmt.config import BatchingConfig, Config, Precision, ValidationMetric
 from nmt.data import batching
 from nmt.data.batch import Batch, collate
@@ -25,14 +27,12 @@ from nmt.data.corpus import PreparedCorpus
 from nmt.data.loader import Position, UpdateWork
 from nmt.tracking.tracker import Tracker
 from nmt.training import metrics as metrics_module
-from nmt.training import signals as signals_module
 from nmt.training import trainer as trainer_module
 from nmt.training.checkpoint import TrainingState
 from nmt.training.distributed import Process
 from nmt.training.fresh_model import new_model
 from nmt.training.loss import SummedLoss
 from nmt.training.schedule import learning_rate
-from nmt.training.signals import Interruption
 from nmt.training.trainer import Trainer
 from nmt.training.updater import Gradient, OutOfMemory, Updater
 from nmt.training.validation import ValidationResult

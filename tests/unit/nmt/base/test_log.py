@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from nmt.runs.log import set_up_logging
-from nmt.training.progress import FILE_ONLY
+from nmt.base.log import set_up_logging
+from nmt.base.progress import FILE_ONLY
 
 
 def test_log_lines_escape_control_characters(

@@ -1,6 +1,5 @@
-"""Progress bars on a terminal, and the time left."""
+"""Progress bars on a terminal."""
 
-import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -9,7 +8,6 @@ from rich.markup import escape
 from rich.progress import Progress
 
 from nmt.base.errors import printable
-from nmt.config import TrainingConfig
 
 FILE_ONLY = {"file_only": True}
 """`extra=` of log lines that are not printed on a terminal, where a progress bar shows the same."""
@@ -37,11 +35,3 @@ def progress_bar(description: str, total: int | None, completed: int = 0) -> Ite
     with progress_bars() as bars:
         bar = bars.add_task(escape(printable(description)), total=total, completed=completed)
         yield lambda count: bars.advance(bar, count)
-
-
-def seconds_left(training: TrainingConfig, update: int, seconds: float) -> float:
-    """Estimate the time left from that of the updates so far; NaN before the first one."""
-    left = seconds / update * (training.max_updates - update) if update else math.nan
-    if training.max_minutes:
-        left = min(left, max(0.0, training.max_minutes * 60 - seconds))
-    return left

@@ -20,7 +20,7 @@ from nmt.base.errors import (
     printable,
 )
 from nmt.base.files import is_forbidden, writing
-from nmt.training.signals import Interruption
+from nmt.base.signals import Interruption
 
 console = Console(stderr=True, highlight=False)
 

@@ -7,7 +7,7 @@ from typing import NoReturn
 
 import pytest
 
-from nmt.training.signals import Interruption
+from nmt.base.signals import Interruption
 
 
 def turned_into_an_error() -> None:
