@@ -73,7 +73,7 @@ $(VENV)/.installed: requirements.txt
 	@$(BIN)/python -m nmt.cli.train --help > /dev/null  # compiles what commands import
 	@touch $@
 
-install-tracking: $(VENV)/.installed-tracking  ## Install tensorboard, trackio and wandb-workspaces
+install-tracking: $(VENV)/.installed-tracking  ## Install tensorboard and wandb-workspaces
 
 install-sweeps: $(VENV)/.installed-sweeps  ## Install Optuna and the launcher of parallel runs
 

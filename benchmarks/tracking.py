@@ -25,7 +25,6 @@ from nmt.tracking.file_tracker import FileTracker
 from nmt.tracking.samples import ValidationSamples
 from nmt.tracking.tensorboard_tracker import TensorboardTracker
 from nmt.tracking.trackers import open_trackers
-from nmt.tracking.trackio_tracker import TrackioTracker
 from nmt.tracking.wandb_tracker import WandbTracker
 
 _LIMIT = 0.5  # percent of the time, for all of them together
@@ -33,7 +32,6 @@ _TIMED = {
     "metrics.jsonl": FileTracker,
     "wandb, offline": WandbTracker,
     "tensorboard": TensorboardTracker,
-    "trackio": TrackioTracker,
     "sentences and pictures": ValidationSamples,
 }
 
@@ -57,7 +55,7 @@ def main() -> None:
             max_updates=arguments.updates,
             validate_every=max(1, arguments.updates // 2),
         )
-        tracking = TrackingConfig(wandb=True, tensorboard=True, trackio=True)
+        tracking = TrackingConfig(wandb=True, tensorboard=True)
         model = replace(
             config.model,
             width=128,
@@ -70,7 +68,7 @@ def main() -> None:
     figures = [Figure(name, 100 * share, "% of training") for name, share in shares.items()]
     total = 100 * sum(shares.values())
     figures.append(Figure("all together", total, "% of training", at_most=_LIMIT))
-    figures.append(Figure("start of wandb, tensorboard and trackio", start, "s"))
+    figures.append(Figure("start of wandb and tensorboard", start, "s"))
     print_figures("Trackers", figures)
     result = {"threads": arguments.threads, "text": text_name(arguments.text)}
     write_result("tracking", {**result, "figures": figures_json(figures)})

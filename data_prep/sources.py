@@ -5,7 +5,6 @@ from collections.abc import Callable
 from dataclasses import fields, replace
 from pathlib import Path
 
-from data_prep.bible import BibleSource
 from data_prep.held_out import HeldOutSource
 from data_prep.hub_source import HubSource
 from data_prep.local_sources import FolderSource, TableSource
@@ -42,8 +41,6 @@ def open_source(
         case CorpusSource.opus:
             text = fetch_opus(config, cache / ".downloads", report)
             return FolderSource(replace(config, source=CorpusSource.folder, path=str(text)), facts)
-        case CorpusSource.bible:
-            return BibleSource(config, cache / ".downloads", report)
         case CorpusSource.phrasebook:
             return PhrasebookSource(config, report)
 

@@ -20,7 +20,7 @@ def tracked_config(outputs: Path) -> Config:
     config = tiny_config(outputs)
     return replace(
         config,
-        tracking=TrackingConfig(wandb=True, tensorboard=True, trackio=True, project="mine"),
+        tracking=TrackingConfig(wandb=True, tensorboard=True, project="mine"),
         run=replace(config.run, name="rates", folder=str(outputs / "sweeps" / "rates" / "seed=1")),
     )
 

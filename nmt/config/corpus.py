@@ -17,7 +17,7 @@ from nmt.config.fields import (
 )
 from nmt.config.files import from_mapping, to_plain
 
-CorpusSource = StrEnum("CorpusSource", "phrasebook folder hub opus bible")
+CorpusSource = StrEnum("CorpusSource", "phrasebook folder hub opus")
 
 _MAX_PAIRS = 10_000_000_000
 _MAX_GENERATED = 10_000_000
@@ -83,7 +83,7 @@ class OriginConfig:
     """Where sentence pairs come from."""
 
     source: CorpusSource = CorpusSource.folder
-    """The generated phrasebook, local files, the Hugging Face hub, OPUS, or the Bible."""
+    """The generated phrasebook, local files, the Hugging Face hub, or OPUS."""
     path: str = option("", free=True, used_with=_WITH_PATH)
     """`folder`: folder with `<split>.<language>` files, the common beginning of two such files, a
     TMX file or a TSV file, also compressed. `hub`: folder of parquet files instead of the hub."""

@@ -65,9 +65,7 @@ class TrackingConfig:
     """Send to Weights & Biases or, if that fails, store them in the run folder."""
     tensorboard: bool = option(False, free=True)
     """Write event files for TensorBoard to the run folder."""
-    trackio: bool = option(False, free=True)
-    """Write metrics to a trackio database in `<outputs>/trackio` or the folder TRACKIO_DIR."""
     project: str = option("nmt", free=True)
-    """Name of the project of `wandb` and `trackio`."""
+    """Name of the project of `wandb`."""
     upload_seconds: int = option(300, ge=1, le=86_400, free=True)
     """`wandb`: maximum wait in seconds for the upload of the corpus files, and of the model."""

@@ -98,17 +98,3 @@ class Tracker:
 
     def close(self, has_failed: bool = False) -> None:
         """End the run; `has_failed` is True if an error or a signal has ended the training."""
-
-
-def converted(record: Record, library: Any) -> dict[str, Any]:
-    """Convert tables and pictures to the classes of `library`, which is wandb or trackio."""
-
-    def convert(value: Any) -> Any:
-        match value:
-            case Table(columns, rows):
-                return library.Table(columns=columns, data=rows)
-            case Picture(caption, pixels):
-                return library.Image(pixels, caption=caption)
-        return value
-
-    return {key: convert(value) for key, value in record.items()}

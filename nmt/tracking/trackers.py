@@ -14,12 +14,11 @@ from nmt.config import Config, TrackingConfig
 from nmt.tracking.samples import ValidationSamples
 from nmt.tracking.tensorboard_tracker import TensorboardTracker
 from nmt.tracking.tracker import CompletedRun, Record, Tracker, Validation
-from nmt.tracking.trackio_tracker import TrackioTracker
 from nmt.tracking.wandb_tracker import WandbTracker
 
 logger = logging.getLogger(__name__)
 
-_NAMES = ("wandb", "tensorboard", "trackio")
+_NAMES = ("wandb", "tensorboard")
 """Names of the trackers, which are also those of their libraries, presets and keys."""
 
 _MAX_SECONDS = 60.0
@@ -46,7 +45,7 @@ def check_trackers(config: TrackingConfig) -> None:
             f"tracking.project={config.project} contains {' '.join(wrong)}, which wandb does not"
             " accept; choose another name"
         )
-    if not 0 < len(config.project) <= _MAX_PROJECT and (config.wandb or config.trackio):
+    if not 0 < len(config.project) <= _MAX_PROJECT and config.wandb:
         raise UserError(
             f"tracking.project has {len(config.project)} characters; give 1 to {_MAX_PROJECT}"
         )
@@ -146,7 +145,6 @@ def open_trackers(config: Config, run_id: str, last_update: int, select: Select)
     openers: dict[str, OpenTracker] = {
         "wandb": lambda: WandbTracker(config, run_id, last_update),
         "tensorboard": lambda: TensorboardTracker(config, last_update),
-        "trackio": lambda: TrackioTracker(config, run_id, last_update),
     }
     used = {name: openers[name] for name in chosen(config.tracking)}
     # Two artifacts are uploaded, the corpus and the model.

@@ -15,7 +15,7 @@ from nmt.base.system import commit
 from nmt.config import Config, flattened, to_plain
 from nmt.tracking.file_tracker import complete_records
 from nmt.tracking.names import group_name, is_sweep, run_label
-from nmt.tracking.tracker import CompletedRun, Record, Tracker, Validation, converted
+from nmt.tracking.tracker import CompletedRun, Picture, Record, Table, Tracker, Validation
 
 logger = logging.getLogger(__name__)
 
@@ -101,8 +101,21 @@ class WandbTracker(Tracker):
 
     def log(self, update: int, record: Record) -> None:
         """Send a record."""
-        self._run.log({"update": update, **converted(record, self._wandb)})
+        self._run.log({"update": update, **self._converted(record)})
         self._last_update = update
+
+    def _converted(self, record: Record) -> dict[str, Any]:
+        """Convert tables and pictures to the classes of wandb."""
+
+        def convert(value: Any) -> Any:
+            match value:
+                case Table(columns, rows):
+                    return self._wandb.Table(columns=columns, data=rows)
+                case Picture(caption, pixels):
+                    return self._wandb.Image(pixels, caption=caption)
+            return value
+
+        return {key: convert(value) for key, value in record.items()}
 
     def validation(self, update: int, validation: Validation) -> None:
         """Send a validation with the target tokens so far, the other horizontal axis."""

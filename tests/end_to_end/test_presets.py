@@ -55,7 +55,6 @@ def test_every_group_has_presets() -> None:
 # Values that only the user knows.
 REQUIRED = {
     "corpus=folder": ["corpus.path=DIR"],
-    "corpus=bible": ["corpus.direction=en-fr"],
     "corpus=opus": ["corpus.opus=Books/v1"],
     "experiment=own_text": ["corpus.path=DIR", "corpus.direction=en-fr"],
     "experiment=parsing_wsj": ["corpus.path=DIR"],

@@ -2,11 +2,8 @@
 
 import json
 import os
-import sqlite3
 import subprocess
 import sys
-from collections import Counter
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -41,11 +38,10 @@ def ended(
     outputs = tmp_path_factory.mktemp("tracked")
     names = ("WANDB_API_KEY", "HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "SLURM_JWT")
     secrets = dict.fromkeys(names, CANARY)
-    environment = {key: value for key, value in os.environ.items() if "TRACKIO" not in key}
     ended = subprocess.run(
         [sys.executable, "-m", "tests.tracked_run", str(outputs), str(digit_corpus)],
         cwd=ROOT,
-        env={**environment, **secrets, "WANDB_MODE": "offline"},
+        env={**os.environ, **secrets, "WANDB_MODE": "offline"},
         capture_output=True,
         text=True,
         check=False,
@@ -185,30 +181,6 @@ def test_tensorboard_has_curves_sentences_pictures_and_scores(tracked: Config) -
     assert "| test | bleu |" in scores.tensor_proto.string_val[0].decode()
 
 
-def rows_of_trackio(folder: Path, run_id: str) -> list[tuple[int, dict[str, Any]]]:
-    with closing(sqlite3.connect(folder / "mine.db")) as connection:
-        query = "SELECT step, metrics FROM metrics WHERE run_id = ? ORDER BY id"
-        found = connection.execute(query, (run_id,)).fetchall()
-    return [(step, json.loads(values)) for step, values in found]
-
-
-def test_trackio_has_records_sentences_pictures_and_scores(tracked: Config) -> None:
-    identity = read_json(tracked.run_folder / "environment.json")["run_id"]
-    rows = rows_of_trackio(Path(tracked.run.outputs) / "trackio", identity)
-    for written in written_metrics(tracked):
-        update = written.pop("update")
-        assert any(step == update and written.items() <= row.items() for step, row in rows)
-    validations = [row for _, row in rows if "valid/bleu" in row]
-    assert len(validations) == 2
-    for row in validations:
-        assert len(row["translations/sentences"]["_value"]) == 6
-        for number in (1, 2, 3):
-            name = row[f"translations/attention_{number}"]["file_path"]
-            path = Path(tracked.run.outputs) / "trackio" / "media" / name
-            assert path.read_bytes().startswith(b"\x89PNG")
-    assert any("test/test/bleu" in row and "test/scores" in row for _, row in rows)
-
-
 def test_nothing_is_printed_and_no_server_is_asked(
     ended: tuple[Config, subprocess.CompletedProcess[str]],
 ) -> None:
@@ -266,7 +238,7 @@ def test_a_tracker_that_fails_does_not_change_the_training(
 def test_a_resumed_run_repeats_no_record(
     tmp_path: Path, digit_corpus: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tracking = TrackingConfig(tensorboard=True, trackio=True, project="mine")
+    tracking = TrackingConfig(tensorboard=True)
     config = replace(resumed_config(tmp_path), tracking=tracking)
     monkeypatch.setattr(experiment, "finish", lambda *arguments: [])
     killed_after(config, digit_corpus, 7, monkeypatch)  # the record of update 6 is written
@@ -274,16 +246,12 @@ def test_a_resumed_run_repeats_no_record(
     updates = [row["update"] for row in metrics(config) if "train/loss" in row]
     assert updates == [3, 6, 9]
     assert [point.step for point in events(config).Scalars("train/loss")] == updates
-    folder = Path(os.environ["TRACKIO_DIR"])
-    identity = read_json(config.run_folder / "environment.json")["run_id"]
-    steps = Counter(step for step, _ in rows_of_trackio(folder, identity))
-    assert steps == {3: 1, 5: 1, 6: 1, 9: 1, 10: 1}
 
 
 def test_a_validation_before_a_kill_is_recorded_once(
     tmp_path: Path, digit_corpus: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tracking = TrackingConfig(tensorboard=True, trackio=True, project="mine")
+    tracking = TrackingConfig(tensorboard=True)
     config = replace(tiny_config(tmp_path, log_every=5), tracking=tracking)
     monkeypatch.setattr(experiment, "finish", lambda *arguments: [])
 
@@ -298,7 +266,3 @@ def test_a_validation_before_a_kill_is_recorded_once(
     run(config, digit_corpus)
     for name in ("train/loss", "valid/bleu"):
         assert [point.step for point in events(config).Scalars(name)] == [5, 10]
-    identity = read_json(config.run_folder / "environment.json")["run_id"]
-    rows = rows_of_trackio(Path(os.environ["TRACKIO_DIR"]), identity)
-    kinds = [(step, "valid/bleu" in row) for step, row in rows]
-    assert sorted(kinds) == [(5, False), (5, True), (10, False), (10, True)]

@@ -135,7 +135,7 @@ def test_a_missing_package_is_reported_with_the_remedy(monkeypatch: pytest.Monke
     ("config", "message"),
     [
         (TrackingConfig(wandb=True, project="a/b: c"), "project=a/b: c contains / :, which wandb"),
-        (TrackingConfig(trackio=True, project=""), "project has 0 characters; give 1 to 128"),
+        (TrackingConfig(wandb=True, project=""), "project has 0 characters; give 1 to 128"),
         (TrackingConfig(wandb=True, project="x" * 129), "project has 129 characters"),
     ],
 )
@@ -144,7 +144,7 @@ def test_a_project_that_a_tracker_cannot_use_is_refused(
 ) -> None:
     with pytest.raises(UserError, match=message):
         check_trackers(config)
-    check_trackers(replace(config, wandb=False, trackio=False))
+    check_trackers(replace(config, wandb=False))
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,6 @@ def test_a_project_that_a_tracker_cannot_use_is_refused(
     [
         ("files", []),
         ("wandb", ["wandb"]),
-        ("trackio", ["trackio"]),
         ("[tensorboard,wandb]", ["wandb", "tensorboard"]),
     ],
 )
