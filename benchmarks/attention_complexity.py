@@ -29,6 +29,7 @@ from benchmarks.setting import run_alone
 from nmt.cli.common import parse_arguments, run_command
 from nmt.config import ModelConfig, checked_dataclass
 from nmt.model.attention import MultiHeadAttention
+from nmt.model.comparators.window import WindowAttention
 from nmt.training.memory import peak_memory, release_freed_memory, resident_memory
 
 _HEAD_WIDTH = 64  # as in the paper's models
@@ -87,10 +88,16 @@ def _attention(
     sizes: Sizes, window: int = 0, dropout: float = 0.0
 ) -> tuple[list[Tensor], Callable[..., Tensor]]:
     num_heads = max(1, sizes.width // _HEAD_WIDTH)
-    config = ModelConfig(width=sizes.width, num_heads=num_heads, attention_dropout=dropout)
-    layer = MultiHeadAttention(config, window=window)
+    config = ModelConfig(
+        width=sizes.width,
+        num_heads=num_heads,
+        attention_dropout=dropout,
+        attention_window=window,
+    )
     inputs = [torch.randn(1, num_heads, sizes.length, sizes.width // num_heads) for _ in "qkv"]
-    return inputs, layer.attend_near if window else layer.attend
+    if window:
+        return inputs, WindowAttention(config, None).attend_near
+    return inputs, MultiHeadAttention(config).attend
 
 
 def _recurrence(sizes: Sizes) -> tuple[list[Tensor], Callable[..., Tensor]]:

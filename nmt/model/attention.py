@@ -9,7 +9,6 @@ from torch import Tensor, nn
 from nmt.config import ModelConfig
 from nmt.model.cpu import Dropout, Linear, use_cpu_operators
 from nmt.model.positions import RotaryPositions
-from nmt.model.window import split_blocks, window_mask
 
 # cuDNN's attention, which torch prefers on recent GPUs, takes tens of milliseconds to prepare each
 # new shape, and batches have many shapes.
@@ -46,14 +45,10 @@ class MultiHeadAttention(nn.Module):
     Args:
         config: number of heads, widths and dropout.
         rotary: rotates queries and keys of self-attention; None for no rotation.
-        window: the paper's r of restricted self-attention (section 4); 0 for full attention.
     """
 
-    def __init__(
-        self, config: ModelConfig, rotary: RotaryPositions | None = None, window: int = 0
-    ) -> None:
+    def __init__(self, config: ModelConfig, rotary: RotaryPositions | None = None) -> None:
         super().__init__()
-        self.window = window
         self.num_heads = config.num_heads
         key_width = config.num_heads * config.head_key_width  # H · d_k
         value_width = config.num_heads * config.head_value_width  # H · d_v
@@ -76,24 +71,21 @@ class MultiHeadAttention(nn.Module):
         Args:
             queries: input of the queries.
             memory: input of the keys and values; `queries` itself in self-attention.
-            mask: broadcastable to (B, H, T, S), True = attend; (B, 1, 1, S) with a window.
+            mask: broadcastable to (B, H, T, S), True = attend.
             is_causal: position t attends to positions 0 … t only; `mask` must be None.
 
         Returns:
             (B, T, D).
         """
-        query, key, value = self._project(queries, memory)
-        attend = self.attend_near if self.window else self.attend
-        return self.output(attend(query, key, value, mask, is_causal))
+        query, key, value = self.project(queries, memory)
+        return self.output(self.attend(query, key, value, mask, is_causal))
 
     def weights(
         self, queries: Tensor, memory: Tensor, mask: Tensor | None = None, is_causal: bool = False
     ) -> Tensor:
         """Compute the (B, H, T, S) attention weights of `forward`."""
-        query, key, _ = self._project(queries, memory)
-        if self.window:
-            mask = window_mask(query.size(2), self.window, is_causal, mask, query.device)
-        elif is_causal:
+        query, key, _ = self.project(queries, memory)
+        if is_causal:
             mask = causal_mask(query.size(2), query.device)
         return attention_weights(query, key, mask)
 
@@ -116,7 +108,7 @@ class MultiHeadAttention(nn.Module):
         """Project the encoder output (B, S, D) to keys (B, H, S, d_k) and values (B, H, S, d_v)."""
         return self.split_heads(self.key(memory)), self.split_heads(self.value(memory))
 
-    def _project(self, queries: Tensor, memory: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def project(self, queries: Tensor, memory: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Project the inputs of `forward` to queries, keys and values of all heads."""
         if queries is memory:
             return self.project_self(queries)
@@ -139,26 +131,6 @@ class MultiHeadAttention(nn.Module):
         else:
             heads = F.scaled_dot_product_attention(query, key, value, mask, rate, is_causal)
         return heads.transpose(1, 2).flatten(2)  # (B, T, H · d_v)
-
-    def attend_near(
-        self,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        mask: Tensor | None = None,
-        is_causal: bool = False,
-    ) -> Tensor:
-        """Compute self-attention that is restricted to a window: (B, L, H · d_v).
-
-        `mask` is (B, 1, 1, L) or None.
-        """
-        length = query.size(2)
-        if length <= self.window:
-            near = window_mask(length, self.window, is_causal, mask, query.device)
-            return self.attend(query, key, value, near)
-        blocks = split_blocks(query, key, value, mask, self.window, is_causal)
-        heads = self.attend(*blocks)  # (B·W, r, H · d_v), W blocks
-        return heads.reshape(len(query), -1, heads.size(-1))[:, :length]  # (B, L, H · d_v)
 
     def split_heads(self, projected: Tensor) -> Tensor:
         """Split vectors into heads: (B, L, H · E) → (B, H, L, E)."""

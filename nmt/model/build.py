@@ -4,10 +4,10 @@ import torch
 from torch import nn
 
 from nmt.config import Architecture, ModelConfig
-from nmt.model.bytenet import ByteNet
-from nmt.model.convolutional import Convolutional
+from nmt.model.comparators.bytenet import ByteNet
+from nmt.model.comparators.convolutional import Convolutional
+from nmt.model.comparators.recurrent import Recurrent
 from nmt.model.encoder_decoder import EncoderDecoder
-from nmt.model.recurrent import Recurrent
 from nmt.model.transformer import Transformer
 
 _ARCHITECTURES: dict[Architecture, type[EncoderDecoder]] = {

@@ -20,8 +20,8 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from nmt.config import Architecture, ModelConfig
 from nmt.model.build import meta_model
+from nmt.model.comparators.window import num_scores
 from nmt.model.encoder_decoder import EncoderDecoder
-from nmt.model.window import num_scores
 
 _FORWARD_AND_BACKWARD = 3
 # (S, T) of the inputs that the coefficients are computed from.

@@ -6,9 +6,10 @@ from torch import Tensor, nn
 
 from nmt.config import Activation, ModelConfig, NormPlacement
 from nmt.model.attention import MultiHeadAttention
+from nmt.model.comparators.experts import Experts
+from nmt.model.comparators.window import WindowAttention
 from nmt.model.cpu import Dropout, Linear, ReLUDropout
 from nmt.model.decoder_state import DecoderState, LayerCache
-from nmt.model.experts import Experts
 from nmt.model.positions import RotaryPositions
 
 
@@ -40,6 +41,12 @@ def build_feed_forward(config: ModelConfig) -> FeedForward | Experts:
     return Experts(config.width, [FeedForward(config) for _ in range(config.num_experts)])
 
 
+def build_self_attention(config: ModelConfig, rotary: RotaryPositions | None) -> MultiHeadAttention:
+    """Build a self-attention sublayer, which may be restricted to a window."""
+    kind = WindowAttention if config.attention_window else MultiHeadAttention
+    return kind(config, rotary)
+
+
 class Residual(nn.Module):
     """Residual connection, layer normalization and dropout around a sublayer.
 
@@ -65,7 +72,7 @@ class EncoderLayer(nn.Module):
 
     def __init__(self, config: ModelConfig, rotary: RotaryPositions | None) -> None:
         super().__init__()
-        self.self_attention = MultiHeadAttention(config, rotary, config.attention_window)
+        self.self_attention = build_self_attention(config, rotary)
         self.feed_forward = build_feed_forward(config)
         self.self_attention_residual = Residual(config)
         self.feed_forward_residual = Residual(config)
@@ -83,7 +90,7 @@ class DecoderLayer(nn.Module):
 
     def __init__(self, config: ModelConfig, rotary: RotaryPositions | None) -> None:
         super().__init__()
-        self.self_attention = MultiHeadAttention(config, rotary, config.attention_window)
+        self.self_attention = build_self_attention(config, rotary)
         self.cross_attention = MultiHeadAttention(config)
         self.feed_forward = build_feed_forward(config)
         self.self_attention_residual = Residual(config)

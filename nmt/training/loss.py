@@ -1,6 +1,6 @@
 """Training objective: label-smoothed cross-entropy, summed over target tokens.
 
-With experts, `nmt.model.experts.balance_loss` is added, which is also a sum over tokens.
+With experts, the loss that balances them is added, which is also a sum over tokens.
 """
 
 from typing import Any
@@ -12,8 +12,8 @@ from torch.autograd.function import once_differentiable
 
 from nmt.data.batch import Batch
 from nmt.model import cpu
+from nmt.model.comparators.experts import balance_loss, recorded_routing
 from nmt.model.encoder_decoder import EncoderDecoder
-from nmt.model.experts import balance_loss, recorded_routing
 
 # Maximum number of tokens whose logits are in memory at a time.
 _TOKENS_PER_CHUNK = 4096

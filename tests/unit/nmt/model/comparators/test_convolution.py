@@ -2,7 +2,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from nmt.model.convolution import Convolution
+from nmt.model.comparators.convolution import Convolution
 
 
 @pytest.mark.parametrize(("kernel_width", "dilation"), [(1, 1), (3, 1), (3, 4), (4, 1)])

@@ -3,15 +3,21 @@ import torch
 from torch import Tensor
 
 from nmt.config import ModelConfig
-from nmt.model.attention import MultiHeadAttention, attention_weights
+from nmt.model.attention import attention_weights
+from nmt.model.comparators.window import WindowAttention, window_mask
 from nmt.model.positions import RotaryPositions
-from nmt.model.window import window_mask
 
 
-def attention(window: int, rotary: bool = False, dropout: float = 0.0) -> MultiHeadAttention:
+def attention(window: int, rotary: bool = False, dropout: float = 0.0) -> WindowAttention:
     torch.manual_seed(0)
-    config = ModelConfig(width=12, num_heads=2, value_width=5, attention_dropout=dropout)
-    return MultiHeadAttention(config, RotaryPositions(64, 6) if rotary else None, window)
+    config = ModelConfig(
+        width=12,
+        num_heads=2,
+        value_width=5,
+        attention_dropout=dropout,
+        attention_window=window,
+    )
+    return WindowAttention(config, RotaryPositions(64, 6) if rotary else None)
 
 
 @pytest.mark.parametrize(

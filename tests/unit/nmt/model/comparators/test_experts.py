@@ -3,7 +3,7 @@ import torch
 from torch import Tensor, nn
 
 from nmt.data.batch import collate
-from nmt.model.experts import Experts, balance_loss, recorded_routing
+from nmt.model.comparators.experts import Experts, balance_loss, recorded_routing
 from nmt.training.loss import SummedLoss
 from tests.support import SpecialIds, tiny_model_config, tiny_transformer
 

@@ -1,7 +1,7 @@
 import torch
 
 from nmt.config import Architecture, ModelConfig
-from nmt.model.bytenet import ByteNet
+from nmt.model.comparators.bytenet import ByteNet
 
 
 def model_of(num_layers: int) -> ByteNet:

@@ -6,7 +6,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from nmt.config import Architecture, AttentionKind
-from nmt.model.recurrent import MemoryAttention, Recurrent
+from nmt.model.comparators.recurrent import MemoryAttention, Recurrent
 from tests.support import mask_of, random_ids, tiny_model_config, tiny_transformer
 
 

@@ -13,6 +13,53 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from nmt.config import ModelConfig
+from nmt.model.attention import MultiHeadAttention, attention_weights
+from nmt.model.positions import RotaryPositions
+
+
+class WindowAttention(MultiHeadAttention):
+    """Self-attention in which each position attends to `model.attention_window` positions.
+
+    `mask` is (B, 1, 1, L), or None if all tokens are real.
+    """
+
+    def __init__(self, config: ModelConfig, rotary: RotaryPositions | None) -> None:
+        super().__init__(config, rotary)
+        self.window = config.attention_window
+
+    def forward(
+        self, queries: Tensor, memory: Tensor, mask: Tensor | None = None, is_causal: bool = False
+    ) -> Tensor:
+        """Attend within the window: (B, L, D) → (B, L, D)."""
+        projected = self.project(queries, memory)
+        return self.output(self.attend_near(*projected, mask, is_causal))
+
+    def attend_near(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: Tensor | None = None,
+        is_causal: bool = False,
+    ) -> Tensor:
+        """Compute the heads, concatenated: (B, L, H · d_v)."""
+        length = query.size(2)
+        if length <= self.window:
+            near = window_mask(length, self.window, is_causal, mask, query.device)
+            return self.attend(query, key, value, near)
+        blocks = split_blocks(query, key, value, mask, self.window, is_causal)
+        heads = self.attend(*blocks)  # (B·W, r, H · d_v), W blocks
+        return heads.reshape(len(query), -1, heads.size(-1))[:, :length]
+
+    def weights(
+        self, queries: Tensor, memory: Tensor, mask: Tensor | None = None, is_causal: bool = False
+    ) -> Tensor:
+        """Compute the (B, H, L, L) attention weights of `forward`."""
+        query, key, _ = self.project(queries, memory)
+        near = window_mask(query.size(2), self.window, is_causal, mask, query.device)
+        return attention_weights(query, key, near)
+
 
 def num_before(window: int, is_causal: bool) -> int:
     """Return how many of the r positions are before the position that attends to them."""

@@ -9,10 +9,10 @@ from torch import Tensor, nn
 
 from nmt.base.errors import UserError
 from nmt.config import ModelConfig
-from nmt.model.convolution import Convolution
+from nmt.model.comparators.convolution import Convolution
+from nmt.model.comparators.row_decoder import RowDecoder, RowState
 from nmt.model.cpu import Dropout, Linear
 from nmt.model.encoder_decoder import stack
-from nmt.model.row_decoder import RowDecoder, RowState
 
 _Length = TypeVar("_Length", int, Tensor)
 # Dilations of the first five blocks; later blocks repeat them (section 3.5).

@@ -1,6 +1,6 @@
 import torch
 
-from nmt.model.row_decoder import RowState
+from nmt.model.comparators.row_decoder import RowState
 
 
 def test_rows_branch_and_sentences_without_rows_are_dropped() -> None:

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from nmt.config import Architecture, ModelConfig
-from nmt.model.convolutional import Convolutional, DotAttention
+from nmt.model.comparators.convolutional import Convolutional, DotAttention
 
 
 @torch.no_grad()

@@ -16,9 +16,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from nmt.config import AttentionKind, ModelConfig
+from nmt.model.comparators.row_decoder import RowDecoder, RowState
 from nmt.model.cpu import Linear
 from nmt.model.encoder_decoder import stack
-from nmt.model.row_decoder import RowDecoder, RowState
 
 # Index of the first layer with a residual connection (Wu et al. 2016, Figure 1).
 _FIRST_RESIDUAL = 2

@@ -9,10 +9,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from nmt.config import ModelConfig
-from nmt.model.convolution import Convolution
+from nmt.model.comparators.convolution import Convolution
+from nmt.model.comparators.row_decoder import RowDecoder, RowState
 from nmt.model.cpu import Dropout, Linear
 from nmt.model.encoder_decoder import stack
-from nmt.model.row_decoder import RowDecoder, RowState
 
 # Factor that gives a sum of two terms the variance of one of them (section 3.4).
 _SCALE = math.sqrt(0.5)
