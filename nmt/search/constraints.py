@@ -3,10 +3,15 @@
 The other log-probabilities are not renormalised, so hypotheses keep those of the model.
 """
 
+from collections.abc import Callable
+
 import torch
 
 from nmt.search.live import NextTokens
 from nmt.search.required import missing
+
+Constraint = Callable[[NextTokens], None]
+"""Forbids next tokens by the rules of a caller, such as a grammar; one must remain for each row."""
 
 # Log-probability of a prefix token whose own log-probability is -inf.
 _FORCED_LOG_PROB = -20.0

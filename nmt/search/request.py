@@ -25,7 +25,6 @@ class Request:
     # Set by the engine:
     max_length: int = 0  # longest translation in tokens, EOS included
     source: Ids = ()  # tokens of the source, on which random numbers depend
-    num_words: int = 0  # words of the source, for `decoding.trees`
 
     @property
     def num_tokens(self) -> int:

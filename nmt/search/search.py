@@ -15,13 +15,12 @@ from torch import Tensor
 from nmt.base.errors import UserError
 from nmt.config import DecodingConfig, SearchMethod
 from nmt.search.candidates import select_beam
-from nmt.search.constraints import apply_min_length, apply_requests
+from nmt.search.constraints import Constraint, apply_min_length, apply_requests
 from nmt.search.hypothesis import Hypothesis, NBest, TextOf, best_reachable_penalty, length_penalty
 from nmt.search.live import Candidates, LiveHypotheses, NextTokens
 from nmt.search.request import Request, TargetIds
 from nmt.search.required import select_required
 from nmt.search.sampling import select_samples
-from nmt.search.trees import TreeGrammar, apply_trees
 
 
 class SearchState(Protocol):
@@ -70,7 +69,7 @@ def beam_search(
     device: torch.device | None = None,
     text_of: TextOf | None = None,
     select: Select | None = None,
-    trees: TreeGrammar | None = None,
+    constraint: Constraint | None = None,
 ) -> list[list[Hypothesis]]:
     """Search for the best translations of a batch of sentences.
 
@@ -81,7 +80,7 @@ def beam_search(
         device: device of the state; None is the CPU.
         text_of: if given, the returned hypotheses of a sentence have different texts.
         select: selects the candidates of a decoding step; None for the method of `config`.
-        trees: if given, translations are trees over the words of the source.
+        constraint: if given, forbids further tokens.
 
     Returns:
         For each sentence one to num_best hypotheses: those with EOS, best first; if these are too
@@ -110,8 +109,8 @@ def beam_search(
         apply_min_length(next_tokens, config.min_length)
         if is_constrained or live.length < longest_prefix:
             apply_requests(next_tokens)
-        if trees is not None:
-            apply_trees(next_tokens, trees)
+        if constraint is not None:
+            constraint(next_tokens)
         candidates = select(next_tokens)
         penalty = length_penalty(live.length + 1, config)
         _collect_finished(sentences, live, candidates, penalty)

@@ -4,7 +4,7 @@ import math
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -17,10 +17,9 @@ from nmt.model.encoder_decoder import EncoderDecoder
 from nmt.search.hypothesis import Hypothesis
 from nmt.search.request import Request, TargetIds
 from nmt.search.search import SearchState, beam_search
-from nmt.search.trees import NUM_OTHER_TOKENS, TreeGrammar
-from nmt.tokenizer import WORD_BEGIN
 from nmt.trained_model import TrainedModel
 from nmt.translation.engine import BatchResults, Engine, banned_ids
+from nmt.translation.trees import TreeConstraint
 
 
 @dataclass
@@ -65,7 +64,8 @@ class TorchEngine(Engine):
         self._weights = [DecodingWeights(one.network, config.precision) for one in models]
         target = model.target_tokenizer
         self._ids = TargetIds(target.bos_id, target.eos_id, banned_ids(target))
-        self._trees = TreeGrammar(target.all_pieces()) if config.trees else None
+        pieces = [tokenizer.all_pieces() for tokenizer in model.tokenizers]
+        self._trees = TreeConstraint(*pieces) if config.trees else None
 
     def check(self, request: Request) -> None:
         """Raise UserError if a request cannot be fulfilled."""
@@ -116,7 +116,7 @@ class TorchEngine(Engine):
         """Search one batch with the mean of the networks' probabilities."""
         tokenizer, device = self._model.source_tokenizer, self._model.device
         if self._trees:
-            requests = list(map(self._tree_request, requests))
+            requests = [self._trees.prepare(request, self.longest_target) for request in requests]
         sources = [request.source for request in requests]
         source, mask = pad_ids(sources, tokenizer.pad_id, after=tokenizer.eos_id)
         source, mask = source.to(device), mask.to(device)  # (B, S)
@@ -147,18 +147,5 @@ class TorchEngine(Engine):
             requests,
             device,
             text_of=text_of if is_n_best else None,
-            trees=self._trees,
+            constraint=self._trees,
         )
-
-    def _tree_request(self, request: Request) -> Request:
-        """Set the number of source words, and allow at least the length of the smallest tree."""
-        pieces = self._model.source_tokenizer.pieces(request.source)
-        num_words = sum(piece.startswith(WORD_BEGIN) for piece in pieces)
-        least = num_words + NUM_OTHER_TOKENS
-        if least > self.longest_target:
-            raise UserError(
-                f"a tree over {num_words} words has at least {least} tokens, but the model's"
-                f" longest translation has {self.longest_target}; train with"
-                f" model.max_length={least}"
-            )
-        return replace(request, num_words=num_words, max_length=max(least, request.max_length))

@@ -9,11 +9,11 @@ from nmt.base.errors import UserError
 from nmt.config import DecodingConfig, SearchMethod
 from nmt.search.request import Request, TargetIds
 from nmt.search.search import beam_search
-from nmt.search.trees import NUM_OTHER_TOKENS, TreeGrammar
+from nmt.translation.trees import TreeConstraint
 
 PIECES = ["<unk>", "<s>", "</s>", "<pad>", "▁XX", "▁(A", "▁)A", "▁(B", "▁)B", "▁word", "▁(C"]
 EOS = 2
-GRAMMAR = TreeGrammar(PIECES)
+TREES = TreeConstraint(["▁a", "b"], PIECES)
 
 
 def form(ids: list[int]) -> str:
@@ -36,7 +36,7 @@ def test_the_grammar_allows_exactly_the_trees_that_fit(num_words: int) -> None:
     begun: list[list[int]] = [[]]
     while begun:
         ids = begun.pop()
-        following = GRAMMAR.next_ids(ids, num_words, max_length, EOS)
+        following = TREES.next_ids(ids, num_words, max_length, EOS)
         assert following
         assert len(ids) < max_length
         found.update(tuple(ids) for token in following if token == EOS)
@@ -67,10 +67,10 @@ def test_each_translation_is_a_tree_over_the_words(method: SearchMethod, seed: i
         return logits, state
 
     config = DecodingConfig(method=method, beam_size=3, num_best=3, trees=True)
-    sizes = [(words, words + NUM_OTHER_TOKENS + extra) for words in (1, 2, 9) for extra in (0, 12)]
-    requests = [Request(max_length=longest, num_words=words) for words, longest in sizes]
+    sizes = [(words, words + 3 + extra) for words in (1, 2, 9) for extra in (0, 12)]
+    requests = [Request(max_length=longest, source=[0, 1] * words) for words, longest in sizes]
     ids = TargetIds(1, EOS, (0, 1, 3))
-    found = beam_search(step, NoState(), config, ids, requests, trees=GRAMMAR)
+    found = beam_search(step, NoState(), config, ids, requests, constraint=TREES)
     for best, (num_words, longest) in zip(found, sizes, strict=True):
         assert best
         for hypothesis in best:
@@ -80,4 +80,4 @@ def test_each_translation_is_a_tree_over_the_words(method: SearchMethod, seed: i
 
 def test_a_vocabulary_without_symbols_is_refused() -> None:
     with pytest.raises(UserError, match=r"decoding\.trees=true: the target vocabulary lacks XX"):
-        TreeGrammar(["<unk>", "▁XX", "▁(A", "▁)B"])
+        TreeConstraint([], ["<unk>", "▁XX", "▁(A", "▁)B"])
