@@ -18,7 +18,8 @@ from nmt.evaluation.evaluate import corpus_test_set, files_test_set
 from nmt.evaluation.model_card import model_card, read_facts
 from nmt.evaluation.records import WrittenFiles
 from nmt.evaluation.systems import open_system
-from nmt.exchange.exporter import Exporter, Format, QuantizedExporter, open_exporter
+from nmt.exchange.interface import Exporter, QuantizedExporter
+from nmt.exchange.registry import Format, open_exporter
 from nmt.exchange.verify import Text, verify_all
 from nmt.model.build import count_parameters
 from nmt.trained_model import TrainedModel

@@ -19,12 +19,9 @@ from nmt.cli.common import parse_arguments, run_command
 from nmt.config import checked_dataclass
 from nmt.evaluation.model_card import Facts, model_card
 from nmt.exchange.foreign_tokenizer import plain_piece
-from nmt.exchange.import_huggingface import HuggingFaceImporter
-from nmt.exchange.import_marian import MarianImporter
-from nmt.exchange.importer import Importer
+from nmt.exchange.registry import open_importer
 from nmt.trained_model import TrainedModel, save_trained_model
 
-_IMPORTERS: tuple[Importer, ...] = (HuggingFaceImporter(), MarianImporter())
 _NUM_TEXTS = 1_000
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
 _HUB_FILES = ["*config.json", "*vocab.json", "source.spm", "target.spm"]
@@ -72,12 +69,7 @@ def main() -> None:
 
 
 def _import(arguments: _Arguments, folder: Path, workspace: Path, out: Path) -> list[Path]:
-    importer = next((one for one in _IMPORTERS if one.can_read(folder)), None)
-    if importer is None:
-        raise UserError(
-            f"{arguments.folder}: is not a model of Hugging Face or Marian: it has neither"
-            " config.json nor weights (.npz); name the folder that has them"
-        )
+    importer = open_importer(folder, arguments.folder)
     model = importer.load(folder, workspace, arguments.direction)
     print_line(f"model: {model.config.direction}")
     lines = iterate_lines(Path(arguments.check)) if arguments.check else _made_up(model)

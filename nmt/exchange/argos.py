@@ -12,7 +12,7 @@ from pathlib import Path
 
 from nmt.base.errors import UserError
 from nmt.exchange.ctranslate2 import CTranslate2Exporter, CTranslate2Runtime
-from nmt.exchange.exporter import usage_of
+from nmt.exchange.interface import usage_of
 from nmt.tokenizer import Tokenizer
 from nmt.trained_model import TrainedModel
 

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from nmt.base.errors import UserError
 from nmt.config import LengthPenalty, NormPlacement, Positions, StartEmbedding
-from nmt.exchange.exporter import transformer_of, usage_of
+from nmt.exchange.interface import transformer_of, usage_of
 from nmt.exchange.verify import greedy, verify
 from nmt.model.attention import MultiHeadAttention
 from nmt.search.hypothesis import penalty_exponent

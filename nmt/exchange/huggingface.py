@@ -23,9 +23,15 @@ from nmt.config import (
     TiedEmbeddings,
     Timescales,
 )
-from nmt.exchange.exporter import Runtime, check_head_widths, check_values, transformer_of, usage_of
 from nmt.exchange.foreign_tokenizer import plain_piece, tokenizer_json
 from nmt.exchange.foreign_weights import NEVER, half_split, reorder
+from nmt.exchange.interface import (
+    Runtime,
+    check_head_widths,
+    check_values,
+    transformer_of,
+    usage_of,
+)
 from nmt.exchange.transformers_runtime import TransformersRuntime
 from nmt.model.positions import sinusoidal_table
 from nmt.search.hypothesis import penalty_exponent

@@ -26,7 +26,7 @@ from nmt.exchange.huggingface_settings import (
     decoding_config,
     read_settings,
 )
-from nmt.exchange.importer import imported_model
+from nmt.exchange.interface import imported_model
 from nmt.exchange.transformers_runtime import TransformersRuntime, compare
 from nmt.model.build import count_parameters, meta_model
 from nmt.model.encoder_decoder import EncoderDecoder

@@ -29,7 +29,7 @@ from nmt.exchange.foreign_tokenizer import (
     read_sentencepiece,
 )
 from nmt.exchange.foreign_weights import ForeignWeights, add_pieces, half_split, reorder
-from nmt.exchange.importer import imported_model
+from nmt.exchange.interface import imported_model
 from nmt.exchange.verify import Text, verify
 from nmt.model.build import meta_model
 from nmt.model.encoder_decoder import EncoderDecoder

@@ -21,8 +21,8 @@ from torch import Tensor
 
 from nmt.config import TiedEmbeddings
 from nmt.exchange.ctranslate2 import CTranslate2Runtime
-from nmt.exchange.exporter import check_head_widths, check_values, transformer_of, usage_of
 from nmt.exchange.foreign_weights import EMBEDDINGS, NEVER, half_split, reorder
+from nmt.exchange.interface import check_head_widths, check_values, transformer_of, usage_of
 from nmt.model.positions import sinusoidal_table
 from nmt.search.hypothesis import penalty_exponent
 from nmt.tokenizer import Tokenizer

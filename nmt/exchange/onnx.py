@@ -23,8 +23,8 @@ from torch import Tensor
 from nmt.base.files import write_json
 from nmt.data.batch import pad_ids
 from nmt.exchange import huggingface
-from nmt.exchange.exporter import transformer_of, usage_of
 from nmt.exchange.foreign_tokenizer import tokenizer_json
+from nmt.exchange.interface import transformer_of, usage_of
 from nmt.exchange.onnx_transformer import decoder_graph, encoder_graph
 from nmt.exchange.verify import greedy
 from nmt.search.request import Request, TargetIds

@@ -8,7 +8,7 @@ import torch
 
 from nmt.base.errors import UserError
 from nmt.config import ARRANGING_KEYS, DecodingConfig, LengthPenalty
-from nmt.exchange.exporter import Runtime
+from nmt.exchange.interface import Runtime
 from nmt.metrics.scores import bleu_score
 from nmt.trained_model import TrainedModel
 from nmt.translation.engine import LENGTH_KEYS

@@ -17,7 +17,7 @@ from nmt.config import (
     TiedEmbeddings,
     Timescales,
 )
-from nmt.exchange.exporter import Format, open_exporter
+from nmt.exchange.registry import Format, open_exporter
 from nmt.exchange.verify import verify
 from nmt.trained_model import TrainedModel
 from tests.support import tiny_trained_model

@@ -1,16 +1,16 @@
-"""The export formats by name, and the interface that each of them implements."""
+"""Interfaces of exporters, importers and other programs, and functions that formats share."""
 
 from collections.abc import Collection, Mapping, Sequence
-from enum import StrEnum
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from nmt.base.errors import UserError
-from nmt.base.system import require_package
-from nmt.config import ModelConfig
+from nmt.config import DecodingConfig, ModelConfig
+from nmt.model.encoder_decoder import EncoderDecoder
 from nmt.model.transformer import Transformer
 from nmt.pages.html_page import render_text
-from nmt.trained_model import TrainedModel
+from nmt.tokenizer import Tokenizer
+from nmt.trained_model import TrainedModel, TrainedModelConfig
 
 _TEMPLATES = Path(__file__).with_name("templates")
 
@@ -119,40 +119,51 @@ class QuantizedExporter(Exporter, Protocol):
         """Open the exported model with its 8-bit weights; see `Exporter.open`."""
 
 
-Format = StrEnum("Format", "huggingface onnx ctranslate2 argos marian")
+class Importer(Protocol):
+    """An import format: reads a model of another program from a folder of unknown origin."""
+
+    def can_read(self, folder: Path) -> bool:
+        """Return whether the names of the files in a folder are those of this format."""
+
+    def load(self, folder: Path, workspace: Path, direction: str) -> TrainedModel:
+        """Read a model, in evaluation mode and without gradients.
+
+        Args:
+            folder: the files of the other program.
+            workspace: an empty folder for the tokenizers, which lasts longer than the model.
+            direction: languages such as `en-de`; empty if the folder names them.
+
+        Raises:
+            UserError: a file is missing, damaged or leads out of the folder, or the model cannot
+                be represented. The message names the file or its key, and the value.
+        """
+
+    def compare(self, model: TrainedModel, folder: Path, texts: Sequence[str]) -> str:
+        """Compare a loaded model with the original one, run by the other program.
+
+        Returns:
+            What was compared, and the differences, as Markdown for the README.
+
+        Raises:
+            ImportError: the package that runs the original model is not installed.
+        """
 
 
-def open_exporter(name: Format, compute_type: str) -> Exporter:
-    """Return the exporter of a format.
-
-    Args:
-        name: the format.
-        compute_type: type of the stored weights in ctranslate2 and argos; empty means float32.
-
-    Raises:
-        UserError: the format has no such `compute_type`, or a package that it needs is missing.
-    """
-    # Exporters are imported here, because some are slow to import or need optional packages.
-    if name in (Format.ctranslate2, Format.argos):
-        from nmt.exchange.argos import ArgosExporter  # noqa: PLC0415
-        from nmt.exchange.ctranslate2 import CTranslate2Exporter  # noqa: PLC0415
-
-        return (CTranslate2Exporter if name is Format.ctranslate2 else ArgosExporter)(compute_type)
-    if compute_type:
-        raise UserError(
-            f"compute_type={compute_type} has an effect with format=ctranslate2 and format=argos"
-            " only; remove it"
-        )
-    if name is Format.onnx:
-        for package in ("onnx", "onnxruntime"):
-            require_package("format=onnx", package, "exchange")
-        from nmt.exchange.onnx import OnnxExporter  # noqa: PLC0415
-
-        return OnnxExporter()
-    if name is Format.marian:
-        from nmt.exchange.marian import MarianExporter  # noqa: PLC0415
-
-        return MarianExporter()
-    from nmt.exchange.huggingface import HuggingFaceExporter  # noqa: PLC0415
-
-    return HuggingFaceExporter()
+def imported_model(
+    languages: Sequence[str],
+    tokenizers: Sequence[Tokenizer],
+    network: EncoderDecoder,
+    max_source_length: int,
+    decoding: DecodingConfig,
+) -> TrainedModel:
+    """Put a model together; if the vocabulary is joint, both tokenizers must be one object."""
+    source, target = tokenizers
+    config = TrainedModelConfig(
+        source_language=languages[0],
+        target_language=languages[1],
+        joint_vocabulary=source is target,
+        max_source_length=max_source_length,
+        model=network.config,
+        decoding=decoding,
+    )
+    return TrainedModel(config, network, source, target)
