@@ -12,7 +12,7 @@ RUN := $(BIN)/python -m nmt.cli
 
 # Values of variables are passed to the shell through the environment and quoted. make must not expand
 # the values, because a file may be called $(shell rm).en. Only ARGS is not quoted: the shell splits it into words.
-VARIABLES := EXPERIMENT GPUS DRY_RUN DATA GENERAL FILE TEXT MODEL FROM OUT TEST BASELINE FORMAT SOURCE TARGET SWEEP SCALE RESULT BENCH KILLS SIGNALS TROUBLES ARGS
+VARIABLES := EXPERIMENT GPUS SEEDS DRY_RUN DATA GENERAL FILE TEXT MODEL FROM OUT TEST BASELINE FORMAT SOURCE TARGET SWEEP SCALE RESULT BENCH KILLS SIGNALS TROUBLES ARGS
 ifeq ($(origin SCALE),command line)
 ifneq ($(value SWEEP)$(value EXPERIMENT),table3)
 $(error SCALE= selects the experiment of SWEEP=table3: leave it out for other sweeps, or with EXPERIMENT=)
@@ -99,8 +99,8 @@ model = $${MODEL:+"model=$$MODEL"} $${OUT:+"out=$$OUT"}
 prepare: install  ## Clean the text, learn subwords, write shards        EXPERIMENT= DATA= DRY_RUN=1 ARGS=
 	@$(RUN).prepare $(experiment) $(dry_run) $(ARGS)
 
-train: install  ## Train, choose the best checkpoint, score it         EXPERIMENT= DATA= GPUS= DRY_RUN=1 ARGS=
-	@$(RUN).train $(experiment) $(gpus) $(dry_run) $(ARGS)
+train: install  ## Train, choose the best checkpoint, score it         EXPERIMENT= DATA= GPUS= SEEDS=1,2,3 DRY_RUN=1 ARGS=
+	@$(RUN).train $(if $(SEEDS),--multirun "training.seed=$$SEEDS") $(experiment) $(gpus) $(dry_run) $(ARGS)
 
 adapt: install  ## Fine-tune a model on your own text                  MODEL= DATA= GENERAL= GPUS= OUT= DRY_RUN=1 ARGS=
 	@$(RUN).adapt "data=$$DATA" $${GENERAL:+"general=$$GENERAL"} $(gpus) $(model) $(dry_run) $(ARGS)

@@ -14,7 +14,6 @@ from nmt.base.errors import UserError
 CORPORA_FOLDER = "corpora"
 RUNS_FOLDER = "runs"
 SWEEPS_FOLDER = "sweeps"
-SEEDS_FOLDER = "seeds"
 EVALUATIONS_FOLDER = "evaluations"
 LATEST_LINK = "latest"
 

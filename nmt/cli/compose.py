@@ -243,7 +243,7 @@ def _hydra_errors() -> Iterator[None]:
         ) from error
 
 
-def _run_trial(command: Callable[[Config], None], composed: DictConfig, folder: Path) -> None:
+def _run_trial(command: Callable[[Config], object], composed: DictConfig, folder: Path) -> None:
     """Run a job of a sweep; in a search, use the values of its trial unless it is a dry run."""
     with converted_errors():
         if not composed.search.trial or composed.run.dry_run:
@@ -256,7 +256,7 @@ def _run_trial(command: Callable[[Config], None], composed: DictConfig, folder: 
 
 
 def run_composed(
-    command: Callable[[Config], None], groups: Sequence[str] = (), has_sweeps: bool = False
+    command: Callable[[Config], object], groups: Sequence[str] = (), has_sweeps: bool = False
 ) -> None:
     """Compose the configuration from `conf/` and the command line, and run `command` with it.
 

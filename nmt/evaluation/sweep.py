@@ -15,7 +15,7 @@ from nmt.base.errors import UserError, one_line
 from nmt.base.layout import VALID_HYPOTHESES_FILE
 from nmt.config import RANDOM_KEYS, ROW_KEY, is_free_key
 from nmt.evaluation.records import Status, run_status
-from nmt.evaluation.spread import Spread, count_seeds
+from nmt.evaluation.spread import Spread, all_scores, count_seeds
 from nmt.evaluation.swept_run import SweptRun, read_run
 from nmt.metrics.seeds_significance import SeedsDifference, mean_scores, seeds_difference
 from nmt.metrics.significance import LEVEL, format_p
@@ -53,6 +53,17 @@ class Group:
         values = [score for score in scores if score is not None]
         return Spread.of(values) if values else None
 
+    def all_scores(self) -> dict[tuple[str, str], Spread]:
+        """Return the spread of all scores of the complete runs (see `spread.all_scores`).
+
+        There is at least one complete run; the values are in the order of the seeds.
+        """
+        return all_scores([run.result for run in self.by_seed() if run.result])
+
+    def by_seed(self) -> list[SweptRun]:
+        """Return the complete runs in the order of their seeds."""
+        return sorted(self.complete, key=lambda run: int(run.seed or 0))
+
     def order(self) -> tuple[bool, float, float]:
         """Sort key: the best first, groups without a complete run last."""
         bleu, loss = self.spread("bleu"), self.spread("loss")
@@ -81,11 +92,21 @@ class Sweep:
         return sorted((run for group in self.groups for run in group.runs), key=SweptRun.order)
 
     def verdict(self) -> str:
-        """Describe which group is best, by how much, and whether this may be chance."""
+        """Describe which group is best, by how much, and whether this may be chance.
+
+        If only the seed varies, return BLEU on the first test set, in the form for a document.
+        """
         ranked = [(group, spread) for group in self.groups if (spread := group.spread("bleu"))]
         if not ranked:
             return "No run is complete."
         (best, bleu), *others = ranked
+        if not self.keys:
+            scores = best.all_scores()
+            tests = [name for name, metric in scores if metric == "bleu" and name != "valid"]
+            split = next(iter(tests), "valid")
+            score = scores[split, "bleu"]
+            text = f"{split} BLEU {score.format('bleu')} ({count_seeds(score.values)})"
+            return f"{text}  {score.signature}".rstrip()
         text = f"Best on validation: {best.label}, BLEU {bleu.format('bleu')}"
         text += f" ({count_seeds(bleu.values)})"
         for second, spread in others[:1]:

@@ -16,7 +16,7 @@ from nmt.evaluation.sentences import compare_words
 from nmt.evaluation.spread import Spread
 from nmt.evaluation.sweep import Group, Sweep, count_statuses, format_value
 from nmt.evaluation.swept_run import SweptRun
-from nmt.metrics.scores import sentence_chrf
+from nmt.metrics.scores import column_title, format_score, sentence_chrf
 from nmt.metrics.seeds_significance import NUM_RESAMPLES
 from nmt.metrics.significance import format_difference, format_p
 from nmt.pages.html_page import COLOURS, draw_svg, render
@@ -41,6 +41,7 @@ def sweep_page(sweep: Sweep) -> str:
         "key_names": key_names(sweep.keys),
         "format_value": format_value,
         "group_row": group_row,
+        "score_rows": score_rows,
         "seconds": format_seconds,
         "curves": curve_charts(sweep),
         "effects": [effect_chart(key, complete) for key in sweep.keys] if complete else [],
@@ -68,6 +69,17 @@ def group_row(group: Group) -> dict[str, str]:
         "FLOPs": f"{np.mean(flops):.3g}" if flops else "–",
         "time": format_seconds(float(np.mean(seconds))) if seconds else "–",
     }
+
+
+def score_rows(group: Group) -> list[tuple[str, str, str, str]]:
+    """Return test set, metric, mean ± deviation and the value of each seed for all scores."""
+    return [
+        (
+            *(split, column_title(metric), spread.format(metric)),
+            ", ".join(format_score(metric, value) for value in spread.values),
+        )
+        for (split, metric), spread in group.all_scores().items()
+    ]
 
 
 def format_seconds(seconds: float | None) -> str:

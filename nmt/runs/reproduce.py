@@ -5,20 +5,23 @@
 
 import datetime
 from collections.abc import Mapping
-from dataclasses import asdict, field
+from dataclasses import asdict, field, replace
 from pathlib import Path
 from typing import Any
 
 from data_prep.manifest import read_facts
 from data_prep.prepare import prepare
+from nmt.base import layout
 from nmt.base.errors import UserError
 from nmt.base.files import check_writable, write_json
 from nmt.base.log import print_line, print_written
 from nmt.config import MAX_SEED, Config, checked_dataclass, from_mapping, load_values
 from nmt.data.corpus import PreparedCorpus, more_reference_paths
-from nmt.evaluation.spread import SeedsSummary, Spread, count_seeds
+from nmt.evaluation.records import read_environment, read_result
+from nmt.evaluation.spread import Spread, all_scores, count_seeds
 from nmt.metrics.scores import METRIC_NAMES, format_score
-from nmt.runs.seeds import train_seeds
+from nmt.runs.sweep import write_sweep_report
+from nmt.runs.train import train
 
 
 @checked_dataclass
@@ -141,43 +144,62 @@ def check_data(result: Result, data: str) -> str:
 
 
 def reproduce(result: Result, config: Config, is_judged: bool) -> bool:
-    """Train every seed of a row; return False only if the mean is judged and not accepted."""
-    path = Path(config.run.outputs) / "reproduce" / f"{result.name}.json"
+    """Train every seed of a row; return False only if the mean is judged and not accepted.
+
+    The runs are those of a sweep, `<outputs>/sweeps/<run.name>/training.seed=N`.
+    """
+    outputs = Path(config.run.outputs)
+    path = outputs / "reproduce" / f"{result.name}.json"
     check_writable(path)
-    folder = prepare(config.corpus, config.tokenizer, config.corpora_folder, work=config.prepare)
-    if result.test_set not in PreparedCorpus(folder).test_splits:
+    corpus = prepare(config.corpus, config.tokenizer, config.corpora_folder, work=config.prepare)
+    if result.test_set not in PreparedCorpus(corpus).test_splits:
         raise UserError(f"{result.name}: the corpus has no test set {result.test_set}")
-    summary = train_seeds(config, result.seeds)
-    spread = summary.test_sets[result.test_set][result.metric]
-    steps = {"prepared": str(folder)}
-    for (seed, run), score in zip(summary.runs.items(), spread.values, strict=True):
-        shown, minutes = format_score(result.metric, score), run["training_seconds"] / 60
-        steps[f"seed {seed}"] = f"{shown}: {minutes:.1f} minutes, commit {run['commit']}"
-    interval = f"95 % interval {spread.format_interval(result.metric)}"
-    steps["scored"] = f"{METRIC_NAMES[result.metric]} {spread.format(result.metric)}; {interval}"
+    sweep = outputs / layout.SWEEPS_FOLDER / config.run.name
+    folders = {seed: sweep / f"training.seed={seed}" for seed in result.seeds}
+    for seed, folder in folders.items():
+        print_line(f"run {folder.name}")
+        training, run = replace(config.training, seed=seed), replace(config.run, folder=str(folder))
+        train(replace(config, training=training, run=run))
+    write_sweep_report(sweep)
+    runs = {
+        seed: {"folder": folder.name, **read_environment(folder), **read_result(folder)}
+        for seed, folder in folders.items()
+    }
+    spread = all_scores(list(runs.values())).get((result.test_set, result.metric))
+    if spread is None:
+        raise UserError(
+            f"{sweep}: the runs have no {result.metric} of {result.test_set} with the same"
+            " signature; choose another run.outputs"
+        )
+    steps = {"prepared": str(corpus)}
+    for (seed, record), score in zip(runs.items(), spread.values, strict=True):
+        shown, minutes = format_score(result.metric, score), record["training_seconds"] / 60
+        steps[f"seed {seed}"] = f"{shown}: {minutes:.1f} minutes, commit {record['commit']}"
+    steps["scored"] = f"{METRIC_NAMES[result.metric]} {spread.format(result.metric)}"
     for step, outcome in steps.items():
         print_line(f"{step}: {outcome}")
     is_accepted, verdict = True, "measured, not judged (measure=true)"
     if is_judged:
         is_accepted, verdict = result.judge(spread)
     steps["verdict"] = verdict
-    found = {"result": result.name, "steps": steps, "measured": _measured(summary, spread)}
-    write_json(path, {**found, "runs": summary.runs, "recipe": asdict(result), **asdict(spread)})
+    found = {"result": result.name, "steps": steps, "measured": _measured(runs, spread)}
+    write_json(path, {**found, "runs": runs, "recipe": asdict(result), **asdict(spread)})
     print_written([path])
     print_line(f"{result.name}: {verdict}")
     return is_accepted
 
 
-def _measured(summary: SeedsSummary, spread: Spread) -> dict[str, Any]:
+def _measured(runs: Mapping[int, Mapping[str, Any]], spread: Spread) -> dict[str, Any]:
     """Return an entry of `measured` for the row in `conf/results.yaml`."""
-    runs = list(summary.runs.values())
-    processor = " + ".join(runs[0]["gpus"]) or runs[0]["processor"]
-    minutes = [run["training_seconds"] / 60 for run in runs]
+    records = list(runs.values())
+    first = records[0]
+    processor = " + ".join(first["gpus"]) or first["processor"]
+    minutes = [record["training_seconds"] / 60 for record in records]
     figures = (round(score, 2) for score in spread.values)
     return {
         "date": datetime.date.today().isoformat(),
-        "commit": ", ".join(dict.fromkeys(run["commit"] for run in runs)),
-        "hardware": f"{processor}, {runs[0]['processes']} × {runs[0]['threads']} threads",
+        "commit": ", ".join(dict.fromkeys(record["commit"] for record in records)),
+        "hardware": f"{processor}, {first['processes']} × {first['threads']} threads",
         "minutes": round(sum(minutes) / len(minutes), 1),
-        "figures": dict(zip(summary.seeds, figures, strict=True)),
+        "figures": dict(zip(runs, figures, strict=True)),
     }

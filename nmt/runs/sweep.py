@@ -9,7 +9,7 @@ from nmt.base.log import console, print_line, print_written
 from nmt.config import ROW_KEY
 from nmt.evaluation.records import Status, run_status
 from nmt.evaluation.sweep import Group, Sweep, read_sweep
-from nmt.evaluation.sweep_page import group_row, sweep_page
+from nmt.evaluation.sweep_page import group_row, score_rows, sweep_page
 from nmt.evaluation.swept_run import SweptRun
 from nmt.evaluation.table3 import RESULT_COLUMNS, result_rows
 from nmt.evaluation.tables import as_text, new_table
@@ -21,6 +21,7 @@ _COLUMNS = (
     *("combination", "valid_bleu", "valid_loss", "test_bleu", "updates"),
     *("group", "seed", "status", "parameters", "flops", "seconds"),
 )
+_SCORE_COLUMNS = ("test set", "metric", "mean ± sd", "values")
 _TABLE_COLUMNS = ("seeds", "valid BLEU", "vs best", "p", "test BLEU")
 
 
@@ -101,15 +102,23 @@ def _print(sweep: Sweep) -> None:
     """Print a table of the settings with a complete run, then incomplete runs, then the verdict."""
     title = f"{sweep.name}, ranked by BLEU on validation; ± is the standard deviation over seeds"
     table = new_table(title, "setting", *_TABLE_COLUMNS, texts=["setting"])
-    for group in sweep.groups:
-        if group.complete:
-            row = group_row(group)
-            table.add_row(as_text(group.label), *(row[name] for name in _TABLE_COLUMNS))
+    complete = [group for group in sweep.groups if group.complete]
+    for group in complete:
+        row = group_row(group)
+        table.add_row(as_text(group.label), *(row[name] for name in _TABLE_COLUMNS))
     console.print(table)
+    if not sweep.keys and complete:
+        seeds = ", ".join(run.seed for run in complete[0].by_seed())
+        title = f"{sweep.name}, seeds {seeds}"
+        scores = new_table(title, *_SCORE_COLUMNS, texts=["test set", "metric", "values"])
+        for cells in score_rows(complete[0]):
+            scores.add_row(*map(as_text, cells))
+        console.print(scores)
     for run in sweep.runs:
         if run.status is not Status.complete or run.notes:
             print_line(": ".join([str(run.status), run.name, *run.notes[-1:]]))
-    print_line(f"differences were not tested: {sweep.note}" if sweep.note else sweep.verdict())
+    untested = sweep.note if sweep.keys else ""
+    print_line(f"differences were not tested: {untested}" if untested else sweep.verdict())
 
 
 def _cells(group: Group, run: SweptRun) -> tuple[str, ...]:

@@ -1,7 +1,5 @@
 """Names of runs and of groups of runs, by which trackers arrange them."""
 
-import re
-
 from nmt.config import Config
 
 
@@ -16,8 +14,5 @@ def run_label(config: Config) -> str:
 
 
 def group_name(config: Config) -> str | None:
-    """Return the sweep's name, or the run's name without `_seed<number>`; None for other runs."""
-    if is_sweep(config):
-        return config.run.name
-    stem = re.sub(r"_seed\d+$", "", config.run.name)
-    return stem if stem != config.run.name else None
+    """Return the sweep's name; None for other runs."""
+    return config.run.name if is_sweep(config) else None

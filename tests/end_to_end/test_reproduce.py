@@ -74,9 +74,9 @@ def test_a_result_is_measured_then_accepted_then_rejected(
     assert list(account["steps"]) == steps
     assert account["steps"]["verdict"] == "measured, not judged (measure=true)"
     mean = account["mean"]
+    sweep = tmp_path / "out" / "sweeps" / "reproduce_toy"
     scores = [
-        read_json(tmp_path / f"out/runs/reproduce_toy_seed{seed}/evaluation/test/scores.json")
-        for seed in (1, 2)
+        read_json(sweep / f"training.seed={seed}/evaluation/test/scores.json") for seed in (1, 2)
     ]
     assert account["values"] == [table["chrf"]["score"] for table in scores]
     assert mean == pytest.approx(sum(account["values"]) / 2)
@@ -87,7 +87,7 @@ def test_a_result_is_measured_then_accepted_then_rejected(
     write_table(table, data, {"mean": mean, "lowest": mean - 1, "highest": mean + 1})
     assert run_reproduce(tmp_path, monkeypatch, f"data={data}") == 0
     messages = capsys.readouterr().err
-    assert "reproduce_toy_seed2 is complete" in messages
+    assert "training.seed=2 is complete" in messages
     assert messages.splitlines()[-1].startswith("toy: reproduced: mean chrF2++")
 
     write_table(table, data, {"mean": mean + 2, "lowest": mean + 1, "highest": mean + 3})

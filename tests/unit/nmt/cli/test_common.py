@@ -137,7 +137,6 @@ def test_a_mistake_in_the_program_has_a_traceback() -> None:
     [
         ("train", "modle=small", "modle"),
         ("train", "model.width=510", "model.width"),
-        ("train", "seeds=1,2,1", "seeds"),
         ("train", "--multirun cluster=slurm", "ended early: RuntimeError: Could not detect"),
         ("evaluate", "mode=/nowhere", "mode"),
     ],

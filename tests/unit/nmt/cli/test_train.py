@@ -11,27 +11,25 @@ import torch
 
 from nmt.base.errors import UserError
 from nmt.cli import adapt, reproduce
-from nmt.cli.train import train_each
 from nmt.config import Config
 from nmt.runs import train as train_module
+from nmt.runs.train import train
 from nmt.tokenizer import Tokenizer
 from nmt.training.distributed import Process
 from tests.support import tiny_config
 
 
-def test_a_dry_run_is_reported_once_for_all_seeds_and_processes(
+def test_a_dry_run_is_reported_once_for_all_processes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reported: list[Config] = []
     monkeypatch.setattr(train_module, "dry_run", lambda config, corpus: reported.append(config))
     config = tiny_config(tmp_path / "outputs")
     config = replace(config, run=replace(config.run, dry_run=True))
-    with pytest.raises(UserError, match="seeds=1,1"):
-        train_each(config, "1,1")
     monkeypatch.setattr(train_module.distributed, "check_launcher", lambda: None)
     for rank in "10":
         monkeypatch.setenv("RANK", rank)
-        train_each(config, "1,2")
+        train(config)
     assert reported == [config]
     assert not (tmp_path / "outputs").exists()
 
@@ -44,7 +42,7 @@ def test_a_dry_run_has_the_vocabulary_size_of_the_users_tokenizer(
     config = tiny_config(tmp_path / "outputs")
     tokenizer = replace(config.tokenizer, path=str(tokenizer_path))
     run = replace(config.run, dry_run=True)
-    train_each(replace(config, run=run, tokenizer=tokenizer), None)
+    train(replace(config, run=run, tokenizer=tokenizer))
     [found] = reported
     size = Tokenizer(tokenizer_path).vocabulary_size
     assert found.tokenizer.vocabulary_size == size != config.tokenizer.vocabulary_size
@@ -59,7 +57,7 @@ def test_a_dry_run_refuses_an_initial_model_that_training_would_refuse(
     for folder in (None, digit_corpus):
         monkeypatch.setattr(train_module, "find_prepared", Mock(return_value=folder))
         with pytest.raises(UserError, match="nowhere: no such model folder"):
-            train_each(config, None)
+            train(config)
 
 
 @pytest.mark.parametrize(
@@ -82,7 +80,7 @@ def test_a_rank_without_a_launcher_is_refused_before_anything_is_written(
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("RANK", "0")
     with pytest.raises(UserError, match="RANK is set, as by torchrun, but WORLD_SIZE= is not"):
-        train_each(tiny_config(tmp_path / "outputs"), None)
+        train(tiny_config(tmp_path / "outputs"))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -93,11 +91,11 @@ def test_a_run_folder_that_leads_out_is_refused(name: str, tmp_path: Path) -> No
     link.parent.mkdir(parents=True)
     link.symlink_to(tmp_path / "elsewhere")
     with pytest.raises(UserError, match=f"{name}: leads out of its folder"):
-        train_each(config, None)
+        train(config)
     link.unlink()
     os.mkfifo(link)
     with pytest.raises(UserError, match=f"{name}: is a device or a pipe"):
-        train_each(config, None)
+        train(config)
     assert [path.name for path in tmp_path.iterdir()] == ["outputs"]
     assert [path.name for path in (tmp_path / "outputs").iterdir()] == ["runs"]
 

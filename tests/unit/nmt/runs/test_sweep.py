@@ -70,6 +70,20 @@ def test_ranking_has_a_line_for_each_run(
     assert "out of paper" in check_page((folder / "report.html").read_text(encoding="utf-8"))
 
 
+def test_a_sweep_over_seeds_ends_with_mean_scores_for_a_document(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for seed in (2, 10):
+        add_run(tmp_path / "toy" / f"training.seed={seed}", swept_config(0.1, seed))
+    sweep = write_sweep_report(tmp_path / "toy")
+    bleu = sweep.groups[0].all_scores()["test", "bleu"]
+    assert sweep.verdict() == f"test BLEU {bleu.format('bleu')} (2 seeds)  s"
+    assert sweep.verdict() in capsys.readouterr().err.splitlines()
+    page = check_page((tmp_path / "toy" / "report.html").read_text(encoding="utf-8"))
+    assert sweep.verdict() in page
+    assert "values of the seeds 2, 10" in page
+
+
 def test_callback_reports_at_the_end_of_a_sweep(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

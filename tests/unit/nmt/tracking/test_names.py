@@ -14,7 +14,6 @@ from tests.support import tiny_config
     ("run", "names"),
     [
         (RunConfig(name="base"), (False, "base", None)),
-        (RunConfig(name="base_seed3"), (False, "base_seed3", "base")),
         (RunConfig(name="base", outputs="/data/sweeps"), (False, "base", None)),
         (RunConfig(name="rates", folder="outputs/sweeps/rates/a=1"), (True, "a=1", "rates")),
         (RunConfig(name="rates", folder="elsewhere/a=1"), (True, "a=1", "rates")),
