@@ -8,12 +8,19 @@ torchrun --nnodes=2 --nproc-per-node=8 … -m nmt.cli.train …      on several 
 """
 
 from nmt.cli.compose import run_composed
+from nmt.config import Config
+from nmt.runs.dry_run import dry_run
 from nmt.runs.train import train
 
 
 def main() -> None:
     """Run the command."""
-    run_composed(train, has_sweeps=True)
+    run_composed(train_or_report, has_sweeps=True)
+
+
+def train_or_report(config: Config) -> None:
+    """Train; with run.dry_run=true, report what the training would take."""
+    (dry_run if config.run.dry_run else train)(config)
 
 
 if __name__ == "__main__":

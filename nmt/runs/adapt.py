@@ -24,6 +24,7 @@ from nmt.metrics.scores import METRIC_NAMES, sentence_chrf
 from nmt.metrics.significance import Comparison, compare, format_difference, format_p
 from nmt.metrics.terms import DEFINITION, TermRecall, find_terms, term_recall
 from nmt.pages.html_page import render_text
+from nmt.runs.dry_run import dry_run
 from nmt.runs.train import train
 from nmt.tokenizer import Tokenizer
 from nmt.trained_model import load_trained_model
@@ -110,8 +111,10 @@ def adapt(config: Config, general: TestSet | None, out: Path | None) -> None:
     The test sets are those of the corpus and, if given, `general`. If `out` is given, the adapted
     model is copied to it.
     """
-    if train(config) is None:  # a dry run, or a pruned trial
+    if config.run.dry_run:
+        dry_run(config)
         return
+    train(config)
     system = open_system(config.run_folder)
     corpus = system.corpus
     assert corpus is not None

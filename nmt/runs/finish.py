@@ -1,7 +1,9 @@
 """The end of a run: chosen weights, model folder, scores and report."""
 
 import logging
-from dataclasses import asdict
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from pydantic import TypeAdapter
 
@@ -24,47 +26,81 @@ from nmt.translation.translator import Translator
 logger = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True)
+class ChosenWeights:
+    """The weights that the model now has: a description, and their validation result."""
+
+    description: str
+    valid: ValidationResult
+
+
 def finish(
     config: Config, corpus: PreparedCorpus, trainer: Trainer, tracker: Tracker
 ) -> list[Evaluation]:
     """Choose weights; write the model folder, evaluations, report and `result.json`."""
-    chosen, result = _choose_weights(config.training.validation_metric, trainer)
-    logger.info("chosen on validation: %s", chosen)
+    chosen = choose_weights(config.training.validation_metric, trainer)
+    logger.info("chosen on validation: %s", chosen.description)
     translator = Translator(trainer.model, config.decoding, logger.warning)
     evaluations = evaluate_run(translator, corpus, config.run_folder)
-    state = trainer.state
-    vocabulary_size = trainer.model.target_tokenizer.vocabulary_size
+    scores = _scores(config, corpus, chosen, evaluations, _cost(config, trainer))
+    _save_model(config, trainer, scores)
+    result = _result(scores, trainer)
+    write_report(config.run_folder, result, trainer.model, corpus)
+    # Before `result.json` exists: if the run is killed in between, its end is tracked again.
+    tracker.completed(CompletedRun(config.run_folder, corpus.folder, result))
+    write_json(config.run_folder / layout.RESULT_FILE, result)
+    return evaluations
+
+
+def _cost(config: Config, trainer: Trainer) -> dict[str, Any]:
+    """Return the cost of the training."""
+    state, model = trainer.state, trainer.model
+    vocabulary_size = model.target_tokenizer.vocabulary_size
     flops = training_flops(config.model, vocabulary_size, state.metrics.processed)
-    flops += state.update * step_flops(config.optimizer, trainer.model.network)
-    scores = {
-        "chosen": chosen,
-        "valid": {"loss": result.loss, "bleu": result.bleu},
+    return {
+        "training_flops": flops + state.update * step_flops(config.optimizer, model.network),
+        "device_hours": state.device_seconds / 3600,
+        "target_tokens": state.target_tokens,
+    }
+
+
+def _scores(
+    config: Config,
+    corpus: PreparedCorpus,
+    chosen: ChosenWeights,
+    evaluations: Sequence[Evaluation],
+    cost: dict[str, Any],
+) -> dict[str, Any]:
+    """Return `scores.json` of the model folder."""
+    return {
+        "chosen": chosen.description,
+        "valid": {"loss": chosen.valid.loss, "bleu": chosen.valid.bleu},
         "generated_corpus": config.corpus.source is CorpusSource.phrasebook,
         "training_data": [asdict(each) for each in _training_data(config, corpus)],
         "decoding": to_plain(config.decoding),
         "test_sets": {e.test_set.name: e.to_json() for e in evaluations},
-        "cost": {
-            "training_flops": flops,
-            "device_hours": state.device_seconds / 3600,
-            "target_tokens": state.target_tokens,
-        },
+        "cost": cost,
     }
-    facts = TypeAdapter(Facts).validate_python(scores)
-    readme = model_card(trainer.model, facts)
+
+
+def _save_model(config: Config, trainer: Trainer, scores: dict[str, Any]) -> None:
+    """Write the model folder with its README."""
+    readme = model_card(trainer.model, TypeAdapter(Facts).validate_python(scores))
     save_trained_model(trainer.model, config.run_folder / layout.MODEL_FOLDER, scores, readme)
-    complete = {
+
+
+def _result(scores: dict[str, Any], trainer: Trainer) -> dict[str, Any]:
+    """Return `result.json` of the run."""
+    state = trainer.state
+    result = {
         **scores,
         "updates": state.update,
         "target_tokens": state.target_tokens,
         "training_seconds": state.seconds,
     }
     if trainer.micro_batch_size.times:
-        complete["halved_micro_batches"] = asdict(trainer.micro_batch_size)
-    write_report(config.run_folder, complete, trainer.model, corpus)
-    # Before `result.json` exists: if the run is killed in between, its end is tracked again.
-    tracker.completed(CompletedRun(config.run_folder, corpus.folder, complete))
-    write_json(config.run_folder / layout.RESULT_FILE, complete)
-    return evaluations
+        result["halved_micro_batches"] = asdict(trainer.micro_batch_size)
+    return result
 
 
 def _training_data(config: Config, corpus: PreparedCorpus) -> list[TrainingData]:
@@ -75,12 +111,11 @@ def _training_data(config: Config, corpus: PreparedCorpus) -> list[TrainingData]
     return [TrainingData(key, number, licences.get(key, "")) for key, number in pairs.items()]
 
 
-def _choose_weights(metric: ValidationMetric, trainer: Trainer) -> tuple[str, ValidationResult]:
+def choose_weights(metric: ValidationMetric, trainer: Trainer) -> ChosenWeights:
     """Load the weights that are best on validation: those of a checkpoint, or an average.
 
     The average of the last checkpoints (Vaswani et al. 2017, section 6.1) is usually better than
-    each of them, but not after early stopping. Return a description of the weights, and their
-    validation result.
+    each of them, but not after early stopping.
     """
     store, network = trainer.store, trainer.model.network
     intact, best = set(store.intact()), trainer.state.best_update
@@ -106,4 +141,4 @@ def _choose_weights(metric: ValidationMetric, trainer: Trainer) -> tuple[str, Va
     if results[chosen].hypotheses:  # else the file has those of the best checkpoint
         write_lines(path, results[chosen].hypotheses)
     load_weights(network, store.average(candidates[chosen]), store.folder)
-    return chosen, results[chosen]
+    return ChosenWeights(chosen, results[chosen])

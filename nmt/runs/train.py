@@ -8,13 +8,11 @@ import time
 import traceback
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
-from dataclasses import replace
 from pathlib import Path
 
 import torch
 
-from data_prep.own_tokenizer import own_models
-from data_prep.prepare import find_prepared, prepare
+from data_prep.prepare import prepare
 from nmt.base import layout
 from nmt.base.errors import BusyError, MemoryShortageError, UserError
 from nmt.base.locks import exclusive
@@ -31,11 +29,8 @@ from nmt.config import Config, CorpusSource
 from nmt.evaluation import tables
 from nmt.evaluation.records import describe_cost, is_complete, read_result
 from nmt.runs import experiment
-from nmt.tokenizer import Tokenizer
 from nmt.tracking.trackers import check_trackers
-from nmt.trained_model import load_trained_model
-from nmt.training import distributed, fresh_model
-from nmt.training.dry_run import dry_run
+from nmt.training import distributed
 from nmt.training.trainer import MemoryLimitError
 
 logger = logging.getLogger(__name__)
@@ -48,29 +43,14 @@ def train(config: Config) -> float | None:
     """Run one experiment.
 
     Returns:
-        The validation metric; None for a dry run, for a pruned trial of a search, and if torchrun
-        launched this process.
+        The validation metric; None for a pruned trial of a search, and if torchrun launched this
+        process.
     """
     folder = config.run_folder
     is_main, is_launched = distributed.is_main_process(), distributed.is_launched()
     if is_launched:
         distributed.check_launcher()
     layout.check_no_way_out(folder)
-    if config.run.dry_run:
-        set_up_logging()
-        if is_main:
-            training = distributed.with_num_threads(config.training, config.run.parallel_runs)
-            tokenizer = config.tokenizer
-            if models := own_models(tokenizer, config.corpus):
-                size = Tokenizer(models[-1]).vocabulary_size
-                tokenizer = replace(tokenizer, vocabulary_size=size)
-            corpus_folder = find_prepared(config.corpus, config.tokenizer, config.corpora_folder)
-            if corpus_folder:
-                fresh_model.check(config, corpus_folder)
-            elif config.training.initial_model:
-                load_trained_model(Path(config.training.initial_model))
-            dry_run(replace(config, training=training, tokenizer=tokenizer), corpus_folder)
-        return None
     if not is_launched:
         # Before anything is written, so that a command that is refused leaves no run folder.
         set_up_logging()

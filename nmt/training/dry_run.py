@@ -30,7 +30,7 @@ _NUM_MEASURED = 3
 _MAX_UPDATES = 200
 
 
-def dry_run(config: Config, corpus_folder: Path | None) -> None:
+def log_cost(config: Config, corpus_folder: Path | None) -> None:
     """Log what training would take; `corpus_folder` is None if the corpus is not prepared."""
     logger.info("dry run: nothing is trained")
     corpus = PreparedCorpus(corpus_folder) if corpus_folder else None

@@ -11,9 +11,10 @@ import torch
 
 from nmt.base.errors import UserError
 from nmt.cli import adapt, reproduce
+from nmt.cli.train import train_or_report
 from nmt.config import Config
+from nmt.runs import dry_run as dry_run_module
 from nmt.runs import train as train_module
-from nmt.runs.train import train
 from nmt.tokenizer import Tokenizer
 from nmt.training.distributed import Process
 from tests.support import tiny_config
@@ -23,13 +24,13 @@ def test_a_dry_run_is_reported_once_for_all_processes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reported: list[Config] = []
-    monkeypatch.setattr(train_module, "dry_run", lambda config, corpus: reported.append(config))
+    monkeypatch.setattr(dry_run_module, "log_cost", lambda config, corpus: reported.append(config))
     config = tiny_config(tmp_path / "outputs")
     config = replace(config, run=replace(config.run, dry_run=True))
-    monkeypatch.setattr(train_module.distributed, "check_launcher", lambda: None)
+    monkeypatch.setattr(dry_run_module.distributed, "check_launcher", lambda: None)
     for rank in "10":
         monkeypatch.setenv("RANK", rank)
-        train(config)
+        train_or_report(config)
     assert reported == [config]
     assert not (tmp_path / "outputs").exists()
 
@@ -38,11 +39,11 @@ def test_a_dry_run_has_the_vocabulary_size_of_the_users_tokenizer(
     tmp_path: Path, tokenizer_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reported: list[Config] = []
-    monkeypatch.setattr(train_module, "dry_run", lambda config, corpus: reported.append(config))
+    monkeypatch.setattr(dry_run_module, "log_cost", lambda config, corpus: reported.append(config))
     config = tiny_config(tmp_path / "outputs")
     tokenizer = replace(config.tokenizer, path=str(tokenizer_path))
     run = replace(config.run, dry_run=True)
-    train(replace(config, run=run, tokenizer=tokenizer))
+    train_or_report(replace(config, run=run, tokenizer=tokenizer))
     [found] = reported
     size = Tokenizer(tokenizer_path).vocabulary_size
     assert found.tokenizer.vocabulary_size == size != config.tokenizer.vocabulary_size
@@ -51,13 +52,13 @@ def test_a_dry_run_has_the_vocabulary_size_of_the_users_tokenizer(
 def test_a_dry_run_refuses_an_initial_model_that_training_would_refuse(
     tmp_path: Path, digit_corpus: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(train_module, "dry_run", Mock())
+    monkeypatch.setattr(dry_run_module, "log_cost", Mock())
     config = tiny_config(tmp_path / "outputs", initial_model="nowhere")
     config = replace(config, run=replace(config.run, dry_run=True))
     for folder in (None, digit_corpus):
-        monkeypatch.setattr(train_module, "find_prepared", Mock(return_value=folder))
+        monkeypatch.setattr(dry_run_module, "find_prepared", Mock(return_value=folder))
         with pytest.raises(UserError, match="nowhere: no such model folder"):
-            train(config)
+            train_or_report(config)
 
 
 @pytest.mark.parametrize(
@@ -80,7 +81,7 @@ def test_a_rank_without_a_launcher_is_refused_before_anything_is_written(
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("RANK", "0")
     with pytest.raises(UserError, match="RANK is set, as by torchrun, but WORLD_SIZE= is not"):
-        train(tiny_config(tmp_path / "outputs"))
+        train_or_report(tiny_config(tmp_path / "outputs"))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -91,11 +92,11 @@ def test_a_run_folder_that_leads_out_is_refused(name: str, tmp_path: Path) -> No
     link.parent.mkdir(parents=True)
     link.symlink_to(tmp_path / "elsewhere")
     with pytest.raises(UserError, match=f"{name}: leads out of its folder"):
-        train(config)
+        train_or_report(config)
     link.unlink()
     os.mkfifo(link)
     with pytest.raises(UserError, match=f"{name}: is a device or a pipe"):
-        train(config)
+        train_or_report(config)
     assert [path.name for path in tmp_path.iterdir()] == ["outputs"]
     assert [path.name for path in (tmp_path / "outputs").iterdir()] == ["runs"]
 

@@ -15,7 +15,7 @@ from nmt.model.cost import Processed, training_flops
 from nmt.training import dry_run as module
 from nmt.training import memory_probe
 from nmt.training.distributed import Process
-from nmt.training.dry_run import dry_run
+from nmt.training.dry_run import log_cost
 from nmt.training.memory_probe import Measurement, Shape
 from nmt.training.trainer import Trainer
 from tests.support import tiny_config, with_batching
@@ -38,7 +38,7 @@ class Dry:
 
     def log(self, corpus: Path | None = None, **training: Any) -> str:
         """Make a dry run and return its messages."""
-        dry_run(replace(self.config, training=replace(self.config.training, **training)), corpus)
+        log_cost(replace(self.config, training=replace(self.config.training, **training)), corpus)
         return self.caplog.text
 
 

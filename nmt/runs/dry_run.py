@@ -1,0 +1,38 @@
+"""Report what a training would take, without training."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from data_prep.own_tokenizer import own_models
+from data_prep.prepare import find_prepared
+from nmt.base import layout
+from nmt.base.log import set_up_logging
+from nmt.config import Config
+from nmt.tokenizer import Tokenizer
+from nmt.trained_model import load_trained_model
+from nmt.training import distributed, fresh_model
+from nmt.training.dry_run import log_cost
+
+
+def dry_run(config: Config) -> None:
+    """Log size, memory and time of a training; of several processes, only the first one does.
+
+    Raises:
+        UserError: the training would refuse its tokenizer or its initial model.
+    """
+    if distributed.is_launched():
+        distributed.check_launcher()
+    layout.check_no_way_out(config.run_folder)
+    set_up_logging()
+    if not distributed.is_main_process():
+        return
+    training = distributed.with_num_threads(config.training, config.run.parallel_runs)
+    tokenizer = config.tokenizer
+    if models := own_models(tokenizer, config.corpus):
+        tokenizer = replace(tokenizer, vocabulary_size=Tokenizer(models[-1]).vocabulary_size)
+    corpus_folder = find_prepared(config.corpus, config.tokenizer, config.corpora_folder)
+    if corpus_folder:
+        fresh_model.check(config, corpus_folder)
+    elif config.training.initial_model:
+        load_trained_model(Path(config.training.initial_model))
+    log_cost(replace(config, training=training, tokenizer=tokenizer), corpus_folder)
