@@ -14,6 +14,7 @@ from benchmarks import attention_complexity, attention_scale, gpu
 from benchmarks.figures import Figure
 from benchmarks.plain_transformer import plain_update
 from benchmarks.setting import run_alone, trainer_of
+from benchmarks.size import count_code
 from nmt.base.errors import UserError
 from nmt.config import NormPlacement
 from nmt.data.loader import Position
@@ -205,3 +206,9 @@ def test_table_1_has_all_exponents_and_a_plot(
         assert kind["fitted"].keys() == kind["theory"].keys() == kind["measured"].keys()
         assert list(kind["measured"]["memory"]) == ["1", "2", "4", "8", "16", "32", "64"]
     assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_docstrings_comments_and_imports_are_not_counted_as_code() -> None:
+    text = '"""Module."""\n\nimport os\nfrom a import (\n    b,\n)\n\nX = 1  # one\n\n\ndef f(y):\n'
+    text += '    """Docstring\n    of two lines."""\n    # a comment\n    return """two\nlines"""\n'
+    assert count_code(text) == 4
