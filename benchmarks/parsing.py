@@ -24,7 +24,7 @@ from benchmarks.treebank import read_treebank
 from nmt.base.errors import UserError
 from nmt.cli.common import parse_arguments, parse_folders, run_command
 from nmt.config import checked_dataclass
-from nmt.evaluation.evaluate import read_texts
+from nmt.run_folder import Run
 
 _SHORT = 40  # words; EVALB's second summary
 
@@ -65,7 +65,7 @@ def main() -> None:
     gold = [tree for _, tree in read_treebank(path)]
     rows, result = [], {}
     for run in parse_folders(arguments.runs):
-        texts = read_texts(run, path.stem)
+        texts = Run(run).texts(path.stem)
         if texts.sources != [" ".join(tree.words) for tree in gold]:
             raise UserError(f"{run}: its test set {path.stem} has other sentences than {path}")
         every, short = score(gold, texts.hypotheses)

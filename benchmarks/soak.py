@@ -32,6 +32,7 @@ from benchmarks.figures import print_table, write_result
 from benchmarks.soak_points import PHASES, POINTS, Point
 from benchmarks.soak_ranks import FAILURES, MEMORY_RUNS_OUT, fork_workers, inject_failure, survives
 from benchmarks.soak_runs import POLL_SECONDS, Install, Run, contents, difference
+from nmt import run_folder
 from nmt.base.files import read_lines, write_lines
 from nmt.cli.common import parse_arguments, run_command
 from nmt.config import (
@@ -48,7 +49,6 @@ from nmt.config import (
     TrainingConfig,
     checked_dataclass,
 )
-from nmt.evaluation.records import is_complete, read_result
 
 _KILLS_A_RUN = 6
 _MAX_EXIT_SECONDS = 10
@@ -340,9 +340,10 @@ def _is_first_traceback(log: str, message: str, rank: int) -> bool:
 
 def _is_halved_once(folder: Path, log: str) -> bool:
     """Return whether the run is complete, and halved its micro-batches and logged it once."""
-    result = read_result(folder) if is_complete(folder) else {}
+    run = run_folder.Run(folder)
+    halved: Any = run.result.get("halved_micro_batches", {}) if run.is_complete else {}
     is_logged = log.count("from here on micro-batches are halved") == 1
-    return is_logged and result.get("halved_micro_batches", {}).get("times") == 1
+    return is_logged and halved.get("times") == 1
 
 
 def _killer(point: Point, passing: int) -> Install:

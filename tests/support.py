@@ -199,6 +199,20 @@ def dead_process() -> int:
     return process.pid
 
 
+def write_environment(run: Path, corpus: str = "toy-1") -> None:
+    """Write `environment.json` of a run that was trained on a corpus."""
+    texts = {"run_id": "0", "commit": "", "processor": "", "cpu_library": "torch"}
+    values = {**texts, "gpus": [], "processes": 1, "threads": 1, "corpus": corpus}
+    write_json(run / "environment.json", values)
+
+
+def write_result(run: Path, bleu: float, loss: float = 1.0, **more: Any) -> None:
+    """Write `result.json` of a completed run with these scores on validation."""
+    values = {"chosen": "checkpoint of update 10", "updates": 10, "training_seconds": 20.0}
+    valid = {"bleu": bleu, "loss": loss}
+    write_json(run / "result.json", {**values, "valid": valid, "test_sets": {}, **more})
+
+
 def write_corpus(folder: Path, tokenizer: Path, splits: Mapping[str, Pairs]) -> Path:
     """Write a prepared corpus with the splits `train`, `valid` and any test sets."""
     folder.mkdir(parents=True)

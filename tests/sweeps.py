@@ -6,10 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from nmt.base.files import write_json, write_lines
+from nmt.base.files import write_lines
 from nmt.config import Config, save_config
 from nmt.metrics.scores import bleu_score
-from tests.support import tiny_config, with_noise
+from tests.support import tiny_config, with_noise, write_environment, write_result
 
 
 def swept_config(rate: float, seed: int, dropout: float = 0.1) -> Config:
@@ -29,7 +29,7 @@ def add_run(
 ) -> Path:
     """Write the files of a run that has translated `references` with some noise."""
     save_config(config, folder / "config.yaml")
-    write_json(folder / "environment.json", {"corpus": corpus})
+    write_environment(folder, corpus)
     hypotheses = with_noise(references or ["a b c d e f"], noise, config.training.seed)
     bleu = bleu_score(hypotheses, references or ["a b c d e f"]).score
     loss = 2 + noise
@@ -45,13 +45,6 @@ def add_run(
         write_lines(folder / "valid_hypotheses.txt", hypotheses)
     if is_complete:
         test = {"bleu": {"score": bleu - 1, "signature": "s"}, "sentences": len(hypotheses)}
-        result = {
-            "valid": {"loss": loss, "bleu": bleu},
-            "chosen": "checkpoint of update 10",
-            "updates": 10,
-            "training_seconds": 20.0,
-            "test_sets": {"test": test},
-            "cost": {"training_flops": 1e9, "device_hours": 0.1, "target_tokens": 1000},
-        }
-        write_json(folder / "result.json", result)
+        cost = {"training_flops": 1e9, "device_hours": 0.1, "target_tokens": 1000}
+        write_result(folder, bleu, loss, test_sets={"test": test}, cost=cost)
     return folder

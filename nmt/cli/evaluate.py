@@ -57,12 +57,12 @@ def main() -> None:
     baseline = choose_baseline(systems, arguments.baseline, corpus)
     inputs = [Path(name) for name in (arguments.source, arguments.reference) if name]
     if baseline and baseline.system.run:
-        inputs.append(baseline.system.run / layout.EVALUATION_FOLDER / test_set.name)
+        inputs.append(baseline.system.run.folder / layout.EVALUATION_FOLDER / test_set.name)
     for system in systems:
         out = outs[system.name]
         evaluate.check_replaceable(out, len(test_set.references), inputs)
         # In a run folder, only an evaluation of the run's own model may be replaced.
-        if not (system.run and out.resolve().is_relative_to(system.run)):
+        if not (system.run and out.resolve().is_relative_to(system.run.folder)):
             layout.check_not_in_results(out / layout.SCORES_FILE)
         check_writable(out / layout.SCORES_FILE)
     for system in [*systems, *([baseline.system] if baseline else [])]:

@@ -15,7 +15,6 @@ from nmt.base.log import print_line, print_written
 from nmt.cli.common import parse_arguments, run_command
 from nmt.cli.models import open_model
 from nmt.config import checked_dataclass
-from nmt.evaluation.records import is_complete, read_result
 from nmt.evaluation.report import write_report
 from nmt.evaluation.systems import find_model, open_system
 
@@ -32,10 +31,11 @@ def main() -> None:
     system = open_system(Path(arguments.run) if arguments.run else find_model())
     if system.run is None:
         raise UserError(f"{system.model} is not in a run folder, so there is nothing to report")
-    if not is_complete(system.run):
-        raise UserError(f"{system.run} is not complete; the command that started it continues it")
+    folder = system.run.folder
+    if not system.run.is_complete:
+        raise UserError(f"{folder} is not complete; the command that started it continues it")
     corpus, model = system.corpus, open_model(system.model, "cpu")
-    path = write_report(system.run, read_result(system.run), model, corpus)
+    path = write_report(system.run, system.run.result, model, corpus)
     if corpus and (corpus.folder / REPORT_FILE).is_file():
         print_line(f"report of the corpus: {os.path.relpath(corpus.folder / REPORT_FILE)}")
     print_written([Path(os.path.relpath(path))])

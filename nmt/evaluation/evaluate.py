@@ -13,7 +13,6 @@ from nmt.base.errors import UserError
 from nmt.base.files import (
     check_aligned,
     check_not_read,
-    file_inside,
     read_lines,
     read_record,
     to_json,
@@ -24,12 +23,13 @@ from nmt.base.progress import progress_bar
 from nmt.config import DecodingConfig, to_plain
 from nmt.data.corpus import PreparedCorpus, more_reference_paths
 from nmt.evaluation.records import WrittenFiles
-from nmt.evaluation.systems import NO_BASELINE, Baseline, System, find_baseline, system_name
+from nmt.evaluation.systems import NO_BASELINE, Baseline, System, find_baseline
 from nmt.metrics.comet import CometError, comet_score
 from nmt.metrics.known_test_sets import Identity, identify
 from nmt.metrics.phenomena import PhenomenaReport, read_annotations, score_phenomena
 from nmt.metrics.scores import Scores, all_scores
 from nmt.metrics.significance import Comparison, compare
+from nmt.run_folder import Run, StoredTexts
 from nmt.translation.translator import Translator
 
 logger = logging.getLogger(__name__)
@@ -52,16 +52,6 @@ class TestSet:
     references: list[list[str]]
     annotations: Path | None = None
     leakage: dict[str, Any] | None = None
-
-
-@dataclass(frozen=True)
-class StoredTexts:
-    """Aligned texts that an evaluation has written; `name` is that of the test set."""
-
-    name: str
-    sources: list[str]
-    references: list[list[str]]
-    hypotheses: list[str]
 
 
 @dataclass(frozen=True)
@@ -170,7 +160,7 @@ def compared(evaluation: Evaluation, baseline: Baseline, hypotheses: list[str]) 
     return replace(evaluation, comparison=comparison)
 
 
-def evaluate_run(translator: Translator, corpus: PreparedCorpus, run: Path) -> list[Evaluation]:
+def evaluate_run(translator: Translator, corpus: PreparedCorpus, run: Run) -> list[Evaluation]:
     """Score a run on every test set of its corpus and write the results to the run folder.
 
     The baseline is the run that `find_baseline` chooses. Its stored translations are compared.
@@ -180,9 +170,9 @@ def evaluate_run(translator: Translator, corpus: PreparedCorpus, run: Path) -> l
     for split in corpus.test_splits:
         logger.info("translating test set %s", split)
         test_set = corpus_test_set(corpus, split)
-        evaluation = evaluate(translator, test_set, system_name(run.absolute()))
+        evaluation = evaluate(translator, test_set, run.full_name)
         evaluation = _compare_with_run(evaluation, baseline)
-        write_evaluation(evaluation, run / layout.EVALUATION_FOLDER / split)
+        write_evaluation(evaluation, run.folder / layout.EVALUATION_FOLDER / split)
         evaluations.append(evaluation)
     return evaluations
 
@@ -205,24 +195,11 @@ def stored_hypotheses(system: System, test_set: TestSet | StoredTexts) -> list[s
     if system.run is None:
         return None
     try:
-        stored = read_texts(system.run, test_set.name)
+        stored = system.run.texts(test_set.name)
     except UserError:
         return None
     is_same = (stored.sources, stored.references) == (test_set.sources, test_set.references)
     return stored.hypotheses if is_same else None
-
-
-def read_texts(run: Path, test_set: str) -> StoredTexts:
-    """Read the texts of a test set in a run folder; UserError if they are incomplete."""
-    folder = layout.EVALUATION_FOLDER, test_set
-    more = takewhile(
-        lambda name: os.path.lexists(run.joinpath(*folder, name)),
-        map(layout.reference_file, count(1)),
-    )
-    names = layout.SOURCE_FILE, layout.HYPOTHESES_FILE, layout.reference_file(0), *more
-    paths = [file_inside(run, *folder, name) for name in names]
-    sources, hypotheses, *references = _read_aligned(paths)
-    return StoredTexts(test_set, sources, references, hypotheses)
 
 
 def check_replaceable(folder: Path, num_references: int, inputs: Sequence[Path]) -> None:

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from nmt.base.errors import printable
 from nmt.base.files import read_record
-from nmt.evaluation.records import CostRecord, describe_cost
 from nmt.metrics.scores import Score, column_title, format_score
 from nmt.model.build import count_parameters
 from nmt.pages.html_page import render_text
+from nmt.run_folder import CostRecord, describe_cost
 from nmt.trained_model import TrainedModel
 
 _TEMPLATE = Path(__file__).with_name("templates") / "model_card.md.jinja"

@@ -6,25 +6,25 @@ corpus, so it can be made again at any time.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from nmt.base import layout
 from nmt.base.errors import UserError, one_line
-from nmt.base.files import read_record, write_texts
-from nmt.config import Config, differing_values, flattened, load_config, to_plain
+from nmt.base.files import write_texts
+from nmt.config import differing_values, flattened
 from nmt.data.corpus import PreparedCorpus
 from nmt.evaluation.attention_page import ShownSentence, attention_maps
 from nmt.evaluation.charts import Chart, Series, line_chart
-from nmt.evaluation.evaluate import StoredTexts, read_texts, stored_hypotheses
-from nmt.evaluation.records import read_metrics, series
+from nmt.evaluation.evaluate import stored_hypotheses
 from nmt.evaluation.sentences import describe_test_set
-from nmt.evaluation.systems import NO_BASELINE, find_baseline, system_name
+from nmt.evaluation.systems import NO_BASELINE, System, find_baseline
 from nmt.evaluation.tables import describe_leakage
 from nmt.metrics.scores import METRIC_NAMES, column_title, format_score
 from nmt.metrics.significance import format_difference, format_p
 from nmt.pages.html_page import render
+from nmt.run_folder import Run, StoredTexts, series
 from nmt.trained_model import TrainedModel
 from nmt.translation.attention import sentence_attention, short_sentences
 
@@ -44,41 +44,15 @@ _CURVES = (
     ("Gradient norm", "before clipping", ("train/gradient_norm",), True),
     ("Speed", "target tokens per second", ("train/target_tokens_per_second",), False),
 )
+_FROM_BASELINE = ("config", "environment", "metrics")
+"""What the report reads of the run that is the baseline."""
+
 # Name and colour of a curve, by the beginning of its key.
 _NAMES = {"train": ("training", "source"), "valid": ("validation", "target")}
 
 
-@dataclass(frozen=True)
-class Training:
-    """Configuration of a run as plain values, its environment and records of `metrics.jsonl`."""
-
-    name: str
-    config: Mapping[str, Any]
-    environment: Mapping[str, Any]
-    records: Sequence[Mapping[str, Any]]
-
-
-@dataclass(frozen=True)
-class RunData:
-    """All data of a report.
-
-    Attributes:
-        result: contents of `result.json`.
-        test_sets: the test sets, each with the translations of the baseline or None.
-        manifest: the manifest of the corpus; empty if the corpus no longer exists.
-        why: how the baseline was chosen, or why there is none.
-    """
-
-    training: Training
-    result: Mapping[str, Any]
-    test_sets: Sequence[tuple[StoredTexts, list[str] | None]]
-    manifest: Mapping[str, Any]
-    baseline: Training | None
-    why: str
-
-
 def write_report(
-    run: Path,
+    run: Run,
     result: Mapping[str, Any],
     model: TrainedModel,
     corpus: PreparedCorpus | None,
@@ -88,80 +62,88 @@ def write_report(
     `result` has the contents of `result.json`, which may not be written yet. `corpus` is None if it
     no longer exists.
     """
-    data = _read_run(run, result, corpus)
+    baseline = find_baseline(run, corpus) if corpus else None
+    why = NO_BASELINE if corpus else "the corpus of the run no longer exists"
+    if baseline and baseline.system.run:
+        why = baseline.why
+        try:
+            _ = [getattr(baseline.system.run, name) for name in _FROM_BASELINE]
+        except UserError as error:
+            # A damaged baseline does not prevent the report of this run.
+            why = f"{baseline.system.name} cannot be read: {one_line(error)}"
+            baseline = None
+    system = baseline.system if baseline else None
+    texts = [run.texts(name) for name in result["test_sets"]]
+    if system:
+        texts = [replace(one, baseline=stored_hypotheses(system, one)) for one in texts]
     shown: list[ShownSentence] = []
-    for texts, _ in data.test_sets[:1]:
-        indices = short_sentences(model, texts.sources, texts.hypotheses, _NUM_ATTENTION_MAPS)
-        pairs = [(texts.sources[i], texts.hypotheses[i]) for i in indices]
+    for first in texts[:1]:
+        indices = short_sentences(model, first.sources, first.hypotheses, _NUM_ATTENTION_MAPS)
+        pairs = [(first.sources[i], first.hypotheses[i]) for i in indices]
         shown = [(*pair, sentence_attention(model, *pair)) for pair in pairs]
-    path = run / layout.REPORT_FILE
-    write_texts({path: report_page(data, shown)})
+    path = run.folder / layout.REPORT_FILE
+    page = report_page(run, result, texts, system, why, shown, corpus.manifest if corpus else {})
+    write_texts({path: page})
     return path
 
 
-def report_page(data: RunData, shown: Sequence[ShownSentence]) -> str:
-    """Render the report; `shown` are the sentences with attention maps."""
-    baseline_name = data.baseline.name if data.baseline else ""
+def report_page(
+    run: Run,
+    result: Mapping[str, Any],
+    test_sets: Sequence[StoredTexts],
+    baseline: System | None,
+    why: str,
+    shown: Sequence[ShownSentence] = (),
+    manifest: Mapping[str, Any] | None = None,
+) -> str:
+    """Render the report.
+
+    Args:
+        run: the run.
+        result: contents of `result.json`.
+        test_sets: the texts of each test set.
+        baseline: another run to compare with.
+        why: how the baseline was chosen, or why there is none.
+        shown: the sentences with attention maps.
+        manifest: the manifest of the corpus; empty if the corpus no longer exists.
+    """
+    other = baseline.run if baseline else None
+    name = baseline.name if baseline else ""
     context = {
-        "data": data,
+        "run": run,
+        "result": result,
+        "why": why,
+        "manifest": manifest or {},
+        "compared_with": name,
         "metrics": METRIC_NAMES,
         "column_title": column_title,
         "format_score": format_score,
         "format_difference": format_difference,
         "format_p": format_p,
         "describe_leakage": describe_leakage,
-        "charts": _curves(data),
-        "test_sets": [describe_test_set(*one, baseline_name) for one in data.test_sets],
+        "charts": _curves(run, other, name),
+        "test_sets": [describe_test_set(texts, name) for texts in test_sets],
         "attention": attention_maps(shown) if shown else None,
-        "config": _rows(data.training.config),
-        "environment": _rows(data.training.environment),
+        "config": _rows(run.settings),
+        "environment": _rows(run.environment),
     }
-    if data.baseline is not None:
-        run, baseline = data.training, data.baseline
-        context["config_differences"] = _differences(run.config, baseline.config)
-        context["environment_differences"] = _differences(run.environment, baseline.environment)
+    if other is not None:
+        context["config_differences"] = _differences(run.settings, other.settings)
+        context["environment_differences"] = _differences(run.environment, other.environment)
     return render(_TEMPLATE, context)
 
 
-def _read_run(run: Path, result: Mapping[str, Any], corpus: PreparedCorpus | None) -> RunData:
-    found = find_baseline(run, corpus) if corpus else None
-    system, baseline = None, None
-    why = NO_BASELINE if corpus else "the corpus of the run no longer exists"
-    if found and found.system.run:
-        try:
-            baseline = _read_training(found.system.run, found.system.name)
-            system, why = found.system, found.why
-        except UserError as error:
-            # A damaged baseline does not prevent the report of this run.
-            why = f"{found.system.name} cannot be read: {one_line(error)}"
-    stored = [read_texts(run, name) for name in result["test_sets"]]
-    return RunData(
-        _read_training(run, system_name(run.absolute())),
-        result,
-        [(texts, stored_hypotheses(system, texts) if system else None) for texts in stored],
-        corpus.manifest if corpus else {},
-        baseline,
-        why,
-    )
-
-
-def _read_training(run: Path, name: str) -> Training:
-    config = to_plain(load_config(Config, run / layout.CONFIG_FILE))
-    environment = read_record(run / layout.ENVIRONMENT_FILE, dict[str, Any])
-    return Training(name, config, environment, read_metrics(run / layout.METRICS_FILE))
-
-
-def _curves(data: RunData) -> list[Chart]:
+def _curves(run: Run, baseline: Run | None, baseline_name: str) -> list[Chart]:
     charts = []
     for title, unit, keys, may_be_log in _CURVES:
         curves = []
         for key in keys:
             prefix = key.partition("/")[0]
             name, colour = _NAMES[prefix]
-            curves.append(Series(name, colour, *series(data.training.records, key)))
-            if data.baseline is not None and prefix == "valid":
-                name = f"{name} of {data.baseline.name}"
-                curves.append(Series(name, "baseline", *series(data.baseline.records, key)))
+            curves.append(Series(name, colour, *series(run.metrics, key)))
+            if baseline is not None and prefix == "valid":
+                name = f"{name} of {baseline_name}"
+                curves.append(Series(name, "baseline", *series(baseline.metrics, key)))
         chart = line_chart(title, unit, [curve for curve in curves if curve.x], may_be_log)
         charts += [chart] if chart else []
     return charts

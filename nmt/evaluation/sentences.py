@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from nmt.evaluation.charts import Series, bar_chart
-from nmt.evaluation.evaluate import StoredTexts
 from nmt.metrics.scores import Score, bleu_score, sentence_chrf
+from nmt.run_folder import StoredTexts
 
 ODDITIES = {
     "copied": "the translation equals the source",
@@ -37,13 +37,8 @@ _NUM_SENTENCES = 20
 _MAX_CHARACTERS = 600
 
 
-def describe_test_set(
-    texts: StoredTexts, baseline: Sequence[str] | None, baseline_name: str
-) -> dict[str, Any]:
-    """Compute what the template shows of a test set.
-
-    `baseline` has the translations of the baseline, if there are any.
-    """
+def describe_test_set(texts: StoredTexts, baseline_name: str) -> dict[str, Any]:
+    """Compute what the template shows of a test set."""
 
     def oddities(lines: Sequence[str]) -> dict[str, list[int]]:
         return find_oddities(texts.sources, texts.references[0], lines)
@@ -62,8 +57,8 @@ def describe_test_set(
         "baseline": "",
     }
     systems = {"this run": texts.hypotheses}
-    if baseline is not None:
-        systems[baseline_name] = list(baseline)
+    if (baseline := texts.baseline) is not None:
+        systems[baseline_name] = baseline
         before = sentence_chrf(baseline, *texts.references)
         described |= {
             "baseline": baseline_name,

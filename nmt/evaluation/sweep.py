@@ -14,11 +14,10 @@ from typing import Any
 from nmt.base.errors import UserError, one_line
 from nmt.base.layout import VALID_HYPOTHESES_FILE
 from nmt.config import RANDOM_KEYS, ROW_KEY, is_free_key
-from nmt.evaluation.records import Status, run_status
 from nmt.evaluation.spread import Spread, all_scores, count_seeds
-from nmt.evaluation.swept_run import SweptRun, read_run
 from nmt.metrics.seeds_significance import SeedsDifference, mean_scores, seeds_difference
 from nmt.metrics.significance import LEVEL, format_p
+from nmt.run_folder import Run, Status
 
 Texts = tuple[list[str], list[str]]
 
@@ -32,23 +31,23 @@ class Group:
         label: the same, but only the last part of each key: `width=8` instead of `model.width=8`.
         values: the value of each swept key; empty if no key varies, or if the configuration cannot
             be read. A run without a readable configuration is a group of its own.
-        runs: in the order of `SweptRun.order`.
+        runs: in the order of `run_order`.
         difference: from the best group in mean validation BLEU, and its p; None if not tested.
     """
 
     name: str
     label: str
     values: Mapping[str, Any]
-    runs: Sequence[SweptRun]
+    runs: Sequence[Run]
     difference: SeedsDifference | None = None
 
     @property
-    def complete(self) -> list[SweptRun]:
+    def complete(self) -> list[Run]:
         """The complete runs."""
-        return [run for run in self.runs if run.result]
+        return [run for run in self.runs if run.final]
 
     def spread(self, metric: str) -> Spread | None:
-        """Return the spread of a score (see `SweptRun.score`) over the complete runs, if any."""
+        """Return the spread of a score (see `Run.score`) over the complete runs, if any."""
         scores = [run.score(metric) for run in self.complete]
         values = [score for score in scores if score is not None]
         return Spread.of(values) if values else None
@@ -58,16 +57,16 @@ class Group:
 
         There is at least one complete run; the values are in the order of the seeds.
         """
-        return all_scores([run.result for run in self.by_seed() if run.result])
+        return all_scores([run.final for run in self.by_seed() if run.final])
 
-    def by_seed(self) -> list[SweptRun]:
+    def by_seed(self) -> list[Run]:
         """Return the complete runs in the order of their seeds."""
         return sorted(self.complete, key=lambda run: int(run.seed or 0))
 
     def order(self) -> tuple[bool, float, float]:
         """Sort key: the best first, groups without a complete run last."""
         bleu, loss = self.spread("bleu"), self.spread("loss")
-        return (False, -bleu.mean, loss.mean) if bleu and loss else self.runs[0].order()
+        return (False, -bleu.mean, loss.mean) if bleu and loss else run_order(self.runs[0])
 
 
 @dataclass(frozen=True)
@@ -87,9 +86,9 @@ class Sweep:
     note: str
 
     @property
-    def runs(self) -> list[SweptRun]:
-        """All runs in the order of `SweptRun.order`."""
-        return sorted((run for group in self.groups for run in group.runs), key=SweptRun.order)
+    def runs(self) -> list[Run]:
+        """All runs in the order of `run_order`."""
+        return sorted((run for group in self.groups for run in group.runs), key=run_order)
 
     def verdict(self) -> str:
         """Describe which group is best, by how much, and whether this may be chance.
@@ -122,13 +121,13 @@ class Sweep:
 def read_sweep(folder: Path) -> Sweep:
     """Read all runs of a sweep, also while they are in progress."""
     paths = sorted(path for path in folder.glob("*") if not path.name.startswith("."))
-    found = [read_run(path, status) for path in paths if (status := run_status(path))]
-    runs = _counted_once(sorted(found, key=SweptRun.order))
-    keys = swept_keys([run.config for run in runs if run.config])
-    members: dict[str, list[SweptRun]] = {}
+    found = [run for run in map(Run, paths) if run.status]
+    runs = _counted_once(sorted(found, key=run_order))
+    keys = swept_keys([run.settings for run in runs if run.settings])
+    members: dict[str, list[Run]] = {}
     for run in runs:
-        values = [run.config.get(key) for key in keys]
-        members.setdefault(repr(values) if run.config else run.name, []).append(run)
+        values = [run.settings.get(key) for key in keys]
+        members.setdefault(repr(values) if run.settings else run.name, []).append(run)
     groups = sorted((_group(same, keys) for same in members.values()), key=Group.order)
     texts: Texts = [], []
     note = ""
@@ -138,6 +137,12 @@ def read_sweep(folder: Path) -> Sweep:
     except UserError as error:
         note = one_line(error)
     return Sweep(folder.resolve().name, keys, groups, texts, note)
+
+
+def run_order(run: Run) -> tuple[bool, float, float]:
+    """Sort key: complete runs first, then by BLEU and loss on validation, the best first."""
+    bleu, loss = run.score("bleu"), run.score("loss")
+    return run.final is None, 1.0 if bleu is None else -bleu, loss or 0
 
 
 def swept_keys(configs: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -168,33 +173,33 @@ def format_value(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else "none" if value == "" else str(value)
 
 
-def count_statuses(runs: Sequence[SweptRun]) -> str:
+def count_statuses(runs: Sequence[Run]) -> str:
     """Return the number of runs by status, such as `5 complete, 1 failed`."""
     counts = Counter(run.status for run in runs)
     return ", ".join(f"{counts[status]} {status}" for status in Status if counts[status])
 
 
-def _counted_once(runs: Sequence[SweptRun]) -> list[SweptRun]:
-    """Remove the result of each run whose seed, settings and corpus an earlier run has."""
+def _counted_once(runs: Sequence[Run]) -> list[Run]:
+    """Mark each run whose seed, settings and corpus an earlier run has as not counted."""
     names: dict[str, str] = {}
     counted = []
     for run in runs:
-        settings = {key: value for key, value in run.config.items() if not is_free_key(key)}
-        if run.result and settings and run.corpus:
-            first = names.setdefault(repr((settings, run.corpus.folder.name)), run.name)
+        settings = {key: value for key, value in run.settings.items() if not is_free_key(key)}
+        if run.final and settings and run.known_corpus:
+            first = names.setdefault(repr((settings, run.known_corpus.folder.name)), run.name)
             if first != run.name:
                 note = f"same seed and settings as {first}; not counted"
-                counted.append(replace(run, result=None, notes=[*run.notes, note]))
+                counted.append(replace(run, not_counted=note))
                 continue
         counted.append(run)
-    return sorted(counted, key=SweptRun.order)
+    return sorted(counted, key=run_order)
 
 
-def _group(runs: Sequence[SweptRun], keys: Sequence[str]) -> Group:
-    config = runs[0].config
-    values = {key: config.get(key) for key in keys if config}
+def _group(runs: Sequence[Run], keys: Sequence[str]) -> Group:
+    settings = runs[0].settings
+    values = {key: settings.get(key) for key in keys if settings}
     parts = [f"{key}={format_value(value)}" for key, value in values.items()]
-    name = ", ".join(parts) or ("all" if config else runs[0].name)
+    name = ", ".join(parts) or ("all" if settings else runs[0].name)
     labels = [f"{key.rpartition('.')[2]}={format_value(value)}" for key, value in values.items()]
     return Group(name, ", ".join(labels) or name, values, runs)
 
@@ -208,9 +213,9 @@ def _over_seeds(best: Spread, other: Spread) -> str:
     return f"{outcome} two standard errors over seeds"
 
 
-def _validation_text(runs: Sequence[SweptRun]) -> Texts:
+def _validation_text(runs: Sequence[Run]) -> Texts:
     """Return the validation set; UserError if it differs between runs or no longer exists."""
-    corpora = {run.corpus.folder: run.corpus for run in runs if run.corpus}
+    corpora = {run.known_corpus.folder: run.known_corpus for run in runs if run.known_corpus}
     texts = [corpus.read_text("valid") for corpus in corpora.values()]
     if not texts:
         raise UserError("there is no corpus of the runs")
@@ -223,9 +228,10 @@ def _tested(groups: Sequence[Group], references: Sequence[str]) -> list[Group]:
     """Test the differences from the best group; UserError if translations are missing."""
     complete = [group for group in groups if group.complete]
     for run in (run for group in complete for run in group.complete):
-        if len(run.hypotheses) != len(references):
+        if len(run.translations) != len(references):
             raise UserError(f"{run.name} has no {VALID_HYPOTHESES_FILE} of this validation text")
-    means = mean_scores([[run.hypotheses for run in one.complete] for one in complete], references)
+    translations = [[run.translations for run in group.complete] for group in complete]
+    means = mean_scores(translations, references)
     tested = [
         replace(group, difference=seeds_difference(mean, means[0]))
         for group, mean in zip(complete[1:], means[1:], strict=True)

@@ -11,15 +11,14 @@ import numpy as np
 from markupsafe import Markup
 
 from nmt.evaluation.charts import Chart, Series, line_chart
-from nmt.evaluation.records import series
 from nmt.evaluation.sentences import compare_words
 from nmt.evaluation.spread import Spread
 from nmt.evaluation.sweep import Group, Sweep, count_statuses, format_value
-from nmt.evaluation.swept_run import SweptRun
 from nmt.metrics.scores import column_title, format_score, sentence_chrf
 from nmt.metrics.seeds_significance import NUM_RESAMPLES
 from nmt.metrics.significance import format_difference, format_p
 from nmt.pages.html_page import COLOURS, draw_svg, render
+from nmt.run_folder import Run, series
 
 _TEMPLATE = Path(__file__).with_name("templates") / "sweep.html.jinja"
 _NUM_SENTENCES = 10
@@ -31,7 +30,7 @@ _MAX_LABELS = 6
 
 def sweep_page(sweep: Sweep) -> str:
     """Render the page."""
-    complete = [run for run in sweep.runs if run.result and run.config]
+    complete = [run for run in sweep.runs if run.final and run.settings]
     colours = group_colours(sweep.groups)
     groups = list(zip(range(1, len(colours) + 1), sweep.groups, colours, strict=True))
     context = {
@@ -56,7 +55,7 @@ def group_row(group: Group) -> dict[str, str]:
     """Format the figures of a group by column, for the page and the terminal; – if unknown."""
     num, difference = len(group.complete), group.difference
     flops = [run.flops for run in group.complete if run.flops]
-    parameters = next((run.parameters for run in group.runs if run.parameters), None)
+    parameters = next(filter(None, (run.parameters for run in group.runs)), None)
     seconds = [run.seconds for run in group.complete if run.seconds is not None]
     return {
         "seeds": str(num) if num == len(group.runs) else f"{num} of {len(group.runs)}",
@@ -108,9 +107,9 @@ def _sentences(sweep: Sweep, groups: Sequence[tuple[int, Group, str]]) -> list[d
     best: list[Any] = []
     others: list[Any] = []
     for number, group, colour in groups:
-        runs = [run for run in group.runs if len(run.hypotheses) == len(sources) > 0]
+        runs = [run for run in group.runs if len(run.translations) == len(sources) > 0]
         for run in runs:
-            texts = [run.hypotheses[index] for index in indices]
+            texts = [run.translations[index] for index in indices]
             is_best = run is runs[0]
             label = number if is_best else f"{number}, seed {run.seed}"
             system = ((label, group, colour), texts, sentence_chrf(texts, chosen))
@@ -166,13 +165,13 @@ def curve_charts(sweep: Sweep) -> list[Chart]:
     return [chart for chart in charts if chart]
 
 
-def effect_chart(key: str, runs: Sequence[SweptRun]) -> Markup:
+def effect_chart(key: str, runs: Sequence[Run]) -> Markup:
     """Draw validation BLEU of complete runs over the values of a key.
 
     If there are at most six values, each also has its mean ± deviation. Runs with the same value
     differ in the seed and in the other swept keys.
     """
-    positions, ticks = axis_of([run.config[key] for run in runs])
+    positions, ticks = axis_of([run.settings[key] for run in runs])
     scores: dict[float, list[float]] = {x: [] for x in sorted(positions)}
     for x, run in zip(positions, runs, strict=True):
         scores[x].append(run.score("bleu") or 0.0)
@@ -198,17 +197,17 @@ def effect_chart(key: str, runs: Sequence[SweptRun]) -> Markup:
         axes.set_xlabel(key)
         axes.set_title("BLEU", loc="left", fontsize=10)
 
-    names = dict(zip(positions, (format_value(run.config[key]) for run in runs), strict=True))
+    names = dict(zip(positions, (format_value(run.settings[key]) for run in runs), strict=True))
     found = [f"{names[x]}: {spread.format('bleu')}" for x, spread in spreads.items()]
     return draw_svg(draw, f"Validation BLEU by {key}. {'; '.join(found)}", _CHART_SIZE)
 
 
-def parallel_chart(keys: Sequence[str], runs: Sequence[SweptRun]) -> Markup:
+def parallel_chart(keys: Sequence[str], runs: Sequence[Run]) -> Markup:
     """Draw parallel coordinates: axes for the swept keys, loss and BLEU; a line for each run.
 
     There is at least one run. All are complete, the best first. The index gives the colour.
     """
-    columns = {key: axis_of([run.config[key] for run in runs]) for key in keys}
+    columns = {key: axis_of([run.settings[key] for run in runs]) for key in keys}
     columns["valid loss"] = _score_axis([run.score("loss") or 0.0 for run in runs])
     columns["valid BLEU"] = _score_axis([run.score("bleu") or 0.0 for run in runs])
 

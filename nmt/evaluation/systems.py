@@ -14,10 +14,10 @@ from typing import Any
 
 from nmt.base import layout
 from nmt.base.errors import UserError, one_line
-from nmt.base.files import file_inside, is_forbidden, is_plain_name, read_record
+from nmt.base.files import file_inside, is_forbidden
 from nmt.config import RANDOM_KEYS, differing_values, is_free_key, load_values
 from nmt.data.corpus import PreparedCorpus
-from nmt.evaluation.records import ValidatedRun
+from nmt.run_folder import Run
 
 logger = logging.getLogger(__name__)
 
@@ -29,33 +29,26 @@ class System:
     """A model to score.
 
     Attributes:
-        name: name in tables. A run has its own name, or `<sweep>/<overrides>`. Another model has
-            the name of its folder, or of the parent folder if its folder is named `model`.
+        name: name in tables, `Run.full_name` of a run. Another model has the name of its folder, or
+            of the parent folder if its folder is named `model`.
         model: the model folder.
-        run: the run folder that contains `model`; None if there is none, as for a copy.
+        run: the run that has made the model; None if it is unknown, as for a copy.
     """
 
     name: str
     model: Path
-    run: Path | None
+    run: Run | None
 
     @property
     def corpus(self) -> PreparedCorpus | None:
         """The corpus that the model was trained on; None if it is unknown or does not exist."""
-        return corpus_of(self.run) if self.run else None
+        return self.run.corpus if self.run else None
 
     @property
     def direction(self) -> tuple[str, str]:
         """Codes of the source and the target language."""
         config = load_values(self.model / layout.CONFIG_FILE)
         return str(config.get("source_language")), str(config.get("target_language"))
-
-
-@dataclass(frozen=True)
-class _Environment:
-    """The part of `environment.json` that names the corpus folder."""
-
-    corpus: str
 
 
 @dataclass(frozen=True)
@@ -84,10 +77,10 @@ def open_system(folder: Path) -> System:
         raise UserError(f"{folder}: neither a model folder nor a run folder with a model")
     # Links such as `latest` are resolved, because the name must be that of the run folder.
     model = model.resolve()
-    run = model.parent if (model.parent / layout.ENVIRONMENT_FILE).is_file() else None
-    return System(
-        system_name(model.parent if model.name == layout.MODEL_FOLDER else model), model, run
-    )
+    if model.name != layout.MODEL_FOLDER:
+        return System(model.name, model, None)
+    run = Run(model.parent)
+    return System(run.full_name, model, run if run.has_begun else None)
 
 
 def open_systems(folders: Sequence[Path]) -> list[System]:
@@ -123,72 +116,46 @@ def choose_baseline(
     return find_baseline(first.run, corpus) if first.run and corpus else None
 
 
-def system_name(folder: Path) -> str:
-    """Return the name in tables of a run folder, or of a model folder outside of a run."""
-    in_sweep = folder.parent.parent.name == layout.SWEEPS_FOLDER
-    return f"{folder.parent.name}/{folder.name}" if in_sweep else folder.name
-
-
-def find_baseline(run: Path, corpus: PreparedCorpus) -> Baseline | None:
+def find_baseline(run: Run, corpus: PreparedCorpus) -> Baseline | None:
     """Find the earlier completed run on the same corpus with the best validation score, if any.
 
     Corpora are the same if their names, directions and validation texts are; their subwords and
     cleaning may differ. If `run` is complete, runs that ended later are not considered.
     """
-    outputs, run = outputs_of(run), run.resolve()
-    own_result = run / layout.RESULT_FILE
+    folder = run.folder.resolve()
+    own_result = folder / layout.RESULT_FILE
     deadline = own_result.stat().st_mtime if own_result.is_file() else math.inf
     # The folder's name is the corpus's name, a hyphen and the fingerprint.
     name = corpus.folder.name.rpartition("-")[0]
     direction = corpus.manifest["direction"]
-    found: list[tuple[float, float, Path]] = []
+    found: list[tuple[float, float, Run]] = []
     patterns = (f"{layout.RUNS_FOLDER}/*", f"{layout.SWEEPS_FOLDER}/*/*")
-    results = [path for one in patterns for path in outputs.glob(f"{one}/{layout.RESULT_FILE}")]
+    results = [p for one in patterns for p in run.outputs.glob(f"{one}/{layout.RESULT_FILE}")]
     for result in sorted(results):
-        other = result.parent
-        if other.resolve() == run or result.stat().st_mtime >= deadline:
+        other = Run(result.parent)
+        if other.folder.resolve() == folder or result.stat().st_mtime >= deadline:
             continue
         try:
             if (
-                _is_model(other / layout.MODEL_FOLDER)
+                _is_model(other.model)
                 and _has_corpus(other, name, direction, corpus.folder)
                 and not _is_seed_of(run, other)
             ):
-                valid = read_record(result, ValidatedRun)["valid"]
+                valid = other.result["valid"]
                 # A damaged model raises UserError. The user may have put one of another direction
                 # into the folder.
-                if open_system(other).direction == (corpus.source_language, corpus.target_language):
+                languages = open_system(other.folder).direction
+                if languages == (corpus.source_language, corpus.target_language):
                     found.append((valid["bleu"], -valid["loss"], other))
         except UserError as error:
-            logger.warning(one_line(f"{other} is not compared with this run: {error}"))
+            logger.warning(one_line(f"{other.folder} is not compared with this run: {error}"))
     if not found:
         return None
-    bleu, _, best = max(found)
+    bleu, _, best = max(found, key=lambda one: (one[:2], one[2].folder))
     why = "the only comparable run"
     if len(found) > 1:
         why = f"best on validation (BLEU {bleu:.2f}) of {len(found)} comparable runs"
-    return Baseline(open_system(best), f"{why} on {name} {direction}")
-
-
-def corpus_of(run: Path) -> PreparedCorpus | None:
-    """Return the corpus that a run was trained on; None if it no longer exists."""
-    folder = outputs_of(run) / layout.CORPORA_FOLDER / corpus_name(run)
-    return PreparedCorpus(folder) if folder.is_dir() else None
-
-
-def corpus_name(run: Path) -> str:
-    """Read the name of the corpus folder of a run: the corpus's name and the fingerprint."""
-    path = run / layout.ENVIRONMENT_FILE
-    name = read_record(path, _Environment).corpus
-    if not is_plain_name(name):
-        raise UserError(f"{path}: corpus={name!r} is not a plain name")
-    return name
-
-
-def outputs_of(run: Path) -> Path:
-    """Return the output folder that contains a run folder."""
-    folder = run.absolute().parent.parent
-    return folder.parent if folder.name == layout.SWEEPS_FOLDER else folder
+    return Baseline(open_system(best.folder), f"{why} on {name} {direction}")
 
 
 def _is_model(folder: Path) -> bool:
@@ -199,22 +166,21 @@ def _is_model(folder: Path) -> bool:
     return config.is_file() and (folder / layout.WEIGHTS_FILE).is_file()
 
 
-def _has_corpus(run: Path, name: str, direction: str, corpus: Path) -> bool:
+def _has_corpus(run: Run, name: str, direction: str, corpus: Path) -> bool:
     """Whether a run's corpus has this name and direction, and the validation text of `corpus`."""
-    config: Any = load_values(run / layout.CONFIG_FILE).get("corpus") or {}
+    config: Any = run.values.get("corpus") or {}
     if (config.get("name"), config.get("direction")) != (name, direction):
         return False
-    folder = corpus.parent / corpus_name(run)
     text = _valid_text(corpus)
-    return folder.name == corpus.name or (text != {} and _valid_text(folder) == text)
+    is_same = text != {} and _valid_text(corpus.parent / run.corpus_name) == text
+    return is_same or run.corpus_name == corpus.name
 
 
-def _is_seed_of(run: Path, other: Path) -> bool:
+def _is_seed_of(run: Run, other: Run) -> bool:
     """Whether two runs differ in the seed, and in no key that changes results more than a seed."""
-    path = run / layout.CONFIG_FILE
-    if not path.is_file():
+    if not run.has_begun:
         return False
-    differing = differing_values(load_values(path), load_values(other / layout.CONFIG_FILE))
+    differing = differing_values(run.values, other.values)
     keys = {key for key in differing if not is_free_key(key)}
     return "training.seed" in keys and keys.issubset(RANDOM_KEYS)
 

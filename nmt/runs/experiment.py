@@ -18,11 +18,11 @@ from nmt.base.errors import UserError
 from nmt.base.files import temporary_path, write_json
 from nmt.base.signals import Interruption
 from nmt.base.system import commit, processor_name, versions
-from nmt.config import Config, differing_values, is_free_key, load_config, save_config, to_plain
+from nmt.config import Config, differing_values, is_free_key, save_config, to_plain
 from nmt.data.corpus import PreparedCorpus
 from nmt.evaluation.evaluate import Evaluation
-from nmt.evaluation.records import is_complete, read_environment, read_result
 from nmt.model.cpu_library import select_library
+from nmt.run_folder import Run
 from nmt.runs.finish import finish
 from nmt.runs.search import pruning
 from nmt.tracking.samples import ValidationSamples
@@ -77,10 +77,10 @@ def check_configuration(config: Config) -> tuple[Config, list[str]]:
     Raises:
         UserError: there is a difference that `run.accept_changes` does not allow.
     """
-    path = config.run_folder / layout.CONFIG_FILE
-    if not path.is_file():
+    run = Run(config.run_folder)
+    if not run.has_begun:
         return config, []
-    stored: Config = load_config(Config, path)
+    stored = run.config
     batching, training = config.batching, config.training
     if batching.is_auto:
         tokens = stored.batching.tokens_per_micro_batch
@@ -110,15 +110,15 @@ def check_configuration(config: Config) -> tuple[Config, list[str]]:
     return config, list(differences.values())
 
 
-def _check_max_updates(config: Config) -> None:
+def _check_max_updates(config: Config, run: Run) -> None:
     """Raise UserError for a new `max_updates` with which a complete run cannot continue.
 
     The run has more updates, or another limit, which is unchanged, ended it early.
     """
-    stored = load_config(Config, config.run_folder / layout.CONFIG_FILE).training
+    stored = run.config.training
     if stored.max_updates == config.training.max_updates:
         return
-    result = read_result(config.run_folder)
+    result = run.result
     if config.training.max_updates < result["updates"]:
         raise UserError(
             f"{config.run_folder} has {result['updates']:,} updates, more than"
@@ -143,7 +143,8 @@ def open_run(config: Config, corpus_folder: Path) -> Config:
     """
     folder = config.run_folder
     config, changes = check_configuration(config)
-    if not (folder / layout.CONFIG_FILE).is_file():
+    run = Run(folder)
+    if not run.has_begun:
         fresh_model.check(config, corpus_folder)
         training = distributed.with_num_threads(config.training, config.run.parallel_runs)
         config = replace(config, training=training)
@@ -153,7 +154,7 @@ def open_run(config: Config, corpus_folder: Path) -> Config:
         write_json(folder / layout.ENVIRONMENT_FILE, environment(corpus_folder, config))
         save_config(config, folder / layout.CONFIG_FILE)
         return config
-    stored = read_environment(folder)
+    stored = run.environment
     if stored["corpus"] != corpus_folder.name:
         raise UserError(
             f"{folder} was trained on {stored['corpus']}, but the corpus is now"
@@ -164,8 +165,8 @@ def open_run(config: Config, corpus_folder: Path) -> Config:
     if changes:
         for line in changes:
             logger.info("changed from here on: %s", line)
-        if is_complete(folder):
-            _check_max_updates(config)
+        if run.is_complete:
+            _check_max_updates(config, run)
             logger.info("%s was complete; training continues", folder)
             (folder / layout.RESULT_FILE).unlink()
         # `finish` takes this file for that of the best checkpoint. It may be of averaged weights.
@@ -188,7 +189,7 @@ def run_experiment(config: Config, corpus_folder: Path) -> list[Evaluation] | No
     # Only rank 0 has opened the run and replaced `auto`.
     config = replace(config, batching=process.broadcast(config.batching))
     corpus = PreparedCorpus(corpus_folder)
-    stored = read_environment(config.run_folder)
+    stored = Run(config.run_folder).environment
     select_library(stored["cpu_library"])
     trainer = Trainer(config, corpus, process, pruning(config))
     with _opened_tracker(config, corpus, trainer, stored["run_id"]) as tracker:

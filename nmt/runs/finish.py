@@ -16,6 +16,7 @@ from nmt.evaluation.evaluate import Evaluation, evaluate_run
 from nmt.evaluation.model_card import Facts, TrainingData, model_card
 from nmt.evaluation.report import write_report
 from nmt.model.cost import training_flops
+from nmt.run_folder import Run
 from nmt.tracking.tracker import CompletedRun, Tracker
 from nmt.trained_model import load_weights, save_trained_model
 from nmt.training.optimizer import step_flops
@@ -41,11 +42,11 @@ def finish(
     chosen = choose_weights(config.training.validation_metric, trainer)
     logger.info("chosen on validation: %s", chosen.description)
     translator = Translator(trainer.model, config.decoding, logger.warning)
-    evaluations = evaluate_run(translator, corpus, config.run_folder)
+    evaluations = evaluate_run(translator, corpus, Run(config.run_folder))
     scores = _scores(config, corpus, chosen, evaluations, _cost(config, trainer))
     _save_model(config, trainer, scores)
     result = _result(scores, trainer)
-    write_report(config.run_folder, result, trainer.model, corpus)
+    write_report(Run(config.run_folder), result, trainer.model, corpus)
     # Before `result.json` exists: if the run is killed in between, its end is tracked again.
     tracker.completed(CompletedRun(config.run_folder, corpus.folder, result))
     write_json(config.run_folder / layout.RESULT_FILE, result)

@@ -25,7 +25,7 @@ from nmt.base.log import converted_errors, print_error, print_line
 from nmt.base.ray_cluster import connect_to_ray
 from nmt.base.signals import Interruption
 from nmt.base.system import require_package, signal_at_death_of_parent
-from nmt.evaluation.records import Status
+from nmt.run_folder import Status
 from nmt.runs.search import parse_space
 
 # Longest time that an interrupted sweep waits for its runs. It is limited, because runs that

@@ -17,9 +17,9 @@ from nmt.base.files import check_writable, write_json
 from nmt.base.log import print_line, print_written
 from nmt.config import MAX_SEED, Config, checked_dataclass, from_mapping, load_values
 from nmt.data.corpus import PreparedCorpus, more_reference_paths
-from nmt.evaluation.records import read_environment, read_result
 from nmt.evaluation.spread import Spread, all_scores, count_seeds
 from nmt.metrics.scores import METRIC_NAMES, format_score
+from nmt.run_folder import Run
 from nmt.runs.sweep import write_sweep_report
 from nmt.runs.train import train
 
@@ -161,10 +161,9 @@ def reproduce(result: Result, config: Config, is_judged: bool) -> bool:
         training, run = replace(config.training, seed=seed), replace(config.run, folder=str(folder))
         train(replace(config, training=training, run=run))
     write_sweep_report(sweep)
-    runs = {
-        seed: {"folder": folder.name, **read_environment(folder), **read_result(folder)}
-        for seed, folder in folders.items()
-    }
+    runs: dict[int, dict[str, Any]] = {}
+    for seed, trained in zip(folders, map(Run, folders.values()), strict=True):
+        runs[seed] = {"folder": trained.name, **trained.environment, **trained.result}
     spread = all_scores(list(runs.values())).get((result.test_set, result.metric))
     if spread is None:
         raise UserError(

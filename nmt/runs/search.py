@@ -16,11 +16,11 @@ from hydra.core.override_parser.types import ChoiceSweep, IntervalSweep, RangeSw
 from hydra.errors import HydraException
 
 from nmt.base.errors import BusyError, FailedProcessesError, UserError, first_line
-from nmt.base.layout import CONFIG_FILE, METRICS_FILE, PRUNED_FILE, STUDY_FILE
+from nmt.base.layout import STUDY_FILE
 from nmt.base.locks import exclusive
 from nmt.base.system import require_package
 from nmt.config import Config, leaf_fields
-from nmt.evaluation.records import is_complete, read_metrics, with_number
+from nmt.run_folder import Run, with_number
 
 logger = logging.getLogger(__name__)
 
@@ -127,17 +127,18 @@ def recorded(run: Path) -> Iterator[None]:
     _end_trial(run)
 
 
-def _end_trial(run: Path) -> None:
+def _end_trial(folder: Path) -> None:
+    run = Run(folder)
     states = _optuna().trial.TrialState
-    with _opened(run) as study:
-        number = _trials(study, run)[-1].number
-        if is_complete(run):
-            validations = with_number(read_metrics(run / METRICS_FILE), "valid/loss")
+    with _opened(folder) as study:
+        number = _trials(study, folder)[-1].number
+        if run.is_complete:
+            validations = with_number(run.metrics, "valid/loss")
             lowest = min(record["valid/loss"] for record in validations)
             study.tell(number, lowest, skip_if_finished=True)
-        elif (run / PRUNED_FILE).is_file():
+        elif run.is_pruned:
             study.tell(number, state=states.PRUNED, skip_if_finished=True)
-        elif not (run / CONFIG_FILE).is_file():
+        elif not run.has_begun:
             study.tell(number, state=states.FAIL, skip_if_finished=True)
 
 

@@ -7,12 +7,11 @@ from nmt.base.files import to_lines, write_texts
 from nmt.base.layout import REPORT_FILE, SWEEPS_FOLDER
 from nmt.base.log import console, print_line, print_written
 from nmt.config import ROW_KEY
-from nmt.evaluation.records import Status, run_status
 from nmt.evaluation.sweep import Group, Sweep, read_sweep
 from nmt.evaluation.sweep_page import group_row, score_rows, sweep_page
-from nmt.evaluation.swept_run import SweptRun
 from nmt.evaluation.table3 import RESULT_COLUMNS, result_rows
 from nmt.evaluation.tables import as_text, new_table
+from nmt.run_folder import Run, Status
 
 RANKING_FILE = "ranking.tsv"
 TABLE3_FILE = "table3.tsv"
@@ -87,7 +86,7 @@ def find_sweep(name: str, outputs: Path) -> Path:
     sweeps = outputs / SWEEPS_FOLDER
     for folder in (sweeps / name, Path(name)):
         # A folder without runs, such as that of a corpus, may have a `report.html` of its own.
-        if folder.is_dir() and any(map(run_status, folder.iterdir())):
+        if folder.is_dir() and any(Run(path).status for path in folder.iterdir()):
             return folder
     found = sorted(path for path in sweeps.glob("*") if path.name.startswith(f"{name}_"))
     if len(found) == 1:
@@ -121,7 +120,7 @@ def _print(sweep: Sweep) -> None:
     print_line(f"differences were not tested: {untested}" if untested else sweep.verdict())
 
 
-def _cells(group: Group, run: SweptRun) -> tuple[str, ...]:
+def _cells(group: Group, run: Run) -> tuple[str, ...]:
     """Return a run's values of `_COLUMNS`; unknown values are empty."""
 
     def number(value: float | None, form: str) -> str:
@@ -135,7 +134,7 @@ def _cells(group: Group, run: SweptRun) -> tuple[str, ...]:
         str(run.updates),
         group.name,
         run.seed,
-        run.status,
+        str(run.status),
         number(run.parameters, "d"),
         number(run.flops, ".4g"),
         number(run.seconds, ".1f"),

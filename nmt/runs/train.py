@@ -25,9 +25,9 @@ from nmt.base.log import (
     set_up_logging,
 )
 from nmt.base.signals import Interruption
-from nmt.config import Config, CorpusSource
+from nmt.config import Config, CorpusSource, ValidationMetric
 from nmt.evaluation import tables
-from nmt.evaluation.records import describe_cost, is_complete, read_result
+from nmt.run_folder import Run, describe_cost
 from nmt.runs import experiment
 from nmt.tracking.trackers import check_trackers
 from nmt.training import distributed
@@ -62,7 +62,7 @@ def train(config: Config) -> float | None:
     lock = exclusive(folder / layout.LOCK_FILE, busy) if is_main else nullcontext()
     with lock, own_gpu(config):
         has_trained = (_worker if is_launched else _start)(config, corpus_folder)
-        if (folder / layout.PRUNED_FILE).is_file():
+        if Run(folder).is_pruned:
             if not has_trained:
                 logger.info("%s was pruned; search.prune=false continues it", folder)
             return None
@@ -73,15 +73,11 @@ def train(config: Config) -> float | None:
     return None if is_launched else _report_result(config)
 
 
-def _has_ended(run: Path) -> bool:
-    return is_complete(run) or (run / layout.PRUNED_FILE).is_file()
-
-
 def _start(config: Config, corpus_folder: Path) -> bool:
     """Train in this process, or in several that it starts; False if the run had already ended."""
     set_up_logging(config.run_folder / layout.LOG_FILE)
     config = experiment.open_run(config, corpus_folder)
-    if _has_ended(config.run_folder):
+    if Run(config.run_folder).has_ended:
         return False
     if config.training.num_processes == 1:
         _run(config, corpus_folder)
@@ -102,7 +98,7 @@ def _worker(config: Config, corpus_folder: Path) -> bool:
             process = distributed.join(config.training)
             if is_main:
                 config = experiment.open_run(config, corpus_folder)
-            if process.broadcast(is_main and _has_ended(config.run_folder)):
+            if process.broadcast(is_main and Run(config.run_folder).has_ended):
                 distributed.leave()
                 return False
             _run(config, corpus_folder)
@@ -133,13 +129,14 @@ def _run(config: Config, corpus_folder: Path) -> None:
 
 def _report_result(config: Config) -> float:
     """Log cost and score of a completed run; return its validation metric."""
-    result = read_result(config.run_folder)
+    result = Run(config.run_folder).result
     logger.info(f"cost: {describe_cost(result['cost'])}")
     score = f"valid BLEU {result['valid']['bleu']:.2f}  (the corpus has no test set)"
     for split, table in list(result["test_sets"].items())[:1]:
         score = tables.bleu_line(split, table["bleu"]["score"], table["bleu"]["signature"])
     logger.info(score)
-    return float(result["valid"][config.training.validation_metric])
+    is_bleu = config.training.validation_metric is ValidationMetric.bleu
+    return result["valid"]["bleu" if is_bleu else "loss"]
 
 
 @contextmanager

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from nmt.base.files import atomic_path, flush, writing
+from nmt.run_folder import parse_record
 from nmt.tracking.tracker import Record, Tracker
 
 
@@ -43,16 +44,6 @@ def complete_records(path: Path) -> Iterator[tuple[bytes, dict[str, Any]]]:
         record = parse_record(line)
         if record is not None and line.endswith(b"\n"):
             yield line, record
-
-
-def parse_record(line: bytes) -> dict[str, Any] | None:
-    """Return the record of a line; None if it is not a JSON object with an integer `update`."""
-    try:
-        record: dict[str, Any] = json.loads(line)
-        record["update"] = int(record["update"])
-    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
-        return None
-    return record
 
 
 def drop_later_records(path: Path, last_update: int, validation_due: bool = False) -> None:

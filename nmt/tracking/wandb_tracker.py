@@ -2,6 +2,7 @@
 
 import logging
 import os
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -13,7 +14,7 @@ from nmt.base.errors import first_line
 from nmt.base.files import write_texts
 from nmt.base.system import commit
 from nmt.config import Config, flattened, to_plain
-from nmt.tracking.file_tracker import complete_records
+from nmt.run_folder import Run
 from nmt.tracking.names import group_name, is_sweep, run_label
 from nmt.tracking.tracker import CompletedRun, Picture, Record, Table, Tracker, Validation
 
@@ -87,15 +88,15 @@ class WandbTracker(Tracker):
         self._stored = config.run_folder / "wandb" / "last_update"
         if mode == "offline":
             self._log_sync()
-            self._repeat_lost(config.run_folder / layout.METRICS_FILE)
+            self._repeat_lost(Run(config.run_folder).records)
 
-    def _repeat_lost(self, path: Path) -> None:
+    def _repeat_lost(self, records: Sequence[Record]) -> None:
         """Send again the records after the last `close`, up to `last_update`.
 
         If a run is killed, the records that wandb's service has buffered are lost.
         """
         stored = int(self._stored.read_text()) if self._stored.is_file() else 0
-        for _, record in complete_records(path):
+        for record in records:
             if stored < record["update"] <= self._last_update:
                 self._run.log(record)
 

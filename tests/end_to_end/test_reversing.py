@@ -15,7 +15,7 @@ from nmt.config import (
     ScheduleName,
     ValidationMetric,
 )
-from nmt.evaluation.records import is_complete
+from nmt.run_folder import Run
 from nmt.runs.experiment import open_run, run_experiment
 from nmt.trained_model import load_trained_model
 from nmt.translation.translator import Translator
@@ -76,7 +76,7 @@ def test_model_learns_to_reverse_digits(
     evaluations = run_experiment(config, corpus)
 
     assert evaluations is not None
-    assert is_complete(config.run_folder)
+    assert Run(config.run_folder).is_complete
     found = read_lines(config.run_folder / "evaluation" / "test" / "hypotheses.txt")
     exact = sum(ours == reference for ours, (_, reference) in zip(found, TEST, strict=True))
     assert exact >= 97

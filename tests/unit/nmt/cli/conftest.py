@@ -5,10 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from nmt.base.files import write_json, write_lines
+from nmt.base.files import write_lines
 from nmt.cli import attend, backtranslate, evaluate, export, report, score, subwords, translate
 from nmt.trained_model import TrainedModel, save_trained_model
-from tests.support import made_up_sentences, tiny_trained_model, write_corpus
+from tests.support import (
+    made_up_sentences,
+    tiny_trained_model,
+    write_corpus,
+    write_environment,
+    write_result,
+)
 
 Run = Callable[..., None]
 COMMANDS = {
@@ -55,8 +61,8 @@ def outputs(tmp_path: Path, tokenizer_path: Path, monkeypatch: pytest.MonkeyPatc
         run = outputs / "runs" / name
         save_trained_model(tiny_trained_model(tokenizer_path, seed=number), run / "model", {})
         write_lines(run / "config.yaml", ["corpus: {name: toy, direction: en-de}"])
-        write_json(run / "environment.json", {"corpus": "toy-1"})
-        write_json(run / "result.json", {"valid": {"bleu": bleu, "loss": 3.0}})
+        write_environment(run)
+        write_result(run, bleu, loss=3.0)
         os.utime(run / "result.json", (1000 + number, 1000 + number))
     monkeypatch.chdir(tmp_path)
     return outputs

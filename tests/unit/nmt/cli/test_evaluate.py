@@ -16,7 +16,13 @@ from nmt.base.files import read_json, read_lines, write_json, write_lines
 from nmt.base.log import console
 from nmt.cli import evaluate
 from nmt.trained_model import save_trained_model
-from tests.support import made_up_sentences, refused, tiny_trained_model, tree
+from tests.support import (
+    made_up_sentences,
+    refused,
+    tiny_trained_model,
+    tree,
+    write_environment,
+)
 
 Run = Callable[..., str]
 SENTENCES = made_up_sentences(12, seed=5)
@@ -189,8 +195,8 @@ def test_leakage_is_that_of_each_models_training_text(outputs: Path, run: Run) -
 
     for corpus in ("toy-2", "toy-3"):
         shutil.copytree(outputs / "corpora/toy-1", outputs / "corpora" / corpus)
-    write_json(outputs / "runs/good/environment.json", {"corpus": "toy-2"})
-    write_json(outputs / "runs/new/environment.json", {"corpus": "toy-3"})
+    write_environment(outputs / "runs/good", "toy-2")
+    write_environment(outputs / "runs/new", "toy-3")
     has_leakage("toy-1", 5)
     has_leakage("toy-2", 0)
     # Of other sentences under the same name.

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from nmt.base.errors import UserError
-from nmt.base.files import write_json, write_lines
+from nmt.base.files import write_lines
 from nmt.base.log import console
 from nmt.cli import score
 from nmt.cli.common import run_command
@@ -19,7 +19,7 @@ from nmt.search.hypothesis import Hypothesis
 from nmt.trained_model import load_trained_model, save_trained_model
 from nmt.translation.translator import Translator
 from tests.namespaces import ROOT
-from tests.support import refused, tree
+from tests.support import refused, tree, write_environment
 
 Run = Callable[..., None]
 NEW = "model=outputs/runs/new"
@@ -36,7 +36,7 @@ def _files(outputs: Path) -> None:
 @pytest.mark.parametrize("name", ["../../x", "../x", "{}/x", "..", ".x", ""])
 def test_the_corpus_of_a_stranger_is_a_name(name: str, tmp_path: Path, run: Run) -> None:
     shutil.copytree("outputs/corpora/toy-1", "x")
-    write_json(Path("outputs/runs/new/environment.json"), {"corpus": name.format(tmp_path)})
+    write_environment(Path("outputs/runs/new"), name.format(tmp_path))
     for command in (["evaluate", NEW], ["report", "run=outputs/runs/new"]):
         with refused(r"new/environment\.json: corpus=.* is not a plain"):
             run(*command)
@@ -55,7 +55,7 @@ def test_the_validation_text_of_a_stranger_is_not_read_outside_of_its_corpus(
     run: Run, caplog: pytest.LogCaptureFixture
 ) -> None:
     shutil.copytree("outputs/corpora/toy-1", "outputs/corpora/toy-2")
-    write_json(Path("outputs/runs/good/environment.json"), {"corpus": "toy-2"})
+    write_environment(Path("outputs/runs/good"), "toy-2")
     path = Path("outputs/corpora/toy-2/text/valid.en")
     path.unlink()
     path.symlink_to("/dev/zero")

@@ -11,13 +11,20 @@ from pathlib import Path
 
 import pytest
 
-from nmt.base.files import write_json, write_lines
+from nmt.base.files import write_lines
 from nmt.cli import evaluate, export, score, translate
 from nmt.cli.common import run_command
 from nmt.runs import train
 from nmt.trained_model import save_trained_model
 from tests.namespaces import in_a_process
-from tests.support import made_up_sentences, tiny_config, tiny_trained_model, write_corpus
+from tests.support import (
+    made_up_sentences,
+    tiny_config,
+    tiny_trained_model,
+    write_corpus,
+    write_environment,
+    write_result,
+)
 
 NEW = "model=outputs/runs/new"
 WRITTEN: list[tuple[Callable[[], None], list[str]]] = [
@@ -56,8 +63,8 @@ def write_outputs(tokenizer: str) -> None:
         run = Path("outputs/runs", name)
         save_trained_model(tiny_trained_model(Path(tokenizer)), run / "model", {})
         write_lines(run / "config.yaml", ["corpus: {name: toy, direction: en-de}"])
-        write_json(run / "environment.json", {"corpus": "toy-1"})
-        write_json(run / "result.json", {"valid": {"bleu": 1.0, "loss": 3.0}})
+        write_environment(run)
+        write_result(run, 1.0, loss=3.0)
         os.utime(run / "result.json", (1000, 1000) if name == "new" else None)
     for text in ("a.en", "a.de"):
         write_lines(Path(text), ["Kalo mine."])

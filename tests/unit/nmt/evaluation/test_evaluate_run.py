@@ -3,14 +3,22 @@
 from dataclasses import replace
 from pathlib import Path
 
-from nmt.base.files import read_json, read_lines, write_json
+from nmt.base.files import read_json, read_lines
 from nmt.config import CorpusConfig, save_config
 from nmt.data.corpus import PreparedCorpus
 from nmt.evaluation.evaluate import Evaluation, evaluate_run
 from nmt.evaluation.systems import NO_BASELINE
+from nmt.run_folder import Run
 from nmt.trained_model import save_trained_model
 from nmt.translation.translator import Translator
-from tests.support import made_up_sentences, tiny_config, tiny_trained_model, write_corpus
+from tests.support import (
+    made_up_sentences,
+    tiny_config,
+    tiny_trained_model,
+    write_corpus,
+    write_environment,
+    write_result,
+)
 
 PAIRS = list(zip(made_up_sentences(6, 1), made_up_sentences(6, 2), strict=True))
 
@@ -23,11 +31,11 @@ def complete(outputs: Path, corpus: PreparedCorpus, name: str, bleu: float) -> l
     run = config.run_folder
     run.mkdir(parents=True)
     save_config(config, run / "config.yaml")
-    write_json(run / "environment.json", {"corpus": corpus.folder.name})
+    write_environment(run, corpus.folder.name)
     translator = Translator(model, model.config.decoding)
-    evaluations = evaluate_run(translator, corpus, run)
+    evaluations = evaluate_run(translator, corpus, Run(run))
     save_trained_model(model, run / "model", {})
-    write_json(run / "result.json", {"valid": {"bleu": bleu, "loss": 1.0}})
+    write_result(run, bleu)
     return evaluations
 
 

@@ -4,7 +4,7 @@ import json
 import math
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,16 +13,22 @@ import pytest
 import torch
 
 from nmt.base.errors import UserError
-from nmt.base.files import write_json, write_lines
-from nmt.config import Config, CorpusConfig, OptimizerConfig, save_config, to_plain
+from nmt.base.files import write_lines
+from nmt.config import Config, CorpusConfig, OptimizerConfig, save_config
 from nmt.data.corpus import PreparedCorpus
-from nmt.evaluation.evaluate import StoredTexts
-from nmt.evaluation.records import series
-from nmt.evaluation.report import RunData, Training, report_page, write_report
+from nmt.evaluation.report import report_page, write_report
+from nmt.evaluation.systems import System
+from nmt.run_folder import Run, StoredTexts, series
 from nmt.trained_model import TrainedModel, save_trained_model
 from nmt.translation.attention import sentence_attention, short_sentences
 from tests.html_check import check_page
-from tests.support import made_up_sentences, tiny_config, write_corpus
+from tests.support import (
+    made_up_sentences,
+    tiny_config,
+    write_corpus,
+    write_environment,
+    write_result,
+)
 
 SCORE = {"score": 12.3456, "signature": "nrefs:1|tok:13a", "ci95": 1.5}
 HOSTILE = [
@@ -41,25 +47,30 @@ def table(**more: Any) -> dict[str, Any]:
     return {"bleu": SCORE, "chrf": SCORE, "ter": SCORE, "sentences": 8, **more}
 
 
-def training(name: str, config: Config, *records: dict[str, Any]) -> Training:
-    return Training(name, to_plain(config), {"commit": name, "gpus": []}, records)
+RESULT = {"valid": {"bleu": 1.0, "loss": 2.0}, "test_sets": {"test": table()}}
 
 
-def same(lines: list[str], baseline: list[str] | None = None) -> dict[str, Any]:
+def add_run(config: Config, name: str, *records: dict[str, Any]) -> Run:
+    """Write a run without a model."""
+    folder = Path(config.run.outputs, "runs", name)
+    save_config(config, folder / "config.yaml")
+    write_environment(folder)
+    write_lines(folder / "metrics.jsonl", map(json.dumps, records))
+    return Run(folder)
+
+
+def page_of(
+    run: Run, texts: Sequence[StoredTexts] = (), baseline: Run | None = None, **more: Any
+) -> str:
+    """Return the report of a run; `more` are keys of its result."""
+    result = {"valid": {"loss": 1.0, "bleu": 20.0}, "chosen": "checkpoint of update 5", **more}
+    other = System(baseline.name, baseline.model, baseline) if baseline else None
+    return report_page(run, result, texts, other, "the only comparable run")
+
+
+def same(lines: list[str], baseline: list[str] | None = None) -> list[StoredTexts]:
     """A test set whose texts are all the same."""
-    return {"test_sets": [(StoredTexts("test", lines, [lines], lines), baseline)]}
-
-
-def run_data(config: Config, **more: Any) -> RunData:
-    values: dict[str, Any] = {
-        "training": training("a<b", config),
-        "result": {"valid": {"loss": 1.0, "bleu": 20.0}, "chosen": "checkpoint of update 5"},
-        "test_sets": [],
-        "manifest": {},
-        "baseline": None,
-        "why": "there is no earlier run",
-    }
-    return RunData(**{**values, **more})
+    return [StoredTexts("t<e>st", lines, [lines], lines, baseline)]
 
 
 @pytest.fixture
@@ -67,14 +78,15 @@ def config(tmp_path: Path) -> Config:
     return tiny_config(tmp_path)
 
 
-def test_any_text_is_shown_safely(config: Config) -> None:
-    for baseline in (None, HOSTILE[::-1]):
-        hostile = StoredTexts("t<e>st", HOSTILE, [HOSTILE[::-1]], HOSTILE)
-        before = training("<base>", config) if baseline else None
-        result = {**run_data(config).result, "test_sets": {"t<e>st": table()}}
-        sets = [(hostile, baseline)]
-        data = run_data(config, test_sets=sets, baseline=before, result=result)
-        page = report_page(data, [])
+@pytest.fixture
+def invented(config: Config) -> Run:
+    return add_run(config, "a<b")
+
+
+def test_any_text_is_shown_safely(config: Config, invented: Run) -> None:
+    for baseline in (None, add_run(config, "<base>")):
+        hostile = same(HOSTILE, HOSTILE[::-1] if baseline else None)
+        page = page_of(invented, hostile, baseline, test_sets={"t<e>st": table()})
         text = check_page(page)
         assert "<script" not in page
         assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
@@ -85,16 +97,14 @@ def test_any_text_is_shown_safely(config: Config) -> None:
         page.encode()
 
 
-def test_scores_with_intervals_and_verdict(config: Config) -> None:
+def test_scores_with_intervals_and_verdict(invented: Run) -> None:
     found = {"baseline": 10.0, "difference": 2.3456, "p_bootstrap": 0.01, "p_randomisation": 0.02}
     comparison = {"system": "old", "why": "", "bleu": {**found, "verdict": "better"}}
     side = {"exact": 1, "near": 2}
     leakage = {"source": side, "target": side}
     identity = {"known_as": "", "warnings": ["looks odd"]}
     scores = table(baseline=comparison, test_set=identity, leakage=leakage)
-    result = {**run_data(config).result, "test_sets": {"test": scores}}
-    data = run_data(config, result=result, **same(made_up_sentences(8)))
-    text = check_page(report_page(data, []))
+    text = check_page(page_of(invented, same(made_up_sentences(8)), test_sets={"test": scores}))
     assert "test BLEU 12.35 ± 1.50 nrefs:1|tok:13a" in text
     assert "BLEU12.35± 1.5010.00+2.350.020better" in text
     assert "TER ↓12.35± 1.50–––" in text
@@ -104,25 +114,23 @@ def test_scores_with_intervals_and_verdict(config: Config) -> None:
     assert "largest change" not in text
 
 
-def test_differences_from_the_baseline(config: Config) -> None:
+def test_differences_from_the_baseline(config: Config, invented: Run) -> None:
     other = replace(config, optimizer=OptimizerConfig(beta2=0.5))
     other = replace(other, run=replace(other.run, name="elsewhere"))
-    data = run_data(config, baseline=training("old", other), why="the only comparable run")
-    text = check_page(report_page(data, []))
+    text = check_page(page_of(invented, baseline=add_run(other, "old")))
     assert "keythis runold\noptimizer.beta20.980.5" in text
     assert "run.nametiny" in text  # in the table of all keys
     assert "elsewhere" not in text
-    assert "keythis runold\ncommita<bold" in text
-    same = run_data(config, baseline=training("a<b", config))
-    assert check_page(report_page(same, [])).count("No differences.") == 2
+    assert text.count("No differences.") == 1
+    same = check_page(page_of(invented, baseline=add_run(config, "same")))
+    assert same.count("No differences.") == 2
 
 
-def test_sentences_with_the_largest_change(config: Config) -> None:
+def test_sentences_with_the_largest_change(config: Config, invented: Run) -> None:
     lines = made_up_sentences(30)
     before = list(lines)
     before[3], before[4] = "ganz anders", lines[4] + " nu"
-    data = run_data(config, baseline=training("old", config), **same(lines, before))
-    page = report_page(data, [])
+    page = page_of(invented, same(lines, before), add_run(config, "old"))
     changed = check_page(page).partition("The 2 with the largest change from old")[2]
     assert "2 sentences are better than those of old, 0 are worse and 28 are equal" in changed
     assert changed.index("line 4,") < changed.index("line 5,")
@@ -130,8 +138,8 @@ def test_sentences_with_the_largest_change(config: Config) -> None:
     assert "<mark>nu</mark>" in page
 
 
-def test_table_of_lengths_contains_all_sentences(config: Config) -> None:
-    page = report_page(run_data(config, **same(made_up_sentences(100))), [])
+def test_table_of_lengths_contains_all_sentences(invented: Run) -> None:
+    page = page_of(invented, same(made_up_sentences(100)))
     rows = page.partition("BLEU by length of the source")[2].partition("</table>")[0]
     numbers = [row.split('class="number">')[1].split("<")[0] for row in rows.split("<tr>")[2:]]
     assert sum(map(int, numbers)) == 100
@@ -145,18 +153,18 @@ def test_curves_have_gaps_where_records_have_no_value(config: Config) -> None:
         {"update": 3, "epoch": 0, "train/loss": 3.0, "train/gradient_norm": math.inf},
         {"update": 4, "epoch": 0, "train/loss": 2.0, "train/gradient_norm": "text"},
     ]
-    training = Training("a", to_plain(config), {}, records)
-    updates, losses = series(records, "train/loss")
+    run = add_run(config, "a", *records)
+    updates, losses = series(run.metrics, "train/loss")
     assert updates == [1, 2, 3, 4]
     assert [value for value in losses if math.isfinite(value)] == [5, 3, 2]
-    assert series(records, "valid/bleu") == ([2], [1.0])
-    page = report_page(run_data(config, training=training), [])
+    assert series(run.metrics, "valid/bleu") == ([2], [1.0])
+    page = page_of(run)
     check_page(page)
     charts = [chart.split("<b>")[1].split("</b>")[0] for chart in page.split("<figure")[1:]]
     assert charts == ["Loss", "Validation BLEU", "Gradient norm"]
 
 
-def test_attention_map_of_a_sentence(config: Config, trained_model: TrainedModel) -> None:
+def test_attention_map_of_a_sentence(invented: Run, trained_model: TrainedModel) -> None:
     pair = tuple(made_up_sentences(2))
     found = sentence_attention(trained_model, *pair)
     assert found.source[-1] == found.target[-1] == "</s>"
@@ -164,7 +172,7 @@ def test_attention_map_of_a_sentence(config: Config, trained_model: TrainedModel
     assert heads.shape == (2, len(found.target), len(found.source))
     torch.testing.assert_close(heads.sum(-1), torch.ones(heads.shape[:2]))
     assert not trained_model.network.training
-    page = report_page(run_data(config), [(*pair, found)])
+    page = report_page(invented, RESULT, (), None, "", [(*pair, found)])
     check_page(page, num_scripts=2)
     [data] = re.findall(r'<script type="application/json" id="data">(.*?)</script>', page)
     [shown] = json.loads(data)
@@ -187,9 +195,6 @@ def test_only_short_sentences_have_attention_maps(trained_model: TrainedModel) -
     assert short_sentences(trained_model, short, [""] * 20, 3) == []
 
 
-RESULT = {"valid": {"bleu": 1.0, "loss": 2.0}, "test_sets": {"test": table()}}
-
-
 @pytest.fixture
 def run(tmp_path: Path, trained_model: TrainedModel, tokenizer_path: Path) -> Path:
     """Write a run folder without records."""
@@ -199,7 +204,8 @@ def run(tmp_path: Path, trained_model: TrainedModel, tokenizer_path: Path) -> Pa
     config = replace(tiny_config(tmp_path), corpus=CorpusConfig(name="toy"))
     folder = config.run_folder
     save_config(config, folder / "config.yaml")
-    write_json(folder / "environment.json", {"corpus": "toy-1"})
+    write_environment(folder)
+    write_lines(folder / "metrics.jsonl", [])
     for name in ("source", "reference", "reference.1", "hypotheses"):
         write_lines(folder / "evaluation" / "test" / f"{name}.txt", made_up_sentences(6))
     save_trained_model(trained_model, folder / "model", {})
@@ -212,7 +218,7 @@ def write(run: Path, trained_model: TrainedModel) -> Callable[..., str]:
 
     def write(has_corpus: bool = True) -> str:
         corpus = PreparedCorpus(run.parents[1] / "corpora" / "toy-1") if has_corpus else None
-        path = write_report(run, RESULT, trained_model, corpus)
+        path = write_report(Run(run), RESULT, trained_model, corpus)
         assert path == run / "report.html"
         return check_page(path.read_text(encoding="utf-8"), num_scripts=2)
 
@@ -231,7 +237,7 @@ def test_run_without_records_baseline_or_corpus(write: Callable[..., str]) -> No
 def test_damaged_baseline_is_reported(run: Path, write: Callable[..., str]) -> None:
     other = run.with_name("damaged")
     shutil.copytree(run, other)
-    write_json(other / "result.json", {"valid": {"bleu": 1.0, "loss": 2.0}})
+    write_result(other, 1.0)
     assert "Compared with damaged: the only comparable run on toy en-de." in write()
     (other / "metrics.jsonl").write_text("[]\n", encoding="utf-8")
     text = write()
@@ -256,11 +262,11 @@ def test_texts_outside_of_a_run_are_not_read(run: Path, trained_model: TrainedMo
         if name == "test":
             (run / "evaluation").symlink_to(run.parent / "private")
         with pytest.raises(UserError, match=message):
-            write_report(run, {**RESULT, "test_sets": {name: table()}}, trained_model, None)
+            write_report(Run(run), {**RESULT, "test_sets": {name: table()}}, trained_model, None)
     assert not (run / "report.html").exists()
 
 
-def test_run_without_test_sets(config: Config) -> None:
-    text = check_page(report_page(run_data(config), []))
+def test_run_without_test_sets(invented: Run) -> None:
+    text = check_page(page_of(invented))
     assert "The corpus has no test set." in text
     assert "The model has no attention, or no translation is short enough to show." in text

@@ -10,10 +10,10 @@ from nmt.base.files import read_json, write_json, write_lines
 from nmt.base.locks import exclusive
 from nmt.config import save_config
 from nmt.data.corpus import PreparedCorpus
-from nmt.evaluation.records import Status, series
 from nmt.evaluation.sweep import count_statuses, format_value, read_sweep, swept_keys
 from nmt.metrics.scores import bleu_score
-from tests.support import made_up_sentences, with_noise, write_corpus
+from nmt.run_folder import Status, series
+from tests.support import made_up_sentences, with_noise, write_corpus, write_environment
 from tests.sweeps import add_run, swept_config
 
 REFERENCES = made_up_sentences(40)
@@ -95,7 +95,7 @@ def test_a_copy_of_a_run_is_not_counted(sweep: Path) -> None:
     assert found.verdict() == verdict
     note = "same seed and settings as rate=0.01,seed=1; not counted"
     assert [(run.name, run.notes) for run in found.runs if run.notes] == [(copy.name, [note])]
-    write_json(copy / "environment.json", {"corpus": "toy-2"})
+    write_environment(copy, "toy-2")
     assert "(3 seeds)" in read_sweep(sweep).verdict()
 
 
@@ -124,7 +124,7 @@ def test_failed_and_pruned_runs_have_notes(sweep: Path) -> None:
         ("result.json", "{", "Invalid JSON"),
         ("metrics.jsonl", "[]\n", "line 1 is not a JSON object"),
         ("config.yaml", "model: 7\n", "config.yaml"),
-        ("environment.json", "{}", "key corpus"),
+        ("environment.json", "{}", "environment.json: key run_id"),
         ("valid_hypotheses.txt", "\udcff", "is not valid UTF-8"),
     ],
 )
@@ -150,7 +150,7 @@ def test_a_damaged_tokenizer_does_not_end_the_report(sweep: Path) -> None:
 
 def test_differences_are_not_tested_without_one_validation_text(sweep: Path) -> None:
     run = sweep / "rate=0.02,seed=1"
-    write_json(run / "environment.json", {"corpus": "toy-2"})
+    write_environment(run, "toy-2")
     assert read_sweep(sweep).note == ""  # another corpus with the same text
     text = PreparedCorpus(sweep.parents[1] / "corpora" / "toy-2").text_path("valid", "de")
     write_lines(text, [*REFERENCES[:-1], "other"])
@@ -158,11 +158,11 @@ def test_differences_are_not_tested_without_one_validation_text(sweep: Path) -> 
     assert found.note == "the corpora of the runs have different validation texts"
     assert [group.difference for group in found.groups] == [None, None]
     assert "above peak_learning_rate=0.02 (above two standard errors" in found.verdict()
-    write_json(run / "environment.json", {"corpus": "toy-1"})
+    write_environment(run, "toy-1")
     (run / "valid_hypotheses.txt").unlink()
     assert "has no valid_hypotheses.txt" in read_sweep(sweep).note
     for other in sweep.glob("rate*"):
-        write_json(other / "environment.json", {"corpus": "gone"})
+        write_environment(other, "gone")
     assert read_sweep(sweep).note == "there is no corpus of the runs"
 
 

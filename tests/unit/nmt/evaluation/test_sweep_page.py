@@ -16,6 +16,7 @@ from nmt.evaluation.sweep_page import (
     group_colours,
     sweep_page,
 )
+from nmt.run_folder import Run
 from tests.html_check import check_page
 from tests.support import made_up_sentences, write_corpus
 from tests.sweeps import add_run, swept_config
@@ -152,13 +153,10 @@ def test_other_values_are_categories() -> None:
 
 
 def test_effect_of_a_category_with_long_names(folder: Path) -> None:
-    sweep = add_grid(folder, 0.02, 0.01)
-    names = ["a" * 30, "b" * 30]
-    runs = [
-        replace(run, config={"x.name": names[i % 2]}, parameters=None)
-        for i, run in enumerate(sweep.runs)
-    ]
-    chart = effect_chart("x.name", runs)
+    config = swept_config(0.1, 1)
+    named = [replace(config, corpus=replace(config.corpus, name=name * 30)) for name in "ab"]
+    runs = [add_run(folder / config.corpus.name, config) for config in named]
+    chart = effect_chart("corpus.name", list(map(Run, runs)))
     assert "…" in chart
     assert "rotate(-25" in chart
 

@@ -7,7 +7,9 @@ from nmt.base.errors import UserError
 from nmt.base.files import write_json, write_lines
 from nmt.data.corpus import PreparedCorpus
 from nmt.evaluation.evaluate import TestSet, stored_hypotheses
-from nmt.evaluation.systems import find_baseline, open_system, outputs_of
+from nmt.evaluation.systems import find_baseline, open_system
+from nmt.run_folder import Run
+from tests.support import write_environment, write_result
 
 
 def add_corpus(outputs: Path, name: str, valid: str = "ein Satz") -> PreparedCorpus:
@@ -32,9 +34,9 @@ def add_run(
     write_lines(run / "model" / "weights.safetensors", [""])
     name = corpus.partition("-")[0]
     write_lines(run / "config.yaml", [f"corpus: {{name: {name}, direction: {direction}}}"])
-    write_json(run / "environment.json", {"corpus": corpus})
-    result = {"valid": {"bleu": bleu, "loss": 1.0}, "test_sets": {"test": {"bleu": more}}}
-    write_json(run / "result.json", result)
+    write_environment(run, corpus)
+    bleu_of_test = {"score": 0.0, "signature": "", **more}
+    write_result(run, bleu, test_sets={"test": {"bleu": bleu_of_test, "sentences": 1}})
     time = 1_000_000 + len(list(run.parents[1].rglob("result.json")))
     os.utime(run / "result.json", (time, time))
     return run
@@ -47,7 +49,7 @@ def outputs(tmp_path: Path) -> Path:
 
 def baseline_of(run: Path, corpus: PreparedCorpus) -> tuple[str, str] | None:
     """Return name and reason of the baseline of a run."""
-    found = find_baseline(run, corpus)
+    found = find_baseline(Run(run), corpus)
     return (found.system.name, found.why) if found else None
 
 
@@ -60,7 +62,7 @@ def test_baseline_is_chosen_by_validation_score(outputs: Path) -> None:
     assert baseline_of(outputs / "runs/new", corpus) == ("b", why.format(30, 3))
     run = add_run(outputs / "sweeps/rates/rate=0.1", 40)
     assert baseline_of(outputs / "runs/new", corpus) == ("rates/rate=0.1", why.format(40, 4))
-    assert outputs_of(run) == outputs_of(outputs / "runs/a") == outputs
+    assert Run(run).outputs == Run(outputs / "runs/a").outputs == outputs
 
 
 def test_only_earlier_completed_runs_of_the_same_corpus_are_considered(

@@ -15,12 +15,12 @@ from nmt.config import (
     load_config,
     save_config,
 )
-from nmt.evaluation.records import is_complete
 from nmt.model import cpu_library
+from nmt.run_folder import Run
 from nmt.runs import experiment
 from nmt.runs.experiment import check_configuration, open_run
 from tests.runs import run
-from tests.support import tiny_config, with_batching
+from tests.support import tiny_config, with_batching, write_result
 
 
 @pytest.fixture
@@ -112,33 +112,26 @@ def test_another_value_is_refused_with_the_key_that_accepts_it(config: Config) -
     assert stored(config) == config
 
 
-def complete(config: Config, updates: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_json(config.run_folder / "result.json", {})
-    monkeypatch.setattr(
-        experiment, "read_result", lambda folder: {"updates": updates, "training_seconds": 61}
-    )
+def complete(config: Config, updates: int) -> None:
+    write_result(config.run_folder, 1.0, updates=updates, training_seconds=61.0)
 
 
-def test_an_accepted_change_continues_a_complete_run(
-    config: Config, corpus: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    complete(config, config.training.max_updates, monkeypatch)
+def test_an_accepted_change_continues_a_complete_run(config: Config, corpus: Path) -> None:
+    complete(config, config.training.max_updates)
     longer = accepting(config, "training.max_updates", max_updates=20)
     with pytest.raises(UserError, match="was trained on digits-0123456789ab, but the corpus is"):
         open_run(longer, corpus.with_name("digits-ba9876543210"))
-    assert is_complete(config.run_folder)
+    assert Run(config.run_folder).is_complete
     assert stored(config) == config
     open_run(longer, corpus)
-    assert not is_complete(config.run_folder)
-    write_json(config.run_folder / "result.json", {})
+    assert not Run(config.run_folder).is_complete
+    complete(config, config.training.max_updates)
     open_run(longer, corpus)
-    assert is_complete(config.run_folder)  # nothing differs any more
+    assert Run(config.run_folder).is_complete  # nothing differs any more
 
 
-def test_a_complete_run_is_not_shortened(
-    config: Config, corpus: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    complete(config, config.training.max_updates, monkeypatch)
+def test_a_complete_run_is_not_shortened(config: Config, corpus: Path) -> None:
+    complete(config, config.training.max_updates)
     with pytest.raises(UserError, match=r"has 10 updates, more than training.max_updates=9"):
         open_run(accepting(config, "training.max_updates", max_updates=9), corpus)
 
@@ -152,9 +145,9 @@ def test_a_run_without_pairs_leaves_nothing(tmp_path: Path, corpus: Path) -> Non
 
 
 def test_a_run_that_ended_early_continues_only_with_other_limits(
-    config: Config, corpus: Path, monkeypatch: pytest.MonkeyPatch
+    config: Config, corpus: Path
 ) -> None:
-    complete(config, config.training.max_updates - 1, monkeypatch)
+    complete(config, config.training.max_updates - 1)
     with pytest.raises(UserError, match=r"ended early, after .* by training.patience; change"):
         open_run(accepting(config, "training.max_updates", max_updates=20), corpus)
     save_config(timed := accepting(config, "", max_minutes=1), config.run_folder / "config.yaml")
@@ -164,7 +157,7 @@ def test_a_run_that_ended_early_continues_only_with_other_limits(
     save_config(config, config.run_folder / "config.yaml")
     keys = "training.max_updates,training.patience"
     open_run(accepting(config, keys, max_updates=20, patience=7), corpus)
-    assert not is_complete(config.run_folder)
+    assert not Run(config.run_folder).is_complete
 
 
 def test_the_stored_threads_are_those_of_the_same_number_of_processes(config: Config) -> None:

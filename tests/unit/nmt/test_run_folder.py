@@ -7,23 +7,23 @@ import pytest
 from nmt.base.errors import UserError
 from nmt.base.files import write_json
 from nmt.base.locks import exclusive, is_locked
-from nmt.evaluation.records import Status, read_metrics, run_status
+from nmt.run_folder import Run, Status
 
 
 def test_the_first_file_of_the_order_counts(tmp_path: Path) -> None:
     run = tmp_path / "run"
-    assert run_status(run) is None
+    assert Run(run).status is None
     run.mkdir()
     (run / "train.log").touch()
-    assert run_status(run) is None
+    assert Run(run).status is None
     order = ["config.yaml", "failure.json", "pruned.json", "result.json"]
     expected = [Status.interrupted, Status.failed, Status.pruned, Status.complete]
     for name, status in zip(order, expected, strict=True):
         write_json(run / name, {})
-        assert run_status(run) is status
+        assert Run(run).status is status
     with exclusive(run / ".lock", lambda: None):
-        assert run_status(run) is Status.running
-    assert run_status(run) is Status.complete
+        assert Run(run).status is Status.running
+    assert Run(run).status is Status.complete
 
 
 def test_looking_at_a_lock_does_not_hold_it(tmp_path: Path) -> None:
@@ -38,12 +38,12 @@ def test_looking_at_a_lock_does_not_hold_it(tmp_path: Path) -> None:
 
 def test_incomplete_last_record_is_ignored(tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
-    assert read_metrics(path) == []
+    assert Run(tmp_path).records == []
     path.write_text('{"update": 1, "train/loss": NaN, "note": "a\u2028b"}\n{"upd', encoding="utf-8")
-    (record,) = read_metrics(path)
+    (record,) = Run(tmp_path).metrics
     assert record["update"] == 1
     path.write_text('{"update": 1}\n[]\n', encoding="utf-8")
     with pytest.raises(
         UserError, match=r"metrics\.jsonl: line 2 is not a JSON object with `update`"
     ):
-        read_metrics(path)
+        _ = Run(tmp_path).metrics

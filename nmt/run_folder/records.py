@@ -1,0 +1,112 @@
+"""Contents of the JSON files of a run folder."""
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal, NotRequired
+
+from pydantic import ConfigDict, with_config
+from typing_extensions import TypedDict
+
+_OTHER_KEYS = ConfigDict(extra="allow")
+
+
+@with_config(_OTHER_KEYS)
+class Environment(TypedDict):
+    """`environment.json`: commit, packages and hardware of a run."""
+
+    run_id: str
+    commit: str
+    processor: str
+    cpu_library: Literal["torch", "onednn"]
+    gpus: list[str]
+    processes: int
+    threads: int
+    corpus: str
+    initial_weights: NotRequired[str]
+
+
+@with_config(_OTHER_KEYS)
+class ScoreRecord(TypedDict):
+    """A score of a test set."""
+
+    score: float
+    signature: str
+
+
+@with_config(_OTHER_KEYS)
+class TestSetRecord(TypedDict):
+    """`scores.json`: the scores of a test set."""
+
+    bleu: ScoreRecord
+    sentences: int
+
+
+class ValidationRecord(TypedDict):
+    """Loss and BLEU on the validation set."""
+
+    loss: float
+    bleu: float
+
+
+class CostRecord(TypedDict):
+    """Cost of a training."""
+
+    training_flops: float
+    device_hours: float
+    target_tokens: int
+
+
+def describe_cost(cost: CostRecord) -> str:
+    """Describe the cost of a training in one line."""
+    return (
+        f"{cost['training_flops']:.3g} floating-point operations,"
+        f" {cost['device_hours']:.2f} device hours, {cost['target_tokens']:,} target tokens"
+    )
+
+
+@with_config(_OTHER_KEYS)
+class Result(TypedDict):
+    """`result.json`: the result of a completed run."""
+
+    chosen: str
+    valid: ValidationRecord
+    updates: int
+    training_seconds: float
+    test_sets: dict[str, TestSetRecord]
+    cost: NotRequired[CostRecord]
+
+
+class Pruned(TypedDict):
+    """`pruned.json`: the update at which a search stopped a run; loss of the best checkpoint."""
+
+    update: int
+    loss: float
+
+
+class Failure(TypedDict):
+    """`failure.json` of a run that failed in a sweep."""
+
+    lines: list[str]
+
+
+def parse_record(line: bytes) -> dict[str, Any] | None:
+    """Return a record of `metrics.jsonl`; None for a line without an object with `update`."""
+    try:
+        record: dict[str, Any] = json.loads(line)
+        record["update"] = int(record["update"])
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
+        return None
+    return record
+
+
+def with_number(records: Iterable[Mapping[str, Any]], key: str) -> list[Mapping[str, Any]]:
+    """Return the records in which the value of a key is a number."""
+    return [record for record in records if isinstance(record.get(key), float | int)]
+
+
+def series(records: Iterable[Mapping[str, Any]], key: str) -> tuple[list[float], list[float]]:
+    """Return updates and values of the records with `key`; a value that is not a number is NaN."""
+    found = [(record["update"], record[key]) for record in records if key in record]
+    values = [value if isinstance(value, float | int) else math.nan for _, value in found]
+    return [update for update, _ in found], values
