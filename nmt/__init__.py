@@ -14,31 +14,16 @@ True
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, overload
+
+from nmt.translation.request import Request, Translation
 
 if TYPE_CHECKING:
     from nmt.trained_model import TrainedModel
 
 __all__ = ["Model", "Translation", "load"]
-
-
-@dataclass(frozen=True)
-class Translation:
-    """One translation of a text.
-
-    Attributes:
-        text: plain text.
-        score: the log-probability divided by the length penalty; if the text was translated in
-            segments, the sum of their scores.
-        alignment: for each link, the index of the source word and of the target word, from 0; None
-            if the text or the translation is too long for the model to read at once.
-    """
-
-    text: str
-    score: float
-    alignment: list[tuple[int, int]] | None
 
 
 class Model:
@@ -88,17 +73,16 @@ class Model:
             raise ValueError(f"num_best={num_best} is below 1")
         # Imported here, because torch takes two seconds to import.
         from nmt.translation.alignment import Aligner  # noqa: PLC0415
+        from nmt.translation.pipeline import Pipeline  # noqa: PLC0415
         from nmt.translation.translator import Translator  # noqa: PLC0415
 
         config = self._model.config.decoding
         num_best = num_best if details else 1
         config = replace(config, num_best=num_best, beam_size=max(num_best, config.beam_size))
-        found = Translator(self._model, config).translate(texts)
-        if not details:
-            return [translations[0].text for translations in found]
-        pairs = [(text, one) for text, some in zip(texts, found, strict=True) for one in some]
-        links = iter(Aligner(self._model).links([p[0] for p in pairs], [p[1].text for p in pairs]))
-        return [[Translation(one.text, one.score, next(links)) for one in some] for some in found]
+        aligner = Aligner(self._model) if details else None
+        pipeline = Pipeline(Translator(self._model, config), aligner=aligner)
+        found = pipeline.translate(list(map(Request, texts)))
+        return found if details else [best.text for best, *_ in found]
 
 
 def load(folder: str | Path, device: str | None = None) -> Model:

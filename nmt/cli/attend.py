@@ -17,6 +17,7 @@ from nmt.tokenizer import Tokenizer
 from nmt.tracking.pictures import draw_attention
 from nmt.trained_model import TrainedModel
 from nmt.translation.attention import SentenceAttention, sentence_attention
+from nmt.translation.request import notes_on
 from nmt.translation.translator import Translator
 
 _PAGE = "attention.html"
@@ -71,8 +72,10 @@ def _translations(arguments: _Arguments, model: TrainedModel, texts: list[str]) 
                 f"translation= has {len(given)} lines with text, but text= has {len(texts)}"
             )
     else:
-        translator = Translator(model, arguments.decoding_config(model), print_line)
-        given = [best[0].text for best in translator.translate(texts)]
+        found = Translator(model, arguments.decoding_config(model)).translate(texts)
+        for note in notes_on(found):
+            print_line(note)
+        given = [best.text for best, *_ in found]
     _check_lengths("translation ", given, model.target_tokenizer, model.config.model.max_length)
     return given
 

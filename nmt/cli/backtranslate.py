@@ -6,8 +6,8 @@ For a corpus en-de, the model translates from de to en. Then train with
 corpus.sources.back.path=mono.de.back; see docs/translating.md.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import field
 from pathlib import Path
 
 from nmt.base.errors import UserError
@@ -18,9 +18,10 @@ from nmt.cli.models import ModelArguments, check_languages, model_folder, open_m
 from nmt.cli.translating import translate_to_files
 from nmt.config import checked_dataclass, search_keys
 from nmt.trained_model import weights_digest
-from nmt.translation.formats import Format, Item, LineReader, LineWriter
+from nmt.translation.formats import Format, LineReader
 from nmt.translation.lines import LineTranslator
 from nmt.translation.pipeline import Pipeline
+from nmt.translation.request import Request, Translation
 from nmt.translation.translator import Translator
 
 
@@ -36,25 +37,18 @@ class _Arguments(ModelArguments):
     """Continue an interrupted translation; false starts from the beginning."""
 
 
-@dataclass(frozen=True)
-class BackTranslator(LineTranslator):
-    """Writes two texts: the translations, and the lines that were translated."""
+def _pairs(requests: Sequence[Request], found: Sequence[Sequence[Translation]]) -> list[str]:
+    """Return a text of the translations and a text of the original lines.
 
-    def texts(
-        self, items: list[Item], first: int, progress: Callable[[float], None] | None = None
-    ) -> list[str]:
-        """Translate items; return a text of the translations and a text of the original lines.
-
-        Both leave out lines that are empty or have an empty translation.
-        """
-        translations, originals = "", ""
-        answers = self.pipeline.answers(items, progress, first)
-        for item, answer in zip(items, answers, strict=True):
-            translation = answer.translations[0].text.strip()
-            if translation and item.source.strip():
-                translations += f"{translation}\n"
-                originals += f"{item.source}\n"
-        return [translations, originals]
+    Both leave out lines that are empty or have an empty translation.
+    """
+    translations, originals = "", ""
+    for request, (best, *_) in zip(requests, found, strict=True):
+        translation = best.text.strip()
+        if translation and request.source.strip():
+            translations += f"{translation}\n"
+            originals += f"{request.source}\n"
+    return [translations, originals]
 
 
 def main() -> None:
@@ -72,9 +66,8 @@ def main() -> None:
     decoding = arguments.decoding_config(model)
     if "num_best" in arguments.decoding:
         raise UserError("decoding.num_best has no effect here: each line gives one pair")
-    pipeline = Pipeline(Translator(model, decoding, print_line))
-    reader, writer = LineReader(Format.text), LineWriter(Format.text, model.target_tokenizer)
-    translator = BackTranslator(str(file), reader, pipeline, writer)
+    pipeline = Pipeline(Translator(model, decoding))
+    translator = LineTranslator(str(file), LineReader(Format.text), pipeline, _pairs)
     settings = {"model": weights_digest(folder), **search_keys(decoding)}
     num_lines = translate_to_files(translator, file, outs, settings, [folder], arguments.resume)
     num_pairs = sum(1 for _ in iterate_lines(outs[0]))

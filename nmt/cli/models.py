@@ -66,7 +66,7 @@ class TranslatorArguments(ModelArguments):
         """Make a translator of a model, or of an ensemble with others."""
         config = self.decoding_config(model)
         engine = open_engine(self.engine, self.compute_type, model, config, others)
-        return Translator(model, config, print_line, engine)
+        return Translator(model, config, engine)
 
 
 def model_folder(name: str) -> Path:

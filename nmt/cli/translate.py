@@ -31,7 +31,7 @@ from nmt.translation.formats import Format, LineReader, LineWriter, choose_forma
 from nmt.translation.lines import LineTranslator, arriving_chunks, chunks_of, raw_lines
 from nmt.translation.mbr import Utility, expected_utilities
 from nmt.translation.pipeline import Pipeline
-from nmt.translation.protection import ProtectingTranslator
+from nmt.translation.protection import Protection
 
 # Arguments that, besides models and the search, change the output.
 _SETTINGS = (
@@ -96,25 +96,22 @@ def main() -> None:
     if arguments.mbr and decoding.num_best == 1:
         raise UserError("mbr= needs alternatives: add decoding.num_best=8 decoding.beam_size=8")
     aligner = Aligner(model, arguments.alignment_layer) if needs_aligner else None
-    protecting = (
-        ProtectingTranslator(translator, aligner) if aligner and arguments.protect else None
-    )
-    aligns_beside = arguments.alignment and write is not Format.jsonl
+    protection = Protection(aligner) if aligner and arguments.protect else None
+    writer = LineWriter(write, model.target_tokenizer, arguments.column, arguments.alignment)
     pipeline = Pipeline(
-        protecting or translator,
-        aligner if arguments.alignment else None,
-        partial(expected_utilities, utility=arguments.mbr) if arguments.mbr else None,
+        translator,
         model.config.source_language if arguments.document else "",
-        print_line,
-        aligns_all=not aligns_beside,
+        protection,
+        partial(expected_utilities, utility=arguments.mbr) if arguments.mbr else None,
+        aligner if arguments.alignment else None,
+        aligns_all=not writer.aligns_beside,
     )
-    writer = LineWriter(write, model.target_tokenizer, arguments.column)
-    lines = LineTranslator(str(file or "stdin"), reader, pipeline, writer, aligns_beside)
+    lines = LineTranslator(str(file or "stdin"), reader, pipeline, writer.texts)
     languages = (model.config.source_language, model.config.target_language)
     default = file and output_name(file, *languages, write)
     out = output_path(arguments.out, default)  # `translate_to_files` checks it against inputs
     if out is not None:
-        outs = [out, *([Path(f"{out}.align")] if aligns_beside else [])]
+        outs = [out, *([Path(f"{out}.align")] if writer.aligns_beside else [])]
         given = {**to_plain(arguments), "input_format": read.name, "format": write.name}
         settings = {
             **{name: given[name] for name in _SETTINGS},
@@ -125,12 +122,12 @@ def main() -> None:
         overwrite = bool(arguments.out)
         source = file or io.BufferedReader(_stdin())
         translate_to_files(lines, source, outs, settings, folders, arguments.resume, overwrite)
-    elif aligns_beside:
+    elif writer.aligns_beside:
         raise UserError("alignment=true needs a file beside the output: give format=jsonl or out=")
     else:
         _translate_to_stdout(lines, file)
-    if protecting is not None:
-        print_line(str(protecting.counts))
+    if protection is not None:
+        print_line(str(protection.counts))
     if out is not None:
         print_written(outs)
 

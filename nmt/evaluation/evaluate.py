@@ -30,6 +30,7 @@ from nmt.metrics.phenomena import PhenomenaReport, read_annotations, score_pheno
 from nmt.metrics.scores import Scores, all_scores
 from nmt.metrics.significance import Comparison, compare
 from nmt.run_folder import Run, StoredTexts
+from nmt.translation.request import notes_on
 from nmt.translation.translator import Translator
 
 logger = logging.getLogger(__name__)
@@ -130,7 +131,10 @@ def evaluate(translator: Translator, test_set: TestSet, system: str) -> Evaluati
     """Translate a test set and score it; `system` is the name of the model."""
     title = f"{system}: translating {test_set.name}"
     with progress_bar(title, len(test_set.sources)) as advance:
-        hypotheses = [best[0].text for best in translator.translate(test_set.sources, advance)]
+        found = translator.translate(test_set.sources, advance)
+    for note in notes_on(found):
+        logger.warning(note)
+    hypotheses = [best.text for best, *_ in found]
     references, language = test_set.references, test_set.direction[1]
     phenomena = None
     if test_set.annotations is not None:

@@ -29,6 +29,7 @@ from nmt.runs.train import train
 from nmt.tokenizer import Tokenizer
 from nmt.trained_model import load_trained_model
 from nmt.training import distributed
+from nmt.translation.request import notes_on
 from nmt.translation.translator import Translator
 
 GENERAL = "general"
@@ -155,11 +156,13 @@ def _translations(config: Config, model: Path, tests: Sequence[TestSet]) -> list
     if not tests:
         return []
     loaded = load_trained_model(model, distributed.local_device())
-    translator = Translator(loaded, config.decoding, print_line)
+    translator = Translator(loaded, config.decoding)
     found = []
     for test in tests:
         with progress_bar(f"translating {test.name}", len(test.sources)) as advance:
             translated = translator.translate(test.sources, advance)
+        for note in notes_on(translated):
+            print_line(note)
         found.append([best[0].text for best in translated])
     return found
 

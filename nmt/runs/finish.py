@@ -41,7 +41,7 @@ def finish(
     """Choose weights; write the model folder, evaluations, report and `result.json`."""
     chosen = choose_weights(config.training.validation_metric, trainer)
     logger.info("chosen on validation: %s", chosen.description)
-    translator = Translator(trainer.model, config.decoding, logger.warning)
+    translator = Translator(trainer.model, config.decoding)
     evaluations = evaluate_run(translator, corpus, Run(config.run_folder))
     scores = _scores(config, corpus, chosen, evaluations, _cost(config, trainer))
     _save_model(config, trainer, scores)

@@ -8,9 +8,7 @@ from torch import Tensor
 from nmt.base.errors import UserError
 from nmt.trained_model import TrainedModel
 from nmt.translation.forced import ForcedDecoder
-
-Links = list[tuple[int, int]]
-"""Pairs of indices, of a source word and a target word; words are separated by white space."""
+from nmt.translation.request import Links
 
 
 def pharaoh(links: Links) -> str:

@@ -7,10 +7,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nmt.translation.alignment import Links
-from nmt.translation.formats import Answer
+from nmt.translation.request import Links, Translation
 from nmt.translation.sentences import sentence_spans
-from nmt.translation.translator import Translation
 
 # Marker of a list item and the space after it; both are outside the sentence.
 _LIST_MARKER = re.compile(r"\s*(?:[-*•–—·▪◦]|\(?(?:\d{1,3}|[a-zA-Z])[.)])\s+(?=\S)")
@@ -45,44 +43,40 @@ class Document:
             return cls([""], [text, ""])
         return cls(sentences, [*separators, text[previous_end:]])
 
-    def join(self, answers: Sequence[Answer]) -> Answer:
+    def join(self, found: Sequence[Sequence[Translation]]) -> list[Translation]:
         """Join the best translations of all sentences, the second-best ones, and so on.
 
         The result has as many translations as the sentence with the fewest. Scores are summed and
         utilities averaged. Alignments contain the word indices of the document.
         """
-        by_rank = zip(*(answer.translations for answer in answers), strict=False)
-        num_alignments = min(len(answer.alignments) for answer in answers)
-        utilities = zip(*(answer.utilities for answer in answers), strict=False)
-        return Answer(
-            [self._join_translations(translations) for translations in by_rank],
-            [self._join_links(answers, rank) for rank in range(num_alignments)],
-            [sum(values) / len(values) for values in utilities],
-        )
+        return [self._join(translations) for translations in zip(*found, strict=False)]
 
-    def _join_translations(self, translations: Sequence[Translation]) -> Translation:
+    def _join(self, translations: Sequence[Translation]) -> Translation:
         first, *others = self.separators
         parts = (one.text + after for one, after in zip(translations, others, strict=True))
+        utilities = [one.utility for one in translations if one.utility is not None]
         return Translation(
             first + "".join(parts),
-            sum(translation.score for translation in translations),
-            [hypothesis for translation in translations for hypothesis in translation.hypotheses],
+            sum(one.score for one in translations),
+            self._joined_links(translations),
+            [hypothesis for one in translations for hypothesis in one.hypotheses],
+            sum(utilities) / len(utilities) if utilities else None,
+            tuple(note for one in translations for note in one.notes),
         )
 
-    def _join_links(self, answers: Sequence[Answer], rank: int) -> Links | None:
+    def _joined_links(self, translations: Sequence[Translation]) -> Links | None:
         joined: Links = []
         source_words = target_words = 0
-        parts = zip(self.sentences, answers, self.separators[:-1], strict=True)
-        for sentence, answer, separator in parts:
+        parts = zip(self.sentences, translations, self.separators[:-1], strict=True)
+        for sentence, one, separator in parts:
+            if one.alignment is None:
+                return None
             # A list marker is a word of both sides.
             num_markers = len(separator.split())
             joined += [(source_words + i, target_words + i) for i in range(num_markers)]
             source_words += num_markers
             target_words += num_markers
-            links = answer.alignments[rank]
-            if links is None:
-                return None
-            joined += [(source_words + i, target_words + j) for i, j in links]
+            joined += [(source_words + i, target_words + j) for i, j in one.alignment]
             source_words += len(sentence.split())
-            target_words += len(answer.translations[rank].text.split())
+            target_words += len(one.text.split())
         return joined

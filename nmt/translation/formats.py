@@ -2,7 +2,8 @@
 
 import json
 import math
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from itertools import chain
 from pathlib import Path
@@ -14,8 +15,8 @@ from typing_extensions import TypedDict
 from nmt.base.errors import UserError, one_line
 from nmt.search.hypothesis import Hypothesis
 from nmt.tokenizer import Tokenizer
-from nmt.translation.alignment import Links, pharaoh
-from nmt.translation.translator import Constraints, Translation
+from nmt.translation.alignment import pharaoh
+from nmt.translation.request import Request, Translation
 
 END = "</s>"
 """EOS in lists of pieces."""
@@ -23,32 +24,6 @@ END = "</s>"
 _EXAMPLE = 'write one object per line, such as {"source": "A text."}'
 
 Format = StrEnum("Format", "text jsonl tsv")
-
-
-@dataclass(frozen=True)
-class Item:
-    """One line of the input; a JSON line has a record, a tab-separated line has columns."""
-
-    source: str
-    record: dict[str, Any] = field(default_factory=dict)
-    columns: list[str] = field(default_factory=list)
-    constraints: Constraints = field(default_factory=Constraints)
-
-
-@dataclass(frozen=True)
-class Answer:
-    """Result for one source.
-
-    Attributes:
-        translations: one or more, best first.
-        alignments: links of each translation, or of the best one only; None in place of the links
-            if the pair is too long for the model. Empty if not requested.
-        utilities: expected utility of each translation; empty without minimum Bayes risk.
-    """
-
-    translations: list[Translation]
-    alignments: list[Links | None] = field(default_factory=list)
-    utilities: list[float] = field(default_factory=list)
 
 
 def choose_formats(
@@ -93,16 +68,16 @@ class LineReader:
         if self.column > 1 and self.format is not Format.tsv:
             raise UserError(f"column={self.column} needs columns; add format=tsv, or remove column")
 
-    def read(self, line: str) -> Item:
+    def read(self, line: str) -> Request:
         """Parse a line without its end; UserError if it is invalid."""
         if self.format is Format.text:
-            return Item(line)
+            return Request(line)
         if self.format is Format.jsonl:
             return _parse_json(line)
         columns = line.removesuffix("\r").split("\t")
         if len(columns) < self.column:
             raise UserError(f"has no column {self.column}; fix the line or column=")
-        return Item(columns[self.column - 1], columns=columns)
+        return Request(columns[self.column - 1], columns=columns)
 
 
 class _Record(TypedDict):
@@ -117,7 +92,7 @@ class _Record(TypedDict):
 _RECORD = TypeAdapter(_Record)
 
 
-def _parse_json(line: str) -> Item:
+def _parse_json(line: str) -> Request:
     try:
         # Some programs write a byte order mark at the start of a file.
         line = line.removeprefix("\ufeff")
@@ -133,8 +108,7 @@ def _parse_json(line: str) -> Item:
     except (RecursionError, ValueError) as error:
         raise UserError(one_line(f"is not valid JSON: {error}; {_EXAMPLE}")) from None
     required, banned = tuple(values.get("required", ())), tuple(values.get("banned", ()))
-    constraints = Constraints(values.get("prefix", ""), required, banned)
-    return Item(values["source"], record, constraints=constraints)
+    return Request(values["source"], values.get("prefix", ""), required, banned, record)
 
 
 def _finite(text: str) -> float:
@@ -147,46 +121,65 @@ def _finite(text: str) -> float:
 
 @dataclass(frozen=True)
 class LineWriter:
-    """Writes lines of one format; `tokenizer`, the target's, is for `jsonl`, `column` for `tsv`."""
+    """Writes lines of one format.
+
+    Attributes:
+        format: the format.
+        tokenizer: that of the target language, for `jsonl`.
+        column: column of the translation in `tsv`.
+        alignment: write alignments, in `jsonl` into the lines, else into an output of their own.
+    """
 
     format: Format
     tokenizer: Tokenizer
     column: int = 1
+    alignment: bool = False
 
-    def write(self, item: Item, answer: Answer) -> str:
+    @property
+    def aligns_beside(self) -> bool:
+        """Whether alignments, those of the best translations, go to an output of their own."""
+        return self.alignment and self.format is not Format.jsonl
+
+    def texts(
+        self, requests: Sequence[Request], found: Sequence[Sequence[Translation]]
+    ) -> list[str]:
+        """Return the text to append to each output."""
+        texts = ["".join(map(self.write, requests, found))]
+        if self.aligns_beside:
+            texts.append("".join(f"{pharaoh(best.alignment or [])}\n" for best, *_ in found))
+        return texts
+
+    def write(self, request: Request, translations: Sequence[Translation]) -> str:
         """Format one line with its end."""
         if self.format is Format.jsonl:
-            record = item.record or {"source": item.source}
-            record = {**record, "translations": self._details(answer)}
+            record = request.record or {"source": request.source}
+            record = {**record, "translations": list(map(self._details, translations))}
             return json.dumps(record, ensure_ascii=False) + "\n"
         # Minimum Bayes risk selects one translation.
-        shown = answer.translations[:1] if answer.utilities else answer.translations
+        is_selected = translations[0].utility is not None
+        shown = translations[:1] if is_selected else translations
         # Only documents in JSON lines contain line ends.
-        texts = [translation.text.replace("\n", " ") for translation in shown]
+        texts = [one.text.replace("\n", " ") for one in shown]
         if len(texts) > 1 or self.format is Format.tsv:
             texts = [text.replace("\t", " ") for text in texts]
         if self.format is Format.tsv:
-            before, after = item.columns[: self.column - 1], item.columns[self.column :]
+            before, after = request.columns[: self.column - 1], request.columns[self.column :]
             texts = [*before, texts[0], *after, *texts[1:]]
         return "\t".join(texts) + "\n"
 
-    def _details(self, answer: Answer) -> list[dict[str, Any]]:
-        details = []
-        for index, one in enumerate(answer.translations):
-            record: dict[str, Any] = {
-                "text": one.text,
-                "score": one.score,
-                "log_prob": sum(each.log_prob for each in one.hypotheses),
-                "tokens": [token for each in one.hypotheses for token in self._tokens(each)],
-                "token_log_probs": list(chain(*(each.token_log_probs for each in one.hypotheses))),
-            }
-            if answer.alignments:
-                links = answer.alignments[index]
-                record["alignment"] = None if links is None else pharaoh(links)
-            if answer.utilities:
-                record["utility"] = answer.utilities[index]
-            details.append(record)
-        return details
+    def _details(self, one: Translation) -> dict[str, Any]:
+        record: dict[str, Any] = {
+            "text": one.text,
+            "score": one.score,
+            "log_prob": sum(each.log_prob for each in one.hypotheses),
+            "tokens": [token for each in one.hypotheses for token in self._tokens(each)],
+            "token_log_probs": list(chain(*(each.token_log_probs for each in one.hypotheses))),
+        }
+        if self.alignment:
+            record["alignment"] = None if one.alignment is None else pharaoh(one.alignment)
+        if one.utility is not None:
+            record["utility"] = one.utility
+        return record
 
     def _tokens(self, hypothesis: Hypothesis) -> list[str]:
         pieces = self.tokenizer.pieces(hypothesis.ids)

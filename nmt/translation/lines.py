@@ -1,15 +1,16 @@
 """Translation of files and streams: lines in, lines out, chunk by chunk."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
 from nmt.base.errors import UserError
 from nmt.base.files import check_readable, decode_line
-from nmt.translation.alignment import pharaoh
-from nmt.translation.formats import Item, LineReader, LineWriter
+from nmt.base.log import print_line
+from nmt.translation.formats import LineReader
 from nmt.translation.pipeline import Pipeline
+from nmt.translation.request import Request, Translation, notes_on
 
 CHUNK_LINES = 1024
 """Maximum number of lines translated together, and of lines lost by an interruption. Sentences of
@@ -20,18 +21,21 @@ _READ_BYTES = 1 << 18
 
 @dataclass(frozen=True)
 class LineTranslator:
-    """Translates the lines of an input; `name` is the input's name in messages.
+    """Translates the lines of an input.
 
-    With `aligns_beside`, the alignments go to an output of their own.
+    Attributes:
+        name: name of the input, for messages.
+        reader: parses lines.
+        pipeline: translates them.
+        write: returns the text to append to each output, for requests and their translations.
     """
 
     name: str
     reader: LineReader
     pipeline: Pipeline
-    writer: LineWriter
-    aligns_beside: bool = False
+    write: Callable[[Sequence[Request], Sequence[Sequence[Translation]]], list[str]]
 
-    def read(self, lines: Iterable[bytes], first: int = 1) -> Iterator[Item]:
+    def read(self, lines: Iterable[bytes], first: int = 1) -> Iterator[Request]:
         """Parse and check lines; the first one has the number `first`.
 
         Raises:
@@ -40,21 +44,11 @@ class LineTranslator:
         for number, raw in enumerate(lines, start=first):
             line = decode_line(raw, self.name, number)
             try:
-                item = self.reader.read(line)
-                self.pipeline.check(item)
+                request = self.reader.read(line)
+                self.pipeline.check(request)
             except UserError as error:
                 raise UserError(f"{self.name}: line {number}: {error}") from None
-            yield item
-
-    def texts(
-        self, items: list[Item], first: int, progress: Callable[[float], None] | None = None
-    ) -> list[str]:
-        """Translate items, from line `first` on; return the text to append to each output."""
-        answers = self.pipeline.answers(items, progress, first)
-        texts = ["".join(map(self.writer.write, items, answers))]
-        if self.aligns_beside:
-            texts.append("".join(f"{pharaoh(answer.alignments[0] or [])}\n" for answer in answers))
-        return texts
+            yield request
 
     def translate(
         self,
@@ -62,7 +56,7 @@ class LineTranslator:
         first: int = 1,
         progress: Callable[[float], None] | None = None,
     ) -> Iterator[tuple[list[bytes], list[str]]]:
-        """Translate chunks of lines.
+        """Translate chunks of lines, and print the notes on their translations.
 
         Args:
             chunks: the lines.
@@ -77,15 +71,18 @@ class LineTranslator:
             UserError: a line is invalid; the lines before it were yielded.
         """
         for chunk in chunks:
-            items, error = [], None
+            requests, error = [], None
             try:
-                for item in self.read(chunk, first):
-                    items.append(item)
+                for request in self.read(chunk, first):
+                    requests.append(request)
             except UserError as invalid:
                 error = invalid
-            if items:
-                yield chunk[: len(items)], self.texts(items, first, progress)
-            first += len(items)
+            if requests:
+                found = self.pipeline.translate(requests, progress)
+                for note in notes_on(found, first):
+                    print_line(note)
+                yield chunk[: len(requests)], self.write(requests, found)
+            first += len(requests)
             if error is not None:
                 raise error
 

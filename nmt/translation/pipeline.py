@@ -1,4 +1,4 @@
-"""Translation followed by optional reranking, alignment and reassembly of documents."""
+"""The way from requests to their translations: split, translate, restore, rank, align, join."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -6,41 +6,40 @@ from dataclasses import dataclass, replace
 from nmt.base.errors import UserError
 from nmt.translation.alignment import Aligner
 from nmt.translation.documents import Document
-from nmt.translation.formats import Answer, Item
-from nmt.translation.protection import ProtectingTranslator, protected_spans
-from nmt.translation.translator import Constraints, Translation, Translator
+from nmt.translation.protection import Protection, protected_spans
+from nmt.translation.request import Request, Translation
+from nmt.translation.translator import Translator
 
 Progress = Callable[[float], None]
 
 
 @dataclass(frozen=True)
 class Pipeline:
-    """Answers sources with translations, alignments and utilities.
+    """Translates requests, with what else was asked for.
 
     Attributes:
         translator: translates.
-        aligner: aligns; None for no alignments.
-        utilities: returns the expected utility of each of the given translations of a source; the
-            translations are then sorted by utility. None keeps the order of the search.
         language: source language of documents to be split into sentences; empty if each source is
             one sentence.
-        warn: called with a message for every source of which a translation cannot be aligned.
+        protection: restores protected spans that translations lack; None for none.
+        utilities: returns the expected utility of each of the given translations of a source; the
+            translations are then sorted by utility. None keeps the order of the search.
+        aligner: aligns; None for no alignments.
         aligns_all: align all translations of a source, not only the best.
     """
 
-    translator: Translator | ProtectingTranslator
-    aligner: Aligner | None = None
-    utilities: Callable[[Sequence[str]], list[float]] | None = None
+    translator: Translator
     language: str = ""
-    warn: Callable[[str], None] = lambda _: None
+    protection: Protection | None = None
+    utilities: Callable[[Sequence[str]], list[float]] | None = None
+    aligner: Aligner | None = None
     aligns_all: bool = True
 
-    def check(self, item: Item) -> None:
-        """Raise UserError if the constraints of an item cannot be fulfilled."""
-        constraints = item.constraints
-        if constraints == Constraints():
+    def check(self, request: Request) -> None:
+        """Raise UserError if the constraints of a request cannot be fulfilled."""
+        if not request.is_constrained:
             return
-        if isinstance(self.translator, ProtectingTranslator) and protected_spans(item.source):
+        if self.protection and protected_spans(request.source):
             raise UserError(
                 "prefix, required and banned do not apply to text with protected spans; remove them"
                 " or protect=true"
@@ -49,67 +48,73 @@ class Pipeline:
             raise UserError(
                 "prefix, required and banned apply to one sentence; remove them or document=true"
             )
-        self.translator.check(constraints)
+        self.translator.check(request)
 
-    def answers(
-        self, items: Sequence[Item], progress: Progress | None = None, first_line: int = 1
-    ) -> list[Answer]:
-        """Return one answer per item.
+    def translate(
+        self, requests: Sequence[Request], progress: Progress | None = None
+    ) -> list[list[Translation]]:
+        """Translate sentences or documents.
 
         Args:
-            items: one sentence or one document each.
-            progress: called with about the number of items just completed; fractions for documents.
-            first_line: line number of the first item in its file, for messages.
+            requests: one sentence or one document each. Constraints on documents, which `check`
+                rejects, are ignored.
+            progress: called with about the number of requests just completed; fractions for
+                documents.
+
+        Returns:
+            For each request one or more translations, best first.
 
         Raises:
-            UserError: constraints cannot be fulfilled. Constraints on documents, which `check`
-                rejects, are ignored here.
+            UserError: constraints cannot be fulfilled.
         """
-        lines = range(first_line, first_line + len(items))
         if not self.language:
-            constraints = [item.constraints for item in items]
-            sources = [item.source for item in items]
-            return self._answer_sentences(sources, progress, lines, constraints)
-        documents = [Document.split(item.source, self.language) for item in items]
-        rows = [(s, n) for n, one in zip(lines, documents, strict=True) for s in one.sentences]
-        share = len(items) / max(1, len(rows))
+            return self._translate_sentences(requests, progress)
+        documents = [Document.split(request.source, self.language) for request in requests]
+        sentences = [Request(text) for document in documents for text in document.sentences]
+        share = len(requests) / max(1, len(sentences))
         advance = progress and (lambda count: progress(count * share))
-        found = iter(self._answer_sentences([s for s, _ in rows], advance, [n for _, n in rows]))
+        found = iter(self._translate_sentences(sentences, advance))
         return [one.join([next(found) for _ in one.sentences]) for one in documents]
 
-    def _answer_sentences(
-        self,
-        sources: Sequence[str],
-        progress: Progress | None,
-        lines: Sequence[int],
-        constraints: Sequence[Constraints] | None = None,
-    ) -> list[Answer]:
-        found = self.translator.translate(sources, progress, lines, constraints)
-        answers = [self._rerank(translations) for translations in found]
-        return self._align(self.aligner, sources, answers, lines) if self.aligner else answers
+    def _translate_sentences(
+        self, requests: Sequence[Request], progress: Progress | None
+    ) -> list[list[Translation]]:
+        found = self.translator.translate(requests, progress)
+        sources = [request.source for request in requests]
+        if self.protection:
+            found = self.protection.restored(sources, found, self.translator)
+        if self.utilities:
+            found = [_ranked(translations, self.utilities) for translations in found]
+        return self._aligned(self.aligner, sources, found) if self.aligner else found
 
-    def _rerank(self, translations: list[Translation]) -> Answer:
-        if self.utilities is None:
-            return Answer(translations)
-        utilities = self.utilities([translation.text for translation in translations])
-        # Stable sort: of equal utilities the one with the better score stays first.
-        order = sorted(range(len(translations)), key=lambda index: -utilities[index])
-        return Answer([translations[i] for i in order], utilities=[utilities[i] for i in order])
-
-    def _align(
-        self, aligner: Aligner, sources: Sequence[str], answers: list[Answer], lines: Sequence[int]
-    ) -> list[Answer]:
-        texts = [
-            [one.text for one in answer.translations[: None if self.aligns_all else 1]]
-            for answer in answers
+    def _aligned(
+        self, aligner: Aligner, sources: Sequence[str], found: Sequence[Sequence[Translation]]
+    ) -> list[list[Translation]]:
+        num_aligned = None if self.aligns_all else 1
+        pairs = [
+            (source, one.text)
+            for source, translations in zip(sources, found, strict=True)
+            for one in translations[:num_aligned]
         ]
-        pairs = [(s, text) for s, some in zip(sources, texts, strict=True) for text in some]
-        links = iter(aligner.links([s for s, _ in pairs], [text for _, text in pairs]))
+        links = iter(aligner.links([source for source, _ in pairs], [text for _, text in pairs]))
         aligned = []
-        for line, answer, some in zip(lines, answers, texts, strict=True):
-            found = [next(links) for _ in some]
-            if None in found:
-                reason = "the line or a translation is too long for the model"
-                self.warn(f"line {line}: not all translations are aligned: {reason}")
-            aligned.append(replace(answer, alignments=found))
+        for translations in found:
+            some = [replace(one, alignment=next(links)) for one in translations[:num_aligned]]
+            aligned.append([*map(_with_note, some), *translations[len(some) :]])
         return aligned
+
+
+def _ranked(
+    translations: Sequence[Translation], utilities: Callable[[Sequence[str]], list[float]]
+) -> list[Translation]:
+    """Sort translations by their utility; of equal ones, that with the better score stays first."""
+    values = utilities([one.text for one in translations])
+    pairs = sorted(zip(values, translations, strict=True), key=lambda pair: -pair[0])
+    return [replace(one, utility=value) for value, one in pairs]
+
+
+def _with_note(one: Translation) -> Translation:
+    if one.alignment is not None:
+        return one
+    reason = "the line or a translation is too long for the model"
+    return replace(one, notes=(*one.notes, f"not all translations are aligned: {reason}"))

@@ -6,11 +6,12 @@ the text is translated again without its spans, which are then inserted by the w
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from nmt.translation.alignment import Aligner, Links
-from nmt.translation.translator import Constraints, Translation, Translator
+from nmt.translation.alignment import Aligner
+from nmt.translation.request import Links, Translation
+from nmt.translation.translator import Translator
 
 _SPAN = re.compile(
     r"""
@@ -64,52 +65,44 @@ class SpanCounts:
         )
 
 
-class ProtectingTranslator:
-    """Translator that keeps protected spans: it inserts lost ones by the links of an aligner."""
+class Protection:
+    """Restores protected spans that translations lack, by the links of an aligner."""
 
-    def __init__(self, translator: Translator, aligner: Aligner) -> None:
-        self._translator = translator
+    def __init__(self, aligner: Aligner) -> None:
         self._aligner = aligner
         self.counts = SpanCounts()
 
-    def translate(
-        self,
-        texts: Sequence[str],
-        progress: Callable[[int], None] | None = None,
-        lines: Sequence[int] | None = None,
-        constraints: Sequence[Constraints] | None = None,
+    def restored(
+        self, texts: Sequence[str], found: list[list[Translation]], translator: Translator
     ) -> list[list[Translation]]:
-        """Translate texts; see `Translator`. Every translation contains the spans of its text.
+        """Return translations that contain the spans of their text.
 
         There may be fewer than num_best translations where the model lost spans.
+
+        Args:
+            texts: the texts.
+            found: the translations of each text.
+            translator: translates texts again, without their spans.
         """
-        lines = lines or range(1, len(texts) + 1)
-        found = self._translator.translate(texts, progress, lines, constraints)
+        found = list(found)
         incomplete = []
         for index, text in enumerate(texts):
             if spans := protected_spans(text):
                 kept = [one for one in found[index] if _keeps(one.text, spans)]
                 if not any(map(str.isalnum, _SPAN.sub(" ", text))):
-                    kept = [Translation(text, 0.0, [])]  # nothing to translate
+                    kept = [Translation(text, 0.0)]  # nothing to translate
                 if kept:
                     found[index] = kept
                     self.counts.kept += len(spans)
                 else:
                     incomplete.append(index)
-        repaired = self._translate_without_spans(
-            [texts[index] for index in incomplete],
-            [lines[index] for index in incomplete],
-        )
+        repaired = self._translate_without_spans([texts[i] for i in incomplete], translator)
         for index, translations in zip(incomplete, repaired, strict=True):
             found[index] = translations
         return found
 
-    def check(self, constraints: Constraints) -> None:
-        """Check that constraints can be fulfilled; see `Translator`."""
-        self._translator.check(constraints)
-
     def _translate_without_spans(
-        self, texts: list[str], lines: list[int]
+        self, texts: list[str], translator: Translator
     ) -> list[list[Translation]]:
         """Remove the spans of texts, translate the rest, and insert the spans.
 
@@ -119,7 +112,7 @@ class ProtectingTranslator:
         if not texts:
             return []
         bare, marks = zip(*map(_remove_spans, texts), strict=True)
-        found = self._translator.translate(bare, None, lines)
+        found = translator.translate(bare)
         pairs = [
             (source, one.text) for source, some in zip(bare, found, strict=True) for one in some
         ]
@@ -139,7 +132,7 @@ class ProtectingTranslator:
                 self.counts.inserted += len(removed)
             else:
                 self.counts.untranslated += len(removed)
-            repaired.append(kept or [Translation(text, 0.0, [])])
+            repaired.append(kept or [Translation(text, 0.0)])
         return repaired
 
 

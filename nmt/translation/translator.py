@@ -1,48 +1,20 @@
 """Translation of texts: the one decoding path of validation, `translate` and `evaluate`."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import reduce
 
 from nmt.base.errors import UserError
 from nmt.config import DecodingConfig
+from nmt.search import request as search
 from nmt.search.hypothesis import Hypothesis
-from nmt.search.request import Request
+from nmt.search.request import Ids
 from nmt.search.required import missing
 from nmt.trained_model import TrainedModel
 from nmt.translation.engine import Engine
+from nmt.translation.request import Request, Translation
 from nmt.translation.sentences import Segmenter
 from nmt.translation.torch_engine import TorchEngine
-
-
-@dataclass(frozen=True)
-class Constraints:
-    """Constraints on the translation of one text; none by default.
-
-    Attributes:
-        prefix: text that the translation begins with.
-        required: phrases that must occur in it, in this spelling.
-        banned: phrases that must not occur in it, in this spelling.
-    """
-
-    prefix: str = ""
-    required: Sequence[str] = ()
-    banned: Sequence[str] = ()
-
-
-@dataclass(frozen=True)
-class Translation:
-    """One translation of one text.
-
-    Attributes:
-        text: plain text.
-        score: score of the hypothesis; the sum over segments if the text was split.
-        hypotheses: one per segment; none for an empty text.
-    """
-
-    text: str
-    score: float
-    hypotheses: list[Hypothesis]
 
 
 class Translator:
@@ -51,7 +23,6 @@ class Translator:
     Args:
         model: the model, with its tokenizers and limits.
         config: search options; None takes those that the model was scored with.
-        warn: called with a message for every text that is split or lacks a required phrase.
         engine: engine that searches; None is torch on the device of the model.
     """
 
@@ -59,12 +30,10 @@ class Translator:
         self,
         model: TrainedModel,
         config: DecodingConfig | None = None,
-        warn: Callable[[str], None] | None = None,
         engine: Engine | None = None,
     ) -> None:
         self.config = config or model.config.decoding
         self._target = model.target_tokenizer
-        self._warn = warn or (lambda _: None)
         self._engine = engine or TorchEngine(model, self.config)
         language = model.config.source_language
         max_ids = self._engine.longest_source - 1  # without EOS
@@ -72,18 +41,15 @@ class Translator:
 
     def translate(
         self,
-        texts: Sequence[str],
+        requests: Sequence[Request | str],
         progress: Callable[[int], None] | None = None,
-        lines: Sequence[int] | None = None,
-        constraints: Sequence[Constraints] | None = None,
     ) -> list[list[Translation]]:
         """Translate texts; in float32, the result does not depend on their order or the batch size.
 
         Args:
-            texts: one sentence each; a blank text has an empty translation.
+            requests: one sentence each; a string is a request without constraints. A blank text has
+                an empty translation.
             progress: called with the number of segments just completed.
-            lines: line number of each text in its file, for messages; None counts from 1.
-            constraints: constraints on each translation; None means no constraints.
 
         Returns:
             For each text one to num_best translations, best first.
@@ -91,45 +57,41 @@ class Translator:
         Raises:
             UserError: constraints cannot be fulfilled.
         """
-        lines = lines or range(1, len(texts) + 1)
-        constraints = constraints or [Constraints()] * len(texts)
-        segments = self._segmenter.segments(texts)
-        requests = [Request()] * len(texts)
-        for index, (some, wanted) in enumerate(zip(segments, constraints, strict=True)):
-            is_split = len(some) > 1
-            if is_split:
-                is_ignored = wanted.prefix or wanted.required
-                self._warn(
-                    f"line {lines[index]}: more than the model's limit of"
-                    f" {self._segmenter.max_ids} tokens; translated in {len(some)} segments"
-                    + (", without its prefix and required phrases" if is_ignored else "")
-                )
-            if some and wanted != Constraints():
-                applied = Constraints(banned=wanted.banned) if is_split else wanted
-                requests[index] = self.check(applied)
+        given = [Request(one) if isinstance(one, str) else one for one in requests]
+        segments = self._segmenter.segments([request.source for request in given])
+        constraints = list(map(self._constraints, given, segments))
         found = self._engine.search(
             [ids for some in segments for ids in some],
             progress,
-            [request for request, some in zip(requests, segments, strict=True) for _ in some],
+            [wanted for wanted, some in zip(constraints, segments, strict=True) for _ in some],
         )
         decoded = iter(self._decoded(found))
         translations = []
-        for line, request, some in zip(lines, requests, segments, strict=True):
+        for request, wanted, some in zip(given, constraints, segments, strict=True):
             parts = [next(decoded) for _ in some]
-            for best, *_ in parts:
-                if lacking := missing(best.hypotheses[0].ids, request.required):
-                    phrases = ", ".join(self._target.decode(lacking))
-                    self._warn(f"line {line}: required phrases not in the translation: {phrases}")
             # Join the best translations of all segments, then all second-best ones, and so on.
             joined = [reduce(_joined, rank) for rank in zip(*parts, strict=False)]
-            translations.append(joined or [Translation("", 0.0, [])])
+            notes = self._notes(request, wanted, parts)
+            joined = [replace(one, notes=notes) for one in joined] if notes else joined
+            translations.append(joined or [Translation("", 0.0)])
         return translations
 
-    def check(self, constraints: Constraints) -> Request:
-        """Convert constraints to ids; UserError if they cannot be fulfilled."""
-        [prefix] = self._target.encode([constraints.prefix])
-        banned = [ids for ids in self._target.encode(constraints.banned) if ids]
-        phrases = list(dict.fromkeys(constraints.required))
+    def check(self, request: Request) -> None:
+        """Raise UserError if the constraints of a sentence cannot be fulfilled."""
+        if request.is_constrained:
+            self._encoded(request)
+
+    def _constraints(self, request: Request, segments: Sequence[Ids]) -> search.Request:
+        """Return the constraints on each segment: of several segments, only banned phrases."""
+        if not segments or not request.is_constrained:
+            return search.Request()
+        is_split = len(segments) > 1
+        return self._encoded(replace(request, prefix="", required=()) if is_split else request)
+
+    def _encoded(self, request: Request) -> search.Request:
+        [prefix] = self._target.encode([request.prefix])
+        banned = [ids for ids in self._target.encode(request.banned) if ids]
+        phrases = list(dict.fromkeys(request.required))
         required = self._target.encode(phrases)
         for phrase, ids in zip(phrases, required, strict=True):
             if self._target.unknown_id in ids:
@@ -141,16 +103,36 @@ class Translator:
                 raise UserError(
                     f'required phrase "{phrase}" contains a banned phrase; remove one of them'
                 )
-        request = Request(prefix, [ids for ids in required if ids], banned)
-        self._engine.check(request)
-        return request
+        encoded = search.Request(prefix, [ids for ids in required if ids], banned)
+        self._engine.check(encoded)
+        return encoded
+
+    def _notes(
+        self, request: Request, wanted: search.Request, parts: Sequence[list[Translation]]
+    ) -> tuple[str, ...]:
+        """Describe what was done otherwise than asked; `parts` has the translations by segment."""
+        if len(parts) > 1:
+            is_ignored = request.prefix or request.required
+            return (
+                f"more than the model's limit of {self._segmenter.max_ids} tokens; translated in"
+                f" {len(parts)} segments"
+                + (", without its prefix and required phrases" if is_ignored else ""),
+            )
+        for best, *_ in parts:
+            if lacking := missing(best.hypotheses[0].ids, wanted.required):
+                phrases = ", ".join(self._target.decode(lacking))
+                return (f"required phrases not in the translation: {phrases}",)
+        return ()
 
     def _decoded(self, found: list[list[Hypothesis]]) -> list[list[Translation]]:
         # One call for all, because each call of the tokenizer starts its threads.
         texts = iter(self._target.decode([one.ids for best in found for one in best]))
         # Byte pieces may decode to a newline, which would add a line to the output.
         return [
-            [Translation(next(texts).replace("\n", " "), one.score, [one]) for one in best]
+            [
+                Translation(next(texts).replace("\n", " "), one.score, hypotheses=[one])
+                for one in best
+            ]
             for best in found
         ]
 
@@ -159,5 +141,5 @@ def _joined(first: Translation, second: Translation) -> Translation:
     return Translation(
         f"{first.text} {second.text}".strip(),
         first.score + second.score,
-        first.hypotheses + second.hypotheses,
+        hypotheses=first.hypotheses + second.hypotheses,
     )

@@ -10,7 +10,8 @@ from benchmarks.brackets import read_linearised
 from nmt.base.errors import UserError
 from nmt.base.files import read_lines, write_lines
 from nmt.config import DecodingConfig
-from nmt.translation.translator import Constraints, Translator
+from nmt.translation.request import Request
+from nmt.translation.translator import Translator
 from tests.support import tiny_trained_model, train_tokenizer
 
 TREEBANK = """
@@ -92,7 +93,7 @@ def test_translations_are_trees_over_the_words_of_any_source(tmp_path: Path) -> 
         words = source.split()
         read_linearised(best.text, words, words)
     with pytest.raises(UserError, match=r"decoding\.trees=true supports no prefix"):
-        translator.translate(["x"], constraints=[Constraints(prefix="(S")])
+        translator.translate([Request("x", prefix="(S")])
     translator = Translator(tiny_trained_model(path, max_length=32), config)
     with pytest.raises(UserError, match=r"a tree over 30 words has at least 33 tokens, but"):
         translator.translate([" ".join("a" * 30)])

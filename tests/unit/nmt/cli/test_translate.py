@@ -15,7 +15,8 @@ from nmt.base.signals import Interruption
 from nmt.config import Architecture
 from nmt.trained_model import load_trained_model, save_trained_model
 from nmt.translation import lines as translation_lines
-from nmt.translation.translator import Translation, Translator
+from nmt.translation.request import Translation
+from nmt.translation.translator import Translator
 from tests.support import refused, tiny_trained_model
 
 Run = Callable[..., None]

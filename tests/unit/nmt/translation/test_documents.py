@@ -1,11 +1,11 @@
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from nmt.translation.documents import Document
-from nmt.translation.formats import Answer
+from nmt.translation.request import Translation
 from nmt.translation.sentences import sentence_spans
-from nmt.translation.translator import Translation
 
 DATA = Path(__file__).parents[4].parent / "shared" / "data"
 
@@ -51,8 +51,8 @@ def test_sentence_spans_of_news(folder: str, language: str) -> None:
     assert len(found & ends) > 0.98 * len(found)
 
 
-def upper(sentence: str) -> Answer:
-    return Answer([Translation(sentence.upper(), -1.0, [])])
+def upper(sentence: str) -> list[Translation]:
+    return [Translation(sentence.upper(), -1.0)]
 
 
 @pytest.mark.parametrize(
@@ -68,9 +68,9 @@ def upper(sentence: str) -> Answer:
 )
 def test_split_and_join_preserve_white_space_and_list_markers(text: str) -> None:
     document = Document.split(text, "en")
-    answer = document.join([upper(sentence) for sentence in document.sentences])
-    assert answer.translations[0].text == text.upper().replace("(A)", "(a)")
-    assert answer.translations[0].score == -len(document.sentences)
+    [found] = document.join([upper(sentence) for sentence in document.sentences])
+    assert found.text == text.upper().replace("(A)", "(a)")
+    assert found.score == -len(document.sentences)
     assert not any("\n" in sentence for sentence in document.sentences)
 
 
@@ -97,13 +97,11 @@ def test_list_markers_are_not_part_of_sentences() -> None:
 
 def test_links_count_the_words_of_the_document() -> None:
     document = Document.split("- One two. Three", "en")
-    answers = [
-        Answer([Translation("a b c", -1.0, [])], [[(0, 0), (1, 2)]], [3.0]),
-        Answer([Translation("d", -1.0, [])], [[(0, 0)]], [5.0]),
-    ]
-    answer = document.join(answers)
-    assert answer.translations[0].text == "- a b c d"
-    assert answer.alignments == [[(0, 0), (1, 1), (2, 3), (3, 4)]]
-    assert answer.utilities == [4.0]
-    answers[1] = Answer([Translation("d", -1.0, [])], [None], [5.0])
-    assert document.join(answers).alignments == [None]
+    first = Translation("a b c", -1.0, [(0, 0), (1, 2)], utility=3.0, notes=("cut",))
+    last = Translation("d", -1.0, [(0, 0)], utility=5.0)
+    [found] = document.join([[first, last], [last]])
+    assert found == Translation(
+        "- a b c d", -2.0, [(0, 0), (1, 1), (2, 3), (3, 4)], utility=4.0, notes=("cut",)
+    )
+    [found] = document.join([[first], [replace(last, alignment=None)]])
+    assert found.alignment is None

@@ -6,13 +6,14 @@ import pytest
 from nmt.base.errors import UserError
 from nmt.search.hypothesis import Hypothesis
 from nmt.tokenizer import Tokenizer
-from nmt.translation.formats import Answer, Format, Item, LineReader, LineWriter, choose_formats
-from nmt.translation.translator import Constraints, Translation
+from nmt.translation.formats import Format, LineReader, LineWriter, choose_formats
+from nmt.translation.request import Request, Translation
 
 
 def translation(text: str, *ids: int, is_finished: bool = True) -> Translation:
     log_probs = [-1.0] * (len(ids) + is_finished)
-    return Translation(text, -0.5, [Hypothesis(list(ids), sum(log_probs), -0.5, log_probs)])
+    hypothesis = Hypothesis(list(ids), sum(log_probs), -0.5, log_probs)
+    return Translation(text, -0.5, [(0, 0)], [hypothesis])
 
 
 @pytest.mark.parametrize(
@@ -42,12 +43,12 @@ def test_invalid_json_line_is_rejected(line: str, message: str) -> None:
 
 
 def test_reading() -> None:
-    item = LineReader(Format.jsonl).read('{"b": 1, "source": "\\ud83d\\ude00 a"}')
-    assert item == Item("😀 a", {"b": 1, "source": "😀 a"})
+    found = LineReader(Format.jsonl).read('{"b": 1, "source": "\\ud83d\\ude00 a"}')
+    assert found == Request("😀 a", record={"b": 1, "source": "😀 a"})
     line = '{"source": "a", "prefix": "b", "required": ["c d"], "banned": ["e", "f"]}'
-    item = LineReader(Format.jsonl).read(line)
-    assert item.constraints == Constraints("b", ("c d",), ("e", "f"))
-    assert LineReader(Format.text).read("a\tb") == Item("a\tb")
+    found = LineReader(Format.jsonl).read(line)
+    assert found == Request("a", "b", ("c d",), ("e", "f"), json.loads(line))
+    assert LineReader(Format.text).read("a\tb") == Request("a\tb")
     assert LineReader(Format.tsv, 2).read("a\tb\t").source == "b"
     assert LineReader(Format.tsv, 2).read("a\tb\r").columns == ["a", "b"]
     with pytest.raises(UserError, match="has no column 2"):
@@ -56,19 +57,24 @@ def test_reading() -> None:
 
 def test_writing(tokenizer: Tokenizer) -> None:
     [ids] = tokenizer.encode(["kalo"])
-    answer = Answer([translation("a\tb", *ids), translation("c", *ids, is_finished=False)])
-    item = Item("kalo", columns=["1", "kalo", "x"])
+    found = [translation("a\tb", *ids), translation("c", *ids, is_finished=False)]
+    request = Request("kalo", columns=["1", "kalo", "x"])
     # A tab in a translation would add a column, except in plain text with one translation.
-    assert LineWriter(Format.text, tokenizer).write(item, answer) == "a b\tc\n"
-    alone = Answer(answer.translations[:1])
-    assert LineWriter(Format.text, tokenizer).write(item, alone) == "a\tb\n"
-    assert LineWriter(Format.tsv, tokenizer, 2).write(item, answer) == "1\ta b\tx\tc\n"
-    record = json.loads(LineWriter(Format.jsonl, tokenizer).write(Item("kalo"), answer))
+    assert LineWriter(Format.text, tokenizer).write(request, found) == "a b\tc\n"
+    assert LineWriter(Format.text, tokenizer).write(request, found[:1]) == "a\tb\n"
+    assert LineWriter(Format.tsv, tokenizer, 2).write(request, found) == "1\ta b\tx\tc\n"
+    record = json.loads(LineWriter(Format.jsonl, tokenizer).write(Request("kalo"), found))
     finished, cut_off = record["translations"]
     assert record["source"] == "kalo"
     assert finished["tokens"] == [*tokenizer.pieces(ids), "</s>"]
     assert cut_off["tokens"] == tokenizer.pieces(ids)
     assert finished["log_prob"] == -len(finished["token_log_probs"])
+    assert "alignment" not in finished
+    # Alignments are in JSON lines, or in an output of their own.
+    [line] = LineWriter(Format.jsonl, tokenizer, alignment=True).texts([request], [found])
+    assert json.loads(line)["translations"][1]["alignment"] == "0-0"
+    texts = LineWriter(Format.text, tokenizer, alignment=True).texts([request], [found])
+    assert texts == ["a b\tc\n", "0-0\n"]
 
 
 @pytest.mark.parametrize(

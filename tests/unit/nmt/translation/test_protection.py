@@ -5,36 +5,25 @@ import pytest
 
 from nmt.base.errors import UserError
 from nmt.trained_model import TrainedModel
-from nmt.translation.alignment import Aligner, Links
-from nmt.translation.formats import Item
+from nmt.translation.alignment import Aligner
 from nmt.translation.pipeline import Pipeline
-from nmt.translation.protection import (
-    Mark,
-    ProtectingTranslator,
-    insert_marks,
-    protected_spans,
-)
-from nmt.translation.translator import Constraints, Translation
+from nmt.translation.protection import Mark, Protection, insert_marks, protected_spans
+from nmt.translation.request import Links, Request, Translation
 
 
 class FakeTranslator:
-    """Translates with a function and records line numbers."""
+    """Translates with a function."""
 
     def __init__(self, change: Callable[[str], str]) -> None:
         self.change = change
-        self.lines: list[list[int] | None] = []
 
     def translate(
-        self,
-        texts: Sequence[str],
-        progress: Callable[[int], None] | None = None,
-        lines: Sequence[int] | None = None,
-        constraints: Sequence[Constraints] | None = None,
+        self, requests: Sequence[Request | str], progress: Callable[[int], None] | None = None
     ) -> list[list[Translation]]:
-        self.lines.append(lines and list(lines))
-        return [[Translation(self.change(text), -1.0, [])] for text in texts]
+        texts = [one if isinstance(one, str) else one.source for one in requests]
+        return [[Translation(self.change(text), -1.0, notes=(text,))] for text in texts]
 
-    def check(self, constraints: Constraints) -> None:
+    def check(self, request: Request) -> None:
         pass
 
 
@@ -53,19 +42,20 @@ def aligner(trained_model: TrainedModel) -> MonotonicAligner:
     return MonotonicAligner(trained_model)
 
 
-def test_second_translation_has_the_line_numbers_of_its_texts(aligner: MonotonicAligner) -> None:
-    fake = FakeTranslator(lose_marks)
-    texts = ["no spans", "say {name} now", "nothing", "a <b>dog</b>. no"]
-    ProtectingTranslator(fake, aligner).translate(texts, lines=[5, 6, 7, 9])
-    assert fake.lines == [[5, 6, 7, 9], [6, 9]]
+def protecting(change: Callable[[str], str], aligner: Aligner) -> Pipeline:
+    return Pipeline(FakeTranslator(change), protection=Protection(aligner))
 
 
-def test_sentences_of_a_document_have_its_line_number() -> None:
-    fake = FakeTranslator(str)
-    documents = [Item("One. Two!"), Item(""), Item("Three.\nFour.")]
-    answers = Pipeline(fake, language="en").answers(documents, first_line=41)
-    assert [answer.translations[0].text for answer in answers] == [d.source for d in documents]
-    assert fake.lines == [[41, 41, 42, 43, 43]]
+def counts(pipeline: Pipeline) -> tuple[int, int, int]:
+    assert pipeline.protection
+    return astuple(pipeline.protection.counts)
+
+
+def test_a_document_has_the_notes_on_its_sentences() -> None:
+    documents = [Request("One. Two!"), Request(""), Request("Three.\nFour.")]
+    found = Pipeline(FakeTranslator(str), "en").translate(documents)
+    assert [best.text for best, *_ in found] == [request.source for request in documents]
+    assert [best.notes for best, *_ in found] == [("One.", "Two!"), ("",), ("Three.", "Four.")]
 
 
 def test_protected_spans() -> None:
@@ -92,7 +82,7 @@ def lose_marks(text: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("text", "expected", "counts"),
+    ("text", "expected", "outcomes"),
     [
         ("no spans", "no spans", (0, 0)),
         ("say {name} now", "say {name} now", (0, 1)),
@@ -109,12 +99,12 @@ def lose_marks(text: str) -> str:
     ],
 )
 def test_spans_are_inserted(
-    text: str, expected: str, counts: tuple[int, int], aligner: MonotonicAligner
+    text: str, expected: str, outcomes: tuple[int, int], aligner: MonotonicAligner
 ) -> None:
-    translator = ProtectingTranslator(FakeTranslator(lose_marks), aligner)
-    [[translation]] = translator.translate([text])
+    pipeline = protecting(lose_marks, aligner)
+    [[translation]] = pipeline.translate([Request(text)])
     assert translation.text == expected
-    assert astuple(translator.counts) == (*counts, 0)
+    assert counts(pipeline) == (*outcomes, 0)
 
 
 @pytest.mark.parametrize(
@@ -124,37 +114,35 @@ def test_no_space_is_added_beside_brackets_and_in_scripts_without_spaces(
     text: str, aligner: MonotonicAligner
 ) -> None:
     given: list[str] = []
-    fake = FakeTranslator(lambda one: given.append(one) or "x")  # type: ignore[func-returns-value]
-    ProtectingTranslator(fake, aligner).translate([text])
+    pipeline = protecting(lambda one: given.append(one) or "x", aligner)
+    pipeline.translate([Request(text)])
     assert " " not in given[-1].removeprefix(text)
 
 
 def test_constraints_of_text_with_spans_are_refused(aligner: MonotonicAligner) -> None:
-    pipeline = Pipeline(ProtectingTranslator(FakeTranslator(str), aligner))
-    constraints = Constraints(prefix="a")
-    pipeline.check(Item("no spans", constraints=constraints))
+    pipeline = protecting(str, aligner)
+    pipeline.check(Request("no spans", prefix="a"))
     with pytest.raises(UserError, match="do not apply to text with protected spans"):
-        pipeline.check(Item("say {name}", constraints=constraints))
+        pipeline.check(Request("say {name}", prefix="a"))
 
 
 def test_samples_that_are_equal_are_kept(
     aligner: MonotonicAligner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fake = FakeTranslator(lose_marks)
-    samples = [Translation(text, -1.0, []) for text in ("a b", "a b", "c d")]
-    monkeypatch.setattr(fake, "translate", lambda texts, *_: [samples for _ in texts])
-    [found] = ProtectingTranslator(fake, aligner).translate(["{x} word"])
+    samples = [Translation(text, -1.0) for text in ("a b", "a b", "c d")]
+    monkeypatch.setattr(FakeTranslator, "translate", lambda _, texts, *__: [samples for _ in texts])
+    [found] = protecting(lose_marks, aligner).translate([Request("{x} word")])
     assert [one.text for one in found] == ["{x} a b", "{x} a b", "{x} c d"]
 
 
 def test_translations_with_all_spans_are_kept(aligner: MonotonicAligner) -> None:
-    translator = ProtectingTranslator(FakeTranslator(str.upper), aligner)
-    assert translator.translate(["say %s", "go {X}"])[1][0].text == "GO {X}"
-    assert translator.counts.kept == 1  # %S is not %s
+    pipeline = protecting(str.upper, aligner)
+    assert pipeline.translate([Request("say %s"), Request("go {X}")])[1][0].text == "GO {X}"
+    assert counts(pipeline) == (1, 1, 0)  # %S is not %s
     summary = (
         "protected spans: 1 kept by the model, 1 inserted by alignment, 0 in untranslated lines"
     )
-    assert str(translator.counts) == summary
+    assert str(pipeline.protection.counts) == summary
 
 
 @pytest.mark.parametrize("output", ["", "all the same", "{made} {up}"])
@@ -162,8 +150,8 @@ def test_every_span_survives_any_output_of_the_model(
     output: str, aligner: MonotonicAligner
 ) -> None:
     texts = ["a {x} b <i>c</i> d@e.fr", "%s", "<b></b> {x}{x} word"]
-    translator = ProtectingTranslator(FakeTranslator(lambda _: output), aligner)
-    for text, [translation] in zip(texts, translator.translate(texts), strict=True):
+    found = protecting(lambda _: output, aligner).translate(list(map(Request, texts)))
+    for text, [translation] in zip(texts, found, strict=True):
         assert sorted(protected_spans(translation.text)) == sorted(protected_spans(text))
 
 

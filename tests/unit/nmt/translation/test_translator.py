@@ -9,12 +9,13 @@ import torch
 from nmt.base.errors import UserError
 from nmt.config import DecodingConfig, LengthPenalty, Positions, SearchMethod
 from nmt.search.hypothesis import Hypothesis
-from nmt.search.request import Request
+from nmt.search.request import Request as SearchRequest
 from nmt.tokenizer import Tokenizer
 from nmt.trained_model import TrainedModel
 from nmt.translation.forced import ForcedDecoder
+from nmt.translation.request import Request, Translation, notes_on
 from nmt.translation.torch_engine import TorchEngine
-from nmt.translation.translator import Constraints, Translation, Translator
+from nmt.translation.translator import Translator
 from tests.support import made_up_sentences, tiny_trained_model, train_tokenizer
 
 DECODING = DecodingConfig(beam_size=3, max_length_ratio=1.0, max_length_offset=4, batch_size=4)
@@ -125,103 +126,98 @@ def test_constraints_hold_and_do_not_change_other_sentences(trained_model: Train
     encode = trained_model.target_tokenizer.encode
     plain = [best[0] for best in translator.translate(texts)]
 
-    def constrained(constraints: list[Constraints]) -> list[Translation]:
-        return [best[0] for best in translator.translate(texts, constraints=constraints)]
+    def constrained(requests: list[Request]) -> list[Translation]:
+        return [best[0] for best in translator.translate(requests)]
 
     prefixes = ["", "Kalo", "Ne pu", "", "mi mi mi mi mi mi mi mi mi mi mi mi", "Ra"]
-    found = constrained([Constraints(prefix) for prefix in prefixes])
+    found = constrained([Request(*pair) for pair in zip(texts, prefixes, strict=True)])
     assert_equal(found[0], plain[0])
     for prefix, translation in zip(prefixes, found, strict=True):
         ids = encode([prefix])[0]
         assert translation.hypotheses[0].ids[: len(ids)] == ids
-        banned = Constraints(prefix, banned=[prefix or "x", *prefix.split()[:1]])
-        [[other]] = translator.translate([texts[0]], constraints=[banned])
-        [[same]] = translator.translate([texts[0]], constraints=[Constraints(prefix)])
+        banned = Request(texts[0], prefix, banned=[prefix or "x", *prefix.split()[:1]])
+        [[other], [same]] = translator.translate([banned, Request(texts[0], prefix)])
         assert other.hypotheses[0].ids[: len(ids)] == ids  # nothing is banned in the prefix
         one, two = (each.hypotheses[0].token_log_probs[: len(ids)] for each in (other, same))
         assert one == pytest.approx(two)
 
     words = [max(translation.text.split(), key=len) for translation in plain]
-    found = constrained([Constraints(banned=[word]) for word in words])
+    found = constrained(
+        [Request(text, banned=[word]) for text, word in zip(texts, words, strict=True)]
+    )
     for word, translation in zip(words, found, strict=True):
         sequence, ids = encode([word])[0], translation.hypotheses[0].ids
         assert sequence
         assert sequence not in [ids[i : i + len(sequence)] for i in range(len(ids))]
 
-    constraints = [Constraints(), Constraints("Ne", ["kalo pu", "Ra"])]
-    constraints += [Constraints(required=["mi ra", "Kalo"])] * 4
-    together = constrained(constraints)
+    requests = [Request(texts[0]), Request(texts[1], "Ne", ["kalo pu", "Ra"])]
+    requests += [Request(text, required=["mi ra", "Kalo"]) for text in texts[2:]]
+    together = constrained(requests)
     assert_equal(together[0], plain[0])
-    for text, wanted, translation in zip(texts, constraints, together, strict=True):
-        assert all(phrase in translation.text for phrase in wanted.required)
-        assert translation.text.startswith(wanted.prefix)
-        [[alone, *_]] = translator.translate([text], constraints=[wanted])
+    for request, translation in zip(requests, together, strict=True):
+        assert all(phrase in translation.text for phrase in request.required)
+        assert translation.text.startswith(request.prefix)
+        [[alone, *_]] = translator.translate([request])
         assert alone.text == translation.text
 
 
 @pytest.mark.parametrize(
-    ("constraints", "changes", "message"),
+    ("wanted", "changes", "message"),
     [
         (
-            Constraints("x" * 69),
+            Request("Kalo.", "x" * 69),
             {},
             "prefix and required phrases have 70 tokens, but a translation by this model has at"
             " most 63 besides EOS",
         ),
         (
-            Constraints(required=["mi"]),
+            Request("Kalo.", required=["mi"]),
             {"method": SearchMethod.sampling},
             "required phrases need beam search; use decoding.method=beam",
         ),
         (
-            Constraints(required=["mi ra"], banned=["ra"]),
+            Request("Kalo.", required=["mi ra"], banned=["ra"]),
             {},
             'required phrase "mi ra" contains a banned phrase',
         ),
     ],
 )
 def test_constraints_that_cannot_be_fulfilled_are_rejected(
-    trained_model: TrainedModel, constraints: Constraints, changes: dict[str, object], message: str
+    trained_model: TrainedModel, wanted: Request, changes: dict[str, object], message: str
 ) -> None:
     translator = Translator(trained_model, replace(DECODING, **changes))
     with pytest.raises(UserError) as error:
-        translator.translate(["Kalo."], constraints=[constraints])
+        translator.translate([wanted])
     assert str(error.value).startswith(message)
 
 
 def test_missing_required_phrase_is_reported(trained_model: TrainedModel) -> None:
-    messages: list[str] = []
-    translator = Translator(trained_model, DECODING, messages.append, _RecordingEngine(32))
-    translator.translate(["Kalo.", "Mi."], constraints=[Constraints(), Constraints("", ["mi mi"])])
-    assert messages == ["line 2: required phrases not in the translation: mi mi"]
+    translator = Translator(trained_model, DECODING, _RecordingEngine(32))
+    found = translator.translate(["Kalo.", Request("Mi.", required=["mi mi"])])
+    assert notes_on(found, 4) == ["line 5: required phrases not in the translation: mi mi"]
 
 
 def test_limits_of_an_ensemble_are_those_of_the_smallest_model(tokenizer_path: Path) -> None:
     large, small = (tiny_trained_model(tokenizer_path, max_source_length=n) for n in (40, 12))
     engine = TorchEngine(large, DECODING, [small])
     assert engine.longest_source == 12
-    messages: list[str] = []
-    text = " ".join(made_up_sentences(2))
-    Translator(large, DECODING, messages.append, engine).translate([text])
-    assert "more than the model's limit of 11 tokens; translated in" in messages[0]
+    [[found]] = Translator(large, DECODING, engine).translate([" ".join(made_up_sentences(2))])
+    assert "more than the model's limit of 11 tokens; translated in" in found.notes[0]
 
 
 def test_required_phrases_of_a_split_text_are_ignored(trained_model: TrainedModel) -> None:
-    messages: list[str] = []
     [sentence] = made_up_sentences(1, seed=4)
     text = " ".join([sentence] * 40)
-    translator = Translator(trained_model, DECODING, messages.append)
-    [[plain, *_]] = translator.translate([text])
-    required = Constraints(required=["mi ra mi ra mi ra"])
-    [[found, *_]] = translator.translate([text], constraints=[required])
+    required = Request(text, required=["mi ra mi ra mi ra"])
+    [[plain], [found]] = Translator(trained_model, DECODING).translate([text, required])
     assert found.text == plain.text
-    assert messages[-1].endswith("segments, without its prefix and required phrases")
+    assert found.notes[0] == f"{plain.notes[0]}, without its prefix and required phrases"
 
 
 def test_batches_are_as_large_as_configured(trained_model: TrainedModel) -> None:
     engine = TorchEngine(trained_model, replace(DECODING, batch_size=4, batch_tokens=20))
     lengths = [1, 9, 1, 3, 1, 1, 9, 1, 3, 9]
-    batches = engine._batches([Request(source=[5] * length) for length in lengths])
+    batches = engine._batches([SearchRequest(source=[5] * length) for length in lengths])
     assert sorted(index for batch in batches for index in batch) == list(range(10))
     sizes = [[lengths[index] + 1 for index in batch] for batch in batches]  # with EOS
     assert sizes == [[10, 10], [10, 4], [4, 2, 2, 2], [2, 2]]
@@ -296,16 +292,14 @@ def test_translation_changes_neither_mode_nor_gradients(trained_model: TrainedMo
 )
 def test_over_long_text_is_translated_in_segments(tokenizer_path: Path, text: str) -> None:
     model = tiny_trained_model(tokenizer_path, max_source_length=16)
-    messages: list[str] = []
-    translator = Translator(model, DECODING, messages.append)
     num_tokens = len(model.source_tokenizer.encode([text])[0])
     assert num_tokens > 15
-    before, [found], after = translator.translate(["Kalo.", text, "Mi."], lines=[41, 57, 60])
-    assert len(before) == len(after) == 1
+    before, [found], after = Translator(model, DECODING).translate(["Kalo.", text, "Mi."])
+    assert before[0].notes == after[0].notes == ()
     num_segments = len(found.hypotheses)
-    assert messages == [
-        f"line 57: more than the model's limit of 15 tokens; translated in {num_segments} segments"
-    ]
+    assert found.notes == (
+        f"more than the model's limit of 15 tokens; translated in {num_segments} segments",
+    )
     assert num_segments >= num_tokens // 15
     assert found.score == pytest.approx(sum(h.score for h in found.hypotheses))
 
@@ -319,7 +313,7 @@ class _RecordingEngine:
         self.longest_source = longest_source
         self.sources: list[list[int]] = []
 
-    def check(self, request: Request) -> None:
+    def check(self, request: SearchRequest) -> None:
         pass
 
     def search(

@@ -1,0 +1,70 @@
+"""What is asked of a translation and what is found: the types of the whole pipeline."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from nmt.search.hypothesis import Hypothesis
+
+Links = list[tuple[int, int]]
+"""Pairs of indices, of a source word and a target word; words are separated by white space."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """A text to translate, and constraints on its translation; none by default.
+
+    Attributes:
+        source: the text, a sentence or a document.
+        prefix: text that the translation begins with.
+        required: phrases that must occur in it, in this spelling.
+        banned: phrases that must not occur in it, in this spelling.
+        record: the JSON line that the request comes from; empty if it comes from no JSON line.
+        columns: the columns of the tab-separated line that it comes from.
+    """
+
+    source: str
+    prefix: str = ""
+    required: Sequence[str] = ()
+    banned: Sequence[str] = ()
+    record: dict[str, Any] = field(default_factory=dict)
+    columns: Sequence[str] = ()
+
+    @property
+    def is_constrained(self) -> bool:
+        """Whether the request has any constraint."""
+        return bool(self.prefix or self.required or self.banned)
+
+
+@dataclass(frozen=True)
+class Translation:
+    """One translation of a text.
+
+    Attributes:
+        text: plain text.
+        score: the log-probability divided by the length penalty; if the text was translated in
+            segments, the sum of their scores.
+        alignment: for each link, the index of the source word and of the target word, from 0; None
+            if it was not asked for, or if the text or the translation is too long for the model to
+            read at once.
+        hypotheses: tokens and log-probabilities, one entry per segment; none for an empty text.
+        utility: expected utility, with minimum Bayes risk.
+        notes: what the user should know, such as that the text was translated in segments.
+    """
+
+    text: str
+    score: float
+    alignment: Links | None = None
+    hypotheses: "list[Hypothesis]" = field(default_factory=list, repr=False, compare=False)
+    utility: float | None = None
+    notes: tuple[str, ...] = ()
+
+
+def notes_on(found: Sequence[Sequence[Translation]], first_line: int = 1) -> list[str]:
+    """Return the notes on the translations of consecutive lines, each as `line 3: …`."""
+    return [
+        f"line {number}: {note}"
+        for number, translations in enumerate(found, start=first_line)
+        for note in dict.fromkeys(note for one in translations for note in one.notes)
+    ]
