@@ -51,7 +51,7 @@ class TrainingState:
     target_tokens: NonNegativeInt = 0
     best_rank: list[float] = field(default_factory=list)  # `ValidationResult.rank`; empty at first
     best_update: int = 0
-    validations_without_best: int = 0
+    validations_without_best: int = 0  # since the last that improved the validation metric
     validation_due: bool = False  # before the next update
     metrics: MetricSums = field(default_factory=MetricSums)
 

@@ -95,7 +95,7 @@ class RunLog:
         self._bars.remove_task(bar)
 
     def validation(self, state: TrainingState, result: ValidationResult, is_best: bool) -> None:
-        """Record a validation."""
+        """Record a validation; `is_best`: the chosen metric is better than in all earlier ones."""
         update = state.update
         losses = {"valid/loss": result.loss, "valid/perplexity": result.perplexity}
         metrics = {**losses, "valid/bleu": result.bleu}

@@ -215,14 +215,17 @@ class Trainer:
         if result is None:
             raise Interruption(number)
         rank = list(result.rank(self.config.training.validation_metric))
-        is_best = not self.state.best_rank or rank > self.state.best_rank
+        best = self.state.best_rank
+        is_best = not best or rank > best
+        # The loss breaks a tie of two checkpoints, but is no improvement of the metric.
+        has_improved = not best or rank[0] > best[0]
         state = replace(self._with_time(), validation_due=False)
         if is_best:
             state = replace(state, best_rank=rank, best_update=state.update)
-        without_best = 0 if is_best else state.validations_without_best + 1
+        without_best = 0 if has_improved else state.validations_without_best + 1
         self.state = replace(state, validations_without_best=without_best)
         if self._log is not None:
-            self._log.validation(state, result, is_best)
+            self._log.validation(state, result, has_improved)
             if is_best:
                 write_lines(self.config.run_folder / VALID_HYPOTHESES_FILE, result.hypotheses)
             self.store.update_state(self.state)

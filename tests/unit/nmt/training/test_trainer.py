@@ -175,12 +175,12 @@ def fixed_validation(monkeypatch: pytest.MonkeyPatch, *results: tuple[float, flo
 
 
 @pytest.mark.parametrize(
-    ("metric", "results", "update", "best_update", "best_rank"),
+    ("metric", "results", "update", "best_update", "best_rank", "improved"),
     [
-        ("bleu", [(1, 5), (1, 7), (1, 6), (1, 7), (1, 9)], 8, 4, [7, -1]),
-        # At the start BLEU is 0.00 for all: the better loss is progress and no reason to stop.
-        ("bleu", [(3, 0), (2, 0), (1, 0), (1.5, 0), (1.6, 0)], 10, 6, [0, -1]),
-        ("loss", [(3, 1), (2, 2), (2.5, 3), (2.1, 4)], 8, 4, [-2, -2]),
+        ("bleu", [(1, 5), (1, 7), (1, 6), (1, 7), (1, 9)], 8, 4, [7, -1], ["2", "4"]),
+        # A better loss selects the checkpoint, but only the metric counts as an improvement.
+        ("bleu", [(3, 0), (2, 0), (1, 0), (0.5, 1)], 6, 6, [0, -1], ["2"]),
+        ("loss", [(3, 1), (2, 2), (2.5, 3), (2.1, 4)], 8, 4, [-2, -2], ["2", "4"]),
     ],
 )
 def test_patience_ends_training_and_the_loss_breaks_ties(
@@ -191,13 +191,18 @@ def test_patience_ends_training_and_the_loss_breaks_ties(
     update: int,
     best_update: int,
     best_rank: list[float],
+    improved: list[str],
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
+    caplog.set_level("INFO")
     fixed_validation(monkeypatch, *results)
     changes = {"patience": 2, "validation_metric": ValidationMetric(metric)}
     trainer = make(max_updates=20, validate_every=2, **changes)
     state = trainer.run()
     assert (state.update, state.best_update, state.best_rank) == (update, best_update, best_rank)
     assert trainer.store.updates() == sorted({best_update, update - 2, update})
+    said = [line.split()[1] for line in caplog.messages if line.endswith("best so far")]
+    assert said == improved
 
 
 def test_time_ends_training(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
