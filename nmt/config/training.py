@@ -36,8 +36,8 @@ class TrainingConfig:
     validation_metric: ValidationMetric = ValidationMetric.bleu
     """Metric that selects the best checkpoint and decides on early stopping."""
     patience: int = option(0, ge=0, le=1_000_000)
-    """Number of validations in a row without a better validation metric before training stops; 0: no
-    early stopping."""
+    """Number of validations in a row without a better validation metric before training stops; 0:
+    no early stopping."""
     average_checkpoints: int = option(5, ge=1, le=1_000)
     """Number of last checkpoints to average (section 6.1); the average is used if it is better than
     the best checkpoint."""
