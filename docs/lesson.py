@@ -19,8 +19,8 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from nmt.base.files import writing
 from nmt.base.log import print_line, print_written
+from nmt.base.outputs import Outputs
 from nmt.cli.common import parse_arguments, run_command
 from nmt.config import checked_dataclass
 
@@ -185,28 +185,28 @@ PICTURES: dict[str, tuple[tuple[float, float], Callable[[Any, dict[str, Any]], N
 
 
 @torch.no_grad()
-def draw_pictures(out: Path, values: dict[str, Any]) -> list[Path]:
-    """Draw all pictures from the variables of the session, and return their files."""
+def draw_pictures(folder: Path, values: dict[str, Any]) -> None:
+    """Draw all pictures from the variables of the session."""
     for name, (size, draw) in PICTURES.items():
         figure = Figure(figsize=size, layout="constrained")
         with torch.random.fork_rng(devices=[]), rc_context({"axes.titlesize": "medium"}):
             torch.manual_seed(1)
             draw(figure, values)
-        with writing(out / name):
-            out.mkdir(parents=True, exist_ok=True)
-            figure.savefig(out / name, dpi=100)
-    return [out / name for name in PICTURES]
+        figure.savefig(folder / name, dpi=100)
 
 
 def main() -> None:
     """Run the command."""
     arguments = parse_arguments(Arguments)
-    print_line("read docs/attention.md and docs/transformer.md beside this output")
-    failures, values = run_blocks(DOCUMENTS)
-    if failures:
-        print_line(f"results that differ from those of the documents: {failures}")
-        sys.exit(1)
-    print_written(draw_pictures(Path(arguments.out), values))
+    with Outputs.folder(Path(arguments.out), record="lesson.json") as outputs:
+        print_line("read docs/attention.md and docs/transformer.md beside this output")
+        failures, values = run_blocks(DOCUMENTS)
+        if failures:
+            print_line(f"results that differ from those of the documents: {failures}")
+            sys.exit(1)
+        with outputs.written() as [folder]:
+            draw_pictures(folder, values)
+    print_written(outputs.written_files())
 
 
 if __name__ == "__main__":

@@ -4,9 +4,10 @@ import json
 import os
 import re
 import shutil
-import tempfile
+import stat
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
+from io import FileIO
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -148,6 +149,20 @@ def writing(path: Path, needed: int | None = None) -> Iterator[None]:
         raise DiskError(path, number, needed) from error
 
 
+def open_plain(path: Path) -> FileIO:
+    """Open a file to read and write it, without a buffer; create it if it does not exist.
+
+    Raises:
+        UserError: it is not a regular file. A link of another user could lead anywhere, and a pipe
+            would wait forever.
+    """
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    with suppress(OSError):
+        if not stat.S_ISREG(path.lstat().st_mode):
+            raise UserError(f"{path}: is not a regular file; remove it")
+    return FileIO(os.open(path, flags, 0o666), "r+")
+
+
 def flush(path: Path) -> None:
     """Flush a file, or the entries of a folder, to disk."""
     descriptor = os.open(path, os.O_RDONLY)
@@ -155,6 +170,12 @@ def flush(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def flush_all(path: Path) -> None:
+    """Flush a file, or a folder and everything below it, to disk."""
+    for written in (*path.rglob("*"), path):
+        flush(written)
 
 
 def remove(path: Path) -> None:
@@ -171,7 +192,7 @@ def _temporary_name(path: Path, ending: str = "tmp") -> Path:
     return path.with_name(f".{path.name}.{os.getpid()}.{ending}")
 
 
-def _remove_leftovers(path: Path) -> None:
+def remove_leftovers(path: Path) -> None:
     """Remove what this process, or one that has died, left beside `path`. Raise no OSError.
 
     An old folder is restored if `path` does not exist. Processes of other machines count as dead.
@@ -197,36 +218,6 @@ def _is_other_process(number: int) -> bool:
     return number != os.getpid()
 
 
-def written_to(path: Path) -> Path:
-    """Return the file that `path` links to, or `path` if it is no link; UserError for a device."""
-    _check_no_device(path)
-    return Path(os.path.realpath(path)) if path.is_symlink() else path
-
-
-def _check_no_device(path: Path) -> None:
-    """Raise UserError for a device or a pipe, which a rename would replace."""
-    if os.path.exists(path) and not path.is_file() and not path.is_dir():
-        raise UserError(f"{path}: is a device or a pipe; name a file, or - for stdout")
-
-
-def check_writable(path: Path) -> Path:
-    """Return `written_to(path)`; raise, before long work, the error that writing would raise."""
-    path = written_to(path)
-    with writing(path):
-        folder = next(folder for folder in path.absolute().parents if folder.exists())
-        tempfile.TemporaryFile(dir=folder).close()
-    return path
-
-
-def check_not_read(outputs: Iterable[Path], inputs: Iterable[Path]) -> None:
-    """Raise UserError if an output would replace an input, or a file in an input folder."""
-    for output in outputs:
-        path = Path(os.path.realpath(output))
-        for read in map(os.path.realpath, inputs):
-            if str(path) == read or (path.exists() and path.is_relative_to(read)):
-                raise UserError(f"{output}: would overwrite {read}, which is read; change out=")
-
-
 @contextmanager
 def temporary_path(path: Path, needed: int | None = None) -> Iterator[Path]:
     """Yield an unused path beside `path`, for a file or a folder that is removed afterwards.
@@ -235,30 +226,40 @@ def temporary_path(path: Path, needed: int | None = None) -> Iterator[Path]:
     """
     with writing(path, needed):
         path.parent.mkdir(parents=True, exist_ok=True)
-        _remove_leftovers(path)
+        remove_leftovers(path)
+        temporary = _temporary_name(path)
+        if os.path.lexists(temporary):  # a link of another user could lead anywhere
+            raise UserError(f"{temporary}: cannot be removed; remove it")
         try:
-            yield _temporary_name(path)
+            yield temporary
         finally:
-            _remove_leftovers(path)
+            remove_leftovers(path)
+
+
+def put(temporary: Path, path: Path) -> None:
+    """Flush the file or folder `temporary` to disk, and rename it to `path`, which is replaced.
+
+    If `path` is a link, the link itself is replaced. Raise UserError for a device or a pipe.
+    """
+    flush_all(temporary)
+    if os.path.exists(path) and not path.is_file() and not path.is_dir():
+        raise UserError(f"{path}: is a device or a pipe; name a file, or - for stdout")
+    if temporary.is_dir() and os.path.lexists(path):
+        # If this process dies between the renames, the next writer of `path` undoes the first.
+        os.replace(path, _temporary_name(path, "old"))
+    os.replace(temporary, path)
+    flush(path.parent)
 
 
 @contextmanager
 def atomic_path(path: Path, needed: int | None = None) -> Iterator[Path]:
     """Yield a temporary path; the file or folder written there replaces `path` at the end.
 
-    If the block raises, `path` is unchanged. If `path` is a link, the link itself is replaced,
-    because another user may have made it; see `written_to`. For `needed`, see `DiskError`.
+    If the block raises, `path` is unchanged. See `put`; for `needed`, see `DiskError`.
     """
-    _check_no_device(path)
     with temporary_path(path, needed) as temporary:
         yield temporary
-        for written in (*temporary.rglob("*"), temporary):
-            flush(written)
-        if temporary.is_dir() and os.path.lexists(path):
-            # If this process dies between the renames, the next writer of `path` undoes the first.
-            os.replace(path, _temporary_name(path, "old"))
-        os.replace(temporary, path)
-        flush(path.parent)
+        put(temporary, path)
 
 
 @contextmanager

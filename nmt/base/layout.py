@@ -1,7 +1,7 @@
 """Names of the files and folders that a run, a model folder and a corpus consist of.
 
-This module has only the names that several packages use, and two checks: that no output replaces a
-file of such a folder, and that a run folder has no link that leads out of it. docs/files.md
+This module has only the names that several packages use, and two functions: one finds such a folder
+around a path, the other checks that a run folder has no link that leads out of it. docs/files.md
 describes all files.
 """
 
@@ -68,12 +68,12 @@ _RESULTS = (
 )
 
 
-def check_not_in_results(output: Path) -> None:
-    """Raise UserError if an output would replace a file of a run, model, export or corpus."""
-    if os.path.lexists(output):
-        for folder in Path(os.path.realpath(output)).parents:
-            if any(all((folder / name).is_file() for name in names) for names in _RESULTS):
-                raise UserError(f"{output}: would replace a file of {folder}; change out=")
+def result_folder(path: Path) -> Path | None:
+    """Return the run, model, export or corpus that contains a path; None if there is none."""
+    for folder in Path(os.path.realpath(path)).parents:
+        if any(all((folder / name).is_file() for name in names) for names in _RESULTS):
+            return folder
+    return None
 
 
 def check_no_way_out(run: Path) -> None:

@@ -1,60 +1,55 @@
-"""Output files that grow chunk by chunk; after an interruption, the same command continues them.
+"""Text files that grow line by line; after an interruption, the same command continues them.
 
-Results are appended to `NAME.part`. After each chunk, `NAME.part.json` records the number of valid
-bytes, the number of input lines that they belong to, the SHA-256 of both, and the settings. If
-several files are written together, the record of the first one is for all. Complete files are
-renamed to `NAME`. A `NAME.part` without a record is not changed.
+Each line of the input appends one line to `NAME.part` of each output, so the number of whole lines
+is where to continue. `NAME.part.json` records the settings; if several files are written together,
+that of the first one is for all. Complete files are renamed to `NAME`.
 """
 
-import hashlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
+from io import BufferedReader, FileIO
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
-from nmt.base.errors import BusyError, UserError
+from nmt.base.errors import UserError
 from nmt.base.files import (
-    check_not_read,
     flush,
+    is_plain_name,
+    open_plain,
     read_record,
     remove,
     write_json,
     writing,
-    written_to,
 )
-from nmt.base.locks import exclusive
+from nmt.base.outputs import Outputs, check_not_read
 
 _FIX = "give resume=false to start from the beginning"
-_BUSY = "is being written by another process; wait for it, or choose another file with out="
 _NOT_OURS = "rename or remove it, or choose another file with out="
 
 
 @dataclass(frozen=True)
 class _State:
-    """Contents of `NAME.part.json`; `bytes` and `output_sha256` have an entry for each file."""
+    """Contents of `NAME.part.json`."""
 
-    lines: int
-    input_sha256: str
-    bytes: list[int]
-    output_sha256: list[str]
+    files: list[str]  # names of the outputs
     made_with: dict[str, Any]
-    is_renaming: bool = False  # all lines are done, and the files are being renamed to `NAME`
+    complete_lines: int | None = None  # lines of the input, once all parts are complete
 
 
 class ResumableOutputs:
-    """Output files that are written together; `paths` are the names of the complete files."""
+    """Output files that are written together, with one line for each line of the input."""
 
-    def __init__(self, paths: Sequence[Path], made_with: Mapping[str, Any]) -> None:
-        self.paths = [written_to(path) for path in paths]
-        self._parts = [path.with_name(f"{path.name}.part") for path in self.paths]
+    def __init__(self, outputs: Outputs, state: _State) -> None:
+        self._outputs = outputs
+        self._state = state
+        self._parts = [path.with_name(f"{path.name}.part") for path in outputs.paths]
         self._state_path = self._parts[0].with_name(f"{self._parts[0].name}.json")
-        self._streams: list[IO[bytes]] = []
-        self._digest = hashlib.sha256()  # of the input lines
-        self._digests = [hashlib.sha256() for _ in paths]  # of the outputs
-        self._state = self._new_state(0, [0] * len(paths), made_with)
+        self._streams: list[FileIO] = []
+        self.num_lines = 0
+        """Number of lines that every output has."""
 
     @classmethod
     @contextmanager
@@ -64,7 +59,7 @@ class ResumableOutputs:
         made_with: Mapping[str, Any],
         inputs: Sequence[Path] = (),
         resume: bool = True,
-        overwrite: bool = True,
+        replaces: bool = True,
     ) -> Iterator["ResumableOutputs"]:
         """Open outputs, or continue those of an interrupted process.
 
@@ -73,61 +68,52 @@ class ResumableOutputs:
             made_with: JSON values of the settings; partial outputs of other settings are refused.
             inputs: files and folders that are read, and that no output may replace.
             resume: whether to continue partial outputs instead of discarding them.
-            overwrite: whether the outputs may replace existing files.
+            replaces: whether the outputs may replace existing files.
         """
-        outputs = cls(paths, made_with)
-        check_not_read([*outputs.paths, *outputs._parts, outputs._state_path], inputs)
-        stored = outputs._stored_state()
-        resumed = stored if resume else None
-        existing = [path for path in outputs.paths if path.exists()]
-        if existing and not overwrite:
-            raise UserError(
-                f"{existing[0]} already exists; remove it, or choose another with"
-                " out= (for make: OUT=)"
-            )
-        if resumed:
-            outputs._check_settings(resumed)
-            outputs._state = resumed
-        if stored is None:
+        self = cls(Outputs(paths), _State([path.name for path in paths], dict(made_with)))
+        check_not_read([*self._parts, self._state_path], inputs)
+        self._outputs.check_files(inputs, replaces=True)
+        self._outputs.look()
+        with self._outputs.locked():
+            stored = self._stored_state()
+            if stored and stored.complete_lines is not None:
+                renamed = self._rename_rest(stored, replaces)
+                if resume and not self._differing(stored):
+                    yield renamed
+                    return
+                stored = None
+                self._outputs.look()
+            self._outputs.check_files(inputs, replaces)
+            if stored and resume and (differing := self._differing(stored)):
+                raise UserError(f"{self._parts[0]}: was made with {differing}; {_FIX}")
+            if stored and not resume:
+                self._discard(stored)
             # Before the parts are created: the next command refuses parts without a record.
-            outputs._record(outputs._state)
-        with ExitStack() as stack:
-            for part in outputs._parts:
-                stack.enter_context(exclusive(part, BusyError(f"{part}: {_BUSY}")))
-                # With a buffer, closing it after a failed write would write the same bytes again.
-                outputs._streams.append(stack.enter_context(part.open("r+b", buffering=0)))
-            outputs._check_digests()
-            for stream, size in zip(outputs._streams, outputs._state.bytes, strict=True):
-                stream.truncate(size)
-            if stored and not resumed:
-                outputs._record(outputs._state)
-            try:
-                yield outputs
-            finally:
-                outputs._remove_incomplete()
+            write_json(self._state_path, asdict(self._state))
+            with ExitStack() as stack:
+                self._streams = [stack.enter_context(open_plain(part)) for part in self._parts]
+                self.num_lines = min(_whole_lines(stream)[0] for stream in self._streams)
+                for stream in self._streams:
+                    stream.truncate(_whole_lines(stream, self.num_lines)[1])
+                    stream.seek(0, os.SEEK_END)
+                try:
+                    yield self
+                finally:
+                    if not self.num_lines and not self.is_complete:
+                        self._discard(self._state)
 
     @property
-    def num_lines(self) -> int:
-        """Number of input lines whose results are stored."""
-        return self._state.lines
+    def is_complete(self) -> bool:
+        """Whether an earlier process, or `complete`, has completed the outputs."""
+        return self._state.complete_lines is not None
 
-    def _new_state(self, lines: int, sizes: list[int], made_with: Mapping[str, Any]) -> _State:
-        digests = [digest.hexdigest() for digest in self._digests]
-        return _State(lines, self._digest.hexdigest(), sizes, digests, dict(made_with))
-
-    def _record(self, state: _State) -> None:
-        try:
-            write_json(self._state_path, asdict(state))
-            self._state = state
-        except BaseException:  # a signal may come after the file was written
-            with suppress(UserError):
-                self._state = read_record(self._state_path, _State)
-            raise
+    @property
+    def paths(self) -> list[Path]:
+        """Names of the complete files."""
+        return self._outputs.paths
 
     def _stored_state(self) -> _State | None:
         """Read the record of partial outputs, if there is one.
-
-        If the previous process died while it renamed complete files, rename the rest.
 
         Raises:
             UserError: a file with the name of the record or of a partial output was not written by
@@ -138,79 +124,91 @@ class ResumableOutputs:
                 raise UserError(f"{part}: was not made by this command; {_NOT_OURS}")
             return None
         state = read_record(self._state_path, _State, _NOT_OURS)
-        if not state.is_renaming:
-            return state
-        for path, part in zip(self.paths, self._parts, strict=True):
-            if part.exists():
-                os.replace(part, path)
-        remove(self._state_path)
-        return None
+        if not all(map(is_plain_name, state.files)):
+            raise UserError(f"{self._state_path}: names other folders; {_NOT_OURS}")
+        return state
 
-    def _check_settings(self, state: _State) -> None:
-        stored, given = state.made_with, self._state.made_with
-        differing = [
-            f"{key}={stored.get(key)} (now {given.get(key)})"
-            for key in sorted(stored.keys() | given.keys())
-            if stored.get(key) != given.get(key)
-        ]
-        if len(state.bytes) != len(self.paths):
-            differing.append(f"{len(state.bytes)} output files")
-        if differing:
-            raise UserError(f"{self._parts[0]}: was made with {', '.join(differing)}; {_FIX}")
+    def _rename_rest(self, stored: _State, replaces: bool) -> "ResumableOutputs":
+        """Rename the complete parts that a killed process has left."""
+        outputs = Outputs([self._state_path.with_name(name) for name in stored.files])
+        if replaces:
+            outputs.look()
+        renamed = ResumableOutputs(outputs, stored)
+        renamed.num_lines = stored.complete_lines or 0
+        renamed._rename()
+        return renamed
 
-    def _check_digests(self) -> None:
-        """Read each output up to the end of its last chunk; UserError if it was changed."""
-        for index, (stream, size) in enumerate(zip(self._streams, self._state.bytes, strict=True)):
-            digest = self._digests[index]
-            while block := stream.read(min(size - stream.tell(), 1 << 20)):
-                digest.update(block)
-            if digest.hexdigest() != self._state.output_sha256[index]:
-                part = self._parts[index]
-                raise UserError(f"{part}: was changed after the last chunk was added; {_FIX}")
+    def _differing(self, stored: _State) -> str:
+        """Describe the settings in which stored outputs differ from these."""
+        old = {**stored.made_with, "files": stored.files}
+        new = {**self._state.made_with, "files": self._state.files}
+        return ", ".join(
+            f"{key}={old.get(key)} (now {new.get(key)})"
+            for key in sorted(old.keys() | new.keys())
+            if old.get(key) != new.get(key)
+        )
 
-    def _remove_incomplete(self) -> None:
-        """Remove everything after the last complete chunk; without one, all files."""
-        if self._state.lines:
-            for stream, size in zip(self._streams, self._state.bytes, strict=True):
-                stream.truncate(size)
-        else:
-            for path in (*self._parts, self._state_path):
-                remove(path)
+    def _discard(self, state: _State) -> None:
+        for name in (*(f"{name}.part" for name in state.files), self._state_path.name):
+            with suppress(OSError):  # `open_plain` reports what cannot be removed
+                self._state_path.with_name(name).unlink()
 
-    def skip_done(self, lines: Iterator[bytes], name: str) -> int:
-        """Consume and check the lines whose results are stored; return their size in bytes."""
-        num_bytes = 0
-        for line in islice(lines, self._state.lines):
-            self._digest.update(line)
-            num_bytes += len(line)
-        if self._digest.hexdigest() != self._state.input_sha256:
-            raise UserError(
-                f"{self._parts[0]}: was made from other lines than the first"
-                f" {self._state.lines:,} of {name}; {_FIX}"
-            )
-        return num_bytes
-
-    def add(self, lines: Sequence[bytes], texts: Sequence[str], needed: int | None = None) -> None:
-        """Append the results of `lines`, a text for each file. For `needed`, see `DiskError`."""
-        self._digest.update(b"".join(lines))
-        for path, stream, digest, text in zip(
-            self.paths, self._streams, self._digests, texts, strict=True
-        ):
+    def add(self, texts: Sequence[str], needed: int | None = None) -> None:
+        """Append as many lines to each file, a text for each. For `needed`, see `DiskError`."""
+        [num_lines] = {text.count("\n") for text in texts}
+        for path, stream, text in zip(self.paths, self._streams, texts, strict=True):
             data = memoryview(text.encode())
-            digest.update(data)
             with writing(path, needed):
                 while data:
                     data = data[stream.write(data) :]
                 os.fsync(stream.fileno())
-        sizes = [stream.tell() for stream in self._streams]
-        num_lines = self.num_lines + len(lines)
-        self._record(self._new_state(num_lines, sizes, self._state.made_with))
+        self.num_lines += num_lines
 
-    def complete(self) -> None:
-        """Rename the complete files."""
-        self._record(replace(self._state, is_renaming=True))
-        for part, path in zip(self._parts, self.paths, strict=True):
-            with writing(path):
-                os.replace(part, path)
-                flush(path.parent)
+    def complete(self, drop_empty: bool = False) -> None:
+        """Rename the complete files; with `drop_empty`, without the lines that are empty in any."""
+        if drop_empty:
+            with writing(self.paths[0]):
+                self._copy_full_lines()
+        self._state = replace(self._state, complete_lines=self.num_lines)
+        write_json(self._state_path, asdict(self._state))
+        self._rename()
+
+    def _copy_full_lines(self) -> None:
+        copies = list(map(_copy_of, self._parts))
+        for copy in copies:
+            remove(copy)
+        with ExitStack() as stack:
+            parts = [stack.enter_context(part.open("rb")) for part in self._parts]
+            files = [stack.enter_context(copy.open("xb")) for copy in copies]
+            for row in zip(*parts, strict=True):
+                if b"\n" not in row:
+                    for file, line in zip(files, row, strict=True):
+                        file.write(line)
+        for copy in copies:
+            flush(copy)
+
+    def _rename(self) -> None:
+        """Rename the files that are not yet renamed, and remove the record."""
+        for index, part in enumerate(self._parts):
+            if _copy_of(part).exists():
+                os.replace(_copy_of(part), part)
+            if part.exists():
+                with writing(self.paths[index]):
+                    self._outputs.put(index, part)
         remove(self._state_path)
+
+
+def _copy_of(part: Path) -> Path:
+    return part.with_name(f".{part.name}.copy")
+
+
+def _whole_lines(stream: FileIO, most: int | None = None) -> tuple[int, int]:
+    """Count the whole lines of a file, or its first lines if `most` is given, and their bytes."""
+    stream.seek(0)
+    reader = BufferedReader(stream)
+    num_lines = num_bytes = 0
+    for line in islice(reader, most):
+        if line.endswith(b"\n"):
+            num_lines, num_bytes = num_lines + 1, num_bytes + len(line)
+    reader.detach()
+    return num_lines, num_bytes

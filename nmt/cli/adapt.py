@@ -8,14 +8,14 @@ an interrupted run. See docs/adapting.md.
 """
 
 import json
-import os
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
 from nmt.base.errors import UserError
-from nmt.base.files import check_writable
+from nmt.base.outputs import Outputs
 from nmt.cli.common import HELP_FLAGS, parse_arguments, run_command
 from nmt.cli.compose import compose_config
 from nmt.cli.models import check_length_penalty
@@ -54,15 +54,12 @@ def main() -> None:
     arguments = parse_arguments(_Arguments, own)
     if distributed.is_launched():
         raise UserError("adapt cannot be combined with torchrun: use training.num_processes=N")
-    out = Path(arguments.out) if arguments.out else None
-    if out is not None:
-        if os.path.lexists(out):
-            raise UserError(f"out={out} exists; name a new folder")
-        check_writable(out)
     if "general_weight" in {one.partition("=")[0] for one in own} and not arguments.general:
         raise UserError("general_weight= has no effect without general=")
     config = _configuration(arguments, changes)
-    adapt(config, general_test_set(config, arguments.general_test), out)
+    out = Outputs.folder(Path(arguments.out)) if arguments.out else nullcontext()
+    with out as outputs:
+        adapt(config, general_test_set(config, arguments.general_test), outputs)
 
 
 def _configuration(arguments: _Arguments, changes: Sequence[str]) -> Config:

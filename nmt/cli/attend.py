@@ -6,9 +6,9 @@ python -m nmt.cli.attend text="A sentence." [model=FOLDER] [layer=6]
 from pathlib import Path
 
 from nmt.base.errors import UserError
-from nmt.base.files import check_writable, write_texts, writing
-from nmt.base.layout import check_not_in_results
+from nmt.base.files import write_texts
 from nmt.base.log import print_line, print_written
+from nmt.base.outputs import Outputs
 from nmt.cli.common import parse_arguments, run_command
 from nmt.cli.models import ModelArguments, model_folder, open_model
 from nmt.config import checked_dataclass
@@ -21,6 +21,7 @@ from nmt.translation.request import notes_on
 from nmt.translation.translator import Translator
 
 _PAGE = "attention.html"
+_RECORD = "attention.json"
 _MAX_SENTENCES = 20
 
 
@@ -33,7 +34,7 @@ class _Arguments(ModelArguments):
     layer: int = 0
     """Layer to draw, counted from 1; 0 draws the last layer of each kind of attention."""
     out: str = "outputs/attention"
-    """Folder for attention.html and the images."""
+    """Folder for attention.html and the images; an earlier one is replaced."""
 
 
 def main() -> None:
@@ -44,23 +45,21 @@ def main() -> None:
         raise UserError('text= is empty; give a sentence, such as text="A sentence."')
     if len(texts) > _MAX_SENTENCES:
         raise UserError(f"text= has {len(texts)} lines; a page shows at most {_MAX_SENTENCES}")
-    out = Path(arguments.out)
-    check_not_in_results(out / _PAGE)
-    check_writable(out / _PAGE)
-    model = open_model(model_folder(arguments.model), arguments.device)
-    pairs = list(zip(texts, _translations(arguments, model, texts), strict=True))
-    sentences = [(*pair, sentence_attention(model, *pair)) for pair in pairs]
-    num_layers = max(len(layers) for *_, shown in sentences for layers in shown.kinds.values())
-    layer = arguments.layer or num_layers
-    if not 1 <= layer <= num_layers:
-        raise UserError(f"layer={layer}: the model has {num_layers} layers with attention")
-    write_texts({out / _PAGE: attention_page(model.config.direction, sentences)})
-    written = [out / _PAGE]
-    for number, (source, translation, attention) in enumerate(sentences, start=1):
-        print_line(f"{source} → {translation}")
-        prefix = f"{number}-" if len(sentences) > 1 else ""
-        written += _write_images(attention, layer, out, prefix, source)
-    print_written(written)
+    with Outputs.folder(Path(arguments.out), record=_RECORD) as outputs:
+        model = open_model(model_folder(arguments.model), arguments.device)
+        pairs = list(zip(texts, _translations(arguments, model, texts), strict=True))
+        sentences = [(*pair, sentence_attention(model, *pair)) for pair in pairs]
+        num_layers = max(len(layers) for *_, shown in sentences for layers in shown.kinds.values())
+        layer = arguments.layer or num_layers
+        if not 1 <= layer <= num_layers:
+            raise UserError(f"layer={layer}: the model has {num_layers} layers with attention")
+        with outputs.written() as [folder]:
+            write_texts({folder / _PAGE: attention_page(model.config.direction, sentences)})
+            for number, (source, translation, attention) in enumerate(sentences, start=1):
+                print_line(f"{source} → {translation}")
+                prefix = f"{number}-" if len(sentences) > 1 else ""
+                _write_images(attention, layer, folder, prefix, source)
+    print_written(outputs.written_files())
 
 
 def _translations(arguments: _Arguments, model: TrainedModel, texts: list[str]) -> list[str]:
@@ -91,23 +90,19 @@ def _check_lengths(kind: str, texts: list[str], tokenizer: Tokenizer, limit: int
 
 
 def _write_images(
-    attention: SentenceAttention, layer: int, out: Path, prefix: str, caption: str
-) -> list[Path]:
+    attention: SentenceAttention, layer: int, folder: Path, prefix: str, caption: str
+) -> None:
     """Draw one layer of each kind of attention, the mean over its heads, as `<prefix><kind>.png`.
 
     If the encoder or the decoder has fewer layers than `layer`, draw its last layer.
     """
     from PIL import Image  # noqa: PLC0415 - slow to import
 
-    written = []
     for kind, layers in attention.kinds.items():
         rows, columns = rows_and_columns(kind, attention)
         weights = layers[min(layer, len(layers)) - 1].mean(dim=0)
-        path = out / f"{prefix}{kind}.png"
-        with writing(path):
-            Image.fromarray(draw_attention(weights, rows, columns, caption).pixels).save(path)
-        written.append(path)
-    return written
+        picture = draw_attention(weights, rows, columns, caption)
+        Image.fromarray(picture.pixels).save(folder / f"{prefix}{kind}.png")
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from dataclasses import field
 from pathlib import Path
 
 from nmt.base.errors import UserError
-from nmt.base.files import check_readable, check_writable, iterate_lines
+from nmt.base.files import check_readable, iterate_lines
 from nmt.base.log import print_line, print_written
 from nmt.cli.common import parse_arguments, run_command
 from nmt.cli.models import ModelArguments, check_languages, model_folder, open_model
@@ -40,14 +40,14 @@ class _Arguments(ModelArguments):
 def _pairs(requests: Sequence[Request], found: Sequence[Sequence[Translation]]) -> list[str]:
     """Return a text of the translations and a text of the original lines.
 
-    Both leave out lines that are empty or have an empty translation.
+    Both have an empty line instead of a pair in which one side is empty.
     """
     translations, originals = "", ""
     for request, (best, *_) in zip(requests, found, strict=True):
         translation = best.text.strip()
-        if translation and request.source.strip():
-            translations += f"{translation}\n"
-            originals += f"{request.source}\n"
+        is_pair = translation and request.source.strip()
+        translations += f"{translation}\n" if is_pair else "\n"
+        originals += f"{request.source}\n" if is_pair else "\n"
     return [translations, originals]
 
 
@@ -62,20 +62,21 @@ def main() -> None:
     out = Path(arguments.out or f"{file}.back")
     outs = [out / f"train.{target}", out / f"train.{source}"]
     check_languages(model.config.direction, file, outs[0])
-    check_writable(outs[0])
     decoding = arguments.decoding_config(model)
     if "num_best" in arguments.decoding:
         raise UserError("decoding.num_best has no effect here: each line gives one pair")
     pipeline = Pipeline(Translator(model, decoding))
     translator = LineTranslator(str(file), LineReader(Format.text), pipeline, _pairs)
     settings = {"model": weights_digest(folder), **search_keys(decoding)}
-    num_lines = translate_to_files(translator, file, outs, settings, [folder], arguments.resume)
-    num_pairs = sum(1 for _ in iterate_lines(outs[0]))
+    written = translate_to_files(
+        translator, file, outs, settings, [folder], arguments.resume, drop_empty=True
+    )
+    num_pairs = sum(1 for _ in iterate_lines(written.paths[0]))
     print_line(
-        f"{num_pairs:,} pairs; {num_lines - num_pairs:,} lines without one: they or their"
+        f"{num_pairs:,} pairs; {written.num_lines - num_pairs:,} lines without one: they or their"
         " translations are empty"
     )
-    print_written(outs)
+    print_written(written.paths)
 
 
 if __name__ == "__main__":

@@ -24,9 +24,9 @@ from pydantic import Field
 from pydantic.fields import FieldInfo
 
 from nmt.base.errors import DiskError, UserError, disk_errno_in
-from nmt.base.files import atomic_path, check_not_read, check_writable, writing
-from nmt.base.layout import check_not_in_results
+from nmt.base.files import writing
 from nmt.base.log import converted_errors, print_error
+from nmt.base.outputs import Outputs
 from nmt.base.signals import Interruption
 from nmt.config import extra, from_mapping, leaf_fields, unknown_key
 
@@ -166,29 +166,25 @@ def _flush_stdout() -> None:
         sys.stdout.flush()
 
 
-def output_path(out: str, default: Path | None, *inputs: Path) -> Path | None:
-    """Return the file that `out` names, or the default if `out` is empty; None means stdout.
+@contextmanager
+def output(out: str, default: Path, inputs: Sequence[Path]) -> Iterator[Outputs | None]:
+    """Check and lock the file `out`, or the default if `out` is empty; `-` is stdout, None.
 
-    Raises:
-        UserError: the path is a folder or cannot be written, or the file would replace an input or
-            a file of a run, model, export or corpus.
+    Only a file that `out` names is replaced.
     """
-    path = Path(out) if out else default
-    if path is None or out == "-":
-        return None
-    if path.is_dir():
-        raise UserError(f"out={path} is a folder; name a file")
-    check_not_read([path], inputs)
-    check_not_in_results(path)
-    return check_writable(path)
+    if out == "-":
+        yield None
+    else:
+        with Outputs.files([Path(out or default)], inputs, replaces=bool(out)) as outputs:
+            yield outputs
 
 
 @contextmanager
-def open_output(path: Path | None) -> Iterator[IO[str]]:
-    """Open a file, which appears when it is complete, or stdout if `path` is None."""
-    if path is not None:
+def open_output(outputs: Outputs | None) -> Iterator[IO[str]]:
+    """Open the only file of `outputs`, which appears when it is complete; None is stdout."""
+    if outputs is not None:
         with (
-            atomic_path(path) as temporary,
+            outputs.written() as [temporary],
             temporary.open("w", encoding="utf-8", newline="\n") as out,
         ):
             yield out

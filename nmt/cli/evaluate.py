@@ -5,13 +5,14 @@ python -m nmt.cli.evaluate model="FOLDER FOLDER FOLDER"
 python -m nmt.cli.evaluate source=news.en reference=news.de
 """
 
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from pathlib import Path
 
 from nmt.base import layout
 from nmt.base.errors import UserError
-from nmt.base.files import check_writable
 from nmt.base.log import console, print_line, print_written
+from nmt.base.outputs import Outputs
 from nmt.cli.common import parse_arguments, parse_folders, run_command
 from nmt.cli.models import TranslatorArguments, check_languages, open_model
 from nmt.config import checked_dataclass
@@ -48,39 +49,52 @@ def main() -> None:
     systems = open_systems(parse_folders(arguments.model))
     corpus = PreparedCorpus(Path(arguments.corpus)) if arguments.corpus else systems[0].corpus
     test_set = _test_set(arguments, systems[0], corpus)
-    outs = {
-        system.name: Path(arguments.out, system.name if len(systems) > 1 else "")
-        if arguments.out
-        else Path("outputs", layout.EVALUATIONS_FOLDER, system.name, test_set.name)
-        for system in systems
-    }
+    for system in systems:
+        _check_direction(system, test_set)
     baseline = choose_baseline(systems, arguments.baseline, corpus)
     inputs = [Path(name) for name in (arguments.source, arguments.reference) if name]
-    if baseline and baseline.system.run:
-        inputs.append(baseline.system.run.folder / layout.EVALUATION_FOLDER / test_set.name)
-    for system in systems:
-        out = outs[system.name]
-        evaluate.check_replaceable(out, len(test_set.references), inputs)
-        # In a run folder, only an evaluation of the run's own model may be replaced.
-        if not (system.run and out.resolve().is_relative_to(system.run.folder)):
-            layout.check_not_in_results(out / layout.SCORES_FILE)
-        check_writable(out / layout.SCORES_FILE)
-    for system in [*systems, *([baseline.system] if baseline else [])]:
-        if system.direction != test_set.direction:
-            raise UserError(
-                f"{system.name} translates {'-'.join(system.direction)}, but the test set is"
-                f" {'-'.join(test_set.direction)}"
+    if baseline:
+        _check_direction(baseline.system, test_set)
+        if baseline.system.run:
+            inputs.append(baseline.system.run.folder / layout.EVALUATION_FOLDER / test_set.name)
+    with ExitStack() as stack:
+        outputs = {
+            system.name: stack.enter_context(
+                _output(arguments.out, system, test_set, inputs, is_alone=len(systems) == 1)
             )
-    evaluations = [_evaluated(arguments, system, test_set) for system in systems]
-    evaluations = _compared(arguments, baseline, evaluations)
-    tables.print_scores(console, evaluations)
-    # Written after the scores are printed, so that a full disk does not lose them.
-    written = [evaluate.write_evaluation(one, outs[one.system]) for one in evaluations]
-    print_written([path for paths in written for path in paths])
+            for system in systems
+        }
+        evaluations = [_evaluated(arguments, system, test_set) for system in systems]
+        evaluations = _compared(arguments, baseline, evaluations)
+        tables.print_scores(console, evaluations)
+        # Written after the scores are printed, so that a full disk does not lose them.
+        for evaluation in evaluations:
+            with outputs[evaluation.system].written() as [folder]:
+                evaluate.write_evaluation(evaluation, folder)
+    print_written([path for output in outputs.values() for path in output.written_files()])
     for evaluation in evaluations:
         bleu = evaluation.scores.bleu
         line = tables.bleu_line(test_set.name, bleu.score, bleu.signature)
         print_line(f"{evaluation.system}: {line}" if len(evaluations) > 1 else line)
+
+
+def _output(
+    out: str, system: System, test_set: TestSet, inputs: list[Path], is_alone: bool
+) -> AbstractContextManager[Outputs]:
+    """Check and lock the folder of an evaluation."""
+    folder = Path(layout.EVALUATIONS_FOLDER, system.name, test_set.name)
+    path = Path(out, "" if is_alone else system.name) if out else Path("outputs") / folder
+    # In a run folder, only an evaluation of the run's own model may be replaced.
+    is_own = system.run is not None and path.resolve().is_relative_to(system.run.folder.resolve())
+    return Outputs.folder(path, inputs, record=layout.SCORES_FILE, in_results=is_own)
+
+
+def _check_direction(system: System, test_set: TestSet) -> None:
+    if system.direction != test_set.direction:
+        raise UserError(
+            f"{system.name} translates {'-'.join(system.direction)}, but the test set is"
+            f" {'-'.join(test_set.direction)}"
+        )
 
 
 def _test_set(arguments: _Arguments, system: System, corpus: PreparedCorpus | None) -> TestSet:

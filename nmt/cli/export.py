@@ -7,16 +7,15 @@ import os
 from pathlib import Path
 
 from nmt.base.errors import UserError, missing
-from nmt.base.files import atomic_folder, check_writable, read_record, write_json
 from nmt.base.layout import EXPORT_FILE, README_FILE, SCORES_FILE
 from nmt.base.log import print_line, print_written
+from nmt.base.outputs import Outputs
 from nmt.base.progress import progress_bar
 from nmt.cli.common import parse_arguments, run_command
 from nmt.cli.models import check_languages, model_folder, open_model
 from nmt.config import checked_dataclass
 from nmt.evaluation.evaluate import corpus_test_set, files_test_set
 from nmt.evaluation.model_card import model_card, read_facts
-from nmt.evaluation.records import WrittenFiles
 from nmt.evaluation.systems import open_system
 from nmt.exchange.interface import Exporter, QuantizedExporter
 from nmt.exchange.registry import Format, open_exporter
@@ -53,20 +52,19 @@ def main() -> None:
     model = open_model(folder, "cpu")
     default = os.path.relpath(f"{os.path.abspath(folder)}-{arguments.format}")
     out = Path(arguments.out or default)
-    _check_replaceable(out)
-    out = check_writable(out)
-    exporter = open_exporter(arguments.format, arguments.compute_type)
-    exporter.check(model)
-    text = _text(arguments, folder, model)
-    with atomic_folder(out, 4 * count_parameters(model.network)) as temporary:
-        exporter.export(model, temporary)
-        lines = _verified(exporter, model, temporary, text)
-        card = model_card(model, read_facts(folder / SCORES_FILE), exporter.usage(model), lines)
-        (temporary / README_FILE).write_text(card, encoding="utf-8")
-        write_json(temporary / EXPORT_FILE, {"files": [*_files(temporary), EXPORT_FILE]})
+    # An earlier export lies in a run folder if the model does.
+    with Outputs.folder(out, record=EXPORT_FILE, in_results=True) as outputs:
+        exporter = open_exporter(arguments.format, arguments.compute_type)
+        exporter.check(model)
+        text = _text(arguments, folder, model)
+        with outputs.written(4 * count_parameters(model.network)) as [temporary]:
+            exporter.export(model, temporary)
+            lines = _verified(exporter, model, temporary, text)
+            card = model_card(model, read_facts(folder / SCORES_FILE), exporter.usage(model), lines)
+            (temporary / README_FILE).write_text(card, encoding="utf-8")
     for line in lines:
         print_line(line)
-    print_written(out / name for name in _files(out))
+    print_written(outputs.written_files())
 
 
 def _text(arguments: _Arguments, folder: Path, model: TrainedModel) -> Text | None:
@@ -109,28 +107,6 @@ def _verified(
     if text is None:
         lines.append("no text was translated; name some with source= and reference=")
     return lines
-
-
-def _files(folder: Path) -> list[str]:
-    """Return the files below a folder, relative to it."""
-    paths = sorted(path for path in folder.rglob("*") if not path.is_dir())
-    return [str(path.relative_to(folder)) for path in paths]
-
-
-def _check_replaceable(out: Path) -> None:
-    """Raise UserError unless the folder is new, or has nothing but the files of an export."""
-    if not os.path.lexists(out):
-        return
-    advice = "name another folder with out="
-    if not out.is_dir() or not os.path.lexists(out / EXPORT_FILE):
-        raise UserError(f"out={out} exists and is not an earlier export; {advice}")
-    exported = {EXPORT_FILE, *read_record(out / EXPORT_FILE, WrittenFiles, advice)["files"]}
-    folders = {str(parent) for name in exported for parent in Path(name).parents}
-    for path in sorted(out.rglob("*")):
-        name = str(path.relative_to(out))
-        is_folder = path.is_dir() and not path.is_symlink()
-        if name not in (folders if is_folder else exported):
-            raise UserError(f"{path} is not from an export and would be removed; {advice}")
 
 
 if __name__ == "__main__":

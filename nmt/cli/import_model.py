@@ -4,7 +4,6 @@ python -m nmt.cli.import_model folder=opus-mt-en-de
 python -m nmt.cli.import_model folder=Helsinki-NLP/opus-mt-en-de
 """
 
-import os
 import random
 import re
 import tempfile
@@ -13,8 +12,9 @@ from itertools import islice
 from pathlib import Path
 
 from nmt.base.errors import UserError, first_line, missing, one_line
-from nmt.base.files import check_writable, iterate_lines
+from nmt.base.files import iterate_lines
 from nmt.base.log import print_line, print_written
+from nmt.base.outputs import Outputs
 from nmt.cli.common import parse_arguments, run_command
 from nmt.config import checked_dataclass
 from nmt.evaluation.model_card import Facts, model_card
@@ -51,24 +51,21 @@ def main() -> None:
         )
     name = Path(arguments.folder)
     out = Path(arguments.out or Path("outputs", "imports", name.resolve().name))
-    if os.path.lexists(out):
-        raise UserError(f"out={out} exists; name another folder with out=, or remove it")
-    check_writable(out)
-    if arguments.check:
-        next(iterate_lines(Path(arguments.check)), None)  # before long work
-    with tempfile.TemporaryDirectory() as temporary:
+    with Outputs.folder(out) as outputs, tempfile.TemporaryDirectory() as temporary:
+        if arguments.check:
+            next(iterate_lines(Path(arguments.check)), None)  # before long work
         folder, workspace = Path(temporary, name.name), Path(temporary, "tokenizers")
         workspace.mkdir()
         if not name.is_dir():
             _download(arguments.folder, folder)
         try:
-            written = _import(arguments, name if name.is_dir() else folder, workspace, out)
+            _import(arguments, name if name.is_dir() else folder, workspace, outputs)
         except UserError as error:  # the message quotes files of unknown origin
             raise UserError(one_line(error)) from None
-    print_written(written)
+    print_written(outputs.written_files())
 
 
-def _import(arguments: _Arguments, folder: Path, workspace: Path, out: Path) -> list[Path]:
+def _import(arguments: _Arguments, folder: Path, workspace: Path, outputs: Outputs) -> None:
     importer = open_importer(folder, arguments.folder)
     model = importer.load(folder, workspace, arguments.direction)
     print_line(f"model: {model.config.direction}")
@@ -84,8 +81,8 @@ def _import(arguments: _Arguments, folder: Path, workspace: Path, out: Path) -> 
     notes = [f"imported from {one_line(arguments.folder)}", *_languages(model)]
     card = model_card(model, Facts(notes=notes))
     readme = f"{card}\n## Comparison with the original\n\n{report}"
-    save_trained_model(model, out, {"notes": notes}, readme)
-    return sorted(out.iterdir())
+    with outputs.written() as [out]:
+        save_trained_model(model, out, {"notes": notes}, readme)
 
 
 def _download(name: str, folder: Path) -> None:

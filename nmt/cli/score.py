@@ -15,7 +15,7 @@ from nmt.base.errors import UserError
 from nmt.base.files import check_aligned, check_unchanged, file_version, iterate_lines
 from nmt.base.log import print_line, print_written
 from nmt.base.progress import progress_bar
-from nmt.cli.common import open_output, output_path, parse_arguments, run_command
+from nmt.cli.common import open_output, output, parse_arguments, run_command
 from nmt.cli.models import ModelArguments, check_languages, model_folder, open_model
 from nmt.config import checked_dataclass
 from nmt.search.hypothesis import Hypothesis
@@ -52,29 +52,28 @@ def main() -> None:
     check_aligned(lengths)
     default = Path(f"{target}.scores.{arguments.format}")
     folder = model_folder(arguments.model)
-    out = output_path(arguments.out, default, source, target, folder)
-    if not arguments.out and default.exists():
-        raise UserError(f"{default} already exists; remove it, or name a file with out=")
-    model = open_model(folder, arguments.device)
-    check_languages(model.config.direction, source, target)
-    config = arguments.decoding_config(model)
-    scored: list[tuple[float, int, float]] = []  # log_prob, number of tokens, score
-    line = 0
-    with open_output(out) as sink, progress_bar("scoring", lengths[source]) as advance:
-        # If a file changes meanwhile, the lengths may differ; `check_unchanged` reports the file.
-        pairs = zip(iterate_lines(source), iterate_lines(target), strict=False)
-        while chunk := list(islice(pairs, _CHUNK_LINES)):
-            for pair, score in zip(chunk, score_pairs(model, chunk, config, advance), strict=True):
-                line += 1
-                if score is None:
-                    print_line(f"line {line}: too long for the model; no score")
-                else:
-                    scored.append((score.log_prob, len(score.token_log_probs), score.score))
-                sink.write(_formatted(pair, score, arguments.format))
-        check_unchanged(versions)
+    with output(arguments.out, default, [source, target, folder]) as outputs:
+        model = open_model(folder, arguments.device)
+        check_languages(model.config.direction, source, target)
+        config = arguments.decoding_config(model)
+        scored: list[tuple[float, int, float]] = []  # log_prob, number of tokens, score
+        line = 0
+        with open_output(outputs) as sink, progress_bar("scoring", lengths[source]) as advance:
+            # If a file changes meanwhile, the lengths may differ; `check_unchanged` reports it.
+            pairs = zip(iterate_lines(source), iterate_lines(target), strict=False)
+            while chunk := list(islice(pairs, _CHUNK_LINES)):
+                scores = score_pairs(model, chunk, config, advance)
+                for pair, score in zip(chunk, scores, strict=True):
+                    line += 1
+                    if score is None:
+                        print_line(f"line {line}: too long for the model; no score")
+                    else:
+                        scored.append((score.log_prob, len(score.token_log_probs), score.score))
+                    sink.write(_formatted(pair, score, arguments.format))
+            check_unchanged(versions)
     print_line(_summary(scored, line))
-    if out is not None:
-        print_written([out])
+    if outputs is not None:
+        print_written(outputs.paths)
 
 
 def _perplexity(log_prob: float, num_tokens: int) -> float:

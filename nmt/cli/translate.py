@@ -22,7 +22,7 @@ from nmt import trained_model
 from nmt.base.errors import UserError
 from nmt.base.files import check_readable
 from nmt.base.log import print_line, print_written
-from nmt.cli.common import open_output, output_path, parse_arguments, parse_folders, run_command
+from nmt.cli.common import open_output, parse_arguments, parse_folders, run_command
 from nmt.cli.models import TranslatorArguments, model_folder, open_model
 from nmt.cli.translating import translate_to_files
 from nmt.config import checked_dataclass, option, search_keys, to_plain
@@ -109,8 +109,9 @@ def main() -> None:
     lines = LineTranslator(str(file or "stdin"), reader, pipeline, writer.texts)
     languages = (model.config.source_language, model.config.target_language)
     default = file and output_name(file, *languages, write)
-    out = output_path(arguments.out, default)  # `translate_to_files` checks it against inputs
-    if out is not None:
+    out = Path(arguments.out) if arguments.out else default
+    outs: list[Path] = []
+    if out is not None and arguments.out != "-":
         outs = [out, *([Path(f"{out}.align")] if writer.aligns_beside else [])]
         given = {**to_plain(arguments), "input_format": read.name, "format": write.name}
         settings = {
@@ -119,16 +120,19 @@ def main() -> None:
             **search_keys(decoding),
         }
         # The file beside a source is often its reference, so only out= may replace a file.
-        overwrite = bool(arguments.out)
+        replaces = bool(arguments.out)
         source = file or io.BufferedReader(_stdin())
-        translate_to_files(lines, source, outs, settings, folders, arguments.resume, overwrite)
+        written = translate_to_files(
+            lines, source, outs, settings, folders, arguments.resume, replaces
+        )
+        outs = written.paths
     elif writer.aligns_beside:
         raise UserError("alignment=true needs a file beside the output: give format=jsonl or out=")
     else:
         _translate_to_stdout(lines, file)
     if protection is not None:
         print_line(str(protection.counts))
-    if out is not None:
+    if outs:
         print_written(outs)
 
 

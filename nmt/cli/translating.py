@@ -1,7 +1,9 @@
 """Translation into files, shared by `translate` and `backtranslate`."""
 
+import hashlib
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,10 @@ from nmt.base.progress import progress_bar
 from nmt.base.resumable import ResumableOutputs
 from nmt.translation.lines import LineTranslator, chunks_of, raw_lines
 
+# Lines by which a stream is recognised when its translation is continued: few, so that an invalid
+# line after them can be corrected.
+_LINES_OF_A_STREAM = 10
+
 
 def translate_to_files(
     translator: LineTranslator,
@@ -19,42 +25,51 @@ def translate_to_files(
     settings: Mapping[str, Any],
     models: Sequence[Path],
     resume: bool,
-    overwrite: bool = False,
-) -> int:
+    replaces: bool = False,
+    drop_empty: bool = False,
+) -> ResumableOutputs:
     """Translate lines into files; with `resume`, the same command continues after an interruption.
 
     Args:
         translator: translates the lines.
         source: a file, of which all lines are checked first, or a stream.
-        outs: the output files; see `ResumableOutputs.open` for `resume` and `overwrite`.
+        outs: the output files; see `ResumableOutputs.open` for `resume` and `replaces`.
         settings: what the translations depend on besides the input.
         models: the model folders; no output may replace a file in them.
+        drop_empty: whether to leave out lines that are empty in any output.
 
     Returns:
-        The number of input lines.
+        The outputs, with the number of input lines.
 
     Raises:
-        UserError: a line is invalid, an output file exists and is not to be overwritten, or the
-            input changes meanwhile.
+        UserError: a line is invalid, an output file exists and is not to be replaced, or the input
+            changes meanwhile.
     """
     versions, size, total = {}, None, None
+    digest = hashlib.sha256()
     if isinstance(source, Path):
         versions[source] = file_version(source)
         size = versions[source][0]
-        total = sum(1 for _ in translator.read(raw_lines(source)))
-    lines = raw_lines(source) if isinstance(source, Path) else source
-    inputs = [*models, *versions]
-    with ResumableOutputs.open(outs, settings, inputs, resume, overwrite) as outputs:
-        read = outputs.skip_done(lines, translator.name)
+        total = sum(1 for _ in translator.read(_hashed(raw_lines(source), digest)))
+        lines, name = raw_lines(source), f"{total:,} lines"
+    else:
+        first = list(_hashed(islice(source, _LINES_OF_A_STREAM), digest))
+        lines, name = chain(first, source), "a stream"
+    made_with = {**settings, "input": f"{name}, SHA-256 {digest.hexdigest()[:16]}"}
+    with ResumableOutputs.open(outs, made_with, [*models, *versions], resume, replaces) as outputs:
         done = outputs.num_lines
+        if outputs.is_complete:
+            print_line(f"the translation of {done:,} lines was complete")
+            return outputs
         if done:
             print_line(f"continuing after line {done:,}")
+        read = sum(map(len, islice(lines, done)))
         started = time.monotonic()
         try:
             with progress_bar("translating", total, done) as advance:
                 for chunk, texts in translator.translate(chunks_of(lines), done + 1, advance):
                     # Expect a translation to be about as long as its source.
-                    outputs.add(chunk, texts, None if size is None else max(0, size - read))
+                    outputs.add(texts, None if size is None else max(0, size - read))
                     read += sum(map(len, chunk))
         except BaseException:
             if outputs.num_lines:
@@ -65,8 +80,14 @@ def translate_to_files(
                 )
             raise
         check_unchanged(versions)
-        outputs.complete()
+        outputs.complete(drop_empty)
     seconds, count = time.monotonic() - started, outputs.num_lines - done
     speed = count / max(seconds, 1e-9)
     print_line(f"{count:,} lines translated in {seconds:,.1f} s ({speed:,.0f} per second)")
-    return outputs.num_lines
+    return outputs
+
+
+def _hashed(lines: Iterable[bytes], digest: "hashlib._Hash") -> Iterator[bytes]:
+    for line in lines:
+        digest.update(line)
+        yield line

@@ -1,28 +1,22 @@
 """Translation and scoring of test sets, with comparison to a baseline."""
 
 import logging
-import os
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import count, takewhile
 from pathlib import Path
 from typing import Any
 
 from nmt.base import layout
 from nmt.base.errors import UserError
 from nmt.base.files import (
+    atomic_folder,
     check_aligned,
-    check_not_read,
     read_lines,
-    read_record,
-    to_json,
-    to_lines,
-    write_texts,
+    write_json,
+    write_lines,
 )
 from nmt.base.progress import progress_bar
 from nmt.config import DecodingConfig, to_plain
 from nmt.data.corpus import PreparedCorpus, more_reference_paths
-from nmt.evaluation.records import WrittenFiles
 from nmt.evaluation.systems import NO_BASELINE, Baseline, System, find_baseline
 from nmt.metrics.comet import CometError, comet_score
 from nmt.metrics.known_test_sets import Identity, identify
@@ -176,7 +170,8 @@ def evaluate_run(translator: Translator, corpus: PreparedCorpus, run: Run) -> li
         test_set = corpus_test_set(corpus, split)
         evaluation = evaluate(translator, test_set, run.full_name)
         evaluation = _compare_with_run(evaluation, baseline)
-        write_evaluation(evaluation, run.folder / layout.EVALUATION_FOLDER / split)
+        with atomic_folder(run.folder / layout.EVALUATION_FOLDER / split) as folder:
+            write_evaluation(evaluation, folder)
         evaluations.append(evaluation)
     return evaluations
 
@@ -206,43 +201,13 @@ def stored_hypotheses(system: System, test_set: TestSet | StoredTexts) -> list[s
     return stored.hypotheses if is_same else None
 
 
-def check_replaceable(folder: Path, num_references: int, inputs: Sequence[Path]) -> None:
-    """Raise UserError if `write_evaluation` would replace inputs, or files of another origin."""
-    earlier = _written_files(folder)
-    paths, outdated = _files(folder, num_references, earlier)
-    check_not_read([*paths, *outdated], inputs)
-    for path in paths:
-        if os.path.lexists(path) and path.name not in earlier:
-            raise UserError(f"{path}: is not from an evaluation; name another folder with out=")
-
-
-def write_evaluation(evaluation: Evaluation, folder: Path) -> list[Path]:
-    """Write source, references, hypotheses and `scores.json` together; return their paths.
-
-    References that only an earlier evaluation in this folder had are removed.
-    """
+def write_evaluation(evaluation: Evaluation, folder: Path) -> None:
+    """Write source, references, hypotheses and `scores.json` to a folder."""
     test_set = evaluation.test_set
-    paths, outdated = _files(folder, len(test_set.references), _written_files(folder))
-    texts = map(to_lines, (test_set.sources, *test_set.references, evaluation.hypotheses))
-    scores = to_json({**evaluation.to_json(), "files": [path.name for path in paths]})
-    write_texts(dict(zip(paths, [*texts, scores], strict=True)))
-    for path in outdated:
-        path.unlink(missing_ok=True)
-    return paths
-
-
-def _written_files(folder: Path) -> list[str]:
-    """Return the names of the files that an earlier evaluation in this folder has written."""
-    try:
-        return read_record(folder / layout.SCORES_FILE, WrittenFiles)["files"]
-    except UserError:
-        return []
-
-
-def _files(folder: Path, num_references: int, earlier: list[str]) -> tuple[list[Path], list[Path]]:
-    """Return the files of an evaluation, and the reference files of an `earlier` one to remove."""
-    references = map(layout.reference_file, range(num_references))
-    names = [layout.SOURCE_FILE, *references, layout.HYPOTHESES_FILE, layout.SCORES_FILE]
-    more = takewhile(earlier.__contains__, map(layout.reference_file, count(num_references)))
-    outdated = [path for path in map(folder.joinpath, more) if path.is_file()]
-    return [folder / name for name in names], outdated
+    references = map(layout.reference_file, range(len(test_set.references)))
+    names = [layout.SOURCE_FILE, *references, layout.HYPOTHESES_FILE]
+    texts = [test_set.sources, *test_set.references, evaluation.hypotheses]
+    for name, lines in zip(names, texts, strict=True):
+        write_lines(folder / name, lines)
+    scores = {**evaluation.to_json(), "files": [*names, layout.SCORES_FILE]}
+    write_json(folder / layout.SCORES_FILE, scores)

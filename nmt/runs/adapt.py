@@ -11,8 +11,9 @@ from data_prep.sources import open_source
 from data_prep.text_files import plain_name
 from nmt.base import layout
 from nmt.base.errors import UserError, one_line
-from nmt.base.files import atomic_folder, to_json, to_lines, write_texts
+from nmt.base.files import to_json, to_lines, write_texts
 from nmt.base.log import console, print_line, print_written
+from nmt.base.outputs import Outputs
 from nmt.base.progress import progress_bar
 from nmt.config import Config
 from nmt.data.corpus import PreparedCorpus
@@ -106,11 +107,11 @@ def general_test_set(config: Config, beginning: str) -> TestSet | None:
     return TestSet(f"{GENERAL}_{split}", languages, sources, references)
 
 
-def adapt(config: Config, general: TestSet | None, out: Path | None) -> None:
+def adapt(config: Config, general: TestSet | None, outputs: Outputs | None) -> None:
     """Adapt the model `training.initial_model`, and compare the adapted model with the original.
 
-    The test sets are those of the corpus and, if given, `general`. If `out` is given, the adapted
-    model is copied to it.
+    The test sets are those of the corpus and, if given, `general`. If `outputs` is given, the
+    adapted model is copied to it.
     """
     if config.run.dry_run:
         dry_run(config)
@@ -136,10 +137,10 @@ def adapt(config: Config, general: TestSet | None, out: Path | None) -> None:
     terms = find_terms(_training_targets(corpus, config), valid.references[0], old_valid)
     recall = term_recall(terms, first.test_set.references[0], first.before, first.after)
     _report(config, corpus, compared, recall)
-    if out is not None:
-        with atomic_folder(out) as temporary:
-            shutil.copytree(system.model, temporary, dirs_exist_ok=True)
-        print_line(f"the adapted model: {out}")
+    if outputs is not None:
+        with outputs.written() as [folder]:
+            shutil.copytree(system.model, folder, dirs_exist_ok=True)
+        print_line(f"the adapted model: {outputs.paths[0]}")
 
 
 def _test_sets(corpus: PreparedCorpus, general: TestSet | None) -> list[TestSet]:

@@ -13,8 +13,9 @@ from data_prep.manifest import read_facts
 from data_prep.prepare import prepare
 from nmt.base import layout
 from nmt.base.errors import UserError
-from nmt.base.files import check_writable, write_json
+from nmt.base.files import to_json
 from nmt.base.log import print_line, print_written
+from nmt.base.outputs import Outputs
 from nmt.config import MAX_SEED, Config, checked_dataclass, from_mapping, load_values
 from nmt.data.corpus import PreparedCorpus, more_reference_paths
 from nmt.evaluation.spread import Spread, all_scores, count_seeds
@@ -148,13 +149,21 @@ def reproduce(result: Result, config: Config, is_judged: bool) -> bool:
 
     The runs are those of a sweep, `<outputs>/sweeps/<run.name>/training.seed=N`.
     """
-    outputs = Path(config.run.outputs)
-    path = outputs / "reproduce" / f"{result.name}.json"
-    check_writable(path)
+    path = Path(config.run.outputs) / "reproduce" / f"{result.name}.json"
+    with Outputs.files([path], replaces=True) as outputs:
+        found, is_accepted = _reproduce(result, config, is_judged)
+        outputs.write(to_json(found))
+    print_written(outputs.paths)
+    print_line(f"{result.name}: {found['steps']['verdict']}")
+    return is_accepted
+
+
+def _reproduce(result: Result, config: Config, is_judged: bool) -> tuple[dict[str, Any], bool]:
+    """Train every seed; return the record, and whether the mean is accepted or not judged."""
     corpus = prepare(config.corpus, config.tokenizer, config.corpora_folder, work=config.prepare)
     if result.test_set not in PreparedCorpus(corpus).test_splits:
         raise UserError(f"{result.name}: the corpus has no test set {result.test_set}")
-    sweep = outputs / layout.SWEEPS_FOLDER / config.run.name
+    sweep = Path(config.run.outputs) / layout.SWEEPS_FOLDER / config.run.name
     folders = {seed: sweep / f"training.seed={seed}" for seed in result.seeds}
     for seed, folder in folders.items():
         print_line(f"run {folder.name}")
@@ -182,10 +191,7 @@ def reproduce(result: Result, config: Config, is_judged: bool) -> bool:
         is_accepted, verdict = result.judge(spread)
     steps["verdict"] = verdict
     found = {"result": result.name, "steps": steps, "measured": _measured(runs, spread)}
-    write_json(path, {**found, "runs": runs, "recipe": asdict(result), **asdict(spread)})
-    print_written([path])
-    print_line(f"{result.name}: {verdict}")
-    return is_accepted
+    return {**found, "runs": runs, "recipe": asdict(result), **asdict(spread)}, is_accepted
 
 
 def _measured(runs: Mapping[int, Mapping[str, Any]], spread: Spread) -> dict[str, Any]:

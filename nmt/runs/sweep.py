@@ -3,9 +3,10 @@
 from pathlib import Path
 
 from nmt.base.errors import UserError, one_line
-from nmt.base.files import to_lines, write_texts
+from nmt.base.files import to_lines
 from nmt.base.layout import REPORT_FILE, SWEEPS_FOLDER
 from nmt.base.log import console, print_line, print_written
+from nmt.base.outputs import Outputs
 from nmt.config import ROW_KEY
 from nmt.evaluation.sweep import Group, Sweep, read_sweep
 from nmt.evaluation.sweep_page import group_row, score_rows, sweep_page
@@ -31,17 +32,18 @@ def write_sweep_report(folder: Path) -> Sweep:
 
     Runs may be in progress. A run whose files cannot be read is listed with the reason.
     """
-    _check_replaceable(folder)
     sweep = read_sweep(folder)
-    _print(sweep)
-    groups = {run.name: group for group in sweep.groups for run in group.runs}
-    rows = [_cells(groups[run.name], run) for run in sweep.runs]
-    lines = ["\t".join(map(one_line, row)) for row in (_COLUMNS, *rows)]
-    written = {folder / RANKING_FILE: to_lines(lines), folder / REPORT_FILE: sweep_page(sweep)}
-    if ROW_KEY in sweep.keys:
-        written[folder / TABLE3_FILE] = _report_table3(sweep)
-    write_texts(written)
-    print_written(written)
+    has_table3 = ROW_KEY in sweep.keys
+    names = [RANKING_FILE, REPORT_FILE, *([TABLE3_FILE] if has_table3 else [])]
+    paths = [folder / name for name in names]
+    with Outputs.files(paths, replaces=_has_report(folder)) as outputs:
+        _print(sweep)
+        groups = {run.name: group for group in sweep.groups for run in group.runs}
+        rows = [_cells(groups[run.name], run) for run in sweep.runs]
+        lines = ["\t".join(map(one_line, row)) for row in (_COLUMNS, *rows)]
+        texts = [to_lines(lines), sweep_page(sweep)]
+        outputs.write(*texts, *([_report_table3(sweep)] if has_table3 else []))
+    print_written(outputs.paths)
     return sweep
 
 
@@ -56,19 +58,13 @@ def _report_table3(sweep: Sweep) -> str:
     return to_lines("\t".join(row) for row in (RESULT_COLUMNS, *rows))
 
 
-def _check_replaceable(folder: Path) -> None:
-    """Raise UserError if the report would replace files that are not from an earlier report."""
+def _has_report(folder: Path) -> bool:
+    """Whether the first line of `ranking.tsv` shows that an earlier report wrote it."""
     ranking = folder / RANKING_FILE
-    if ranking.is_file():
-        with ranking.open("rb") as stream:
-            if stream.readline().startswith(f"{_COLUMNS[0]}\t".encode()):
-                return
-    for path in (ranking, folder / REPORT_FILE, folder / TABLE3_FILE):
-        if path.exists():
-            raise UserError(
-                f"{path}: would be replaced, and no {RANKING_FILE} shows that it is from an earlier"
-                " report; rename it"
-            )
+    if not ranking.is_file():
+        return False
+    with ranking.open("rb") as stream:
+        return stream.readline().startswith(f"{_COLUMNS[0]}\t".encode())
 
 
 def find_sweep(name: str, outputs: Path) -> Path:

@@ -3,6 +3,7 @@
 import fcntl
 import os
 import threading
+from io import FileIO
 from pathlib import Path
 
 import pytest
@@ -41,18 +42,20 @@ def test_a_process_that_tests_the_lock_does_not_count(tmp_path: Path) -> None:
             timer.join()
 
 
-def test_a_file_that_was_renamed_before_it_was_locked_is_busy(
+def test_a_lock_file_that_was_removed_before_it_was_locked_is_created_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    part = tmp_path / "part"
+    lock, try_lock = tmp_path / "lock", locks._try_lock
 
-    def renamed(*_: object, **__: object) -> bool:
-        part.rename(tmp_path / "out")
-        return True
+    def removed(stream: FileIO, after: float = 0.0) -> bool:
+        monkeypatch.undo()
+        lock.unlink()
+        return try_lock(stream, after)
 
-    monkeypatch.setattr(locks, "_try_lock", renamed)
-    with pytest.raises(BusyError), exclusive(part, BusyError("busy")):
-        pass
+    monkeypatch.setattr(locks, "_try_lock", removed)
+    with exclusive(lock, BusyError("busy"), is_kept=False):
+        assert is_locked(lock)
+    assert not lock.exists()
 
 
 def test_a_link_and_a_pipe_are_no_locks(tmp_path: Path) -> None:

@@ -62,7 +62,7 @@ GIVEN = {
         ("score", "out=", r"a\.de\.scores\.tsv already exists"),
         ("score", "target=a.fr", "a.en and a.fr are en-fr by their names, but the model"),
         ("score", "target=long.de", r"a\.en has 1 lines and .*long\.de has 2;"),
-        ("export", "out=.", "exists and is not an earlier export"),
+        ("export", "out=.", "exists and is not a plain folder; name another folder"),
         ("export", "format=word", "format=word: Input should be 'huggingface'"),
     ],
 )
@@ -113,7 +113,16 @@ def test_attention_is_written_as_a_page_and_images(run: Run) -> None:
     run("attend", "text=Kalo mine.\nMine kalo.", "out=seen")
     names = {path.name for path in Path("seen").iterdir()}
     kinds = ("encoder", "decoder", "cross")
-    assert names == {"attention.html", *(f"{i}-{kind}.png" for i in (1, 2) for kind in kinds)}
+    pictures = {f"{i}-{kind}.png" for i in (1, 2) for kind in kinds}
+    assert names == {"attention.html", "attention.json", *pictures}
+    run("attend", "text=Kalo mine.", "out=seen")
+    assert {path.name for path in Path("seen").glob("*.png")} == {f"{kind}.png" for kind in kinds}
+    Path("precious.txt").write_text("precious")
+    Path("seen/cross.png").unlink()
+    Path("seen/cross.png").symlink_to("../precious.txt")
+    run("attend", "text=Kalo mine.", "out=seen")
+    assert not Path("seen/cross.png").is_symlink()
+    assert Path("precious.txt").read_text() == "precious"
 
 
 @pytest.mark.parametrize(
@@ -147,23 +156,34 @@ def test_an_export_works_without_this_program(tmp_path: Path, run: Run) -> None:
     compile("\n".join(code), "README.md", "exec")
 
 
-def test_only_files_of_an_export_are_replaced(tmp_path: Path, run: Run) -> None:
+def test_only_folders_of_an_export_are_replaced(tmp_path: Path, run: Run) -> None:
     shutil.copytree(DIGITS, "run/model")
-    (tmp_path / "run/model.bin").touch()
     given = ["export", "model=run/model"]
-    with pytest.raises(UserError, match="out=run exists and is not an earlier export"):
-        run(*given, "out=run")
-    run(*given, "out=out")
-    for name in ("mine", "model"):
-        Path("out", name).mkdir()
-        with pytest.raises(UserError, match=f"out/{name} is not from an export and would be remo"):
-            run(*given, "out=out")
-        Path("out", name).rmdir()
-    Path("out/export.json").write_text('{"files": null}')
-    with pytest.raises(UserError, match=r"out/export\.json: key files: .*; name another folder"):
-        run(*given, "out=out")
-    assert Path("run/model/weights.safetensors").is_file()
-    assert Path("out/model.bin").is_file()
+    for _ in range(2):
+        run(*given)
+    for out in ("run", "run/model"):
+        with refused("was not written by this command; name another folder with out="):
+            run(*given, f"out={out}")
+    Path("run/model-ctranslate2/mine").touch()
+    with refused("mine: was not written by this command"):
+        run(*given)
+
+
+def test_what_is_saved_into_the_folder_of_an_export_meanwhile_is_kept(
+    run: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = ["export", f"model={DIGITS}", "out=out"]
+    run(*given)
+
+    def saved(*arguments: object) -> str:
+        Path("out/notes.txt").write_text("mine")
+        return ""
+
+    monkeypatch.setattr("nmt.cli.export.model_card", saved)
+    run(*given)
+    assert Path("out/notes.txt").read_text() == "mine"
+    assert Path("out.1/model.bin").is_file()
+    assert "out has appeared or changed meanwhile and is kept" in capsys.readouterr().err
 
 
 def test_scores_of_translations_equal_those_of_search() -> None:
