@@ -75,7 +75,7 @@ $(VENV)/.installed: requirements.txt
 
 install-tracking: $(VENV)/.installed-tracking  ## Install tensorboard and wandb-workspaces
 
-install-sweeps: $(VENV)/.installed-sweeps  ## Install Optuna and the launcher of parallel runs
+install-sweeps: $(VENV)/.installed-sweeps  ## Install the Optuna sweeper and the launcher of parallel runs
 
 install-data: $(VENV)/.installed-data  ## Install packages for cleaning=strict and corpus=opus
 

@@ -17,9 +17,6 @@ SWEEPS_FOLDER = "sweeps"
 EVALUATIONS_FOLDER = "evaluations"
 LATEST_LINK = "latest"
 
-# File in the folder of a sweep that is a search.
-STUDY_FILE = "study.sqlite3"
-
 # Files and folders in a run folder. A model folder also has a `config.yaml`, and a corpus folder a
 # `report.html`.
 CONFIG_FILE = "config.yaml"
@@ -30,7 +27,6 @@ SKIPPED_UPDATES_FILE = "skipped_updates.jsonl"
 RESULT_FILE = "result.json"
 LOCK_FILE = ".lock"  # held while a process trains in the folder
 FAILURE_FILE = "failure.json"
-PRUNED_FILE = "pruned.json"
 VALID_HYPOTHESES_FILE = "valid_hypotheses.txt"
 REPORT_FILE = "report.html"
 CHECKPOINTS_FOLDER = "checkpoints"

@@ -43,7 +43,6 @@ from nmt.config import (
     unknown_key,
     with_row,
 )
-from nmt.runs import search
 from nmt.runs.multirun import run_job
 
 CONFIG_FOLDER = Path(__file__).resolve().parents[2] / "conf"
@@ -51,21 +50,25 @@ CONFIG_FOLDER = Path(__file__).resolve().parents[2] / "conf"
 _MAX_FOLDER_NAME = 120
 _SWEEP_FLAGS = {"--multirun", "-m"}
 _HYDRA_ARGUMENTS = (*_SWEEP_FLAGS, "--cfg", "job", "--resolve")
-_SWEEP_KEYS = ("cluster", "sweep", "search.space", "search.trial")
-_LISTS = ("search.space", "run.accept_changes")  # their commas never separate the values of a sweep
+_SWEEP_KEYS = ("cluster", "sweep")
+_PLUGINS = {
+    "cluster=parallel": "hydra_joblib_launcher",
+    "cluster=ray": "hydra_joblib_launcher",
+    "sweep=search": "hydra_optuna_sweeper",
+}
+_LISTS = ("run.accept_changes",)  # its commas never separate the values of a sweep
 _COMMAND_LINE = "NMT_COMMAND_LINE"  # variable with the user's command line, for jobs of a scheduler
 
 
 def combination(overrides: list[str]) -> str:
     """Name the folder of one job of a sweep after the overrides that vary.
 
-    Keys with one value on the command line are left out, except `search.trial`. A slash becomes
-    `_`, and a name is cut after 120 characters; a changed name ends with a hash of the original.
+    Keys with one value on the command line are left out. A slash becomes `_`, and a name is cut
+    after 120 characters; a changed name ends with a hash of the original.
     """
     given = json.loads(os.environ.get(_COMMAND_LINE, "null")) or sys.argv
     parsed = OverridesParser.create().parse_overrides([one for one in given[1:] if "=" in one])
     varies = {one.get_key_element(): one.is_sweep_override() for one in parsed}  # the last counts
-    varies["search.trial"] = True
     varying = ",".join(sorted(o for o in overrides if varies.get(o.split("=")[0], True))) or "all"
     safe = varying.replace("/", "_")
     if safe == varying and len(safe) <= _MAX_FOLDER_NAME:
@@ -92,8 +95,8 @@ def check_overrides(arguments: Sequence[str]) -> None:
         key, value = split_argument(argument)
         if key == "run.folder" and value.strip("'\""):
             raise UserError("run.folder is set by sweeps; use run.outputs and run.name")
-        if argument in ("cluster=parallel", "cluster=ray"):
-            require_package(argument, "hydra_plugins.hydra_joblib_launcher", "sweeps")
+        if plugin := _PLUGINS.get(argument):
+            require_package(argument, f"hydra_plugins.{plugin}", "sweeps")
         if key in groups:
             _check_presets(key, value, groups[key])
         elif not any(f"{key}.".startswith(f"{k}.") or k.startswith(f"{key}.") for k in known):
@@ -243,20 +246,8 @@ def _hydra_errors() -> Iterator[None]:
         ) from error
 
 
-def _run_trial(command: Callable[[Config], object], composed: DictConfig, folder: Path) -> None:
-    """Run a job of a sweep; in a search, use the values of its trial unless it is a dry run."""
-    with converted_errors():
-        if not composed.search.trial or composed.run.dry_run:
-            command(to_config(composed))
-            return
-        for key, value in search.trial_values(composed.search.space, folder).items():
-            OmegaConf.update(composed, key, value)
-        with search.recorded(folder):
-            command(to_config(composed))
-
-
 def run_composed(
-    command: Callable[[Config], object], groups: Sequence[str] = (), has_sweeps: bool = False
+    command: Callable[[Config], float | None], groups: Sequence[str] = (), has_sweeps: bool = False
 ) -> None:
     """Compose the configuration from `conf/` and the command line, and run `command` with it.
 
@@ -269,13 +260,12 @@ def run_composed(
     os.environ[_COMMAND_LINE] = json.dumps(sys.argv)
 
     @hydra.main(version_base="1.3", config_path=str(CONFIG_FOLDER), config_name="config")
-    def main(composed: DictConfig) -> None:
+    def main(composed: DictConfig) -> float | None:
         if folder := _job_folder():
-            run_job(folder, lambda: _run_trial(command, composed, folder), composed.run.dry_run)
-            return
+            return run_job(folder, lambda: command(to_config(composed)), composed.run.dry_run)
         try:
             with converted_errors():
-                command(to_config(composed))
+                return command(to_config(composed))
         except UserError as error:  # Hydra would add a line to the message
             print_error(str(error))
             sys.exit(error.exit_status)

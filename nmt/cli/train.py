@@ -18,9 +18,12 @@ def main() -> None:
     run_composed(train_or_report, has_sweeps=True)
 
 
-def train_or_report(config: Config) -> None:
-    """Train; with run.dry_run=true, report what the training would take."""
-    (dry_run if config.run.dry_run else train)(config)
+def train_or_report(config: Config) -> float | None:
+    """Train and return the validation metric; with run.dry_run=true, only report the cost."""
+    if config.run.dry_run:
+        dry_run(config)
+        return None
+    return train(config)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Configuration groups `run`, `prepare` and `search`; the configuration of one experiment."""
+"""Configuration groups `run` and `prepare`; the configuration of one experiment."""
 
 import re
 from dataclasses import field
@@ -56,22 +56,6 @@ class PrepareConfig:
 
 
 @checked_dataclass
-class SearchConfig:
-    """A sweep whose runs are the trials of one Optuna study, stored in the folder of the sweep."""
-
-    space: str = option("", free=True)
-    """Keys to search, separated by spaces; each in Hydra's syntax, without spaces inside:
-    `KEY=interval(LOW,HIGH)`, `KEY=tag(log,interval(LOW,HIGH))`, `KEY=range(FIRST,END,STEP)` or
-    `KEY=choice(A,B)`; `KEY=int(interval(LOW,HIGH))` for whole numbers."""
-    trial: int = option(0, ge=0, le=100_000, free=True)
-    """Number of the trial, from 1; 0: no search. A sweep lists them: `search.trial=range(1,25)`."""
-    prune: bool = option(True, free=True)
-    """Stop a trial whose best validation loss so far is above the median of the complete trials at
-    the same update. No trial is stopped while fewer than five are complete, at its first validation
-    or at training.max_updates."""
-
-
-@checked_dataclass
 class Config:
     """Configuration of one experiment."""
 
@@ -85,7 +69,6 @@ class Config:
     training: TrainingConfig = field(default_factory=TrainingConfig)
     decoding: DecodingConfig = field(default_factory=DecodingConfig)
     tracking: TrackingConfig = field(default_factory=TrackingConfig)
-    search: SearchConfig = field(default_factory=SearchConfig)
     run: RunConfig = field(default_factory=RunConfig)
 
     def __post_init__(self) -> None:

@@ -77,13 +77,6 @@ class Result(TypedDict):
     cost: NotRequired[CostRecord]
 
 
-class Pruned(TypedDict):
-    """`pruned.json`: the update at which a search stopped a run; loss of the best checkpoint."""
-
-    update: int
-    loss: float
-
-
 class Failure(TypedDict):
     """`failure.json` of a run that failed in a sweep."""
 

@@ -14,15 +14,14 @@ from nmt.base.files import file_inside, is_forbidden, is_plain_name, read_lines,
 from nmt.base.locks import is_locked
 from nmt.config import Config, flattened, from_mapping, load_values, to_plain
 from nmt.data.corpus import PreparedCorpus
-from nmt.run_folder.records import Environment, Failure, Pruned, Result, parse_record, with_number
+from nmt.run_folder.records import Environment, Failure, Result, parse_record, with_number
 from nmt.run_folder.stored_texts import StoredTexts, read_texts
 
 Content = TypeVar("Content")
-Status = StrEnum("Status", "running complete pruned failed interrupted")
+Status = StrEnum("Status", "running complete failed interrupted")
 
 _FILES = {
     Status.complete: layout.RESULT_FILE,
-    Status.pruned: layout.PRUNED_FILE,
     Status.failed: layout.FAILURE_FILE,
     Status.interrupted: layout.CONFIG_FILE,
 }
@@ -91,16 +90,6 @@ class Run:
         return (self.folder / layout.RESULT_FILE).is_file()
 
     @property
-    def is_pruned(self) -> bool:
-        """Whether a search has stopped the run."""
-        return (self.folder / layout.PRUNED_FILE).is_file()
-
-    @property
-    def has_ended(self) -> bool:
-        """Whether the run is complete or pruned."""
-        return self.is_complete or self.is_pruned
-
-    @property
     def model(self) -> Path:
         """The model folder, which a complete run has."""
         return self.folder / layout.MODEL_FOLDER
@@ -159,11 +148,6 @@ class Run:
     def failure(self) -> list[str]:
         """Last lines of the error, or of the log, of a run that failed in a sweep."""
         return read_record(self._file(layout.FAILURE_FILE), Failure)["lines"]
-
-    @cached_property
-    def pruned(self) -> Pruned:
-        """Where a search stopped the run."""
-        return read_record(self._file(layout.PRUNED_FILE), Pruned)
 
     @cached_property
     def valid_hypotheses(self) -> list[str]:
@@ -253,11 +237,10 @@ class Run:
 
     @cached_property
     def notes(self) -> list[str]:
-        """Last lines of a failed run, when it was pruned, why files cannot be read or counted."""
-        is_failed, is_pruned = self.status is Status.failed, self.status is Status.pruned
+        """Last lines of a failed run, why files cannot be read or counted."""
+        is_failed = self.status is Status.failed
         reads: tuple[Callable[[], object], ...] = (
             lambda: is_failed and self.failure,
-            lambda: is_pruned and self.pruned,
             lambda: self.config,
             lambda: self.corpus,
             lambda: self.metrics,
@@ -266,9 +249,6 @@ class Run:
             lambda: self.num_parameters,
         )
         notes = list(map(one_line, _readable(lambda: self.failure) or ())) if is_failed else []
-        if is_pruned and (pruned := _readable(lambda: self.pruned)):
-            where = f"pruned at update {pruned['update']:,}"
-            notes.append(f"{where}; validation loss of the best checkpoint: {pruned['loss']:.4f}")
         for read in reads:
             try:
                 read()

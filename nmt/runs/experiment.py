@@ -24,7 +24,6 @@ from nmt.evaluation.evaluate import Evaluation
 from nmt.model.cpu_library import select_library
 from nmt.run_folder import Run
 from nmt.runs.finish import finish
-from nmt.runs.search import pruning
 from nmt.tracking.samples import ValidationSamples
 from nmt.tracking.tracker import Tracker
 from nmt.tracking.trackers import open_trackers
@@ -172,8 +171,6 @@ def open_run(config: Config, corpus_folder: Path) -> Config:
         # `finish` takes this file for that of the best checkpoint. It may be of averaged weights.
         (folder / layout.VALID_HYPOTHESES_FILE).unlink(missing_ok=True)
         save_config(config, folder / layout.CONFIG_FILE)
-    if changes or not config.search.prune:
-        (folder / layout.PRUNED_FILE).unlink(missing_ok=True)
     return config
 
 
@@ -183,7 +180,7 @@ def run_experiment(config: Config, corpus_folder: Path) -> list[Evaluation] | No
     Every rank calls this; only rank 0 validates, chooses and writes.
 
     Returns:
-        One evaluation per test set; None on other ranks, and for a pruned trial of a search.
+        One evaluation per test set; None on other ranks.
     """
     process = distributed.join(config.training)
     # Only rank 0 has opened the run and replaced `auto`.
@@ -191,7 +188,7 @@ def run_experiment(config: Config, corpus_folder: Path) -> list[Evaluation] | No
     corpus = PreparedCorpus(corpus_folder)
     stored = Run(config.run_folder).environment
     select_library(stored["cpu_library"])
-    trainer = Trainer(config, corpus, process, pruning(config))
+    trainer = Trainer(config, corpus, process)
     with _opened_tracker(config, corpus, trainer, stored["run_id"]) as tracker:
         try:
             trainer.run(tracker)
@@ -201,15 +198,7 @@ def run_experiment(config: Config, corpus_folder: Path) -> list[Evaluation] | No
             distributed.leave()
             raise
         evaluations = None
-        if process.is_main_process and trainer.is_pruned:
-            state = trainer.state
-            pruned = {"update": state.update, "loss": -state.best_rank[1]}  # of the best checkpoint
-            write_json(config.run_folder / layout.PRUNED_FILE, pruned)
-            logger.info(
-                f"pruned at update {state.update:,}: the lowest validation loss of this trial is"
-                " above the median of the other trials"
-            )
-        elif process.is_main_process:
+        if process.is_main_process:
             evaluations = finish(config, corpus, trainer, tracker)
     process.barrier()
     distributed.leave()

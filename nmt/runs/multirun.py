@@ -24,9 +24,8 @@ from nmt.base.locks import is_locked
 from nmt.base.log import converted_errors, print_error, print_line
 from nmt.base.ray_cluster import connect_to_ray
 from nmt.base.signals import Interruption
-from nmt.base.system import require_package, signal_at_death_of_parent
+from nmt.base.system import signal_at_death_of_parent
 from nmt.run_folder import Status
-from nmt.runs.search import parse_space
 
 # Longest time that an interrupted sweep waits for its runs. It is limited, because runs that
 # another command trains in the same folder do not end.
@@ -43,11 +42,10 @@ class SweepCallback(Callback):
         self._earlier: dict[str, int] = {}  # failures before this sweep, see `_failures`
 
     def on_multirun_start(self, config: DictConfig, **_options: Any) -> None:
-        """Check keys, search and parallel runs; with `cluster=ray`, connect to the cluster."""
+        """Check keys and parallel runs; with `cluster=ray`, connect to the cluster."""
         launcher = config.hydra.launcher
         with _errors_end_the_command():
             _check_keys(config)
-            _check_search(config)
             if launcher.get("n_jobs") == 0:
                 raise UserError(
                     "run.parallel_runs, or hydra.launcher.n_jobs, is 0; choose 1 or more"
@@ -86,11 +84,17 @@ def _failures(sweep: Path) -> dict[str, int]:
 
 
 def _check_keys(config: DictConfig) -> None:
-    """Raise UserError if a key that names the folder of the sweep is swept."""
+    """Raise UserError if a swept key names the folder, or a search would look for the worst."""
     overrides = OverridesParser.create().parse_overrides(list(config.hydra.overrides.task))
     swept = {one.get_key_element() for one in overrides if one.is_sweep_override()}
     for key in sorted(swept & {"run.name", "run.outputs"}):
         raise UserError(f"{key} names the folder of the sweep; start a command for each value")
+    metric = OmegaConf.select(config, "training.validation_metric")
+    better = "minimize" if metric == "loss" else "maximize"
+    if better not in str(config.hydra.sweeper.get("direction", better)):
+        raise UserError(
+            f"training.validation_metric={metric} needs hydra.sweeper.direction={better}"
+        )
 
 
 def _let_runs_save(sweep: Path) -> None:
@@ -116,18 +120,6 @@ def _let_runs_save(sweep: Path) -> None:
         interrupt[number] = signal.signal(number, pass_on)
 
 
-def _check_search(config: DictConfig) -> None:
-    """Raise UserError if a search has no trials, or one of its keys is on the command line."""
-    if not config.search.space:
-        return
-    require_package("a search", "optuna", "sweeps")
-    given = {override.partition("=")[0] for override in config.hydra.overrides.task}
-    if "search.trial" not in given | set(config.hydra.sweeper.get("params") or {}):
-        raise UserError("search.space has no effect without search.trial=range(1,25)")
-    for key in parse_space(config.search.space).keys() & given:
-        raise UserError(f"{key} is on the command line and in search.space; remove one of the two")
-
-
 @contextmanager
 def _errors_end_the_command() -> Iterator[None]:
     """Print an error and exit, because Hydra turns an Exception of a callback into a warning."""
@@ -142,7 +134,9 @@ def _errors_end_the_command() -> Iterator[None]:
         raise SystemExit(1) from None
 
 
-def run_job(folder: Path, job: Callable[[], None], is_dry_run: bool = False) -> None:
+def run_job(
+    folder: Path, job: Callable[[], float | None], is_dry_run: bool = False
+) -> float | None:
     """Run one job of a sweep; if it fails, `failure.json` gets the last lines of its error or log.
 
     A run that another process is training is skipped. A signal ends the whole sweep: a process that
@@ -166,7 +160,9 @@ def run_job(folder: Path, job: Callable[[], None], is_dry_run: bool = False) -> 
         failure.unlink(missing_ok=True)
     print_line(f"run {folder.name}")
     try:
-        job()
+        with converted_errors():
+            metric = job()
+        return 0.0 if is_dry_run else metric  # sweepers that search need a number
     except BusyError as error:
         print_line(str(error))
     except Interruption:
@@ -189,6 +185,7 @@ def run_job(folder: Path, job: Callable[[], None], is_dry_run: bool = False) -> 
         if is_dry_run:
             raise UserError(f"the dry run of {folder.name} has failed") from None
         write_json(failure, {"lines": lines[-_NUM_LINES:]})
+    return None
 
 
 def _end_if_orphaned(parent: BaseProcess) -> None:

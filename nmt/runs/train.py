@@ -43,8 +43,7 @@ def train(config: Config) -> float | None:
     """Run one experiment.
 
     Returns:
-        The validation metric; None for a pruned trial of a search, and if torchrun launched this
-        process.
+        The validation metric; None if torchrun launched this process.
     """
     folder = config.run_folder
     is_main, is_launched = distributed.is_main_process(), distributed.is_launched()
@@ -62,10 +61,6 @@ def train(config: Config) -> float | None:
     lock = exclusive(folder / layout.LOCK_FILE, busy) if is_main else nullcontext()
     with lock, own_gpu(config):
         has_trained = (_worker if is_launched else _start)(config, corpus_folder)
-        if Run(folder).is_pruned:
-            if not has_trained:
-                logger.info("%s was pruned; search.prune=false continues it", folder)
-            return None
         if is_main and not has_trained:
             logger.info("%s is complete; choose another run.name to train again", folder)
         elif is_main and not config.run.folder:  # the last run of a sweep is not its best
@@ -77,7 +72,7 @@ def _start(config: Config, corpus_folder: Path) -> bool:
     """Train in this process, or in several that it starts; False if the run had already ended."""
     set_up_logging(config.run_folder / layout.LOG_FILE)
     config = experiment.open_run(config, corpus_folder)
-    if Run(config.run_folder).has_ended:
+    if Run(config.run_folder).is_complete:
         return False
     if config.training.num_processes == 1:
         _run(config, corpus_folder)
@@ -98,7 +93,7 @@ def _worker(config: Config, corpus_folder: Path) -> bool:
             process = distributed.join(config.training)
             if is_main:
                 config = experiment.open_run(config, corpus_folder)
-            if process.broadcast(is_main and Run(config.run_folder).has_ended):
+            if process.broadcast(is_main and Run(config.run_folder).is_complete):
                 distributed.leave()
                 return False
             _run(config, corpus_folder)

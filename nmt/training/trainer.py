@@ -3,7 +3,6 @@
 import contextlib
 import logging
 import time
-from collections.abc import Callable
 from dataclasses import replace
 
 from nmt.base.errors import UserError
@@ -33,22 +32,10 @@ class MemoryLimitError(Exception):
 
 
 class Trainer:
-    """Trains one run, from its last checkpoint if there is one.
+    """Trains one run, from its last checkpoint if there is one."""
 
-    After each validation, the main process calls `should_stop` with the update and the loss. If it
-    returns True, training ends, and `is_pruned` is True.
-    """
-
-    def __init__(
-        self,
-        config: Config,
-        corpus: PreparedCorpus,
-        process: Process,
-        should_stop: Callable[[int, float], bool] | None = None,
-    ) -> None:
+    def __init__(self, config: Config, corpus: PreparedCorpus, process: Process) -> None:
         self.config = config
-        self._should_stop = should_stop
-        self.is_pruned = False
         self.process = process
         self.model = new_model(config, corpus, process.device)
         self.train_pairs = corpus.train()
@@ -207,11 +194,7 @@ class Trainer:
                 self._log.validating(len(self.validator.sources)) as advance,
             ):
                 result = self.validator.validate(advance)
-            if result is not None and self._should_stop is not None:
-                self.is_pruned = self._should_stop(self.state.update, result.loss)
-        number, result, self.is_pruned = self.process.broadcast(
-            (self._interruption.signal_number, result, self.is_pruned)
-        )
+        number, result = self.process.broadcast((self._interruption.signal_number, result))
         if result is None:
             raise Interruption(number)
         rank = list(result.rank(self.config.training.validation_metric))
@@ -285,7 +268,7 @@ class Trainer:
 
     def _is_done(self) -> bool:
         training, state = self.config.training, self.state
-        if state.update >= training.max_updates or self.is_pruned:
+        if state.update >= training.max_updates:
             return True
         if 0 < training.patience <= state.validations_without_best:
             return True

@@ -16,8 +16,8 @@ def test_the_first_file_of_the_order_counts(tmp_path: Path) -> None:
     run.mkdir()
     (run / "train.log").touch()
     assert Run(run).status is None
-    order = ["config.yaml", "failure.json", "pruned.json", "result.json"]
-    expected = [Status.interrupted, Status.failed, Status.pruned, Status.complete]
+    order = ["config.yaml", "failure.json", "result.json"]
+    expected = [Status.interrupted, Status.failed, Status.complete]
     for name, status in zip(order, expected, strict=True):
         write_json(run / name, {})
         assert Run(run).status is status

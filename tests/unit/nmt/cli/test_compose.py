@@ -132,17 +132,12 @@ def test_a_missing_launcher_is_reported_with_the_remedy(monkeypatch: pytest.Monk
         check_overrides(["--multirun", "cluster=parallel"])
 
 
-def test_the_only_trial_of_a_command_names_its_folder(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "argv", ["train", "--multirun", "search.trial=7"])
-    assert combination(["search.trial=7"]) == "search.trial=7"
-
-
 def test_accepted_keys_are_no_sweep() -> None:
     given = ["--multirun", "run.accept_changes=training.patience,training.max_updates"]
     assert "run.accept_changes='training.patience,training.max_updates'" in literal(given)
 
 
-@pytest.mark.parametrize("argument", ["cluster=slurm", "sweep=peak_lr", "search.trial=1"])
+@pytest.mark.parametrize("argument", ["cluster=slurm", "sweep=peak_lr"])
 def test_arguments_of_sweeps_need_multirun(
     argument: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -194,27 +189,3 @@ def test_keys_of_the_experiment_that_overrule_a_preset_are_reported(
     assert "dropout" not in line
     compose._report_overruled(["model=base"])
     assert capsys.readouterr().err == ""
-
-
-def test_a_search_space_is_text_with_commas() -> None:
-    space = "search.space=model.dropout=interval(0,0.3)"
-    assert literal(["--multirun", space]) == [
-        "--multirun",
-        "search.space='model.dropout=interval(0,0.3)'",
-    ]
-
-
-def test_a_dry_run_of_a_search_asks_for_no_trial(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked = Mock(side_effect=UserError("asked"))
-    monkeypatch.setattr(compose.search, "trial_values", asked)
-    space = "search.space=model.dropout=interval(0,0.3)"
-    composed = compose._composed([space, "search.trial=1", "run.dry_run=true"])
-    command = Mock()
-    compose._run_trial(command, composed, tmp_path)
-    (config,) = command.call_args.args
-    assert config.run.dry_run
-    composed.run.dry_run = False
-    with pytest.raises(UserError, match="asked"):
-        compose._run_trial(command, composed, tmp_path)

@@ -99,18 +99,14 @@ def test_a_copy_of_a_run_is_not_counted(sweep: Path) -> None:
     assert "(3 seeds)" in read_sweep(sweep).verdict()
 
 
-def test_failed_and_pruned_runs_have_notes(sweep: Path) -> None:
-    for seed in (1, 2):
-        (sweep / f"rate=0.02,seed={seed}" / "result.json").unlink()
-    write_json(sweep / "rate=0.02,seed=1" / "pruned.json", {"update": 4000, "loss": 3.5})
+def test_failed_runs_have_notes(sweep: Path) -> None:
+    (sweep / "rate=0.02,seed=2" / "result.json").unlink()
     write_json(sweep / "rate=0.02,seed=2" / "failure.json", {"lines": ["a", "error: b\x1b"]})
     never = sweep / "rate=0.04"  # failed before its folder had a configuration
     write_json(never / "failure.json", {"lines": ["error: no space"]})
     found = read_sweep(sweep)
-    pruned = "pruned at update 4,000; validation loss of the best checkpoint: 3.5000"
     notes = {run.name: (run.status, run.notes) for run in found.runs if run.notes}
     assert notes == {
-        "rate=0.02,seed=1": ("pruned", [pruned]),
         "rate=0.02,seed=2": ("failed", ["a", "error: b\\x1b"]),
         "rate=0.04": ("failed", ["error: no space"]),
     }

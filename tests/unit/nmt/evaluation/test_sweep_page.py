@@ -81,14 +81,12 @@ def test_statuses_and_last_lines_are_listed(folder: Path) -> None:
     run = folder / "dropout=0.1,rate=0.01,seed=2"
     (run / "result.json").unlink()
     write_json(run / "failure.json", {"lines": ["before", f"error: {HOSTILE}"]})
-    lost = add_run(folder / "lost", swept_config(0.05, 1), is_complete=False)
-    write_json(lost / "pruned.json", {"update": 4, "loss": 9.5})
+    add_run(folder / "lost", swept_config(0.05, 1), is_complete=False)
     page = sweep_page(read_sweep(folder))
     text = check_page(page)
-    assert "3 complete, 1 pruned, 1 failed" in text
+    assert "3 complete, 1 failed, 1 interrupted" in text
     assert "1 of 2" in text
     assert f"before\nerror: {HOSTILE}" in text
-    assert "pruned at update 4; validation loss of the best checkpoint: 9.5000" in text
     assert "Settings without a complete run: 1;" in text
 
 

@@ -4,7 +4,6 @@ import csv
 import errno
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from omegaconf import DictConfig, OmegaConf
@@ -102,7 +101,7 @@ def test_callback_reports_at_the_end_of_a_sweep(
     SweepCallback().on_multirun_end(config)
 
 
-def starting(folder: Path, *task: str, n_jobs: int | None = None, space: str = "") -> DictConfig:
+def starting(folder: Path, *task: str, n_jobs: int | None = None) -> DictConfig:
     """Return the configuration of Hydra for a sweep that begins."""
     hydra = {
         "launcher": {} if n_jobs is None else {"n_jobs": n_jobs},
@@ -110,23 +109,14 @@ def starting(folder: Path, *task: str, n_jobs: int | None = None, space: str = "
         "sweep": {"dir": str(folder)},
         "sweeper": {},
     }
-    return OmegaConf.create({"hydra": hydra, "search": {"space": space}})
+    return OmegaConf.create({"hydra": hydra})
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"n_jobs": 0}, "run.parallel_runs, or hydra.launcher.n_jobs, is 0"),
-        ({"space": "model.dropout=interval(0,1)"}, "search.space has no effect without search.tr"),
-    ],
-)
-def test_a_sweep_in_vain_is_refused(
-    changes: dict[str, Any], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_no_parallel_runs_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as exited:
-        SweepCallback().on_multirun_start(starting(tmp_path, **changes))
+        SweepCallback().on_multirun_start(starting(tmp_path, n_jobs=0))
     assert exited.value.code == 2
-    assert message in capsys.readouterr().err
+    assert "run.parallel_runs, or hydra.launcher.n_jobs, is 0" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("swept", ["run.name=a,b", "run.outputs=x,y"])
@@ -136,6 +126,19 @@ def test_the_folder_of_a_sweep_is_not_swept(
     with pytest.raises(SystemExit):
         SweepCallback().on_multirun_start(starting(tmp_path, swept))
     assert "names the folder of the sweep" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("metric", "direction"), [("loss", "maximize"), ("bleu", "minimize")])
+def test_a_search_for_the_worst_score_is_refused(
+    metric: str, direction: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = starting(tmp_path)
+    config.training = {"validation_metric": metric}
+    config.hydra.sweeper.direction = direction
+    with pytest.raises(SystemExit):
+        SweepCallback().on_multirun_start(config)
+    message = f"validation_metric={metric} needs hydra.sweeper.direction=m"
+    assert message in capsys.readouterr().err
 
 
 def test_failures_of_an_earlier_sweep_do_not_count(folder: Path) -> None:
