@@ -18,6 +18,7 @@ from nmt.config.files import to_plain
 SearchMethod = StrEnum("SearchMethod", "beam sampling")
 DecodingPrecision = StrEnum("DecodingPrecision", "float32 bfloat16 float16")
 LengthPenalty = StrEnum("LengthPenalty", "gnmt average none")
+FixedShapes = StrEnum("FixedShapes", "auto always never")
 
 _MAX_BEAM = 1_024
 _SMALLEST_TREE = 4  # (NP XX )NP EOS
@@ -68,6 +69,9 @@ class DecodingConfig:
     decoded alone."""
     precision: DecodingPrecision = DecodingPrecision.float32
     """Arithmetic of the torch engine; int8 needs `engine=ctranslate2 compute_type=int8`."""
+    fixed_shapes: FixedShapes = option(FixedShapes.auto, free=True)
+    """Plain beam search by the torch engine in batches of fixed shapes, as CUDA graphs on a GPU:
+    `auto` is `never`. In float32, it never changes a translation."""
     num_workers: int = option(0, ge=0, le=1_024, free=True)
     """On a CPU, number of batches decoded at the same time; 0: the number of torch threads."""
 

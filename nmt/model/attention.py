@@ -89,7 +89,9 @@ class MultiHeadAttention(nn.Module):
             mask = causal_mask(query.size(2), query.device)
         return attention_weights(query, key, mask)
 
-    def project_self(self, hidden: Tensor, first: int = 0) -> tuple[Tensor, Tensor, Tensor]:
+    def project_self(
+        self, hidden: Tensor, first: int | Tensor = 0
+    ) -> tuple[Tensor, Tensor, Tensor]:
         """Project the input (B, L, D) of self-attention, whose positions begin at `first`.
 
         Returns:

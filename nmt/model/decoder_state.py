@@ -65,20 +65,27 @@ class LayerCache:
 
 
 @dataclass
-class DecoderState:
-    """State of the decoder between decoding steps, for N rows of B sentences."""
+class StepState:
+    """What a decoding step reads, for N rows of B sentences."""
 
     layers: list[LayerCache]
     source_mask: Tensor  # (B, 1, 1, S) True at real tokens
-    sentences: Tensor  # (N,) index of the sentence of each row, ascending
     grid: RowGrid  # the rows by sentence
-    used: Tensor  # (N, M) True for the slots that a row uses
     written: Tensor  # (N,) index of the slot of each row's last token in the flattened (B·M) slots
-    mask: Tensor  # (B, 1, K, M') `used` by sentence; the slots after the first M' are free
+    mask: Tensor  # (B, 1, K, M') slots that a row uses; no row uses those after the first M'
+    position: int | Tensor  # target position of the decoding step; a tensor is (1,)
+
+
+@dataclass
+class DecoderState(StepState):
+    """State of the decoder between decoding steps, for N rows of B sentences."""
+
+    position: int
+    sentences: Tensor  # (N,) index of the sentence of each row, ascending
+    used: Tensor  # (N, M) True for the slots that a row uses
     # (N, r) slots of each row's last r tokens: column p modulo r has the slot of position p. (N, 0)
     # without restricted self-attention.
     slots: Tensor
-    position: int = 0  # target position of the next decoding step
 
     @classmethod
     def start(cls, layers: list[LayerCache], source_mask: Tensor, window: int = 0) -> Self:
@@ -92,7 +99,7 @@ class DecoderState:
         used = torch.zeros(num_sentences, _SLOTS_PER_GROWTH, dtype=torch.bool, device=device)
         void = sentences.new_empty(0)  # `allocate` sets `written` and `mask`
         slots = sentences.new_zeros(num_sentences, window)
-        return cls(layers, source_mask, sentences, grid, used, written=void, mask=void, slots=slots)
+        return cls(layers, source_mask, grid, void, void, 0, sentences, used, slots)
 
     def allocate(self) -> None:
         """Give each row a free slot of its sentence, and update `written` and `mask`.

@@ -39,8 +39,9 @@ class DecodingWeights:
     def _make(self) -> EncoderDecoder:
         if self._precision is not DecodingPrecision.float32:
             return copy.deepcopy(self._model).eval().to(getattr(torch, self._precision.name))
-        # The copy shares all parameters with the model; only packed weights take more memory.
-        shared = {id(weight): weight for weight in self._model.parameters()}
+        # The copy shares all tensors with the model; only packed weights take more memory.
+        tensors = (*self._model.parameters(), *self._model.buffers())
+        shared = {id(tensor): tensor for tensor in tensors}
         model = copy.deepcopy(self._model, shared).eval()
         has_onednn: bool = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
         if has_onednn and use_cpu_operators(model.output_weight):

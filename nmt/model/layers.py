@@ -9,7 +9,7 @@ from nmt.model.attention import MultiHeadAttention
 from nmt.model.comparators.experts import Experts
 from nmt.model.comparators.window import WindowAttention
 from nmt.model.cpu import Dropout, Linear, ReLUDropout
-from nmt.model.decoder_state import DecoderState, LayerCache
+from nmt.model.decoder_state import LayerCache, StepState
 from nmt.model.positions import RotaryPositions
 
 
@@ -111,7 +111,7 @@ class DecoderLayer(nn.Module):
         )
         return self.feed_forward_residual(hidden, self.feed_forward)
 
-    def step(self, hidden: Tensor, cache: LayerCache, state: DecoderState) -> Tensor:
+    def step(self, hidden: Tensor, cache: LayerCache, state: StepState) -> Tensor:
         """Decode one target position of every row: (N, 1, D) → (N, 1, D).
 
         The rows of a sentence share keys and values, so they are the K queries of one attention.

@@ -23,6 +23,14 @@ def sinusoidal_table(length: int, width: int, timescales: Timescales = Timescale
     return torch.stack((angle.sin(), angle.cos()), dim=-1).flatten(1).float()  # (length, D)
 
 
+def _rows(table: Tensor, first: int | Tensor, length: int) -> Tensor:
+    """Return the rows `first`, `first` + 1, … of a table: (length, E).
+
+    In a decoding step of fixed shapes, `first` is a tensor (1,) and `length` is 1.
+    """
+    return table[first : first + length] if isinstance(first, int) else table[first]
+
+
 class AddedPositions(nn.Module):
     """Adds fixed (section 3.5) or learned (Table 3, row E) position vectors to embeddings."""
 
@@ -36,9 +44,9 @@ class AddedPositions(nn.Module):
             table = sinusoidal_table(config.max_length, config.width, config.timescales)
             self.register_buffer("table", table, persistent=False)
 
-    def forward(self, embeddings: Tensor, first: int = 0) -> Tensor:
+    def forward(self, embeddings: Tensor, first: int | Tensor = 0) -> Tensor:
         """Add the vectors of positions `first`, `first` + 1, … to embeddings (B, L, D)."""
-        return embeddings + self.table[first : first + embeddings.size(1)]
+        return embeddings + _rows(self.table, first, embeddings.size(1))
 
 
 class RotaryPositions(nn.Module):
@@ -57,10 +65,9 @@ class RotaryPositions(nn.Module):
         self.register_buffer("sin", table[:, 0::2].contiguous(), persistent=False)
         self.register_buffer("cos", table[:, 1::2].contiguous(), persistent=False)
 
-    def forward(self, heads: Tensor, first: int = 0) -> Tensor:
+    def forward(self, heads: Tensor, first: int | Tensor = 0) -> Tensor:
         """Rotate vectors (B, H, L, E), whose positions begin at `first`."""
-        positions = slice(first, first + heads.size(2))
-        sin, cos = self.sin[positions], self.cos[positions]  # (L, E / 2)
+        sin, cos = (_rows(table, first, heads.size(2)) for table in (self.sin, self.cos))
         if cpu.use_cpu_operators(heads):
             return cpu.rotate(heads, cos, sin)
         even, odd = heads[..., 0::2], heads[..., 1::2]  # (B, H, L, E / 2)

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from nmt.config import ModelConfig, NormPlacement, Positions, StartEmbedding
 from nmt.model.attention import MultiHeadAttention
-from nmt.model.decoder_state import DecoderState, LayerCache
+from nmt.model.decoder_state import DecoderState, LayerCache, StepState
 from nmt.model.encoder_decoder import EncoderDecoder, stack
 from nmt.model.layers import DecoderLayer, EncoderLayer
 from nmt.model.positions import AddedPositions, RotaryPositions
@@ -58,11 +58,16 @@ class Transformer(EncoderDecoder[DecoderState]):
     def step(self, tokens: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
         """Decode one target position of every row: tokens (N,) → logits (N, V)."""
         state.allocate()
+        logits = self.next_logits(tokens, state)
+        state.position += 1
+        return logits, state
+
+    def next_logits(self, tokens: Tensor, state: StepState) -> Tensor:
+        """Decode one target position of every row: tokens (N,) → logits (N, V)."""
         hidden = self._embed_target(tokens[:, None], state.position)  # (N, 1, D)
         for layer, cache in zip(self.decoder, state.layers, strict=True):
             hidden = layer.step(hidden, cache, state)
-        state.position += 1
-        return self.project(self.decoder_norm(hidden[:, 0])), state
+        return self.project(self.decoder_norm(hidden[:, 0]))
 
     def attention_maps(
         self, source: Tensor, source_mask: Tensor, target_input: Tensor
@@ -93,18 +98,21 @@ class Transformer(EncoderDecoder[DecoderState]):
         for layer in (*self.encoder, *self.decoder):
             layer.compile(dynamic=True)
 
-    def _embed_target(self, ids: Tensor, first: int = 0) -> Tensor:
+    def _embed_target(self, ids: Tensor, first: int | Tensor = 0) -> Tensor:
         """Embed target inputs (B, L), whose positions begin at `first`: (B, L, D).
 
         With model.start=zero, the embedding of position 0 is zero, before positions are added.
         """
         scaled = self._scaled(self.target_embedding, ids)
-        if self.config.start is StartEmbedding.zero and first == 0:
-            scaled = F.pad(scaled[:, 1:], (0, 0, 1, 0))
+        if self.config.start is StartEmbedding.zero:
+            if isinstance(first, Tensor):
+                scaled = scaled.masked_fill(first == 0, 0.0)
+            elif first == 0:
+                scaled = F.pad(scaled[:, 1:], (0, 0, 1, 0))
         return self._with_positions(scaled, self.target_positions, first)
 
     def _with_positions(
-        self, scaled: Tensor, positions: AddedPositions | None, first: int = 0
+        self, scaled: Tensor, positions: AddedPositions | None, first: int | Tensor = 0
     ) -> Tensor:
         """Add `positions`, if any, from `first` on to embeddings (B, L, D); apply dropout."""
         if positions is not None:

@@ -11,23 +11,39 @@ _BLOCK_SIZE = 64
 
 
 def select_beam(next_tokens: NextTokens, beam_size: int) -> Candidates:
+    """Select the 2K best continuations of each sentence; see `best_candidates`."""
+    live = next_tokens.live
+    grid = RowGrid.of(live.sentences, len(next_tokens.requests))
+    return best_candidates(
+        live.log_probs, next_tokens.log_probs, grid, beam_size, next_tokens.eos_id
+    )
+
+
+def best_candidates(
+    live_log_probs: Tensor, log_probs: Tensor, grid: RowGrid, beam_size: int, eos_id: int
+) -> Candidates:
     """Select the 2K best continuations of each sentence.
 
     At most K of them end with EOS, one for each live hypothesis, so at least K can be continued.
     The 2K best of a sentence are in the 2K blocks with the largest maxima. Finding these blocks
     takes one pass over the log-probabilities, and only the columns of these blocks are ranked.
+
+    Args:
+        live_log_probs: (N,) sum of the log-probabilities of each live hypothesis.
+        log_probs: (N, V) log-probabilities of its next token.
+        grid: arrangement of the rows by sentence.
+        beam_size: K.
+        eos_id: token that ends a hypothesis.
     """
-    live, log_probs = next_tokens.live, next_tokens.log_probs
     num_columns = log_probs.size(1)
     size = _BLOCK_SIZE if num_columns > 2 * beam_size * _BLOCK_SIZE else 1
-    grid = RowGrid.of(live.sentences, len(next_tokens.requests))
-    maxima = live.log_probs[:, None] + _block_maxima(log_probs, size)  # (N, blocks)
+    maxima = live_log_probs[:, None] + _block_maxima(log_probs, size)  # (N, blocks)
     rows, blocks, exists = _best_of_sentences(grid, maxima, 2 * beam_size)  # (B, C)
     # The last block may extend beyond the last column.
     columns = blocks[..., None] * size + torch.arange(size, device=rows.device)  # (B, C, size)
     exists = exists[..., None] & (columns < num_columns)
     token_log_probs = log_probs[rows[..., None], columns.clamp(max=num_columns - 1)]
-    sums = live.log_probs[rows][..., None] + token_log_probs
+    sums = live_log_probs[rows][..., None] + token_log_probs
     sums = sums.masked_fill(~exists, -torch.inf).flatten(1)  # (B, C·size)
     best, chosen = sums.topk(min(2 * beam_size, sums.size(1)), dim=1)  # (B, 2K)
     return _candidates(
@@ -36,7 +52,7 @@ def select_beam(next_tokens: NextTokens, beam_size: int) -> Candidates:
         columns.flatten(1).gather(1, chosen),
         token_log_probs.flatten(1).gather(1, chosen),
         beam_size,
-        next_tokens.eos_id,
+        eos_id,
     )
 
 

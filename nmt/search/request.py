@@ -27,6 +27,11 @@ class Request:
     source: Ids = ()  # tokens of the source, on which random numbers depend
 
     @property
+    def is_plain(self) -> bool:
+        """Whether there are no constraints on the tokens."""
+        return not (self.prefix or self.required or self.banned)
+
+    @property
     def num_tokens(self) -> int:
         """Tokens of the prefix and of all required sequences."""
         return len(self.prefix) + sum(map(len, self.required))

@@ -20,8 +20,8 @@ BatchResults = Iterator[tuple[list[int], list[list[Hypothesis]]]]
 LENGTH_KEYS = ("max_length_ratio", "max_length_offset", "max_length", "min_length")
 """Keys of `decoding` that limit the length of a translation."""
 
-# Largest number of hypotheses decoded together: with 32,000 pieces their logits take 2 GB.
-_MAX_ROWS = 16_384
+MAX_ROWS = 16_384
+"""Largest number of hypotheses decoded together: with 32,000 pieces their logits take 2 GB."""
 
 
 class Engine(ABC):
@@ -97,15 +97,19 @@ class Engine(ABC):
     def _search_batches(self, requests: Sequence[Request]) -> BatchResults:
         """Search each request once, in batches that the engine chooses."""
 
-    def _batches(self, requests: Sequence[Request]) -> list[list[int]]:
-        """Group the indices of requests with sources of similar length."""
+    def _batches(
+        self, requests: Sequence[Request], indices: Sequence[int] | None = None
+    ) -> list[list[int]]:
+        """Group the indices of requests, or these indices, with sources of similar length."""
 
         def size(length: int) -> int:
             config = self._config
-            by_memory = min(config.batch_tokens // length, _MAX_ROWS // config.beam_size)
+            by_memory = min(config.batch_tokens // length, MAX_ROWS // config.beam_size)
             return max(1, min(config.batch_size, by_memory))
 
-        return length_batches([len(request.source) + 1 for request in requests], size)
+        chosen = range(len(requests)) if indices is None else indices
+        lengths = [len(requests[index].source) + 1 for index in chosen]
+        return [[chosen[index] for index in batch] for batch in length_batches(lengths, size)]
 
 
 def length_batches(lengths: Sequence[int], size: Callable[[int], int]) -> list[list[int]]:

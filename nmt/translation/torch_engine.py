@@ -10,15 +10,17 @@ import torch
 from torch import Tensor
 
 from nmt.base.errors import UserError
-from nmt.config import DecodingConfig, SearchMethod
+from nmt.config import DecodingConfig, FixedShapes, SearchMethod
 from nmt.data.batch import pad_ids
 from nmt.model.decoding_weights import DecodingWeights
 from nmt.model.encoder_decoder import EncoderDecoder
+from nmt.model.transformer import Transformer
 from nmt.search.hypothesis import Hypothesis
 from nmt.search.request import Request, TargetIds
 from nmt.search.search import SearchState, beam_search
 from nmt.trained_model import TrainedModel
 from nmt.translation.engine import BatchResults, Engine, banned_ids
+from nmt.translation.fixed_search import FixedShapeSearch
 from nmt.translation.trees import TreeConstraint
 
 
@@ -66,6 +68,7 @@ class TorchEngine(Engine):
         self._ids = TargetIds(target.bos_id, target.eos_id, banned_ids(target))
         pieces = [tokenizer.all_pieces() for tokenizer in model.tokenizers]
         self._trees = TreeConstraint(*pieces) if config.trees else None
+        self._fixed: FixedShapeSearch | None = None  # created at the first search
 
     def check(self, request: Request) -> None:
         """Raise UserError if a request cannot be fulfilled."""
@@ -82,7 +85,12 @@ class TorchEngine(Engine):
         do not occupy several cores.
         """
         networks = [weights.now() for weights in self._weights]
-        batches = self._batches(requests)
+        others = list(range(len(requests)))
+        if isinstance(network := networks[0], Transformer) and self._has_fixed_shapes(network):
+            plain = [index for index in others if requests[index].is_plain]
+            others = [index for index in others if not requests[index].is_plain]
+            yield from self._search_fixed(network, requests, plain)
+        batches = self._batches(requests, others)
         num_workers = min(self._num_workers, len(batches))
         cancellation = threading.Event()
 
@@ -105,6 +113,28 @@ class TorchEngine(Engine):
             cancellation.set()
             pool.shutdown(cancel_futures=True)
             torch.set_num_threads(all_threads)
+
+    def _has_fixed_shapes(self, network: Transformer) -> bool:
+        """Return whether sentences without constraints are searched in fixed shapes."""
+        config = self._config
+        is_plain = config.method is SearchMethod.beam and config.num_best == 1 and not config.trees
+        is_supported = len(self._weights) == 1 and network.config.num_experts == 1
+        return config.fixed_shapes is FixedShapes.always and is_plain and is_supported
+
+    def _search_fixed(
+        self, network: Transformer, requests: Sequence[Request], indices: Sequence[int]
+    ) -> BatchResults:
+        """Search the requests with these indices in batches of fixed shapes."""
+        if self._fixed is None:
+            longest = self.longest_translation(self.longest_source, Request())
+            self._fixed = FixedShapeSearch(
+                network, self._config, self._ids, self.longest_source, longest
+            )
+        source = self._model.source_tokenizer
+        for batch in self._fixed.batches(requests, indices):
+            chosen = [requests[index] for index in batch]
+            found = self._fixed.search(network, chosen, source.pad_id, source.eos_id)
+            yield batch, [[best] for best in found]
 
     @torch.inference_mode()
     def _search_batch(

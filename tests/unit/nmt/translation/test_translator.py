@@ -7,7 +7,16 @@ import pytest
 import torch
 
 from nmt.base.errors import UserError
-from nmt.config import DecodingConfig, LengthPenalty, Positions, SearchMethod
+from nmt.config import (
+    DecodingConfig,
+    DecodingPrecision,
+    FixedShapes,
+    LengthPenalty,
+    NormPlacement,
+    Positions,
+    SearchMethod,
+    StartEmbedding,
+)
 from nmt.search.hypothesis import Hypothesis
 from nmt.search.request import Request as SearchRequest
 from nmt.tokenizer import Tokenizer
@@ -409,3 +418,46 @@ def test_default_minimum_length_avoids_empty_translations(tokenizer_path: Path) 
     }
     assert 0 in lengths[0]
     assert 0 not in lengths[2]
+
+
+@pytest.mark.parametrize(
+    "variant",
+    [
+        *(
+            {"positions": positions, "norm": norm}
+            for positions in Positions
+            for norm in NormPlacement
+        ),
+        {"attention_window": 3},
+        {"start": StartEmbedding.zero},
+        {"key_width": 4, "value_width": 6},
+    ],
+    ids=str,
+)
+def test_fixed_shapes_find_the_same_hypotheses(
+    tokenizer_path: Path, variant: dict[str, object]
+) -> None:
+    model = tiny_trained_model(tokenizer_path, **variant)
+    sources = model.source_tokenizer.encode(made_up_sentences(14, seed=5))
+    requests = [Request(), Request(prefix=(7,)), *[Request()] * 12]
+    for changes in ({}, {"beam_size": 1}, {"patience": 1.0, "min_length": 6}):
+        config = replace(DECODING, **changes)
+        expected = TorchEngine(model, config).search(sources, requests=requests)
+        fixed = TorchEngine(model, replace(config, fixed_shapes=FixedShapes.always))
+        for found, [best] in zip(fixed.search(sources, requests=requests), expected, strict=True):
+            assert found[0].ids == best.ids
+            assert found[0].score == pytest.approx(best.score, abs=1e-5)
+            assert found[0].token_log_probs == pytest.approx(best.token_log_probs, abs=1e-5)
+
+
+def test_company_and_order_do_not_change_a_translation_in_fixed_shapes(
+    trained_model: TrainedModel,
+) -> None:
+    texts = made_up_sentences(14, seed=5)
+    options = {"fixed_shapes": FixedShapes.always, "precision": DecodingPrecision.bfloat16}
+    together = translate(trained_model, texts, **options)
+    assert [translate(trained_model, [text], **options)[0] for text in texts] == together
+    order = list(range(len(texts)))
+    random.Random(0).shuffle(order)
+    shuffled = translate(trained_model, [texts[index] for index in order], **options)
+    assert shuffled == [together[index] for index in order]
