@@ -16,7 +16,7 @@ from nmt.search.rows import RowGrid
 
 
 class FixedDecoder:
-    """A Transformer without experts, with its keys and values.
+    """A Transformer without experts and attention windows, with its keys and values.
 
     Args:
         network: the model in evaluation mode.
@@ -96,10 +96,7 @@ class FixedDecoder:
     def _attended(self, ancestors: Tensor, position: Tensor) -> Tensor:
         """Return the mask (B, K, T·K) of the slots to which each row attends."""
         beam_size, length = ancestors.shape[1:]
-        positions = self._numbers[:length]
-        is_read = positions <= position  # (T,)
-        if window := self.network.config.attention_window:
-            is_read &= positions > position - window
+        is_read = self._numbers[:length] <= position  # (T,)
         is_ancestor = ancestors[..., None] == self._numbers[:beam_size]  # (B, K, T, K)
         return (is_ancestor & is_read[:, None]).flatten(2)
 

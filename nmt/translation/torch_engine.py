@@ -116,10 +116,11 @@ class TorchEngine(Engine):
 
     def _has_fixed_shapes(self, network: Transformer) -> bool:
         """Return whether sentences without constraints are searched in fixed shapes."""
-        config = self._config
+        config, model = self._config, network.config
         is_plain = config.method is SearchMethod.beam and config.num_best == 1 and not config.trees
-        is_supported = len(self._weights) == 1 and network.config.num_experts == 1
-        return config.fixed_shapes is FixedShapes.always and is_plain and is_supported
+        is_supported = model.num_experts == 1 and not model.attention_window
+        is_wanted = config.fixed_shapes is FixedShapes.always
+        return is_wanted and is_plain and is_supported and len(self._weights) == 1
 
     def _search_fixed(
         self, network: Transformer, requests: Sequence[Request], indices: Sequence[int]
