@@ -439,7 +439,8 @@ def test_fixed_shapes_find_the_same_hypotheses(
 ) -> None:
     model = tiny_trained_model(tokenizer_path, **variant)
     sources = model.source_tokenizer.encode(made_up_sentences(14, seed=5))
-    requests = [Request(), Request(prefix=(7,)), *[Request()] * 12]
+    plain = SearchRequest()
+    requests = [plain, SearchRequest(prefix=(7,)), *[plain] * 12]
     for changes in ({}, {"beam_size": 1}, {"patience": 1.0, "min_length": 6}):
         config = replace(DECODING, **changes)
         expected = TorchEngine(model, config).search(sources, requests=requests)
