@@ -93,9 +93,9 @@ def test_the_result_does_not_depend_on_processes(dirty: CorpusConfig, tmp_path: 
         contents(
             cleaned(dirty, tmp_path / f"out{number}", work=PrepareConfig(num_processes=number))
         )
-        for number in (1, 2, 3)
+        for number in (1, 2)
     ]
-    assert found[0] == found[1] == found[2]
+    assert found[0] == found[1]
 
 
 def test_shards_of_an_interrupted_attempt_are_used(

@@ -107,16 +107,13 @@ def test_an_upload_that_takes_too_long_is_reported_and_can_be_made_later(
 
 
 PROGRAM = """
-import sys, time
+import sys
 from pathlib import Path
-import wandb
 from tests.unit.nmt.tracking.test_wandb_tracker import on_wandb
 from nmt.tracking.wandb_tracker import WandbTracker
-start = time.monotonic()
 tracker = WandbTracker(on_wandb(Path(sys.argv[1])), "id")
 tracker.log(1, {"train/loss": 2.0})
 tracker.close()
-print(time.monotonic() - start)
 """
 
 
@@ -137,7 +134,6 @@ print(*(tracker._run.id for tracker in opened))
 # In a process of its own: wandb's threads would log errors during later tests.
 @pytest.mark.slow
 def test_a_run_after_a_dropped_tracker_has_its_own_records(tmp_path: Path) -> None:
-    pytest.importorskip("wandb")
     ended = in_a_process(DROPPED, tmp_path)
     assert (ended.returncode, ended.stdout) == (0, "dropped next\n"), ended.stderr
 
@@ -165,7 +161,6 @@ import sacremoses  # wandb must not send a message about it
 def test_a_service_that_has_ended_or_does_not_answer_costs_one_warning(
     number: int, tmp_path: Path
 ) -> None:
-    pytest.importorskip("wandb")
     ended = in_a_process(STRUCK, tmp_path, str(number))
     assert ended.returncode == 0, ended.stderr
     assert ended.stderr.count("wandb: nothing more is recorded: ") == 1, ended.stderr
@@ -191,7 +186,6 @@ tracker.close()
 
 @pytest.mark.slow
 def test_what_a_kill_has_lost_is_recorded_again(tmp_path: Path) -> None:
-    pytest.importorskip("wandb")
     (tmp_path / "metrics.jsonl").write_text(
         '{"update": 5, "train/loss": 0.2}\n{"update": 10, "train/loss": 0.1}\n{"upda'
     )
@@ -218,22 +212,20 @@ def in_a_process(
     )
 
 
-def track(folder: Path, url: str, mode: str) -> subprocess.CompletedProcess[str]:
-    """Run the program with a server at `url`."""
-    keys = {"WANDB_BASE_URL": url, "WANDB_API_KEY": "0" * 40, "WANDB_MODE": mode}
-    return in_a_process(PROGRAM, folder, **keys)
+def track(folder: Path, port: int) -> None:
+    """Run the program with a server at `port`: metrics are recorded offline, with one warning."""
+    url = f"http://127.0.0.1:{port}"
+    keys = {"WANDB_BASE_URL": url, "WANDB_API_KEY": "0" * 40, "WANDB_MODE": "online"}
+    ended = in_a_process(PROGRAM, folder, **keys)
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stderr.count("metrics are recorded offline") == 1
+    assert list((folder / "wandb").glob("offline-run-*"))
 
 
 @pytest.mark.slow
-def test_a_server_that_does_not_answer_costs_ten_seconds(tmp_path: Path) -> None:
-    pytest.importorskip("wandb")
+def test_a_server_that_does_not_answer_costs_one_warning(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:  # accepts connections
-        url = f"http://127.0.0.1:{server.getsockname()[1]}"
-        ended = track(tmp_path, url, "online")
-    assert ended.returncode == 0, ended.stderr
-    assert ended.stderr.count("metrics are recorded offline") == 1
-    assert float(ended.stdout) < 20  # also on a busy machine
-    assert list((tmp_path / "wandb").glob("offline-run-*"))
+        track(tmp_path, server.getsockname()[1])
 
 
 class Refusing(BaseHTTPRequestHandler):
@@ -256,19 +248,9 @@ class Refusing(BaseHTTPRequestHandler):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mode", ["offline", "disabled", "online"])
-def test_only_the_mode_online_asks_the_server_and_a_refused_key_costs_one_warning(
-    mode: str, tmp_path: Path
-) -> None:
-    pytest.importorskip("wandb")
-    Refusing.requests.clear()
+def test_a_refused_key_costs_one_warning(tmp_path: Path) -> None:
     with ThreadingHTTPServer(("127.0.0.1", 0), Refusing) as server:
         Thread(target=server.serve_forever, daemon=True).start()
-        url = f"http://127.0.0.1:{server.server_port}"
-        ended = track(tmp_path, url, mode)
+        track(tmp_path, server.server_port)
         server.shutdown()
-    assert ended.returncode == 0, ended.stderr
-    assert ended.stderr.count("metrics are recorded offline") == (mode == "online")
-    assert bool(Refusing.requests) == (mode == "online")
-    assert float(ended.stdout) < 20  # also on a busy machine
-    assert bool(list(tmp_path.glob("wandb/offline-run-*"))) == (mode != "disabled")
+    assert Refusing.requests

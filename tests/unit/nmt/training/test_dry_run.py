@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -76,11 +77,17 @@ def test_a_dry_run_reports_what_training_does(dry: Dry, digit_corpus: Path) -> N
     assert (measured[0], measured[-1]) == (plan.shape(parts[0][0]), plan.shape(parts[-1][0]))
 
 
-@pytest.mark.slow
 def test_a_dry_run_measures_real_updates(
     dry: Dry, digit_corpus: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "measure_updates", memory_probe.measure_updates)
+    def measured(*arguments: Any) -> Measurement:
+        sender = Mock()
+        memory_probe._measure(sender, *arguments)
+        return sender.send.call_args.args[0]
+
+    monkeypatch.setattr(memory_probe, "limit_memory", lambda _: None)  # of this process
+    for each in (module, memory_probe):
+        monkeypatch.setattr(each, "measure_updates", measured)
     dry.config = with_batching(dry.config, tokens_per_micro_batch="auto")
     log = dry.log(digit_corpus)
     assert "batching.tokens_per_micro_batch=auto: 1" in log

@@ -556,10 +556,10 @@ def test_dropout_depends_on_the_position_only(make: Make) -> None:
 def test_compiled_layers_have_the_same_gradients_and_loss_on_validation(
     make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Everything but the last stage of the compiler, which takes minutes.
-    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend="aot_eager"))
+    # Only the first stage of the compiler, which reads our code; the others take much longer.
+    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend="eager"))
     found, losses, maps = [], [], []
-    ids = torch.arange(4, 9)[None]
+    ids = torch.arange(4, 14).view(2, 5)
     for compiles in (False, True):
         # Without dropout, whose chance comes from elsewhere while compiling.
         trainer = make(without_chance(tiny_config(tmp_path / str(compiles), compile=compiles)))
