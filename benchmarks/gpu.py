@@ -17,7 +17,6 @@ written; the exit status is 1 if a line fails. `device=cpu tiny=true` runs every
 """
 
 import importlib.util
-import json
 import os
 import signal
 import subprocess
@@ -44,7 +43,7 @@ from benchmarks.setting import (
     write_made_up_text,
 )
 from nmt.base.errors import UserError
-from nmt.base.layout import CHECKPOINTS_FOLDER, METRICS_FILE, RESULT_FILE
+from nmt.base.layout import CHECKPOINTS_FOLDER
 from nmt.cli.common import parse_arguments, run_command
 from nmt.cli.compose import compose_config
 from nmt.config import Config, DecodingPrecision, checked_dataclass
@@ -52,6 +51,7 @@ from nmt.data.corpus import PreparedCorpus
 from nmt.data.loader import Position, UpdateLoader, UpdateWork
 from nmt.exchange.engines import EngineName
 from nmt.model.build import build_model
+from nmt.run_folder import Run
 from nmt.tokenizer import JOINT_FILE, Tokenizer
 from nmt.trained_model import TrainedModel, TrainedModelConfig, save_trained_model
 from nmt.training.updater import start_tokens_on
@@ -269,7 +269,7 @@ class _Training:
             time.sleep(0.005)
             is_saved = any(self.folder.glob(f"{CHECKPOINTS_FOLDER}/update_*"))
         self.kill()
-        return is_saved and not (self.folder / RESULT_FILE).exists()
+        return is_saved and not Run(self.folder).is_complete
 
     def kill(self) -> None:
         """End the run, if it has not ended."""
@@ -295,8 +295,7 @@ class _Training:
 
     def losses(self) -> dict[int, float]:
         """Return the training loss by update."""
-        lines = (self.folder / METRICS_FILE).read_text(encoding="utf-8").splitlines()
-        records = [json.loads(line) for line in lines]
+        records = Run(self.folder).metrics
         return {r["update"]: r["train/loss"] for r in records if "train/loss" in r}
 
     def difference(self, other: "_Training") -> float:

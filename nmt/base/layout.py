@@ -31,12 +31,12 @@ VALID_HYPOTHESES_FILE = "valid_hypotheses.txt"
 REPORT_FILE = "report.html"
 CHECKPOINTS_FOLDER = "checkpoints"
 EVALUATION_FOLDER = "evaluation"
-ADAPTATION_FOLDER = "adaptation"
 MODEL_FOLDER = "model"
 
 # Files in `evaluation/<test set>/`. A model folder also has a `scores.json`.
 SOURCE_FILE = "source.txt"
 HYPOTHESES_FILE = "hypotheses.txt"
+BASELINE_FILE = "baseline.txt"  # translations of the baseline
 SCORES_FILE = "scores.json"
 
 # Files in a model folder.

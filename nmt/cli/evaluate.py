@@ -18,8 +18,9 @@ from nmt.cli.models import TranslatorArguments, check_languages, open_model
 from nmt.config import checked_dataclass
 from nmt.data.corpus import PreparedCorpus
 from nmt.evaluation import evaluate, tables
+from nmt.evaluation.baseline import NO_BASELINE, Baseline, choose_baseline
 from nmt.evaluation.evaluate import Evaluation, TestSet
-from nmt.evaluation.systems import NO_BASELINE, Baseline, System, choose_baseline, open_systems
+from nmt.evaluation.systems import System, open_systems
 
 
 @checked_dataclass

@@ -174,6 +174,11 @@ class PreparedCorpus:
         self.manifest = manifest
 
     @property
+    def name(self) -> str:
+        """Name of the corpus: that of the folder without the hyphen and the fingerprint."""
+        return self.folder.name.rpartition("-")[0]
+
+    @property
     def source_tokenizer(self) -> Path:
         """Path of the sentencepiece model of the source language."""
         return file_inside(self.folder, self.manifest["source_tokenizer"])

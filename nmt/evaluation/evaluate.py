@@ -1,12 +1,13 @@
 """Translation and scoring of test sets, with comparison to a baseline."""
 
 import logging
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from nmt.base import layout
-from nmt.base.errors import UserError
+from nmt.base.errors import UserError, one_line
 from nmt.base.files import (
     atomic_folder,
     check_aligned,
@@ -17,13 +18,15 @@ from nmt.base.files import (
 from nmt.base.progress import progress_bar
 from nmt.config import DecodingConfig, to_plain
 from nmt.data.corpus import PreparedCorpus, more_reference_paths
-from nmt.evaluation.systems import NO_BASELINE, Baseline, System, find_baseline
+from nmt.evaluation.baseline import NO_BASELINE, Baseline, find_baseline
+from nmt.evaluation.comparison import Comparison, compared_texts, terms_of
+from nmt.evaluation.systems import System
 from nmt.metrics.comet import CometError, comet_score
 from nmt.metrics.known_test_sets import Identity, identify
 from nmt.metrics.phenomena import PhenomenaReport, read_annotations, score_phenomena
 from nmt.metrics.scores import Scores, all_scores
-from nmt.metrics.significance import Comparison, compare
 from nmt.run_folder import Run, StoredTexts
+from nmt.trained_model import TrainedModel, load_trained_model
 from nmt.translation.request import notes_on
 from nmt.translation.translator import Translator
 
@@ -35,6 +38,7 @@ class TestSet:
     """Sources and one or more sets of references, all aligned.
 
     Attributes:
+        corpus: the corpus that has the test set; None for a test set of its own.
         annotations: path of the file of annotations, if there is one.
         leakage: how many of the sentences the training text contains; None if unknown.
     """
@@ -45,6 +49,7 @@ class TestSet:
     direction: tuple[str, str]
     sources: list[str]
     references: list[list[str]]
+    corpus: PreparedCorpus | None = None
     annotations: Path | None = None
     leakage: dict[str, Any] | None = None
 
@@ -96,7 +101,7 @@ def corpus_test_set(corpus: PreparedCorpus, split: str) -> TestSet:
     sources, *references = _read_aligned([source, *corpus.reference_paths(split)])
     direction = (corpus.source_language, corpus.target_language)
     annotations, leakage = corpus.annotations_path(split), corpus.leakage.get(split)
-    return TestSet(split, direction, sources, references, annotations, leakage)
+    return TestSet(split, direction, sources, references, corpus, annotations, leakage)
 
 
 def files_test_set(source: Path, reference: Path, direction: tuple[str, str]) -> TestSet:
@@ -123,12 +128,7 @@ def with_leakage(test_set: TestSet, corpus: PreparedCorpus | None) -> TestSet:
 
 def evaluate(translator: Translator, test_set: TestSet, system: str) -> Evaluation:
     """Translate a test set and score it; `system` is the name of the model."""
-    title = f"{system}: translating {test_set.name}"
-    with progress_bar(title, len(test_set.sources)) as advance:
-        found = translator.translate(test_set.sources, advance)
-    for note in notes_on(found):
-        logger.warning(note)
-    hypotheses = [best.text for best, *_ in found]
+    hypotheses = _translated(translator, test_set, system)
     references, language = test_set.references, test_set.direction[1]
     phenomena = None
     if test_set.annotations is not None:
@@ -151,42 +151,84 @@ def evaluate(translator: Translator, test_set: TestSet, system: str) -> Evaluati
     )
 
 
+def _translated(translator: Translator, test_set: TestSet, system: str) -> list[str]:
+    title = f"{system}: translating {test_set.name}"
+    with progress_bar(title, len(test_set.sources)) as advance:
+        found = translator.translate(test_set.sources, advance)
+    for note in notes_on(found):
+        logger.warning(note)
+    return [best.text for best, *_ in found]
+
+
 def compared(evaluation: Evaluation, baseline: Baseline, hypotheses: list[str]) -> Evaluation:
     """Add the comparison with a baseline to an evaluation; `hypotheses` are by the baseline."""
-    found = compare(hypotheses, evaluation.hypotheses, *evaluation.test_set.references)
-    comparison = Comparison(baseline.system.name, baseline.why, found)
+    test = evaluation.test_set
+    texts = StoredTexts(test.name, test.sources, test.references, evaluation.hypotheses, hypotheses)
+    terms = _terms(baseline, test.corpus) if test.corpus else []
+    comparison = compared_texts(baseline.system.name, baseline.why, texts, terms)
     return replace(evaluation, comparison=comparison)
 
 
-def evaluate_run(translator: Translator, corpus: PreparedCorpus, run: Run) -> list[Evaluation]:
-    """Score a run on every test set of its corpus and write the results to the run folder.
+def _terms(baseline: Baseline, corpus: PreparedCorpus) -> list[str]:
+    """Find the terms of a corpus that a baseline does not use; none if a text is not available."""
+    valid, run = baseline.valid_hypotheses, baseline.system.run
+    try:
+        if not valid and run and (other := run.corpus):
+            is_same = other.read_text("valid") == corpus.read_text("valid")
+            valid = tuple(run.valid_hypotheses) if is_same else ()
+        return terms_of(corpus, valid)
+    except UserError:
+        return []
 
-    The baseline is the run that `find_baseline` chooses. Its stored translations are compared.
+
+def evaluate_run(
+    model: TrainedModel,
+    decoding: DecodingConfig,
+    corpus: PreparedCorpus,
+    run: Run,
+    test_sets: Sequence[TestSet],
+) -> list[Evaluation]:
+    """Score the model of a run on test sets, and write the results to the run folder.
+
+    The baseline is that of `find_baseline`. Its stored translations are compared. If it is the
+    model that the run was trained from, it also translates test sets that it has not stored.
     """
+    translator, initial = Translator(model, decoding), None
     baseline = find_baseline(run, corpus)
+    if baseline and baseline.is_initial:
+        try:
+            initial = Translator(load_trained_model(baseline.system.model, model.device), decoding)
+            if any(test_set.corpus for test_set in test_sets):
+                valid = _translated(initial, corpus_test_set(corpus, "valid"), baseline.system.name)
+                baseline = replace(baseline, valid_hypotheses=tuple(valid))
+        except UserError as error:
+            logger.warning(one_line(f"the initial model is not evaluated: {error}"))
     evaluations = []
-    for split in corpus.test_splits:
-        logger.info("translating test set %s", split)
-        test_set = corpus_test_set(corpus, split)
+    for test_set in test_sets:
+        logger.info("translating test set %s", test_set.name)
         evaluation = evaluate(translator, test_set, run.full_name)
-        evaluation = _compare_with_run(evaluation, baseline)
-        with atomic_folder(run.folder / layout.EVALUATION_FOLDER / split) as folder:
+        evaluation = _compare_with_run(evaluation, baseline, initial)
+        with atomic_folder(run.folder / layout.EVALUATION_FOLDER / test_set.name) as folder:
             write_evaluation(evaluation, folder)
         evaluations.append(evaluation)
     return evaluations
 
 
-def _compare_with_run(evaluation: Evaluation, baseline: Baseline | None) -> Evaluation:
-    """Compare with the stored translations of a baseline, if there are any."""
+def _compare_with_run(
+    evaluation: Evaluation, baseline: Baseline | None, translator: Translator | None
+) -> Evaluation:
+    """Compare with the stored translations of a baseline, or those of its `translator`."""
     if baseline is None:
         return replace(evaluation, not_compared=NO_BASELINE)
-    name = baseline.system.name
-    stored = stored_hypotheses(baseline.system, evaluation.test_set)
-    if stored is None:
+    name, test_set = baseline.system.name, evaluation.test_set
+    found = stored_hypotheses(baseline.system, test_set)
+    if found is None and translator is not None:
+        found = _translated(translator, test_set, name)
+    if found is None:
         reason = f"{name} has no translations of this test set; `make evaluate` compares both"
         return replace(evaluation, not_compared=reason)
     logger.info("comparing with %s", name)
-    return compared(evaluation, baseline, stored)
+    return compared(evaluation, baseline, found)
 
 
 def stored_hypotheses(system: System, test_set: TestSet | StoredTexts) -> list[str] | None:
@@ -202,12 +244,14 @@ def stored_hypotheses(system: System, test_set: TestSet | StoredTexts) -> list[s
 
 
 def write_evaluation(evaluation: Evaluation, folder: Path) -> None:
-    """Write source, references, hypotheses and `scores.json` to a folder."""
-    test_set = evaluation.test_set
-    references = map(layout.reference_file, range(len(test_set.references)))
-    names = [layout.SOURCE_FILE, *references, layout.HYPOTHESES_FILE]
-    texts = [test_set.sources, *test_set.references, evaluation.hypotheses]
-    for name, lines in zip(names, texts, strict=True):
+    """Write all texts and `scores.json` to a folder."""
+    test_set, comparison = evaluation.test_set, evaluation.comparison
+    texts = {layout.SOURCE_FILE: test_set.sources}
+    texts |= {layout.reference_file(i): lines for i, lines in enumerate(test_set.references)}
+    texts[layout.HYPOTHESES_FILE] = evaluation.hypotheses
+    if comparison is not None:
+        texts[layout.BASELINE_FILE] = comparison.hypotheses
+    for name, lines in texts.items():
         write_lines(folder / name, lines)
-    scores = {**evaluation.to_json(), "files": [*names, layout.SCORES_FILE]}
+    scores = {**evaluation.to_json(), "files": [*texts, layout.SCORES_FILE]}
     write_json(folder / layout.SCORES_FILE, scores)

@@ -6,7 +6,6 @@ corpus, so it can be made again at any time.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +15,14 @@ from nmt.base.files import write_texts
 from nmt.config import differing_values, flattened
 from nmt.data.corpus import PreparedCorpus
 from nmt.evaluation.attention_page import ShownSentence, attention_maps
+from nmt.evaluation.baseline import NO_BASELINE, Baseline, find_baseline
 from nmt.evaluation.charts import Chart, Series, line_chart
-from nmt.evaluation.evaluate import stored_hypotheses
 from nmt.evaluation.sentences import describe_test_set
-from nmt.evaluation.systems import NO_BASELINE, System, find_baseline
 from nmt.evaluation.tables import describe_leakage
 from nmt.metrics.scores import METRIC_NAMES, column_title, format_score
 from nmt.metrics.significance import format_difference, format_p
-from nmt.pages.html_page import render
+from nmt.metrics.terms import DEFINITION
+from nmt.pages.html_page import relative_link, render
 from nmt.run_folder import Run, StoredTexts, series
 from nmt.trained_model import TrainedModel
 from nmt.translation.attention import sentence_attention, short_sentences
@@ -64,26 +63,24 @@ def write_report(
     """
     baseline = find_baseline(run, corpus) if corpus else None
     why = NO_BASELINE if corpus else "the corpus of the run no longer exists"
-    if baseline and baseline.system.run:
+    if baseline:
         why = baseline.why
         try:
-            _ = [getattr(baseline.system.run, name) for name in _FROM_BASELINE]
+            _ = [getattr(baseline.system.run, name, None) for name in _FROM_BASELINE]
         except UserError as error:
             # A damaged baseline does not prevent the report of this run.
             why = f"{baseline.system.name} cannot be read: {one_line(error)}"
             baseline = None
-    system = baseline.system if baseline else None
+    # Test sets may have been evaluated after the run was completed.
+    result = {**result, "test_sets": {**result["test_sets"], **run.evaluations}}
     texts = [run.texts(name) for name in result["test_sets"]]
-    if system:
-        texts = [replace(one, baseline=stored_hypotheses(system, one)) for one in texts]
     shown: list[ShownSentence] = []
     for first in texts[:1]:
         indices = short_sentences(model, first.sources, first.hypotheses, _NUM_ATTENTION_MAPS)
         pairs = [(first.sources[i], first.hypotheses[i]) for i in indices]
         shown = [(*pair, sentence_attention(model, *pair)) for pair in pairs]
     path = run.folder / layout.REPORT_FILE
-    page = report_page(run, result, texts, system, why, shown, corpus.manifest if corpus else {})
-    write_texts({path: page})
+    write_texts({path: report_page(run, result, texts, baseline, why, shown, corpus)})
     return path
 
 
@@ -91,10 +88,10 @@ def report_page(
     run: Run,
     result: Mapping[str, Any],
     test_sets: Sequence[StoredTexts],
-    baseline: System | None,
+    baseline: Baseline | None,
     why: str,
     shown: Sequence[ShownSentence] = (),
-    manifest: Mapping[str, Any] | None = None,
+    corpus: PreparedCorpus | None = None,
 ) -> str:
     """Render the report.
 
@@ -102,18 +99,19 @@ def report_page(
         run: the run.
         result: contents of `result.json`.
         test_sets: the texts of each test set.
-        baseline: another run to compare with.
+        baseline: the system to compare with.
         why: how the baseline was chosen, or why there is none.
         shown: the sentences with attention maps.
-        manifest: the manifest of the corpus; empty if the corpus no longer exists.
+        corpus: the corpus; None if it no longer exists.
     """
-    other = baseline.run if baseline else None
-    name = baseline.name if baseline else ""
+    name = baseline.system.name if baseline else ""
+    other = baseline.system.run if baseline else None
     context = {
         "run": run,
         "result": result,
         "why": why,
-        "manifest": manifest or {},
+        "manifest": corpus.manifest if corpus else None,
+        "links": _links(run, other, corpus),
         "compared_with": name,
         "metrics": METRIC_NAMES,
         "column_title": column_title,
@@ -121,8 +119,11 @@ def report_page(
         "format_difference": format_difference,
         "format_p": format_p,
         "describe_leakage": describe_leakage,
+        "definition_of_terms": DEFINITION,
         "charts": _curves(run, other, name),
-        "test_sets": [describe_test_set(texts, name) for texts in test_sets],
+        "test_sets": [
+            describe_test_set(texts, _baseline_name(result, texts.name)) for texts in test_sets
+        ],
         "attention": attention_maps(shown) if shown else None,
         "config": _rows(run.settings),
         "environment": _rows(run.environment),
@@ -131,6 +132,25 @@ def report_page(
         context["config_differences"] = _differences(run.settings, other.settings)
         context["environment_differences"] = _differences(run.environment, other.environment)
     return render(_TEMPLATE, context)
+
+
+def _links(run: Run, baseline: Run | None, corpus: PreparedCorpus | None) -> dict[str, str]:
+    """Return the addresses of other pages, relative to that of the run."""
+
+    def report_of(other: Run | PreparedCorpus | None) -> str:
+        return relative_link(run.folder, other.folder / layout.REPORT_FILE) if other else ""
+
+    return {
+        "baseline": report_of(baseline),
+        "corpus": report_of(corpus),
+        # The page of a sweep is written when its runs have ended.
+        "sweep": f"../{layout.REPORT_FILE}" if run.sweep else "",
+    }
+
+
+def _baseline_name(result: Mapping[str, Any], test_set: str) -> str:
+    """Return the name of the baseline whose translations of a test set are stored."""
+    return str(result["test_sets"][test_set].get("baseline", {}).get("system", ""))
 
 
 def _curves(run: Run, baseline: Run | None, baseline_name: str) -> list[Chart]:

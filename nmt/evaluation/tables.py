@@ -13,6 +13,7 @@ from nmt.config import DecodingConfig, search_keys
 from nmt.evaluation.evaluate import Evaluation
 from nmt.metrics.scores import METRIC_NAMES, Score, column_title, format_score
 from nmt.metrics.significance import format_difference, format_p
+from nmt.metrics.terms import DEFINITION
 
 
 def print_scores(console: Console, evaluations: Sequence[Evaluation]) -> None:
@@ -23,6 +24,9 @@ def print_scores(console: Console, evaluations: Sequence[Evaluation]) -> None:
     tables.append(scores_table(evaluations))
     if any(evaluation.comparison for evaluation in evaluations):
         tables.append(comparison_table(evaluations))
+    # The changed sentences of other test sets and of several systems are in their scores.json.
+    if not _has_systems(evaluations) and evaluations[0].comparison:
+        tables.append(changed_table(evaluations[0]))
     for table in tables:
         console.print(table)
         console.print()
@@ -71,6 +75,19 @@ def comparison_table(evaluations: Sequence[Evaluation]) -> Table:
             cells = (column_title(key), baseline, difference, format_p(test.p), test.verdict)
             table.add_row(as_text(label), *cells)
             label = ""
+    return table
+
+
+def changed_table(evaluation: Evaluation) -> Table:
+    """Create a table of the sentences that differ most from those of the baseline, in chrF2++."""
+    assert evaluation.comparison is not None
+    texts = ("source", "reference", "baseline", "translation")
+    title = f"{evaluation.test_set.name}: the translations that became better or worse by chrF2++"
+    table = new_table(title, "chrF2++", *texts, texts=texts)
+    for one in (*evaluation.comparison.better, *evaluation.comparison.worse):
+        change = f"{one.chrf_baseline:.1f}\n→ {one.chrf:.1f}"
+        lines = (one.source, one.reference, one.baseline, one.translation)
+        table.add_row(change, *map(as_text, lines))
     return table
 
 
@@ -134,6 +151,8 @@ def note_lines(evaluations: Sequence[Evaluation]) -> list[str]:
         test_set, identity = evaluation.test_set, evaluation.identity
         if evaluation.comparison is not None:
             lines.append(f"baseline: {evaluation.comparison.baseline}, {evaluation.comparison.why}")
+            if terms := evaluation.comparison.terms:
+                lines += [f"{_label(evaluation, evaluations)}: {terms}", DEFINITION]
         elif evaluation.not_compared:
             lines.append(f"not compared: {evaluation.not_compared}")
         if identity.known_as:

@@ -5,9 +5,8 @@ The tests are bootstrap resampling (Koehn 2004) and approximate randomisation (R
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 from sacrebleu.significance import PairedTest
 
@@ -44,20 +43,6 @@ class Difference:
     def p(self) -> float:
         """The larger p of both tests."""
         return max(self.p_bootstrap, self.p_randomisation)
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """Differences from a baseline on a test set, by metric; `why` states how it was chosen."""
-
-    baseline: str
-    why: str
-    differences: dict[str, Difference]
-
-    def to_json(self) -> dict[str, Any]:
-        """Convert to the layout of `scores.json`."""
-        by_metric = {key: asdict(difference) for key, difference in self.differences.items()}
-        return {"system": self.baseline, "why": self.why, **by_metric}
 
 
 def format_difference(difference: float) -> str:

@@ -1,4 +1,4 @@
-"""Terms of a domain: words of its text that a model does not use, and the recall of these words.
+"""Terms: words of the training text that a baseline does not use, and the recall of these words.
 
 In this module, a word is a run of four letters or more: E-Mail-Adresse has two, Mail and Adresse.
 Case is ignored, and ß counts as ss.
@@ -11,10 +11,9 @@ from dataclasses import dataclass
 
 DEFINITION = (
     "A term is a run of four letters or more; case is ignored, and ß counts as ss. It occurs at"
-    " least five times in the target text of the domain and at least once in the references of"
-    " valid, but never in the translations of valid by the original model. Recall is the share of"
-    " the occurrences of terms in the references of the test set that also occur in the"
-    " translations."
+    " least five times in the target side of the training text and at least once in the references"
+    " of valid, but never in the translations of valid by the baseline. Recall is the share of the"
+    " occurrences of terms in the references of the test set that also occur in the translations."
 )
 
 _WORD = re.compile(r"[^\W\d_]{4,}")
@@ -23,15 +22,15 @@ _MIN_OCCURRENCES = 5
 
 @dataclass(frozen=True)
 class TermRecall:
-    """Recall of terms in a test set `before` and `after` adapting the model, in percent.
+    """Recall of terms by a baseline and by a system on a test set, in percent.
 
     Both are 0 if the terms have no occurrences in the references.
     """
 
     words: list[str]
     occurrences: int
-    before: float
-    after: float
+    baseline: float
+    system: float
 
     def __str__(self) -> str:
         occurrences = (
@@ -39,7 +38,7 @@ class TermRecall:
         )
         if not self.occurrences:
             return occurrences
-        return f"{occurrences}; recall {self.before:.1f} % before, {self.after:.1f} % after"
+        return f"{occurrences}; recall {self.system:.1f} %, baseline {self.baseline:.1f} %"
 
 
 def find_terms(
@@ -48,21 +47,21 @@ def find_terms(
     """Find the terms; see `DEFINITION`.
 
     Args:
-        training: target lines of the training text of the domain.
+        training: target lines of the training text.
         references: references of `valid`.
-        translations: translations of `valid` by the original model.
+        translations: translations of `valid` by the baseline.
     """
-    counts: Counter[str] = Counter()
-    for line in training:
-        counts.update(_words(line))
     missed = _words("\n".join(references)).keys() - _words("\n".join(translations)).keys()
+    counts: Counter[str] = Counter()
+    for line in training if missed else ():
+        counts.update(_words(line))
     return sorted(word for word in missed if counts[word] >= _MIN_OCCURRENCES)
 
 
 def term_recall(
-    terms: Iterable[str], references: Sequence[str], before: Sequence[str], after: Sequence[str]
+    terms: Iterable[str], references: Sequence[str], baseline: Sequence[str], system: Sequence[str]
 ) -> TermRecall:
-    """Compute the recall of terms in translations `before` and `after` adapting the model.
+    """Compute the recall of terms in the translations by a baseline and by a system.
 
     Occurrences are matched within each sentence, then summed.
     """
@@ -77,7 +76,7 @@ def term_recall(
         pairs = zip(wanted, map(_words, translations), strict=True)
         return 100 * sum((each & found).total() for each, found in pairs) / max(1, occurrences)
 
-    return TermRecall(sorted(words), occurrences, recall(before), recall(after))
+    return TermRecall(sorted(words), occurrences, recall(baseline), recall(system))
 
 
 def _words(text: str) -> Counter[str]:

@@ -5,12 +5,14 @@ maps only. All text is escaped, and control characters are replaced.
 """
 
 import io
+import os
 import re
 import unicodedata
 import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup
@@ -61,6 +63,12 @@ def format_number(value: str | float | None) -> str:
     if isinstance(value, str):
         return value
     return f"{value:,.2f}" if isinstance(value, float) else f"{value:,}"
+
+
+def relative_link(folder: Path, target: Path) -> str:
+    """Return the relative URL of a file in a page of `folder`; empty if there is no such file."""
+    path = os.path.relpath(target.absolute(), folder.absolute())
+    return quote(path) if target.is_file() else ""
 
 
 def draw_svg(draw: Callable[[Any], None], label: str, size: tuple[float, float]) -> Markup:

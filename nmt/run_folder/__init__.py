@@ -1,7 +1,14 @@
 """Run folders: their only reader. A folder may be of untrusted origin, or incomplete."""
 
-from nmt.run_folder.records import CostRecord, describe_cost, parse_record, series, with_number
-from nmt.run_folder.run import Run, Status
+from nmt.run_folder.records import (
+    CostRecord,
+    Status,
+    describe_cost,
+    parse_record,
+    series,
+    with_number,
+)
+from nmt.run_folder.run import Run
 from nmt.run_folder.stored_texts import StoredTexts
 
 __all__ = [

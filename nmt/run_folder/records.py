@@ -1,12 +1,17 @@
-"""Contents of the JSON files of a run folder."""
+"""Status of a run, and contents of its JSON files."""
 
 import json
 import math
 from collections.abc import Iterable, Mapping
+from enum import StrEnum
+from pathlib import Path
 from typing import Any, Literal, NotRequired
 
 from pydantic import ConfigDict, with_config
 from typing_extensions import TypedDict
+
+from nmt.base import layout
+from nmt.base.locks import is_locked
 
 _OTHER_KEYS = ConfigDict(extra="allow")
 
@@ -81,6 +86,26 @@ class Failure(TypedDict):
     """`failure.json` of a run that failed in a sweep."""
 
     lines: list[str]
+
+
+Status = StrEnum("Status", "running complete failed interrupted")
+
+_FILES = {
+    Status.complete: layout.RESULT_FILE,
+    Status.failed: layout.FAILURE_FILE,
+    Status.interrupted: layout.CONFIG_FILE,
+}
+
+
+def status_of(folder: Path) -> Status | None:
+    """Return the status of a run; None if the folder is not that of a run.
+
+    While a process holds the run's lock, the status is `running`. After that, the first file of
+    `_FILES` that exists gives the status.
+    """
+    if is_locked(folder / layout.LOCK_FILE):
+        return Status.running
+    return next((status for status, name in _FILES.items() if (folder / name).is_file()), None)
 
 
 def parse_record(line: bytes) -> dict[str, Any] | None:

@@ -1,9 +1,9 @@
 """A run folder, read from its files."""
 
+import math
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
@@ -11,20 +11,21 @@ from typing import Any, TypeVar
 from nmt.base import layout
 from nmt.base.errors import UserError, one_line
 from nmt.base.files import file_inside, is_forbidden, is_plain_name, read_lines, read_record
-from nmt.base.locks import is_locked
 from nmt.config import Config, flattened, from_mapping, load_values, to_plain
 from nmt.data.corpus import PreparedCorpus
-from nmt.run_folder.records import Environment, Failure, Result, parse_record, with_number
+from nmt.run_folder.records import (
+    Environment,
+    Failure,
+    Result,
+    Status,
+    TestSetRecord,
+    parse_record,
+    status_of,
+    with_number,
+)
 from nmt.run_folder.stored_texts import StoredTexts, read_texts
 
 Content = TypeVar("Content")
-Status = StrEnum("Status", "running complete failed interrupted")
-
-_FILES = {
-    Status.complete: layout.RESULT_FILE,
-    Status.failed: layout.FAILURE_FILE,
-    Status.interrupted: layout.CONFIG_FILE,
-}
 
 
 class _MissingFileError(UserError):
@@ -69,15 +70,8 @@ class Run:
 
     @cached_property
     def status(self) -> Status | None:
-        """Status of the run; None if the folder is not that of a run.
-
-        While a process holds the run's lock, the status is `running`. After that, the first file of
-        `_FILES` that exists gives the status.
-        """
-        if is_locked(self.folder / layout.LOCK_FILE):
-            return Status.running
-        files = _FILES.items()
-        return next((status for status, name in files if (self.folder / name).is_file()), None)
+        """Status of the run; None if the folder is not that of a run."""
+        return status_of(self.folder)
 
     @property
     def has_begun(self) -> bool:
@@ -88,6 +82,12 @@ class Run:
     def is_complete(self) -> bool:
         """Whether the run has ended and its model folder is written."""
         return (self.folder / layout.RESULT_FILE).is_file()
+
+    @property
+    def completed(self) -> float:
+        """When the run was completed, in seconds since the epoch; infinity if it is not."""
+        path = self.folder / layout.RESULT_FILE
+        return path.stat().st_mtime if self.is_complete else math.inf
 
     @property
     def model(self) -> Path:
@@ -145,14 +145,17 @@ class Run:
         return PreparedCorpus(folder) if folder.is_dir() else None
 
     @cached_property
-    def failure(self) -> list[str]:
-        """Last lines of the error, or of the log, of a run that failed in a sweep."""
-        return read_record(self._file(layout.FAILURE_FILE), Failure)["lines"]
-
-    @cached_property
     def valid_hypotheses(self) -> list[str]:
         """Translations of the validation set."""
         return read_lines(self._file(layout.VALID_HYPOTHESES_FILE))
+
+    @cached_property
+    def evaluations(self) -> dict[str, TestSetRecord]:
+        """The stored scores of each test set, by name."""
+        folder = self.folder / layout.EVALUATION_FOLDER
+        names = sorted(path.parent.name for path in folder.glob(f"*/{layout.SCORES_FILE}"))
+        paths = {n: self._file(layout.EVALUATION_FOLDER, n, layout.SCORES_FILE) for n in names}
+        return {name: read_record(path, TestSetRecord) for name, path in paths.items()}
 
     def texts(self, test_set: str) -> StoredTexts:
         """Read the stored texts of a test set."""
@@ -237,10 +240,16 @@ class Run:
 
     @cached_property
     def notes(self) -> list[str]:
-        """Last lines of a failed run, why files cannot be read or counted."""
-        is_failed = self.status is Status.failed
+        """Last lines of a failed run, why files cannot be read, and why it is not counted."""
+        notes: list[str] = []
+
+        def failure() -> None:
+            if self.status is Status.failed:
+                lines = read_record(self._file(layout.FAILURE_FILE), Failure)["lines"]
+                notes.extend(map(one_line, lines))
+
         reads: tuple[Callable[[], object], ...] = (
-            lambda: is_failed and self.failure,
+            failure,
             lambda: self.config,
             lambda: self.corpus,
             lambda: self.metrics,
@@ -248,7 +257,6 @@ class Run:
             lambda: self.valid_hypotheses,
             lambda: self.num_parameters,
         )
-        notes = list(map(one_line, _readable(lambda: self.failure) or ())) if is_failed else []
         for read in reads:
             try:
                 read()

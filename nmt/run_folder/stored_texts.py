@@ -28,13 +28,16 @@ class StoredTexts:
 def read_texts(run: Path, test_set: str) -> StoredTexts:
     """Read the texts of a test set in a run folder; UserError if they are incomplete."""
     folder = layout.EVALUATION_FOLDER, test_set
-    more = takewhile(
-        lambda name: os.path.lexists(run.joinpath(*folder, name)),
-        map(layout.reference_file, count(1)),
-    )
-    names = layout.SOURCE_FILE, layout.HYPOTHESES_FILE, layout.reference_file(0), *more
-    paths = [file_inside(run, *folder, name) for name in names]
-    texts = [read_lines(path) for path in paths]
-    check_aligned({path: len(lines) for path, lines in zip(paths, texts, strict=True)})
-    sources, hypotheses, *references = texts
-    return StoredTexts(test_set, sources, references, hypotheses)
+
+    def is_there(name: str) -> bool:
+        return os.path.lexists(run.joinpath(*folder, name))
+
+    more = takewhile(is_there, map(layout.reference_file, count(1)))
+    names = [layout.SOURCE_FILE, layout.HYPOTHESES_FILE, layout.reference_file(0), *more]
+    names += filter(is_there, [layout.BASELINE_FILE])
+    paths = {name: file_inside(run, *folder, name) for name in names}
+    texts = {name: read_lines(path) for name, path in paths.items()}
+    check_aligned({paths[name]: len(lines) for name, lines in texts.items()})
+    sources, hypotheses = texts.pop(layout.SOURCE_FILE), texts.pop(layout.HYPOTHESES_FILE)
+    baseline = texts.pop(layout.BASELINE_FILE, None)
+    return StoredTexts(test_set, sources, list(texts.values()), hypotheses, baseline)

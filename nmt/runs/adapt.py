@@ -1,9 +1,10 @@
-"""Adapt a model to text of the user, and show which translations became better or worse."""
+"""Adapt a model to text of the user: prepare, train, and evaluate with the original as baseline."""
 
 import shutil
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from data_prep.manifest import FACTS_FILE, FactsCache
 from data_prep.protocol import TEST, TRAIN, VALID
@@ -11,57 +12,24 @@ from data_prep.sources import open_source
 from data_prep.text_files import plain_name
 from nmt.base import layout
 from nmt.base.errors import UserError, one_line
-from nmt.base.files import to_json, to_lines, write_texts
 from nmt.base.log import console, print_line, print_written
 from nmt.base.outputs import Outputs
-from nmt.base.progress import progress_bar
 from nmt.config import Config
 from nmt.data.corpus import PreparedCorpus
-from nmt.evaluation import evaluate
+from nmt.evaluation import evaluate, tables
 from nmt.evaluation.evaluate import TestSet
+from nmt.evaluation.report import write_report
 from nmt.evaluation.systems import open_system
-from nmt.evaluation.tables import as_text, new_table
-from nmt.metrics.scores import METRIC_NAMES, sentence_chrf
-from nmt.metrics.significance import Comparison, compare, format_difference, format_p
-from nmt.metrics.terms import DEFINITION, TermRecall, find_terms, term_recall
-from nmt.pages.html_page import render_text
+from nmt.metrics.scores import METRIC_NAMES
+from nmt.metrics.significance import format_difference, format_p
+from nmt.run_folder import Run
 from nmt.runs.dry_run import dry_run
 from nmt.runs.train import train
-from nmt.tokenizer import Tokenizer
 from nmt.trained_model import load_trained_model
 from nmt.training import distributed
-from nmt.translation.request import notes_on
-from nmt.translation.translator import Translator
 
 GENERAL = "general"
 """Key in `corpus.sources` of general text, which is mixed in so that the model forgets less."""
-
-_TEMPLATE = Path(__file__).with_name("templates") / "adapt.md.jinja"
-_METRICS = ("bleu", "chrf")
-_NUM_CHANGED = 5  # number of better sentences to show, and of worse sentences
-_TARGETS_AT_A_TIME = 10_000  # target sentences that are decoded at once
-
-
-@dataclass(frozen=True)
-class Compared:
-    """A test set with its translations by the original model and by the adapted one."""
-
-    test_set: TestSet
-    before: list[str]
-    after: list[str]
-    comparison: Comparison
-
-
-@dataclass(frozen=True)
-class Changed:
-    """A test sentence whose translations before and after differ in chrF (from 0 to 100)."""
-
-    source: str
-    reference: str
-    before: str
-    after: str
-    chrf_before: float
-    chrf_after: float
 
 
 def check_languages(data: Path, languages: tuple[str, str], model: Path) -> None:
@@ -117,30 +85,28 @@ def adapt(config: Config, general: TestSet | None, outputs: Outputs | None) -> N
         dry_run(config)
         return
     train(config)
-    system = open_system(config.run_folder)
-    corpus = system.corpus
+    run = Run(config.run_folder)
+    corpus, system = run.corpus, open_system(run.folder)
     assert corpus is not None
+    # `train` has evaluated the test sets of the corpus.
     tests = _test_sets(corpus, general)
-    valid = evaluate.corpus_test_set(corpus, VALID)
-    old_valid, *before = _translations(config, Path(config.training.initial_model), [valid, *tests])
-    # `train` has evaluated the test sets of the corpus, but not `valid` and `general`.
-    stored = [evaluate.stored_hypotheses(system, test) for test in tests]
-    missing = [test for test, lines in zip(tests, stored, strict=True) if lines is None]
-    others = iter(_translations(config, system.model, missing))
-    after = [next(others) if lines is None else lines for lines in stored]
-    why = "the original model"
-    compared = [
-        Compared(test, old, new, Comparison("before", why, compare(old, new, *test.references)))
-        for test, old, new in zip(tests, before, after, strict=True)
-    ]
-    first = compared[0]
-    terms = find_terms(_training_targets(corpus, config), valid.references[0], old_valid)
-    recall = term_recall(terms, first.test_set.references[0], first.before, first.after)
-    _report(config, corpus, compared, recall)
+    missing = [test for test in tests if evaluate.stored_hypotheses(system, test) is None]
+    if missing:
+        model = load_trained_model(run.model, distributed.local_device())
+        found = evaluate.evaluate_run(model, config.decoding, corpus, run, missing)
+        tables.print_scores(console, found)
+        write_report(run, run.result, model, corpus)
     if outputs is not None:
         with outputs.written() as [folder]:
-            shutil.copytree(system.model, folder, dirs_exist_ok=True)
-        print_line(f"the adapted model: {outputs.paths[0]}")
+            shutil.copytree(run.model, folder, dirs_exist_ok=True)
+    folders = [run.folder / layout.EVALUATION_FOLDER / test.name for test in tests]
+    copies = outputs.paths if outputs else []
+    print_written([*folders, run.folder / layout.REPORT_FILE, run.model, *copies])
+    scores = Run(config.run_folder).evaluations
+    for test in tests:
+        print_line(summary_line(test.name, scores[test.name]))
+    if general is None:
+        print_line("no general test set; general_test=BEGINNING reads one from two files")
 
 
 def _test_sets(corpus: PreparedCorpus, general: TestSet | None) -> list[TestSet]:
@@ -152,93 +118,14 @@ def _test_sets(corpus: PreparedCorpus, general: TestSet | None) -> list[TestSet]
     return [*tests, general] if general else tests
 
 
-def _translations(config: Config, model: Path, tests: Sequence[TestSet]) -> list[list[str]]:
-    """Translate test sets with the model in a folder."""
-    if not tests:
-        return []
-    loaded = load_trained_model(model, distributed.local_device())
-    translator = Translator(loaded, config.decoding)
-    found = []
-    for test in tests:
-        with progress_bar(f"translating {test.name}", len(test.sources)) as advance:
-            translated = translator.translate(test.sources, advance)
-        for note in notes_on(translated):
-            print_line(note)
-        found.append([best[0].text for best in translated])
-    return found
-
-
-def _training_targets(corpus: PreparedCorpus, config: Config) -> Iterator[str]:
-    """Yield the target sentences of the training text, without those of `corpus.sources`."""
-    pairs, tokenizer = corpus.train(), Tokenizer(corpus.target_tokenizer)
-    num_own = corpus.manifest.get("sources", {}).get(config.corpus.name, len(pairs))
-    for first in range(0, num_own, _TARGETS_AT_A_TIME):
-        indices = range(first, min(num_own, first + _TARGETS_AT_A_TIME))
-        yield from tokenizer.decode([pairs.pair(index)[1].tolist() for index in indices])
-
-
-def most_changed(compared: Compared) -> tuple[list[Changed], list[Changed]]:
-    """Return the sentences whose chrF has risen most, and those whose chrF has fallen most."""
-    references = compared.test_set.references
-    before, after = (sentence_chrf(t, *references) for t in (compared.before, compared.after))
-    columns = (compared.test_set.sources, references[0], compared.before, compared.after)
-    rows = [Changed(*row) for row in zip(*columns, before, after, strict=True)]
-    rows.sort(key=lambda row: row.chrf_before - row.chrf_after)
-    better = [row for row in rows if row.chrf_after > row.chrf_before]
-    worse = [row for row in reversed(rows) if row.chrf_after < row.chrf_before]
-    return better[:_NUM_CHANGED], worse[:_NUM_CHANGED]
-
-
-def _report(
-    config: Config, corpus: PreparedCorpus, compared: Sequence[Compared], recall: TermRecall
-) -> None:
-    """Print the comparison, and write `adapt.md`, `adapt.json` and the translations."""
-    run, first = config.run_folder, one_line(compared[0].test_set.name)
-    better, worse = most_changed(compared[0])
-    columns = ("test set", "metric", "before", "after", "difference", "p", "verdict")
-    rows = [row for each in compared for row in _rows(each)]
-    table = new_table("Before and after", *columns, texts=["test set", "metric", "verdict"])
-    for cells in rows:
-        table.add_row(*map(as_text, cells))
-    console.print(table)
-    notes = [f"{recall} ({first})", DEFINITION]
-    if len(compared) == len(corpus.test_splits or [VALID]):  # only those of the corpus
-        notes.insert(0, "no general test set; general_test=BEGINNING reads one from two files")
-    context = {
-        "run": run.name,
-        "initial_model": config.training.initial_model,
-        "table": [columns, ["---"] * len(columns), *rows],
-        "notes": notes,
-        "test_set": first,
-        "changed": {"better": better, "worse": worse},
-        "format_difference": format_difference,
-        "one_line": one_line,
-    }
-    text = render_text(_TEMPLATE, context)
-    console.print(text[text.index(notes[0]) :], markup=False, soft_wrap=True)
-    values = {
-        "initial_model": config.training.initial_model,
-        "test_sets": {each.test_set.name: each.comparison.to_json() for each in compared},
-        "terms": {"definition": DEFINITION, **asdict(recall)},
-        "better": [asdict(row) for row in better],
-        "worse": [asdict(row) for row in worse],
-    }
-    texts = {run / "adapt.md": text, run / "adapt.json": to_json(values)}
-    for each in compared:
-        test = each.test_set
-        contents = test.sources, test.references[0], each.before, each.after
-        for name, lines in zip(("source", "reference", "before", "after"), contents, strict=True):
-            texts[run / layout.ADAPTATION_FOLDER / test.name / f"{name}.txt"] = to_lines(lines)
-    write_texts(texts)
-    print_written([*texts, run / layout.MODEL_FOLDER, corpus.folder / layout.REPORT_FILE])
-
-
-def _rows(compared: Compared) -> list[list[str]]:
-    """Return a row of cells for each metric."""
-    rows = []
-    for key in _METRICS:
-        found = compared.comparison.differences[key]
-        scores = f"{found.baseline:.2f}", f"{found.baseline + found.difference:.2f}"
-        outcome = format_difference(found.difference), format_p(found.p), found.verdict
-        rows.append([one_line(compared.test_set.name), METRIC_NAMES[key], *scores, *outcome])
-    return rows
+def summary_line(name: str, scores: Mapping[str, Any]) -> str:
+    """Describe the scores of a test set before and after the adaptation."""
+    before = scores.get("baseline", {})
+    parts = []
+    for key in ("bleu", "chrf"):
+        if found := before.get(key):
+            p = format_p(max(found["p_bootstrap"], found["p_randomisation"]))
+            change = f"{found['baseline']:.2f} before, {scores[key]['score']:.2f} after"
+            change += f", {format_difference(found['difference'])}, p {p}, {found['verdict']}"
+            parts.append(f"{METRIC_NAMES[key]} {change}")
+    return f"{one_line(name)}: {'; '.join(parts) or 'not compared with the original model'}"

@@ -12,7 +12,7 @@ from nmt.base.files import write_json, write_lines
 from nmt.base.progress import progress_bar
 from nmt.config import Config, CorpusSource, ValidationMetric, to_plain
 from nmt.data.corpus import PreparedCorpus
-from nmt.evaluation.evaluate import Evaluation, evaluate_run
+from nmt.evaluation.evaluate import Evaluation, corpus_test_set, evaluate_run
 from nmt.evaluation.model_card import Facts, TrainingData, model_card
 from nmt.evaluation.report import write_report
 from nmt.model.cost import training_flops
@@ -22,7 +22,6 @@ from nmt.trained_model import load_weights, save_trained_model
 from nmt.training.optimizer import step_flops
 from nmt.training.trainer import Trainer
 from nmt.training.validation import ValidationResult
-from nmt.translation.translator import Translator
 
 logger = logging.getLogger(__name__)
 
@@ -41,12 +40,13 @@ def finish(
     """Choose weights; write the model folder, evaluations, report and `result.json`."""
     chosen = choose_weights(config.training.validation_metric, trainer)
     logger.info("chosen on validation: %s", chosen.description)
-    translator = Translator(trainer.model, config.decoding)
-    evaluations = evaluate_run(translator, corpus, Run(config.run_folder))
+    run = Run(config.run_folder)
+    test_sets = [corpus_test_set(corpus, split) for split in corpus.test_splits]
+    evaluations = evaluate_run(trainer.model, config.decoding, corpus, run, test_sets)
     scores = _scores(config, corpus, chosen, evaluations, _cost(config, trainer))
     _save_model(config, trainer, scores)
     result = _result(scores, trainer)
-    write_report(Run(config.run_folder), result, trainer.model, corpus)
+    write_report(run, result, trainer.model, corpus)
     # Before `result.json` exists: if the run is killed in between, its end is tracked again.
     tracker.completed(CompletedRun(config.run_folder, corpus.folder, result))
     write_json(config.run_folder / layout.RESULT_FILE, result)

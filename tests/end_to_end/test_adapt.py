@@ -3,14 +3,15 @@
 import re
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from unittest.mock import Mock
 
 import pytest
 
 from nmt.base.errors import UserError
-from nmt.base.files import read_json, read_lines, write_lines
+from nmt.base.files import write_lines
 from nmt.cli import adapt
+from nmt.run_folder import Run
 from nmt.trained_model import load_trained_model
 from nmt.translation.translator import Translator
 from tests.support import reversed_digits
@@ -52,26 +53,27 @@ def test_a_model_is_adapted(
 ) -> None:
     command = [f"model={MODEL}", "data=my.tsv", "general=old", "corpus.name=mine", *QUICK]
     run(monkeypatch, *command, "out=adapted")
-    folder = tmp_path / "outputs" / "runs" / "digits_v1_my"
-    found: dict[str, Any] = read_json(folder / "adapt.json")
-    assert list(found["test_sets"]) == ["test", "general_digits"]
-    own, general = (each["bleu"] for each in found["test_sets"].values())
-    assert own["difference"] > 5
-    assert own["verdict"] == "better"
-    assert general["baseline"] == pytest.approx(100)
-    rows = re.findall(r"(?m)^\| test \| BLEU \| ([0-9.]+) \|", (folder / "adapt.md").read_text())
-    assert float(rows[0]) == pytest.approx(own["baseline"], abs=0.01)
+    found = Run(tmp_path / "outputs" / "runs" / "digits_v1_my")
+    assert list(found.evaluations) == ["general_digits", "test"]
+    general, own = (
+        cast("dict[str, Any]", scores)["baseline"] for scores in found.evaluations.values()
+    )
+    assert (general["system"], own["system"]) == ("digits_v1", "digits_v1")
+    assert own["bleu"]["difference"] > 5
+    assert general["bleu"]["baseline"] == pytest.approx(100)
+    assert own["better"][0]["chrf"] > own["better"][0]["chrf_baseline"]
     printed = capsys.readouterr().err
-    assert "report.html" in printed
-    assert "Before and after" in printed
+    for name, bleu in (("test", own["bleu"]), ("general_digits", general["bleu"])):
+        assert f"\n{name}: BLEU {bleu['baseline']:.2f} before, " in printed
+    page = (found.folder / "report.html").read_text(encoding="utf-8")
+    assert "Translations of general_digits" in page
+    assert "largest change from digits_v1" in page
 
     # The copy is an ordinary model folder, whose translations are those that were scored.
     model = load_trained_model(tmp_path / "adapted")
-    texts = folder / "adaptation" / "test"
-    translations = Translator(model, model.config.decoding).translate(
-        read_lines(texts / "source.txt")
-    )
-    assert [best[0].text for best in translations] == read_lines(texts / "after.txt")
+    texts = found.texts("test")
+    translations = Translator(model, model.config.decoding).translate(texts.sources)
+    assert [best[0].text for best in translations] == texts.hypotheses
     with pytest.raises(UserError, match=r"adapted/.*: was not written by this command"):
         run(monkeypatch, *command, "out=adapted")
 

@@ -64,7 +64,7 @@ def test_the_last_run_is_compared_with_the_best_on_validation(outputs: Path, run
     assert scores(Path("out")) == table
 
 
-OF_ONE = ["source.txt", "reference.txt", "hypotheses.txt", "scores.json"]
+OF_ONE = ["source.txt", "reference.txt", "hypotheses.txt", "baseline.txt", "scores.json"]
 
 
 def test_only_folders_of_an_evaluation_are_replaced(run: Run) -> None:

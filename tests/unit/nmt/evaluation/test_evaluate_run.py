@@ -6,8 +6,8 @@ from pathlib import Path
 from nmt.base.files import read_json, read_lines
 from nmt.config import CorpusConfig, save_config
 from nmt.data.corpus import PreparedCorpus
-from nmt.evaluation.evaluate import Evaluation, evaluate_run
-from nmt.evaluation.systems import NO_BASELINE
+from nmt.evaluation.baseline import NO_BASELINE
+from nmt.evaluation.evaluate import Evaluation, corpus_test_set, evaluate_run
 from nmt.run_folder import Run
 from nmt.trained_model import save_trained_model
 from nmt.translation.translator import Translator
@@ -23,17 +23,19 @@ from tests.support import (
 PAIRS = list(zip(made_up_sentences(6, 1), made_up_sentences(6, 2), strict=True))
 
 
-def complete(outputs: Path, corpus: PreparedCorpus, name: str, bleu: float) -> list[Evaluation]:
+def complete(
+    outputs: Path, corpus: PreparedCorpus, name: str, bleu: float, **training: str
+) -> list[Evaluation]:
     """Write a completed run folder and evaluate the run."""
-    config = replace(tiny_config(outputs), corpus=CorpusConfig(name="toy"))
+    config = replace(tiny_config(outputs, **training), corpus=CorpusConfig(name="toy"))
     config = replace(config, run=replace(config.run, name=name))
     model = tiny_trained_model(corpus.source_tokenizer, seed=len(name))
     run = config.run_folder
     run.mkdir(parents=True)
     save_config(config, run / "config.yaml")
     write_environment(run, corpus.folder.name)
-    translator = Translator(model, model.config.decoding)
-    evaluations = evaluate_run(translator, corpus, Run(run))
+    tests = [corpus_test_set(corpus, "test")]
+    evaluations = evaluate_run(model, model.config.decoding, corpus, Run(run), tests)
     save_trained_model(model, run / "model", {})
     write_result(run, bleu)
     return evaluations
@@ -54,9 +56,32 @@ def test_run_is_compared_with_the_best_earlier_run(tmp_path: Path, tokenizer_pat
     assert table == third[0].to_json()
     assert table["baseline"]["bleu"]["baseline"] == first[0].scores.bleu.score
     assert read_lines(folder / "hypotheses.txt") == third[0].hypotheses
+    assert read_lines(folder / "baseline.txt") == first[0].hypotheses
     # A baseline without translations is reported.
     (folder / "hypotheses.txt").unlink()
     (found,) = complete(tmp_path, corpus, "last", 10)
     assert found.comparison is None
     assert found.not_compared.startswith("three has no translations of this test set")
     assert "baseline" not in found.to_json()
+
+
+def test_a_run_is_compared_with_the_model_that_it_was_trained_from(
+    tmp_path: Path, tokenizer_path: Path
+) -> None:
+    splits = {"train": PAIRS * 5, "valid": PAIRS, "test": PAIRS}
+    corpus = PreparedCorpus(write_corpus(tmp_path / "corpora" / "toy-1", tokenizer_path, splits))
+    original = tiny_trained_model(tokenizer_path, seed=9)
+    save_trained_model(original, tmp_path / "original", {})
+    complete(tmp_path, corpus, "other", 20)
+    initial = str(tmp_path / "original")
+    (found,) = complete(tmp_path, corpus, "adapted", 30, initial_model=initial)
+    assert found.comparison is not None
+    assert found.comparison.baseline == "original"
+    translated = Translator(original).translate(found.test_set.sources)
+    assert found.comparison.hypotheses == [best.text for best, *_ in translated]
+    # Terms are words of the training text that the original model does not use on `valid`.
+    assert found.comparison.terms is not None
+    assert found.comparison.terms.baseline == 0.0
+    (tmp_path / "original" / "weights.safetensors").write_bytes(b"damaged")
+    (found,) = complete(tmp_path, corpus, "again", 30, initial_model=initial)
+    assert "original has no translations of this test set" in found.not_compared

@@ -16,6 +16,7 @@ from nmt.base.errors import UserError
 from nmt.base.files import write_lines
 from nmt.config import Config, CorpusConfig, OptimizerConfig, save_config
 from nmt.data.corpus import PreparedCorpus
+from nmt.evaluation.baseline import Baseline
 from nmt.evaluation.report import report_page, write_report
 from nmt.evaluation.systems import System
 from nmt.run_folder import Run, StoredTexts, series
@@ -64,8 +65,10 @@ def page_of(
 ) -> str:
     """Return the report of a run; `more` are keys of its result."""
     result = {"valid": {"loss": 1.0, "bleu": 20.0}, "chosen": "checkpoint of update 5", **more}
-    other = System(baseline.name, baseline.model, baseline) if baseline else None
-    return report_page(run, result, texts, other, "the only comparable run")
+    found, why = None, "the only comparable run"
+    if baseline:
+        found = Baseline(System(baseline.name, baseline.model, baseline), why)
+    return report_page(run, result, texts, found, why)
 
 
 def same(lines: list[str], baseline: list[str] | None = None) -> list[StoredTexts]:
@@ -99,17 +102,21 @@ def test_any_text_is_shown_safely(config: Config, invented: Run) -> None:
 
 def test_scores_with_intervals_and_verdict(invented: Run) -> None:
     found = {"baseline": 10.0, "difference": 2.3456, "p_bootstrap": 0.01, "p_randomisation": 0.02}
-    comparison = {"system": "old", "why": "", "bleu": {**found, "verdict": "better"}}
+    terms = {"words": ["a"], "occurrences": 7, "baseline": 25.0, "system": 75.0}
+    bleu = {**found, "verdict": "better"}
+    comparison = {"system": "old", "why": "by chance", "bleu": bleu, "terms": terms}
     side = {"exact": 1, "near": 2}
     leakage = {"source": side, "target": side}
     identity = {"known_as": "", "warnings": ["looks odd"]}
     scores = table(baseline=comparison, test_set=identity, leakage=leakage)
-    text = check_page(page_of(invented, same(made_up_sentences(8)), test_sets={"test": scores}))
-    assert "test BLEU 12.35 ± 1.50 nrefs:1|tok:13a" in text
+    text = check_page(page_of(invented, same(made_up_sentences(8)), test_sets={"t<e>st": scores}))
+    assert "t<e>st BLEU 12.35 ± 1.50 nrefs:1|tok:13a" in text
     assert "BLEU12.35± 1.5010.00+2.350.020better" in text
     assert "TER ↓12.35± 1.50–––" in text
     assert "Warning: looks odd." in text
     assert "The training text contains 1 of the source sentences (2 including near" in text
+    assert "The baseline is old: by chance. p is the larger" in text
+    assert "Terms: 1, with 7 occurrences in the references; recall 75.0 %, baseline 25.0 %" in text
     assert "The 8 worst by chrF" in text
     assert "largest change" not in text
 
@@ -130,7 +137,8 @@ def test_sentences_with_the_largest_change(config: Config, invented: Run) -> Non
     lines = made_up_sentences(30)
     before = list(lines)
     before[3], before[4] = "ganz anders", lines[4] + " nu"
-    page = page_of(invented, same(lines, before), add_run(config, "old"))
+    sets = {"t<e>st": table(baseline={"system": "old", "why": ""})}
+    page = page_of(invented, same(lines, before), test_sets=sets)
     changed = check_page(page).partition("The 2 with the largest change from old")[2]
     assert "2 sentences are better than those of old, 0 are worse and 28 are equal" in changed
     assert changed.index("line 4,") < changed.index("line 5,")
@@ -139,7 +147,7 @@ def test_sentences_with_the_largest_change(config: Config, invented: Run) -> Non
 
 
 def test_table_of_lengths_contains_all_sentences(invented: Run) -> None:
-    page = page_of(invented, same(made_up_sentences(100)))
+    page = page_of(invented, same(made_up_sentences(100)), test_sets={"t<e>st": table()})
     rows = page.partition("BLEU by length of the source")[2].partition("</table>")[0]
     numbers = [row.split('class="number">')[1].split("<")[0] for row in rows.split("<tr>")[2:]]
     assert sum(map(int, numbers)) == 100
@@ -232,6 +240,21 @@ def test_run_without_records_baseline_or_corpus(write: Callable[..., str]) -> No
     [data] = [line for line in text.splitlines() if line.startswith('[{"source": ')]
     assert [len(one["kinds"]["cross"]["layers"][-1]) for one in json.loads(data)] == [2] * 3
     assert "the corpus of the run no longer exists" in write(has_corpus=False)
+
+
+def test_pages_link_to_each_other_by_relative_addresses(
+    run: Path, write: Callable[..., str]
+) -> None:
+    other = shutil.copytree(run, run.with_name("a b"))
+    write_result(other, 1.0)
+    (run.parents[1] / "corpora" / "toy-1" / "report.html").touch()
+    write()
+    page = (run / "report.html").read_text(encoding="utf-8")
+    assert '<a href="../../corpora/toy-1/report.html">toy</a>' in page
+    assert '">a b</a>' not in page  # it has no page
+    (other / "report.html").touch()
+    write()
+    assert '<a href="../a%20b/report.html">a b</a>' in (run / "report.html").read_text()
 
 
 def test_damaged_baseline_is_reported(run: Path, write: Callable[..., str]) -> None:

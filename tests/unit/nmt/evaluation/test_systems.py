@@ -1,4 +1,5 @@
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -6,8 +7,9 @@ import pytest
 from nmt.base.errors import UserError
 from nmt.base.files import write_json, write_lines
 from nmt.data.corpus import PreparedCorpus
+from nmt.evaluation.baseline import find_baseline
 from nmt.evaluation.evaluate import TestSet, stored_hypotheses
-from nmt.evaluation.systems import find_baseline, open_system
+from nmt.evaluation.systems import open_system
 from nmt.run_folder import Run
 from tests.support import write_environment, write_result
 
@@ -61,7 +63,24 @@ def test_baseline_is_chosen_by_validation_score(outputs: Path) -> None:
     why = "best on validation (BLEU {}.00) of {} comparable runs on toy en-de"
     assert baseline_of(outputs / "runs/new", corpus) == ("b", why.format(30, 3))
     run = add_run(outputs / "sweeps/rates/rate=0.1", 40)
-    assert baseline_of(outputs / "runs/new", corpus) == ("rates/rate=0.1", why.format(40, 4))
+    assert Run(run).outputs == Run(outputs / "runs/a").outputs == outputs
+    assert baseline_of(outputs / "runs/new", corpus) == ("b", why.format(30, 3))
+    # Runs of sweeps are no baseline, not even of each other.
+    found = baseline_of(outputs / "sweeps/rates/rate=0.2", corpus)
+    assert found == ("b", why.format(30, 3))
+
+
+def test_the_initial_model_is_the_baseline(outputs: Path, caplog: pytest.LogCaptureFixture) -> None:
+    corpus = add_corpus(outputs, "toy-1")
+    add_run(outputs / "runs/a", 20)
+    run = add_run(outputs / "runs/b", 30)
+    model = outputs / "imports" / "public"
+    with (run / "config.yaml").open("a") as out:
+        out.write(f"training: {{initial_model: {model}}}\n")
+    assert baseline_of(run, corpus) == ("a", "the only comparable run on toy en-de")
+    assert "the initial model is not compared with this run" in caplog.text
+    shutil.copytree(run / "model", model)
+    assert baseline_of(run, corpus) == ("public", "the model that this run was trained from")
     assert Run(run).outputs == Run(outputs / "runs/a").outputs == outputs
 
 

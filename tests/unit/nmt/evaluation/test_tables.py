@@ -5,13 +5,15 @@ import pytest
 from rich.console import Console
 
 from nmt.config import DecodingConfig, DecodingPrecision, LengthPenalty
+from nmt.evaluation.comparison import Changed, Comparison
 from nmt.evaluation.evaluate import Evaluation, TestSet
 from nmt.evaluation.tables import bleu_line, describe_search, note_lines, print_scores, sample_table
 from nmt.metrics.comet import NOT_INSTALLED
 from nmt.metrics.known_test_sets import Identity
 from nmt.metrics.phenomena import GroupScore, PhenomenaReport, PhenomenonScore
 from nmt.metrics.scores import Score, Scores
-from nmt.metrics.significance import NO_DIFFERENCE, Comparison, Difference
+from nmt.metrics.significance import NO_DIFFERENCE, Difference
+from nmt.metrics.terms import TermRecall
 
 SIGNATURE = "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0"
 
@@ -32,7 +34,15 @@ def evaluation(system: str = "wmt14_en_de_base", name: str = "newstest2014") -> 
         scores,
         NOT_INSTALLED,
         None,
-        Comparison("old", "the only comparable run on wmt14 en-de", differences),
+        Comparison(
+            "old",
+            "the only comparable run on wmt14 en-de",
+            differences,
+            ["x"],
+            [Changed(1, "s", "r", "x", "h", 20.0, 31.5)],
+            [],
+            TermRecall(["word"], 8, 25.0, 75.0),
+        ),
     )
 
 
@@ -53,6 +63,8 @@ def test_one_system_has_a_row_for_each_test_set() -> None:
     row = next(line.split() for line in text.splitlines() if "2015  BLEU" in line)
     assert row == ["newstest2015", "BLEU", "26.50", "−0.84", "0.003", "better"]
     assert "3,003 sentences" in text
+    assert "newstest2014: 1 terms, 8 occurrences in the references; recall 75.0 %, baseline" in text
+    assert text.count("→ 31.5") == 1
 
 
 def test_several_systems_have_a_row_each() -> None:

@@ -6,7 +6,7 @@ from sacrebleu.significance import PairedTest
 
 from nmt.base.errors import UserError
 from nmt.metrics import significance
-from nmt.metrics.significance import NO_DIFFERENCE, Comparison, Difference, compare, format_p
+from nmt.metrics.significance import NO_DIFFERENCE, Difference, compare, format_p
 from tests.support import random_words, with_noise
 
 REFERENCES = random_words(60, 3)
@@ -101,10 +101,3 @@ def test_all_references_are_used() -> None:
 def test_different_lengths_are_rejected() -> None:
     with pytest.raises(UserError, match="60 translations for 59 references"):
         compare(REFERENCES[:59], REFERENCES, REFERENCES)
-
-
-def test_json_layout(comparison: dict[str, Difference]) -> None:
-    table = Comparison("base", "because", comparison).to_json()
-    assert (table["system"], table["why"]) == ("base", "because")
-    keys = ["baseline", "difference", "p_bootstrap", "p_randomisation", "verdict", "signatures"]
-    assert list(table["bleu"]) == keys

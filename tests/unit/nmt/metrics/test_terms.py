@@ -15,11 +15,11 @@ def test_recall_counts_each_occurrence_once() -> None:
     before = ["Cursor Cursor", "Zeiger", "Mauszeiger"]  # one of four: extra ones do not count
     after = ["mauszeiger und Cursor", "der Cursor", ""]
     found = term_recall(["mauszeiger", "cursor"], references, before, after)
-    assert (found.occurrences, found.before, found.after) == (4, 25.0, 75.0)
-    assert "2 terms, 4 occurrences in the references; recall 25.0 % before, 75.0 %" in str(found)
+    assert (found.occurrences, found.baseline, found.system) == (4, 25.0, 75.0)
+    assert "2 terms, 4 occurrences in the references; recall 75.0 %, baseline 25.0 %" in str(found)
 
 
 def test_without_terms_recall_is_zero() -> None:
     found = term_recall([], ["Ein Wort."], ["Ein Wort."], ["Ein Wort."])
-    assert (found.words, found.occurrences, found.before, found.after) == ([], 0, 0.0, 0.0)
+    assert (found.words, found.occurrences, found.baseline, found.system) == ([], 0, 0.0, 0.0)
     assert str(found) == "0 terms, 0 occurrences in the references"

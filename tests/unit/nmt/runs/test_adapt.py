@@ -1,6 +1,5 @@
 from dataclasses import replace
 from pathlib import Path
-from unittest.mock import Mock
 
 import pytest
 
@@ -9,13 +8,7 @@ from nmt.base.files import write_lines
 from nmt.config import Config, CorpusConfig, SourceConfig
 from nmt.data.corpus import PreparedCorpus
 from nmt.evaluation.evaluate import TestSet
-from nmt.runs.adapt import (
-    Compared,
-    _test_sets,
-    check_languages,
-    general_test_set,
-    most_changed,
-)
+from nmt.runs.adapt import _test_sets, check_languages, general_test_set, summary_line
 from tests.support import write_corpus
 
 
@@ -80,17 +73,9 @@ def test_test_sets_have_different_names(tmp_path: Path, tokenizer_path: Path) ->
     assert [test_set.name for test_set in _test_sets(corpus, None)] == list(own)
 
 
-def test_the_sentences_that_changed_most_are_shown_in_both_directions() -> None:
-    reference = [f"the cat number {i} sat on the mat" for i in range(9)]
-    before = [*reference[:2], *(f"the cat {i}" for i in range(2, 8)), "the same"]
-    after = ["the cat", "the cat number 1 sat", *reference[2:8], "the same"]
-    test_set = TestSet("test", ("en", "de"), list("abcdefghi"), [reference])
-    better, worse = most_changed(Compared(test_set, before, after, Mock()))
-    assert [row.source for row in worse] == ["a", "b"]  # the larger change first
-    assert len(better) == 5
-    assert {row.source for row in better} <= set("cdefgh")
-    assert all(row.chrf_after == 100.0 > row.chrf_before for row in better)
-    assert (better[0].before, better[0].reference) == (
-        before["abcdefghi".index(better[0].source)],
-        better[0].after,
-    )
+def test_the_last_line_of_a_test_set_names_scores_before_and_after() -> None:
+    found = {"baseline": 20.0, "difference": 11.5, "p_bootstrap": 0.01, "p_randomisation": 0.0}
+    scores = {"bleu": {"score": 31.5}, "baseline": {"bleu": {**found, "verdict": "better"}}}
+    line = "test: BLEU 20.00 before, 31.50 after, +11.50, p 0.010, better"
+    assert summary_line("test", scores) == line
+    assert summary_line("x", {}) == "x: not compared with the original model"
