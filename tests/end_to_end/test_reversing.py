@@ -27,7 +27,7 @@ from tests.support import (
     write_corpus,
 )
 
-TEST = reversed_digits(100, 3, longest=5)
+TEST = reversed_digits(100, 3, longest=4)
 
 
 MODELS: dict[Architecture, dict[str, Any]] = {
@@ -57,16 +57,16 @@ def test_model_learns_to_reverse_digits(
     architecture: Architecture, digit_tokenizer_path: Path, tmp_path: Path
 ) -> None:
     splits = {
-        "train": reversed_digits(6000, 1, longest=5),
-        "valid": reversed_digits(40, 2, longest=5),
+        "train": reversed_digits(6000, 1, longest=4),
+        "valid": reversed_digits(20, 2, longest=4),
         "test": TEST,
     }
     corpus = write_corpus(tmp_path / "corpus", digit_tokenizer_path, splits)
     base = tiny_config(
-        tmp_path, max_updates=450, validate_every=150, validation_metric=ValidationMetric.loss
+        tmp_path, max_updates=240, validate_every=120, validation_metric=ValidationMetric.loss
     )
     config = replace(
-        with_batching(base, target_tokens_per_update=600, tokens_per_micro_batch=2048),
+        with_batching(base, target_tokens_per_update=400, tokens_per_micro_batch=2048),
         model=tiny_model_config(**MODELS[architecture]),
         schedule=ScheduleConfig(
             name=ScheduleName.cosine, peak_learning_rate=1e-2, warmup_updates=50
@@ -79,7 +79,7 @@ def test_model_learns_to_reverse_digits(
     assert Run(config.run_folder).is_complete
     found = read_lines(config.run_folder / "evaluation" / "test" / "hypotheses.txt")
     exact = sum(ours == reference for ours, (_, reference) in zip(found, TEST, strict=True))
-    assert exact >= 97
+    assert exact >= 95
     assert evaluations[0].scores.bleu.score > 95
     scores = read_json(config.run_folder / "model" / "scores.json")
     assert scores["test_sets"]["test"]["bleu"]["score"] == evaluations[0].scores.bleu.score
