@@ -6,20 +6,18 @@ python -m nmt.cli.export model=FOLDER format=ctranslate2
 import os
 from pathlib import Path
 
-from nmt.base.errors import UserError, missing
+from nmt.base.errors import UserError
 from nmt.base.layout import EXPORT_FILE, README_FILE, SCORES_FILE
 from nmt.base.log import print_line, print_written
 from nmt.base.outputs import Outputs
-from nmt.base.progress import progress_bar
 from nmt.cli.common import parse_arguments, run_command
 from nmt.cli.models import check_languages, model_folder, open_model
 from nmt.config import checked_dataclass
 from nmt.evaluation.evaluate import corpus_test_set, files_test_set
 from nmt.evaluation.model_card import model_card, read_facts
 from nmt.evaluation.systems import open_system
-from nmt.exchange.interface import Exporter, QuantizedExporter
 from nmt.exchange.registry import Format, open_exporter
-from nmt.exchange.verify import Text, verify_all
+from nmt.exchange.verify import Text, compare
 from nmt.model.build import count_parameters
 from nmt.trained_model import TrainedModel
 
@@ -59,7 +57,9 @@ def main() -> None:
         text = _text(arguments, folder, model)
         with outputs.written(4 * count_parameters(model.network)) as [temporary]:
             exporter.export(model, temporary)
-            lines = _verified(exporter, model, temporary, text)
+            lines = compare(lambda: exporter.open(model, temporary), model, text)
+            if text is None:
+                lines.append("no text was translated; name some with source= and reference=")
             card = model_card(model, read_facts(folder / SCORES_FILE), exporter.usage(model), lines)
             (temporary / README_FILE).write_text(card, encoding="utf-8")
     for line in lines:
@@ -84,29 +84,6 @@ def _text(arguments: _Arguments, folder: Path, model: TrainedModel) -> Text | No
     sources = test_set.sources[:_MAX_SENTENCES]
     references = test_set.references[0][:_MAX_SENTENCES]
     return Text(f"the first {len(sources):,} lines of {test_set.name}", sources, references)
-
-
-def _verified(
-    exporter: Exporter, model: TrainedModel, folder: Path, text: Text | None
-) -> list[str]:
-    """Compare export and model if the program for the export is installed; return a report."""
-    try:
-        runtimes = [exporter.open(model, folder)]
-    except ImportError as error:
-        return [
-            f"not compared with torch: {missing(error)}; run"
-            " `make install-exchange`, and export again"
-        ]
-    if isinstance(exporter, QuantizedExporter):
-        runtimes.append(exporter.open_quantized(model, folder))
-    with progress_bar("comparing with torch", len(text.sources) if text else 0) as advance:
-        exact, *quantized = verify_all(runtimes, model, text, advance)
-    lines = exact.lines(text)
-    for found in quantized:
-        lines += [f"with 8-bit weights: {line}" for line in found.lines(text)]
-    if text is None:
-        lines.append("no text was translated; name some with source= and reference=")
-    return lines
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
-from nmt.base.errors import UserError, first_line, missing, one_line
+from nmt.base.errors import UserError, first_line, one_line
 from nmt.base.files import iterate_lines
 from nmt.base.log import print_line, print_written
 from nmt.base.outputs import Outputs
@@ -20,6 +20,7 @@ from nmt.config import checked_dataclass
 from nmt.evaluation.model_card import Facts, model_card
 from nmt.exchange.foreign_tokenizer import plain_piece
 from nmt.exchange.registry import open_importer
+from nmt.exchange.verify import Text, compare
 from nmt.trained_model import TrainedModel, save_trained_model
 
 _NUM_TEXTS = 1_000
@@ -70,17 +71,13 @@ def _import(arguments: _Arguments, folder: Path, workspace: Path, outputs: Outpu
     model = importer.load(folder, workspace, arguments.direction)
     print_line(f"model: {model.config.direction}")
     lines = iterate_lines(Path(arguments.check)) if arguments.check else _made_up(model)
-    try:
-        report = importer.compare(model, folder, list(islice(lines, _NUM_TEXTS)))
-    except ImportError as error:
-        report = (
-            f"Not compared with the original program: {missing(error)}; run"
-            " `make install-exchange`, and import again.\n"
-        )
-    print_line(report)
+    sources = list(islice(lines, _NUM_TEXTS))
+    text = Text(f"{len(sources):,} lines", sources)
+    compared = compare(lambda: importer.open(model, folder), model, text)
+    for line in compared:
+        print_line(line)
     notes = [f"imported from {one_line(arguments.folder)}", *_languages(model)]
-    card = model_card(model, Facts(notes=notes))
-    readme = f"{card}\n## Comparison with the original\n\n{report}"
+    readme = model_card(model, Facts(notes=notes), verification=compared)
     with outputs.written() as [out]:
         save_trained_model(model, out, {"notes": notes}, readme)
 

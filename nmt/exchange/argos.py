@@ -7,12 +7,13 @@ format of CTranslate2. https://github.com/argosopentech/argos-train describes it
 import json
 import tempfile
 import zipfile
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from nmt.base.errors import UserError
-from nmt.exchange.ctranslate2 import CTranslate2Exporter, CTranslate2Runtime
-from nmt.exchange.interface import usage_of
+from nmt.exchange.ctranslate2 import CTranslate2Exporter
+from nmt.exchange.interface import Runtime, usage_of
 from nmt.tokenizer import Tokenizer
 from nmt.trained_model import TrainedModel
 
@@ -57,7 +58,7 @@ class ArgosExporter(CTranslate2Exporter):
             for path in sorted(Path(converted).iterdir()):
                 archive.write(path, f"{name}/{_MODEL}/{path.name}")
 
-    def open(self, model: TrainedModel, folder: Path) -> CTranslate2Runtime:
+    def open(self, model: TrainedModel, folder: Path) -> Sequence[Runtime]:
         """Open the model and the tokenizer of a package."""
         name, temporary = package_name(model), tempfile.TemporaryDirectory()
         with zipfile.ZipFile(folder / f"{name}.argosmodel") as archive:
@@ -65,7 +66,7 @@ class ArgosExporter(CTranslate2Exporter):
         root = Path(temporary.name, name)
         tokenizer = Tokenizer(root / _TOKENIZER)
         packaged = replace(model, source_tokenizer=tokenizer, target_tokenizer=tokenizer)
-        return CTranslate2Runtime(packaged, root / _MODEL, self.tolerance, temporary)
+        return [self.runtime(packaged, root / _MODEL, temporary)]
 
     def usage(self, model: TrainedModel) -> str:
         """Return the section of the README that shows how to use the export."""

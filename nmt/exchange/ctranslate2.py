@@ -9,20 +9,23 @@ import math
 import shutil
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
+from ctranslate2 import Translator
 from ctranslate2.specs import common_spec, transformer_spec
 from torch import Tensor, nn
 
 from nmt.base.errors import UserError
 from nmt.config import LengthPenalty, NormPlacement, Positions, StartEmbedding
-from nmt.exchange.interface import transformer_of, usage_of
-from nmt.exchange.verify import greedy, verify
+from nmt.exchange.interface import Runtime, transformer_of, usage_of
+from nmt.exchange.verify import greedy, ids_with_eos, verify
 from nmt.model.attention import MultiHeadAttention
 from nmt.search.hypothesis import penalty_exponent
+from nmt.search.request import Ids
 from nmt.trained_model import TrainedModel
 from nmt.translation.ctranslate2_engine import CTranslate2Engine, open_translator
 
@@ -38,22 +41,36 @@ _ACTIVATIONS = {
 class CTranslate2Runtime:
     """A converted model; see `Runtime`. The folder `temporary` is removed with this object."""
 
+    dtype = torch.float32
+
     def __init__(
         self,
         model: TrainedModel,
         folder: Path,
-        tolerance: float,
+        program: str = "CTranslate2",
+        # In float32, another order of summation changes a log-probability by about 1e-5 nats. A
+        # wrong factor or offset changes it by tenths of a nat.
+        tolerance: float = 1e-4,
         temporary: TemporaryDirectory[str] | None = None,
     ) -> None:
-        self.tolerance = tolerance
+        self.program, self.tolerance = program, tolerance
         self._model, self._folder, self._temporary = model, folder, temporary
 
-    def token_log_probs(
-        self, sources: Sequence[list[int]], targets: Sequence[list[int]]
-    ) -> list[list[float]]:
+    @cached_property
+    def _engine(self) -> CTranslate2Engine:
+        return CTranslate2Engine(self._model, greedy(self._model), self._folder, "default")
+
+    @cached_property
+    def _scorer(self) -> Translator:
+        return open_translator(self._folder, intra_threads=torch.get_num_threads())
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """Return the ids of sources, EOS last."""
+        return ids_with_eos(self._model.source_tokenizer, texts)
+
+    def token_log_probs(self, sources: Sequence[Ids], targets: Sequence[Ids]) -> list[list[float]]:
         """Compute the log-probability in nats of each target token and of EOS."""
-        translator = open_translator(self._folder, intra_threads=torch.get_num_threads())
-        scored = translator.score_batch(
+        scored = self._scorer.score_batch(
             [self._model.source_tokenizer.pieces(ids) for ids in sources],
             [self._model.target_tokenizer.pieces(ids) for ids in targets],
             max_input_length=0,
@@ -62,10 +79,8 @@ class CTranslate2Runtime:
 
     def translate(self, texts: Sequence[str]) -> list[str]:
         """Translate by greedy search."""
-        model = self._model
-        engine = CTranslate2Engine(model, greedy(model), self._folder, "default")
-        found = engine.search(model.source_tokenizer.encode(list(texts)))
-        return model.target_tokenizer.decode([best[0].ids for best in found])
+        found = self._engine.search(self._model.source_tokenizer.encode(texts))
+        return self._model.target_tokenizer.decode([best.ids for best, *_ in found])
 
 
 class CTranslate2Exporter:
@@ -77,9 +92,6 @@ class CTranslate2Exporter:
             raise UserError(
                 f"compute_type={compute_type} is not one of {', '.join(_COMPUTE_TYPES)}"
             )
-        # In float32, another order of summation changes a log-probability by about 1e-5 nats. A
-        # wrong factor or offset changes it by tenths of a nat.
-        self.tolerance = 1e-4 if self._compute_type == "float32" else math.inf
 
     def check(self, model: TrainedModel) -> None:
         """Raise UserError if CTranslate2 does not support the model."""
@@ -115,9 +127,18 @@ class CTranslate2Exporter:
         for tokenizer in model.tokenizers:
             shutil.copyfile(tokenizer.path, folder / tokenizer.path.name)
 
-    def open(self, model: TrainedModel, folder: Path) -> CTranslate2Runtime:
+    def open(self, model: TrainedModel, folder: Path) -> Sequence[Runtime]:
         """Open a converted model."""
-        return CTranslate2Runtime(model, folder, self.tolerance)
+        return [self.runtime(model, folder)]
+
+    def runtime(
+        self, model: TrainedModel, folder: Path, temporary: TemporaryDirectory[str] | None = None
+    ) -> CTranslate2Runtime:
+        """Open a converted model; see `CTranslate2Runtime`."""
+        if self._compute_type == "float32":
+            return CTranslate2Runtime(model, folder, temporary=temporary)
+        program = f"CTranslate2 with {self._compute_type}"
+        return CTranslate2Runtime(model, folder, program, math.inf, temporary)
 
     def usage(self, model: TrainedModel) -> str:
         """Return the section of the README that shows how to use the export."""
@@ -142,7 +163,7 @@ def convert(model: TrainedModel, folder: Path) -> None:
     exporter.check(model)
     exporter.write(model, folder)
     try:
-        verify(exporter.open(model, folder), model)
+        verify([exporter.runtime(model, folder)], model)
     except UserError as error:
         raise UserError(f"engine=ctranslate2: {error}; use engine=torch") from None
 

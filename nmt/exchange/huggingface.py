@@ -5,6 +5,7 @@ positions.
 """
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ from nmt.exchange.interface import (
     transformer_of,
     usage_of,
 )
-from nmt.exchange.transformers_runtime import TransformersRuntime
+from nmt.exchange.transformers_runtime import EXACT, TransformersRuntime
 from nmt.model.positions import sinusoidal_table
 from nmt.search.hypothesis import penalty_exponent
 from nmt.tokenizer import Tokenizer
@@ -118,9 +119,11 @@ class HuggingFaceExporter:
         write_json(folder / CONFIG_FILE, config)
         write_json(folder / GENERATION_FILE, generation_config(model))
 
-    def open(self, model: TrainedModel, folder: Path) -> Runtime:
+    def open(self, model: TrainedModel, folder: Path) -> Sequence[Runtime]:
         """Open an exported model with transformers."""
-        return TransformersRuntime(model, folder)
+        # Without the probability of BOS, which training keeps small, those of all others grow.
+        tolerance = 1e-4 if _excludes_bos(model) else EXACT
+        return [TransformersRuntime(model, folder, tolerance)]
 
     def usage(self, model: TrainedModel) -> str:
         """Return the section of the README that shows how to use the export."""
@@ -178,9 +181,9 @@ def _weights(model: TrainedModel) -> dict[str, Tensor]:
     bias = torch.full((1, size), NEVER)
     bias[0, :target_size] = 0.0 if transformer.output_bias is None else transformer.output_bias
     output = padded(transformer.output_weight)
+    if _excludes_bos(model):
+        bias[0, bos] = NEVER  # as an output, the zero row below would have the logit 0
     if config.start is StartEmbedding.zero:
-        if config.tied_embeddings is TiedEmbeddings.three_way and source[bos].any():
-            bias[0, bos] = NEVER  # as an output, the zero row below would have the logit 0
         target[bos] = 0.0
     if config.tied_embeddings is TiedEmbeddings.three_way:
         weights["model.shared.weight"] = target
@@ -195,6 +198,14 @@ def _weights(model: TrainedModel) -> dict[str, Tensor]:
         for side in ("encoder", "decoder"):
             weights[f"model.{side}.embed_positions.weight"] = table[:, order]
     return weights
+
+
+def _excludes_bos(model: TrainedModel) -> bool:
+    """Return whether BOS is an input alone, because its row is zero, and the matrix is tied."""
+    config = model.config.model
+    is_tied = config.tied_embeddings is TiedEmbeddings.three_way
+    row = model.network.source_embedding.weight[model.target_tokenizer.bos_id]
+    return config.start is StartEmbedding.zero and is_tied and bool(row.any())
 
 
 def num_positions(config: ModelConfig) -> int:

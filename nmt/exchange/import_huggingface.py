@@ -26,8 +26,8 @@ from nmt.exchange.huggingface_settings import (
     decoding_config,
     read_settings,
 )
-from nmt.exchange.interface import imported_model
-from nmt.exchange.transformers_runtime import TransformersRuntime, compare
+from nmt.exchange.interface import NotComparedError, Runtime, imported_model
+from nmt.exchange.transformers_runtime import TransformersRuntime
 from nmt.model.build import count_parameters, meta_model
 from nmt.model.encoder_decoder import EncoderDecoder
 from nmt.model.positions import sinusoidal_table
@@ -76,16 +76,15 @@ class HuggingFaceImporter:
         longest = int(min(tokenizing.model_max_length, config.max_length))
         return imported_model(languages, tokenizers, network, longest, decoding_config(folder))
 
-    def compare(self, model: TrainedModel, folder: Path, texts: Sequence[str]) -> str:
-        """Compare with the original model, run by transformers; see `Importer.compare`."""
+    def open(self, model: TrainedModel, folder: Path) -> Sequence[Runtime]:
+        """Open the original model with transformers."""
         try:
-            original = TransformersRuntime(model, folder)
+            return [TransformersRuntime(model, folder)]
         except ImportError:
             raise
         except Exception as error:  # transformers raises errors of any kind
             reason = one_line(first_line(error))
-            return f"Not compared with the original model: transformers cannot read it: {reason}\n"
-        return compare(model, original, texts)
+            raise NotComparedError(f"transformers cannot read the model: {reason}") from None
 
 
 def _tokenizers(

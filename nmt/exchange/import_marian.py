@@ -29,8 +29,7 @@ from nmt.exchange.foreign_tokenizer import (
     read_sentencepiece,
 )
 from nmt.exchange.foreign_weights import ForeignWeights, add_pieces, half_split, reorder
-from nmt.exchange.interface import imported_model
-from nmt.exchange.verify import Text, verify
+from nmt.exchange.interface import Runtime, imported_model
 from nmt.model.build import meta_model
 from nmt.model.encoder_decoder import EncoderDecoder
 from nmt.search.hypothesis import penalty_kind
@@ -39,7 +38,6 @@ from nmt.trained_model import TrainedModel, build_from_weights
 
 _MAX_LENGTH = 512  # Marian has no limit
 _MAX_SETTINGS = 2**16  # bytes
-_ORIGINAL = "Compared with Marian's arrays, converted and run by CTranslate2:"
 _DAMAGED = (
     *(zipfile.BadZipFile, zlib.error, OSError, EOFError, MemoryError),
     *(ValueError, RuntimeError, NotImplementedError, yaml.YAMLError),
@@ -76,15 +74,10 @@ class MarianImporter:
         decoding = _decoding(options, folder / marian.DECODER_FILE)
         return imported_model(languages, tokenizers, network, _MAX_LENGTH, decoding)
 
-    def compare(self, model: TrainedModel, folder: Path, texts: Sequence[str]) -> str:
-        """Compare an imported model with Marian's arrays, converted and run by CTranslate2."""
+    def open(self, model: TrainedModel, folder: Path) -> Sequence[Runtime]:
+        """Convert Marian's arrays to CTranslate2, and open the result."""
         options = load_values(file_inside(folder, marian.DECODER_FILE))
-        runtime = marian.open_arrays(model, _named_files(folder, options, "models", 1)[0])
-        sentences = [text for text in texts if text.strip()]
-        text = Text(f"{len(sentences):,} sentences", sentences, sentences)
-        found = verify(runtime, model, text).lines(text)
-        # The last line gives BLEU, which means nothing here: the references are the sources.
-        return "\n".join([_ORIGINAL, "", *(f"- {line}" for line in found[:-1]), ""])
+        return [marian.open_arrays(model, _named_files(folder, options, "models", 1)[0])]
 
 
 def _named_files(folder: Path, options: dict[str, Any], key: str, number: int) -> list[Path]:

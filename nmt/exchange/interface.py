@@ -2,13 +2,16 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
+
+import torch
 
 from nmt.base.errors import UserError
 from nmt.config import DecodingConfig, ModelConfig
 from nmt.model.encoder_decoder import EncoderDecoder
 from nmt.model.transformer import Transformer
 from nmt.pages.html_page import render_text
+from nmt.search.request import Ids
 from nmt.tokenizer import Tokenizer
 from nmt.trained_model import TrainedModel, TrainedModelConfig
 
@@ -67,13 +70,21 @@ def check_head_widths(config: ModelConfig, advice: str) -> None:
 class Runtime(Protocol):
     """A model in the format of another program, run by a program that reads this format."""
 
-    tolerance: float
-    """Largest accepted difference of a token's log-probability from that of torch, in nats. Where
-    torch's log-probability is below -1, its absolute value times this number is accepted."""
+    program: str
+    """The program, and its arithmetic if it is not float32."""
 
-    def token_log_probs(
-        self, sources: Sequence[list[int]], targets: Sequence[list[int]]
-    ) -> list[list[float]]:
+    dtype: torch.dtype
+    """The arithmetic: float64 if the program allows it, else float32."""
+
+    tolerance: float
+    """Largest accepted difference of a token's log-probability from that of torch, in nats. In
+    float32, where torch's log-probability is below -1, its absolute value times this number is
+    accepted."""
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """Return the ids of sources by the tokenizer of the other program, EOS last."""
+
+    def token_log_probs(self, sources: Sequence[Ids], targets: Sequence[Ids]) -> list[list[float]]:
         """Compute the log-probability in nats of each target token and of EOS.
 
         Args:
@@ -82,10 +93,14 @@ class Runtime(Protocol):
         """
 
     def translate(self, texts: Sequence[str]) -> list[str]:
-        """Translate by greedy search, with the exported tokenizer.
+        """Translate by greedy search, with the tokenizer of the other program.
 
         The minimum and maximum lengths are those of the model's `decoding` configuration.
         """
+
+
+class NotComparedError(Exception):
+    """The other program cannot read a model; the message is the reason."""
 
 
 class Exporter(Protocol):
@@ -100,8 +115,8 @@ class Exporter(Protocol):
     def export(self, model: TrainedModel, folder: Path) -> None:
         """Write the converted model and its tokenizers into an empty folder."""
 
-    def open(self, model: TrainedModel, folder: Path) -> Runtime:
-        """Open an exported model.
+    def open(self, model: TrainedModel, folder: Path) -> Sequence[Runtime]:
+        """Open an exported model, and a copy with 8-bit weights if the export has one.
 
         Raises:
             ImportError: the package that runs this format is not installed.
@@ -109,14 +124,6 @@ class Exporter(Protocol):
 
     def usage(self, model: TrainedModel) -> str:
         """Return the section of the README that shows how to use the export, in Markdown."""
-
-
-@runtime_checkable
-class QuantizedExporter(Exporter, Protocol):
-    """A format that also writes weights in 8 bits."""
-
-    def open_quantized(self, model: TrainedModel, folder: Path) -> Runtime:
-        """Open the exported model with its 8-bit weights; see `Exporter.open`."""
 
 
 class Importer(Protocol):
@@ -138,14 +145,12 @@ class Importer(Protocol):
                 be represented. The message names the file or its key, and the value.
         """
 
-    def compare(self, model: TrainedModel, folder: Path, texts: Sequence[str]) -> str:
-        """Compare a loaded model with the original one, run by the other program.
-
-        Returns:
-            What was compared, and the differences, as Markdown for the README.
+    def open(self, model: TrainedModel, folder: Path) -> Sequence[Runtime]:
+        """Open the original of a loaded model with the other program.
 
         Raises:
             ImportError: the package that runs the original model is not installed.
+            NotComparedError: the other program cannot read the original model.
         """
 
 

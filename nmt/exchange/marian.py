@@ -11,6 +11,7 @@ import re
 import shutil
 import struct
 import tempfile
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,13 @@ from torch import Tensor
 from nmt.config import TiedEmbeddings
 from nmt.exchange.ctranslate2 import CTranslate2Runtime
 from nmt.exchange.foreign_weights import EMBEDDINGS, NEVER, half_split, reorder
-from nmt.exchange.interface import check_head_widths, check_values, transformer_of, usage_of
+from nmt.exchange.interface import (
+    Runtime,
+    check_head_widths,
+    check_values,
+    transformer_of,
+    usage_of,
+)
 from nmt.model.positions import sinusoidal_table
 from nmt.search.hypothesis import penalty_exponent
 from nmt.tokenizer import Tokenizer
@@ -127,11 +134,11 @@ class MarianExporter:
         }
         (folder / DECODER_FILE).write_text(yaml.safe_dump(settings, sort_keys=False))
 
-    def open(self, model: TrainedModel, folder: Path) -> CTranslate2Runtime:
+    def open(self, model: TrainedModel, folder: Path) -> Sequence[Runtime]:
         """Open `model.npz` with CTranslate2."""
         source, target = (Tokenizer(folder / name) for name in _vocabularies(model))
         exported = replace(model, source_tokenizer=source, target_tokenizer=target)
-        return open_arrays(exported, folder / _MODEL)
+        return [open_arrays(exported, folder / _MODEL)]
 
     def usage(self, model: TrainedModel) -> str:
         """Return the section of the README that shows how to use the export."""
@@ -167,7 +174,8 @@ def open_arrays(model: TrainedModel, path: Path) -> CTranslate2Runtime:
         vocabulary.write_text("".join(lines), encoding="utf-8")
     converter = MarianConverter(str(root / _MODEL), [*map(str, vocabularies)])
     converter.convert(str(root / "converted"))
-    return CTranslate2Runtime(model, root / "converted", 1e-4, temporary)
+    program = "CTranslate2, which has converted Marian's arrays"
+    return CTranslate2Runtime(model, root / "converted", program, temporary=temporary)
 
 
 def _padded(model: TrainedModel, name: str, array: Any) -> Any:

@@ -24,20 +24,18 @@ from nmt.base.files import write_json
 from nmt.data.batch import pad_ids
 from nmt.exchange import huggingface
 from nmt.exchange.foreign_tokenizer import tokenizer_json
-from nmt.exchange.interface import transformer_of, usage_of
+from nmt.exchange.interface import Runtime, transformer_of, usage_of
 from nmt.exchange.onnx_transformer import decoder_graph, encoder_graph
-from nmt.exchange.verify import greedy
-from nmt.search.request import Request, TargetIds
+from nmt.exchange.verify import greedy, ids_with_eos, score
+from nmt.search.request import Ids, Request, TargetIds
 from nmt.search.search import beam_search
 from nmt.tokenizer import Tokenizer
 from nmt.trained_model import TrainedModel
-from nmt.translation.engine import BatchResults, Engine, banned_ids, length_batches
+from nmt.translation.engine import BatchResults, Engine, banned_ids
 
 _FOLDER = "onnx"
 _ENCODER, _DECODER = "encoder_model", "decoder_model_merged"
 _QUANTIZED = "_quantized"
-# Number of pairs whose logits are computed together.
-_SCORED_TOGETHER = 16
 
 
 class OnnxExporter:
@@ -72,13 +70,9 @@ class OnnxExporter:
         write_json(folder / huggingface.GENERATION_FILE, generation)
         huggingface.write_tokenizers(model, folder)
 
-    def open(self, model: TrainedModel, folder: Path) -> "OnnxRuntime":
-        """Open the graphs in float32."""
-        return OnnxRuntime(model, folder)
-
-    def open_quantized(self, model: TrainedModel, folder: Path) -> "OnnxRuntime":
-        """Open the graphs with 8-bit weights."""
-        return OnnxRuntime(model, folder, _QUANTIZED)
+    def open(self, model: TrainedModel, folder: Path) -> Sequence[Runtime]:
+        """Open the graphs in float32, and those with 8-bit weights."""
+        return [OnnxRuntime(model, folder), OnnxRuntime(model, folder, _QUANTIZED)]
 
     def usage(self, model: TrainedModel) -> str:
         """Return the section of the README that shows how to use the export."""
@@ -120,12 +114,15 @@ class OnnxRuntime(Engine):
         suffix: end of the names of the graphs.
     """
 
+    dtype = torch.float32
+
     def __init__(self, model: TrainedModel, folder: Path, suffix: str = "") -> None:
         self._source, self._target = (
             Tokenizer(folder / name) for name in (huggingface.SOURCE_FILE, huggingface.TARGET_FILE)
         )
         exported = TrainedModel(model.config, model.network, self._source, self._target)
         super().__init__(greedy(model), exported)
+        self.program = "onnxruntime with 8-bit weights" if suffix else "onnxruntime"
         self.tolerance = math.inf if suffix else 1e-4
         self._encoder, self._decoder = (
             _session(_path(folder, name + suffix)) for name in (_ENCODER, _DECODER)
@@ -133,25 +130,23 @@ class OnnxRuntime(Engine):
         # The outputs after the logits are the next cache, in the order of these inputs.
         self._cache = [one for one in self._decoder.get_inputs() if one.name.startswith("past_")]
 
-    def token_log_probs(
-        self, sources: Sequence[list[int]], targets: Sequence[list[int]]
-    ) -> list[list[float]]:
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """Return the ids of sources, EOS last."""
+        return ids_with_eos(self._source, texts)
+
+    def token_log_probs(self, sources: Sequence[Ids], targets: Sequence[Ids]) -> list[list[float]]:
         """Compute the log-probability in nats of each target token and of EOS."""
-        found: list[list[float]] = [[]] * len(targets)
-        bos, eos = self._target.bos_id, self._target.eos_id
-        for indices in length_batches([*map(len, targets)], lambda _: _SCORED_TOGETHER):
-            inputs, _ = pad_ids([targets[i] for i in indices], self._target.pad_id, before=bos)
-            state = self._start([sources[i] for i in indices])
-            log_probs = self._run(inputs, state)[0].log_softmax(dim=-1)  # (B, T, V)
-            for index, rows in zip(indices, log_probs, strict=True):
-                tokens = torch.tensor([*targets[index], eos])
-                found[index] = rows[: len(tokens)].gather(1, tokens[:, None])[:, 0].tolist()
-        return found
+
+        def logits(sources: Sequence[Ids], targets: Sequence[Ids]) -> Tensor:
+            inputs, _ = pad_ids(targets, self._target.pad_id, before=self._target.bos_id)
+            return self._run(inputs, self._start(sources))[0]
+
+        return score(logits, sources, targets, self._target)
 
     def translate(self, texts: Sequence[str]) -> list[str]:
         """Translate by greedy search."""
-        found = self.search(self._source.encode(list(texts)))
-        return self._target.decode([best[0].ids for best in found])
+        found = self.search(self._source.encode(texts))
+        return self._target.decode([best.ids for best, *_ in found])
 
     def _search_batches(self, requests: Sequence[Request]) -> BatchResults:
         def step(tokens: Tensor, state: _State) -> tuple[Tensor, _State]:

@@ -55,7 +55,9 @@ class ForcedDecoder:
             log_probs: list[float] = []
             for start in range(0, len(rows), _PROJECTED_ROWS):
                 part = slice(start, start + _PROJECTED_ROWS)
-                logits = network.project(rows[part]).float()
+                logits = network.project(rows[part])
+                if logits.dtype is not torch.float64:
+                    logits = logits.float()
                 chosen = logits.gather(1, tokens[part, None])[:, 0]
                 log_probs += (chosen - logits.logsumexp(dim=1)).tolist()
             if not all(map(math.isfinite, log_probs)):

@@ -16,16 +16,13 @@ from safetensors.torch import load_file, save_file
 
 from nmt.base.errors import UserError
 from nmt.cli import import_model
-from nmt.config import (
-    NormPlacement,
-    StartEmbedding,
-    TiedEmbeddings,
-    Timescales,
-)
+from nmt.config import NormPlacement, StartEmbedding, TiedEmbeddings, Timescales
 from nmt.exchange.foreign_tokenizer import read_sentencepiece
 from nmt.exchange.foreign_weights import half_split
 from nmt.exchange.huggingface import HuggingFaceExporter
 from nmt.exchange.import_huggingface import HuggingFaceImporter
+from nmt.exchange.interface import NotComparedError
+from nmt.exchange.verify import Text, Verification, verify
 from nmt.model.positions import sinusoidal_table
 from nmt.trained_model import TrainedModel, load_trained_model
 from nmt.translation.translator import Translator
@@ -35,7 +32,7 @@ transformers = pytest.importorskip("transformers")
 
 WIDTH, POSITIONS = 16, 128
 SOURCE, TARGET = made_up_sentences(300), made_up_sentences(300, 1)
-LINES = made_up_sentences(40)
+LINES = made_up_sentences(8)
 # Code in a hostile file would create this file.
 TRACE = "code_ran"
 
@@ -101,14 +98,18 @@ def load(folder: Path, direction: str = "") -> TrainedModel:
     return HuggingFaceImporter().load(folder, workspace, direction)
 
 
-def compared(folder: Path, texts: list[str] = LINES) -> str:
-    """Import and compare; UserError if logits differ."""
-    return HuggingFaceImporter().compare(load(folder), folder, texts)
+def compared(folder: Path, texts: list[str] = LINES) -> Verification:
+    """Import and compare; UserError if log-probabilities differ."""
+    model = load(folder)
+    [found] = verify(HuggingFaceImporter().open(model, folder), model, Text("texts", texts))
+    return found
 
 
 def test_a_model_of_opus_mt_computes_the_same(folder: Path) -> None:
-    report = compared(folder)
-    assert "- 0 sources have other ids\n- 0 greedy translations differ" in report
+    """A target language at the begin of a text is a piece."""
+    found = compared(folder, [*LINES, *(f">>deu<< {line}" for line in LINES)])
+    assert not found.other_ids
+    assert not found.other_texts
     model = load(folder)
     config = model.config
     assert (config.source_language, config.target_language) == ("en", "de")
@@ -122,13 +123,6 @@ def test_a_model_of_opus_mt_computes_the_same(folder: Path) -> None:
     assert bias[model.target_tokenizer.bos_id] < -1000
 
 
-def test_target_languages_are_pieces(folder: Path) -> None:
-    """Also at the begin of a text without a space."""
-    assert "0 sources have other ids" in compared(
-        folder, [f">>deu<< {line}" for line in LINES] + [f">>deu<<{line}" for line in LINES]
-    )
-
-
 def test_bpe_has_no_target_languages(folder: Path) -> None:
     options = {"model_type": "bpe", "bos_id": -1, "pad_id": -1, "unk_id": 1, "eos_id": 0}
     train_tokenizer(folder / "source.spm", SOURCE, 70, **options)
@@ -136,11 +130,22 @@ def test_bpe_has_no_target_languages(folder: Path) -> None:
         load(folder)
 
 
-def test_every_difference_is_listed(folder: Path) -> None:
+def test_differences_are_found(folder: Path) -> None:
+    """Other ids are listed; if a weight differs by 1e-9, the model is refused."""
     text = "Ka </s> ka."  # the end of the source there
-    report = compared(folder, [text, *LINES])
-    assert "- 1 sources have other ids" in report
-    assert f"    other ids: {text}" in report
+    found = compared(folder, [text, *LINES])
+    assert found.other_ids == [text]
+    assert found.lines()[-2].endswith("in float64: other ids: Ka </s> ka.")
+
+    def set_bias(value: float) -> None:
+        tensors(lambda found: found["final_logits_bias"][0].narrow(0, 9, 1).fill_(value))(folder)
+
+    set_bias(0.0)
+    model = load(folder)
+    set_bias(1e-9)
+    [runtime] = HuggingFaceImporter().open(model, folder)
+    with pytest.raises(UserError, match=r"in float64 differ from those of torch by up to 1e-09 n"):
+        verify([runtime], model, Text("texts", LINES))
 
 
 def test_what_transformers_cannot_read_is_not_compared(folder: Path) -> None:
@@ -148,13 +153,9 @@ def test_what_transformers_cannot_read_is_not_compared(folder: Path) -> None:
         folder
     )
     (folder / "a.py").write_text(f"open({TRACE!r}, 'w')")
-    assert compared(folder).startswith("Not compared with the original model: transformers cannot")
+    with pytest.raises(NotComparedError, match="transformers cannot read the model"):
+        compared(folder)
     assert not Path(TRACE).exists()
-
-
-def test_text_without_lines_is_rejected(folder: Path) -> None:
-    with pytest.raises(UserError, match="no line to compare fits the model"):
-        compared(folder, ["", "ka " * 1000])
 
 
 def test_pytorch_files_in_half_precision_are_read(folder: Path) -> None:
@@ -201,9 +202,8 @@ def test_an_export_comes_back(tmp_path: Path, variant: dict[str, Any]) -> None:
     assert parameters.keys() == found.keys()
     assert all(torch.equal(parameters[name], found[name]) for name in found)
     assert again.config.model.timescales is model.config.model.timescales
-    texts = SOURCE[:50]
-    expected = Translator(model, again.config.decoding).translate(texts)
-    assert Translator(again).translate(texts) == expected
+    expected = Translator(model, again.config.decoding).translate(LINES)
+    assert Translator(again).translate(LINES) == expected
 
 
 def test_command_writes_a_model_folder(
@@ -218,7 +218,7 @@ def test_command_writes_a_model_folder(
     readme = Path("new/README.md").read_text()
     assert "- imported from opus\n- each source text begins with" in readme
     assert "one of >>deu<<\n" in readme
-    assert "Compared with the original model on 40 lines" in readme
+    assert "in float64: 8 of 8 sources have the same ids" in readme
     with pytest.raises(UserError, match=r"new/.*: was not written by this command"):
         import_model.main()
 
@@ -229,10 +229,8 @@ def test_command_without_transformers_reports_it(
     monkeypatch.setitem(sys.modules, "transformers", None)
     monkeypatch.setattr("sys.argv", ["import_model", "folder=opus", "out=new"])
     import_model.main()
-    assert (
-        "program: transformers is not installed; run `make install-exchange`"
-        in Path("new/README.md").read_text()
-    )
+    readme = Path("new/README.md").read_text()
+    assert "program: transformers is not installed; run `make install-exchange`" in readme
 
 
 def test_command_downloads_from_the_hub(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -405,14 +403,8 @@ def vocabulary(change: Callable[[dict[str, int]], Any]) -> Change:
         (config(eos_token_id=3), r"eos_token_id=3, but the vocabulary has </s> at 0"),
         (config(dropout=float("nan")), r"config\.json: model\.dropout=nan"),
         (values("generation_config.json", num_beams=10**9), r"decoding\.beam_size=1000000000"),
-        (
-            values("tokenizer_config.json", source_lang=None),
-            r"lang are \['de'\], which",
-        ),
-        (
-            values("tokenizer_config.json", target_lang="../x"),
-            r"'\.\./x'\], which are not two",
-        ),
+        (values("tokenizer_config.json", source_lang=None), r"lang are \['de'\], which"),
+        (values("tokenizer_config.json", target_lang="../x"), r"'\.\./x'\], which are not two"),
         (large("config.json", 2**27), r"config\.json: is larger than 64 MiB"),
         (outside("config.json"), r"config\.json: leads out of its folder"),
         # Vocabulary and sentencepiece models.
@@ -471,10 +463,7 @@ def vocabulary(change: Callable[[dict[str, int]], Any]) -> Change:
             tensors(lambda found: found.update({NORM: torch.ones(16, device="meta")}), TORCH),
             r"norm\.weight is not a plain tensor",
         ),
-        (
-            more_rows,
-            r"has 91 rows of embeddings, but the vocabulary has only 90",
-        ),
+        (more_rows, r"has 91 rows of embeddings, but the vocabulary has only 90"),
         (compressed, r"pytorch_model\.bin: is compressed"),
         (
             lambda folder: (

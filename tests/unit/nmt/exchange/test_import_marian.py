@@ -19,9 +19,8 @@ from nmt.config import Activation, StartEmbedding, TiedEmbeddings, Timescales
 from nmt.exchange.foreign_weights import NEVER
 from nmt.exchange.import_marian import MarianImporter
 from nmt.exchange.marian import SETTINGS, MarianExporter
-from nmt.exchange.verify import greedy
+from nmt.exchange.verify import Text, TorchRuntime, verify
 from nmt.trained_model import TrainedModel
-from nmt.translation.torch_engine import TorchEngine
 from tests.support import made_up_sentences, tiny_trained_model
 
 SENTENCES = made_up_sentences(30)
@@ -30,12 +29,6 @@ SENTENCES = made_up_sentences(30)
 def marian_model(tokenizer: Path, **variant: Any) -> TrainedModel:
     values = {"timescales": Timescales.marian, "start": StartEmbedding.zero, **variant}
     return tiny_trained_model(tokenizer, max_source_length=64, **values)
-
-
-def translations(model: TrainedModel) -> list[str]:
-    engine = TorchEngine(model, greedy(model))
-    found = engine.search(model.source_tokenizer.encode(SENTENCES))
-    return model.target_tokenizer.decode([best[0].ids for best in found])
 
 
 def exported(model: TrainedModel, folder: Path) -> Path:
@@ -90,15 +83,19 @@ def test_round_trip_keeps_weights_and_translations(
     limits = {"max_length_ratio": 1.0, "max_length_offset": 4, "min_length": 2}
     decoding = replace(loaded.config.decoding, **limits)
     loaded = replace(loaded, config=replace(loaded.config, decoding=decoding))
-    assert translations(loaded) == translations(model)
+    ours, theirs = (
+        TorchRuntime(one, torch.float32).translate(SENTENCES) for one in (loaded, model)
+    )
+    assert ours == theirs
     assert loaded.config.decoding.beam_size == model.config.decoding.beam_size
 
 
-def test_comparison_is_described(tokenizer_path: Path, tmp_path: Path) -> None:
+def test_the_original_is_run_by_ctranslate2(tokenizer_path: Path, tmp_path: Path) -> None:
     folder = exported(marian_model(tokenizer_path), tmp_path / "marian")
     importer = MarianImporter()
     loaded = importer.load(folder, tmp_path, "en-de")
-    assert "5 of 5 translations" in importer.compare(loaded, folder, [*SENTENCES[:5], ""])
+    [found] = verify(importer.open(loaded, folder), loaded, Text("texts", [*SENTENCES[:5], ""]))
+    assert found.num_equal == 5
 
 
 @pytest.fixture(scope="module")
@@ -161,7 +158,8 @@ def test_original_release_of_opus_mt(
     bias = model.network.output_bias
     assert bias is not None
     assert bias[size:].tolist() == [NEVER, NEVER]
-    assert "30 of 30 translations" in importer.compare(model, folder, SENTENCES)
+    [found] = verify(importer.open(model, folder), model, Text("texts", SENTENCES))
+    assert found.num_equal == 30
 
 
 def rename(name: str, other: str) -> Callable[[Path], None]:

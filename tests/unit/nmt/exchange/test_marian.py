@@ -58,20 +58,20 @@ def binary_arrays(path: Path) -> dict[str, np.ndarray]:
 
 
 @pytest.mark.parametrize("tied", TiedEmbeddings)
-@pytest.mark.parametrize("activation", [Activation.relu, Activation.silu])
 def test_scores_and_translations_are_those_of_torch(
-    tokenizer_path: Path, tmp_path: Path, tied: TiedEmbeddings, activation: Activation
+    tokenizer_path: Path, tmp_path: Path, tied: TiedEmbeddings
 ) -> None:
-    bias = activation is Activation.silu
+    bias = tied is not TiedEmbeddings.target
+    activation = Activation.silu if bias else Activation.relu
     model = marian_model(
         tokenizer_path, tied_embeddings=tied, activation=activation, output_bias=bias
     )
     exporter = MarianExporter()
     exporter.check(model)
     exporter.export(model, tmp_path)
-    found = verify(exporter.open(model, tmp_path), model, TEXT)
+    [found] = verify(exporter.open(model, tmp_path), model, TEXT)
     assert found.largest_difference < 1e-5
-    assert found.num_equal == found.num_texts == len(SENTENCES)
+    assert found.num_equal == len(SENTENCES)
 
 
 def test_both_files_hold_the_same_arrays(tokenizer_path: Path, tmp_path: Path) -> None:
@@ -103,7 +103,8 @@ def test_two_vocabularies(tokenizer_path: Path, digit_tokenizer_path: Path, tmp_
     other.network.source_embedding = model.network.source_embedding
     mixed = replace(other, source_tokenizer=model.source_tokenizer, target_tokenizer=target)
     MarianExporter().export(mixed, tmp_path)
-    assert verify(MarianExporter().open(mixed, tmp_path), mixed).largest_difference < 1e-5
+    [found] = verify(MarianExporter().open(mixed, tmp_path), mixed)
+    assert found.largest_difference < 1e-5
     assert (tmp_path / "source.spm").read_bytes() == tokenizer_path.read_bytes()
     assert (tmp_path / "target.spm").read_bytes() == digit_tokenizer_path.read_bytes()
 

@@ -1,22 +1,27 @@
 """Comparison of exported models with torch, and the formats that CTranslate2 runs."""
 
+import math
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sentencepiece
+import torch
 
 from nmt.base.errors import UserError
 from nmt.config import DecodingConfig, SearchMethod, check_effects
 from nmt.exchange.argos import ArgosExporter
 from nmt.exchange.ctranslate2 import CTranslate2Exporter
 from nmt.exchange.engines import EngineName, open_engine
-from nmt.exchange.verify import Text, greedy, verify
+from nmt.exchange.interface import NotComparedError
+from nmt.exchange.transformers_runtime import EXACT
+from nmt.exchange.verify import Text, TorchRuntime, compare, greedy, verify
 from nmt.tokenizer import Tokenizer
 from nmt.trained_model import TrainedModel, load_trained_model
-from nmt.translation.forced import ForcedDecoder
 from tests.support import reversed_digits, tiny_trained_model
 
 
@@ -41,45 +46,60 @@ def test_models_of_any_search_are_compared_greedily(digits: TrainedModel) -> Non
         open_engine(EngineName.ctranslate2, "", digits, found)
 
 
-class OurRuntime:
+class OtherRuntime(TorchRuntime):
     """Scores as torch does, plus an error, and translates by a table."""
 
-    tolerance = 1e-4
+    program = "another"
 
-    def __init__(self, model: TrainedModel, error: float, translations: dict[str, str]) -> None:
-        self.model = model
-        self.error = error
-        self.translations = translations
+    def __init__(
+        self,
+        model: TrainedModel,
+        error: float,
+        table: dict[str, str] | None = None,
+        dtype: torch.dtype = torch.float32,
+        tolerance: float = 1e-4,
+    ) -> None:
+        super().__init__(model, dtype)
+        self.error, self.table, self.tolerance = error, table or {}, tolerance  # type: ignore[misc]
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        found = zip(texts, super().encode(texts), strict=True)
+        return [ids if "0" in text else ids[1:] for text, ids in found]
 
     def token_log_probs(
-        self, sources: Sequence[list[int]], targets: Sequence[list[int]]
+        self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]
     ) -> list[list[float]]:
-        pairs = list(zip(sources, targets, strict=True))
-        found = ForcedDecoder(self.model).token_log_probs(pairs)
+        found = super().token_log_probs(sources, targets)
         found[0][0] += self.error
         return found
 
     def translate(self, texts: Sequence[str]) -> list[str]:
-        return [self.translations.get(text, text) for text in texts]
+        return [self.table.get(text, text) for text in texts]
 
 
-def test_equal_translations_and_bleu_are_counted(digits: TrainedModel, text: Text) -> None:
-    reversed_texts = {source: " ".join(reversed(source.split())) for source in text.sources}
-    found = verify(OurRuntime(digits, 0.0, reversed_texts), digits, text)
-    assert (found.num_equal, found.num_texts) == (40, 40)
+def test_equal_ids_translations_and_bleu_are_counted(digits: TrainedModel, text: Text) -> None:
+    table = {source: " ".join(reversed(source.split())) for source in text.sources}
+    [found] = verify([OtherRuntime(digits, 0.0, table)], digits, text)
+    assert found.num_equal == 40
     assert found.bleu == pytest.approx((100.0, 100.0))
-    reversed_texts[text.sources[3]] = "another"
-    found = verify(OurRuntime(digits, 0.0, reversed_texts), digits, text)
-    assert found.num_equal == 39
+    right = table[text.sources[3]]
+    table[text.sources[3]] = "another"
+    [found] = verify([OtherRuntime(digits, 0.0, table)], digits, text)
+    assert found.bleu
     assert found.bleu[0] == pytest.approx(100.0)
     assert found.bleu[1] < 99.0
-    assert "39 of 40 translations of forty lines" in found.lines(text)[1]
+    lines = found.lines()
+    same = sum("0" in source for source in text.sources)
+    assert lines[1] == f"another: {same} of 40 sources have the same ids"
+    assert lines[2].startswith("another: 39 of 40 translations of forty lines by greedy search")
+    assert lines[-1] == f"another: other translation: another, by torch: {right}"
+    assert sum("other ids: " in line for line in lines) == 10
 
 
 def test_text_without_pairs_is_rejected(digits: TrainedModel) -> None:
     for pair in ([], []), ([""], ["1"]), (["1"], [""]), (["1 " * 40], ["1"]):
         with pytest.raises(UserError, match="all lines of the text to compare"):
-            verify(OurRuntime(digits, 0.0, {}), digits, Text("text", *pair))
+            verify([OtherRuntime(digits, 0.0)], digits, Text("text", *pair))
 
 
 @pytest.mark.parametrize("with_text", [False, True])
@@ -87,11 +107,56 @@ def test_other_log_probabilities_are_refused(
     digits: TrainedModel, text: Text, with_text: bool
 ) -> None:
     given = text if with_text else None
-    assert verify(OurRuntime(digits, 5e-5, {}), digits, given).largest_difference < 1e-4
-    with pytest.raises(UserError, match=r"differ from those of torch by up to 0\.1 nats"):
-        verify(OurRuntime(digits, 0.1, {}), digits, given)
-    with pytest.raises(UserError, match=r"by up to nan nats"):
-        verify(OurRuntime(digits, float("nan"), {}), digits, given)
+    [found] = verify([OtherRuntime(digits, 5e-5)], digits, given)
+    assert found.largest_difference < 1e-4
+    for error, shown in ((0.1, "0.1"), (math.nan, "nan")):
+        with pytest.raises(UserError, match=f"another differ from those of torch by up to {shown}"):
+            verify([OtherRuntime(digits, error)], digits, given)
+
+
+def test_float64_finds_a_difference_that_float32_hides(tokenizer_path: Path) -> None:
+    """Large weights make the model so ill-conditioned that float32 rounds by more than 1e-4."""
+    model = tiny_trained_model(tokenizer_path)
+    for parameter in model.network.parameters():
+        parameter.mul_(32)
+    pair = model.source_tokenizer.encode(["Kalo mine."]), model.target_tokenizer.encode(["Zuve."])
+    exact, rounded = (
+        torch.tensor(TorchRuntime(model, dtype).token_log_probs(*pair)[0])
+        for dtype in (torch.float64, torch.float32)
+    )
+    assert (exact - rounded).abs().max() > 1e-4
+    for error in (0.0, 1e-9):
+        other = OtherRuntime(model, error, dtype=torch.float64, tolerance=EXACT)
+        if error:
+            with pytest.raises(UserError, match=r"by up to 1e-09 nats, more than the tolerance of"):
+                verify([other], model)
+        else:
+            verify([other], model)
+
+
+def test_progress_counts_the_work_of_all_programs(
+    digits: TrainedModel, text: Text, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps: list[float] = []
+
+    @contextmanager
+    def bar(description: str, total: int) -> Iterator[Any]:
+        assert (description, total) == ("comparing with another", 3 * (40 + 40))
+        yield steps.append
+
+    monkeypatch.setattr("nmt.exchange.verify.progress_bar", bar)
+    verify([OtherRuntime(digits, 0.0)] * 2, digits, text)
+    assert sum(steps) == 3 * 80
+
+
+def test_the_reason_of_no_comparison_is_given(digits: TrainedModel) -> None:
+    def opened(error: Exception) -> Any:
+        raise error
+
+    [missing] = compare(lambda: opened(ImportError("x", name="onnx")), digits, None)
+    assert "not compared with the other program: onnx is not installed; run `make" in missing
+    [unreadable] = compare(lambda: opened(NotComparedError("it is odd")), digits, None)
+    assert unreadable == "not compared with the other program: it is odd"
 
 
 @pytest.mark.parametrize("compute_type", ["float32", "int8"])
@@ -106,7 +171,7 @@ def test_exports_that_ctranslate2_runs_translate_as_torch(
     exporter = exporter_class(compute_type)
     exporter.check(digits)
     exporter.export(digits, tmp_path)
-    found = verify(exporter.open(digits, tmp_path), digits, text)
+    [found] = verify(exporter.open(digits, tmp_path), digits, text)
     assert found.num_equal == 40
     # Eight bits are another arithmetic.
     assert (found.largest_difference < 1e-4) == (compute_type == "float32")
