@@ -1,8 +1,11 @@
 """Sweeps by Hydra's --multirun: their checks, reports, runs and failures, and the Ray launcher."""
 
+import atexit
 import multiprocessing
 import os
+import shutil
 import signal
+import tempfile
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
@@ -20,12 +23,13 @@ from omegaconf import DictConfig, OmegaConf
 from nmt.base import layout
 from nmt.base.errors import BusyError, FailedProcessesError, UserError
 from nmt.base.files import write_json
+from nmt.base.job_output import labelled
 from nmt.base.locks import is_locked
 from nmt.base.log import converted_errors, print_error, print_line
 from nmt.base.ray_cluster import connect_to_ray
 from nmt.base.signals import Interruption
 from nmt.base.system import signal_at_death_of_parent
-from nmt.run_folder import Status
+from nmt.run_folder import Run, Status
 
 # Longest time that an interrupted sweep waits for its runs. It is limited, because runs that
 # another command trains in the same folder do not end.
@@ -42,14 +46,16 @@ class SweepCallback(Callback):
         self._earlier: dict[str, int] = {}  # failures before this sweep, see `_failures`
 
     def on_multirun_start(self, config: DictConfig, **_options: Any) -> None:
-        """Check keys and parallel runs; with `cluster=ray`, connect to the cluster."""
+        """Check keys, and prepare for parallel runs; a dry run gets a temporary folder."""
         launcher = config.hydra.launcher
+        if OmegaConf.select(config, "run.dry_run"):
+            folder = tempfile.mkdtemp(prefix="nmt-dry-run-")
+            atexit.register(shutil.rmtree, folder, ignore_errors=True)
+            config.hydra.sweep.dir = folder
+            # Launchers compose the configuration of each job again, with these overrides.
+            config.hydra.overrides.hydra.append(f"hydra.sweep.dir={folder}")
         with _errors_end_the_command():
             _check_keys(config)
-            if launcher.get("n_jobs") == 0:
-                raise UserError(
-                    "run.parallel_runs, or hydra.launcher.n_jobs, is 0; choose 1 or more"
-                )
             if launcher.get("backend") == "ray":
                 _register_ray(config.training.num_threads, launcher.n_jobs)
         self._earlier = _failures(Path(config.hydra.sweep.dir))
@@ -142,50 +148,74 @@ def run_job(
     A run that another process is training is skipped. A signal ends the whole sweep: a process that
     joblib started for parallel runs then waits until the command kills it.
 
+    Returns:
+        What the job returns; 0 for a dry run, and None for a run that was skipped or has failed.
+
     Raises:
-        UserError: a dry run has failed; `failure.json` does not change.
+        UserError: a dry run has failed.
     """
     parent = multiprocessing.parent_process()
     if parent is not None:
-        # joblib sets a start method of its own, which processes that the run starts do not know.
-        multiprocessing.set_start_method("spawn", force=True)
-        # Between jobs, a signal would end this process, and joblib would then kill the others.
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        # If the command is killed, this process gets SIGTERM, so its run is saved and ends.
-        signal_at_death_of_parent(signal.SIGTERM)
-        _end_if_orphaned(parent)
+        _set_up_child(parent)
     failure = folder / layout.FAILURE_FILE
-    if not is_dry_run:
-        failure.unlink(missing_ok=True)
-    print_line(f"run {folder.name}")
-    try:
-        with converted_errors():
-            metric = job()
-        return 0.0 if is_dry_run else metric  # sweepers that search need a number
-    except BusyError as error:
-        print_line(str(error))
-    except Interruption:
-        # If an exception left this process now, joblib would kill others that have not yet saved.
-        end = time.monotonic() + _SECONDS_TO_BE_KILLED
-        while parent is not None and time.monotonic() < end:
-            _end_if_orphaned(parent)
-            time.sleep(0.1)
-        raise
-    except (Exception, FailedProcessesError) as error:
-        if isinstance(error, UserError):
-            lines = str(error).splitlines()
-        elif isinstance(error, FailedProcessesError):
-            log = folder / layout.LOG_FILE
-            logged = log.read_text(encoding="utf-8").splitlines() if log.is_file() else []
-            lines = [*logged[-_NUM_LINES:], f"training has ended with status {error.code}"]
-        else:
-            lines = traceback.format_exc().splitlines()
-        print_error("\n".join([f"{folder} has failed:", *lines]))
-        if is_dry_run:
-            raise UserError(f"the dry run of {folder.name} has failed") from None
-        write_json(failure, {"lines": lines[-_NUM_LINES:]})
+    failure.unlink(missing_ok=True)
+    with labelled(folder.name):
+        try:
+            with converted_errors():
+                metric = job()
+            if is_dry_run:
+                return 0.0  # sweepers that search need a number
+            print_end(folder)
+            return metric
+        except BusyError as error:
+            print_line(str(error))
+        except Interruption:
+            # If an exception left this process now, joblib would kill others that have not saved.
+            end = time.monotonic() + _SECONDS_TO_BE_KILLED
+            while parent is not None and time.monotonic() < end:
+                _end_if_orphaned(parent)
+                time.sleep(0.1)
+            raise
+        except (Exception, FailedProcessesError) as error:
+            lines = _last_lines(error, folder / layout.LOG_FILE)
+            print_error("\n".join([f"{folder} has failed:", *lines]))
+            if is_dry_run:
+                raise UserError(f"the dry run of {folder.name} has failed") from None
+            write_json(failure, {"lines": lines[-_NUM_LINES:]})
     return None
+
+
+def print_end(folder: Path) -> None:
+    """Print scores, time and folder of a run, if it is complete."""
+    result = Run(folder).final
+    if result is None:
+        return
+    scores = {"valid": result["valid"]["bleu"]}
+    scores |= {name: scored["bleu"]["score"] for name, scored in result["test_sets"].items()}
+    shown = ", ".join(f"{name} {bleu:.2f}" for name, bleu in scores.items())
+    print_line(f"BLEU {shown}; {result['training_seconds'] / 60:.1f} minutes; {folder}")
+
+
+def _last_lines(error: BaseException, log: Path) -> list[str]:
+    """Return the message of an error, or the last lines of the log if processes have failed."""
+    if isinstance(error, UserError):
+        return str(error).splitlines()
+    if isinstance(error, FailedProcessesError):
+        logged = log.read_text(encoding="utf-8").splitlines() if log.is_file() else []
+        return [*logged[-_NUM_LINES:], f"training has ended with status {error.code}"]
+    return traceback.format_exc().splitlines()
+
+
+def _set_up_child(parent: BaseProcess) -> None:
+    """Set up a process that joblib started."""
+    # joblib sets a start method of its own, which processes that the run starts do not know.
+    multiprocessing.set_start_method("spawn", force=True)
+    # Between jobs, a signal would end this process, and joblib would then kill the others.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    # If the command is killed, this process gets SIGTERM, so its run is saved and ends.
+    signal_at_death_of_parent(signal.SIGTERM)
+    _end_if_orphaned(parent)
 
 
 def _end_if_orphaned(parent: BaseProcess) -> None:

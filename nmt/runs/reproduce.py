@@ -14,6 +14,7 @@ from data_prep.prepare import prepare
 from nmt.base import layout
 from nmt.base.errors import UserError
 from nmt.base.files import to_json
+from nmt.base.job_output import labelled
 from nmt.base.log import print_line, print_written
 from nmt.base.outputs import Outputs
 from nmt.config import MAX_SEED, Config, checked_dataclass, from_mapping, load_values
@@ -21,6 +22,7 @@ from nmt.data.corpus import PreparedCorpus, more_reference_paths
 from nmt.evaluation.spread import Spread, all_scores, count_seeds
 from nmt.metrics.scores import METRIC_NAMES, format_score
 from nmt.run_folder import Run
+from nmt.runs.multirun import print_end
 from nmt.runs.sweep import write_sweep_report
 from nmt.runs.train import train
 
@@ -166,9 +168,10 @@ def _reproduce(result: Result, config: Config, is_judged: bool) -> tuple[dict[st
     sweep = Path(config.run.outputs) / layout.SWEEPS_FOLDER / config.run.name
     folders = {seed: sweep / f"training.seed={seed}" for seed in result.seeds}
     for seed, folder in folders.items():
-        print_line(f"run {folder.name}")
         training, run = replace(config.training, seed=seed), replace(config.run, folder=str(folder))
-        train(replace(config, training=training, run=run))
+        with labelled(folder.name):
+            train(replace(config, training=training, run=run))
+            print_end(folder)
     write_sweep_report(sweep)
     runs: dict[int, dict[str, Any]] = {}
     for seed, trained in zip(folders, map(Run, folders.values()), strict=True):

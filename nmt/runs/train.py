@@ -15,6 +15,7 @@ import torch
 from data_prep.prepare import prepare
 from nmt.base import layout
 from nmt.base.errors import BusyError, MemoryShortageError, UserError
+from nmt.base.job_output import in_log_only, labelled
 from nmt.base.locks import exclusive
 from nmt.base.log import (
     console,
@@ -89,7 +90,8 @@ def _worker(config: Config, corpus_folder: Path) -> bool:
     if restarts and is_main:
         logger.info("restart %d of %s", restarts, os.environ["TORCHELASTIC_MAX_RESTARTS"])
     try:
-        with converted_errors(), distributed.failures_in_order():
+        label = labelled(config.run_folder.name) if config.run.folder else nullcontext()
+        with label, converted_errors(), distributed.failures_in_order():
             process = distributed.join(config.training)
             if is_main:
                 config = experiment.open_run(config, corpus_folder)
@@ -109,27 +111,30 @@ def _worker(config: Config, corpus_folder: Path) -> bool:
 
 
 def _run(config: Config, corpus_folder: Path) -> None:
-    """Train, then print scores and the files of the run."""
+    """Train, then print scores and the files of the run; in a sweep, write them to its log."""
     evaluations = experiment.run_experiment(config, corpus_folder)
     if evaluations is None:
         return
-    if evaluations:
-        console.print(tables.sample_table(evaluations[0], _NUM_SAMPLES))
-    tables.print_scores(console, evaluations)
-    if config.corpus.source is CorpusSource.phrasebook:
-        print_line("Scores on generated text cannot be compared with those of other corpora.")
-    paths = sorted(config.run_folder.iterdir())
-    print_written(path for path in paths if not path.name.startswith("."))
+    with in_log_only():
+        if evaluations:
+            console.print(tables.sample_table(evaluations[0], _NUM_SAMPLES))
+        tables.print_scores(console, evaluations)
+        if config.corpus.source is CorpusSource.phrasebook:
+            print_line("Scores on generated text cannot be compared with those of other corpora.")
+        paths = sorted(config.run_folder.iterdir())
+        print_written(path for path in paths if not path.name.startswith("."))
 
 
 def _report_result(config: Config) -> float:
     """Log cost and score of a completed run; return its validation metric."""
     result = Run(config.run_folder).result
-    logger.info(f"cost: {describe_cost(result['cost'])}")
+    cost = describe_cost(result["cost"])
     score = f"valid BLEU {result['valid']['bleu']:.2f}  (the corpus has no test set)"
     for split, table in list(result["test_sets"].items())[:1]:
         score = tables.bleu_line(split, table["bleu"]["score"], table["bleu"]["signature"])
-    logger.info(score)
+    with in_log_only():
+        logger.info(f"cost: {cost}")
+        logger.info(score)
     is_bleu = config.training.validation_metric is ValidationMetric.bleu
     return result["valid"]["bleu" if is_bleu else "loss"]
 

@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import NoReturn
 
 import pytest
 import ray
@@ -20,9 +21,10 @@ from nmt.runs import multirun
 from nmt.runs.multirun import run_job
 from nmt.runs.train import own_gpu
 from tests.support import tiny_config
+from tests.sweeps import add_run, swept_config
 
 
-def raising(error: BaseException) -> None:
+def raising(error: BaseException) -> NoReturn:
     raise error
 
 
@@ -39,7 +41,9 @@ def test_a_failure_is_recorded_until_the_run_is_trained(
     (tmp_path / "train.log").write_text("last line\n", encoding="utf-8")
     run_job(tmp_path, lambda: raising(error))
     assert read_json(tmp_path / "failure.json") == {"lines": lines}
-    assert "\n".join(["has failed:", *lines]) in capsys.readouterr().err
+    label = f"[{tmp_path.name}] "
+    printed = [line.removeprefix(label) for line in capsys.readouterr().err.splitlines()]
+    assert printed == [f"error: {tmp_path} has failed:", *lines]
     run_job(tmp_path, lambda: None)
     assert not (tmp_path / "failure.json").exists()
 
@@ -50,15 +54,26 @@ def test_the_end_of_a_long_log_is_printed(
     lines = [f"line {number}" for number in range(50)]
     (tmp_path / "train.log").write_text("\n".join(lines), encoding="utf-8")
     run_job(tmp_path, lambda: raising(FailedProcessesError(1)))
-    errors = capsys.readouterr().err
-    assert "\n".join(["has failed:", *lines[-20:], "training has ended"]) in errors
+    printed = [line.rpartition("] ")[2] for line in capsys.readouterr().err.splitlines()]
+    assert printed[1:-1] == lines[-20:]
+    assert printed[-1] == "training has ended with status 1"
 
 
-def test_a_failed_dry_run_ends_the_sweep_and_keeps_the_record_of_the_run(tmp_path: Path) -> None:
-    run_job(tmp_path, lambda: raising(UserError("in training")))
+def test_a_failed_dry_run_ends_the_sweep(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=f"the dry run of {tmp_path.name} has failed"):
         run_job(tmp_path, lambda: raising(UserError("too large")), is_dry_run=True)
-    assert read_json(tmp_path / "failure.json") == {"lines": ["in training"]}
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_job_returns_the_metric_and_prints_one_line_of_a_complete_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = add_run(tmp_path / "model.dropout=0.1", swept_config(0.1, 1))
+    assert run_job(run, lambda: 27.5) == 27.5
+    bleu = read_json(run / "result.json")["valid"]["bleu"]
+    scores = f"BLEU valid {bleu:.2f}, test {bleu - 1:.2f}"
+    line = f"[model.dropout=0.1] {scores}; 0.3 minutes; {run}"
+    assert capsys.readouterr().err.splitlines() == [line]
 
 
 def test_a_mistake_in_the_program_is_recorded_with_its_traceback(tmp_path: Path) -> None:

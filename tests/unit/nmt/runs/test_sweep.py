@@ -112,13 +112,6 @@ def starting(folder: Path, *task: str, n_jobs: int | None = None) -> DictConfig:
     return OmegaConf.create({"hydra": hydra})
 
 
-def test_no_parallel_runs_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as exited:
-        SweepCallback().on_multirun_start(starting(tmp_path, n_jobs=0))
-    assert exited.value.code == 2
-    assert "run.parallel_runs, or hydra.launcher.n_jobs, is 0" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize("swept", ["run.name=a,b", "run.outputs=x,y"])
 def test_the_folder_of_a_sweep_is_not_swept(
     swept: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
