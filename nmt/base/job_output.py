@@ -66,6 +66,7 @@ def in_log_only() -> Iterator[None]:
     try:
         with redirect_stderr(io.StringIO()) as printed:
             yield
-        logger.info("\n%s", printed.getvalue().rstrip("\n"))
+        if text := printed.getvalue().rstrip("\n"):
+            logger.info("\n%s", text)
     finally:
         logger.handlers[:] = handlers

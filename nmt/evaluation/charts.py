@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
+from nmt.base.job_output import short_name
 from nmt.pages.html_page import COLOURS, draw_svg
 
 _SIZE = (4.4, 2.5)  # inches
@@ -70,7 +71,8 @@ def line_chart(
             single = gaps[:-2] & gaps[2:]
             axes.plot(x[single], y[single], ".", markersize=4, **style)
         if may_be_log and high > 10 * low:
-            axes.set_yscale("log", nonpositive="mask")
+            axes.set_yscale("log", nonpositive="mask", subs=(2, 5))
+            axes.yaxis.get_major_locator().set_params(subs=(1.0, 2.0, 5.0))
         elif 0 < low < high / 2:
             axes.set_ylim(bottom=0)
         axes.set_xlim(left=0)
@@ -110,7 +112,7 @@ def _chart(
 
     description = f"{title}. {'; '.join(map(_describe, series))}"
     svg = draw_svg(draw_with_units, description, size)
-    return Chart(title, [(one.name, one.colour) for one in series], svg)
+    return Chart(title, [(short_name(one.name), one.colour) for one in series], svg)
 
 
 def _describe(series: Series) -> str:

@@ -79,11 +79,16 @@ class Sweep:
         note: why differences were not tested; empty if they were.
     """
 
-    name: str
+    folder: Path
     keys: Sequence[str]
     groups: Sequence[Group]
     texts: Texts
     note: str
+
+    @property
+    def name(self) -> str:
+        """Name of the folder."""
+        return self.folder.resolve().name
 
     @property
     def runs(self) -> list[Run]:
@@ -136,7 +141,7 @@ def read_sweep(folder: Path) -> Sweep:
         groups = _tested(groups, texts[1])
     except UserError as error:
         note = one_line(error)
-    return Sweep(folder.resolve().name, keys, groups, texts, note)
+    return Sweep(folder, keys, groups, texts, note)
 
 
 def run_order(run: Run) -> tuple[bool, float, float]:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
+from nmt.base.layout import REPORT_FILE
 from nmt.evaluation.charts import Chart, Series, line_chart
 from nmt.evaluation.sentences import compare_words
 from nmt.evaluation.spread import Spread
@@ -17,7 +18,7 @@ from nmt.evaluation.sweep import Group, Sweep, count_statuses, format_value
 from nmt.metrics.scores import column_title, format_score, sentence_chrf
 from nmt.metrics.seeds_significance import NUM_RESAMPLES
 from nmt.metrics.significance import format_difference, format_p
-from nmt.pages.html_page import COLOURS, draw_svg, render
+from nmt.pages.html_page import COLOURS, draw_svg, relative_link, render
 from nmt.run_folder import Run, series
 
 _TEMPLATE = Path(__file__).with_name("templates") / "sweep.html.jinja"
@@ -42,6 +43,8 @@ def sweep_page(sweep: Sweep) -> str:
         "group_row": group_row,
         "score_rows": score_rows,
         "seconds": format_seconds,
+        "report_of": lambda folder: relative_link(sweep.folder, folder / REPORT_FILE),
+        "corpora": sorted({run.known_corpus.folder for run in sweep.runs if run.known_corpus}),
         "curves": curve_charts(sweep),
         "effects": [effect_chart(key, complete) for key in sweep.keys] if complete else [],
         "parallel": parallel_chart(sweep.keys, complete) if complete and sweep.keys else "",
@@ -254,11 +257,22 @@ def axis_of(values: Sequence[Any]) -> tuple[list[float], dict[float, str]]:
     low, high = min(values), max(values)
     is_log = 0 < 5 * low < high
     labelled = sorted(set(values))
-    if len(labelled) > _MAX_LABELS:
-        spaced = (np.geomspace if is_log else np.linspace)(low, high, 4)
+    if len(labelled) > _MAX_LABELS and is_log:
+        labelled = _log_ticks(low, high)
+    elif len(labelled) > _MAX_LABELS:
+        spaced = np.linspace(low, high, 4)
         for digits in (2, 3, 4):  # the fewest that keep labels apart; `format_value` shows four
             labelled = [float(f"{one:.{digits}g}") for one in spaced]
             if len(set(labelled)) == len(labelled):
                 break
     scale = math.log10 if is_log else float
     return [scale(value) for value in values], {scale(one): format_value(one) for one in labelled}
+
+
+def _log_ticks(low: float, high: float) -> list[float]:
+    """Return 1, 2 and 5 times the powers of ten from low to high; only the powers if too many."""
+    exponents = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    ticks = [digit * 10.0**exponent for exponent in exponents for digit in (1, 2, 5)]
+    inside = [tick for tick in ticks if low <= tick <= high]
+    powers = [10.0**exponent for exponent in exponents]
+    return inside if len(inside) <= 2 * _MAX_LABELS else [one for one in powers if one in inside]

@@ -90,6 +90,19 @@ def test_statuses_and_last_lines_are_listed(folder: Path) -> None:
     assert "Settings without a complete run: 1;" in text
 
 
+def test_runs_and_corpus_are_linked(folder: Path) -> None:
+    add_grid(folder, 0.02, seeds=(1,))
+    run = folder / "dropout=0.1,rate=0.02,seed=1"
+    corpus = folder.parents[1] / "corpora" / "toy-1"
+    assert 'href="../' not in sweep_page(read_sweep(folder))
+    for report in (run / "report.html", corpus / "report.html"):
+        report.touch()
+    page = sweep_page(read_sweep(folder))
+    check_page(page)
+    for link in ("dropout%3D0.1%2Crate%3D0.02%2Cseed%3D1", "../../corpora/toy-1"):
+        assert f'<a href="{link}/report.html">' in page
+
+
 def test_any_text_is_shown_safely(folder: Path) -> None:
     add_grid(folder, 0.02)
     for run in folder.iterdir():
@@ -140,6 +153,10 @@ def test_numbers_that_vary_much_are_placed_by_their_logarithm() -> None:
     assert list(ticks.values()) == ["0.001", "0.01", "0.1"]
     assert axis_of([1, 5, 2]) == ([1, 5, 2], {1: "1", 2: "2", 5: "5"})
     assert axis_of([0, 100])[0] == [0, 100]
+    rates = [0.0012, 0.004, 0.011, 0.02, 0.021, 0.03, 0.033]
+    assert list(axis_of(rates)[1].values()) == ["0.002", "0.005", "0.01", "0.02"]
+    wide = [10.0**exponent for exponent in range(-4, 4)]
+    assert list(axis_of(wide)[1].values())[::7] == ["0.0001", "1000"]
     assert list(axis_of(list(range(10, 20)))[1].values()) == ["10", "13", "16", "19"]
     assert list(axis_of(list(range(1000, 1010)))[1].values()) == ["1000", "1003", "1006", "1009"]
 
