@@ -15,7 +15,7 @@ import torch
 
 from nmt.base import layout
 from nmt.base.errors import UserError
-from nmt.base.files import temporary_path, write_json
+from nmt.base.files import remove, temporary_path, write_json
 from nmt.base.signals import Interruption
 from nmt.base.system import commit, processor_name, versions
 from nmt.config import Config, differing_values, is_free_key, save_config, to_plain
@@ -168,6 +168,7 @@ def open_run(config: Config, corpus_folder: Path) -> Config:
             _check_max_updates(config, run)
             logger.info("%s was complete; training continues", folder)
             (folder / layout.RESULT_FILE).unlink()
+        remove(folder / layout.EVALUATION_FOLDER)  # of other weights
         # `finish` takes this file for that of the best checkpoint. It may be of averaged weights.
         (folder / layout.VALID_HYPOTHESES_FILE).unlink(missing_ok=True)
         save_config(config, folder / layout.CONFIG_FILE)

@@ -118,13 +118,17 @@ def complete(config: Config, updates: int) -> None:
 
 def test_an_accepted_change_continues_a_complete_run(config: Config, corpus: Path) -> None:
     complete(config, config.training.max_updates)
+    evaluation = config.run_folder / "evaluation" / "general" / "scores.json"
+    write_json(evaluation, {})
     longer = accepting(config, "training.max_updates", max_updates=20)
     with pytest.raises(UserError, match="was trained on digits-0123456789ab, but the corpus is"):
         open_run(longer, corpus.with_name("digits-ba9876543210"))
     assert Run(config.run_folder).is_complete
     assert stored(config) == config
+    assert evaluation.exists()
     open_run(longer, corpus)
     assert not Run(config.run_folder).is_complete
+    assert not evaluation.exists()
     complete(config, config.training.max_updates)
     open_run(longer, corpus)
     assert Run(config.run_folder).is_complete  # nothing differs any more
