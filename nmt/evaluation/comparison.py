@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from functools import cache
 from typing import Any
 
+from nmt.base.progress import progress_bar
 from nmt.data.corpus import PreparedCorpus
 from nmt.metrics.scores import sentence_chrf
 from nmt.metrics.significance import Difference, compare
@@ -17,6 +18,7 @@ from nmt.run_folder import StoredTexts
 from nmt.tokenizer import Tokenizer
 
 _NUM_CHANGED = 5  # of the better sentences, and of the worse ones
+_MAX_TARGETS = 1_000_000  # target sentences of training that are read to find terms
 _TARGETS_AT_A_TIME = 10_000  # target sentences that are decoded at once
 
 
@@ -110,9 +112,12 @@ def terms_of(corpus: PreparedCorpus, translations: tuple[str, ...]) -> list[str]
 
 
 def _training_targets(corpus: PreparedCorpus) -> Iterator[str]:
-    """Yield the target sentences of the training text, without those of `corpus.sources`."""
+    """Yield up to a million target sentences of training, without those of `corpus.sources`."""
     pairs, tokenizer = corpus.train(), Tokenizer(corpus.target_tokenizer)
     num_own = corpus.manifest.get("sources", {}).get(corpus.name, len(pairs))
-    for first in range(0, num_own, _TARGETS_AT_A_TIME):
-        indices = range(first, min(num_own, first + _TARGETS_AT_A_TIME))
-        yield from tokenizer.decode([pairs.pair(index)[1].tolist() for index in indices])
+    num_targets = min(num_own, _MAX_TARGETS)
+    with progress_bar("looking for terms", num_targets) as advance:
+        for first in range(0, num_targets, _TARGETS_AT_A_TIME):
+            indices = range(first, min(num_targets, first + _TARGETS_AT_A_TIME))
+            yield from tokenizer.decode([pairs.pair(index)[1].tolist() for index in indices])
+            advance(len(indices))
