@@ -32,9 +32,10 @@ from benchmarks.setting import (
 )
 from nmt.cli.common import parse_arguments, run_command
 from nmt.config import BatchingConfig, Config, ModelConfig, checked_dataclass
-from nmt.data.batching import EpochPlan, plan_epoch
+from nmt.data.batching import plan_epoch
 from nmt.data.corpus import PreparedCorpus
 from nmt.data.loader import UpdateLoader, UpdateWork
+from nmt.data.plan import EpochPlan
 from nmt.training.memory import peak_memory, release_freed_memory, resident_memory
 from nmt.training.trainer import Trainer
 
@@ -111,7 +112,7 @@ def _plan(num_pairs: int) -> tuple[float, int, float]:
 def _share_padding(plan: EpochPlan) -> float:
     """Return the share of positions of an epoch, of both sides, that are padding."""
     parts = (part for index in range(plan.num_updates) for part in plan.micro_batches(index))
-    positions = sum(rows * (source + target) for rows, source, target in map(plan.shape, parts))
+    positions = sum(part.cost for part in parts)
     tokens = plan.source_lengths[plan.order].sum() + plan.target_lengths[plan.order].sum()
     return 1 - float(tokens) / positions
 

@@ -52,6 +52,10 @@ class Figure:
         is_low_enough = self.at_most is None or self.value <= self.at_most
         return "pass" if is_high_enough and is_low_enough else "fail"
 
+    def __str__(self) -> str:
+        value = "" if self.value is None else f" {self.value:,.6g} {self.unit}"
+        return f"{self.name}:{value} {self.status} {self.note}".rstrip()
+
     def to_json(self) -> dict[str, Any]:
         """Return value, unit, limits and note, as far as they are set, and the status."""
         found = {key: value for key, value in asdict(self).items() if value not in (None, "")}
@@ -89,13 +93,16 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]
     Console(stderr=True, width=None if sys.stderr.isatty() else 120).print(table)
 
 
-def write_result(name: str, result: dict[str, Any], path: Path | None = None) -> None:
-    """Write a result with date, commit and machine, and print its path.
+def write_result(
+    name: str, result: dict[str, Any], path: Path | None = None, is_final: bool = True
+) -> None:
+    """Write a result with date, commit and machine, and print its path if it is final.
 
     Args:
         name: beginning of the file name; the date follows.
         result: what was measured.
         path: the file, instead of a dated one in `benchmarks/results`.
+        is_final: whether the file will not be written again.
     """
     date = f"{datetime.now(UTC):%Y-%m-%d}"
     heading = {
@@ -107,4 +114,5 @@ def write_result(name: str, result: dict[str, Any], path: Path | None = None) ->
     }
     path = path or RESULTS_FOLDER / f"{name}-{date}.json"
     write_json(path, heading | result)
-    print(f"written: {path}", file=sys.stderr)
+    if is_final:
+        print(f"written: {path}", file=sys.stderr)

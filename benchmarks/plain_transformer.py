@@ -9,15 +9,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from nmt.config import Config, ModelConfig, NormPlacement, Precision
-from nmt.data.batch import Batch
+from nmt.config import Config, Layout, ModelConfig, NormPlacement, Precision
+from nmt.data.batch import Batch, Segments
 from nmt.data.loader import UpdateWork
-from nmt.model.attention import MultiHeadAttention
+from nmt.model.attention import MultiHeadAttention, causal_mask, same_segment
 from nmt.model.layers import DecoderLayer, EncoderLayer, FeedForward
 from nmt.model.positions import sinusoidal_table
 from nmt.model.transformer import Transformer
+from nmt.training.passes import CapturedPasses, precision_on
 from nmt.training.schedule import learning_rate
-from nmt.training.updater import precision_on
 
 
 class PlainTransformer(nn.Module):
@@ -39,6 +39,7 @@ class PlainTransformer(nn.Module):
         table = sinusoidal_table(config.max_length, config.width)
         self.register_buffer("table", table, persistent=False)
         self.dropout = nn.Dropout(config.dropout)
+        self.loss = _loss
         with warnings.catch_warnings():
             # A warning that pre-norm has no fast path for inference.
             warnings.simplefilter("ignore", UserWarning)
@@ -60,31 +61,67 @@ class PlainTransformer(nn.Module):
 
     def forward(self, batch: Batch, label_smoothing: float) -> Tensor:
         """Return the label-smoothed loss, summed over target tokens."""
-        length = batch.target_input.size(1)
-        mask = torch.ones(length, length, dtype=torch.bool, device=batch.source.device).triu(1)
-        hidden = self.transformer(
-            self._embed(batch.source),
-            self._embed(batch.target_input),
-            tgt_mask=mask,  # True above the diagonal
-            src_key_padding_mask=~batch.source_mask,
-            memory_key_padding_mask=~batch.source_mask,
-            tgt_is_causal=True,
-        )
-        logits = F.linear(hidden, self.embedding.weight)  # (B, T, V)
-        return F.cross_entropy(
-            logits.flatten(0, 1),
-            batch.target_output.flatten(),
-            ignore_index=self.pad_id,
-            label_smoothing=label_smoothing,
-            reduction="sum",
+        if batch.segments is None:
+            length = batch.target_input.size(1)
+            mask = torch.ones(length, length, dtype=torch.bool, device=batch.source.device).triu(1)
+            hidden = self.transformer(
+                self._embed(batch.source),
+                self._embed(batch.target_input),
+                tgt_mask=mask,  # True above the diagonal
+                src_key_padding_mask=~batch.source_mask,
+                memory_key_padding_mask=~batch.source_mask,
+                tgt_is_causal=True,
+            )
+        else:
+            hidden = self._packed(batch, batch.segments)
+        return self.loss(
+            hidden, self.embedding.weight, batch.target_output, self.pad_id, label_smoothing
         )
 
-    def _embed(self, ids: Tensor) -> Tensor:
-        assert isinstance(self.table, Tensor)
-        embedded: Tensor = self.dropout(
-            self.embedding(ids) * self.scale + self.table[: ids.size(1)]
+    def _packed(self, batch: Batch, segments: Segments) -> Tensor:
+        """Compute (B, T, D) in packed rows, with a mask for each head."""
+        source, target = segments.source, segments.target
+        causal = causal_mask(target.size(1), target.device)
+        is_padding = (target == 0)[:, None, :, None]
+        masks = (
+            same_segment(source, source),
+            same_segment(target, target) & causal,
+            same_segment(target, source) | is_padding,
         )
+        num_heads = self.transformer.nhead
+        hidden: Tensor = self.transformer(
+            self._embed(batch.source, segments.source_positions),
+            self._embed(batch.target_input, segments.target_positions),
+            *((~mask[:, 0]).repeat_interleave(num_heads, dim=0) for mask in masks),
+            src_is_causal=False,
+            tgt_is_causal=False,
+        )
+        return hidden
+
+    def _embed(self, ids: Tensor, positions: Tensor | None = None) -> Tensor:
+        assert isinstance(self.table, Tensor)
+        of_positions = self.table[: ids.size(1)] if positions is None else self.table[positions]
+        embedded: Tensor = self.dropout(self.embedding(ids) * self.scale + of_positions)
         return embedded
+
+    def compile_parts(self) -> None:
+        """Compile each layer, and the loss, for their one shape."""
+        for layer in (*self.transformer.encoder.layers, *self.transformer.decoder.layers):
+            layer.compile(dynamic=False)
+        self.loss = torch.compile(_loss, dynamic=False)
+
+
+def _loss(
+    hidden: Tensor, weight: Tensor, tokens: Tensor, pad_id: int, label_smoothing: float
+) -> Tensor:
+    logits = F.linear(hidden, weight)  # (B, T, V)
+    return F.cross_entropy(
+        logits.flatten(0, 1),
+        tokens.flatten(),
+        ignore_index=pad_id,
+        label_smoothing=label_smoothing,
+        reduction="sum",
+    )
 
 
 @torch.no_grad()
@@ -155,7 +192,17 @@ def plain_update(
         model.parameters(), lr=0.0, betas=(0.9, 0.98), eps=1e-9, fused=device.type == "cuda"
     )
     numbers = itertools.count(1)
+    is_fixed = config.training.compile and config.batching.layout is Layout.packed
+    if is_fixed:
+        model.compile_parts()
+    captured: list[CapturedPasses] = []
     uses_bfloat16 = precision_on(device, Precision.auto) is Precision.bfloat16
+
+    def compute(batch: Batch, weight: float | Tensor) -> Tensor:
+        with torch.autocast(device.type, torch.bfloat16, enabled=uses_bfloat16):
+            loss: Tensor = model(batch, config.training.label_smoothing)
+        (loss * weight).backward()  # type: ignore[no-untyped-call]
+        return loss.detach()
 
     def step(work: UpdateWork) -> Tensor:
         total_loss = torch.zeros((), device=device)
@@ -163,11 +210,14 @@ def plain_update(
         rate = learning_rate(next(numbers), config.schedule, config.training.max_updates)
         for group in optimizer.param_groups:
             group["lr"] = rate
-        for batch in work.micro_batches.values():
-            with torch.autocast(device.type, torch.bfloat16, enabled=uses_bfloat16):
-                loss = model(batch.to(device), config.training.label_smoothing)
-            (loss / work.num_target_tokens).backward()
-            total_loss += loss.detach()
+        batches = list(work.micro_batches.values())
+        if is_fixed and device.type == "cuda":
+            if not captured:
+                captured.append(CapturedPasses(compute, model, batches[0].to(device)))
+            captured[0].zero_gradients()
+        for batch in batches:
+            passes = captured[0] if captured else lambda batch, w: compute(batch.to(device), w)
+            total_loss += passes(batch, 1 / work.num_target_tokens)
         nn.utils.clip_grad_norm_(model.parameters(), config.optimizer.max_gradient_norm)
         optimizer.step()
         return total_loss

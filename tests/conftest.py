@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, settings
 import nmt.model.cpu_library
 from nmt.base.signals import handlers_restored
 from nmt.base.system import num_cores
-from nmt.config import Config, OptimizerConfig, OptimizerName
+from nmt.config import Config, Layout, OptimizerConfig, OptimizerName
 from nmt.runs.experiment import open_run
 from nmt.tokenizer import Tokenizer
 from nmt.trained_model import TrainedModel
@@ -140,6 +140,8 @@ def two_processes_found(
         "one idle": with_batching(base, tokens_per_micro_batch=4096),
         "muon": replace(base, optimizer=OptimizerConfig(name=OptimizerName.muon)),
         "experts": replace(base, model=replace(base.model, num_experts=4)),
+        # One row per micro-batch, so that dropout does not depend on the number of processes.
+        "packed": with_batching(base, layout=Layout.packed, tokens_per_micro_batch=32),
     }
     training = replace(base.training, num_processes=2, num_threads=1)
     run = replace(base, run=replace(base.run, name="two"), training=training)

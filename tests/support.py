@@ -21,6 +21,7 @@ from nmt.config import (
     BatchingConfig,
     Config,
     DecodingConfig,
+    Layout,
     ModelConfig,
     OptimizerConfig,
     Precision,
@@ -252,6 +253,7 @@ def tiny_config(outputs: Path, **training: Any) -> Config:
         optimizer=OptimizerConfig(),
         schedule=ScheduleConfig(peak_learning_rate=5e-3, warmup_updates=4),
         batching=BatchingConfig(
+            layout=Layout.bucketed,
             target_tokens_per_update=160,
             tokens_per_micro_batch=48,
             max_source_length=32,

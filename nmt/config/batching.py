@@ -1,12 +1,20 @@
 """Configuration group `batching`: updates and micro-batches."""
 
+from enum import StrEnum
+
 from nmt.config.fields import MAX_TOKENS, checked_dataclass, option, require
+
+Layout = StrEnum("Layout", "auto bucketed packed")
 
 
 @checked_dataclass
 class BatchingConfig:
     """How pairs are grouped into updates and micro-batches."""
 
+    layout: Layout = Layout.auto
+    """`bucketed`: an update consists of buckets of pairs of similar length, one pair per row;
+    `packed`: of pairs of all lengths, side by side in rows of one length, which suits GPUs; `auto`:
+    bucketed. It is stored with the run."""
     target_tokens_per_update: int = option(25_000, ge=1, le=1_000_000_000)
     """Approximate number of target tokens per update, including EOS and excluding padding."""
     tokens_per_micro_batch: int | str = 4_096
@@ -27,7 +35,10 @@ class BatchingConfig:
 
     @property
     def longest(self) -> int:
-        """Maximum number of tokens of a training sentence, on either side."""
+        """Maximum number of tokens of a training sentence, on either side.
+
+        Packed rows have this number of positions.
+        """
         return max(self.max_source_length, self.max_target_length)
 
     @property

@@ -6,7 +6,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from nmt.base.layout import CORPORA_FOLDER, RUNS_FOLDER
-from nmt.config.batching import BatchingConfig
+from nmt.config.batching import BatchingConfig, Layout
 from nmt.config.corpus import CorpusConfig
 from nmt.config.decoding import DecodingConfig
 from nmt.config.fields import FolderName, checked_dataclass, free_keys, option, require
@@ -94,6 +94,12 @@ class Config:
             not self.training.compile or num_experts == 1,
             f"training.compile=true does not support model.num_experts={num_experts}: leave it out",
         )
+        for key, value in (("architecture", Architecture.transformer), ("attention_window", 0)):
+            require(
+                self.batching.layout is not Layout.packed or getattr(self.model, key) == value,
+                f"batching.layout=packed does not support model.{key}={getattr(self.model, key)}:"
+                " set batching.layout=bucketed",
+            )
         require(
             self.run.parallel_runs == 1 or self.training.num_processes == 1,
             f"run.parallel_runs={self.run.parallel_runs} needs training.num_processes=1",

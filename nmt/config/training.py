@@ -29,7 +29,8 @@ class TrainingConfig:
     precision: Precision = Precision.auto
     """Arithmetic of forward and backward; `auto`: bfloat16 if a GPU supports it, else float32."""
     compile: bool = False
-    """Compile the layers with torch.compile, for GPUs. This takes minutes at the start, and a
+    """Compile the layers with torch.compile, for GPUs; on a single GPU with batching.layout=packed,
+    also capture the passes as a CUDA graph. This takes up to a few minutes at the start, and a
     resumed run may differ from an uninterrupted one."""
     validate_every: int = option(1_000, ge=1, le=_MAX_UPDATES)
     """Number of updates between validations; a checkpoint is written before each of them."""

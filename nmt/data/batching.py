@@ -1,8 +1,4 @@
-"""The epoch plan: which pairs form each update of an epoch.
-
-The plan is a pure function of lengths, configuration, mixing, seed and epoch. It does not depend on
-the number of ranks, so a training position is two integers: the epoch and the update.
-"""
+"""The epoch plan: which pairs form each update of an epoch."""
 
 import heapq
 from dataclasses import dataclass
@@ -11,8 +7,10 @@ from itertools import pairwise
 import numpy as np
 
 from nmt.base.errors import UserError
-from nmt.config import BatchingConfig
+from nmt.config import BatchingConfig, Layout
 from nmt.data.mixing import Mixing
+from nmt.data.packing import plan_packed
+from nmt.data.plan import EpochPlan, MicroBatch
 
 # An update consists of buckets: sets of pairs of similar length with about this many target tokens,
 # or fewer if the update or the corpus is small. Large updates mix lengths: buckets are shuffled.
@@ -27,23 +25,14 @@ _BUCKETS_PER_POOL = 2048
 _MAX_POOLS = 32
 
 _INTEGER_BITS = 63  # of a non-negative int64
-_MAX_SAMPLED = 200  # largest number of updates whose work `EpochPlan.loads` computes
 
 
 @dataclass(frozen=True)
-class EpochPlan:
-    """The updates of one epoch."""
+class BucketedPlan(EpochPlan):
+    """Updates consist of buckets of pairs of similar length."""
 
-    source_lengths: np.ndarray  # (pairs of the corpus,) tokens of each source, including EOS
-    target_lengths: np.ndarray  # (pairs of the corpus,) tokens of each target, including EOS
     buckets: list[np.ndarray]  # indices of pairs in the corpus, an array for each bucket
     buckets_per_update: int  # consecutive buckets; the last update may have fewer
-    # Largest number of padded tokens of a micro-batch, on either side. It determines how an update
-    # is split, but not which pairs the update has.
-    max_micro_batch_tokens: int
-    # Time to start a micro-batch, as the number of padded tokens, of both sides, that are computed
-    # in this time. If it is above 0, small micro-batches of a rank are merged.
-    start_tokens: int = 0
 
     @property
     def num_updates(self) -> int:
@@ -59,116 +48,41 @@ class EpochPlan:
         """Return the indices of the pairs of an update."""
         return np.concatenate(self._buckets_of(index))
 
-    def num_target_tokens(self, index: int) -> int:
-        """Return the number of target tokens of an update, including EOS, without padding."""
-        return int(self.target_lengths[self.update(index)].sum())
-
-    def micro_batches(self, index: int, world_size: int = 1) -> list[np.ndarray]:
-        """Return the pairs of each micro-batch of an update on all ranks, the largest first."""
-        by_rank = self.micro_batches_of_ranks(index, world_size)
-        micro_batches = [pairs for of_rank in by_rank for pairs in of_rank.values()]
-        return sorted(micro_batches, key=self.padded_tokens, reverse=True)
-
-    def micro_batches_of_ranks(self, index: int, world_size: int) -> list[dict[int, np.ndarray]]:
-        """Return for each rank the pairs of its micro-batches of an update, by micro-batch number.
+    def micro_batches_of_ranks(self, index: int, world_size: int) -> list[dict[int, MicroBatch]]:
+        """Return for each rank its micro-batches of an update, by micro-batch number.
 
         Each bucket is halved until its parts have at most `max_micro_batch_tokens`. The parts are
-        numbered from the largest to the smallest and assigned to ranks. A micro-batch is one or
-        several parts of a rank; its number is the lowest of theirs. A rank's largest micro-batch
-        comes first: memory allocated for it is enough for the others. A rank may have none.
+        numbered from the largest to the smallest and assigned to ranks. A rank's largest
+        micro-batch comes first: memory allocated for it is enough for the others. A rank may have
+        none.
         """
         parts = [part for bucket in self._buckets_of(index) for part in self._halved(bucket)]
-        parts.sort(key=self.padded_tokens, reverse=True)
-        shares = self._shares([self._cost(part) for part in parts], world_size)
-        return [self._merged({number: parts[number] for number in share}) for share in shares]
-
-    def loads(self, world_size: int) -> np.ndarray:
-        """Return the work of each rank in each update, (updates, ranks).
-
-        The unit is padded tokens of both sides; each micro-batch adds `start_tokens`. A long epoch
-        is represented by at most `_MAX_SAMPLED` evenly spaced updates.
-        """
-        updates = range(0, self.num_updates, -(-self.num_updates // _MAX_SAMPLED))
-
-        def load(of_rank: dict[int, np.ndarray]) -> int:
-            return sum(self.start_tokens + self._cost(pairs) for pairs in of_rank.values())
-
-        by_update = (self.micro_batches_of_ranks(index, world_size) for index in updates)
-        return np.array([list(map(load, by_rank)) for by_rank in by_update])
-
-    def evenness(self, world_size: int) -> float:
-        """Return (mean work of a rank) / (mean over updates of the largest work of a rank)."""
-        loads = self.loads(world_size)
-        return float(loads.mean() / loads.max(axis=1).mean())
-
-    def shape(self, pairs: np.ndarray) -> tuple[int, int, int]:
-        """Return (B, S, T) of a micro-batch of these pairs."""
-        source, target = self.source_lengths[pairs].max(), self.target_lengths[pairs].max()
-        return len(pairs), int(source), int(target)
-
-    def padded_tokens(self, pairs: np.ndarray) -> int:
-        """Return the padded tokens of the longer side of a micro-batch of these pairs."""
-        rows, source, target = self.shape(pairs)
-        return rows * max(source, target)
+        parts.sort(key=lambda part: part.padded_tokens, reverse=True)
+        shares = _shares([part.cost for part in parts], world_size)
+        return [{number: parts[number] for number in share} for share in shares]
 
     def _buckets_of(self, index: int) -> list[np.ndarray]:
         first = index * self.buckets_per_update
         return self.buckets[first : first + self.buckets_per_update]
 
-    def _cost(self, pairs: np.ndarray) -> int:
-        """Return the padded tokens of both sides; computing time is proportional to them."""
-        rows, source, target = self.shape(pairs)
-        return rows * (source + target)
-
-    @staticmethod
-    def _shares(costs: list[int], world_size: int) -> list[list[int]]:
-        """Return each rank's part numbers; the least busy rank gets the next largest part."""
-        shares: list[list[int]] = [[] for _ in range(world_size)]
-        loads = [(0, rank) for rank in range(world_size)]
-        for number in sorted(range(len(costs)), key=lambda number: -costs[number]):
-            load, rank = loads[0]
-            shares[rank].append(number)
-            heapq.heapreplace(loads, (load + costs[number], rank))
-        return [sorted(share) for share in shares]
-
-    def _merged(self, parts: dict[int, np.ndarray]) -> dict[int, np.ndarray]:
-        """Merge parts of a rank that are neighbours in the order of lengths.
-
-        Among the results of at most `max_micro_batch_tokens`, starts and padded tokens cost least.
-        """
-        if not self.start_tokens:
-            return parts
-        shapes = {number: self.shape(pairs) for number, pairs in parts.items()}
-        numbers = sorted(parts, key=lambda number: shapes[number][::-1])
-        # best[n] is the least cost of the first n parts, and the index of the first part of their
-        # last micro-batch.
-        best = [(0, 0)]
-        for end in range(1, len(numbers) + 1):
-            options: list[tuple[int, int]] = []
-            rows = source = target = 0
-            for first in range(end - 1, -1, -1):
-                more, longest_source, longest_target = shapes[numbers[first]]
-                rows += more
-                source, target = max(source, longest_source), max(target, longest_target)
-                if options and rows * max(source, target) > self.max_micro_batch_tokens:
-                    break
-                cost = best[first][0] + self.start_tokens + rows * (source + target)
-                options.append((cost, first))
-            best.append(min(options))
-        merged: dict[int, np.ndarray] = {}
-        end = len(numbers)
-        while end:
-            first = best[end][1]
-            together = numbers[first:end]
-            merged[min(together)] = np.concatenate([parts[number] for number in together])
-            end = first
-        return dict(sorted(merged.items(), key=lambda item: -self.padded_tokens(item[1])))
-
-    def _halved(self, pairs: np.ndarray) -> list[np.ndarray]:
-        if len(pairs) == 1 or self.padded_tokens(pairs) <= self.max_micro_batch_tokens:
-            return [pairs]
+    def _halved(self, pairs: np.ndarray) -> list[MicroBatch]:
+        source, target = self.source_lengths[pairs].max(), self.target_lengths[pairs].max()
+        part = MicroBatch(pairs, (len(pairs), int(source), int(target)))
+        if len(pairs) == 1 or part.padded_tokens <= self.max_micro_batch_tokens:
+            return [part]
         middle = len(pairs) // 2
         return self._halved(pairs[:middle]) + self._halved(pairs[middle:])
+
+
+def _shares(costs: list[int], world_size: int) -> list[list[int]]:
+    """Return each rank's part numbers; the least busy rank gets the next largest part."""
+    shares: list[list[int]] = [[] for _ in range(world_size)]
+    loads = [(0, rank) for rank in range(world_size)]
+    for number in sorted(range(len(costs)), key=lambda number: -costs[number]):
+        load, rank = loads[0]
+        shares[rank].append(number)
+        heapq.heapreplace(loads, (load + costs[number], rank))
+    return [sorted(share) for share in shares]
 
 
 def trainable_pairs(
@@ -206,17 +120,19 @@ def plan_epoch(
     random = np.random.default_rng((seed, epoch))
     pairs = trainable if mixing is None else mixing.pairs(trainable, seed, epoch)
     shuffled = random.permutation(pairs)
+    if config.layout is Layout.packed:
+        return plan_packed(source_lengths, target_lengths, config, shuffled, seed)
     num_tokens = int(target_lengths[trainable].sum())
     largest = min(max(num_tokens // _MIN_BUCKETS, _MIN_BUCKET_TOKENS), _MAX_BUCKET_TOKENS)
     buckets_per_update = max(1, round(config.target_tokens_per_update / largest))
     bucket_tokens = config.target_tokens_per_update / buckets_per_update
     buckets = _cut_buckets(shuffled, source_lengths, target_lengths, bucket_tokens)
-    return EpochPlan(
+    return BucketedPlan(
         source_lengths,
         target_lengths,
+        config.max_micro_batch_tokens,
         [buckets[number] for number in random.permutation(len(buckets))],
         buckets_per_update,
-        config.max_micro_batch_tokens,
     )
 
 

@@ -1,17 +1,20 @@
 """The batches of one rank."""
 
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 from pydantic import NonNegativeInt
+from torch import Tensor
 
 from nmt.config import BatchingConfig
-from nmt.data.batch import Batch, collate
-from nmt.data.batching import EpochPlan, plan_epoch
+from nmt.data.batch import Batch, collate, collate_rows
+from nmt.data.batching import plan_epoch
 from nmt.data.corpus import ParallelCorpus
 from nmt.data.mixing import Mixing
+from nmt.data.plan import EpochPlan, MicroBatch, Shape
 from nmt.tokenizer import Tokenizer
 
 
@@ -30,7 +33,7 @@ class UpdateWork:
     position: Position
     num_source_tokens: int  # of the update on all ranks, without padding
     num_target_tokens: int  # of the update on all ranks, without padding
-    shapes: list[tuple[int, int, int]]  # (B, S, T) of the micro-batches of all ranks
+    shapes: list[Shape]  # of the micro-batches of all ranks
     num_rounds: int  # largest number of micro-batches of a rank
     # The micro-batches of this rank, by number (see `EpochPlan.micro_batches_of_ranks`); may be
     # empty. The seed of dropout depends on the number.
@@ -42,8 +45,8 @@ class UpdateLoader:
     """Makes the batches of one rank for the update at any position.
 
     The loader keeps no position: the caller stores `next_position`, and needs nothing else to
-    continue. The attributes `max_micro_batch_tokens` and `start_tokens` (see `EpochPlan`) may be
-    changed between updates; an update has the same pairs whatever their values are.
+    continue. The attribute `max_micro_batch_tokens` (see `EpochPlan`) may be changed between
+    updates; an update has the same pairs whatever its value is.
     """
 
     def __init__(
@@ -56,7 +59,6 @@ class UpdateLoader:
         rank: int = 0,
         world_size: int = 1,
         mixing: Mixing | None = None,
-        start_tokens: int = 0,
     ) -> None:
         self._corpus = corpus
         lengths = corpus.source_lengths, corpus.target_lengths
@@ -64,7 +66,6 @@ class UpdateLoader:
         self._tokenizers = source_tokenizer, target_tokenizer
         self._rank = rank
         self._world_size = world_size
-        self.start_tokens = start_tokens
         self.max_micro_batch_tokens = config.max_micro_batch_tokens
         self._planned: tuple[int, EpochPlan] | None = None
 
@@ -85,14 +86,17 @@ class UpdateLoader:
             position,
             int(plan.source_lengths[plan.update(index)].sum()),
             plan.num_target_tokens(index),
-            [plan.shape(pairs) for of_rank in by_rank for pairs in of_rank.values()],
+            [part.shape for of_rank in by_rank for part in of_rank.values()],
             max(map(len, by_rank)),
-            {
-                number: collate(self.ids(pairs), *self._tokenizers)
-                for number, pairs in by_rank[self._rank].items()
-            },
+            {number: self._batch(part) for number, part in by_rank[self._rank].items()},
             Position(epoch + 1, 0) if is_last else Position(epoch, index + 1),
         )
+
+    def _batch(self, part: MicroBatch) -> Batch:
+        pairs = self.ids(part.pairs)
+        if part.rows is None:
+            return collate(pairs, *self._tokenizers)
+        return collate_rows(pairs, part.rows, part.shape, *self._tokenizers)
 
     def ids(self, pairs: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
         """Return the source and target ids of pairs, given their indices in the corpus."""
@@ -102,15 +106,36 @@ class UpdateLoader:
         """Return the padded tokens of the longer side of the largest micro-batch of an update."""
         plan = self.plan(position.epoch)
         micro_batches = plan.micro_batches(position.update_in_epoch, self._world_size)
-        return plan.padded_tokens(micro_batches[0])
+        return micro_batches[0].padded_tokens
 
     def plan(self, epoch: int) -> EpochPlan:
-        """Plan an epoch with the current `max_micro_batch_tokens` and `start_tokens`."""
-        if self._planned is None or self._planned[0] != epoch:
-            self._planned = None  # free the old plan's memory before the next plan is made
-            self._planned = epoch, self._plan_epoch(epoch=epoch)
-        return replace(
-            self._planned[1],
-            max_micro_batch_tokens=self.max_micro_batch_tokens,
-            start_tokens=self.start_tokens,
-        )
+        """Plan an epoch with the current `max_micro_batch_tokens`."""
+        planned = self._planned  # another thread may replace it
+        if planned is None or planned[0] != epoch:
+            planned = self._planned = None  # free the old plan's memory before the next one is made
+            planned = self._planned = epoch, self._plan_epoch(epoch=epoch)
+        return replace(planned[1], max_micro_batch_tokens=self.max_micro_batch_tokens)
+
+
+class Prefetcher:
+    """Makes the work of the next update in a thread, in pinned memory, while a GPU computes."""
+
+    def __init__(self, loader: UpdateLoader) -> None:
+        self._loader = loader
+        self._thread = ThreadPoolExecutor(max_workers=1)
+        self._next: Future[UpdateWork] | None = None
+        self._key: tuple[Position, int] | None = None  # of `_next`
+
+    def work(self, position: Position) -> UpdateWork:
+        """Return the same as `UpdateLoader.work`."""
+        tokens = self._loader.max_micro_batch_tokens
+        is_next = self._next is not None and self._key == (position, tokens)
+        work = self._next.result() if self._next and is_next else self._pinned(position)
+        self._key = work.next_position, tokens
+        self._next = self._thread.submit(self._pinned, work.next_position)
+        return work
+
+    def _pinned(self, position: Position) -> UpdateWork:
+        work = self._loader.work(position)
+        batches = {n: batch.mapped(Tensor.pin_memory) for n, batch in work.micro_batches.items()}
+        return replace(work, micro_batches=batches)

@@ -37,6 +37,14 @@ def causal_mask(length: int, device: torch.device | None = None) -> Tensor:
     return torch.ones(length, length, dtype=torch.bool, device=device).tril()
 
 
+def same_segment(queries: Tensor, keys: Tensor) -> Tensor:
+    """Return the mask (B, 1, T, S) of packed rows by which pairs attend to themselves only.
+
+    `queries` (B, T) and `keys` (B, S) are the segment of each position; padding is a segment too.
+    """
+    return (queries[:, :, None] == keys[:, None])[:, None]
+
+
 class MultiHeadAttention(nn.Module):
     """Multi-head attention (section 3.2.2).
 
@@ -64,7 +72,12 @@ class MultiHeadAttention(nn.Module):
         self.packed: nn.Module | None = None
 
     def forward(
-        self, queries: Tensor, memory: Tensor, mask: Tensor | None = None, is_causal: bool = False
+        self,
+        queries: Tensor,
+        memory: Tensor,
+        mask: Tensor | None = None,
+        is_causal: bool = False,
+        first: int | Tensor = 0,
     ) -> Tensor:
         """Attend from (B, T, D) queries to (B, S, D) memory.
 
@@ -73,18 +86,24 @@ class MultiHeadAttention(nn.Module):
             memory: input of the keys and values; `queries` itself in self-attention.
             mask: broadcastable to (B, H, T, S), True = attend.
             is_causal: position t attends to positions 0 … t only; `mask` must be None.
+            first: first position in self-attention, or all positions (B, L); used for rotation.
 
         Returns:
             (B, T, D).
         """
-        query, key, value = self.project(queries, memory)
+        query, key, value = self.project(queries, memory, first)
         return self.output(self.attend(query, key, value, mask, is_causal))
 
     def weights(
-        self, queries: Tensor, memory: Tensor, mask: Tensor | None = None, is_causal: bool = False
+        self,
+        queries: Tensor,
+        memory: Tensor,
+        mask: Tensor | None = None,
+        is_causal: bool = False,
+        first: int | Tensor = 0,
     ) -> Tensor:
         """Compute the (B, H, T, S) attention weights of `forward`."""
-        query, key, _ = self.project(queries, memory)
+        query, key, _ = self.project(queries, memory, first)
         if is_causal:
             mask = causal_mask(query.size(2), query.device)
         return attention_weights(query, key, mask)
@@ -92,15 +111,20 @@ class MultiHeadAttention(nn.Module):
     def project_self(
         self, hidden: Tensor, first: int | Tensor = 0
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Project the input (B, L, D) of self-attention, whose positions begin at `first`.
+        """Project the input (B, L, D) of self-attention; for `first`, see `RotaryPositions`.
 
         Returns:
             Queries (B, H, L, d_k), keys (B, H, L, d_k) and values (B, H, L, d_v).
         """
-        if self.packed is None:
-            projected = self.query(hidden), self.key(hidden), self.value(hidden)
-        else:
+        if self.packed is not None:
             projected = self.packed(hidden).split(self.widths, dim=-1)
+        elif torch.compiler.is_compiling():  # one product is faster
+            layers = self.query, self.key, self.value
+            weight = torch.cat([layer.weight for layer in layers])
+            bias = torch.cat([layer.bias for layer in layers])
+            projected = torch.split(F.linear(hidden, weight, bias), list(self.widths), dim=-1)
+        else:
+            projected = self.query(hidden), self.key(hidden), self.value(hidden)
         query, key, value = (self.split_heads(part) for part in projected)
         if self.rotary is not None:
             query, key = self.rotary(query, first), self.rotary(key, first)
@@ -110,10 +134,12 @@ class MultiHeadAttention(nn.Module):
         """Project the encoder output (B, S, D) to keys (B, H, S, d_k) and values (B, H, S, d_v)."""
         return self.split_heads(self.key(memory)), self.split_heads(self.value(memory))
 
-    def project(self, queries: Tensor, memory: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def project(
+        self, queries: Tensor, memory: Tensor, first: int | Tensor = 0
+    ) -> tuple[Tensor, Tensor, Tensor]:
         """Project the inputs of `forward` to queries, keys and values of all heads."""
         if queries is memory:
-            return self.project_self(queries)
+            return self.project_self(queries, first)
         return self.split_heads(self.query(queries)), *self.project_memory(memory)
 
     def attend(

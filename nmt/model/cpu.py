@@ -211,7 +211,7 @@ def smoothed_cross_entropy(
     by_onednn = use_onednn(hidden)
     # A chunk has at most 512 tokens, so few logits. Chunks have about the same size, because oneDNN
     # compiles a program for each size.
-    size = math.ceil(len(tokens) / math.ceil(len(tokens) / 512))
+    size = max(1, math.ceil(len(tokens) / max(1, math.ceil(len(tokens) / 512))))
     buffer = hidden.new_empty(0 if by_onednn else size, len(weight))
     for first in range(0, len(tokens), size):
         chunk = slice(first, first + size)

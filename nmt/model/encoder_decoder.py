@@ -116,8 +116,8 @@ class EncoderDecoder(nn.Module, ABC, Generic[State]):
         shared = (*self.parameters(), *self.buffers())
         return copy.deepcopy(self, {id(tensor): tensor for tensor in shared})
 
-    def compile_layers(self) -> None:
-        """Compile each layer at its first call.
+    def compile_layers(self, is_dynamic: bool) -> None:
+        """Compile each layer at its first call, for its shapes, or for any if `is_dynamic`.
 
         Raises:
             NotImplementedError: the architecture does not support compilation, and the

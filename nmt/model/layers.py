@@ -77,10 +77,14 @@ class EncoderLayer(nn.Module):
         self.self_attention_residual = Residual(config)
         self.feed_forward_residual = Residual(config)
 
-    def forward(self, hidden: Tensor, source_mask: Tensor) -> Tensor:
-        """Apply the layer: (B, S, D) → (B, S, D); `source_mask` is (B, 1, 1, S)."""
+    def forward(self, hidden: Tensor, source_mask: Tensor, positions: int | Tensor = 0) -> Tensor:
+        """Apply the layer: (B, S, D) → (B, S, D).
+
+        `source_mask` is (B, 1, 1, S), or (B, 1, S, S) in packed rows, which also need the
+        `positions` (B, S) in the sentences.
+        """
         hidden = self.self_attention_residual(
-            hidden, lambda h: self.self_attention(h, h, source_mask)
+            hidden, lambda h: self.self_attention(h, h, source_mask, first=positions)
         )
         return self.feed_forward_residual(hidden, self.feed_forward)
 
@@ -97,14 +101,24 @@ class DecoderLayer(nn.Module):
         self.cross_attention_residual = Residual(config)
         self.feed_forward_residual = Residual(config)
 
-    def forward(self, hidden: Tensor, memory: Tensor, source_mask: Tensor) -> Tensor:
+    def forward(
+        self,
+        hidden: Tensor,
+        memory: Tensor,
+        source_mask: Tensor,
+        target_mask: Tensor | None = None,
+        positions: int | Tensor = 0,
+    ) -> Tensor:
         """Decode all target positions at once: (B, T, D) → (B, T, D).
 
         `memory` is (B, S, D), and `source_mask` is (B, 1, 1, S). Padding is at the end of a target,
-        so the causal mask also hides the padding from all real positions.
+        so the causal mask also hides the padding from all real positions. In packed rows,
+        `source_mask` is (B, 1, T, S), `target_mask` (B, 1, T, T) is the causal mask within each
+        sentence, and `positions` (B, T) are those in the sentences.
         """
+        is_causal = target_mask is None
         hidden = self.self_attention_residual(
-            hidden, lambda h: self.self_attention(h, h, is_causal=True)
+            hidden, lambda h: self.self_attention(h, h, target_mask, is_causal, positions)
         )
         hidden = self.cross_attention_residual(
             hidden, lambda h: self.cross_attention(h, memory, source_mask)

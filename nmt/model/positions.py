@@ -26,7 +26,8 @@ def sinusoidal_table(length: int, width: int, timescales: Timescales = Timescale
 def _rows(table: Tensor, first: int | Tensor, length: int) -> Tensor:
     """Return the rows `first`, `first` + 1, … of a table: (length, E).
 
-    In a decoding step of fixed shapes, `first` is a tensor (1,) and `length` is 1.
+    If `first` is a tensor, return the rows of its elements. It is (B, L) in packed rows, and (1,)
+    in a decoding step of fixed shapes, where `length` is 1.
     """
     return table[first : first + length] if isinstance(first, int) else table[first]
 
@@ -45,7 +46,10 @@ class AddedPositions(nn.Module):
             self.register_buffer("table", table, persistent=False)
 
     def forward(self, embeddings: Tensor, first: int | Tensor = 0) -> Tensor:
-        """Add the vectors of positions `first`, `first` + 1, … to embeddings (B, L, D)."""
+        """Add the vectors of positions `first`, `first` + 1, … to embeddings (B, L, D).
+
+        In packed rows, `first` is the tensor (B, L) of all positions.
+        """
         return embeddings + _rows(self.table, first, embeddings.size(1))
 
 
@@ -66,8 +70,9 @@ class RotaryPositions(nn.Module):
         self.register_buffer("cos", table[:, 1::2].contiguous(), persistent=False)
 
     def forward(self, heads: Tensor, first: int | Tensor = 0) -> Tensor:
-        """Rotate vectors (B, H, L, E), whose positions begin at `first`."""
-        sin, cos = (_rows(table, first, heads.size(2)) for table in (self.sin, self.cos))
+        """Rotate vectors (B, H, L, E); `first` is that of `AddedPositions`."""
+        rows = (_rows(table, first, heads.size(2)) for table in (self.sin, self.cos))
+        sin, cos = (row.unsqueeze(-3) for row in rows)  # (1 or B, 1, L, E / 2)
         if cpu.use_cpu_operators(heads):
             return cpu.rotate(heads, cos, sin)
         even, odd = heads[..., 0::2], heads[..., 1::2]  # (B, H, L, E / 2)

@@ -9,7 +9,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from nmt.config import ModelConfig, NormPlacement, Positions, StartEmbedding
-from nmt.model.attention import MultiHeadAttention
+from nmt.data.batch import Segments
+from nmt.model.attention import MultiHeadAttention, causal_mask, same_segment
 from nmt.model.decoder_state import DecoderState, LayerCache, StepState
 from nmt.model.encoder_decoder import EncoderDecoder, stack
 from nmt.model.layers import DecoderLayer, EncoderLayer
@@ -33,20 +34,55 @@ class Transformer(EncoderDecoder[DecoderState]):
         self.decoder_norm = nn.LayerNorm(config.width) if is_pre_norm else nn.Identity()
         self._initialize()
 
-    def encode(self, source: Tensor, source_mask: Tensor) -> Tensor:
+    def forward(
+        self,
+        source: Tensor,
+        source_mask: Tensor,
+        target_input: Tensor,
+        segments: Segments | None = None,
+    ) -> Tensor:
+        """Encode source ids (B, S), and decode target ids (B, T) to (B, T, D).
+
+        In rows of packed pairs, which `segments` describes, each pair is computed as if alone.
+        """
+        memory = self.encode(source, source_mask, segments)
+        return self.decode(target_input, memory, source_mask, segments)
+
+    def encode(
+        self, source: Tensor, source_mask: Tensor, segments: Segments | None = None
+    ) -> Tensor:
         """Encode (B, S) ids to (B, S, D)."""
-        hidden = self._with_positions(
-            self._scaled(self.source_embedding, source), self.source_positions
-        )
+        mask = source_mask[:, None, None]  # (B, 1, 1, S)
+        positions: int | Tensor = 0
+        if segments is not None:
+            mask = same_segment(segments.source, segments.source)  # (B, 1, S, S)
+            positions = segments.source_positions
+        scaled = self._scaled(self.source_embedding, source)
+        hidden = self._with_positions(scaled, self.source_positions, positions)
         for layer in self.encoder:
-            hidden = layer(hidden, source_mask[:, None, None])  # mask (B, 1, 1, S)
+            hidden = layer(hidden, mask, positions)
         return self.encoder_norm(hidden)
 
-    def decode(self, target_input: Tensor, memory: Tensor, source_mask: Tensor) -> Tensor:
+    def decode(
+        self,
+        target_input: Tensor,
+        memory: Tensor,
+        source_mask: Tensor,
+        segments: Segments | None = None,
+    ) -> Tensor:
         """Decode all target positions (B, T) at once to (B, T, D)."""
-        hidden = self._embed_target(target_input)
+        cross_mask, self_mask = source_mask[:, None, None], None  # (B, 1, 1, S)
+        positions: int | Tensor = 0
+        if segments is not None:
+            target, positions = segments.target, segments.target_positions
+            # Padding attends to everything: a softmax of no scores is NaN.
+            is_padding = (target == 0)[:, None, :, None]
+            cross_mask = same_segment(target, segments.source) | is_padding  # (B, 1, T, S)
+            is_causal = causal_mask(target.size(1), target.device)
+            self_mask = same_segment(target, target) & is_causal  # (B, 1, T, T)
+        hidden = self._embed_target(target_input, positions)
         for layer in self.decoder:
-            hidden = layer(hidden, memory, source_mask[:, None, None])
+            hidden = layer(hidden, memory, cross_mask, self_mask, positions)
         return self.decoder_norm(hidden)
 
     def start(self, memory: Tensor, source_mask: Tensor) -> DecoderState:
@@ -90,23 +126,25 @@ class Transformer(EncoderDecoder[DecoderState]):
             network(source, source_mask, target_input)
         return maps
 
-    def compile_layers(self) -> None:
-        """Compile each layer at its first call, for batches of any shape."""
-        # torch compiles a layer again in some cases, for example for lengths that are multiples of
-        # eight. After 64 versions of one kind of layer, other shapes run uncompiled.
-        torch._dynamo.config.recompile_limit = 64
+    def compile_layers(self, is_dynamic: bool) -> None:
+        """Compile each layer at its first call, for its shapes, or for any if `is_dynamic`."""
+        if is_dynamic:
+            # torch compiles a layer again in some cases, for example for lengths that are multiples
+            # of eight. After 64 versions of one kind of layer, other shapes run uncompiled.
+            torch._dynamo.config.recompile_limit = 64
         for layer in (*self.encoder, *self.decoder):
-            layer.compile(dynamic=True)
+            layer.compile(dynamic=is_dynamic)
 
     def _embed_target(self, ids: Tensor, first: int | Tensor = 0) -> Tensor:
-        """Embed target inputs (B, L), whose positions begin at `first`: (B, L, D).
+        """Embed target inputs (B, L) to (B, L, D).
 
-        With model.start=zero, the embedding of position 0 is zero, before positions are added.
+        Their positions begin at `first`, or are given as a tensor (B, L). With model.start=zero,
+        the embedding of position 0 is zero, before positions are added.
         """
         scaled = self._scaled(self.target_embedding, ids)
         if self.config.start is StartEmbedding.zero:
             if isinstance(first, Tensor):
-                scaled = scaled.masked_fill(first == 0, 0.0)
+                scaled = scaled.masked_fill((first == 0)[..., None], 0.0)
             elif first == 0:
                 scaled = F.pad(scaled[:, 1:], (0, 0, 1, 0))
         return self._with_positions(scaled, self.target_positions, first)

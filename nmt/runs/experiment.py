@@ -18,7 +18,7 @@ from nmt.base.errors import UserError
 from nmt.base.files import remove, temporary_path, write_json
 from nmt.base.signals import Interruption
 from nmt.base.system import commit, processor_name, versions
-from nmt.config import Config, differing_values, is_free_key, save_config, to_plain
+from nmt.config import Config, Layout, differing_values, is_free_key, save_config, to_plain
 from nmt.data.corpus import PreparedCorpus
 from nmt.evaluation.evaluate import Evaluation
 from nmt.model.cpu_library import select_library
@@ -31,6 +31,7 @@ from nmt.training import distributed, fresh_model
 from nmt.training.measured_library import measure_library
 from nmt.training.memory_probe import first_epoch, resolve_auto
 from nmt.training.trainer import Trainer
+from nmt.training.updater import with_layout
 from nmt.training.validation import valid_text
 
 logger = logging.getLogger(__name__)
@@ -42,8 +43,8 @@ _PACKAGES = ("torch", "numpy", "sentencepiece", "datasets", "pyarrow", "sacreble
 _FIXED_KEYS = (
     *("corpus.", "tokenizer.", "model.", "training.seed", "optimizer.name", "optimizer.lora_"),
     "training.validation_metric",  # the best checkpoint so far was chosen by it
-    *("batching.target_tokens_per_update", "batching.max_source_length"),
-    "batching.max_target_length",
+    *("batching.layout", "batching.target_tokens_per_update"),
+    *("batching.max_source_length", "batching.max_target_length"),
 )
 
 
@@ -70,8 +71,8 @@ def check_configuration(config: Config) -> tuple[Config, list[str]]:
     """Compare an experiment with the configuration stored in its run folder, if there is one.
 
     Returns:
-        The experiment, in which stored numbers replace `tokens_per_micro_batch=auto` and
-        `num_threads=0`; and a line for each difference that `run.accept_changes` allows.
+        The experiment, in which stored values replace `tokens_per_micro_batch=auto`, `layout=auto`
+        and `num_threads=0`; and a line for each difference that `run.accept_changes` allows.
 
     Raises:
         UserError: there is a difference that `run.accept_changes` does not allow.
@@ -84,6 +85,8 @@ def check_configuration(config: Config) -> tuple[Config, list[str]]:
     if batching.is_auto:
         tokens = stored.batching.tokens_per_micro_batch
         batching = replace(batching, tokens_per_micro_batch=tokens)
+    if batching.layout is Layout.auto:
+        batching = replace(batching, layout=stored.batching.layout)
     has_same_processes = training.num_processes == stored.training.num_processes
     if not training.num_threads and has_same_processes:  # the number of threads changes rounding
         training = replace(training, num_threads=stored.training.num_threads)
@@ -138,7 +141,8 @@ def open_run(config: Config, corpus_folder: Path) -> Config:
     """Create the run folder, or check that the existing one belongs to this experiment.
 
     Returns:
-        The experiment, in which numbers replace `tokens_per_micro_batch=auto` and `num_threads=0`.
+        The experiment, in which values replace `tokens_per_micro_batch=auto`, `layout=auto` and
+        `num_threads=0`.
     """
     folder = config.run_folder
     config, changes = check_configuration(config)
@@ -146,7 +150,7 @@ def open_run(config: Config, corpus_folder: Path) -> Config:
     if not run.has_begun:
         fresh_model.check(config, corpus_folder)
         training = distributed.with_num_threads(config.training, config.run.parallel_runs)
-        config = replace(config, training=training)
+        config = with_layout(replace(config, training=training))
         epoch = first_epoch(config, PreparedCorpus(corpus_folder))  # an error leaves no run
         if config.batching.is_auto:
             config = resolve_auto(config, *epoch)

@@ -11,14 +11,15 @@ import numpy as np
 import torch
 
 from nmt.config import Config, ValidationMetric
-from nmt.data.batching import EpochPlan
 from nmt.data.corpus import PreparedCorpus
+from nmt.data.plan import EpochPlan
 from nmt.model.build import count_parameters, meta_model
 from nmt.model.cost import Processed, training_flops
 from nmt.training import distributed
 from nmt.training.fresh_model import new_model
 from nmt.training.memory_probe import first_epoch, heaviest_shapes, measure_updates, resolve_auto
 from nmt.training.optimizer import step_flops
+from nmt.training.updater import with_layout
 from nmt.training.validation import valid_text
 from nmt.translation.translator import Translator
 
@@ -34,6 +35,7 @@ def log_cost(config: Config, corpus_folder: Path | None) -> None:
     """Log what training would take; `corpus_folder` is None if the corpus is not prepared."""
     logger.info("dry run: nothing is trained")
     corpus = PreparedCorpus(corpus_folder) if corpus_folder else None
+    config = with_layout(config)
     plan, sizes = first_epoch(config, corpus)
     if config.batching.is_auto:
         config = resolve_auto(config, plan, sizes)
@@ -66,9 +68,9 @@ def _mean_work(config: Config, plan: EpochPlan, vocabulary_size: int) -> tuple[f
     updates = range(0, plan.num_updates, -(-plan.num_updates // _MAX_UPDATES))
     processes, _ = distributed.num_processes(config.training)
     parts = [part for update in updates for part in plan.micro_batches(update, processes)]
-    pairs = np.concatenate(parts)
+    pairs = np.concatenate([part.pairs for part in parts])
     num_target_tokens = int(plan.target_lengths[pairs].sum())
-    shapes = [plan.shape(part) for part in parts]
+    shapes = [part.shape for part in parts]
     processed = Processed.of(shapes, num_target_tokens, config.model.attention_window)
     tokens = int(plan.source_lengths[pairs].sum()) + num_target_tokens
     flops = training_flops(config.model, vocabulary_size, processed)
@@ -90,7 +92,7 @@ def _log_measured(
     training = config.training
     numbers = np.linspace(0, plan.num_updates - 1, _NUM_MEASURED, dtype=int)
     processes, on_host = distributed.num_processes(training)
-    shapes = [plan.shape(plan.micro_batches(number, processes)[0]) for number in numbers]
+    shapes = [plan.micro_batches(number, processes)[0].shape for number in numbers]
     heaviest = heaviest_shapes(config, plan, plan.max_micro_batch_tokens)
     found = measure_updates(config, sizes, [heaviest, shapes])
     if found is None or not found.fits:

@@ -16,11 +16,12 @@ import numpy as np
 import torch
 
 from nmt.base.errors import UserError, is_out_of_memory
-from nmt.config import Config
-from nmt.data.batch import Batch
-from nmt.data.batching import EpochPlan, plan_epoch
+from nmt.config import Config, Layout
+from nmt.data.batch import Batch, Segments
+from nmt.data.batching import plan_epoch
 from nmt.data.corpus import PreparedCorpus
 from nmt.data.loader import Position, UpdateWork
+from nmt.data.plan import EpochPlan, Shape
 from nmt.model.build import build_model
 from nmt.model.cpu_library import select_library
 from nmt.training import distributed
@@ -29,12 +30,9 @@ from nmt.training.measured_library import measure_library
 from nmt.training.memory import available_memory, limit_memory, peak_memory
 from nmt.training.metrics import MetricSums
 from nmt.training.optimizer import build_optimizer
-from nmt.training.updater import Updater, start_tokens_on
+from nmt.training.updater import Updater
 
 logger = logging.getLogger(__name__)
-
-Shape = tuple[int, int, int]
-"""Pairs, padded source length and padded target length of a micro-batch."""
 
 # Tokens of each sentence of a corpus that is not prepared: about the mean of WMT14.
 _ASSUMED_LENGTH = 28
@@ -81,8 +79,7 @@ def first_epoch(config: Config, corpus: PreparedCorpus | None) -> tuple[EpochPla
         lengths = (np.full(math.ceil(batching.target_tokens_per_update / length), length),) * 2
     if batching.is_auto:  # any valid size will do: the caller replaces it
         batching = replace(batching, tokens_per_micro_batch=batching.longest)
-    plan = plan_epoch(*lengths, batching, config.training.seed, 0, mixing)
-    return replace(plan, start_tokens=start_tokens_on(distributed.local_device())), sizes
+    return plan_epoch(*lengths, batching, config.training.seed, 0, mixing), sizes
 
 
 def resolve_auto(config: Config, plan: EpochPlan, vocabulary_sizes: tuple[int, int]) -> Config:
@@ -104,30 +101,36 @@ def resolve_auto(config: Config, plan: EpochPlan, vocabulary_sizes: tuple[int, i
                 " fits in memory; lower batching.max_source_length and batching.max_target_length,"
                 " or train a smaller model"
             )
-        tokens = max(tokens // 2, smallest)
+        if config.batching.layout is Layout.packed:
+            tokens = -(-tokens // (2 * smallest)) * smallest  # whole rows
+        else:
+            tokens = max(tokens // 2, smallest)
 
 
 def heaviest_shapes(config: Config, plan: EpochPlan, tokens: int) -> list[Shape]:
     """Return the heaviest shape of at most `tokens`, and one of the longest source and target."""
     processes, _ = distributed.num_processes(config.training)
     cut = replace(plan, max_micro_batch_tokens=tokens)
+    if config.batching.layout is Layout.packed:  # all micro-batches have this shape
+        return [cut.micro_batches(0, processes)[0].shape]
     updates = range(0, cut.num_updates, -(-cut.num_updates // _MAX_UPDATES))
     parts = (part for update in updates for part in cut.micro_batches(update, processes))
-    shapes = [cut.shape(part) for part in parts]
-    heaviest = max(shapes, key=lambda shape: shape[0] * (shape[1] + shape[2]))
-    _, source, target = plan.shape(plan.order)
-    largest = min(tokens, heaviest[0] * max(heaviest[1:]))
-    return [heaviest, (max(1, largest // max(source, target)), source, target)]
+    heaviest = max(parts, key=lambda part: part.cost)
+    source, target = (
+        int(of[plan.order].max()) for of in (plan.source_lengths, plan.target_lengths)
+    )
+    largest = min(tokens, heaviest.padded_tokens)
+    return [heaviest.shape, (max(1, largest // max(source, target)), source, target)]
 
 
 def balanced_size(config: Config, plan: EpochPlan, tokens: int) -> int:
     """Return the largest micro-batch size of `tokens`, `tokens` / 2, … that balances the ranks.
 
     A size does so if no other one, down to `batching.longest`, saves more than 3 % of the work of
-    the busiest rank, summed over updates.
+    the busiest rank, summed over updates. Packed rows are always dealt out evenly.
     """
     processes, _ = distributed.num_processes(config.training)
-    if processes == 1:
+    if processes == 1 or config.batching.layout is Layout.packed:
         return tokens
     sizes = [tokens >> exponent for exponent in range(tokens.bit_length())]
     work = {
@@ -179,7 +182,7 @@ def _measure(
         optimizer = build_optimizer(network, config.optimizer)
         updater = Updater(config, network, optimizer, Process(0, 1, device), MetricSums())
         for shapes in updates:
-            work = _random_work(shapes, vocabulary_sizes)
+            work = _random_work(shapes, vocabulary_sizes, config.batching.layout)
             start = _now(device)
             gradient = updater.gradient(work, lambda: None)
             middle = _now(device)
@@ -201,14 +204,22 @@ def _now(device: torch.device) -> float:
     return time.perf_counter()
 
 
-def _random_work(shapes: Sequence[Shape], vocabulary_sizes: tuple[int, int]) -> UpdateWork:
+def _random_work(
+    shapes: Sequence[Shape], vocabulary_sizes: tuple[int, int], layout: Layout
+) -> UpdateWork:
     """Return an update of micro-batches of random ids without padding."""
     source_size, target_size = vocabulary_sizes
     micro_batches = {}
     for number, (rows, source_length, target_length) in enumerate(shapes):
         source = torch.randint(source_size, (rows, source_length))
         target = torch.randint(target_size, (rows, target_length))
-        batch = Batch(source, source >= 0, target, target, target >= 0, target.numel())
+        segments = None
+        if layout is Layout.packed:  # one pair per row
+            positions = [torch.arange(ids.size(1)).expand_as(ids) for ids in (source, target)]
+            ones = [torch.ones_like(ids) for ids in (source, target)]
+            segments = Segments(ones[0], positions[0], ones[1], positions[1])
+        masks = source >= 0, target >= 0
+        batch = Batch(source, masks[0], target, target, masks[1], target.numel(), segments)
         micro_batches[number] = batch
     tokens = sum(batch.num_target_tokens for batch in micro_batches.values())
     start = Position()

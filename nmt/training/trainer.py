@@ -11,7 +11,7 @@ from nmt.base.layout import CHECKPOINTS_FOLDER, SKIPPED_UPDATES_FILE, VALID_HYPO
 from nmt.base.signals import Interruption
 from nmt.config import Config
 from nmt.data.corpus import PreparedCorpus
-from nmt.data.loader import UpdateLoader, UpdateWork
+from nmt.data.loader import Prefetcher, UpdateLoader, UpdateWork
 from nmt.tracking.file_tracker import drop_later_records
 from nmt.tracking.tracker import Tracker
 from nmt.training.checkpoint import CheckpointStore, MicroBatchSize, TrainingState
@@ -21,7 +21,7 @@ from nmt.training.memory import release_freed_memory
 from nmt.training.metrics import MetricSums, RunningMetrics, record_skipped
 from nmt.training.optimizer import build_optimizer
 from nmt.training.run_log import RunLog, log_size
-from nmt.training.updater import Gradient, OutOfMemory, Updater, start_tokens_on
+from nmt.training.updater import Gradient, OutOfMemory, Updater
 from nmt.training.validation import Validator
 
 logger = logging.getLogger(__name__)
@@ -48,7 +48,6 @@ class Trainer:
             process.rank,
             process.world_size,
             mixing,
-            start_tokens_on(process.device),
         )
         self.optimizer = build_optimizer(self.model.network, config.optimizer)
         self.store = CheckpointStore(
@@ -118,9 +117,11 @@ class Trainer:
         if self.state.validation_due:
             self._validate()
         self._metrics.start_clock()
+        is_cuda = self.process.device.type == "cuda"
+        make_work = (Prefetcher(self.loader) if is_cuda else self.loader).work
         is_done = self._is_done()
         while not is_done:
-            work = self.loader.work(self.state.position)
+            work = make_work(self.state.position)
             try:
                 gradient = self._updater.gradient(work, self._exit_if_signalled)
             except OutOfMemory as error:

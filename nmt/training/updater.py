@@ -1,29 +1,24 @@
 """Compute the gradient of an update and take the optimizer step."""
 
-import contextlib
 import gc
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn.parallel import DistributedDataParallel
 
 from nmt.base.errors import first_line, is_out_of_memory
-from nmt.config import Config, Precision
+from nmt.config import Config, Layout
 from nmt.data.batch import Batch
 from nmt.data.loader import UpdateWork
 from nmt.model.encoder_decoder import EncoderDecoder
 from nmt.training.distributed import Process
-from nmt.training.loss import SummedLoss
 from nmt.training.memory import keep_freed_memory
 from nmt.training.metrics import GradientMonitor, MetricSums
+from nmt.training.passes import Passes
 from nmt.training.schedule import learning_rate
-
-# `start_tokens` of GPUs: the best of the measured values (docs/decisions/0032-merged-buckets.md).
-_START_TOKENS = 10_000
 
 
 @dataclass(frozen=True)
@@ -65,17 +60,8 @@ class Updater:
         self._optimizer = optimizer
         self._process = process
         self.monitor = GradientMonitor(config.training.max_gradient_spike, sums, process.device)
-        training = config.training
-        if training.compile:
-            network.compile_layers()
-        self._objective: nn.Module = SummedLoss(
-            network, training.label_smoothing, training.balance_weight
-        )
-        if process.world_size > 1:
-            self._objective = DistributedDataParallel(
-                self._objective, forward_sync_buffers=False, gradient_as_bucket_view=True
-            )
-        self.precision = precision_on(process.device, config.training.precision)
+        self._passes = Passes(config, network, process)
+        self.precision = self._passes.precision
         if process.device.type == "cpu":
             keep_freed_memory()
 
@@ -92,27 +78,26 @@ class Updater:
         losses: list[Tensor] = []
         failure: OutOfMemory | None = None
         batches = self._batches(work)
-        ddp = self._objective if isinstance(self._objective, DistributedDataParallel) else None
-        if ddp is not None:
+        if self._passes.ddp is not None:
             # DDP would rebuild its groups of gradients by a collective operation in its second
             # forward pass. Ranks reach that pass in different rounds, and would wait for each
             # other forever, so all of them rebuild the groups here.
-            ddp.reducer._rebuild_buckets()
-        device, uses_bfloat16 = self._process.device.type, self.precision is Precision.bfloat16
-        # One context for all micro-batches, so that weights are cast once per update.
-        with torch.autocast(device, torch.bfloat16, enabled=uses_bfloat16):
+            self._passes.ddp.reducer._rebuild_buckets()
+        with self._passes.of_update():
             for rounds_left in range(work.num_rounds, 0, -1):
                 before_round()
                 # Ranks with fewer micro-batches start later, since gradients are summed over ranks
                 # during the last round.
                 if rounds_left > max(1, len(work.micro_batches)):
                     continue
-                batch, weight = next(batches)
+                batch = next(iter(work.micro_batches.values()), None)
                 try:
-                    with ddp.no_sync() if ddp and rounds_left > 1 else contextlib.nullcontext():
-                        losses.append(self._forward_backward(batch, weight))
+                    if not losses and batch is not None:
+                        self._passes.prepare(batch)  # before torch is seeded
+                    batch, weight = next(batches)
+                    losses.append(self._passes(batch, weight, is_last=rounds_left == 1))
                 except (MemoryError, RuntimeError) as error:
-                    if not is_out_of_memory(error):
+                    if batch is None or not is_out_of_memory(error):
                         raise
                     failure = OutOfMemory(batch, error)
                     break
@@ -147,8 +132,8 @@ class Updater:
         """Yield the micro-batches of this rank and the weights of their losses.
 
         Torch is seeded for each by the seed of the training, the position of the update and the
-        number of the micro-batch. Dropout therefore does not change with restarts. On CPUs, where
-        micro-batches are not merged, it does not change with the number of ranks either.
+        number of the micro-batch. Dropout therefore does not change with restarts, nor, except in
+        packed rows, whose number per micro-batch depends on it, with the number of ranks.
         A rank without micro-batches computes one made-up pair with weight zero, because all ranks
         have to take part in summing gradients.
         """
@@ -165,24 +150,11 @@ class Updater:
             is_token = torch.ones_like(ids, dtype=torch.bool)
             yield Batch(ids, is_token, ids, ids, is_token, 1), 0.0
 
-    def _forward_backward(self, batch: Batch, weight: float) -> Tensor:
-        """Add the gradient of a micro-batch to that of the update; return its summed loss."""
-        # Everything that must be freed after a failure is local to this function.
-        loss: Tensor = self._objective(batch.to(self._process.device))
-        # The backward pass uses the precision of the forward pass, without autocast.
-        with torch.autocast(self._process.device.type, enabled=False):
-            (loss * weight).backward()  # type: ignore[no-untyped-call]
-        return loss.detach() if weight else torch.zeros_like(loss)
 
-
-def start_tokens_on(device: torch.device) -> int:
-    """Return `EpochPlan.start_tokens` of a device; 0 on a CPU, where starts cost little."""
-    return _START_TOKENS if device.type == "cuda" else 0
-
-
-def precision_on(device: torch.device, requested: Precision) -> Precision:
-    """Resolve `auto`: bfloat16 on GPUs that support it, else float32."""
-    if requested is not Precision.auto:
-        return requested
-    has_bfloat16 = device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
-    return Precision.bfloat16 if has_bfloat16 else Precision.float32
+def with_layout(config: Config) -> Config:
+    """Replace `batching.layout=auto`."""
+    batching = config.batching
+    if batching.layout is Layout.auto:
+        # Packed updates become the choice on GPUs when they have been measured on one.
+        batching = replace(batching, layout=Layout.bucketed)
+    return replace(config, batching=batching)

@@ -10,11 +10,11 @@ import pytest
 
 from nmt.base.files import read_json
 from nmt.base.signals import Interruption
-from nmt.config import Config, OptimizerConfig, OptimizerName
+from nmt.config import Config, Layout, OptimizerConfig, OptimizerName
 from nmt.trained_model import read_weights, save_trained_model
 from nmt.training.trainer import Trainer
 from tests.runs import assert_same, killed_after, last_state, metrics, resumed_config, run, timeless
-from tests.support import tiny_trained_model
+from tests.support import tiny_trained_model, with_batching
 
 
 def run_until(
@@ -70,12 +70,14 @@ def test_an_interrupted_run_ends_like_an_uninterrupted_one(
     assert timeless(scores[0]) == timeless(scores[1])
 
 
-def test_muon_is_continued_too(
-    digit_corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("layout", [Layout.bucketed, Layout.packed])
+def test_muon_and_packed_updates_are_continued_too(
+    digit_corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, layout: Layout
 ) -> None:
     muon = OptimizerConfig(name=OptimizerName.muon, weight_decay=0.01)
     whole, ended = (
-        replace(resumed_config(tmp_path / name), optimizer=muon) for name in ("whole", "ended")
+        replace(with_batching(resumed_config(tmp_path / name), layout=layout), optimizer=muon)
+        for name in ("whole", "ended")
     )
     run(whole, digit_corpus)
     run_until(ended, digit_corpus, 5, "kill", monkeypatch)

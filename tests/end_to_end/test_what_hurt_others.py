@@ -54,14 +54,14 @@ def test_sigterm_does_not_wait_for_a_long_update(
     """A signal that is checked between updates only is too late if an update takes a minute."""
     config = tiny_config(tmp_path)
     trainer = Trainer(config, PreparedCorpus(digit_corpus), ALONE)
-    forward, calls = trainer._updater._objective.forward, itertools.count(1)
+    forward, calls = trainer._updater._passes._loss.forward, itertools.count(1)
 
     def signalled(batch: Any) -> Any:
         if next(calls) == 2:
             os.kill(os.getpid(), signal.SIGTERM)
         return forward(batch)
 
-    monkeypatch.setattr(trainer._updater._objective, "forward", signalled)
+    monkeypatch.setattr(trainer._updater._passes._loss, "forward", signalled)
     work = next(trainer.loader.updates(Position()))
     assert len(work.shapes) > 2
     open_run(config, digit_corpus)

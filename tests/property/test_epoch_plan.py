@@ -1,11 +1,12 @@
 from dataclasses import replace
 
 import numpy as np
-from hypothesis import assume, event, given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from nmt.config import BatchingConfig
-from nmt.data.batching import EpochPlan, plan_epoch, trainable_pairs
+from nmt.config import BatchingConfig, Layout
+from nmt.data.batching import plan_epoch, trainable_pairs
+from nmt.data.plan import EpochPlan, MicroBatch
 
 Lengths = tuple[np.ndarray, np.ndarray]
 
@@ -24,6 +25,7 @@ def lengths(draw: st.DrawFn) -> Lengths:
 def configs(draw: st.DrawFn) -> BatchingConfig:
     longest = draw(st.integers(5, 40)), draw(st.integers(5, 40))
     return BatchingConfig(
+        layout=draw(st.sampled_from([Layout.bucketed, Layout.packed])),
         target_tokens_per_update=draw(st.integers(1, 20_000)),
         tokens_per_micro_batch=max(longest) + draw(st.integers(0, 200)),
         max_source_length=longest[0],
@@ -55,10 +57,14 @@ def test_micro_batches_partition_an_update_within_the_budget(
     plan = planned(sides, config)
     for update in range(plan.num_updates):
         parts = plan.micro_batches(update)
-        together = np.concatenate(parts)
+        together = np.concatenate([part.pairs for part in parts])
         assert sorted(together) == sorted(plan.update(update))
         assert plan.num_target_tokens(update) == sides[1][together].sum() > 0
-        padded = [len(part) * max(sides[0][part].max(), sides[1][part].max()) for part in parts]
+        for part in parts:
+            if config.layout is Layout.bucketed:
+                longest = [int(side[part.pairs].max()) for side in sides]
+                assert part.shape == (len(part.pairs), *longest)
+        padded = [part.padded_tokens for part in parts]
         assert max(padded) <= config.tokens_per_micro_batch
         assert padded == sorted(padded, reverse=True)
 
@@ -68,7 +74,7 @@ def test_ranks_partition_the_micro_batches(
     sides: Lengths, config: BatchingConfig, world_size: int
 ) -> None:
     """The loads of two ranks differ by at most one micro-batch."""
-    plan = planned(sides, config)
+    plan = planned(sides, replace(config, layout=Layout.bucketed))
     for update in range(plan.num_updates):
         parts = plan.micro_batches(update)
         ranks = plan.micro_batches_of_ranks(update, world_size)
@@ -76,61 +82,38 @@ def test_ranks_partition_the_micro_batches(
         assert sorted(number for rank in ranks for number in rank) == list(range(len(parts)))
         for rank in ranks:
             assert list(rank) == sorted(rank)
-            assert all(np.array_equal(pairs, parts[number]) for number, pairs in rank.items())
-        loads = [sum(cost(plan, pairs) for pairs in rank.values()) for rank in ranks]
-        assert max(loads) - min(loads) <= max(cost(plan, part) for part in parts)
+            assert all(same(part, parts[number]) for number, part in rank.items())
+        loads = [sum(part.cost for part in rank.values()) for rank in ranks]
+        assert max(loads) - min(loads) <= max(part.cost for part in parts)
 
 
-@given(
-    lengths(),
-    configs(),
-    st.integers(1, 3),
-    st.sampled_from([10, 100, 1_000, 10_000]),
-    st.integers(0, 5_000),
-)
-def test_merged_micro_batches_cost_least(
-    sides: Lengths, config: BatchingConfig, world_size: int, start_tokens: int, more: int
+def same(first: MicroBatch, second: MicroBatch) -> bool:
+    is_same = np.array_equal(first.pairs, second.pairs) and first.shape == second.shape
+    return is_same and np.array_equal(first.rows, second.rows)  # type: ignore[arg-type]
+
+
+@given(lengths(), configs(), st.integers(1, 9))
+def test_ranks_have_equal_numbers_of_packed_micro_batches_of_one_shape(
+    sides: Lengths, config: BatchingConfig, world_size: int
 ) -> None:
-    """No other way to merge neighbours in the order of their lengths costs less."""
-    limit = config.max_micro_batch_tokens + more
-    plan = replace(planned(sides, config), max_micro_batch_tokens=limit, buckets_per_update=6)
-    merging = replace(plan, start_tokens=start_tokens)
-    for update in range(min(plan.num_updates, 3)):
+    plan = planned(sides, replace(config, layout=Layout.packed))
+    shapes = set()
+    for update in range(plan.num_updates):
         ranks = plan.micro_batches_of_ranks(update, world_size)
-        merged_ranks = merging.micro_batches_of_ranks(update, world_size)
-        for parts, merged in zip(ranks, merged_ranks, strict=True):
-            members = {
-                number: [n for n, part in parts.items() if set(part) <= set(pairs)]
-                for number, pairs in merged.items()
-            }
-            assert sorted(n for numbers in members.values() for n in numbers) == list(parts)
-            for number, pairs in merged.items():
-                assert number == min(members[number])
-                assert len(pairs) == sum(len(parts[n]) for n in members[number])
-                assert plan.padded_tokens(pairs) <= limit
-            padded = [plan.padded_tokens(pairs) for pairs in merged.values()]
-            assert padded == sorted(padded, reverse=True)
-            costs = [start_tokens + cost(plan, pairs) for pairs in merged.values()]
-            in_order = sorted(parts.values(), key=lambda part: plan.shape(part)[::-1])
-            if len(parts) <= 8:
-                event(f"{len(parts)} parts merged: {len(merged) < len(parts)}")
-                assert sum(costs) == least_cost(merging, in_order)
-
-
-def cost(plan: EpochPlan, pairs: np.ndarray) -> int:
-    rows, source, target = plan.shape(pairs)
-    return rows * (source + target)
-
-
-def least_cost(plan: EpochPlan, parts: list[np.ndarray]) -> int:
-    """Try every first micro-batch."""
-    options = [0] if not parts else []
-    for end in range(1, len(parts) + 1):
-        first = np.concatenate(parts[:end])
-        if end == 1 or plan.padded_tokens(first) <= plan.max_micro_batch_tokens:
-            rest = least_cost(plan, parts[end:])
-            options.append(plan.start_tokens + cost(plan, first) + rest)
-    return min(options)
+        assert len({len(rank) for rank in ranks}) == 1
+        numbers = [number for rank in ranks for number in rank]
+        assert sorted(numbers) == list(range(len(numbers)))
+        parts = [part for rank in ranks for part in rank.values()]
+        shapes |= {part.shape for part in parts}
+        together = np.concatenate([part.pairs for part in parts])
+        assert sorted(together) == sorted(plan.update(update))
+        for part in parts:
+            num_rows, *row_lengths = part.shape
+            for side, row_length in zip(sides, row_lengths, strict=True):
+                filled = np.bincount(part.rows, weights=side[part.pairs], minlength=num_rows)
+                assert len(filled) == num_rows
+                assert filled.max() <= row_length
+    assert len(shapes) == 1
 
 
 @given(lengths(), configs(), st.integers(0, 3), st.integers(0, 3))
@@ -140,10 +123,10 @@ def test_a_plan_is_a_pure_function(
     """A resumed epoch is planned again, and continues the interrupted one."""
     first, second = (planned(sides, config, epoch, seed) for _ in range(2))
     assert np.array_equal(first.order, second.order)
-    assert list(map(len, first.buckets)) == list(map(len, second.buckets))
+    assert first.num_updates == second.num_updates
     for update in range(first.num_updates):
         mine, theirs = first.micro_batches(update), second.micro_batches(update)
-        assert all(np.array_equal(a, b) for a, b in zip(mine, theirs, strict=True))
+        assert all(same(a, b) for a, b in zip(mine, theirs, strict=True))
 
 
 @given(lengths(), configs(), st.integers(1, 500))

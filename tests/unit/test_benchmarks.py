@@ -10,16 +10,16 @@ from pathlib import Path
 import pytest
 import torch
 
-from benchmarks import attention_complexity, attention_scale, gpu
+from benchmarks import attention_complexity, attention_scale, gpu, gpu_training
 from benchmarks.figures import Figure
 from benchmarks.plain_transformer import plain_update
 from benchmarks.setting import run_alone, trainer_of
 from benchmarks.size import count_code
 from nmt.base.errors import UserError
-from nmt.config import NormPlacement
+from nmt.config import Layout, NormPlacement
 from nmt.data.loader import Position
 from nmt.model.attention import MultiHeadAttention
-from tests.support import tiny_config, tiny_model_config
+from tests.support import tiny_config, tiny_model_config, with_batching
 
 
 @pytest.fixture
@@ -29,16 +29,22 @@ def setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> gpu.Setting:
     return gpu.Setting("cpu", gpu.TINY, tmp_path, time.monotonic() + 600)
 
 
-KINDS = ("nn.Transformer", "not merged", "eager", "compiled")
 NAMES = {
+    "packed": ["tiny, packed, captured", "tiny, packed, captured, 32 target tokens"],
+    "losses": [
+        "losses of packed updates, captured, and CPU",
+        "losses of packed updates with dropout, the same seed",
+        *("the same, captured and not", "the same, another seed"),
+    ],
+    "throughput": [
+        *(f"tiny, {way}" for way in gpu_training.WAYS),
+        "tiny: packed, captured / nn.Transformer, bucketed",
+        "tiny: packed, captured / nn.Transformer, packed, captured",
+        "largest matrix product",
+    ],
     "agreement": [
         *("losses of one device and CPU", "losses of all 2 devices and CPU"),
         "losses after SIGKILL and resumption",
-    ],
-    "throughput": [
-        "largest matrix product",
-        *(f"tiny, {kind}" for kind in KINDS),
-        *(f"tiny, {kind}: share of the largest product" for kind in KINDS),
     ],
 }
 
@@ -50,7 +56,9 @@ def test_parts_of_the_gpu_benchmark_pass_on_a_cpu(
     part: str, setting: gpu.Setting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Processes of their own, which the next test has, would load torch first.
-    monkeypatch.setattr(gpu, "run_alone", lambda work, *arguments, seconds: work(*arguments))
+    monkeypatch.setattr(
+        gpu_training, "run_alone", lambda work, *arguments, seconds: work(*arguments)
+    )
     figures = list(gpu.PARTS[part](setting))
     assert [figure.name for figure in figures] == NAMES[part]
     assert {figure.status for figure in figures} == {"pass"}, figures
@@ -138,11 +146,12 @@ def test_work_in_another_process_reports_its_failure(monkeypatch: pytest.MonkeyP
         run_alone(time.sleep, 60, seconds=0.2)
 
 
+@pytest.mark.parametrize("layout", [Layout.bucketed, Layout.packed])
 @pytest.mark.parametrize("norm", list(NormPlacement))
 def test_without_dropout_torch_has_the_losses_of_our_model(
-    norm: NormPlacement, tmp_path: Path, digit_corpus: Path
+    norm: NormPlacement, layout: Layout, tmp_path: Path, digit_corpus: Path
 ) -> None:
-    config = tiny_config(tmp_path)
+    config = with_batching(tiny_config(tmp_path), layout=layout)
     optimizer = replace(config.optimizer, max_gradient_norm=1.0)
     config = replace(config, model=tiny_model_config(norm=norm), optimizer=optimizer)
     trainer = trainer_of(config, digit_corpus, 1)

@@ -82,7 +82,7 @@ def recorded_routing(model: nn.Module) -> Iterator[dict[str, Tensor]]:
         yield routing
 
 
-def balance_loss(probabilities: Tensor, mask: Tensor) -> Tensor:
+def balance_loss(probabilities: Tensor, mask: Tensor, segments: Tensor | None = None) -> Tensor:
     """Compute the load-balancing loss of a router: the sum of the losses of the sentences.
 
     The loss of a sentence with n tokens is n · X · Σ_e f_e P_e, where f_e is the share of expert e
@@ -92,11 +92,20 @@ def balance_loss(probabilities: Tensor, mask: Tensor) -> Tensor:
     Args:
         probabilities: (B·L, X).
         mask: (B, L), True at real tokens.
+        segments: (B, L), number of the sentence in its row, if rows are packed.
     """
+
+    def summed(values: Tensor) -> Tensor:
+        """Sum (B, L, E) over the tokens of each sentence: (sentences, E)."""
+        if segments is None:
+            return values.sum(dim=1)
+        sums = values.new_zeros(len(values), values.size(1) + 1, values.size(2))
+        return sums.scatter_add(1, segments[..., None].expand_as(values), values).flatten(0, 1)
+
     probabilities = probabilities.view(*mask.shape, -1)  # (B, L, X)
     real = mask[..., None].to(probabilities.dtype)  # (B, L, 1)
     selected = probabilities.topk(NUM_SELECTED).indices
     is_selected = torch.zeros_like(probabilities).scatter(-1, selected, 1.0)  # (B, L, X)
-    shares = (is_selected * real).sum(dim=1) / (NUM_SELECTED * real.sum(dim=1))  # (B, X)
-    summed = (probabilities * real).sum(dim=1)  # (B, X): n P
-    return probabilities.size(-1) * (shares * summed).sum()
+    # A row has fewer sentences than positions: the others have no tokens.
+    shares = summed(is_selected * real) / (NUM_SELECTED * summed(real)).clamp(min=1)
+    return probabilities.size(-1) * (shares * summed(probabilities * real)).sum()  # summed: n P

@@ -29,10 +29,15 @@ class WindowAttention(MultiHeadAttention):
         self.window = config.attention_window
 
     def forward(
-        self, queries: Tensor, memory: Tensor, mask: Tensor | None = None, is_causal: bool = False
+        self,
+        queries: Tensor,
+        memory: Tensor,
+        mask: Tensor | None = None,
+        is_causal: bool = False,
+        first: int | Tensor = 0,
     ) -> Tensor:
         """Attend within the window: (B, L, D) → (B, L, D)."""
-        projected = self.project(queries, memory)
+        projected = self.project(queries, memory, first)
         return self.output(self.attend_near(*projected, mask, is_causal))
 
     def attend_near(
@@ -53,10 +58,15 @@ class WindowAttention(MultiHeadAttention):
         return heads.reshape(len(query), -1, heads.size(-1))[:, :length]
 
     def weights(
-        self, queries: Tensor, memory: Tensor, mask: Tensor | None = None, is_causal: bool = False
+        self,
+        queries: Tensor,
+        memory: Tensor,
+        mask: Tensor | None = None,
+        is_causal: bool = False,
+        first: int | Tensor = 0,
     ) -> Tensor:
         """Compute the (B, H, L, L) attention weights of `forward`."""
-        query, key, _ = self.project(queries, memory)
+        query, key, _ = self.project(queries, memory, first)
         near = window_mask(query.size(2), self.window, is_causal, mask, query.device)
         return attention_weights(query, key, near)
 

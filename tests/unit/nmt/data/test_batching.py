@@ -5,7 +5,8 @@ import pytest
 
 from nmt.base.errors import UserError
 from nmt.config import BatchingConfig
-from nmt.data.batching import EpochPlan, plan_epoch, trainable_pairs
+from nmt.data.batching import plan_epoch, trainable_pairs
+from nmt.data.plan import EpochPlan
 
 
 def make_plan(count: int = 4000, seed: int = 1, epoch: int = 0, **changes: int) -> EpochPlan:
@@ -28,9 +29,8 @@ def test_micro_batches_need_little_padding(count: int, padding: float) -> None:
     padded = tokens = 0
     for update in range(plan.num_updates):
         for part in plan.micro_batches(update):
-            for lengths in (plan.source_lengths[part], plan.target_lengths[part]):
-                padded += len(part) * lengths.max()
-                tokens += lengths.sum()
+            padded += part.cost
+            tokens += plan.source_lengths[part.pairs].sum() + plan.target_lengths[part.pairs].sum()
     assert tokens / padded > 1 - padding
 
 
@@ -47,7 +47,9 @@ def test_lengths_do_not_change_over_the_epoch() -> None:
 
 
 def test_pairs_much_longer_than_an_update_get_an_update_each() -> None:
-    config = BatchingConfig(1, tokens_per_micro_batch=10_000, max_target_length=10_000)
+    config = BatchingConfig(
+        target_tokens_per_update=1, tokens_per_micro_batch=10_000, max_target_length=10_000
+    )
     sources, targets = np.full(3, 5), np.full(3, 5_000)
     plan = plan_epoch(sources, targets, config, seed=1, epoch=0)
     assert [len(plan.update(index)) for index in range(plan.num_updates)] == [1, 1, 1]

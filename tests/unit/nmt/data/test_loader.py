@@ -1,4 +1,3 @@
-from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
@@ -6,7 +5,6 @@ import numpy as np
 import pytest
 
 from nmt.config import BatchingConfig
-from nmt.data import batching
 from nmt.data.batching import plan_epoch
 from nmt.data.corpus import ParallelCorpus, shard_name, write_shard
 from nmt.data.loader import Position, UpdateLoader, UpdateWork
@@ -38,12 +36,9 @@ def load(
     rank: int = 0,
     size: int = 1,
     config: BatchingConfig = CONFIG,
-    start_tokens: int = 0,
 ) -> list[UpdateWork]:
     special = SpecialIds(3, 1, 2)
-    loader = UpdateLoader(
-        corpus, config, 7, special, special, rank, size, start_tokens=start_tokens
-    )
+    loader = UpdateLoader(corpus, config, 7, special, special, rank, size)
     return list(islice(loader.updates(position or Position()), count))
 
 
@@ -100,26 +95,3 @@ def test_ranks_share_the_micro_batches_of_an_update(
             assert len(share[update].shapes) == len(whole.shapes)
             assert share[update].num_rounds == num_rounds
             assert share[update].next_position == whole.next_position
-
-
-@pytest.mark.parametrize("world_size", [1, 3, 50])
-def test_merged_micro_batches_have_the_pairs_of_the_update(
-    corpus: ParallelCorpus, world_size: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(batching, "_MIN_BUCKET_TOKENS", 15)  # eight buckets per update
-    config = replace(CONFIG, tokens_per_micro_batch=1000)
-    alone = load(corpus, 6, config=config)
-    shares = [
-        load(corpus, 6, rank=rank, size=world_size, config=config, start_tokens=1000)
-        for rank in range(world_size)
-    ]
-    for update, whole in enumerate(alone):
-        works = [share[update] for share in shares]
-        assert sorted(i for work in works for i in pairs_of(work)) == sorted(pairs_of(whole))
-        numbers = [number for work in works for number in work.micro_batches]
-        assert len(set(numbers)) == len(numbers)
-        assert [work.shapes for work in works] == [works[0].shapes] * world_size
-        assert len(works[0].shapes) == len(numbers)
-        counts = [len(work.micro_batches) for work in works]
-        assert [work.num_rounds for work in works] == [max(counts)] * world_size
-        assert counts == [1] * world_size or len(whole.micro_batches) < 2 * world_size

@@ -67,14 +67,14 @@ def test_a_dry_run_reports_what_training_does(dry: Dry, digit_corpus: Path) -> N
         training_flops(
             dry.config.model,
             26,
-            Processed.of([plan.shape(part)], int(plan.target_lengths[part].sum())),
+            Processed.of([part.shape], int(plan.target_lengths[part.pairs].sum())),
         )
         for update in parts
         for part in update
     )
     assert f"FLOPs        {flops / plan.num_updates:.3g} per update" in log
     _, measured = dry.updates
-    assert (measured[0], measured[-1]) == (plan.shape(parts[0][0]), plan.shape(parts[-1][0]))
+    assert (measured[0], measured[-1]) == (parts[0][0].shape, parts[-1][0].shape)
 
 
 def test_a_dry_run_measures_real_updates(

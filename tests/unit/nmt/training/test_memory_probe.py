@@ -23,7 +23,6 @@ from nmt.training.memory_probe import (
     measure_updates,
     resolve_auto,
 )
-from nmt.training.updater import start_tokens_on
 from tests.support import tiny_config, with_batching
 
 SIZES = 26, 26
@@ -95,21 +94,9 @@ def test_several_ranks_get_micro_batches_that_keep_them_busy(
     assert auto.batching.longest <= tokens < largest
     assert replace(plan, max_micro_batch_tokens=largest).evenness(2) < 0.6
     assert replace(plan, max_micro_batch_tokens=tokens).evenness(2) > 0.8
-    # One micro-batch on one rank is faster than one on each, if starting them takes longest.
-    assert balanced_size(two, replace(plan, start_tokens=100_000), largest) == largest
     monkeypatch.setenv("RANK", "0")
     monkeypatch.setenv("WORLD_SIZE", "2")
     assert balanced_size(auto, plan, largest) == tokens  # started by another launcher
-
-
-def test_on_a_gpu_starting_a_micro_batch_has_a_cost(
-    auto: Config, digit_corpus: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    corpus = PreparedCorpus(digit_corpus)
-    assert first_epoch(auto, corpus)[0].start_tokens == start_tokens_on(torch.device("cpu")) == 0
-    device = torch.device("cuda")
-    monkeypatch.setattr(memory_probe.distributed, "local_device", lambda: device)
-    assert first_epoch(auto, corpus)[0].start_tokens == start_tokens_on(device) > 0
 
 
 def test_a_process_that_is_killed_is_out_of_memory_and_an_exception_is_an_error(

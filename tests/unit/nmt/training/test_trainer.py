@@ -8,7 +8,6 @@ import signal
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,6 @@ from nmt.base import signals as signals_module
 from nmt.base.errors import UserError
 from nmt.base.signals import Interruption
 from nmt.config import BatchingConfig, Config, Precision, ValidationMetric
-from nmt.data import batching
 from nmt.data.batch import Batch, collate
 from nmt.data.corpus import PreparedCorpus
 from nmt.data.loader import Position, UpdateWork
@@ -97,23 +95,6 @@ def test_accumulated_micro_batches_have_the_gradient_of_one(config: Config, make
     assert whole.keys() == parts.keys()
     for name, gradient in whole.items():
         torch.testing.assert_close(parts[name], gradient, rtol=1e-4, atol=1e-6)
-
-
-def test_merged_micro_batches_have_the_gradient_of_their_parts(
-    config: Config, make: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(batching, "_MIN_BUCKET_TOKENS", 24)
-    config = with_batching(without_chance(config), tokens_per_micro_batch=4096)
-    parts = make(config)
-    monkeypatch.setattr(trainer_module, "start_tokens_on", lambda device: 10_000)
-    merged = make(config)
-    assert len(first_work(parts).shapes) >= 4
-    assert len(first_work(merged).shapes) == 1
-    rows, *lengths = first_work(merged).shapes[0]
-    assert merged.loader.padded_tokens(Position()) == rows * max(lengths)
-    expected, found = gradients(parts), gradients(merged)
-    for name, gradient in expected.items():
-        torch.testing.assert_close(found[name], gradient, rtol=1e-4, atol=1e-6)
 
 
 def test_the_gradient_is_that_of_the_mean_over_target_tokens(
@@ -550,31 +531,6 @@ def test_dropout_depends_on_the_position_only(make: Make) -> None:
         torch.manual_seed(seed)
         found.append(gradients(trainer))
     assert all(torch.equal(found[0][name], found[1][name]) for name in found[0])
-
-
-@pytest.mark.slow
-def test_compiled_layers_have_the_same_gradients_and_loss_on_validation(
-    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # Only the first stage of the compiler, which reads our code; the others take much longer.
-    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend="eager"))
-    found, losses, maps = [], [], []
-    ids = torch.arange(4, 14).view(2, 5)
-    for compiles in (False, True):
-        # Without dropout, whose chance comes from elsewhere while compiling.
-        trainer = make(without_chance(tiny_config(tmp_path / str(compiles), compile=compiles)))
-        transformer = trainer.model.network
-        layers = [*transformer.encoder, *transformer.decoder]
-        assert all((layer._compiled_call_impl is not None) == compiles for layer in layers)
-        found.append(gradients(trainer))
-        losses.append(trainer.validator.validate().loss)
-        with torch.no_grad():
-            trainer.model.network(ids, ids > 0, ids)
-            maps.append(transformer.attention_maps(ids, ids > 0, ids))
-    for name, plain in found[0].items():
-        torch.testing.assert_close(found[1][name], plain)
-    assert losses[1] == pytest.approx(losses[0])
-    torch.testing.assert_close(maps[1], maps[0])
 
 
 def test_each_micro_batch_has_its_own_seed(trainer: Trainer) -> None:

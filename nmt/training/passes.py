@@ -1,0 +1,173 @@
+"""Forward and backward passes of micro-batches: as they come, compiled, or captured.
+
+Packed micro-batches have one shape. Their layers are compiled for it, and on a single GPU the
+passes are captured once as a CUDA graph, which starts all kernels of a micro-batch at once.
+"""
+
+import contextlib
+import logging
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from nmt.base.errors import first_line, is_out_of_memory
+from nmt.config import Config, Layout, Precision
+from nmt.data.batch import Batch
+from nmt.model.encoder_decoder import EncoderDecoder
+from nmt.training.distributed import Process
+from nmt.training.loss import SummedLoss, chunk_gradients
+
+logger = logging.getLogger(__name__)
+
+_WARM_UPS = 3  # passes before a capture, as torch's documentation asks for
+
+
+class Passes:
+    """Adds the gradients of micro-batches to those of the parameters of `network`."""
+
+    def __init__(self, config: Config, network: EncoderDecoder, process: Process) -> None:
+        self._network = network
+        self._device = process.device
+        self._is_packed = config.batching.layout is Layout.packed
+        self.precision = precision_on(process.device, config.training.precision)
+        is_cuda, is_alone = process.device.type == "cuda", process.world_size == 1
+        training = config.training
+        self._is_compiled = training.compile
+        self._is_captured = training.compile and is_cuda and is_alone and self._is_packed
+        self._loss = SummedLoss(network, training.label_smoothing, training.balance_weight)
+        if training.compile:
+            # A copy, because validation has other shapes, which run without compilation.
+            self._loss.network = network.with_own_hooks().train()
+            self._loss.network.compile_layers(is_dynamic=not self._is_packed)
+            if self._is_packed:
+                self._loss.of_chunk = torch.compile(chunk_gradients, dynamic=False)
+        self._captured: CapturedPasses | None = None
+        self._prepared_shape: torch.Size | None = None
+        self.ddp: DistributedDataParallel | None = None
+        if not is_alone:
+            self.ddp = DistributedDataParallel(
+                self._loss, forward_sync_buffers=False, gradient_as_bucket_view=True
+            )
+
+    @contextlib.contextmanager
+    def of_update(self) -> Iterator[None]:
+        """Set the precision; weights are cast once for all micro-batches in this context."""
+        uses_bfloat16 = self.precision is Precision.bfloat16
+        # cuDNN's attention takes tens of milliseconds to prepare each new shape. Outside of this
+        # context, batches have many shapes, and it is off (`nmt.model.attention`).
+        torch.backends.cuda.enable_cudnn_sdp(self._is_packed)
+        try:
+            with torch.autocast(self._device.type, torch.bfloat16, enabled=uses_bfloat16):
+                yield
+        finally:
+            torch.backends.cuda.enable_cudnn_sdp(False)
+
+    def prepare(self, batch: Batch) -> None:
+        """Compile and capture for packed micro-batches of this shape, unless that is done.
+
+        If this is not possible, a warning is logged, and the passes run uncompiled. All gradients
+        are None or zero afterwards. Torch's random generator is used.
+        """
+        has_shape = batch.source.shape == self._prepared_shape
+        if self._is_packed and self._is_compiled and not has_shape:
+            self._captured = None  # its memory is needed
+            try:
+                self._prepare(batch)
+            except Exception as error:
+                if is_out_of_memory(error):
+                    raise
+                name = type(error).__name__
+                logger.warning(f"training runs uncompiled, after {name}: {first_line(error)}")
+                self._loss.network, self._loss.of_chunk = self._network, None
+                self._is_compiled = self._is_captured = False
+                self._drop_gradients()
+            self._prepared_shape = batch.source.shape
+        if self._captured is not None:
+            self._captured.zero_gradients()
+
+    def __call__(self, batch: Batch, weight: float, is_last: bool = True) -> Tensor:
+        """Add the gradient of a micro-batch's loss, times `weight`; return the summed loss.
+
+        Gradients are summed over ranks if this is the last micro-batch of the update.
+        """
+        if self._captured is not None:
+            return self._captured(batch, weight)
+        with self.ddp.no_sync() if self.ddp and not is_last else contextlib.nullcontext():
+            loss = self._forward_backward(self.ddp or self._loss, batch.to(self._device), weight)
+        return loss if weight else torch.zeros_like(loss)
+
+    def _prepare(self, batch: Batch) -> None:
+        batch = batch.to(self._device)
+        if self._is_captured:
+            compute = partial(self._forward_backward, self._loss)
+            self._captured = CapturedPasses(compute, self._network, batch)
+        else:
+            self._forward_backward(self._loss, batch, 1.0)
+            self._drop_gradients()
+
+    def _forward_backward(
+        self, objective: nn.Module, batch: Batch, weight: float | Tensor
+    ) -> Tensor:
+        # Everything that must be freed after a failure is local to this function.
+        loss: Tensor = objective(batch)
+        # The backward pass uses the precision of the forward pass, without autocast.
+        with torch.autocast(self._device.type, enabled=False):
+            (loss * weight).backward()  # type: ignore[no-untyped-call]
+        return loss.detach()
+
+    def _drop_gradients(self) -> None:
+        for parameter in self._network.parameters():
+            parameter.grad = None
+
+
+class CapturedPasses:
+    """A CUDA graph of the passes of micro-batches with the shape of `batch`.
+
+    Torch's generator may be seeded before each call: the seed is read when the graph starts.
+    """
+
+    def __init__(
+        self, compute: Callable[[Batch, Tensor], Tensor], network: nn.Module, batch: Batch
+    ) -> None:
+        self._batch = batch.mapped(torch.clone)
+        self._weight = torch.ones((), device=batch.source.device)
+        torch.clear_autocast_cache()  # weights are cast in the graph
+        stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            for _ in range(_WARM_UPS):
+                compute(self._batch, self._weight)
+                torch.clear_autocast_cache()
+        torch.cuda.current_stream().wait_stream(stream)
+        self._graph = torch.cuda.CUDAGraph()
+        # Another thread may prepare the next update.
+        with torch.cuda.graph(self._graph, capture_error_mode="thread_local"):
+            self._loss = compute(self._batch, self._weight)
+        torch.clear_autocast_cache()
+        # The graph adds to these tensors.
+        self._gradients = [(p, p.grad) for p in network.parameters() if p.grad is not None]
+
+    def zero_gradients(self) -> None:
+        """Set the gradients of all parameters to the tensors of the graph, and these to zero."""
+        for parameter, gradient in self._gradients:
+            parameter.grad = gradient
+        torch._foreach_zero_([gradient for _, gradient in self._gradients])
+
+    def __call__(self, batch: Batch, weight: float) -> Tensor:
+        """Add the gradient of a micro-batch's loss, times `weight`; return the summed loss."""
+        for own, given in zip(self._batch.tensors, batch.tensors, strict=True):
+            own.copy_(given, non_blocking=True)
+        self._weight.fill_(weight)
+        self._graph.replay()
+        return self._loss.clone()
+
+
+def precision_on(device: torch.device, requested: Precision) -> Precision:
+    """Resolve `auto`: bfloat16 on GPUs that support it, else float32."""
+    if requested is not Precision.auto:
+        return requested
+    has_bfloat16 = device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
+    return Precision.bfloat16 if has_bfloat16 else Precision.float32
