@@ -71,8 +71,9 @@ def line_chart(
             single = gaps[:-2] & gaps[2:]
             axes.plot(x[single], y[single], ".", markersize=4, **style)
         if may_be_log and high > 10 * low:
-            axes.set_yscale("log", nonpositive="mask", subs=(2, 5))
-            axes.yaxis.get_major_locator().set_params(subs=(1.0, 2.0, 5.0))
+            axes.set_yscale("log", nonpositive="mask")
+            if high < 1000 * low:
+                axes.yaxis.get_major_locator().set_params(subs=(1, 2, 5))
         elif 0 < low < high / 2:
             axes.set_ylim(bottom=0)
         axes.set_xlim(left=0)

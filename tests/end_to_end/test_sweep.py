@@ -141,6 +141,6 @@ def test_runs_on_a_ray_cluster_work_in_the_folder_of_the_command(data: Path) -> 
     )
     assert ended.returncode == 0, ended.stderr
     # Messages of Ray's workers are in its own logs.
-    assert "run training.seed=1" not in ended.stderr
+    assert "[training.seed=1]" not in ended.stderr
     complete = (data.parent / "relative" / "sweeps" / "toy").glob("*/result.json")
     assert sorted(path.parent.name for path in complete) == ["training.seed=1", "training.seed=2"]
