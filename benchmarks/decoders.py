@@ -10,13 +10,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import ctranslate2
 import torch
 
 from nmt.base.errors import UserError
 from nmt.base.layout import WEIGHTS_FILE
-from nmt.config import DecodingConfig, DecodingPrecision, to_plain
-from nmt.exchange.ctranslate2 import convert
+from nmt.config import DecodingConfig, DecodingPrecision, FixedShapes, to_plain
 from nmt.exchange.engines import EngineName, open_engine
 from nmt.trained_model import TrainedModel, load_trained_model
 from nmt.translation.translator import Translator
@@ -95,10 +93,13 @@ def nmt_decoder(
     job: Job,
     patience: float = 0.0,
     precision: DecodingPrecision = DecodingPrecision.float32,
+    fixed_shapes: FixedShapes = FixedShapes.never,
 ) -> Decoder:
     """Return this project's translator with one of its engines."""
     model = load_trained_model(job.model, torch.device(job.device))
-    config = replace(job.decoding(model), patience=patience, precision=precision)
+    config = replace(
+        job.decoding(model), patience=patience, precision=precision, fixed_shapes=fixed_shapes
+    )
     searches = open_engine(engine, compute_type, model, config)
     translator = Translator(model, config, engine=searches)
 
@@ -112,6 +113,11 @@ def nmt_decoder(
 
 def ctranslate2_decoder(compute_type: str, job: Job) -> Decoder:
     """Return CTranslate2's own translator, which works on subwords."""
+    # Optional, as are the packages of the other programs.
+    import ctranslate2  # noqa: PLC0415
+
+    from nmt.exchange.ctranslate2 import convert  # noqa: PLC0415
+
     model = load_trained_model(job.model)
     with tempfile.TemporaryDirectory() as folder:
         convert(model, Path(folder))

@@ -1,5 +1,6 @@
 """Search in batches of fixed shapes, whose decoding steps are CUDA graphs on a GPU."""
 
+import logging
 import threading
 from collections.abc import Callable, Hashable, Sequence
 
@@ -14,6 +15,8 @@ from nmt.search.captured import FixedSearch, num_positions
 from nmt.search.hypothesis import Hypothesis
 from nmt.search.request import Request, TargetIds
 from nmt.translation.engine import MAX_ROWS
+
+logger = logging.getLogger(__name__)
 
 # Lengths of sources are rounded up to a multiple of this number.
 _SOURCE_BUCKET = 32
@@ -56,7 +59,7 @@ class FixedShapeSearch:
             for dtype in (torch.long, torch.bool)
         ]
         self._searches: dict[int, FixedSearch] = {}
-        self._graphs = _Graphs(self._device)
+        self._graphs = Graphs(self._device)
         self._weights = _addresses(network)
         self._lock = threading.Lock()
 
@@ -85,7 +88,7 @@ class FixedShapeSearch:
         """
         with self._lock:
             if _addresses(network) != self._weights:
-                self._graphs = _Graphs(self._device)
+                self._graphs = Graphs(self._device)
                 self._weights = _addresses(network)
             self._decoder.network = network
             bucket = self._bucket(requests[0])
@@ -129,34 +132,44 @@ class FixedShapeSearch:
         return max(1, min(self._most_sentences, self._config.batch_tokens // bucket))
 
 
-class _Graphs:
+class Graphs:
     """Functions of tensors that never move: called at first, then replayed as CUDA graphs.
 
-    On a CPU, they are called each time.
+    On a CPU, or if a graph cannot be captured, they are called each time.
     """
 
     def __init__(self, device: torch.device) -> None:
-        self._is_cuda = device.type == "cuda"
+        self._are_captured = device.type == "cuda"
         self._called: set[Hashable] = set()
         self._graphs: dict[Hashable, torch.cuda.CUDAGraph] = {}  # the latest used is the last
         # The graphs run one after the other, so they share the memory of their results.
-        self._pool = torch.cuda.graph_pool_handle() if self._is_cuda else None
+        self._pool = torch.cuda.graph_pool_handle() if self._are_captured else None
 
     def run(self, key: Hashable, function: Callable[[], None]) -> None:
         """Run the function of this key, which does the same at each call."""
-        if not self._is_cuda or key not in self._called:
+        graph = self._graphs.pop(key, None)
+        if graph is None and self._are_captured and key in self._called:
+            graph = self._captured(function)
+        if graph is None:
             function()
             self._called.add(key)
-            return
-        graph = self._graphs.pop(key, None)
-        if graph is None:
-            if len(self._graphs) == _MAX_GRAPHS:
-                del self._graphs[next(iter(self._graphs))]
+        else:
+            self._graphs[key] = graph
+            graph.replay()
+
+    def _captured(self, function: Callable[[], None]) -> torch.cuda.CUDAGraph | None:
+        """Capture a function without running it; return None if that fails."""
+        if len(self._graphs) == _MAX_GRAPHS:
+            del self._graphs[next(iter(self._graphs))]
+        try:
             graph = torch.cuda.CUDAGraph()
             with torch.cuda.graph(graph, self._pool, capture_error_mode="thread_local"):
                 function()
-        graph.replay()
-        self._graphs[key] = graph
+        except RuntimeError as error:
+            logger.warning("no CUDA graph could be captured, so decoding is slow: %s", error)
+            self._are_captured = False
+            return None
+        return graph
 
 
 def _most_sentences(

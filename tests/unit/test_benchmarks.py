@@ -78,7 +78,10 @@ def test_the_gpu_benchmark_writes_one_file_and_fails_if_a_line_fails(
     with pytest.raises(SystemExit, match="1"):
         gpu.main()
     figures = json.loads(out.read_text(encoding="utf-8"))["figures"]
+    assert figures["decoding, fixed shapes"]["value"] > 0
     assert figures["decoding, torch engine"]["value"] > 0
+    assert figures["translations in float32, changed by fixed shapes"]["value"] == 0
+    assert figures["translations in bfloat16, changed by order or company"]["value"] == 0
     assert figures["decoding, CTranslate2"]["status"] == "pass"
     assert figures["decoding, Hugging Face generate"]["status"] in {"pass", "skip"}
     assert figures["throughput"]["status"] == "fail"
