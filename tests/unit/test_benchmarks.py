@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from benchmarks import attention_complexity, attention_scale, gpu, gpu_training
+from benchmarks import attention_complexity, attention_scale, gpu, gpu_decoding, gpu_training
 from benchmarks.figures import Figure
 from benchmarks.plain_transformer import plain_update
 from benchmarks.setting import run_alone, trainer_of
@@ -72,6 +72,7 @@ def test_the_gpu_benchmark_writes_one_file_and_fails_if_a_line_fails(
         raise RuntimeError("no such device")
 
     monkeypatch.setitem(gpu.PARTS, "throughput", broken)  # type: ignore[arg-type]
+    monkeypatch.setattr(gpu_decoding, "run_alone", lambda work, *inputs, seconds: work(*inputs))
     out = tmp_path / "gpu.json"
     arguments = ["gpu", "device=cpu", "tiny=true", f"out={out}", "parts=decoding,throughput"]
     monkeypatch.setattr("sys.argv", arguments)
