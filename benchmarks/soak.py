@@ -1,8 +1,9 @@
 """Interrupt trainings many times, continue them, and compare with an uninterrupted one.
 
-    python -m benchmarks.soak [kills=200] [signals=0] [troubles=0] [seed=1] [text=DIR]
+    python -m benchmarks.soak [kills=200] [signals=0] [troubles=0] [seed=1] [text=DIR] [updates=40]
 
-A small model is trained on `text`, or on generated text if there is no such folder. `kills` is the
+A small model is trained for `updates` updates, on `text`, or on generated text if there is no such
+folder. `kills` is the
 number of SIGKILLs: half of them at random times, half at named points (benchmarks/soak_points.py).
 `signals` is the number of SIGTERM and SIGINT, in turn, in each phase, preparation included. The
 exit status is checked, and the exit may take at most 10 seconds. `troubles` is the number of
@@ -63,6 +64,7 @@ class Arguments:
     troubles: int = 0
     seed: int = 1
     text: str = "../shared/data/multi30k"
+    updates: int = 40
     threads: int = 2
     result: str = ""
 
@@ -95,6 +97,7 @@ def main() -> None:
         config = _config(arguments, Path(folder))
         if arguments.kills or arguments.signals:
             soak = Soak(config, random, rows)
+            soak.repeat()
             soak.kill_at_points(arguments.kills // 2)
             soak.kill_at_random_times(arguments.kills - arguments.kills // 2)
             soak.signal_in_phases(arguments.signals)
@@ -144,8 +147,8 @@ def _config(arguments: Arguments, folder: Path) -> Config:
             max_target_length=64,
         ),
         training=TrainingConfig(
-            max_updates=40,
-            validate_every=8,
+            max_updates=arguments.updates,
+            validate_every=arguments.updates // 5,
             average_checkpoints=2,
             log_every=3,
             num_threads=arguments.threads,
@@ -180,11 +183,15 @@ class Soak:
         self._label = f"{label}, " if label else ""
         self._install = install
         self._numbers = itertools.count(1)
+        self._duration = 0.0  # seconds of an uninterrupted run
         untouched = self._new_run()
         untouched.attempt().end()  # also prepares the corpus
         self._expected = contents(untouched.folder)
         # A run compares its scores with those of the best earlier run, so there must be none.
         shutil.rmtree(untouched.folder)
+
+    def repeat(self) -> None:
+        """Measure the time of an uninterrupted run, and compare its files with those of another."""
         again = self._new_run()
         started = time.monotonic()
         again.attempt().end()
@@ -272,7 +279,8 @@ class Soak:
 
     def _fail_process(self, run: Run, name: str, failure: str, restarts: bool) -> None:
         row = self._rows[name]
-        rank, update = self._random.randrange(2), self._random.randrange(2, 38)
+        last = self._config.training.max_updates - 2
+        rank, update = self._random.randrange(2), self._random.randrange(2, last)
         random = Random(self._random.random())
 
         child = run.attempt(lambda: inject_failure(failure, rank, update, random))

@@ -8,7 +8,8 @@ import pytest
 
 from benchmarks.soak_points import POINTS
 from benchmarks.soak_ranks import FAILURES
-from nmt.base.files import read_json
+from nmt.base.files import read_json, write_lines
+from tests.support import made_up_sentences
 
 ROOT = Path(__file__).parents[2]
 
@@ -21,8 +22,14 @@ def test_interrupted_runs_end_identical_to_uninterrupted_ones(tmp_path: Path) ->
     Among others: a rank that exits alone, and out of memory on one rank (fairseq #708).
     """
     result = tmp_path / "soak.json"
-    numbers = ["kills=4", f"troubles={len(FAILURES)}", "threads=1"]
-    command = [sys.executable, "-m", "benchmarks.soak", f"result={result}", *numbers]
+    for split, count in {"train": 1200, "valid": 16, "test_2016_flickr": 16}.items():
+        # Each hundred sentences have words of their own.
+        lines = [line for seed in range(12) for line in made_up_sentences(count // 12 + 1, seed)]
+        write_lines(tmp_path / f"{split}.en", lines)
+        write_lines(tmp_path / f"{split}.de", [line[::-1] for line in lines])
+    numbers = ["kills=4", f"troubles={len(FAILURES)}", "updates=20", "threads=1"]
+    arguments = [f"result={result}", f"text={tmp_path}", *numbers]
+    command = [sys.executable, "-m", "benchmarks.soak", *arguments]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr
     rows = read_json(result)["rows"]
