@@ -56,6 +56,7 @@ class UpdateLoader:
         seed: int,
         source_tokenizer: Tokenizer,
         target_tokenizer: Tokenizer,
+        *,
         rank: int = 0,
         world_size: int = 1,
         mixing: Mixing | None = None,

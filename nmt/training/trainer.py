@@ -45,9 +45,9 @@ class Trainer:
             config.batching,
             config.training.seed,
             *self.model.tokenizers,
-            process.rank,
-            process.world_size,
-            mixing,
+            rank=process.rank,
+            world_size=process.world_size,
+            mixing=mixing,
         )
         self.optimizer = build_optimizer(self.model.network, config.optimizer)
         self.store = CheckpointStore(

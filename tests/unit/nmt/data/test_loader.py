@@ -38,7 +38,7 @@ def load(
     config: BatchingConfig = CONFIG,
 ) -> list[UpdateWork]:
     special = SpecialIds(3, 1, 2)
-    loader = UpdateLoader(corpus, config, 7, special, special, rank, size)
+    loader = UpdateLoader(corpus, config, 7, special, special, rank=rank, world_size=size)
     return list(islice(loader.updates(position or Position()), count))
 
 
