@@ -1,4 +1,4 @@
-# Short forms of the commands `python -m nmt.cli.<command> key=value …`, for example
+# Short forms of the commands `nmt COMMAND key=value …`, for example
 #   make train EXPERIMENT=wmt14_en_de_base GPUS=8 ARGS="training.max_updates=50000"
 
 THIS := $(lastword $(MAKEFILE_LIST))
@@ -8,10 +8,11 @@ PYTHON ?= python3
 VENV ?= .venv
 BENCH ?= training decoding data
 BIN := $(VENV)/bin
-RUN := $(BIN)/python -m nmt.cli
+NMT := $(BIN)/python -m nmt
 
-# Values of variables are passed to the shell through the environment and quoted. make must not expand
-# the values, because a file may be called $(shell rm).en. Only ARGS is not quoted: the shell splits it into words.
+# Values of variables are passed through the environment: to the shell, and to Hydra as ${oc.env:NAME}, which
+# takes any text as it is. make must not expand the values, because a file may be called $(shell rm).en. Only
+# ARGS is not quoted: the shell splits it into words, which have Hydra's grammar.
 VARIABLES := EXPERIMENT GPUS SEEDS DRY_RUN DATA GENERAL FILE TEXT MODEL FROM OUT TEST BASELINE FORMAT SOURCE TARGET SWEEP SCALE RESULT BENCH KILLS SIGNALS TROUBLES ARGS
 ifeq ($(origin SCALE),command line)
 ifneq ($(value SWEEP)$(value EXPERIMENT),table3)
@@ -70,7 +71,7 @@ $(VENV)/.installed: requirements.txt
 	@echo "creating $(VENV) and installing requirements.txt (once; some minutes)" >&2
 	@$$PYTHON -m venv $(VENV)
 	@$(call install,requirements.txt)
-	@$(BIN)/python -m nmt.cli.train --help > /dev/null  # compiles what commands import
+	@$(NMT) train --help > /dev/null  # compiles what commands import
 	@touch $@
 
 install-tracking: $(VENV)/.installed-tracking  ## Install tensorboard and wandb-workspaces
@@ -90,67 +91,69 @@ $(VENV)/.installed-%: requirements-%.txt $(VENV)/.installed
 	@$(call install,$<)
 	@touch $@
 
-# Arguments that several commands share. ${NAME:+…} is empty if the variable NAME is empty.
-experiment = "experiment=$$EXPERIMENT" $${DATA:+"corpus.path=$$DATA"}
-gpus = $${GPUS:+"training.num_processes=$$GPUS"}
+# $(call key,NAME,VARIABLE) is NAME=VALUE, read from the environment, and no word if VARIABLE is empty.
+key = $${$(2):+'$(1)=$${oc.env:$(2)}'}
+# Arguments that several commands share.
+experiment = "experiment=$$EXPERIMENT" $(call key,corpus.path,DATA)
+gpus = $(call key,training.num_processes,GPUS)
 dry_run = $(if $(filter-out 0 false no,$(DRY_RUN)),run.dry_run=true)
-model = $${MODEL:+"model=$$MODEL"} $${OUT:+"out=$$OUT"}
+model = $(call key,model,MODEL) $(call key,out,OUT)
 
 prepare: install  ## Clean the text, learn subwords, write shards        EXPERIMENT= DATA= DRY_RUN=1 ARGS=
-	@$(RUN).prepare $(experiment) $(dry_run) $(ARGS)
+	@$(NMT) prepare $(experiment) $(dry_run) $(ARGS)
 
 train: install  ## Train, choose the best checkpoint, score it         EXPERIMENT= DATA= GPUS= SEEDS=1,2,3 DRY_RUN=1 ARGS=
-	@$(RUN).train $(if $(SEEDS),--multirun "training.seed=$$SEEDS") $(experiment) $(gpus) $(dry_run) $(ARGS)
+	@$(NMT) train $(if $(SEEDS),--multirun "training.seed=$$SEEDS") $(experiment) $(gpus) $(dry_run) $(ARGS)
 
 adapt: install  ## Fine-tune a model on your own text                  MODEL= DATA= GENERAL= GPUS= OUT= DRY_RUN=1 ARGS=
-	@$(RUN).adapt "data=$$DATA" $${GENERAL:+"general=$$GENERAL"} $(gpus) $(model) $(dry_run) $(ARGS)
+	@$(NMT) adapt 'data=$${oc.env:DATA}' $(call key,initial_model,MODEL) $(call key,general,GENERAL) $(call key,out,OUT) $(gpus) $(dry_run) $(ARGS)
 
 translate: install  ## Translate a file line by line, or one text          FILE= or TEXT=, MODEL= OUT= ARGS=
 	@test -z "$$TEXT" || test -z "$$FILE" || { echo "error: give FILE= or TEXT=, not both" >&2; exit 2; }
-	@if test -n "$$TEXT"; then printf '%s\n' "$$TEXT" | $(RUN).translate file=- $(model) $(ARGS); \
-	  else $(RUN).translate "file=$$FILE" $(model) $(ARGS); fi
+	@if test -n "$$TEXT"; then printf '%s\n' "$$TEXT" | $(NMT) translate file=- $(model) $(ARGS); \
+	  else $(NMT) translate 'file=$${oc.env:FILE}' $(model) $(ARGS); fi
 
 subwords: install  ## Show the pieces of a text                           TEXT= MODEL= ARGS=side=target
-	@$(RUN).subwords "text=$$TEXT" $${MODEL:+"model=$$MODEL"} $(ARGS)
+	@$(NMT) subwords 'text=$${oc.env:TEXT}' $(call key,model,MODEL) $(ARGS)
 
 attend: install  ## Show the attention of all layers and heads          TEXT= MODEL= OUT= ARGS="layer=3"
-	@$(RUN).attend "text=$$TEXT" $(model) $(ARGS)
+	@$(NMT) attend 'text=$${oc.env:TEXT}' $(model) $(ARGS)
 
 lesson: install  ## Run the code of the attention lesson, draw pictures OUT=
-	@$(BIN)/python -m docs.lesson $${OUT:+"out=$$OUT"} $(ARGS)
+	@$(BIN)/python -m docs.lesson $(call key,out,OUT) $(ARGS)
 
 backtranslate: install  ## Make training pairs from target-language text       FILE= MODEL= OUT= ARGS=
-	@$(RUN).backtranslate "file=$$FILE" $(model) $(ARGS)
+	@$(NMT) backtranslate 'file=$${oc.env:FILE}' $(model) $(ARGS)
 
 score: install  ## Score given translations by their probability       SOURCE= TARGET= MODEL= OUT= ARGS=
-	@$(RUN).score "source=$$SOURCE" "target=$$TARGET" $(model) $(ARGS)
+	@$(NMT) score 'source=$${oc.env:SOURCE}' 'target=$${oc.env:TARGET}' $(model) $(ARGS)
 
 evaluate: install  ## Score models on a test set, and compare them        TEST= MODEL="A B" BASELINE= OUT= ARGS=
-	@$(RUN).evaluate $${TEST:+"test=$$TEST"} $${BASELINE:+"baseline=$$BASELINE"} $(model) $(ARGS)
+	@$(NMT) evaluate $(call key,test,TEST) $(call key,baseline,BASELINE) $(model) $(ARGS)
 
 sweep: install  ## Train a grid of runs, and rank them                 SWEEP= EXPERIMENT= DATA= GPUS= SCALE=paper|laptop DRY_RUN=1 ARGS=
 	@test -n "$$SWEEP" || { echo "error: SWEEP= is missing: name a file of conf/sweep, for example SWEEP=peak_lr" >&2; exit 2; }
-	@$(if $(and $(dry_run),$(filter table3,$(SWEEP))),$(RUN).table3 $(experiment) $(gpus),\
-	  $(RUN).train --multirun $(experiment) "sweep=$$SWEEP" "run.name=$${SWEEP}_$$EXPERIMENT" $(gpus) $(dry_run)) $(ARGS)
+	@$(if $(and $(dry_run),$(filter table3,$(SWEEP))),$(NMT) table3 $(experiment) $(gpus),\
+	  $(NMT) train --multirun $(experiment) "sweep=$$SWEEP" "run.name=$${SWEEP}_$$EXPERIMENT" $(gpus) $(dry_run)) $(ARGS)
 
 sweep-report: install  ## Rank the runs of a sweep, at any time               SWEEP= ARGS=
 	@test -n "$$SWEEP" || { echo "error: SWEEP= is missing: name a sweep in outputs/sweeps, or its folder" >&2; exit 2; }
-	@$(RUN).sweep_report "sweep=$$SWEEP" $(ARGS)
+	@$(NMT) sweep-report 'sweep=$${oc.env:SWEEP}' $(ARGS)
 
 dashboard: $(VENV)/.installed-tracking  ## Write a workspace of wandb with the charts of the runs  ARGS=
-	@$(RUN).dashboard $(ARGS)
+	@$(NMT) dashboard $(ARGS)
 
 reproduce: install  ## Train the seeds of a known score, compare the mean   RESULT= DATA= GPUS= ARGS=
-	@$(RUN).reproduce "result=$$RESULT" $${DATA:+"data=$$DATA"} $(gpus) $(ARGS)
+	@$(NMT) reproduce 'result=$${oc.env:RESULT}' $(call key,data,DATA) $(gpus) $(ARGS)
 
 report: install  ## Write the report of a completed run again           MODEL=
-	@$(RUN).report $${MODEL:+"run=$$MODEL"} $(ARGS)
+	@$(NMT) report $(call key,run,MODEL) $(ARGS)
 
 export: install  ## Convert a model for another program                 MODEL= FORMAT=ctranslate2 OUT= ARGS=
-	@$(RUN).export $${FORMAT:+"format=$$FORMAT"} $(model) $(ARGS)
+	@$(NMT) export $(call key,format,FORMAT) $(model) $(ARGS)
 
 import: install  ## Import a Marian, OPUS-MT or Hugging Face model      FROM=FOLDER OUT= ARGS="check=FILE"
-	@$(RUN).import_model "folder=$$FROM" $${OUT:+"out=$$OUT"} $(ARGS)
+	@$(NMT) import 'folder=$${oc.env:FROM}' $(call key,out,OUT) $(ARGS)
 
 bench: $(VENV)/.installed-dev  ## Measure speed, also that of other programs          BENCH="training decoding data preparation" ARGS=
 # If a benchmark cannot run, such as decoding without a model, the other benchmarks still run.
@@ -159,7 +162,7 @@ bench: $(VENV)/.installed-dev  ## Measure speed, also that of other programs    
 soak: $(VENV)/.installed-dev  ## Kill trainings, resume them, compare the results    KILLS= SIGNALS= TROUBLES= ARGS=
 # Threads sleep while they wait. If they did not, other processes on the machine would slow this
 # command down by hours instead of minutes.
-	@OMP_WAIT_POLICY=passive $(BIN)/python -m benchmarks.soak $${KILLS:+"kills=$$KILLS"} $${SIGNALS:+"signals=$$SIGNALS"} $${TROUBLES:+"troubles=$$TROUBLES"} $(ARGS)
+	@OMP_WAIT_POLICY=passive $(BIN)/python -m benchmarks.soak $(call key,kills,KILLS) $(call key,signals,SIGNALS) $(call key,troubles,TROUBLES) $(ARGS)
 
 golden: $(VENV)/.installed-dev  ## Replace the losses stored in tests/golden by those of the current code
 	@$(BIN)/python -m tests.golden.refresh

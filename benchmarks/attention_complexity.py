@@ -26,7 +26,8 @@ from torch import Tensor, nn
 
 from benchmarks.figures import print_table, write_result
 from benchmarks.setting import run_alone
-from nmt.cli.common import parse_arguments, run_command
+from nmt.cli.application import application
+from nmt.cli.common import run_command
 from nmt.config import ModelConfig, checked_dataclass
 from nmt.model.attention import MultiHeadAttention
 from nmt.model.comparators.window import WindowAttention
@@ -288,9 +289,9 @@ def draw(path: Path, summaries: Mapping[str, Mapping[str, Any]]) -> None:
     figure.savefig(path, dpi=120)
 
 
-def main() -> None:
+@application(Arguments)
+def main(arguments: Arguments) -> None:
     """Run the benchmark."""
-    arguments = parse_arguments(Arguments)
     measured = measure(arguments)
     summaries = {name: summary(kind, measured[name], arguments) for name, kind in KINDS.items()}
     print_summaries(summaries)

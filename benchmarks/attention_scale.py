@@ -22,7 +22,8 @@ from torch import Tensor, nn
 
 from benchmarks.figures import print_table, write_result
 from benchmarks.setting import bench_config, prepared, run_alone, text_name, train, trainer_of
-from nmt.cli.common import parse_arguments, run_command
+from nmt.cli.application import application
+from nmt.cli.common import run_command
 from nmt.config import (
     BatchingConfig,
     Config,
@@ -67,9 +68,9 @@ class Measured:
     key_gradient: float
 
 
-def main() -> None:
+@application(Arguments)
+def main(arguments: Arguments) -> None:
     """Run the benchmark."""
-    arguments = parse_arguments(Arguments)
     rows = [
         {"d_k": key_width, "factor": factor, **asdict(random_attention(key_width, factor))}
         for key_width in KEY_WIDTHS

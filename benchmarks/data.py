@@ -30,7 +30,8 @@ from benchmarks.setting import (
     trainer_of,
     wmt14_lengths,
 )
-from nmt.cli.common import parse_arguments, run_command
+from nmt.cli.application import application
+from nmt.cli.common import run_command
 from nmt.config import BatchingConfig, Config, ModelConfig, checked_dataclass
 from nmt.data.batching import plan_epoch
 from nmt.data.corpus import PreparedCorpus
@@ -53,9 +54,9 @@ class Arguments:
     starts: int = 2
 
 
-def main() -> None:
+@application(Arguments)
+def main(arguments: Arguments) -> None:
     """Run the benchmark."""
-    arguments = parse_arguments(Arguments)
     seconds, peak, padding = run_alone(_plan, arguments.pairs)
     figures = [
         Figure(f"plan of {arguments.pairs:,} pairs", seconds, "s", at_most=1.5),
@@ -183,7 +184,7 @@ def _growth(config: Config, corpus: Path, num_updates: int) -> tuple[int, int, i
 def _start(outputs: Path, number: int) -> float:
     """Return the seconds from the command to the end of the first update."""
     command = [
-        *(sys.executable, "-m", "nmt.cli.train", "experiment=phrasebook_en_de"),
+        *(sys.executable, "-m", "nmt", "train", "experiment=phrasebook_en_de"),
         *(f"run.outputs={outputs}", f"run.name=start{number}", "training.log_every=1"),
     ]
     started = time.perf_counter()

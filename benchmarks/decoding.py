@@ -31,7 +31,8 @@ from benchmarks.figures import print_table, write_result
 from benchmarks.setting import Worker
 from nmt.base.errors import UserError
 from nmt.base.files import check_aligned, read_lines
-from nmt.cli.common import parse_arguments, run_command
+from nmt.cli.application import application
+from nmt.cli.common import run_command
 from nmt.config import Activation, Positions, TiedEmbeddings, checked_dataclass
 from nmt.evaluation.systems import find_model
 from nmt.exchange.engines import EngineName
@@ -77,9 +78,9 @@ class Arguments:
     peer_python: str = ""
 
 
-def main() -> None:
+@application(Arguments)
+def main(arguments: Arguments) -> None:
     """Run the benchmark."""
-    arguments = parse_arguments(Arguments)
     sources = read_lines(Path(arguments.source))[: arguments.sentences]
     references = read_lines(Path(arguments.reference))[: arguments.sentences]
     check_aligned(

@@ -17,7 +17,8 @@ import torch
 
 from nmt.base.errors import UserError
 from nmt.base.files import iterate_lines
-from nmt.cli.common import parse_arguments, run_command
+from nmt.cli.application import application
+from nmt.cli.common import run_command
 from nmt.config import DecodingConfig, checked_dataclass
 from nmt.search.candidates import select_beam
 from nmt.search.live import Candidates, NextTokens
@@ -89,9 +90,9 @@ def _best_ids(
     return [ids for _, ids in sorted(zip(order, best, strict=True))]
 
 
-def main() -> None:
+@application(Arguments)
+def main(arguments: Arguments) -> None:
     """Run the command."""
-    arguments = parse_arguments(Arguments)
     if not arguments.model or not arguments.file:
         raise UserError("model= and file= are required: a model folder, and text to translate")
     model = load_trained_model(Path(arguments.model), torch.device("cpu"))

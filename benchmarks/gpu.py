@@ -36,7 +36,8 @@ from benchmarks.gpu_agreement import agreement
 from benchmarks.gpu_decoding import decoding
 from benchmarks.gpu_setting import TINY, TOLERANCE, NoTimeError, Setting, Sizes
 from nmt.base.errors import UserError
-from nmt.cli.common import parse_arguments, run_command
+from nmt.cli.application import application
+from nmt.cli.common import run_command
 from nmt.config import checked_dataclass
 
 
@@ -51,9 +52,9 @@ class Arguments:
     out: str = ""
 
 
-def main() -> None:
+@application(Arguments)
+def main(arguments: Arguments) -> None:
     """Run the benchmark."""
-    arguments = parse_arguments(Arguments)
     if arguments.device not in {"cpu", "cuda"}:
         raise UserError(f"device={arguments.device} is unknown; choose cuda or cpu")
     if arguments.device == "cuda" and not torch.cuda.is_available():

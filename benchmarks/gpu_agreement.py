@@ -57,7 +57,7 @@ def _differences(
 
 
 class _Training:
-    """A run of `nmt.cli.train` in a subprocess."""
+    """A run of `nmt train` in a subprocess."""
 
     def __init__(self, setting: Setting, name: str, processes: int, on_cpu: bool = False) -> None:
         self._setting = setting
@@ -66,7 +66,7 @@ class _Training:
         self.folder = outputs / "runs" / name
         updates = setting.sizes.agreement_updates
         self._command = [
-            *(sys.executable, "-m", "nmt.cli.train", "corpus=folder", "model=tiny"),
+            *(sys.executable, "-m", "nmt", "train", "corpus=folder", "model=tiny"),
             *(f"corpus.path={setting.folder / 'text'}", "corpus.direction=en-de"),
             *("corpus.name=made_up", "tokenizer.vocabulary_size=400", "decoding=greedy"),
             *("decoding.max_length_ratio=0", "decoding.max_length_offset=4"),

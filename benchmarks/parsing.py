@@ -22,7 +22,8 @@ from benchmarks.brackets import (
 from benchmarks.figures import print_table, write_result
 from benchmarks.treebank import read_treebank
 from nmt.base.errors import UserError
-from nmt.cli.common import parse_arguments, parse_folders, run_command
+from nmt.cli.application import application
+from nmt.cli.common import parse_folders, run_command
 from nmt.config import checked_dataclass
 from nmt.run_folder import Run
 
@@ -58,9 +59,9 @@ def score(gold: Sequence[Tree], predicted: Sequence[str]) -> tuple[BracketCounts
     return add_counts(counts), add_counts(short)
 
 
-def main() -> None:
+@application(Arguments)
+def main(arguments: Arguments) -> None:
     """Run the command."""
-    arguments = parse_arguments(Arguments)
     path = Path(arguments.trees)
     gold = [tree for _, tree in read_treebank(path)]
     rows, result = [], {}

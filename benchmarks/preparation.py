@@ -25,7 +25,8 @@ from benchmarks.setting import run_alone, text_name
 from nmt.base.errors import UserError
 from nmt.base.files import iterate_lines
 from nmt.base.system import num_cores
-from nmt.cli.common import parse_arguments, run_command
+from nmt.cli.application import application
+from nmt.cli.common import run_command
 from nmt.config import checked_dataclass
 
 # Limits of preparation time / encoding time; cleaning=strict identifies languages.
@@ -65,9 +66,9 @@ class Arguments:
     vocabulary_size: int = 32_000
 
 
-def main() -> None:
+@application(Arguments)
+def main(arguments: Arguments) -> None:
     """Run the benchmark."""
-    arguments = parse_arguments(Arguments)
     text = Path(arguments.text)
     if not (text / "train.en").is_file():
         raise UserError(f"text={text} has no train.en and train.de")
@@ -132,7 +133,7 @@ def _measure(raw: Path, outputs: Path, number: int, arguments: Arguments) -> Ite
 def _run_prepare(keys: list[str]) -> tuple[float, int]:
     """Run the command; return seconds and the largest sum of memory of its processes, in bytes."""
     started = time.perf_counter()
-    command = [sys.executable, "-m", "nmt.cli.prepare", *keys]
+    command = [sys.executable, "-m", "nmt", "prepare", *keys]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     peak, ended = [0], threading.Event()
 

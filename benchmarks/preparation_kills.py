@@ -21,7 +21,8 @@ from pathlib import Path
 
 from nmt.base.errors import UserError
 from nmt.base.layout import MANIFEST_FILE
-from nmt.cli.common import parse_arguments, run_command
+from nmt.cli.application import application
+from nmt.cli.common import run_command
 from nmt.config import checked_dataclass, option
 
 _PROCESSES = (1, 2, 4)
@@ -37,9 +38,9 @@ class Arguments:
     seed: int = option(1, ge=0, le=1_000_000)
 
 
-def main() -> None:
+@application(Arguments)
+def main(arguments: Arguments) -> None:
     """Run the kills; exit with 1 if a corpus differs."""
-    arguments = parse_arguments(Arguments)
     if not (Path(arguments.text) / "train.en").is_file():
         raise UserError(f"text={arguments.text} has no train.en and train.de")
     chance = random.Random(arguments.seed)
@@ -72,7 +73,7 @@ def _prepare(text: str, outputs: Path, processes: int, limit: float | None = Non
     """Prepare; return the last message if it was killed after `limit` seconds, else None."""
     keys = ["corpus=folder", f"corpus.path={text}", "corpus.direction=en-de", "corpus.name=killed"]
     keys += ["cleaning=standard", f"prepare.num_processes={processes}", f"run.outputs={outputs}"]
-    command = [sys.executable, "-m", "nmt.cli.prepare", *keys]
+    command = [sys.executable, "-m", "nmt", "prepare", *keys]
     process = subprocess.Popen(
         command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, start_new_session=True
     )

@@ -35,7 +35,8 @@ from benchmarks.soak_ranks import FAILURES, MEMORY_RUNS_OUT, fork_workers, injec
 from benchmarks.soak_runs import POLL_SECONDS, Install, Run, contents, difference
 from nmt import run_folder
 from nmt.base.files import read_lines, write_lines
-from nmt.cli.common import parse_arguments, run_command
+from nmt.cli.application import application
+from nmt.cli.common import run_command
 from nmt.config import (
     BatchingConfig,
     Config,
@@ -81,9 +82,9 @@ class Row:
     seconds: list[float] = field(default_factory=list)
 
 
-def main() -> None:
+@application(Arguments)
+def main(arguments: Arguments) -> None:
     """Run the benchmark; exit with 1 if an update was lost, a file differs or an exit was bad."""
-    arguments = parse_arguments(Arguments)
     started = time.monotonic()
     # A shell lets background processes ignore SIGINT, and trainings would inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -19,7 +19,8 @@ from typing import Any
 
 from benchmarks.figures import Figure, figures_json, print_figures, write_result
 from benchmarks.setting import bench_config, prepared, run_alone, text_name, trainer_of
-from nmt.cli.common import parse_arguments, run_command
+from nmt.cli.application import application
+from nmt.cli.common import run_command
 from nmt.config import Config, TrackingConfig, checked_dataclass
 from nmt.tracking.file_tracker import FileTracker
 from nmt.tracking.samples import ValidationSamples
@@ -45,9 +46,9 @@ class Arguments:
     threads: int = 2
 
 
-def main() -> None:
+@application(Arguments)
+def main(arguments: Arguments) -> None:
     """Run the benchmark."""
-    arguments = parse_arguments(Arguments)
     with tempfile.TemporaryDirectory() as folder:
         config = bench_config(arguments.text, Path(folder))
         training = replace(

@@ -32,7 +32,8 @@ from benchmarks.setting import (
     text_name,
     trainer_of,
 )
-from nmt.cli.common import parse_arguments, run_command
+from nmt.cli.application import application
+from nmt.cli.common import run_command
 from nmt.config import Config, checked_dataclass
 from nmt.data.loader import Position, UpdateWork
 from nmt.training.memory import peak_memory
@@ -51,9 +52,9 @@ class Arguments:
     threads: int = 2
 
 
-def main() -> None:
+@application(Arguments)
+def main(arguments: Arguments) -> None:
     """Run the benchmark."""
-    arguments = parse_arguments(Arguments)
     result = measure(arguments)
     write_result("training", result)
     ratio = result["ratio"]

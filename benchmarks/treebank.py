@@ -13,7 +13,8 @@ from benchmarks.brackets import Tree, linearise, read_tree
 from nmt.base.errors import UserError
 from nmt.base.files import iterate_lines, to_lines, write_texts
 from nmt.base.log import print_written
-from nmt.cli.common import parse_arguments, parse_folders, run_command
+from nmt.cli.application import application
+from nmt.cli.common import parse_folders, run_command
 from nmt.config import checked_dataclass
 
 
@@ -51,9 +52,9 @@ def read_treebank(path: Path) -> Iterator[tuple[str, Tree]]:
             yield text, tree
 
 
-def main() -> None:
+@application(Arguments)
+def main(arguments: Arguments) -> None:
     """Run the command."""
-    arguments = parse_arguments(Arguments)
     found = [
         (text, tree, _linearised(path, text, tree))
         for path in parse_folders(arguments.trees)

@@ -21,7 +21,8 @@ from torch import Tensor
 
 from nmt.base.log import print_line, print_written
 from nmt.base.outputs import Outputs
-from nmt.cli.common import parse_arguments, run_command
+from nmt.cli.application import application
+from nmt.cli.common import run_command
 from nmt.config import checked_dataclass
 
 DOCUMENTS = [Path(__file__).with_name(name) for name in ("attention.md", "transformer.md")]
@@ -195,9 +196,9 @@ def draw_pictures(folder: Path, values: dict[str, Any]) -> None:
         figure.savefig(folder / name, dpi=100)
 
 
-def main() -> None:
+@application(Arguments)
+def main(arguments: Arguments) -> None:
     """Run the command."""
-    arguments = parse_arguments(Arguments)
     with Outputs.folder(Path(arguments.out), record="lesson.json") as outputs:
         print_line("read docs/attention.md and docs/transformer.md beside this output")
         failures, values = run_blocks(DOCUMENTS)

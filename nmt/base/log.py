@@ -24,6 +24,9 @@ from nmt.base.signals import Interruption
 
 console = Console(stderr=True, highlight=False)
 
+_logger = logging.getLogger("nmt")
+_logger.propagate = False
+
 
 def print_line(line: str) -> None:
     """Print a line on stderr, with terminal control characters escaped."""
@@ -107,16 +110,21 @@ class _LogFile(logging.FileHandler):
 
 def set_up_logging(log_file: Path | None = None) -> None:
     """Send log messages to stderr and, with the time of each, to `log_file`."""
-    handlers: list[logging.Handler] = [_Screen()]
-    handlers[0].setFormatter(_PrintableFormatter("%(message)s"))
+    handlers: list[logging.Handler] = [] if _logger.propagate else [_Screen()]
+    for handler in handlers:
+        handler.setFormatter(_PrintableFormatter("%(message)s"))
     if log_file is not None:
         with writing(log_file):
             log_file.parent.mkdir(parents=True, exist_ok=True)
             handlers.append(_LogFile(log_file, encoding="utf-8"))
-        handlers[1].setFormatter(_PrintableFormatter("%(asctime)s %(message)s"))
-    logger = logging.getLogger("nmt")
-    for handler in logger.handlers:
+        handlers[-1].setFormatter(_PrintableFormatter("%(asctime)s %(message)s"))
+    for handler in _logger.handlers:
         handler.close()
-    logger.handlers = handlers
-    logger.setLevel(logging.INFO)
-    logger.propagate = False
+    _logger.handlers = handlers
+    # hydra.verbose lowers the level of the root logger, or of this one.
+    _logger.setLevel(min(logging.INFO, logging.root.level, _logger.level or logging.INFO))
+
+
+def log_to_hydra(is_configured: bool) -> None:
+    """Send messages to the handlers that Hydra has set up, instead of stderr, if there are any."""
+    _logger.propagate = is_configured

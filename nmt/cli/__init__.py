@@ -1,6 +1,5 @@
-"""The commands `python -m nmt.cli.<command>`, one module each, and what they share."""
+"""The commands `nmt COMMAND`, one module each, and what they share."""
 
-import gc
 import os
 import sys
 
@@ -13,8 +12,10 @@ os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
 if "OMP_WAIT_POLICY" not in os.environ:
     os.environ.setdefault("GOMP_SPINCOUNT", "2000")
 
-# What the imports create lives until the end of the command. Garbage collections find nothing in
-# it, but take a third of the time of a short command. `run_command` turns collection on again.
 # Python sets argv[0] to "-m" while it imports the package of a module to be run with -m.
 if sys.argv[0] == "-m":
-    gc.disable()
+    print(
+        "error: python -m nmt.cli.COMMAND is now nmt COMMAND, or python -m nmt COMMAND",
+        file=sys.stderr,
+    )
+    sys.exit(2)

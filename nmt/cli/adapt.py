@@ -1,36 +1,34 @@
 """Adapt a model to text of your own, and compare it with the original model.
 
-python -m nmt.cli.adapt model=FOLDER data=my.tmx [general=FOLDER] [key=value] …
+nmt adapt initial_model=FOLDER data=my.tmx [general=FOLDER] [key=value] …
 
-The preset conf/experiment/adapt.yaml has the settings; other arguments change them, as for
-`nmt.cli.train`: optimizer.lora_rank=16, cleaning=strict, run.name=NAME. The same command continues
-an interrupted run. See docs/adapting.md.
+The preset conf/experiment/adapt.yaml has the settings; other keys change them, as for `nmt train`:
+optimizer.lora_rank=16, cleaning=strict, run.name=NAME. The same command continues an interrupted
+run. See docs/adapting.md.
 """
 
-import json
-import sys
-from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import replace
 from pathlib import Path
+from typing import Any
+
+from hydra.core.config_store import ConfigStore
+from hydra.core.hydra_config import HydraConfig
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from omegaconf import DictConfig, OmegaConf
 
 from nmt.base.errors import UserError
 from nmt.base.outputs import Outputs
-from nmt.cli.common import HELP_FLAGS, parse_arguments, run_command
-from nmt.cli.compose import compose_config
+from nmt.cli.application import application, from_composed, schema
+from nmt.cli.compose import to_config
 from nmt.cli.models import check_length_penalty
 from nmt.config import Config, checked_dataclass, leaf_fields, option, to_plain
-from nmt.evaluation.systems import open_system
-from nmt.runs.adapt import GENERAL, adapt, check_languages, general_test_set
-from nmt.trained_model import load_trained_model
-from nmt.training import distributed
 
 
 @checked_dataclass
 class _Arguments:
-    """Arguments of the command, besides the keys of the configuration."""
+    """Keys of the command, besides those of the configuration."""
 
-    model: str
+    initial_model: str
     """Model or run folder to start from: trained here, or imported."""
     data: str
     """Text to adapt to: TMX or TSV file, folder with train.<language>, or the common beginning of
@@ -46,33 +44,62 @@ class _Arguments:
     """Folder for a copy of the adapted model (the run folder contains the model, too)."""
 
 
-def main() -> None:
-    """Run the command."""
-    known = leaf_fields(_Arguments).keys() | HELP_FLAGS
-    own = [argument for argument in sys.argv[1:] if argument.partition("=")[0] in known]
-    changes = [argument for argument in sys.argv[1:] if argument not in own]
-    arguments = parse_arguments(_Arguments, own)
+@checked_dataclass
+class _Keys(_Arguments, Config):
+    pass
+
+
+ConfigStore.instance().store(name="adapt_schema", node=schema(_Arguments))
+
+
+@application(_Keys, primary="adapt")
+def main(composed: DictConfig) -> None:
+    """Adapt a model."""
+    from nmt.runs.adapt import GENERAL, adapt, general_test_set
+    from nmt.training import distributed
+
+    OmegaConf.set_struct(composed, False)
+    own = list(leaf_fields(_Arguments))
+    arguments: _Arguments = from_composed(_Arguments, OmegaConf.masked_copy(composed, own))
+    for key in own:
+        del composed[key]
+    overrides = OverridesParser.create().parse_overrides([*HydraConfig.get().overrides.task])
+    given = {override.key_or_group for override in overrides}
     if distributed.is_launched():
         raise UserError("adapt cannot be combined with torchrun: use training.num_processes=N")
-    if "general_weight" in {one.partition("=")[0] for one in own} and not arguments.general:
+    if "general_weight" in given and not arguments.general:
         raise UserError("general_weight= has no effect without general=")
-    config = _configuration(arguments, changes)
+    settings = _settings(arguments, given)
+    changes = {key: value for key, value in settings.items() if key not in given}
+    if arguments.general:
+        weights = {composed.corpus.name: 1.0, GENERAL: arguments.general_weight}
+        changes["corpus.mixing.weights"] = {**weights, **composed.corpus.mixing.weights}
+    config = to_config(composed, changes)
+    check_length_penalty(config.decoding, "decoding.length_penalty" in given)
     out = Outputs.folder(Path(arguments.out)) if arguments.out else nullcontext()
     with out as outputs:
         adapt(config, general_test_set(config, arguments.general_test), outputs)
 
 
-def _configuration(arguments: _Arguments, changes: Sequence[str]) -> Config:
-    """Compose the preset, the properties of the model folder, and the changes of the user."""
-    system = open_system(Path(arguments.model))
+def _settings(arguments: _Arguments, given: set[str]) -> dict[str, Any]:
+    """Return the settings of the model folder and of the text, by their keys.
+
+    Args:
+        arguments: the keys of the command.
+        given: the keys of the configuration that are on the command line.
+    """
+    from nmt.evaluation.systems import open_system
+    from nmt.runs.adapt import GENERAL, check_languages
+    from nmt.trained_model import load_trained_model
+
+    for key, argument in (("corpus.path", "data"), ("training.initial_model", "initial_model")):
+        if key in given:
+            raise UserError(f"{key} is set by {argument}=; remove it")
+    system = open_system(Path(arguments.initial_model))
     model = load_trained_model(system.model)
     for name in filter(None, (arguments.data, arguments.general)):
         check_languages(Path(name), system.direction, system.model)
     stem = Path(arguments.data).resolve().name.partition(".")[0]
-    changed = dict(one.lstrip("+").split("=", 1) for one in changes if "=" in one)
-    for key, argument in (("corpus.path", "data"), ("training.initial_model", "model")):
-        if key in changed:
-            raise UserError(f"{key} is set by {argument}=; remove {key}={changed[key]}")
     joint, longest = model.config.joint_vocabulary, model.config.max_source_length
     values = {
         "corpus.path": arguments.data,
@@ -87,25 +114,10 @@ def _configuration(arguments: _Arguments, changes: Sequence[str]) -> Config:
         **{f"decoding.{key}": value for key, value in to_plain(model.config.decoding).items()},
     }
     if arguments.general:
-        others = [key for key in changed if key.startswith("corpus.sources.")]
-        if others and not any(key.startswith("corpus.mixing.") for key in changed):
+        others = [key for key in given if key.startswith("corpus.sources.")]
+        if others and not any(key.startswith("corpus.mixing.") for key in given):
             raise UserError(
                 f"{others[0]}: with general=, give corpus.mixing.weights of all sources"
             )
         values[f"corpus.sources.{GENERAL}.path"] = arguments.general
-        values["corpus.mixing.weights"] = f"{{{GENERAL}: {arguments.general_weight:g}}}"
-    given = [
-        f"{key}={value if isinstance(value, str) else json.dumps(value)}"
-        for key, value in values.items()
-    ]
-    config = compose_config(["experiment=adapt", *given, *changes])
-    check_length_penalty(config.decoding, "decoding.length_penalty" in changed)
-    if not arguments.general:
-        return config
-    corpus, mixing = config.corpus, config.corpus.mixing
-    weights = {corpus.name: 1.0, **mixing.weights}
-    return replace(config, corpus=replace(corpus, mixing=replace(mixing, weights=weights)))
-
-
-if __name__ == "__main__":
-    run_command(main)
+    return values

@@ -1,6 +1,6 @@
 """Translate sentences; show the attention of each layer and head, and draw images of one layer.
 
-python -m nmt.cli.attend text="A sentence." [model=FOLDER] [layer=6]
+nmt attend text="A sentence." [model=FOLDER] [layer=6]
 """
 
 from pathlib import Path
@@ -9,7 +9,7 @@ from nmt.base.errors import UserError
 from nmt.base.files import write_texts
 from nmt.base.log import print_line, print_written
 from nmt.base.outputs import Outputs
-from nmt.cli.common import parse_arguments, run_command
+from nmt.cli.application import application
 from nmt.cli.models import ModelArguments, model_folder, open_model
 from nmt.config import checked_dataclass
 from nmt.evaluation.attention_page import attention_page, rows_and_columns
@@ -37,9 +37,9 @@ class _Arguments(ModelArguments):
     """Folder for attention.html and the images; an earlier one is replaced."""
 
 
-def main() -> None:
+@application(_Arguments)
+def main(arguments: _Arguments) -> None:
     """Run the command."""
-    arguments = parse_arguments(_Arguments)
     texts = [line for line in arguments.text.split("\n") if line.strip()]
     if not texts:
         raise UserError('text= is empty; give a sentence, such as text="A sentence."')
@@ -96,14 +96,10 @@ def _write_images(
 
     If the encoder or the decoder has fewer layers than `layer`, draw its last layer.
     """
-    from PIL import Image  # noqa: PLC0415 - slow to import
+    from PIL import Image
 
     for kind, layers in attention.kinds.items():
         rows, columns = rows_and_columns(kind, attention)
         weights = layers[min(layer, len(layers)) - 1].mean(dim=0)
         picture = draw_attention(weights, rows, columns, caption)
         Image.fromarray(picture.pixels).save(folder / f"{prefix}{kind}.png")
-
-
-if __name__ == "__main__":
-    run_command(main)

@@ -1,6 +1,6 @@
 """Make training pairs from text in the target language: its translations become the sources.
 
-python -m nmt.cli.backtranslate file=mono.de model=FOLDER     → mono.de.back/train.{en,de}
+nmt backtranslate file=mono.de model=FOLDER     → mono.de.back/train.{en,de}
 
 For a corpus en-de, the model translates from de to en. Then train with
 corpus.sources.back.path=mono.de.back; see docs/translating.md.
@@ -13,7 +13,7 @@ from pathlib import Path
 from nmt.base.errors import UserError
 from nmt.base.files import check_readable, iterate_lines
 from nmt.base.log import print_line, print_written
-from nmt.cli.common import parse_arguments, run_command
+from nmt.cli.application import application
 from nmt.cli.models import ModelArguments, check_languages, model_folder, open_model
 from nmt.cli.translating import translate_to_files
 from nmt.config import checked_dataclass, search_keys
@@ -51,9 +51,9 @@ def _pairs(requests: Sequence[Request], found: Sequence[Sequence[Translation]]) 
     return [translations, originals]
 
 
-def main() -> None:
+@application(_Arguments)
+def main(arguments: _Arguments) -> None:
     """Run the command."""
-    arguments = parse_arguments(_Arguments)
     file = Path(arguments.file)
     check_readable(file)
     folder = model_folder(arguments.model)
@@ -77,7 +77,3 @@ def main() -> None:
         " translations are empty"
     )
     print_written(written.paths)
-
-
-if __name__ == "__main__":
-    run_command(main)

@@ -1,6 +1,6 @@
 """Write a workspace of Weights & Biases with the charts and tables of this program's runs.
 
-python -m nmt.cli.dashboard [project=NAME] [entity=NAME]
+nmt dashboard [project=NAME] [entity=NAME]
 
 Without a login, the command prints what it would write and how to log in.
 """
@@ -10,7 +10,7 @@ import os
 from nmt.base.errors import UserError, first_line
 from nmt.base.log import print_line
 from nmt.base.system import require_package
-from nmt.cli.common import parse_arguments, run_command
+from nmt.cli.application import application
 from nmt.config import TrackingConfig, checked_dataclass
 from nmt.tracking.dashboard import describe, workspace
 
@@ -25,12 +25,12 @@ class _Arguments:
     """User or team that the project belongs to (default: that of the login)."""
 
 
-def main() -> None:
+@application(_Arguments)
+def main(arguments: _Arguments) -> None:
     """Run the command."""
-    arguments = parse_arguments(_Arguments)
     require_package("make dashboard", "wandb_workspaces", "tracking")
     os.environ.setdefault("WANDB_SILENT", "true")
-    import wandb  # noqa: PLC0415 - takes a second to import
+    import wandb
 
     is_offline = os.environ.get("WANDB_MODE") in ("offline", "disabled")
     try:
@@ -49,7 +49,3 @@ def main() -> None:
     except Exception as error:  # wandb raises errors of many libraries
         raise UserError(f"wandb: the workspace is not written: {first_line(error)}") from None
     print_line(f"written: {saved.url}")
-
-
-if __name__ == "__main__":
-    run_command(main)

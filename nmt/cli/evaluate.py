@@ -1,8 +1,8 @@
 """Score trained models on a test set, and compare them.
 
-python -m nmt.cli.evaluate test=newstest2014 model=FOLDER
-python -m nmt.cli.evaluate model="FOLDER FOLDER FOLDER"
-python -m nmt.cli.evaluate source=news.en reference=news.de
+nmt evaluate test=newstest2014 model=FOLDER
+nmt evaluate model="FOLDER FOLDER FOLDER"
+nmt evaluate source=news.en reference=news.de
 """
 
 from contextlib import AbstractContextManager, ExitStack
@@ -13,7 +13,8 @@ from nmt.base import layout
 from nmt.base.errors import UserError
 from nmt.base.log import console, print_line, print_written
 from nmt.base.outputs import Outputs
-from nmt.cli.common import parse_arguments, parse_folders, run_command
+from nmt.cli.application import application
+from nmt.cli.common import parse_folders
 from nmt.cli.models import TranslatorArguments, check_languages, open_model
 from nmt.config import checked_dataclass
 from nmt.data.corpus import PreparedCorpus
@@ -44,9 +45,9 @@ class _Arguments(TranslatorArguments):
     """Folder of a prepared corpus (default: the corpus of the run)."""
 
 
-def main() -> None:
+@application(_Arguments)
+def main(arguments: _Arguments) -> None:
     """Run the command."""
-    arguments = parse_arguments(_Arguments)
     systems = open_systems(parse_folders(arguments.model))
     corpus = PreparedCorpus(Path(arguments.corpus)) if arguments.corpus else systems[0].corpus
     test_set = _test_set(arguments, systems[0], corpus)
@@ -155,7 +156,3 @@ def _compared(
         else evaluate.compared(evaluation, baseline, hypotheses)
         for evaluation in evaluations
     ]
-
-
-if __name__ == "__main__":
-    run_command(main)

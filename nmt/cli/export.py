@@ -1,6 +1,6 @@
 """Convert a trained model for another program.
 
-python -m nmt.cli.export model=FOLDER format=ctranslate2
+nmt export model=FOLDER format=ctranslate2
 """
 
 import os
@@ -10,7 +10,7 @@ from nmt.base.errors import UserError
 from nmt.base.layout import EXPORT_FILE, README_FILE, SCORES_FILE
 from nmt.base.log import print_line, print_written
 from nmt.base.outputs import Outputs
-from nmt.cli.common import parse_arguments, run_command
+from nmt.cli.application import application
 from nmt.cli.models import check_languages, model_folder, open_model
 from nmt.config import checked_dataclass
 from nmt.evaluation.evaluate import corpus_test_set, files_test_set
@@ -43,9 +43,9 @@ class _Arguments:
     """File with the references of source."""
 
 
-def main() -> None:
+@application(_Arguments)
+def main(arguments: _Arguments) -> None:
     """Run the command."""
-    arguments = parse_arguments(_Arguments)
     folder = model_folder(arguments.model)
     model = open_model(folder, "cpu")
     default = os.path.relpath(f"{os.path.abspath(folder)}-{arguments.format}")
@@ -84,7 +84,3 @@ def _text(arguments: _Arguments, folder: Path, model: TrainedModel) -> Text | No
     sources = test_set.sources[:_MAX_SENTENCES]
     references = test_set.references[0][:_MAX_SENTENCES]
     return Text(f"the first {len(sources):,} lines of {test_set.name}", sources, references)
-
-
-if __name__ == "__main__":
-    run_command(main)

@@ -1,7 +1,7 @@
 """Import a model of Marian or OPUS-MT, or an export of this program with format=huggingface.
 
-python -m nmt.cli.import_model folder=opus-mt-en-de
-python -m nmt.cli.import_model folder=Helsinki-NLP/opus-mt-en-de
+nmt import folder=opus-mt-en-de
+nmt import folder=Helsinki-NLP/opus-mt-en-de
 """
 
 import random
@@ -15,7 +15,7 @@ from nmt.base.errors import UserError, first_line, one_line
 from nmt.base.files import iterate_lines
 from nmt.base.log import print_line, print_written
 from nmt.base.outputs import Outputs
-from nmt.cli.common import parse_arguments, run_command
+from nmt.cli.application import application
 from nmt.config import checked_dataclass
 from nmt.evaluation.model_card import Facts, model_card
 from nmt.exchange.foreign_tokenizer import plain_piece
@@ -42,9 +42,9 @@ class _Arguments:
     (default: random pieces of the vocabulary)."""
 
 
-def main() -> None:
+@application(_Arguments)
+def main(arguments: _Arguments) -> None:
     """Run the command."""
-    arguments = parse_arguments(_Arguments)
     if not arguments.folder:
         raise UserError(
             "folder= is missing (for make: FROM=): name a folder of another program, or a"
@@ -86,7 +86,7 @@ def _download(name: str, folder: Path) -> None:
     """Download a model of the hub: its configuration, its vocabularies, and one file of weights."""
     if not _HUB_NAME.fullmatch(name):
         raise UserError(f"{name}: no such folder, and no name such as Helsinki-NLP/opus-mt-en-de")
-    from huggingface_hub import snapshot_download  # noqa: PLC0415
+    from huggingface_hub import snapshot_download
 
     print_line(f"downloading {name}")
     for weights in _HUB_WEIGHTS:
@@ -116,7 +116,3 @@ def _languages(model: TrainedModel) -> list[str]:
     names = [one_line(piece) for piece in pieces if piece.startswith(">>")]
     line = f"each source text begins with its target language, one of {', '.join(names)}"
     return [line] if names else []
-
-
-if __name__ == "__main__":
-    run_command(main)

@@ -3,13 +3,14 @@
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from nmt import trained_model
 from nmt.base.errors import UserError
 from nmt.base.log import print_line
-from nmt.cli.common import group
+from nmt.cli.application import group
 from nmt.config import (
     SAMPLING_KEYS,
     DecodingConfig,
@@ -32,7 +33,7 @@ class ModelArguments:
     """Model or run folder (default: the last completed run)."""
     device: str = ""
     """Device: cpu, cuda or cuda:NUMBER (default: cuda if available)."""
-    decoding: dict[str, str] = group(DecodingConfig)
+    decoding: dict[str, Any] = group(DecodingConfig)
     """Settings of the search (default: those in config.yaml of the model folder)."""
 
     def decoding_config(self, model: TrainedModel) -> DecodingConfig:

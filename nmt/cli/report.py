@@ -1,6 +1,6 @@
 """Write the report of a completed run again.
 
-python -m nmt.cli.report [run=FOLDER]
+nmt report [run=FOLDER]
 
 The command also prints the path of the report of the run's corpus, which preparation has written.
 Nothing is prepared or trained.
@@ -13,7 +13,7 @@ from nmt.base.errors import UserError
 from nmt.base.layout import REPORT_FILE
 from nmt.base.log import print_line, print_written
 from nmt.base.outputs import Outputs
-from nmt.cli.common import parse_arguments, run_command
+from nmt.cli.application import application
 from nmt.cli.models import open_model
 from nmt.config import checked_dataclass
 from nmt.evaluation.report import write_report
@@ -26,9 +26,9 @@ class _Arguments:
     """Folder of a completed run (default: the last one outside sweeps)."""
 
 
-def main() -> None:
+@application(_Arguments)
+def main(arguments: _Arguments) -> None:
     """Run the command."""
-    arguments = parse_arguments(_Arguments)
     system = open_system(Path(arguments.run) if arguments.run else find_model())
     if system.run is None:
         raise UserError(f"{system.model} is not in a run folder, so there is nothing to report")
@@ -41,7 +41,3 @@ def main() -> None:
     if corpus and (corpus.folder / REPORT_FILE).is_file():
         print_line(f"report of the corpus: {os.path.relpath(corpus.folder / REPORT_FILE)}")
     print_written([Path(os.path.relpath(path))])
-
-
-if __name__ == "__main__":
-    run_command(main)

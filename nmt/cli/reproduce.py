@@ -1,17 +1,18 @@
 """Reproduce a score: check its text, train its seeds, compare the mean with the accepted range.
 
-python -m nmt.cli.reproduce result=multi30k_en_de data=FOLDER
+nmt reproduce result=multi30k_en_de data=FOLDER
 
 Exit status: 0 if the mean over the seeds is within the accepted range, or with measure=true; 1 if
 the mean is outside; 2 if the command could not be carried out.
 """
 
 from pathlib import Path
+from typing import Any
 
 from nmt.base.errors import UserError
 from nmt.base.log import print_line
-from nmt.cli.common import group, parse_arguments, run_command
-from nmt.cli.compose import CONFIG_FOLDER, compose_config
+from nmt.cli.application import CONFIG_FOLDER, application, group
+from nmt.cli.compose import compose_config
 from nmt.config import (
     FREE_KEYS,
     Config,
@@ -42,19 +43,19 @@ class _Arguments:
     """Record the scores without a verdict, for rows without an accepted range."""
     table: str = str(CONFIG_FOLDER / "results.yaml")
     """YAML file with the rows."""
-    training: dict[str, str] = group(TrainingConfig)
+    training: dict[str, Any] = group(TrainingConfig)
     """Keys that do not change the result, such as num_processes."""
-    run: dict[str, str] = group(RunConfig)
+    run: dict[str, Any] = group(RunConfig)
     """Keys that do not change the result, such as outputs."""
-    decoding: dict[str, str] = group(DecodingConfig)
+    decoding: dict[str, Any] = group(DecodingConfig)
     """Keys that do not change the result, such as batch_size."""
-    tracking: dict[str, str] = group(TrackingConfig)
+    tracking: dict[str, Any] = group(TrackingConfig)
     """All keys."""
 
 
-def main() -> None:
+@application(_Arguments)
+def main(arguments: _Arguments) -> None:
     """Run the command."""
-    arguments = parse_arguments(_Arguments)
     if distributed.is_launched():
         raise UserError("reproduce cannot be combined with torchrun: it trains a run for each seed")
     result = find_result(Path(arguments.table), arguments.result)
@@ -86,14 +87,9 @@ def _configuration(result: Result, arguments: _Arguments) -> Config:
         if key not in FREE_KEYS or key in _OWN_KEYS:
             raise UserError(
                 f"{key}={value} cannot be changed here: the row {result.name} or this command sets"
-                " it; edit the row, or use nmt.cli.train"
+                " it; edit the row, or use nmt train"
             )
     values["run.name"] = f"reproduce_{result.name}"
     if arguments.data:
         values["corpus.path"] = arguments.data
-    changes = [f"{key}={value}" for key, value in values.items()]
-    return compose_config([f"experiment={result.experiment}", *result.overrides, *changes])
-
-
-if __name__ == "__main__":
-    run_command(main)
+    return compose_config([f"experiment={result.experiment}", *result.overrides], values)

@@ -1,6 +1,6 @@
 """Score given translations with a trained model: the log-probability of each of them.
 
-python -m nmt.cli.score source=news.en target=news.de       → news.de.scores.tsv
+nmt score source=news.en target=news.de       → news.de.scores.tsv
 """
 
 import json
@@ -15,7 +15,8 @@ from nmt.base.errors import UserError
 from nmt.base.files import check_aligned, check_unchanged, file_version, iterate_lines
 from nmt.base.log import print_line, print_written
 from nmt.base.progress import progress_bar
-from nmt.cli.common import open_output, output, parse_arguments, run_command
+from nmt.cli.application import application
+from nmt.cli.common import open_output, output
 from nmt.cli.models import ModelArguments, check_languages, model_folder, open_model
 from nmt.config import checked_dataclass
 from nmt.search.hypothesis import Hypothesis
@@ -40,9 +41,9 @@ class _Arguments(ModelArguments):
     only length_penalty and length_penalty_kind have an effect."""
 
 
-def main() -> None:
+@application(_Arguments)
+def main(arguments: _Arguments) -> None:
     """Run the command."""
-    arguments = parse_arguments(_Arguments)
     for key in arguments.decoding:
         if key not in ("length_penalty", "length_penalty_kind"):
             raise UserError(f"decoding.{key} has no effect on scores; leave it out")
@@ -110,7 +111,3 @@ def _formatted(pair: tuple[str, str], score: Hypothesis | None, output: Format) 
         return json.dumps(record, ensure_ascii=False) + "\n"
     columns = "{log_prob:.6f}\t{tokens}\t{perplexity:.6f}\t{score:.6f}\n"
     return columns.format(**values) if values else "\t\t\t\n"
-
-
-if __name__ == "__main__":
-    run_command(main)

@@ -1,12 +1,12 @@
 """Show how a model divides text into pieces.
 
-python -m nmt.cli.subwords text=TEXT [model=FOLDER] [side=target]
+nmt subwords text=TEXT [model=FOLDER] [side=target]
 """
 
 from enum import StrEnum
 
 from nmt.base.errors import printable
-from nmt.cli.common import parse_arguments, run_command
+from nmt.cli.application import application
 from nmt.cli.models import model_folder, open_model
 from nmt.config import checked_dataclass
 
@@ -23,9 +23,9 @@ class _Arguments:
     """Side whose vocabulary is used, if source and target have separate ones."""
 
 
-def main() -> None:
+@application(_Arguments)
+def main(arguments: _Arguments) -> None:
     """Run the command."""
-    arguments = parse_arguments(_Arguments)
     model = open_model(model_folder(arguments.model), "cpu")
     is_source = arguments.side is Side.source
     tokenizer = model.source_tokenizer if is_source else model.target_tokenizer
@@ -39,7 +39,3 @@ def main() -> None:
         print(f"{len(ids)} pieces{per_word}")
         if decoded != text:
             print(printable(f"decoded: {decoded}"))
-
-
-if __name__ == "__main__":
-    run_command(main)

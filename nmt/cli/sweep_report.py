@@ -1,6 +1,6 @@
 """Report a sweep: print its ranking, and write ranking.tsv and report.html to its folder.
 
-python -m nmt.cli.sweep_report sweep=NAME_OR_FOLDER [outputs=FOLDER]
+nmt sweep-report sweep=NAME_OR_FOLDER [outputs=FOLDER]
 
 Runs may be in progress: their scores are those of the best validation so far. A sweep of the rows
 of the paper's Table 3 also gets table3.tsv.
@@ -8,7 +8,7 @@ of the paper's Table 3 also gets table3.tsv.
 
 from pathlib import Path
 
-from nmt.cli.common import parse_arguments, run_command
+from nmt.cli.application import application
 from nmt.config import checked_dataclass
 from nmt.runs.sweep import find_sweep, write_sweep_report
 
@@ -21,11 +21,7 @@ class _Arguments:
     """Output folder."""
 
 
-def main() -> None:
+@application(_Arguments)
+def main(arguments: _Arguments) -> None:
     """Run the command."""
-    arguments = parse_arguments(_Arguments)
     write_sweep_report(find_sweep(arguments.sweep, Path(arguments.outputs)))
-
-
-if __name__ == "__main__":
-    run_command(main)

@@ -1,17 +1,23 @@
 """Print the rows of the paper's Table 3 with their numbers of parameters, and train nothing.
 
-python -m nmt.cli.table3 experiment=paper_scale|laptop_scale [key=value] …
+nmt table3 experiment=paper_scale|laptop_scale [key=value] …
 """
 
-from nmt.base.log import console
-from nmt.cli.compose import run_composed
+from omegaconf import DictConfig
+
+from nmt.cli.application import application
+from nmt.cli.compose import to_config
 from nmt.config import Config
-from nmt.evaluation.table3 import SIZE_COLUMNS, size_rows, vocabulary_note
-from nmt.evaluation.tables import new_table
 
 
-def print_rows(config: Config) -> None:
+@application(Config, primary="config", groups=("model", "tokenizer"))
+def main(composed: DictConfig) -> None:
     """Print the rows at the scale of the experiment."""
+    from nmt.base.log import console
+    from nmt.evaluation.table3 import SIZE_COLUMNS, size_rows, vocabulary_note
+    from nmt.evaluation.tables import new_table
+
+    config = to_config(composed)
     size = config.tokenizer.vocabulary_size
     title = f"Table 3 with a vocabulary of {size:,}; parameters in millions"
     table = new_table(title, *SIZE_COLUMNS, texts=["row"])
@@ -20,7 +26,3 @@ def print_rows(config: Config) -> None:
     console.print(table)
     if note := vocabulary_note(config):
         console.print(note)
-
-
-if __name__ == "__main__":
-    run_composed(print_rows, groups=("model", "tokenizer"))

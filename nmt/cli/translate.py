@@ -1,8 +1,8 @@
 """Translate text: N lines in, N lines out.
 
-python -m nmt.cli.translate file=news.en                    → news.de
-python -m nmt.cli.translate file=- < news.en > news.de      line by line as they arrive
-python -m nmt.cli.translate file=items.jsonl                → items.de.jsonl
+nmt translate file=news.en                    → news.de
+nmt translate file=- < news.en > news.de      line by line as they arrive
+nmt translate file=items.jsonl                → items.de.jsonl
 
 With decoding.num_best above 1, a line has several translations, best first, separated by tabs.
 JSON lines are objects with the text in the key source; the output adds the key translations. The
@@ -22,7 +22,8 @@ from nmt import trained_model
 from nmt.base.errors import UserError
 from nmt.base.files import check_readable
 from nmt.base.log import print_line, print_written
-from nmt.cli.common import open_output, parse_arguments, parse_folders, run_command
+from nmt.cli.application import application
+from nmt.cli.common import open_output, parse_folders
 from nmt.cli.models import TranslatorArguments, model_folder, open_model
 from nmt.cli.translating import translate_to_files
 from nmt.config import checked_dataclass, option, search_keys, to_plain
@@ -74,9 +75,9 @@ class _Arguments(TranslatorArguments):
     """Continue an interrupted translation; false starts from the beginning."""
 
 
-def main() -> None:
+@application(_Arguments)
+def main(arguments: _Arguments) -> None:
     """Run the command."""
-    arguments = parse_arguments(_Arguments)
     file = None if arguments.file == "-" else Path(arguments.file)
     read, write = choose_formats(file, arguments.input_format, arguments.format)
     reader = LineReader(read, arguments.column)
@@ -176,7 +177,3 @@ def _stdin() -> _Stdin:
     # The parent may have set stdin to non-blocking: a read without data would look like the end.
     os.set_blocking(descriptor := sys.stdin.buffer.fileno(), True)
     return _Stdin(descriptor)
-
-
-if __name__ == "__main__":
-    run_command(main)

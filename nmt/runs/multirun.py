@@ -36,7 +36,8 @@ from nmt.run_folder import Run, Status
 _SECONDS_TO_SAVE = 20.0
 _SECONDS_TO_BE_KILLED = 60.0  # how long an interrupted run waits until the command kills it
 _NUM_LINES = 20  # of failure.json, and of a log that is printed
-_OWN_VARIABLES = ("NMT_", "HYDRA_", "WANDB_")  # prefixes of the variables that Ray workers get
+# Prefixes of the variables that Ray workers get; `make train DATA=…` passes a path in DATA.
+_OWN_VARIABLES = ("NMT_", "HYDRA_", "WANDB_", "DATA")
 
 
 class SweepCallback(Callback):

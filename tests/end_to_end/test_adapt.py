@@ -12,6 +12,7 @@ from nmt.base.errors import UserError
 from nmt.base.files import write_lines
 from nmt.cli import adapt
 from nmt.run_folder import Run
+from nmt.runs import adapt as run_module
 from nmt.trained_model import load_trained_model
 from nmt.translation.translator import Translator
 from tests.support import reversed_digits
@@ -42,6 +43,9 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "my.tsv"
 
 
+START = f"initial_model={MODEL}"
+
+
 def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> None:
     monkeypatch.setattr(sys, "argv", ["adapt", *arguments])
     adapt.main()
@@ -51,7 +55,7 @@ def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> None:
 def test_a_model_is_adapted(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    command = [f"model={MODEL}", "data=my.tsv", "general=old", "corpus.name=mine", *QUICK]
+    command = [f"initial_model={MODEL}", "data=my.tsv", "general=old", "corpus.name=mine", *QUICK]
     run(monkeypatch, *command, "out=adapted")
     found = Run(tmp_path / "outputs" / "runs" / "digits_v1_my")
     assert list(found.evaluations) == ["general_digits", "test"]
@@ -81,9 +85,9 @@ def test_a_model_is_adapted(
 @pytest.mark.parametrize("name", ["domain", "a,b", "1e3", "true"])
 def test_the_text_may_have_any_name(name: str, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     command = Mock()
-    monkeypatch.setattr(adapt, "adapt", command)
-    given = [f"model={MODEL}", "data=my.tsv", "general=old", "general_weight=0.5"]
-    run(monkeypatch, *given, f"corpus.name={name}")
+    monkeypatch.setattr(run_module, "adapt", command)
+    given = [f"initial_model={MODEL}", "data=my.tsv", "general=old", "general_weight=0.5"]
+    run(monkeypatch, *given, f"corpus.name='{name}'")
     assert command.call_args.args[0].corpus.mixing.weights == {name: 1.0, "general": 0.5}
     run(monkeypatch, *given, f"corpus.name='{name}'", "corpus.mixing.weights.general=2")
     assert command.call_args.args[0].corpus.mixing.weights == {name: 1.0, "general": 2.0}
@@ -100,17 +104,38 @@ def test_models_and_text_that_do_not_fit_are_refused(
     (tmp_path / "half" / "weights.safetensors").touch()
     (tmp_path / "link").symlink_to("nowhere")
     for arguments, message in {
-        (f"model={MODEL}", "data=fr"): "fr has no file of the language de, only en, fr, but",
-        (f"model={MODEL}", "data=empty.tmx"): "empty.tmx: no translation unit has text",
-        (f"model={MODEL}", "data=missing.tmx"): "missing.tmx is neither a folder nor a file",
-        (f"model={MODEL}", "data=my.tsv", "general=fr"): "fr has no file of the language de",
-        ("model=half", "data=my.tsv"): "config.yaml: lacks the key",
-        ("model=fr", "data=my.tsv"): "fr: neither a model folder nor a run folder with a model",
-        ("data=my.tsv",): "model= is missing",
-        (f"model={MODEL}", "data=my.tsv", "lora_rank=4"): "did you mean optimizer.lora_rank",
-        (f"model={MODEL}", "data=my.tsv", "+corpus.path=x"): "corpus.path is set by data=",
-        (f"model={MODEL}", "data=my.tsv", "training.initial_model=x"): "is set by model=; remove",
-        (f"model={MODEL}", "data=my.tsv", "out=link"): "out=link exists and is not a plain folder",
+        (
+            f"initial_model={MODEL}",
+            "data=fr",
+        ): "fr has no file of the language de, only en, fr, but",
+        (START, "data=empty.tmx"): "empty.tmx: no translation unit has text",
+        (
+            f"initial_model={MODEL}",
+            "data=missing.tmx",
+        ): "missing.tmx is neither a folder nor a file",
+        (
+            f"initial_model={MODEL}",
+            "data=my.tsv",
+            "general=fr",
+        ): "fr has no file of the language de",
+        ("initial_model=half", "data=my.tsv"): "config.yaml: lacks the key",
+        (
+            "initial_model=fr",
+            "data=my.tsv",
+        ): "fr: neither a model folder nor a run folder with a model",
+        ("data=my.tsv",): "initial_model= is missing",
+        (
+            f"initial_model={MODEL}",
+            "data=my.tsv",
+            "lora_rank=4",
+        ): "did you mean optimizer.lora_rank",
+        (START, "data=my.tsv", "corpus.path=x"): "corpus.path is set by data=",
+        (
+            f"initial_model={MODEL}",
+            "data=my.tsv",
+            "training.initial_model=x",
+        ): "is set by initial_model=",
+        (START, "data=my.tsv", "out=link"): "out=link exists and is not a plain folder",
     }.items():
         with pytest.raises(UserError, match=re.escape(message)) as error:
             run(monkeypatch, *arguments)

@@ -9,7 +9,6 @@ import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import redirect_stderr
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -20,9 +19,8 @@ from data_prep.progress import Reporter
 from nmt.base.errors import DiskError
 from nmt.base.files import write_json, write_lines
 from nmt.base.log import set_up_logging
-from nmt.cli import evaluate, prepare, translate
+from nmt.cli import evaluate, prepare, train, translate
 from nmt.cli.common import run_command
-from nmt.cli.compose import run_composed
 from nmt.config import CorpusConfig, CorpusSource, PrepareConfig, TokenizerConfig
 from nmt.runs import multirun
 from tests.namespaces import ROOT
@@ -229,15 +227,14 @@ def check_composed_commands(raw: str, work: str) -> None:
     command = ["corpus=folder", f"corpus.path={raw}", f"run.outputs={disk}"]
     command += ["tokenizer.vocabulary_size=330"]
     with small_disk(disk, 73_000):
-        message = error_line(lambda: run_composed(prepare.prepare), *command)
+        message = error_line(lambda: run_command(prepare.main), *command)
         assert re.search(
             r"/corpora/folder-\w+: cannot be written: no space left on device", message
         )
         remount(disk, "ro")
-        message = error_line(lambda: run_composed(prepare.prepare), *command, "corpus.name=other")
+        message = error_line(lambda: run_command(prepare.main), *command, "corpus.name=other")
         assert "cannot be written: read-only file system" in message
-        run = partial(run_composed, prepare.prepare, has_sweeps=True)
-        message = error_line(run, "--multirun", *command)
+        message = error_line(lambda: run_command(train.main), "--multirun", *command)
         assert f"error: {disk / 'sweeps'}" in message
         config = OmegaConf.create({"hydra": {"sweep": {"dir": str(disk)}}})
         message = error_line(lambda: multirun.SweepCallback().on_multirun_end(config))
@@ -267,7 +264,7 @@ def test_commands_on_full_disks(
 @pytest.mark.skipif(not FULL.is_char_device(), reason="this machine has no /dev/full")
 def test_translations_to_a_full_disk_from_the_shell(tmp_path: Path) -> None:
     write_lines(tmp_path / "a.en", ["1 2 3"])
-    command = [sys.executable, "-m", "nmt.cli.translate", f"file={tmp_path / 'a.en'}", "out=-"]
+    command = [sys.executable, "-m", "nmt", "translate", f"file={tmp_path / 'a.en'}", "out=-"]
     with FULL.open("w") as full:
         ended = subprocess.run(
             [*command, f"model={MODEL}"],

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from hydra.core.override_parser.types import Quote, QuotedString
 
 from nmt.base.files import write_lines
 
@@ -40,13 +41,19 @@ def make(
 
 @pytest.fixture
 def fake_venv(tmp_path: Path) -> Path:
-    """A virtual environment whose Python prints its arguments as JSON, one list per call."""
+    """A virtual environment whose Python prints its arguments as JSON, one list per call.
+
+    Values that Hydra would read from the environment are read.
+    """
     venv = tmp_path / "venv"
     (venv / "bin").mkdir(parents=True)
     (venv / ".installed").touch()
     python = venv / "bin" / "python"
-    script = "import json, sys; print(json.dumps([*sys.argv[1:], sys.stdin.read()]))"
-    python.write_text(f'#!/bin/sh\nexec {sys.executable} -c "{script}" "$@"\n')
+    python.write_text(
+        f"#!{sys.executable}\nimport json, os, re, sys\n"
+        r"arguments = [re.sub(r'\$\{oc\.env:(\w+)\}', lambda m: os.environ[m[1]], a)"
+        " for a in sys.argv[1:]]\nprint(json.dumps([*arguments, sys.stdin.read()]))\n"
+    )
     python.chmod(0o755)
     return venv
 
@@ -54,8 +61,8 @@ def fake_venv(tmp_path: Path) -> Path:
 def arguments_of(venv: Path, target: str, *variables: str) -> list[str]:
     ended = make(target, *variables, venv=venv)
     assert ended.returncode == 0, ended.stderr
-    arguments: list[str] = json.loads(ended.stdout)[2:-1]
-    return arguments
+    _, module, *arguments, _ = json.loads(ended.stdout)
+    return arguments[1:] if module == "nmt" else arguments
 
 
 @pytest.mark.parametrize(
@@ -70,7 +77,8 @@ def arguments_of(venv: Path, target: str, *variables: str) -> list[str]:
         ("translate", ["FILE=a b.en", "MODEL=m"], ["file=a b.en", "model=m"]),
         ("translate", ["TEXT=Hello."], ["file=-"]),
         ("translate", ["FILE=price$HOME.en"], ["file=price$HOME.en"]),
-        ("adapt", ["DATA=a b", "GENERAL=c", "MODEL=m"], ["data=a b", "general=c", "model=m"]),
+        ("adapt", ["DATA=a b", "MODEL=m"], ["data=a b", "initial_model=m"]),
+        ("adapt", ["DATA=a", "GENERAL=c", "OUT=d"], ["general=c", "out=d"]),
         ("evaluate", ["MODEL=a b", "TEST=x"], ["test=x", "model=a b"]),
         ("sweep", ["SWEEP=table3"], ["sweep=table3", "run.name=table3_laptop_scale"]),
         ("sweep", ["SWEEP=table3", "SCALE=paper", "DRY_RUN=1"], ["experiment=paper_scale"]),
@@ -172,9 +180,15 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def quoted(**values: Path) -> str:
+    """Keys with values in Hydra's quotes, and in those of the shell."""
+    texts = {key: QuotedString(str(path), Quote.single) for key, path in values.items()}
+    return " ".join(shlex.quote(f"{key}={text.with_quotes()}") for key, text in texts.items())
+
+
 def arguments_of_run(folder: Path, outputs: Path) -> str:
-    paths = map(shlex.quote, (f"corpus.path={folder}", f"run.outputs={outputs}"))
-    return " ".join(["corpus=folder run.name=e2e", *paths, SMALL])
+    paths = quoted(**{"corpus.path": folder, "run.outputs": outputs})
+    return f"corpus=folder run.name=e2e {paths} {SMALL}"
 
 
 Trained = tuple[Path, subprocess.CompletedProcess[str]]
@@ -214,7 +228,7 @@ def test_translate_equals_the_translations_of_the_run(
     scored = (outputs / "runs/e2e/evaluation/test/hypotheses.txt").read_bytes()
     assert out.read_bytes() == scored
     assert scored.count(b"\n") == 8
-    texts = f"source={shlex.quote(str(folder / 'test.en'))} reference={shlex.quote(str(out))}"
+    texts = quoted(source=folder / "test.en", reference=out)
     ended = make("evaluate", f"MODEL={model}", f"OUT={tmp_path / NAME}", f"ARGS={texts}")
     assert ended.returncode == 0, ended.stderr
     assert (tmp_path / NAME / "hypotheses.txt").read_bytes() == scored

@@ -107,7 +107,7 @@ def test_a_job_runs_in_another_process(tmp_path: Path) -> None:
         " batching.max_target_length=16 batching.target_tokens_per_update=32"
         " batching.tokens_per_micro_batch=32 tokenizer.vocabulary_size=200"
     )
-    command = [sys.executable, "-m", "nmt.cli.train", "--multirun", "training.seed=1"]
+    command = [sys.executable, "-m", "nmt", "train", "--multirun", "training.seed=1"]
     command += ["hydra/launcher=submitit_local", f"run.outputs={tmp_path}", "run.name=sent"]
     command += ["run.dry_run=true", *small.split()]
     sent = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
@@ -155,5 +155,5 @@ def test_the_experiments_of_the_paper_have_its_values(
 
 def test_presets_instantiate_no_class() -> None:
     for path in CONFIG_FOLDER.rglob("*.yaml"):
-        if path.name != "config.yaml":  # the callback of Hydra itself
+        if path.name != "train.yaml":  # the callbacks of Hydra itself
             assert "_target_:" not in path.read_text(encoding="utf-8")

@@ -24,7 +24,7 @@ def streaming(
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         started = subprocess.Popen(
-            [sys.executable, "-m", "nmt.cli.translate", "file=-", MODEL, *arguments],
+            [sys.executable, "-m", "nmt", "translate", "file=-", MODEL, *arguments],
             cwd=ROOT,
             env=os.environ | environment,
             stdin=stdin,
@@ -112,7 +112,7 @@ def test_a_line_is_translated_when_it_is_complete_and_written_in_utf_8_in_any_lo
 
 @pytest.mark.parametrize("closed", ["<&-", ">&-"])
 def test_a_closed_stream_is_reported(closed: str) -> None:
-    command = f'"{sys.executable}" -m nmt.cli.translate file=- {MODEL} {closed}'
+    command = f'"{sys.executable}" -m nmt translate file=- {MODEL} {closed}'
     ended = subprocess.run(
         ["sh", "-c", command], cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, check=False
     )

@@ -35,7 +35,7 @@ def data(tmp_path: Path) -> Path:
 
 
 def command(data: Path, *arguments: str) -> list[str]:
-    words = [sys.executable, "-m", "nmt.cli.train", f"corpus.path={data}"]
+    words = [sys.executable, "-m", "nmt", "train", f"corpus.path={data}"]
     words += [f"run.outputs={data.parent / 'outputs'}", "run.name=toy"]
     return [*words, *SMALL.split(), "--multirun", *arguments]
 

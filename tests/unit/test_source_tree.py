@@ -22,6 +22,8 @@ FORBIDDEN_NAMES = {
 }
 # Hydra's functions that turn a name into an object, from any of its modules.
 FORBIDDEN_LAST_PARTS = {"instantiate", "get_class", "get_method", "get_object"}
+# The command `nmt` imports the module of a command from a table of its own.
+ALLOWED = {("nmt/cli/main.py", "importlib.import_module")}
 FORBIDDEN_ARGUMENTS = {"allow_pickle": True, "weights_only": False}
 
 MAX_LINES = 300
@@ -99,6 +101,7 @@ def test_no_module_can_execute_the_contents_of_a_file() -> None:
         f"{path.relative_to(ROOT)}: {fault}"
         for path in paths
         for fault in forbidden_calls(path.read_text(encoding="utf-8"))
+        if (str(path.relative_to(ROOT)), fault.split()[-1]) not in ALLOWED
     ]
     assert found == []
 

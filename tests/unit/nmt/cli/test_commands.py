@@ -99,7 +99,7 @@ def test_the_pieces_of_a_text_are_shown(
 ) -> None:
     [ids] = trained_model.source_tokenizer.encode(["Kalo mine."])
     pieces = " ".join(trained_model.source_tokenizer.pieces(ids))
-    run("subwords", "text=Kalo  mine.\n")
+    run("subwords", "text='Kalo  mine.\n'")
     shown = capsys.readouterr().out.splitlines()
     assert shown[:2] == [pieces, " ".join(map(str, ids))]
     assert shown[2:] == [
@@ -110,7 +110,7 @@ def test_the_pieces_of_a_text_are_shown(
 
 
 def test_attention_is_written_as_a_page_and_images(run: Run) -> None:
-    run("attend", "text=Kalo mine.\nMine kalo.", "out=seen")
+    run("attend", "text='Kalo mine.\nMine kalo.'", "out=seen")
     names = {path.name for path in Path("seen").iterdir()}
     kinds = ("encoder", "decoder", "cross")
     pictures = {f"{i}-{kind}.png" for i in (1, 2) for kind in kinds}
@@ -130,7 +130,7 @@ def test_attention_is_written_as_a_page_and_images(run: Run) -> None:
     [
         (["text= "], "text= is empty"),
         (["text=Kalo", "layer=3"], "layer=3: the model has 2 layers with attention"),
-        (["text=Kalo", "translation=Mine\nkalo"], "translation= has 2 lines with text"),
+        (["text=Kalo", "translation='Mine\nkalo'"], "translation= has 2 lines with text"),
         (["text=" + "kalo " * 40], r"^'kalo .* and the model takes 31: give one sentence a line"),
         (["text=Kalo", "translation=" + "kalo " * 70], "^translation 'kalo .* has"),
     ],

@@ -145,7 +145,7 @@ def test_user_errors_of_modules_exit_with_2_and_one_sentence(
     module: str, argument: str, cause: str, tmp_path: Path
 ) -> None:
     ended = subprocess.run(
-        [sys.executable, "-m", f"nmt.cli.{module}", *argument.split()],
+        [sys.executable, "-m", "nmt", module, *argument.split()],
         capture_output=True,
         text=True,
         check=False,

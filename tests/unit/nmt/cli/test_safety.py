@@ -232,7 +232,7 @@ def test_exhausted_memory_is_one_sentence_and_leaves_no_file(
 def test_few_open_files_are_enough_or_one_sentence(limit: int, status: int) -> None:
     command = "backtranslate", NEW, "file=a.en", "out=x"
     ended = subprocess.run(
-        [sys.executable, "-m", f"nmt.cli.{command[0]}", *command[1:]],
+        [sys.executable, "-m", "nmt", *command],
         env={"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
         stdin=subprocess.DEVNULL,
         capture_output=True,

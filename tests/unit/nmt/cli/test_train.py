@@ -63,7 +63,7 @@ def test_a_dry_run_refuses_an_initial_model_that_training_would_refuse(
 
 @pytest.mark.parametrize(
     ("module", "arguments"),
-    [(adapt, ["model=nowhere", "data=nowhere"]), (reproduce, ["result=multi30k_en_de"])],
+    [(adapt, ["initial_model=nowhere", "data=nowhere"]), (reproduce, ["result=multi30k_en_de"])],
 )
 def test_commands_that_train_and_compare_are_not_for_torchrun(
     module: ModuleType, arguments: list[str], monkeypatch: pytest.MonkeyPatch

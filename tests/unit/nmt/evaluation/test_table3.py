@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from nmt.base.errors import UserError
+from nmt.cli import table3
 from nmt.cli.compose import compose_config
-from nmt.cli.table3 import print_rows
 from nmt.config import ROW_KEY, Config, TokenizerConfig, table3_rows, with_row
 from nmt.evaluation.sweep import read_sweep
 from nmt.evaluation.table3 import count_row, rank_correlation, result_rows
@@ -76,14 +76,16 @@ def test_a_row_that_cannot_be_made_is_refused() -> None:
 
 
 def test_sizes_of_all_rows_are_printed_beside_the_papers(
-    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    print_rows(PAPER)
+    monkeypatch.setattr("sys.argv", ["table3", "experiment=paper_scale"])
+    table3.main()
     *rows, note = [line.split() for line in capsys.readouterr().err.splitlines()]
     assert [row[0] for row in rows[3:]] == list(table3_rows())
     assert " ".join(rows[-1]) == "big 6 1024 4096 16 64 64 218.34 3.35 213 3.28"
     assert " ".join(note) == "big: 213.22 with a vocabulary of 36,000"
-    print_rows(replace(PAPER, model=replace(PAPER.model, width=256)))
+    monkeypatch.setattr("sys.argv", ["table3", "experiment=paper_scale", "model.width=256"])
+    table3.main()
     assert capsys.readouterr().err.splitlines()[-1].startswith("big ")
 
 
