@@ -22,7 +22,8 @@ from torch import Tensor, nn
 from nmt.base.errors import UserError
 from nmt.config import LengthPenalty, NormPlacement, Positions, StartEmbedding
 from nmt.exchange.interface import Runtime, transformer_of, usage_of
-from nmt.exchange.verify import greedy, ids_with_eos, verify
+from nmt.exchange.runtimes import EngineRuntime, greedy
+from nmt.exchange.verify import verify
 from nmt.model.attention import MultiHeadAttention
 from nmt.search.hypothesis import penalty_exponent
 from nmt.search.request import Ids
@@ -38,10 +39,8 @@ _ACTIVATIONS = {
 }
 
 
-class CTranslate2Runtime:
+class CTranslate2Runtime(EngineRuntime):
     """A converted model; see `Runtime`. The folder `temporary` is removed with this object."""
-
-    dtype = torch.float32
 
     def __init__(
         self,
@@ -57,16 +56,12 @@ class CTranslate2Runtime:
         self._model, self._folder, self._temporary = model, folder, temporary
 
     @cached_property
-    def _engine(self) -> CTranslate2Engine:
+    def _engine(self) -> CTranslate2Engine:  # type: ignore[override]
         return CTranslate2Engine(self._model, greedy(self._model), self._folder, "default")
 
     @cached_property
     def _scorer(self) -> Translator:
         return open_translator(self._folder, intra_threads=torch.get_num_threads())
-
-    def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """Return the ids of sources, EOS last."""
-        return ids_with_eos(self._model.source_tokenizer, texts)
 
     def token_log_probs(self, sources: Sequence[Ids], targets: Sequence[Ids]) -> list[list[float]]:
         """Compute the log-probability in nats of each target token and of EOS."""
@@ -76,11 +71,6 @@ class CTranslate2Runtime:
             max_input_length=0,
         )
         return [result.log_probs for result in scored]
-
-    def translate(self, texts: Sequence[str]) -> list[str]:
-        """Translate by greedy search."""
-        found = self._engine.search(self._model.source_tokenizer.encode(texts))
-        return self._model.target_tokenizer.decode([best.ids for best, *_ in found])
 
 
 class CTranslate2Exporter:

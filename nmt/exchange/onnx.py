@@ -26,7 +26,7 @@ from nmt.exchange import huggingface
 from nmt.exchange.foreign_tokenizer import tokenizer_json
 from nmt.exchange.interface import Runtime, transformer_of, usage_of
 from nmt.exchange.onnx_transformer import decoder_graph, encoder_graph
-from nmt.exchange.verify import greedy, ids_with_eos, score
+from nmt.exchange.runtimes import EngineRuntime, greedy, score
 from nmt.search.request import Ids, Request, TargetIds
 from nmt.search.search import beam_search
 from nmt.tokenizer import Tokenizer
@@ -105,7 +105,7 @@ class _State:
         return _State({name: values[rows.numpy()] for name, values in self.inputs.items()})
 
 
-class OnnxRuntime(Engine):
+class OnnxRuntime(EngineRuntime, Engine):
     """The graphs of an export, run by onnxruntime with greedy search; see `Runtime`.
 
     Args:
@@ -114,14 +114,13 @@ class OnnxRuntime(Engine):
         suffix: end of the names of the graphs.
     """
 
-    dtype = torch.float32
-
     def __init__(self, model: TrainedModel, folder: Path, suffix: str = "") -> None:
         self._source, self._target = (
             Tokenizer(folder / name) for name in (huggingface.SOURCE_FILE, huggingface.TARGET_FILE)
         )
         exported = TrainedModel(model.config, model.network, self._source, self._target)
-        super().__init__(greedy(model), exported)
+        Engine.__init__(self, greedy(model), exported)
+        self._engine = self
         self.program = "onnxruntime with 8-bit weights" if suffix else "onnxruntime"
         self.tolerance = math.inf if suffix else 1e-4
         self._encoder, self._decoder = (
@@ -129,10 +128,6 @@ class OnnxRuntime(Engine):
         )
         # The outputs after the logits are the next cache, in the order of these inputs.
         self._cache = [one for one in self._decoder.get_inputs() if one.name.startswith("past_")]
-
-    def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """Return the ids of sources, EOS last."""
-        return ids_with_eos(self._source, texts)
 
     def token_log_probs(self, sources: Sequence[Ids], targets: Sequence[Ids]) -> list[list[float]]:
         """Compute the log-probability in nats of each target token and of EOS."""
@@ -142,11 +137,6 @@ class OnnxRuntime(Engine):
             return self._run(inputs, self._start(sources))[0]
 
         return score(logits, sources, targets, self._target)
-
-    def translate(self, texts: Sequence[str]) -> list[str]:
-        """Translate by greedy search."""
-        found = self.search(self._source.encode(texts))
-        return self._target.decode([best.ids for best, *_ in found])
 
     def _search_batches(self, requests: Sequence[Request]) -> BatchResults:
         def step(tokens: Tensor, state: _State) -> tuple[Tensor, _State]:

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from nmt.data.batch import pad_ids
-from nmt.exchange.verify import score
+from nmt.exchange.runtimes import score
 from nmt.search.request import Ids, Request
 from nmt.trained_model import TrainedModel
 from nmt.translation.engine import length_batches

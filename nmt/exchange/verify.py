@@ -1,32 +1,25 @@
 """Comparison of a model in torch with the same model in another program: exports and imports."""
 
-import copy
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from itertools import chain
+from typing import Any
 
 import torch
-from torch import Tensor
 
 from nmt.base.errors import UserError, missing, one_line
 from nmt.base.progress import Advance, progress_bar
-from nmt.config import ARRANGING_KEYS, DecodingConfig, LengthPenalty
 from nmt.exchange.interface import NotComparedError, Runtime
+from nmt.exchange.runtimes import TorchRuntime
 from nmt.metrics.scores import bleu_score
-from nmt.search.request import Ids
 from nmt.tokenizer import Tokenizer
 from nmt.trained_model import TrainedModel
-from nmt.translation.engine import LENGTH_KEYS, length_batches
 from nmt.translation.forced import ForcedDecoder, Pair
-from nmt.translation.torch_engine import TorchEngine
 
 _RANDOM_LENGTHS = (1, 2, 3, 5, 8, 13, 21, 34)
 _MAX_SCORED = 1_000
 # Largest number of sentences between two steps of the progress bar.
 _PART = 64
-# Largest number of logits computed together: 134 MB in float64.
-_MAX_LOGITS = 2**24
 _MAX_EXAMPLES = 10
 
 
@@ -53,24 +46,31 @@ class Verification:
         program: the other program.
         largest_difference: of the log-probability of a token, in nats.
         num_scored: number of pairs whose tokens were compared.
-        text: the sentences that were translated; None for none.
+        text: the sentences that were compared; None for random tokens.
         other_ids: sentences that have other ids in the other program.
-        other_texts: translations by greedy search that differ, by torch and by the other program.
-        bleu: BLEU of the translations by torch and by the other program, if there are references.
+        translations: translations by greedy search, each by torch and by the other program.
     """
 
     program: str
     largest_difference: float
     num_scored: int
-    text: Text | None = None
-    other_ids: Sequence[str] = ()
-    other_texts: Sequence[tuple[str, str]] = ()
-    bleu: tuple[float, float] | None = None
+    text: Text | None
+    other_ids: Sequence[str]
+    translations: Sequence[tuple[str, str]]
 
     @property
-    def num_equal(self) -> int:
-        """Number of equal translations."""
-        return len(self.text.sources) - len(self.other_texts) if self.text else 0
+    def other_texts(self) -> list[tuple[str, str]]:
+        """Translations that differ."""
+        return [(ours, theirs) for ours, theirs in self.translations if ours != theirs]
+
+    @property
+    def bleu(self) -> list[float]:
+        """BLEU of the translations by torch and by the other program; empty without references."""
+        references = self.text and self.text.references
+        if not references:
+            return []
+        texts = zip(*self.translations, strict=True)
+        return [bleu_score(one, references).score for one in texts]
 
     def lines(self) -> list[str]:
         """Describe the result in sentences."""
@@ -78,18 +78,18 @@ class Verification:
             "log-probabilities of tokens differ from those of torch by at most"
             f" {self.largest_difference:.1e} nats in {self.num_scored:,} sentences"
         ]
+        total = len(self.translations)
         if self.text is not None:
-            total = len(self.text.sources)
             found += [
                 f"{total - len(self.other_ids):,} of {total:,} sources have the same ids",
-                f"{self.num_equal:,} of {total:,} translations of {self.text.name} by greedy search"
-                " are equal to those of torch",
+                f"{total - len(self.other_texts):,} of {total:,} translations of {self.text.name}"
+                " by greedy search are equal to those of torch",
             ]
-        if self.bleu is not None:
-            torch_bleu, bleu = self.bleu
+        if self.bleu:
+            ours, theirs = self.bleu
             found.append(
-                f"BLEU of these translations: {bleu:.2f}, by torch {torch_bleu:.2f}, a difference"
-                f" of {bleu - torch_bleu:+.2f}"
+                f"BLEU of these translations: {theirs:.2f}, by torch {ours:.2f}, a difference of"
+                f" {theirs - ours:+.2f}"
             )
         found += [f"other ids: {one_line(text)}" for text in self.other_ids[:_MAX_EXAMPLES]]
         found += [
@@ -97,34 +97,6 @@ class Verification:
             for ours, theirs in self.other_texts[:_MAX_EXAMPLES]
         ]
         return [f"{self.program}: {line}" for line in found]
-
-
-class TorchRuntime:
-    """A model in torch, computed with the arithmetic of the program that it is compared with."""
-
-    program = "torch"
-    tolerance = 0.0
-
-    def __init__(self, model: TrainedModel, dtype: torch.dtype) -> None:
-        self.dtype = dtype
-        if dtype is torch.float64:
-            model = replace(model, network=copy.deepcopy(model.network).double())
-        self._model = model
-        self._engine = TorchEngine(model, greedy(model))
-        self._forced = ForcedDecoder(model)
-
-    def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """Return the ids of sources, EOS last."""
-        return ids_with_eos(self._model.source_tokenizer, texts)
-
-    def token_log_probs(self, sources: Sequence[Ids], targets: Sequence[Ids]) -> list[list[float]]:
-        """Compute the log-probability in nats of each target token and of EOS."""
-        return self._forced.token_log_probs(list(zip(sources, targets, strict=True)))
-
-    def translate(self, texts: Sequence[str]) -> list[str]:
-        """Translate by greedy search."""
-        found = self._engine.search(self._model.source_tokenizer.encode(texts))
-        return self._model.target_tokenizer.decode([best.ids for best, *_ in found])
 
 
 def compare(
@@ -172,56 +144,49 @@ def verify(
         raise UserError(
             "all lines of the text to compare are empty or too long for the model; use another text"
         )
+    sources = text.sources if text else []
     programs: list[Runtime] = [TorchRuntime(model, runtimes[0].dtype), *runtimes]
-    total = len(programs) * (len(pairs) + (len(text.sources) if text else 0))
+    total = len(programs) * (len(pairs) + len(sources))
     with progress_bar(f"comparing with {runtimes[0].program}", total) as advance:
-        expected, *scored = _log_probs(programs, pairs, advance)
-        differences = map(partial(_largest_difference, expected), scored, runtimes)
-        found = [
-            Verification(runtime.program, difference, len(pairs))
-            for runtime, difference in zip(runtimes, differences, strict=True)
+        ours, *scored = _by_parts(programs, _log_probs, pairs, advance)
+        differences = [
+            _largest_difference(ours, theirs, runtime)
+            for theirs, runtime in zip(scored, runtimes, strict=True)
         ]
-        return found if text is None else _translated(found, programs, text, advance)
+        texts = _by_parts(programs, lambda one, part: one.translate(part), sources, advance)
+    ids = [program.encode(sources) if sources else [] for program in programs]
+    return [
+        Verification(
+            runtime.program,
+            differences[i],
+            len(pairs),
+            text,
+            [a for a, b, c in zip(sources, ids[0], ids[i + 1], strict=True) if b != c],
+            list(zip(texts[0], texts[i + 1], strict=True)),
+        )
+        for i, runtime in enumerate(runtimes)
+    ]
 
 
-def greedy(model: TrainedModel) -> DecodingConfig:
-    """Return the settings of greedy search, with the length limits of the model's own search."""
-    own = model.config.decoding
-    kept = {key: getattr(own, key) for key in (*LENGTH_KEYS, *ARRANGING_KEYS)}
-    return DecodingConfig(beam_size=1, length_penalty_kind=LengthPenalty.none, **kept)
-
-
-def ids_with_eos(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
-    """Return the ids of texts, EOS last."""
-    return [[*ids, tokenizer.eos_id] for ids in tokenizer.encode(texts)]
-
-
-def score(
-    logits: Callable[[list[Ids], list[Ids]], Tensor],
-    sources: Sequence[Ids],
-    targets: Sequence[Ids],
-    target: Tokenizer,
-) -> list[list[float]]:
-    """Return the log-probability of each target token and of EOS.
-
-    Args:
-        logits: computes the logits (B, T, V) of the tokens of padded targets, for a batch.
-        sources: ids of each source, without EOS.
-        targets: ids of each target, without BOS and EOS.
-        target: the target tokenizer.
-    """
-    found: list[list[float]] = [[]] * len(targets)
-
-    def size(length: int) -> int:
-        return max(1, _MAX_LOGITS // (length * target.vocabulary_size))
-
-    for indices in length_batches([len(ids) + 1 for ids in targets], size):
-        batch = [targets[index] for index in indices]
-        log_probs = logits([sources[index] for index in indices], batch).log_softmax(dim=-1)
-        for index, ids, rows in zip(indices, batch, log_probs, strict=True):
-            tokens = torch.tensor([*ids, target.eos_id])
-            found[index] = rows[: len(tokens)].gather(1, tokens[:, None])[:, 0].tolist()
+def _by_parts(
+    programs: Sequence[Runtime],
+    run: Callable[[Runtime, Sequence[Any]], list[Any]],
+    items: Sequence[Any],
+    advance: Advance,
+) -> list[list[Any]]:
+    """Run each program on the items, a part at a time; return the results by program."""
+    found: list[list[Any]] = [[] for _ in programs]
+    for first in range(0, len(items), _PART):
+        part = items[first : first + _PART]
+        for program, results in zip(programs, found, strict=True):
+            results.extend(run(program, part))
+            advance(len(part))
     return found
+
+
+def _log_probs(program: Runtime, pairs: Sequence[Pair]) -> list[list[float]]:
+    sources, targets = zip(*pairs, strict=True)
+    return program.token_log_probs(sources, targets)
 
 
 def _fitting(model: TrainedModel, text: Text) -> Text:
@@ -260,19 +225,6 @@ def _pairs(model: TrainedModel, text: Text | None) -> list[Pair]:
     return [pair for pair in pairs if all(pair) and fits(pair)][:_MAX_SCORED]
 
 
-def _log_probs(
-    programs: Sequence[Runtime], pairs: Sequence[Pair], advance: Advance
-) -> list[list[list[float]]]:
-    """Return the log-probabilities of the tokens of each pair by each program."""
-    found: list[list[list[float]]] = [[] for _ in programs]
-    for first in range(0, len(pairs), _PART):
-        sources, targets = zip(*pairs[first : first + _PART], strict=True)
-        for program, log_probs in zip(programs, found, strict=True):
-            log_probs.extend(program.token_log_probs(sources, targets))
-            advance(len(sources))
-    return found
-
-
 def _largest_difference(
     reference: Sequence[list[float]], scored: Sequence[list[float]], runtime: Runtime
 ) -> float:
@@ -292,39 +244,3 @@ def _largest_difference(
             f" {runtime.tolerance:g}"
         )
     return float(differences.max())
-
-
-def _translated(
-    found: Sequence[Verification], programs: Sequence[Runtime], text: Text, advance: Advance
-) -> list[Verification]:
-    """Add the comparison of ids and translations; the first program is torch."""
-    translations: list[list[str]] = [[] for _ in programs]
-    for first in range(0, len(text.sources), _PART):
-        part = text.sources[first : first + _PART]
-        for program, translated in zip(programs, translations, strict=True):
-            translated.extend(program.translate(part))
-            advance(len(part))
-    ours, *others = (
-        (program.encode(text.sources), translated)
-        for program, translated in zip(programs, translations, strict=True)
-    )
-    results = []
-    for result, theirs in zip(found, others, strict=True):
-        ids = zip(text.sources, ours[0], theirs[0], strict=True)
-        pairs = zip(ours[1], theirs[1], strict=True)
-        bleu = None
-        if text.references is not None:
-            one, other = (
-                bleu_score(texts, text.references).score for texts in (ours[1], theirs[1])
-            )
-            bleu = one, other
-        results.append(
-            replace(
-                result,
-                text=text,
-                other_ids=[source for source, a, b in ids if a != b],
-                other_texts=[(a, b) for a, b in pairs if a != b],
-                bleu=bleu,
-            )
-        )
-    return results
