@@ -106,6 +106,8 @@ def report_page(
     """
     name = baseline.system.name if baseline else ""
     other = baseline.system.run if baseline else None
+    # The model that a run was trained from was in general validated on another text.
+    curve_of = None if baseline is None or baseline.is_initial else other
     context = {
         "run": run,
         "result": result,
@@ -120,7 +122,7 @@ def report_page(
         "format_p": format_p,
         "describe_leakage": describe_leakage,
         "definition_of_terms": DEFINITION,
-        "charts": _curves(run, other, name),
+        "charts": _curves(run, curve_of, name),
         "test_sets": [
             describe_test_set(texts, _baseline_name(result, texts.name)) for texts in test_sets
         ],

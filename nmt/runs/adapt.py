@@ -1,7 +1,7 @@
 """Adapt a model to text of the user: prepare, train, and evaluate with the original as baseline."""
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -104,7 +104,8 @@ def adapt(config: Config, general: TestSet | None, outputs: Outputs | None) -> N
     print_written([*folders, run.folder / layout.REPORT_FILE, run.model, *copies])
     scores = Run(config.run_folder).evaluations
     for test in tests:
-        print_line(summary_line(test.name, scores[test.name]))
+        for line in summary_lines(test.name, scores[test.name]):
+            print_line(line)
     if general is None:
         print_line("no general test set; general_test=BEGINNING reads one from two files")
 
@@ -118,14 +119,14 @@ def _test_sets(corpus: PreparedCorpus, general: TestSet | None) -> list[TestSet]
     return [*tests, general] if general else tests
 
 
-def summary_line(name: str, scores: Mapping[str, Any]) -> str:
-    """Describe the scores of a test set before and after the adaptation."""
-    before = scores.get("baseline", {})
-    parts = []
-    for key in ("bleu", "chrf"):
-        if found := before.get(key):
-            p = format_p(max(found["p_bootstrap"], found["p_randomisation"]))
-            change = f"{found['baseline']:.2f} before, {scores[key]['score']:.2f} after"
-            change += f", {format_difference(found['difference'])}, p {p}, {found['verdict']}"
-            parts.append(f"{METRIC_NAMES[key]} {change}")
-    return f"{one_line(name)}: {'; '.join(parts) or 'not compared with the original model'}"
+def summary_lines(test_set: str, scores: Mapping[str, Any]) -> Iterator[str]:
+    """Describe BLEU and chrF2++ on a test set before and after the adaptation."""
+    before, name = scores.get("baseline", {}), one_line(test_set)
+    if not before:
+        yield f"{name}: not compared with the original model"
+    for key in [key for key in ("bleu", "chrf") if key in before]:
+        found, after = before[key], scores[key]["score"]
+        p = format_p(max(found["p_bootstrap"], found["p_randomisation"]))
+        change = f"{format_difference(found['difference'])}, p {p}, {found['verdict']}"
+        title = f"{name} {METRIC_NAMES[key]}"
+        yield f"{title}: {found['baseline']:.2f} before, {after:.2f} after, {change}"

@@ -68,7 +68,7 @@ def test_a_model_is_adapted(
     assert own["better"][0]["chrf"] > own["better"][0]["chrf_baseline"]
     printed = capsys.readouterr().err
     for name, bleu in (("test", own["bleu"]), ("general_digits", general["bleu"])):
-        assert f"\n{name}: BLEU {bleu['baseline']:.2f} before, " in printed
+        assert f"\n{name} BLEU: {bleu['baseline']:.2f} before, " in printed
     page = (found.folder / "report.html").read_text(encoding="utf-8")
     assert "Translations of general_digits" in page
     assert "largest change from digits_v1" in page

@@ -8,7 +8,7 @@ from nmt.base.files import write_lines
 from nmt.config import Config, CorpusConfig, SourceConfig
 from nmt.data.corpus import PreparedCorpus
 from nmt.evaluation.evaluate import TestSet
-from nmt.runs.adapt import _test_sets, check_languages, general_test_set, summary_line
+from nmt.runs.adapt import _test_sets, check_languages, general_test_set, summary_lines
 from tests.support import write_corpus
 
 
@@ -73,9 +73,10 @@ def test_test_sets_have_different_names(tmp_path: Path, tokenizer_path: Path) ->
     assert [test_set.name for test_set in _test_sets(corpus, None)] == list(own)
 
 
-def test_the_last_line_of_a_test_set_names_scores_before_and_after() -> None:
+def test_the_last_lines_have_the_scores_before_and_after() -> None:
     found = {"baseline": 20.0, "difference": 11.5, "p_bootstrap": 0.01, "p_randomisation": 0.0}
-    scores = {"bleu": {"score": 31.5}, "baseline": {"bleu": {**found, "verdict": "better"}}}
-    line = "test: BLEU 20.00 before, 31.50 after, +11.50, p 0.010, better"
-    assert summary_line("test", scores) == line
-    assert summary_line("x", {}) == "x: not compared with the original model"
+    before = {key: {**found, "verdict": "better"} for key in ("bleu", "chrf")}
+    scores = {"bleu": {"score": 31.5}, "chrf": {"score": 31.5}, "baseline": before}
+    line = "test {}: 20.00 before, 31.50 after, +11.50, p 0.010, better"
+    assert list(summary_lines("test", scores)) == [line.format("BLEU"), line.format("chrF2++")]
+    assert list(summary_lines("x", {})) == ["x: not compared with the original model"]
