@@ -61,7 +61,7 @@ def _find(config: CorpusConfig, folder: Path) -> dict[str, Any]:
 
     name, _, release = config.opus.partition("/")
     database = folder / "opus.sqlite3"
-    with exclusive(folder / "opus.lock", lambda: None), writing(database):
+    with exclusive(folder / "opus.lock", lambda: None):
         try:
             list_of_opus = OpusGet(
                 source=config.source_language,

@@ -9,7 +9,7 @@ import unicodedata
 from collections.abc import Callable
 from pathlib import Path
 
-_DISK_ERRNOS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO)
+DISK_ERRNOS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO)
 _MAX_END_CHARACTERS = 500
 
 
@@ -67,13 +67,9 @@ def disk_errno(error: BaseException) -> int | None:
     if isinstance(error, OSError) and error.errno is not None:
         return None if isinstance(error, ConnectionError) else error.errno
     cause = error.__cause__ or error.__context__
-    number = disk_errno_in(str(error)) or (disk_errno(cause) if cause else None)
-    return number if number in _DISK_ERRNOS else None
-
-
-def disk_errno_in(message: str) -> int | None:
-    """The `errno` of a disk error that the message of a library or a program contains."""
-    return next((number for number in _DISK_ERRNOS if os.strerror(number) in message), None)
+    named = (number for number in DISK_ERRNOS if os.strerror(number) in str(error))
+    number = next(named, disk_errno(cause) if cause else None)
+    return number if number in DISK_ERRNOS else None
 
 
 def _format_bytes(num_bytes: float, rounded: Callable[[float], int] = math.ceil) -> str:

@@ -4,10 +4,8 @@ import json
 import os
 import re
 import shutil
-import stat
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from io import FileIO
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -149,25 +147,12 @@ def writing(path: Path, needed: int | None = None) -> Iterator[None]:
         raise DiskError(path, number, needed) from error
 
 
-def open_plain(path: Path) -> FileIO:
-    """Open a file to read and write it, without a buffer; create it if it does not exist.
-
-    Raises:
-        UserError: it is not a regular file. A link of another user could lead anywhere, and a pipe
-            would wait forever.
-    """
-    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    with suppress(OSError):
-        if not stat.S_ISREG(path.lstat().st_mode):
-            raise UserError(f"{path}: is not a regular file; remove it")
-    return FileIO(os.open(path, flags, 0o666), "r+")
-
-
 def flush(path: Path) -> None:
     """Flush a file, or the entries of a folder, to disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
-        os.fsync(descriptor)
+        with writing(path):
+            os.fsync(descriptor)
     finally:
         os.close(descriptor)
 
@@ -244,11 +229,12 @@ def put(temporary: Path, path: Path) -> None:
     flush_all(temporary)
     if os.path.exists(path) and not path.is_file() and not path.is_dir():
         raise UserError(f"{path}: is a device or a pipe; name a file, or - for stdout")
-    if temporary.is_dir() and os.path.lexists(path):
-        # If this process dies between the renames, the next writer of `path` undoes the first.
-        os.replace(path, _temporary_name(path, "old"))
-    os.replace(temporary, path)
-    flush(path.parent)
+    with writing(path):
+        if temporary.is_dir() and os.path.lexists(path):
+            # If this process dies between the renames, the next writer of `path` undoes the first.
+            os.replace(path, _temporary_name(path, "old"))
+        os.replace(temporary, path)
+        flush(path.parent)
 
 
 @contextmanager
@@ -268,6 +254,13 @@ def atomic_folder(path: Path, needed: int | None = None) -> Iterator[Path]:
     with atomic_path(path, needed) as temporary:
         temporary.mkdir()
         yield temporary
+
+
+def append_text(path: Path, text: str) -> None:
+    """Append to a file (UTF-8)."""
+    # Opened for each text, because closing a file repeats a write that has failed.
+    with writing(path), path.open("a", encoding="utf-8") as out:
+        out.write(text)
 
 
 def write_texts(texts: Mapping[Path, str]) -> None:

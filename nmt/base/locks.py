@@ -2,17 +2,32 @@
 
 import fcntl
 import os
+import stat
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from io import FileIO
 from pathlib import Path
 
-from nmt.base.errors import BusyError
-from nmt.base.files import open_plain, remove
+from nmt.base.errors import BusyError, UserError
+from nmt.base.files import remove
 
 # When `is_locked` tests a lock, it holds the lock for less than this time.
 _SECONDS_OF_A_TEST = 0.2
+
+
+def open_plain(path: Path) -> FileIO:
+    """Open a file to read and write it, without a buffer; create it if it does not exist.
+
+    Raises:
+        UserError: it is not a regular file. A link of another user could lead anywhere, and a pipe
+            would wait forever.
+    """
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    with suppress(OSError):
+        if not stat.S_ISREG(path.lstat().st_mode):
+            raise UserError(f"{path}: is not a regular file; remove it")
+    return FileIO(os.open(path, flags, 0o666), "r+")
 
 
 @contextmanager

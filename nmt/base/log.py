@@ -11,6 +11,7 @@ from pathlib import Path
 from rich.console import Console
 
 from nmt.base.errors import (
+    DISK_ERRNOS,
     DiskError,
     MemoryShortageError,
     UserError,
@@ -19,7 +20,7 @@ from nmt.base.errors import (
     is_out_of_memory,
     printable,
 )
-from nmt.base.files import is_forbidden, writing
+from nmt.base.files import is_forbidden
 from nmt.base.signals import Interruption
 
 console = Console(stderr=True, highlight=False)
@@ -61,10 +62,11 @@ def converted_errors() -> Iterator[None]:
             ) from error
         except OSError as error:
             number = disk_errno(error)
+            # Only errors of `print` name no file: `writing` names those of files.
+            path = Path(os.fsdecode(error.filename or "/dev/stdout"))
             # Commands check inputs and create outputs: a missing file is a mistake in the program.
-            if number in (None, errno.ENOENT) or not error.filename:
+            if number in (None, errno.ENOENT) or not (error.filename or number in DISK_ERRNOS):
                 raise
-            path = Path(os.fsdecode(error.filename))
             if number == errno.EACCES and is_forbidden(path):
                 raise UserError(f"{path}: cannot be read: permission denied") from error
             raise DiskError(path, number) from error
@@ -114,9 +116,8 @@ def set_up_logging(log_file: Path | None = None) -> None:
     for handler in handlers:
         handler.setFormatter(_PrintableFormatter("%(message)s"))
     if log_file is not None:
-        with writing(log_file):
-            log_file.parent.mkdir(parents=True, exist_ok=True)
-            handlers.append(_LogFile(log_file, encoding="utf-8"))
+        log_file.parent.mkdir(parents=True, exist_ok=True)
+        handlers.append(_LogFile(log_file, encoding="utf-8"))
         handlers[-1].setFormatter(_PrintableFormatter("%(asctime)s %(message)s"))
     for handler in _logger.handlers:
         handler.close()

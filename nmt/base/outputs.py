@@ -55,9 +55,7 @@ class Outputs:
         cls,
         paths: Sequence[Path],
         inputs: Sequence[Path] = (),
-        *,
         replaces: bool = False,
-        in_results: bool = False,
     ) -> Iterator["Outputs"]:
         """Check and lock files.
 
@@ -65,7 +63,6 @@ class Outputs:
             paths: the files.
             inputs: files and folders that the command reads.
             replaces: whether existing files may be replaced.
-            in_results: whether they may be files of a run, a model, an export or a corpus.
 
         Raises:
             UserError: a file must not be replaced.
@@ -73,7 +70,7 @@ class Outputs:
         """
         outputs = cls(paths)
         outputs.look()
-        outputs.check_files(inputs, replaces, in_results)
+        outputs.check_files(inputs, replaces)
         with outputs.locked():
             yield outputs
 
@@ -83,9 +80,7 @@ class Outputs:
         cls,
         path: Path,
         inputs: Sequence[Path] = (),
-        *,
         record: str = "",
-        in_results: bool = False,
     ) -> Iterator["Outputs"]:
         """Check and lock a folder, which is written as a whole; see `files`.
 
@@ -96,12 +91,11 @@ class Outputs:
         remove_leftovers(path)  # or a folder that a killed process moved would appear later
         check_not_read(outputs.paths, inputs)
         if os.path.lexists(path):
-            _check_in_results(path, in_results)
             outputs._found = [_check_folder(path, record)]
         with outputs.locked():
             yield outputs
 
-    def check_files(self, inputs: Sequence[Path], replaces: bool, in_results: bool = False) -> None:
+    def check_files(self, inputs: Sequence[Path], replaces: bool) -> None:
         """Raise UserError if the files must not be written; see `files`."""
         for path in filter(os.path.lexists, self.paths):
             if path.is_symlink():
@@ -110,7 +104,8 @@ class Outputs:
                 raise UserError(f"out={path} is a folder; name a file")
             if not path.is_file():
                 raise UserError(f"{path} is a device or a pipe; name a file, or - for stdout")
-            _check_in_results(path, in_results)
+            if folder := result_folder(path):
+                raise UserError(f"{path}: would replace a file of {folder}; change out=")
             if not replaces:
                 raise UserError(
                     f"{path} already exists; remove or rename it, or name another with out= (for"
@@ -193,12 +188,6 @@ def check_not_read(outputs: Iterable[Path], inputs: Sequence[Path]) -> None:
             is_within = path.is_relative_to(read) or read.is_relative_to(path)
             if path == read or (path.exists() and is_within):
                 raise UserError(f"{output}: would overwrite {read}, which is read; change out=")
-
-
-def _check_in_results(path: Path, is_allowed: bool) -> None:
-    folder = None if is_allowed else result_folder(path)
-    if folder:
-        raise UserError(f"{path}: would replace a file of {folder}; change out=")
 
 
 def _check_folder(folder: Path, record: str) -> _Found:

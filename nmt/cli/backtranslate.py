@@ -6,6 +6,7 @@ For a corpus en-de, the model translates from de to en. Then train with
 corpus.sources.back.path=mono.de.back; see docs/translating.md.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import field
 from pathlib import Path
@@ -68,12 +69,10 @@ def main(arguments: _Arguments) -> None:
     pipeline = Pipeline(Translator(model, decoding))
     translator = LineTranslator(str(file), LineReader(Format.text), pipeline, _pairs)
     settings = {"model": weights_digest(folder), **search_keys(decoding)}
-    written = translate_to_files(
-        translator, file, outs, settings, [folder], arguments.resume, drop_empty=True
-    )
-    num_pairs = sum(1 for _ in iterate_lines(written.paths[0]))
+    outs = translate_to_files(translator, file, outs, settings, [folder], arguments.resume)
+    lines = Counter(bool(line) for line in iterate_lines(outs[0]))
     print_line(
-        f"{num_pairs:,} pairs; {written.num_lines - num_pairs:,} lines without one: they or their"
-        " translations are empty"
+        f"{lines[True]:,} pairs; {lines[False]:,} lines without one: they or their translations"
+        " are empty"
     )
-    print_written(written.paths)
+    print_written(outs)

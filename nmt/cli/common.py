@@ -11,13 +11,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from nmt.base.errors import DiskError, UserError, disk_errno_in
-from nmt.base.files import writing
+from nmt.base.errors import UserError
 from nmt.base.log import converted_errors, print_error
 from nmt.base.outputs import Outputs
 from nmt.base.signals import Interruption
-
-_STDOUT = Path("/dev/stdout")  # for error messages
 
 
 def run_command(command: Callable[[], None]) -> None:
@@ -39,19 +36,12 @@ def run_command(command: Callable[[], None]) -> None:
         with converted_errors():
             command()
             # Flush here: errors during the shutdown of the interpreter are not reported.
-            with writing(_STDOUT):
-                _flush_stdout()
+            _flush_stdout()
     except (UserError, Interruption) as error:
         print_error(str(error) if isinstance(error, UserError) else "interrupted")
         sys.exit(error.exit_status)
     except BrokenPipeError:  # the reader has exited, as `head` does
         sys.exit(128 + signal.SIGPIPE)
-    except OSError as error:
-        number = disk_errno_in(str(error))
-        if error.filename or number is None:
-            raise
-        print_error(str(DiskError(_STDOUT, number)))  # only errors of `print` name no file
-        sys.exit(UserError.exit_status)
     finally:
         try:
             _flush_stdout()
@@ -89,9 +79,8 @@ def open_output(outputs: Outputs | None) -> Iterator[IO[str]]:
     elif sys.stdout is None:
         raise UserError("there is no stdout to write to; name a file with out=")
     else:
-        with writing(_STDOUT):
-            yield sys.stdout
-            sys.stdout.flush()
+        yield sys.stdout
+        sys.stdout.flush()
 
 
 def parse_folders(names: str) -> list[Path]:

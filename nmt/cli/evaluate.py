@@ -87,8 +87,10 @@ def _output(
     folder = Path(layout.EVALUATIONS_FOLDER, system.name, test_set.name)
     path = Path(out, "" if is_alone else system.name) if out else Path("outputs") / folder
     # In a run folder, only an evaluation of the run's own model may be replaced.
-    is_own = system.run is not None and path.resolve().is_relative_to(system.run.folder.resolve())
-    return Outputs.folder(path, inputs, record=layout.SCORES_FILE, in_results=is_own)
+    found = layout.result_folder(path) if path.exists() else None
+    if found and not (system.run and found.samefile(system.run.folder)):
+        raise UserError(f"{path}: would replace a file of {found}; change out=")
+    return Outputs.folder(path, inputs, layout.SCORES_FILE)
 
 
 def _check_direction(system: System, test_set: TestSet) -> None:

@@ -50,8 +50,7 @@ def main(arguments: _Arguments) -> None:
     model = open_model(folder, "cpu")
     default = os.path.relpath(f"{os.path.abspath(folder)}-{arguments.format}")
     out = Path(arguments.out or default)
-    # An earlier export lies in a run folder if the model does.
-    with Outputs.folder(out, record=EXPORT_FILE, in_results=True) as outputs:
+    with Outputs.folder(out, record=EXPORT_FILE) as outputs:
         exporter = open_exporter(arguments.format, arguments.compute_type)
         exporter.check(model)
         text = _text(arguments, folder, model)

@@ -12,7 +12,6 @@ from pathlib import Path
 from nmt.base.errors import UserError
 from nmt.base.layout import REPORT_FILE
 from nmt.base.log import print_line, print_written
-from nmt.base.outputs import Outputs
 from nmt.cli.application import application
 from nmt.cli.models import open_model
 from nmt.config import checked_dataclass
@@ -36,8 +35,7 @@ def main(arguments: _Arguments) -> None:
     if not system.run.is_complete:
         raise UserError(f"{folder} is not complete; the command that started it continues it")
     corpus, model = system.corpus, open_model(system.model, "cpu")
-    with Outputs.files([folder / REPORT_FILE], replaces=True, in_results=True):
-        path = write_report(system.run, system.run.result, model, corpus)
+    path = write_report(system.run, system.run.result, model, corpus)
     if corpus and (corpus.folder / REPORT_FILE).is_file():
         print_line(f"report of the corpus: {os.path.relpath(corpus.folder / REPORT_FILE)}")
     print_written([Path(os.path.relpath(path))])

@@ -123,10 +123,9 @@ def main(arguments: _Arguments) -> None:
         # The file beside a source is often its reference, so only out= may replace a file.
         replaces = bool(arguments.out)
         source = file or io.BufferedReader(_stdin())
-        written = translate_to_files(
+        outs = translate_to_files(
             lines, source, outs, settings, folders, arguments.resume, replaces
         )
-        outs = written.paths
     elif writer.aligns_beside:
         raise UserError("alignment=true needs a file beside the output: give format=jsonl or out=")
     else:

@@ -10,8 +10,8 @@ from typing import Any
 from nmt.base.files import check_unchanged, file_version
 from nmt.base.log import print_line
 from nmt.base.progress import progress_bar
-from nmt.base.resumable import ResumableOutputs
 from nmt.translation.lines import LineTranslator, chunks_of, raw_lines
+from nmt.translation.resumable import ResumableOutputs
 
 # Lines by which a stream is recognised when its translation is continued: few, so that an invalid
 # line after them can be corrected.
@@ -26,8 +26,7 @@ def translate_to_files(
     models: Sequence[Path],
     resume: bool,
     replaces: bool = False,
-    drop_empty: bool = False,
-) -> ResumableOutputs:
+) -> list[Path]:
     """Translate lines into files; with `resume`, the same command continues after an interruption.
 
     Args:
@@ -36,10 +35,9 @@ def translate_to_files(
         outs: the output files; see `ResumableOutputs.open` for `resume` and `replaces`.
         settings: what the translations depend on besides the input.
         models: the model folders; no output may replace a file in them.
-        drop_empty: whether to leave out lines that are empty in any output.
 
     Returns:
-        The outputs, with the number of input lines.
+        The files that were written.
 
     Raises:
         UserError: a line is invalid, an output file exists and is not to be replaced, or the input
@@ -59,8 +57,8 @@ def translate_to_files(
     with ResumableOutputs.open(outs, made_with, [*models, *versions], resume, replaces) as outputs:
         done = outputs.num_lines
         if outputs.is_complete:
-            print_line(f"the translation of {done:,} lines was complete")
-            return outputs
+            print_line("the translation is complete")
+            return outputs.paths
         if done:
             print_line(f"continuing after line {done:,}")
         read = sum(map(len, islice(lines, done)))
@@ -80,11 +78,11 @@ def translate_to_files(
                 )
             raise
         check_unchanged(versions)
-        outputs.complete(drop_empty)
+        outputs.complete()
     seconds, count = time.monotonic() - started, outputs.num_lines - done
     speed = count / max(seconds, 1e-9)
     print_line(f"{count:,} lines translated in {seconds:,.1f} s ({speed:,.0f} per second)")
-    return outputs
+    return outputs.paths
 
 
 def _hashed(lines: Iterable[bytes], digest: "hashlib._Hash") -> Iterator[bytes]:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from nmt.base.files import atomic_path, flush, writing
+from nmt.base.files import append_text, atomic_path, flush
 from nmt.run_folder import parse_record
 from nmt.tracking.tracker import Record, Tracker
 
@@ -29,13 +29,10 @@ class FileTracker(Tracker):
 
     def flush(self) -> None:
         """Flush the file to disk."""
-        with writing(self.path):
-            flush(self.path)
+        flush(self.path)
 
     def _append(self, text: str) -> None:
-        # Opened for each record, because closing a file repeats a write that has failed.
-        with writing(self.path), self.path.open("a", encoding="utf-8") as out:
-            out.write(text)
+        append_text(self.path, text)
 
 
 def complete_records(path: Path) -> Iterator[tuple[bytes, dict[str, Any]]]:

@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from nmt.base.files import writing
+from nmt.base.files import append_text
 from nmt.data.loader import Position, UpdateLoader, UpdateWork
 from nmt.model.cost import Processed
 from nmt.trained_model import TrainedModel
@@ -175,5 +175,4 @@ def record_skipped(
         "mean_gradient_norm": skipped.mean_norm,
         "pairs": list(zip(sources, targets, strict=True)),
     }
-    with writing(path), path.open("a", encoding="utf-8") as out:
-        out.write(json.dumps(record, ensure_ascii=False) + "\n")
+    append_text(path, json.dumps(record, ensure_ascii=False) + "\n")

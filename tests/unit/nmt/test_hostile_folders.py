@@ -88,59 +88,29 @@ RUN = f"!!python/object/apply:os.system ['touch {TRACE}']"
 
 CONFIGS: dict[str, tuple[Change, str]] = {
     "a list": (text("- 1\n- 2\n"), "has no keys"),
-    "empty": (text(""), "has no keys"),
-    "not UTF-8": (more("# schön\n", "latin-1"), "is not valid YAML"),
     "not YAML": (more("model: [\n"), "is not valid YAML"),
-    "a NUL": (more("\0"), "is not valid YAML"),
-    "a character that cannot be": (more('more: "\\Uffffffff"\n'), "is not valid YAML"),
     "a version of YAML that cannot be": (text(f"%YAML {'9' * 5000}.1\n---\n"), "is not valid YAML"),
     "a key twice": (more("source_language: fr\n"), "duplicate key source_language"),
-    "two documents": (more("---\nsource_language: fr\n"), "is not valid YAML"),
     "aliases that grow to 9 ** 29 values": (text(BOMB), "line 1 has an anchor"),
-    "an alias of itself": (text("a:\n- 1\n- &m [*m]"), "line 3 has an anchor"),
     "20,000 lists in each other": (text("a: " + "[" * 20_000), "nested too deeply"),
     "too large": (text("# more\n" * 20_000), "is larger than 64 KiB"),
     "a tag that runs a command": (raw_value("target_language", RUN), "has a tag"),
-    "a tag as a key": (more(f"? {RUN}\n: 1\n"), "has a tag"),
     "an interpolation": (raw_value("target_language", "${oc.env:HOME}"), "is not a language code"),
-    "an unset value": (raw_value("width", "???"), r"model.width=\?\?\?: "),
     "an unknown key": (values(model__widht=16), "widht"),
     "a class to instantiate": (values(_target_="os.system"), "_target_"),
     "a key of line ends and escapes": (
         values(**{"a\n\x1b[2J\u202eb\n": 1}),
         r"a \\x1b\[2J\\u202eb",
     ),
-    "a lone surrogate": (more('"\\ud800": 1\n'), r"\\ud800"),
     "a key is missing": (values(target_language=...), "lacks the key target_language"),
-    "a group is missing": (values(model=...), "lacks the key model"),
-    "a group is no group": (values(model=[1, 2]), "model"),
     "a group is null": (values(decoding=None), "decoding"),
     "a word for a number": (values(model__width="wide"), "wide"),
-    "infinity for an integer": (raw_value("width", ".inf"), "width"),
-    "a list for a word": (values(source_language=["en"]), "source_language"),
-    "width negative": (values(model__width=-16), "model.width=-16: "),
     "width huge": (values(model__width=10**9), "model.width=1000000000: "),
     "width of 6,000 digits": (
         raw_value("width", "0x1" + "0" * 5_000),
         r"line \d+ has a value of more than 2,000 characters",
     ),
-    "heads huge": (
-        values(model__num_heads=10**30, model__key_width=2, model__value_width=2),
-        "model.num_heads=1000000000000000000000000000000: ",
-    ),
     "values huge": (values(model__key_width=8, model__value_width=65_536), "less than half of"),
-    "all sizes at their largest": (
-        values(
-            model__width=2**16,
-            model__num_heads=2**10,
-            model__feed_forward_width=2**18,
-            model__num_encoder_layers=200,
-            model__num_decoder_layers=200,
-            model__max_length=16,
-            max_source_length=16,
-        ),
-        "less than half of what",
-    ),
     "rotary positions huge": (
         values(
             model__positions="rotary",
@@ -150,15 +120,12 @@ CONFIGS: dict[str, tuple[Change, str]] = {
         ),
         "is too large for a width of 65536",
     ),
-    "positions huge": (values(model__max_length=10**12), "model.max_length=1000000000000: "),
     "learned positions are in no weights": (values(model__positions="learned"), "another model"),
-    "sources huge": (values(max_source_length=10**12), "max_source_length=1000000000000 is not"),
     "a penalty that is no number": (raw_value("length_penalty", ".nan"), "length_penalty=nan"),
     "a language up the folders": (
         values(target_language="../../etc/passwd", joint_vocabulary=False),
         "'../../etc/passwd' is not a language code",
     ),
-    "a language with a NUL": (values(source_language="en\0"), "is not a language code"),
     "a language longer than names": (
         values(
             source_language="e" * 1_500, joint_vocabulary=False, model__tied_embeddings="target"
@@ -166,10 +133,7 @@ CONFIGS: dict[str, tuple[Change, str]] = {
         "no such file",
     ),
     "format 99": (values(format_version=99), "format_version=99, but this program reads 1"),
-    "format true": (values(format_version=True), "format_version=True, but"),
     "another width": (values(model__width=20), "has shape"),
-    "another depth": (values(model__num_encoder_layers=3), "another model: encoder.2."),
-    "fewer layers": (values(model__num_decoder_layers=1), "another model: decoder.1."),
 }
 
 
@@ -227,31 +191,23 @@ def cut(name: str, keep: Callable[[int], int]) -> Change:
 
 
 WEIGHT_FILES: dict[str, tuple[Change, str]] = {
-    "empty": (cut(WEIGHTS, lambda size: 0), "is damaged"),
-    "cut by a byte": (cut(WEIGHTS, lambda size: size - 1), "is damaged"),
     "cut in the middle": (cut(WEIGHTS, lambda size: size // 2), "is damaged"),
     "a header of 2 ** 60 bytes": (
         lambda folder: (folder / WEIGHTS).write_bytes(struct.pack("<Q", 2**60) + bytes(99)),
         "is damaged",
     ),
     "a header that is not JSON": (header(b"tensors: 3"), "is damaged"),
-    "a header that is a list": (header([1, 2]), "is damaged"),
     "a header of 100,000 lists": (header(b"[" * 100_000), "is damaged"),
     "a header of no tensors": (header({}), "holds 0 numbers, less than half of what"),
     "a shape that overflows": (one_tensor("F32", [2**62, 2**62], 0), "is damaged"),
-    "a shape larger than the file": (one_tensor("F32", [10**6, 10**6], 4 * 10**12), "is damaged"),
     "a shape of no values": (one_tensor("F32", [0, 2**63], 0), "must be F32 and not"),
-    "a tensor that is no tensor": (header({"a": "os.system"}), "is damaged"),
-    "int64": (every_dtype(torch.int64), "is I64 of shape"),
     "float64": (every_dtype(torch.float64), "is F64 of shape"),
     "NaN": (first_value(float("nan")), "inner.bias holds NaN or infinity"),
-    "infinity": (first_value(float("-inf")), "inner.bias holds NaN or infinity"),
     "one shape": (
         weights(lambda t: t.update({"output_weight": torch.zeros(400, 17)})),
         r"output_weight has shape \(400, 17\)",
     ),
     "one is missing": (weights(lambda t: t.pop("output_weight")), "another model: output_weight"),
-    "one too many": (weights(lambda t: t.update(a_more=torch.zeros(2))), "another model: a_more"),
     "a name of line ends and escapes": (
         weights(lambda t: t.update({"a\n\x1b[2Jb": torch.zeros(2)})),
         r"another model: a \\x1b\[2Jb",
@@ -276,17 +232,13 @@ def misspelled(folder: Path) -> None:
 
 
 TOKENIZERS: dict[str, tuple[Change, str]] = {
-    "empty": (cut(TOKENIZER, lambda size: 0), "is not a sentencepiece model"),
-    "cut": (cut(TOKENIZER, lambda size: size // 2), "is not a sentencepiece model"),
     "random bytes": (
         lambda folder: (folder / TOKENIZER).write_bytes(bytes(n * n % 251 for n in range(5_000))),
         "is not a sentencepiece model",
     ),
     "pieces that are not UTF-8": (misspelled, "is not a sentencepiece model"),
     "fewer pieces": (tokenizer(120), "output_weight has shape"),
-    "more pieces": (tokenizer(440, byte_fallback=True), "output_weight has shape"),
     "no padding": (tokenizer(120, pad_id=-1), "lacks a padding"),
-    "no EOS": (tokenizer(120, eos_id=-1), "lacks a padding"),
 }
 
 
@@ -308,11 +260,6 @@ REPLACEMENTS = {
     "a pipe": (os.mkfifo, "is not a file"),
     "a link to endless zeros": (lambda path: path.symlink_to("/dev/zero"), "leads out of"),
     "a link out": (lambda path: path.symlink_to(f"../outside_{path.name}"), "leads out of"),
-    "a whole link out": (
-        lambda path: path.symlink_to(path.parents[1] / f"outside_{path.name}"),
-        "leads out of",
-    ),
-    "a dangling link out": (lambda path: path.symlink_to("../nothing"), "leads out of"),
     "a dangling link": (lambda path: path.symlink_to("nothing"), "no such file"),
     "a link to itself": (lambda path: path.symlink_to(path.name), "no such file"),
 }

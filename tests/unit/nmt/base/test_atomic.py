@@ -1,7 +1,9 @@
-"""Atomic files and folders."""
+"""Files and folders appear complete or not at all, also on full and read-only disks."""
 
 import errno
 import os
+import re
+import resource
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -9,130 +11,156 @@ from pathlib import Path
 import pytest
 
 from nmt.base.errors import DiskError, UserError
-from nmt.base.files import atomic_folder, atomic_path, read_lines, write_lines
+from nmt.base.files import atomic_folder, atomic_path, write_json, write_lines, write_texts
+from tests.small_disk import in_a_process, needs_mounts, remount, small_disk, tree, used_bytes
 from tests.support import dead_process
 
-
-def names(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.iterdir())
+LARGE_TEXT = "a line of some length\n" * 20_000
 
 
 def write_file(path: Path, text: str, error: BaseException | None = None) -> None:
-    with atomic_path(path) as temporary:
+    with atomic_path(path, len(text)) as temporary:
         temporary.write_text(text)
         if error:
             raise error
 
 
 def write_folder(path: Path, text: str, error: BaseException | None = None) -> None:
-    with atomic_folder(path) as folder:
+    with atomic_folder(path, len(text)) as folder:
         assert list(folder.iterdir()) == []
-        (folder / text).write_text(text)
-        (folder / "deeper").mkdir()
-        (folder / "deeper" / "text").write_text(text)
+        write_json(folder / "small.json", 1)
+        write_lines(folder / "deeper" / "big.txt", [text])
         if error:
             raise error
 
 
-def read(path: Path) -> str:
-    if path.is_file():
-        return path.read_text()
-    text = (path / "deeper" / "text").read_text()
-    assert names(path) == sorted(["deeper", text])
-    return text
+def write_several(path: Path, text: str, error: BaseException | None = None) -> None:
+    write_texts({path: text, path.with_name("other"): text[:3]})
+    if error:
+        raise error
 
 
-both = pytest.mark.parametrize("write", [write_file, write_folder])
+WRITERS = {"file": write_file, "folder": write_folder, "several": write_several}
 
 
-@both
-def test_an_output_is_replaced(write: Callable[..., None], tmp_path: Path) -> None:
-    for text in ("first", "second", "third"):
-        write(tmp_path / "out", text)
-        assert read(tmp_path / "out") == text
-        assert names(tmp_path) == ["out"]
+def write_all(folder: Path, text: str) -> dict[str, bytes]:
+    for name, write in WRITERS.items():
+        write(folder / name, text)
+    return tree(folder)
 
 
-@both
-@pytest.mark.parametrize("error", [RuntimeError(), KeyboardInterrupt()])
-def test_an_error_leaves_the_old_output(
+def error_of(write: Callable[..., None], *arguments: object) -> str:
+    """Return the message of the disk error that `write` raises, which must be one line."""
+    with pytest.raises(DiskError) as error:
+        write(*arguments)
+    assert "\n" not in str(error.value)
+    return str(error.value)
+
+
+@pytest.mark.parametrize("write", [write_file, write_folder])
+@pytest.mark.parametrize("error", [RuntimeError(), KeyboardInterrupt(), OSError(errno.EIO, "x")])
+def test_an_output_is_replaced_as_a_whole_or_not_at_all(
     write: Callable[..., None], error: BaseException, tmp_path: Path
 ) -> None:
-    write(tmp_path / "out", "old")
-    with pytest.raises(type(error)):
+    for text in ("first", "second"):
+        write(tmp_path / "out", text)
+    before = tree(tmp_path)
+    assert all(b"first" not in data for data in before.values())
+    with pytest.raises((type(error), DiskError)):
         write(tmp_path / "out", "new", error)
-    assert read(tmp_path / "out") == "old"
-    assert names(tmp_path) == ["out"]
+    assert tree(tmp_path) == before
 
 
-def test_a_link_is_replaced_and_a_device_is_refused(tmp_path: Path) -> None:
+def check_disk(folder: str) -> None:
+    disk = Path(folder)
+    with small_disk(disk, 200_000):
+        before = write_all(disk, "old")
+        for name, write in WRITERS.items():
+            message = error_of(write, disk / name, LARGE_TEXT)
+            assert re.fullmatch(
+                rf"{disk / name}: cannot be written: no space left on device \(about 440 kB needed,"
+                r" 1\d\d kB free\); fix this or write elsewhere .*, then run the command again",
+                message,
+            ), message
+            assert tree(disk) == before
+        for option, limit, reason in (
+            ("rw", 100_000, "file too large"),
+            ("ro", resource.RLIM_INFINITY, "read-only file system"),
+        ):
+            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
+            remount(disk, option)
+            for name, write in WRITERS.items():
+                message = error_of(write, disk / name, LARGE_TEXT)
+                assert message.startswith(f"{disk / name}: cannot be written: {reason}")
+                assert tree(disk) == before
+        # With the reported space, the same writes succeed.
+        remount(disk, f"rw,size={used_bytes(disk) + 4 * 450_000}")
+        assert write_all(disk, LARGE_TEXT)["several"] == LARGE_TEXT.encode()
+
+
+@needs_mounts
+def test_full_limited_and_read_only_disks_keep_the_old_files(tmp_path: Path) -> None:
+    in_a_process(check_disk, tmp_path / "disk", mounts=True)
+
+
+def test_links_are_replaced_and_devices_refused(tmp_path: Path) -> None:
     write_lines(tmp_path / "target", ["old"])
     (tmp_path / "link").symlink_to("target")
     write_lines(tmp_path / "link", ["new"])
     assert not (tmp_path / "link").is_symlink()
-    assert read_lines(tmp_path / "target") == ["old"]
+    assert (tmp_path / "target").read_text() == "old\n"
     os.mkfifo(tmp_path / "pipe")
-    (tmp_path / "to_pipe").symlink_to("pipe")
-    (tmp_path / "null").symlink_to("/dev/null")
-    for name in ("pipe", "to_pipe", "null"):
-        with pytest.raises(UserError, match="is a device or a pipe"):
-            write_lines(tmp_path / name, ["text"])
-    assert (tmp_path / "pipe").is_fifo()
+    with pytest.raises(UserError, match="is a device or a pipe"):
+        write_lines(tmp_path / "pipe", ["text"])
 
 
-def test_the_old_folder_is_restored_if_the_new_one_cannot_be_renamed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_killed_processes_left_is_removed_or_restored(tmp_path: Path) -> None:
+    dead = dead_process()
     write_folder(tmp_path / "folder", "old")
-    original = os.replace
-
-    def replace(old: Path, new: Path) -> None:
-        if Path(old).suffix == ".tmp":
-            raise OSError(errno.EIO, os.strerror(errno.EIO))
-        original(old, new)
-
-    monkeypatch.setattr(os, "replace", replace)
-    with pytest.raises(DiskError, match="input/output error"):
-        write_folder(tmp_path / "folder", "new")
-    monkeypatch.undo()
-    assert names(tmp_path) == ["folder"]
-    assert read(tmp_path / "folder") == "old"
-    # Also that of a process that was killed between the two renames.
-    os.rename(tmp_path / "folder", tmp_path / f".folder.{dead_process()}.old")
+    (tmp_path / "folder").rename(tmp_path / f".folder.{dead}.old")  # killed between two renames
     with pytest.raises(RuntimeError):
         write_folder(tmp_path / "folder", "new", RuntimeError())
-    assert names(tmp_path) == ["folder"]
-    assert read(tmp_path / "folder") == "old"
-
-
-def test_temporary_files_of_killed_processes_are_removed(tmp_path: Path) -> None:
-    dead = dead_process()
+    assert b"old\n" in tree(tmp_path / "folder").values()
     with subprocess.Popen(["sleep", "60"]) as living:
-        (tmp_path / f".text.{dead}.tmp").write_text("half")
-        (tmp_path / f".text.{os.getpid()}.tmp").write_text("of an earlier process of our number")
-        (tmp_path / f".text.{living.pid}.tmp").write_text("in progress")
-        (tmp_path / f".folder.{dead}.tmp").mkdir()
-        (tmp_path / f".folder.{dead}.tmp" / "half").write_text("half")
-        others = [f".text.{dead}.tmp.txt", f".textual.{dead}.tmp", ".text.tmp", "text.1.tmp"]
-        for name in others:
-            (tmp_path / name).write_text("another file")
+        kept = {f".text.{living.pid}.tmp", f".text.{dead}.tmp.txt", f".textual.{dead}.tmp"}
+        for name in (*kept, f".text.{dead}.tmp", f".text.{os.getpid()}.tmp"):
+            (tmp_path / name).write_text("half")
         write_lines(tmp_path / "text", ["whole"])
-        write_folder(tmp_path / "folder", "whole")
-        assert names(tmp_path) == sorted([*others, "folder", "text", f".text.{living.pid}.tmp"])
+        assert {path.name for path in tmp_path.glob(".text*")} == kept
         living.kill()
 
 
-def test_removal_does_not_hide_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def unlink(path: Path, missing_ok: bool = False) -> None:
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(errno.EDQUOT, os.strerror(errno.EDQUOT)),
+        RuntimeError("I/O error: Disk quota exceeded (os error 122)"),
+        ValueError("unexpected position"),
+    ],
+)
+def test_errors_of_the_disk_and_of_libraries_are_recognised(
+    error: Exception, tmp_path: Path
+) -> None:
+    if isinstance(error, ValueError):
+        error.__context__ = OSError(errno.EDQUOT, "")
+    message = error_of(write_file, tmp_path / "a", "text", error)
+    assert message.startswith(f"{tmp_path / 'a'}: cannot be written: disk quota exceeded (about")
 
-    monkeypatch.setattr(Path, "unlink", unlink)
 
-    def fail() -> None:
-        with atomic_path(tmp_path / "text") as path:
-            path.write_text("half")
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+@pytest.mark.parametrize("error", [BrokenPipeError(errno.EPIPE, ""), ValueError(), UserError()])
+def test_other_errors_pass_unchanged(error: Exception, tmp_path: Path) -> None:
+    with pytest.raises(type(error)) as caught:
+        write_file(tmp_path / "text", "text", error)
+    assert caught.value is error
 
-    with pytest.raises(DiskError, match="no space left on device"):
-        fail()
-    assert names(tmp_path) == [f".text.{os.getpid()}.tmp"]
+
+@pytest.mark.parametrize("part", ["deeper/shard", "../elsewhere"])
+def test_the_error_names_the_whole_folder_and_not_a_part_of_it(part: str, tmp_path: Path) -> None:
+    def write() -> None:
+        with atomic_folder(tmp_path / "corpus", 2 * 10**9) as folder:
+            raise DiskError(Path(os.path.normpath(folder / part)), errno.EFBIG, 10**9)
+
+    inside = not part.startswith("..")
+    message = error_of(write)
+    assert message.startswith(f"{tmp_path / ('corpus' if inside else 'elsewhere')}: ")
+    assert f"about {2 if inside else 1},000 MB needed" in message

@@ -1,6 +1,8 @@
 """Which files and folders a command may replace."""
 
 import os
+import shutil
+import signal
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -88,10 +90,7 @@ def test_a_folder_is_no_file_and_a_file_is_no_folder(tmp_path: Path) -> None:
             write_folder(Path(name))
 
 
-@pytest.mark.parametrize("write", [write_file, write_folder])
-def test_files_of_runs_models_exports_and_corpora_are_kept(
-    write: Callable[[Path], object], tmp_path: Path
-) -> None:
+def test_files_of_runs_models_exports_and_corpora_are_kept(tmp_path: Path) -> None:
     for names in (
         ["config.yaml", "environment.json"],
         ["config.yaml", "weights.safetensors"],
@@ -100,11 +99,11 @@ def test_files_of_runs_models_exports_and_corpora_are_kept(
     ):
         folder = tmp_path / names[0] / names[1]
         out = folder / "inner" / "out"
-        write(out)
+        write_file(out)
         for name in names:
             (folder / name).touch()
         with refused("would replace a file of", tmp_path):
-            write(out)
+            write_file(out)
 
 
 def test_inputs_are_kept(tmp_path: Path) -> None:
@@ -160,6 +159,39 @@ def test_a_link_that_appears_meanwhile_is_not_followed(tmp_path: Path) -> None:
         outputs.write("new")
     assert (tmp_path / "precious").read_text() == "precious"
     assert (tmp_path / "out.1").read_text() == "new"
+
+
+@pytest.mark.parametrize("exists", [False, True])
+def test_a_killed_command_is_completed_by_the_next(tmp_path: Path, exists: bool) -> None:
+    def killed_at(number: int) -> bool:
+        """Write in a forked process that is killed at this rename."""
+        process = os.fork()
+        if process == 0:
+            replace, left = os.replace, iter(range(number))
+
+            def kill(*arguments: Path) -> None:
+                if next(left, None) is None:
+                    os.kill(os.getpid(), signal.SIGKILL)
+                replace(*arguments)
+
+            os.replace = kill  # type: ignore[assignment]
+            try:
+                write_folder(tmp_path / "out")
+            finally:
+                os._exit(0)
+        return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == -signal.SIGKILL
+
+    kills = 0
+    while True:
+        shutil.rmtree(tmp_path / "out", ignore_errors=True)
+        if exists:
+            write_folder(tmp_path / "out")
+        if not killed_at(kills):
+            break
+        write_folder(tmp_path / "out")
+        assert tree(tmp_path).keys() == {"out/deeper/text", "out/record.json"}
+        kills += 1
+    assert kills == 2 + exists  # the record, and the folder; before it, the old folder
 
 
 def test_an_output_is_locked_while_a_command_runs(tmp_path: Path) -> None:

@@ -78,18 +78,17 @@ def test_an_invalid_argument_is_reported(
         run(command, *GIVEN[command], *argument.split())
 
 
-def test_sources_are_tagged_and_empty_lines_left_out(
+def test_a_back_translation_has_a_line_for_each_line(
     trained_model: TrainedModel, capsys: pytest.CaptureFixture[str], run: Run
 ) -> None:
     # The model translates en into de, so it makes sources of a corpus de-en.
     Path("mono.en").write_text("Kalo mine.\n\nZuve ra!\n")
     run("backtranslate", "file=mono.en")
     folder = Path("mono.en.back")
-    assert (folder / "train.en").read_text() == "Kalo mine.\nZuve ra!\n"
+    assert (folder / "train.en").read_text() == "Kalo mine.\n\nZuve ra!\n"
     translator = Translator(trained_model, trained_model.config.decoding)
     found = [best[0].text for best in translator.translate(["Kalo mine.", "Zuve ra!"])]
-    expected = "".join(f"{text.strip()}\n" for text in found)
-    assert (folder / "train.de").read_text() == expected
+    assert (folder / "train.de").read_text() == "\n\n".join(map(str.strip, found)) + "\n"
     assert sorted(path.name for path in folder.iterdir()) == ["train.de", "train.en"]
     assert "2 pairs; 1 lines without one" in capsys.readouterr().err
 

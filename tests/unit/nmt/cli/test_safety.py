@@ -33,16 +33,15 @@ def _files(outputs: Path) -> None:
         write_lines(Path(name), ["Kalo mine.", "Zuve ra!"])
 
 
-@pytest.mark.parametrize("name", ["../../x", "../x", "{}/x", "..", ".x", ""])
+@pytest.mark.parametrize("name", ["../x", "{}/x", ""])
 def test_the_corpus_of_a_stranger_is_a_name(name: str, tmp_path: Path, run: Run) -> None:
     shutil.copytree("outputs/corpora/toy-1", "x")
     write_environment(Path("outputs/runs/new"), name.format(tmp_path))
-    for command in (["evaluate", NEW], ["report", "run=outputs/runs/new"]):
-        with refused(r"new/environment\.json: corpus=.* is not a plain"):
-            run(*command)
+    with refused(r"new/environment\.json: corpus=.* is not a plain"):
+        run("evaluate", NEW)
 
 
-@pytest.mark.parametrize("part", ["text", "text/test.en", "text/test.de"])
+@pytest.mark.parametrize("part", ["text", "text/test.en"])
 def test_text_outside_of_a_corpus_is_not_read(part: str, run: Run) -> None:
     path = Path("outputs/corpora/toy-1", part)
     path.rename("private")
@@ -51,29 +50,13 @@ def test_text_outside_of_a_corpus_is_not_read(part: str, run: Run) -> None:
         run("evaluate", NEW, "out=out")
 
 
-def test_the_validation_text_of_a_stranger_is_not_read_outside_of_its_corpus(
-    run: Run, caplog: pytest.LogCaptureFixture
-) -> None:
-    shutil.copytree("outputs/corpora/toy-1", "outputs/corpora/toy-2")
-    write_environment(Path("outputs/runs/good"), "toy-2")
-    path = Path("outputs/corpora/toy-2/text/valid.en")
-    path.unlink()
-    path.symlink_to("/dev/zero")
-    Path("outputs/runs/good").rename("outputs/runs/good\x1b[31m")
-    run("evaluate", NEW, "out=out")
-    [message] = [each for each in caplog.messages if "is not compared with" in each]
-    assert r"outputs/runs/good\x1b[31m is not" in message
-    assert "valid.en: leads out of its folder" in message
-
-
-@pytest.mark.parametrize("name", ["weights.safetensors", "tokenizer.model", "config.yaml"])
 def test_a_broken_baseline_is_named_and_stops_no_evaluation_of_another(
-    name: str,
     run: Run,
     capsys: pytest.CaptureFixture[str],
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    name = "weights.safetensors"
     Path("outputs/runs/good/model", name).write_text("broken")
     monkeypatch.setattr(console, "_width", 1000)
     run("evaluate", NEW, "out=out")
@@ -87,51 +70,18 @@ def test_a_broken_baseline_is_named_and_stops_no_evaluation_of_another(
     assert not Path("named").exists()
 
 
-@pytest.mark.parametrize("name", ["train.de.part", "train.en.part", "train.de.part.json"])
-def test_backtranslation_keeps_files_of_the_user(name: str, run: Run) -> None:
-    Path("out").mkdir()
-    Path("out", name).write_text("mine")
-    for more in ([], ["resume=false"]):
-        with refused(rf"out/{name}: .*choose another file with out="):
-            run("backtranslate", NEW, "file=a.en", "out=out", *more)
+@pytest.mark.parametrize("command", ["evaluate", "export"])
+def test_an_output_folder_that_is_read_loses_nothing(command: str, run: Run) -> None:
+    for folder in ("outputs/runs/new/model", "outputs/runs/new", "outputs/corpora/toy-1", "."):
+        with refused("out="):
+            run(command, NEW, f"out={folder}")
 
 
-FOLDERS = ["outputs/runs/new/model", "outputs/runs/new", "outputs/corpora/toy-1", "."]
-
-
-@pytest.mark.parametrize("folder", FOLDERS)
-@pytest.mark.parametrize("command", ["evaluate", "export", "backtranslate file=a.en"])
-def test_an_output_folder_that_is_read_loses_nothing(folder: str, command: str, run: Run) -> None:
-    before = tree(Path())
-    name, *given = command.split()
-    try:
-        run(name, NEW, *given, f"out={folder}")
-    except UserError as error:
-        assert "out=" in str(error)  # noqa: PT017 - or it is harmless
-        assert tree(Path()) == before
-    assert before.items() <= tree(Path()).items()
-    load_trained_model(Path("outputs/runs/new"))
-
-
-@pytest.mark.parametrize("name", ["weights.safetensors", "config.yaml", "tokenizer.model"])
 @pytest.mark.parametrize("command", ["translate file=a.en", "score source=a.en target=a.de"])
-def test_no_output_replaces_a_file_of_the_model(name: str, command: str, run: Run) -> None:
-    for model in (NEW, f"{NEW}/model"):
-        with refused(f"{name}: would (overwrite|replace) .*model"):
-            run(*command.split(), model, f"out=outputs/runs/new/model/{name}")
-
-
-RESULTS = ["corpora/toy-1/text/test.de", "runs/good/result.json", "runs/good/model/README.md"]
-
-
-@pytest.mark.parametrize("name", RESULTS)
-@pytest.mark.parametrize("command", ["translate file=a.en", "score source=a.en target=a.de"])
-def test_no_output_replaces_a_file_of_a_run_or_a_corpus(name: str, command: str, run: Run) -> None:
-    Path("link").symlink_to(Path("outputs", name).absolute())
-    with refused("link is a link to .*; name a file with out="):
-        run(*command.split(), NEW, "out=link")
-    with refused(r"would replace a file of .*; change out="):
-        run(*command.split(), NEW, f"out=outputs/{name}")
+def test_no_output_replaces_a_file_of_a_run_a_model_or_a_corpus(command: str, run: Run) -> None:
+    for name in ("corpora/toy-1/text/test.de", "runs/good/result.json", "runs/new/model/README.md"):
+        with refused(r"would replace a file of .*; change out="):
+            run(*command.split(), NEW, f"out=outputs/{name}")
 
 
 def test_an_evaluation_of_another_run_is_not_replaced(run: Run) -> None:
@@ -140,16 +90,15 @@ def test_an_evaluation_of_another_run_is_not_replaced(run: Run) -> None:
         run("evaluate", NEW, "out=outputs/runs/poor/evaluation/test")
 
 
-@pytest.mark.parametrize("name", ["a.en", "a.de"])
-@pytest.mark.parametrize("change", ["more", "fewer", "other"])
+@pytest.mark.parametrize(("name", "lines"), [("a.en", 4000), ("a.de", 2000)])
 def test_scores_of_a_text_that_changes_meanwhile_are_not_written(
-    name: str, change: str, run: Run, monkeypatch: pytest.MonkeyPatch
+    name: str, lines: int, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for text in ("a.en", "a.de"):
         write_lines(Path(text), ["Kalo mine."] * 2000)  # more than a chunk
 
     def scored(model: object, chunk: list[object], *more: object) -> list[Hypothesis]:
-        write_lines(Path(name), ["Ra!"] * {"more": 4000, "fewer": 2, "other": 2000}[change])
+        write_lines(Path(name), ["Ra!"] * lines)
         return [Hypothesis([], -1.0, -1.0, [-1.0])] * len(chunk)
 
     monkeypatch.setattr(score, "score_pairs", scored)
@@ -175,46 +124,33 @@ def test_a_test_set_that_changes_meanwhile_is_scored_as_it_was(
         assert Path("out", stored).read_bytes() == before[given]
 
 
-WORK = ["translate file=a.en out=x", "evaluate source=a.en reference=a.de out=x"]
-
-
-@pytest.mark.parametrize("command", WORK)
-def test_a_huge_beam_of_a_stranger_is_refused(command: str, run: Run) -> None:
+def test_a_huge_beam_of_a_stranger_is_refused(run: Run) -> None:
     config = Path("outputs/runs/new/model/config.yaml")
     text = config.read_text()
     config.write_text(text.replace("beam_size: 3", "beam_size: 10000"))
     with refused(r"decoding\.beam_size=10000: .* less than or equal to 1024"):
-        run(*command.split(), NEW)
+        run("translate", "file=a.en", "out=x", NEW)
 
 
-@pytest.mark.parametrize("command", WORK)
-def test_huge_weights_are_one_sentence(command: str, run: Run) -> None:
+def test_huge_weights_are_one_sentence(run: Run) -> None:
     model = load_trained_model(Path("outputs/runs/new"))
     model.network.output_weight.mul_(1e30)
     save_trained_model(model, Path("huge"), {})
     with refused(r"^the scores of the model are not finite: its weights"):
-        run(*command.split(), "model=huge")
+        run("translate", "file=a.en", "out=x", "model=huge")
 
 
 @pytest.mark.parametrize(
-    "error",
-    [
-        torch.OutOfMemoryError("CUDA out of memory.\nTried to allocate 20.00 GiB"),
-        RuntimeError(
-            "[enforce fail at alloc_cpu.cpp:117] DefaultCPUAllocator: can't allocate memory"
-        ),
-    ],
+    "command", ["translate file=a.en out=x", "evaluate source=a.en reference=a.de out=x"]
 )
-@pytest.mark.parametrize("command", WORK)
 def test_exhausted_memory_is_one_sentence_and_leaves_no_file(
     command: str,
-    error: RuntimeError,
     run: Run,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     def translate(*arguments: object) -> None:
-        raise error
+        raise torch.OutOfMemoryError("CUDA out of memory.\nTried to allocate 20.00 GiB")
 
     monkeypatch.setattr(Translator, "translate", translate)
     before = tree(Path())
@@ -228,20 +164,16 @@ def test_exhausted_memory_is_one_sentence_and_leaves_no_file(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("limit", "status"), [(6, 2), (12, 0)])
-def test_few_open_files_are_enough_or_one_sentence(limit: int, status: int) -> None:
-    command = "backtranslate", NEW, "file=a.en", "out=x"
+def test_too_few_open_files_are_one_sentence() -> None:
     ended = subprocess.run(
-        [sys.executable, "-m", "nmt", *command],
+        [sys.executable, "-m", "nmt", "backtranslate", NEW, "file=a.en", "out=x"],
         env={"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
         check=False,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit)),
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (6, 6)),
     )
-    lines = [line for line in ended.stderr.splitlines() if not line.startswith("model: ")]
-    assert ended.returncode == status, ended.stderr
-    if status:
-        assert len(lines) == 1
-        assert "open files" in lines[0]
+    assert ended.returncode == 2, ended.stderr
+    [line] = [line for line in ended.stderr.splitlines() if not line.startswith("model: ")]
+    assert "open files" in line

@@ -8,7 +8,7 @@ import pytest
 
 from nmt.base.errors import UserError
 from nmt.base.files import put, write_json
-from nmt.base.resumable import ResumableOutputs
+from nmt.translation.resumable import ResumableOutputs
 from tests.support import refused, tree
 
 LINES = ["one\n", "two\n", "three\n"]
@@ -22,13 +22,12 @@ def add(outs: list[Path], count: int, made_with: dict[str, int] | None = None) -
         raise KeyboardInterrupt
 
 
-def complete(outs: list[Path], drop_empty: bool = False, **options: bool) -> list[Path]:
+def complete(outs: list[Path], **options: bool) -> list[Path]:
     with ResumableOutputs.open(outs, {}, **options) as outputs:
         if not outputs.is_complete:
             for line in LINES[outputs.num_lines :]:
                 outputs.add([line] * len(outs))
-            outputs.complete(drop_empty)
-        assert outputs.num_lines == len(LINES)
+            outputs.complete()
         return outputs.paths
 
 
@@ -53,16 +52,6 @@ def test_interrupted_outputs_are_continued_after_their_whole_lines(
         assert tree(tmp_path)["out.part"] == tree(tmp_path)["out.align.part"] == b"one\ntwo\n"
     assert complete(outs) == outs
     assert tree(tmp_path) == dict.fromkeys(("out", "out.align"), "".join(LINES).encode())
-
-
-def test_lines_that_are_empty_in_any_output_are_dropped_at_the_end(
-    tmp_path: Path, outs: list[Path]
-) -> None:
-    with suppress(KeyboardInterrupt), ResumableOutputs.open(outs, {}) as outputs:
-        outputs.add(["a\n\nc\n", "A\nB\nC\n"])
-        raise KeyboardInterrupt
-    assert complete(outs, drop_empty=True) == outs
-    assert tree(tmp_path) == {"out": b"a\nc\n", "out.align": b"A\nC\n"}
 
 
 def test_other_settings_are_refused_or_start_from_the_beginning(
@@ -125,24 +114,21 @@ def test_an_input_is_not_overwritten(tmp_path: Path, outs: list[Path], name: str
         pass
 
 
-@pytest.mark.parametrize("drop_empty", [False, True])
+@pytest.mark.parametrize("replaces", [False, True])
 def test_files_are_completed_after_a_kill_between_the_renames(
-    tmp_path: Path, outs: list[Path], drop_empty: bool, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, outs: list[Path], replaces: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def kill(temporary: Path, path: Path) -> None:
         put(temporary, path)
         raise KeyboardInterrupt
 
-    for replaces in (False, True):
-        with monkeypatch.context() as patch, suppress(KeyboardInterrupt):
-            patch.setattr("nmt.base.outputs.put", kill)
-            complete(outs, drop_empty)
-        assert {"out", "out.align.part", "out.part.json"} <= tree(tmp_path).keys()
-        # The same command finds its outputs complete.
-        assert complete(outs, drop_empty, replaces=replaces) == outs
-        assert tree(tmp_path) == dict.fromkeys(("out", "out.align"), "".join(LINES).encode())
-        for path in outs:
-            path.unlink()
+    with monkeypatch.context() as patch, suppress(KeyboardInterrupt):
+        patch.setattr("nmt.base.outputs.put", kill)
+        complete(outs)
+    assert tree(tmp_path).keys() == {"out", "out.align.part", "out.part.json"}
+    # The same command finds its outputs complete.
+    assert complete(outs, replaces=replaces) == outs
+    assert tree(tmp_path) == dict.fromkeys(("out", "out.align"), "".join(LINES).encode())
 
 
 def test_a_file_that_has_appeared_meanwhile_is_kept(tmp_path: Path, outs: list[Path]) -> None:

@@ -16,14 +16,13 @@ from typing import Any
 
 from nmt.base.errors import UserError
 from nmt.base.files import (
-    flush,
     is_plain_name,
-    open_plain,
     read_record,
     remove,
     write_json,
     writing,
 )
+from nmt.base.locks import open_plain
 from nmt.base.outputs import Outputs, check_not_read
 
 _FIX = "give resume=false to start from the beginning"
@@ -36,20 +35,32 @@ class _State:
 
     files: list[str]  # names of the outputs
     made_with: dict[str, Any]
-    complete_lines: int | None = None  # lines of the input, once all parts are complete
+    is_complete: bool = False  # all lines are there, and the parts are being renamed
+
+    def differences(self, other: "_State") -> str:
+        """Describe the settings in which `other` differs."""
+        old, new = ({**each.made_with, "files": each.files} for each in (self, other))
+        return ", ".join(
+            f"{key}={old.get(key)} (now {new.get(key)})"
+            for key in sorted(old.keys() | new.keys())
+            if old.get(key) != new.get(key)
+        )
 
 
 class ResumableOutputs:
-    """Output files that are written together, with one line for each line of the input."""
+    """Output files that are written together, with one line for each line of the input.
 
-    def __init__(self, outputs: Outputs, state: _State) -> None:
-        self._outputs = outputs
-        self._state = state
-        self._parts = [path.with_name(f"{path.name}.part") for path in outputs.paths]
+    Attributes:
+        num_lines: number of lines that each of them has.
+        is_complete: whether an earlier process has written all lines.
+    """
+
+    def __init__(self, paths: Sequence[Path], state: _State) -> None:
+        self._outputs, self._state = Outputs(paths), state
+        self._parts = [path.with_name(f"{path.name}.part") for path in paths]
         self._state_path = self._parts[0].with_name(f"{self._parts[0].name}.json")
         self._streams: list[FileIO] = []
-        self.num_lines = 0
-        """Number of lines that every output has."""
+        self.num_lines, self.is_complete = 0, False
 
     @classmethod
     @contextmanager
@@ -70,22 +81,25 @@ class ResumableOutputs:
             resume: whether to continue partial outputs instead of discarding them.
             replaces: whether the outputs may replace existing files.
         """
-        self = cls(Outputs(paths), _State([path.name for path in paths], dict(made_with)))
+        self = cls(paths, _State([path.name for path in paths], dict(made_with)))
         check_not_read([*self._parts, self._state_path], inputs)
         self._outputs.check_files(inputs, replaces=True)
         self._outputs.look()
         with self._outputs.locked():
             stored = self._stored_state()
-            if stored and stored.complete_lines is not None:
-                renamed = self._rename_rest(stored, replaces)
-                if resume and not self._differing(stored):
-                    yield renamed
+            if stored and stored.is_complete:
+                paths = [self._state_path.with_name(name) for name in stored.files]
+                earlier = cls(paths, stored)
+                earlier._rename(replaces)
+                if resume and not stored.differences(self._state):
+                    earlier.is_complete = True
+                    yield earlier
                     return
                 stored = None
                 self._outputs.look()
             self._outputs.check_files(inputs, replaces)
-            if stored and resume and (differing := self._differing(stored)):
-                raise UserError(f"{self._parts[0]}: was made with {differing}; {_FIX}")
+            if stored and resume and (differences := stored.differences(self._state)):
+                raise UserError(f"{self._parts[0]}: was made with {differences}; {_FIX}")
             if stored and not resume:
                 self._discard(stored)
             # Before the parts are created: the next command refuses parts without a record.
@@ -99,13 +113,8 @@ class ResumableOutputs:
                 try:
                     yield self
                 finally:
-                    if not self.num_lines and not self.is_complete:
+                    if not self.num_lines:
                         self._discard(self._state)
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether an earlier process, or `complete`, has completed the outputs."""
-        return self._state.complete_lines is not None
 
     @property
     def paths(self) -> list[Path]:
@@ -128,26 +137,6 @@ class ResumableOutputs:
             raise UserError(f"{self._state_path}: names other folders; {_NOT_OURS}")
         return state
 
-    def _rename_rest(self, stored: _State, replaces: bool) -> "ResumableOutputs":
-        """Rename the complete parts that a killed process has left."""
-        outputs = Outputs([self._state_path.with_name(name) for name in stored.files])
-        if replaces:
-            outputs.look()
-        renamed = ResumableOutputs(outputs, stored)
-        renamed.num_lines = stored.complete_lines or 0
-        renamed._rename()
-        return renamed
-
-    def _differing(self, stored: _State) -> str:
-        """Describe the settings in which stored outputs differ from these."""
-        old = {**stored.made_with, "files": stored.files}
-        new = {**self._state.made_with, "files": self._state.files}
-        return ", ".join(
-            f"{key}={old.get(key)} (now {new.get(key)})"
-            for key in sorted(old.keys() | new.keys())
-            if old.get(key) != new.get(key)
-        )
-
     def _discard(self, state: _State) -> None:
         for name in (*(f"{name}.part" for name in state.files), self._state_path.name):
             with suppress(OSError):  # `open_plain` reports what cannot be removed
@@ -164,42 +153,20 @@ class ResumableOutputs:
                 os.fsync(stream.fileno())
         self.num_lines += num_lines
 
-    def complete(self, drop_empty: bool = False) -> None:
-        """Rename the complete files; with `drop_empty`, without the lines that are empty in any."""
-        if drop_empty:
-            with writing(self.paths[0]):
-                self._copy_full_lines()
-        self._state = replace(self._state, complete_lines=self.num_lines)
+    def complete(self) -> None:
+        """Rename the complete files."""
+        self._state = replace(self._state, is_complete=True)
         write_json(self._state_path, asdict(self._state))
         self._rename()
 
-    def _copy_full_lines(self) -> None:
-        copies = list(map(_copy_of, self._parts))
-        for copy in copies:
-            remove(copy)
-        with ExitStack() as stack:
-            parts = [stack.enter_context(part.open("rb")) for part in self._parts]
-            files = [stack.enter_context(copy.open("xb")) for copy in copies]
-            for row in zip(*parts, strict=True):
-                if b"\n" not in row:
-                    for file, line in zip(files, row, strict=True):
-                        file.write(line)
-        for copy in copies:
-            flush(copy)
-
-    def _rename(self) -> None:
-        """Rename the files that are not yet renamed, and remove the record."""
+    def _rename(self, replaces: bool = False) -> None:
+        """Rename the parts that are left, and remove the record."""
+        if replaces:
+            self._outputs.look()
         for index, part in enumerate(self._parts):
-            if _copy_of(part).exists():
-                os.replace(_copy_of(part), part)
             if part.exists():
-                with writing(self.paths[index]):
-                    self._outputs.put(index, part)
+                self._outputs.put(index, part)
         remove(self._state_path)
-
-
-def _copy_of(part: Path) -> Path:
-    return part.with_name(f".{part.name}.copy")
 
 
 def _whole_lines(stream: FileIO, most: int | None = None) -> tuple[int, int]:
