@@ -143,6 +143,8 @@ def two_processes_found(
         # One row per micro-batch, so that dropout does not depend on the number of processes.
         "packed": with_batching(base, layout=Layout.packed, tokens_per_micro_batch=32),
     }
+    packed = configs["packed"]
+    configs["compiled"] = replace(packed, training=replace(packed.training, compile=True))
     training = replace(base.training, num_processes=2, num_threads=1)
     run = replace(base, run=replace(base.run, name="two"), training=training)
     open_run(run, digit_corpus)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from nmt.base.errors import UserError
-from nmt.config import BatchingConfig
+from nmt.config import BatchingConfig, Layout
 from nmt.data.batching import plan_epoch, trainable_pairs
 from nmt.data.plan import EpochPlan
 
@@ -32,6 +32,21 @@ def test_micro_batches_need_little_padding(count: int, padding: float) -> None:
             padded += part.cost
             tokens += plan.source_lengths[part.pairs].sum() + plan.target_lengths[part.pairs].sum()
     assert tokens / padded > 1 - padding
+
+
+def test_packed_rows_are_nearly_full() -> None:
+    """With lengths as in WMT14, whose sources are longer here, and 101 or 102 rows per update."""
+    random = np.random.default_rng(1)
+    source = np.clip(random.lognormal(3.15, 0.6, 40_000), 1, 255).astype(np.int32)
+    target = np.clip(source * random.lognormal(0.0, 0.15, 40_000), 1, 255).astype(np.int32)
+    source, target = source + 1, target + 1  # EOS
+    config = BatchingConfig(layout=Layout.packed, tokens_per_micro_batch=32_768)
+    plan = plan_epoch(source, target, config, seed=1, epoch=0)
+    parts = [part for index in range(plan.num_updates) for part in plan.micro_batches(index)]
+    assert len(parts) == plan.num_updates
+    positions = sum(part.padded_tokens for part in parts)
+    assert source.sum() / positions > 0.96
+    assert target.sum() / positions > 0.95
 
 
 def test_a_large_update_mixes_lengths() -> None:

@@ -9,7 +9,7 @@ from unittest.mock import Mock
 import pytest
 import torch
 
-from nmt.config import Config
+from nmt.config import Config, Layout
 from nmt.data.corpus import PreparedCorpus
 from nmt.model.build import count_parameters
 from nmt.model.cost import Processed, training_flops
@@ -77,8 +77,9 @@ def test_a_dry_run_reports_what_training_does(dry: Dry, digit_corpus: Path) -> N
     assert (measured[0], measured[-1]) == (parts[0][0].shape, parts[-1][0].shape)
 
 
+@pytest.mark.parametrize("layout", [Layout.bucketed, Layout.packed])
 def test_a_dry_run_measures_real_updates(
-    dry: Dry, digit_corpus: Path, monkeypatch: pytest.MonkeyPatch
+    dry: Dry, digit_corpus: Path, monkeypatch: pytest.MonkeyPatch, layout: Layout
 ) -> None:
     def measured(*arguments: Any) -> Measurement:
         sender = Mock()
@@ -88,7 +89,7 @@ def test_a_dry_run_measures_real_updates(
     monkeypatch.setattr(memory_probe, "limit_memory", lambda _: None)  # of this process
     for each in (module, memory_probe):
         monkeypatch.setattr(each, "measure_updates", measured)
-    dry.config = with_batching(dry.config, tokens_per_micro_batch="auto")
+    dry.config = with_batching(dry.config, layout=layout, tokens_per_micro_batch="auto")
     log = dry.log(digit_corpus)
     assert "batching.tokens_per_micro_batch=auto: 1" in log
     assert "memory       0." in log

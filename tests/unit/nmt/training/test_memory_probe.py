@@ -10,9 +10,10 @@ import pytest
 import torch
 
 from nmt.base.errors import UserError
-from nmt.config import Config, load_config
-from nmt.data.batching import EpochPlan
+from nmt.config import Config, Layout, load_config
 from nmt.data.corpus import PreparedCorpus
+from nmt.data.packing import PackedPlan
+from nmt.data.plan import EpochPlan
 from nmt.runs import experiment
 from nmt.training import memory_probe
 from nmt.training.memory_probe import (
@@ -74,6 +75,22 @@ def test_micro_batches_are_halved_from_the_largest_of_an_update_until_they_fit(
     assert tokens == tried[0][0] // 2 ** (len(tried) - 1)
     assert (len(tried) == 1) == (limit > 160)
     assert max(tried[-1]) <= min(limit, tokens)
+
+
+def test_packed_rows_are_halved_as_a_whole(
+    auto: Config, digit_corpus: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packed = with_batching(auto, layout=Layout.packed)
+    plan = first_epoch(packed, PreparedCorpus(digit_corpus))[0]
+    assert isinstance(plan, PackedPlan)
+    rows, length = plan.num_rows, packed.batching.longest
+    tried = measuring(monkeypatch, lambda tokens: 1000 if tokens <= 2 * length else None)
+    tokens = chosen(resolve_auto(packed, plan, SIZES))
+    expected = [rows]
+    while expected[-1] > 2:
+        expected.append(-(-expected[-1] // 2))
+    assert tried == [(number * length,) for number in expected]
+    assert tokens == 2 * length
 
 
 def test_memory_for_less_than_one_pair_is_refused(
