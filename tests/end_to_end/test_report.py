@@ -19,7 +19,10 @@ from tests.support import tiny_config
 
 @pytest.mark.slow
 def test_run_writes_its_report(
-    tmp_path: Path, digit_corpus: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    digit_corpus: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     corpora = tmp_path / "corpora"
     corpora.mkdir()
@@ -46,6 +49,7 @@ def test_run_writes_its_report(
     monkeypatch.setattr(sys, "argv", ["report", f"run={second.parent}"])
     report.main()
     assert second.read_text(encoding="utf-8") == page
+    assert f"{second}\n" in capsys.readouterr().err
     # An incomplete run has no report.
     second.with_name("result.json").unlink()
     with pytest.raises(UserError, match="is not complete"):

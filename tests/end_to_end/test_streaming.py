@@ -12,6 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from nmt.base.errors import UserError
+from nmt.cli import translate
+
 ROOT = Path(__file__).parents[2]
 MODEL = "model=tests/models/digits_v1"
 
@@ -110,12 +113,16 @@ def test_a_line_is_translated_when_it_is_complete_and_written_in_utf_8_in_any_lo
         assert process.wait(60) == 0
 
 
-@pytest.mark.parametrize("closed", ["<&-", ">&-"])
-def test_a_closed_stream_is_reported(closed: str) -> None:
-    command = f'"{sys.executable}" -m nmt translate file=- {MODEL} {closed}'
-    ended = subprocess.run(
-        ["sh", "-c", command], cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, check=False
-    )
-    assert ended.returncode == 2
-    message = "stdin is closed" if closed == "<&-" else "there is no stdout"
-    assert message in ended.stderr.decode()
+@pytest.mark.parametrize(
+    ("closed", "message"), [("stdin", "stdin is closed"), ("stdout", "there is no stdout")]
+)
+def test_a_closed_stream_is_reported(
+    closed: str, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setattr(sys, "argv", ["translate", "file=-", MODEL])
+    with open(os.devnull) as empty:
+        monkeypatch.setattr(sys, "stdin", empty)
+        monkeypatch.setattr(sys, closed, None)  # as Python does for a closed stream
+        with pytest.raises(UserError, match=message):
+            translate.main()
