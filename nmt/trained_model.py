@@ -18,7 +18,14 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
 from nmt.base.errors import UserError, one_line
-from nmt.base.files import atomic_folder, atomic_path, check_readable, file_inside, to_json
+from nmt.base.files import (
+    atomic_folder,
+    atomic_path,
+    check_readable,
+    file_inside,
+    is_forbidden,
+    to_json,
+)
 from nmt.base.layout import CONFIG_FILE, MODEL_FOLDER, README_FILE, SCORES_FILE, WEIGHTS_FILE
 from nmt.config import (
     DecodingConfig,
@@ -194,6 +201,20 @@ def model_folder(folder: Path) -> Path:
     """Return the model folder of a run folder, or the folder itself if it is not a run."""
     is_run = (folder / MODEL_FOLDER / CONFIG_FILE).is_file()
     return folder / MODEL_FOLDER if is_run else folder
+
+
+def is_model(folder: Path) -> bool:
+    """Return whether a folder is a model folder; UserError if this user may not read it."""
+    config = folder / CONFIG_FILE
+    if is_forbidden(config):
+        raise UserError(f"{config}: cannot be read: permission denied")
+    return config.is_file() and (folder / WEIGHTS_FILE).is_file()
+
+
+def direction_of(folder: Path) -> tuple[str, str]:
+    """Read the codes of source and target language of a model folder, without loading it."""
+    values = load_values(folder / CONFIG_FILE)
+    return str(values.get("source_language")), str(values.get("target_language"))
 
 
 def load_trained_model(folder: Path, device: torch.device | str = "cpu") -> TrainedModel:

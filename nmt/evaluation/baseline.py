@@ -17,8 +17,9 @@ from nmt.base.files import file_inside
 from nmt.base.layout import RUNS_FOLDER
 from nmt.config import RANDOM_KEYS, differing_values, is_free_key
 from nmt.data.corpus import PreparedCorpus
-from nmt.evaluation.systems import System, is_model, open_system
+from nmt.evaluation.systems import System, open_system
 from nmt.run_folder import Run
+from nmt.trained_model import is_model
 
 logger = logging.getLogger(__name__)
 

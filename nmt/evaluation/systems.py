@@ -6,10 +6,9 @@ from pathlib import Path
 
 from nmt.base import layout
 from nmt.base.errors import UserError
-from nmt.base.files import is_forbidden
-from nmt.config import load_values
 from nmt.data.corpus import PreparedCorpus
 from nmt.run_folder import Run
+from nmt.trained_model import direction_of, is_model
 
 
 @dataclass(frozen=True)
@@ -35,14 +34,13 @@ class System:
     @property
     def direction(self) -> tuple[str, str]:
         """Codes of the source and the target language."""
-        config = load_values(self.model / layout.CONFIG_FILE)
-        return str(config.get("source_language")), str(config.get("target_language"))
+        return direction_of(self.model)
 
 
 def find_model() -> Path:
     """Return the model folder of the last completed run outside of sweeps."""
     folder = Path("outputs", layout.LATEST_LINK, layout.MODEL_FOLDER)
-    if not (folder / layout.CONFIG_FILE).is_file():
+    if not is_model(folder):
         raise UserError(
             f"{folder} does not exist, because no run outside a sweep is complete; run `make"
             " train`, or name a model with MODEL="
@@ -75,11 +73,3 @@ def open_systems(folders: Sequence[Path]) -> list[System]:
         if names.count(name) > 1:
             raise UserError(f"model=: two models have the name {name}; rename a folder")
     return systems
-
-
-def is_model(folder: Path) -> bool:
-    """Whether a folder has the files of a model; UserError if this user may not read it."""
-    config = folder / layout.CONFIG_FILE
-    if is_forbidden(config):
-        raise UserError(f"{config}: cannot be read: permission denied")
-    return config.is_file() and (folder / layout.WEIGHTS_FILE).is_file()
