@@ -153,7 +153,8 @@ class Run:
     def evaluations(self) -> dict[str, TestSetRecord]:
         """The stored scores of each test set, by name."""
         folder = self.folder / layout.EVALUATION_FOLDER
-        names = sorted(path.parent.name for path in folder.glob(f"*/{layout.SCORES_FILE}"))
+        found = sorted(path.parent.name for path in folder.glob(f"*/{layout.SCORES_FILE}"))
+        names = filter(is_plain_name, found)  # without the folders that a kill has left
         paths = {n: self._file(layout.EVALUATION_FOLDER, n, layout.SCORES_FILE) for n in names}
         return {name: read_record(path, TestSetRecord) for name, path in paths.items()}
 

@@ -47,3 +47,10 @@ def test_incomplete_last_record_is_ignored(tmp_path: Path) -> None:
         UserError, match=r"metrics\.jsonl: line 2 is not a JSON object with `update`"
     ):
         _ = Run(tmp_path).metrics
+
+
+def test_folders_that_a_kill_has_left_are_no_evaluations(tmp_path: Path) -> None:
+    scores = {"bleu": {"score": 1.0, "signature": ""}, "sentences": 1}
+    for name in ("test", ".test.123.tmp"):
+        write_json(tmp_path / "evaluation" / name / "scores.json", scores)
+    assert Run(tmp_path).evaluations == {"test": scores}
