@@ -14,8 +14,8 @@ import torch
 
 from nmt.base.errors import UserError
 from nmt.base.layout import WEIGHTS_FILE
-from nmt.config import DecodingConfig, DecodingPrecision, FixedShapes, to_plain
-from nmt.exchange.engines import EngineName, open_engine
+from nmt.config import DecodingConfig, DecodingPrecision, EngineName, FixedShapes, to_plain
+from nmt.exchange.engines import open_engine
 from nmt.trained_model import TrainedModel, load_trained_model
 from nmt.translation.translator import Translator
 

@@ -33,9 +33,8 @@ from nmt.base.errors import UserError
 from nmt.base.files import check_aligned, read_lines
 from nmt.cli.application import application
 from nmt.cli.common import run_command
-from nmt.config import Activation, Positions, TiedEmbeddings, checked_dataclass
+from nmt.config import Activation, EngineName, Positions, TiedEmbeddings, checked_dataclass
 from nmt.evaluation.systems import find_model
-from nmt.exchange.engines import EngineName
 from nmt.metrics.scores import bleu_score
 from nmt.trained_model import load_trained_model
 

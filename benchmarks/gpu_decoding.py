@@ -22,8 +22,7 @@ from benchmarks.figures import Figure
 from benchmarks.gpu_setting import Setting
 from benchmarks.setting import run_alone, wmt14_lengths, write_made_up_corpus
 from nmt.cli.compose import compose_config
-from nmt.config import DecodingPrecision, FixedShapes
-from nmt.exchange.engines import EngineName
+from nmt.config import DecodingPrecision, EngineName, FixedShapes
 from nmt.model.build import build_model
 from nmt.model.layers import DecoderLayer
 from nmt.search.captured import FixedSearch

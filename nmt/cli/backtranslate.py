@@ -16,10 +16,10 @@ from nmt.base.files import check_readable, iterate_lines
 from nmt.base.log import print_line, print_written
 from nmt.cli.application import application
 from nmt.cli.models import ModelArguments, check_languages, model_folder, open_model
-from nmt.cli.translating import translate_to_files
-from nmt.config import checked_dataclass, search_keys
+from nmt.config import TextFormat, checked_dataclass, search_keys
 from nmt.trained_model import weights_digest
-from nmt.translation.formats import Format, LineReader
+from nmt.translation.files import translate_to_files
+from nmt.translation.formats import LineReader
 from nmt.translation.lines import LineTranslator
 from nmt.translation.pipeline import Pipeline
 from nmt.translation.request import Request, Translation
@@ -67,7 +67,7 @@ def main(arguments: _Arguments) -> None:
     if "num_best" in arguments.decoding:
         raise UserError("decoding.num_best has no effect here: each line gives one pair")
     pipeline = Pipeline(Translator(model, decoding))
-    translator = LineTranslator(str(file), LineReader(Format.text), pipeline, _pairs)
+    translator = LineTranslator(str(file), LineReader(TextFormat.text), pipeline, _pairs)
     settings = {"model": weights_digest(folder), **search_keys(decoding)}
     outs = translate_to_files(translator, file, outs, settings, [folder], arguments.resume)
     lines = Counter(bool(line) for line in iterate_lines(outs[0]))

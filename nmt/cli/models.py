@@ -3,26 +3,25 @@
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
-
-from nmt import trained_model
 from nmt.base.errors import UserError
 from nmt.base.log import print_line
 from nmt.cli.application import group
 from nmt.config import (
     SAMPLING_KEYS,
     DecodingConfig,
+    EngineName,
     LengthPenalty,
     checked_dataclass,
     from_mapping,
     to_plain,
 )
 from nmt.evaluation.systems import find_model
-from nmt.exchange.engines import EngineName, open_engine
-from nmt.trained_model import TrainedModel
-from nmt.translation.translator import Translator
+
+if TYPE_CHECKING:
+    from nmt.trained_model import TrainedModel
+    from nmt.translation.translator import Translator
 
 
 @checked_dataclass
@@ -36,7 +35,7 @@ class ModelArguments:
     decoding: dict[str, Any] = group(DecodingConfig)
     """Settings of the search (default: those in config.yaml of the model folder)."""
 
-    def decoding_config(self, model: TrainedModel) -> DecodingConfig:
+    def decoding_config(self, model: "TrainedModel") -> DecodingConfig:
         """Return the search settings of the model with the changes of the user."""
         own = to_plain(model.config.decoding)
         if self.decoding.get("method", own["method"]) != own["method"]:
@@ -63,8 +62,13 @@ class TranslatorArguments(ModelArguments):
         arithmetic = self.compute_type or "float32"
         return "" if self.engine is EngineName.torch else f"{self.engine.name} {arithmetic}"
 
-    def translator(self, model: TrainedModel, others: Sequence[TrainedModel] = ()) -> Translator:
+    def translator(
+        self, model: "TrainedModel", others: "Sequence[TrainedModel]" = ()
+    ) -> "Translator":
         """Make a translator of a model, or of an ensemble with others."""
+        from nmt.exchange.engines import open_engine
+        from nmt.translation.translator import Translator
+
         config = self.decoding_config(model)
         engine = open_engine(self.engine, self.compute_type, model, config, others)
         return Translator(model, config, engine)
@@ -72,15 +76,21 @@ class TranslatorArguments(ModelArguments):
 
 def model_folder(name: str) -> Path:
     """Return the model folder of a model or run; an empty name means the last completed run."""
+    from nmt import trained_model
+
     return trained_model.model_folder(Path(name)) if name else find_model()
 
 
-def open_model(folder: Path, device: str) -> TrainedModel:
+def open_model(folder: Path, device: str) -> "TrainedModel":
     """Load a model and print its folder and direction.
 
     Raises:
         UserError: the device is not available, or the folder is damaged.
     """
+    import torch
+
+    from nmt import trained_model
+
     gpus = [f"cuda:{index}" for index in range(torch.cuda.device_count())]
     available = ["cuda", "cpu", *gpus] if torch.cuda.is_available() else ["cpu"]
     if device and device not in available:

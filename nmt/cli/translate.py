@@ -10,29 +10,24 @@ keys prefix, required and banned constrain the translations. docs/translating.md
 """
 
 import io
-import os
-import select
-import signal
-import sys
 from functools import partial
 from pathlib import Path
-from typing import Any
 
-from nmt import trained_model
 from nmt.base.errors import UserError
 from nmt.base.files import check_readable
 from nmt.base.log import print_line, print_written
 from nmt.cli.application import application
 from nmt.cli.common import open_output, parse_folders
 from nmt.cli.models import TranslatorArguments, model_folder, open_model
-from nmt.cli.translating import translate_to_files
-from nmt.config import checked_dataclass, option, search_keys, to_plain
-from nmt.translation.alignment import Aligner
-from nmt.translation.formats import Format, LineReader, LineWriter, choose_formats, output_name
-from nmt.translation.lines import LineTranslator, arriving_chunks, chunks_of, raw_lines
-from nmt.translation.mbr import Utility, expected_utilities
-from nmt.translation.pipeline import Pipeline
-from nmt.translation.protection import Protection
+from nmt.config import (
+    TextFormat,
+    Utility,
+    checked_dataclass,
+    option,
+    require,
+    search_keys,
+    to_plain,
+)
 
 # Arguments that, besides models and the search, change the output.
 _SETTINGS = (
@@ -51,9 +46,9 @@ class _Arguments(TranslatorArguments):
     out: str = ""
     """Output (default: FILE with the ending of the target language, or stdout for stdin); - is
     stdout."""
-    format: Format | None = None
+    format: TextFormat | None = None
     """Output format (default: as input_format, else by the ending of FILE)."""
-    input_format: Format | None = None
+    input_format: TextFormat | None = None
     """Input format (default: by the ending of FILE; for stdin, the output format)."""
     column: int = option(1, ge=1, le=10_000)
     """tsv: column to translate, counted from 1; the other columns are kept."""
@@ -74,19 +69,31 @@ class _Arguments(TranslatorArguments):
     resume: bool = True
     """Continue an interrupted translation; false starts from the beginning."""
 
+    def __post_init__(self) -> None:
+        require(
+            not self.alignment_layer or self.alignment or self.protect,
+            f"alignment_layer={self.alignment_layer} has no effect without alignment=true or"
+            " protect=true",
+        )
+
 
 @application(_Arguments)
 def main(arguments: _Arguments) -> None:
     """Run the command."""
+    from nmt import trained_model
+    from nmt.base.stdin import Stdin
+    from nmt.translation.alignment import Aligner
+    from nmt.translation.files import translate_to_files, translate_to_stream
+    from nmt.translation.formats import LineReader, LineWriter, choose_formats, output_name
+    from nmt.translation.lines import LineTranslator
+    from nmt.translation.mbr import expected_utilities
+    from nmt.translation.pipeline import Pipeline
+    from nmt.translation.protection import Protection
+
     file = None if arguments.file == "-" else Path(arguments.file)
     read, write = choose_formats(file, arguments.input_format, arguments.format)
     reader = LineReader(read, arguments.column)
     needs_aligner = arguments.alignment or arguments.protect
-    if arguments.alignment_layer and not needs_aligner:
-        raise UserError(
-            f"alignment_layer={arguments.alignment_layer} has no effect without alignment=true or"
-            " protect=true"
-        )
     if file is not None:
         check_readable(file)
     ensemble = map(trained_model.model_folder, parse_folders(arguments.ensemble))
@@ -122,57 +129,16 @@ def main(arguments: _Arguments) -> None:
         }
         # The file beside a source is often its reference, so only out= may replace a file.
         replaces = bool(arguments.out)
-        source = file or io.BufferedReader(_stdin())
+        source = file or io.BufferedReader(Stdin())
         outs = translate_to_files(
             lines, source, outs, settings, folders, arguments.resume, replaces
         )
     elif writer.aligns_beside:
         raise UserError("alignment=true needs a file beside the output: give format=jsonl or out=")
     else:
-        _translate_to_stdout(lines, file)
+        with open_output(None) as stdout:
+            translate_to_stream(lines, file, stdout)
     if protection is not None:
         print_line(str(protection.counts))
     if outs:
         print_written(outs)
-
-
-def _translate_to_stdout(lines: LineTranslator, file: Path | None) -> None:
-    with open_output(None) as out:
-        if file is None:
-            chunks = arriving_chunks(_stdin().read, lines.name)
-        else:
-            for _ in lines.read(raw_lines(file)):  # report an invalid line before long work
-                pass
-            chunks = chunks_of(raw_lines(file))
-        for _, (text,) in lines.translate(chunks):
-            out.write(text)
-            out.flush()
-
-
-class _Stdin(io.FileIO):
-    """Standard input; a signal ends a read, even if it arrives just before the read blocks."""
-
-    def __init__(self, descriptor: int) -> None:
-        super().__init__(descriptor, closefd=False)
-        self._signals, written = os.pipe()
-        os.set_blocking(written, False)
-        signal.set_wakeup_fd(written)
-
-    def _wait(self) -> None:
-        select.select([self.fileno(), self._signals], [], [])
-
-    def read(self, size: int | None = -1) -> bytes:
-        self._wait()
-        return super().read(size)
-
-    def readinto(self, buffer: Any) -> int:
-        self._wait()
-        return super().readinto(buffer)
-
-
-def _stdin() -> _Stdin:
-    if sys.stdin is None:
-        raise UserError("file=-: stdin is closed; name a file")
-    # The parent may have set stdin to non-blocking: a read without data would look like the end.
-    os.set_blocking(descriptor := sys.stdin.buffer.fileno(), True)
-    return _Stdin(descriptor)

@@ -16,3 +16,4 @@ from nmt.config.optimizer import *
 from nmt.config.table3 import *
 from nmt.config.tokenizer import *
 from nmt.config.training import *
+from nmt.config.translation import *

@@ -2,16 +2,13 @@
 
 import tempfile
 from collections.abc import Sequence
-from enum import StrEnum
 from pathlib import Path
 
 from nmt.base.errors import UserError
-from nmt.config import DecodingConfig
+from nmt.config import DecodingConfig, EngineName
 from nmt.trained_model import TrainedModel
 from nmt.translation.engine import Engine
 from nmt.translation.torch_engine import TorchEngine
-
-EngineName = StrEnum("EngineName", "torch ctranslate2")
 
 
 def open_engine(

@@ -4,7 +4,6 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from itertools import chain
 from pathlib import Path
 from typing import Any, NotRequired
@@ -13,6 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
 from nmt.base.errors import UserError, one_line
+from nmt.config import TextFormat
 from nmt.search.hypothesis import Hypothesis
 from nmt.tokenizer import Tokenizer
 from nmt.translation.alignment import pharaoh
@@ -23,12 +23,10 @@ END = "</s>"
 
 _EXAMPLE = 'write one object per line, such as {"source": "A text."}'
 
-Format = StrEnum("Format", "text jsonl tsv")
-
 
 def choose_formats(
-    file: Path | None, read: Format | None, write: Format | None
-) -> tuple[Format, Format]:
+    file: Path | None, read: TextFormat | None, write: TextFormat | None
+) -> tuple[TextFormat, TextFormat]:
     """Return the formats of input and output.
 
     The output format is `write`, or else `read`, or else that of the file's ending. The input
@@ -39,19 +37,19 @@ def choose_formats(
         UserError: input of one format cannot be written in the other.
     """
     ending = file.suffix.removeprefix(".").lower() if file else ""
-    by_ending = Format.__members__.get(ending, Format.text)
+    by_ending = TextFormat.__members__.get(ending, TextFormat.text)
     write = write or read or by_ending
     # Files with columns may have another ending than .tsv.
-    is_columns = write is Format.tsv and by_ending is Format.text
+    is_columns = write is TextFormat.tsv and by_ending is TextFormat.text
     read = read or (write if file is None or is_columns else by_ending)
-    if Format.tsv in (read, write) and read is not write:
+    if TextFormat.tsv in (read, write) and read is not write:
         raise UserError(f"input_format={read.name} and format={write.name} cannot be combined")
     return read, write
 
 
-def output_name(file: Path, source: str, target: str, write: Format) -> Path:
+def output_name(file: Path, source: str, target: str, write: TextFormat) -> Path:
     """Name the output: news.en → news.de; items.jsonl and items.en.jsonl → items.de.jsonl."""
-    if write is Format.text:
+    if write is TextFormat.text:
         return file.with_suffix(f".{target}")
     stem = file.stem if file.suffix.lower() == f".{write.name}" else file.name
     return file.with_name(f"{stem.removesuffix(f'.{source}')}.{target}.{write.name}")
@@ -61,18 +59,18 @@ def output_name(file: Path, source: str, target: str, write: Format) -> Path:
 class LineReader:
     """Reads lines of one format; in a `tsv` line, the source is `column`, counted from 1."""
 
-    format: Format
+    format: TextFormat
     column: int = 1
 
     def __post_init__(self) -> None:
-        if self.column > 1 and self.format is not Format.tsv:
+        if self.column > 1 and self.format is not TextFormat.tsv:
             raise UserError(f"column={self.column} needs columns; add format=tsv, or remove column")
 
     def read(self, line: str) -> Request:
         """Parse a line without its end; UserError if it is invalid."""
-        if self.format is Format.text:
+        if self.format is TextFormat.text:
             return Request(line)
-        if self.format is Format.jsonl:
+        if self.format is TextFormat.jsonl:
             return _parse_json(line)
         columns = line.removesuffix("\r").split("\t")
         if len(columns) < self.column:
@@ -130,7 +128,7 @@ class LineWriter:
         alignment: write alignments, in `jsonl` into the lines, else into an output of their own.
     """
 
-    format: Format
+    format: TextFormat
     tokenizer: Tokenizer
     column: int = 1
     alignment: bool = False
@@ -138,7 +136,7 @@ class LineWriter:
     @property
     def aligns_beside(self) -> bool:
         """Whether alignments, those of the best translations, go to an output of their own."""
-        return self.alignment and self.format is not Format.jsonl
+        return self.alignment and self.format is not TextFormat.jsonl
 
     def texts(
         self, requests: Sequence[Request], found: Sequence[Sequence[Translation]]
@@ -151,7 +149,7 @@ class LineWriter:
 
     def write(self, request: Request, translations: Sequence[Translation]) -> str:
         """Format one line with its end."""
-        if self.format is Format.jsonl:
+        if self.format is TextFormat.jsonl:
             record = request.record or {"source": request.source}
             record = {**record, "translations": list(map(self._details, translations))}
             return json.dumps(record, ensure_ascii=False) + "\n"
@@ -160,9 +158,9 @@ class LineWriter:
         shown = translations[:1] if is_selected else translations
         # Only documents in JSON lines contain line ends.
         texts = [one.text.replace("\n", " ") for one in shown]
-        if len(texts) > 1 or self.format is Format.tsv:
+        if len(texts) > 1 or self.format is TextFormat.tsv:
             texts = [text.replace("\t", " ") for text in texts]
-        if self.format is Format.tsv:
+        if self.format is TextFormat.tsv:
             before, after = request.columns[: self.column - 1], request.columns[self.column :]
             texts = [*before, texts[0], *after, *texts[1:]]
         return "\t".join(texts) + "\n"

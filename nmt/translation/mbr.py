@@ -6,19 +6,16 @@ estimates its expected utility under the model (Eikema and Aziz 2020, section 6,
 
 from collections import Counter
 from collections.abc import Sequence
-from enum import StrEnum
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sacrebleu.metrics.bleu import BLEU
 
+from nmt.config import Utility
 from nmt.metrics.scores import metrics
 
 Counts = NDArray[np.int64]
-
-Utility = StrEnum("Utility", "chrf bleu")
-"""Similarity of two translations: a sentence metric of sacrebleu."""
 
 
 def expected_utilities(candidates: Sequence[str], utility: Utility) -> list[float]:

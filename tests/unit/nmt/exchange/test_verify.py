@@ -13,10 +13,10 @@ import sentencepiece
 import torch
 
 from nmt.base.errors import UserError
-from nmt.config import DecodingConfig, SearchMethod, check_effects
+from nmt.config import DecodingConfig, EngineName, SearchMethod, check_effects
 from nmt.exchange.argos import ArgosExporter
 from nmt.exchange.ctranslate2 import CTranslate2Exporter
-from nmt.exchange.engines import EngineName, open_engine
+from nmt.exchange.engines import open_engine
 from nmt.exchange.interface import NotComparedError
 from nmt.exchange.runtimes import TorchRuntime, greedy
 from nmt.exchange.transformers_runtime import EXACT

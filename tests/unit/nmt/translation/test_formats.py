@@ -4,9 +4,10 @@ from pathlib import Path
 import pytest
 
 from nmt.base.errors import UserError
+from nmt.config import TextFormat
 from nmt.search.hypothesis import Hypothesis
 from nmt.tokenizer import Tokenizer
-from nmt.translation.formats import Format, LineReader, LineWriter, choose_formats
+from nmt.translation.formats import LineReader, LineWriter, choose_formats
 from nmt.translation.request import Request, Translation
 
 
@@ -38,21 +39,21 @@ def translation(text: str, *ids: int, is_finished: bool = True) -> Translation:
 )
 def test_invalid_json_line_is_rejected(line: str, message: str) -> None:
     with pytest.raises(UserError) as error:
-        LineReader(Format.jsonl).read(line)
+        LineReader(TextFormat.jsonl).read(line)
     assert message in str(error.value)
 
 
 def test_reading() -> None:
-    found = LineReader(Format.jsonl).read('{"b": 1, "source": "\\ud83d\\ude00 a"}')
+    found = LineReader(TextFormat.jsonl).read('{"b": 1, "source": "\\ud83d\\ude00 a"}')
     assert found == Request("😀 a", record={"b": 1, "source": "😀 a"})
     line = '{"source": "a", "prefix": "b", "required": ["c d"], "banned": ["e", "f"]}'
-    found = LineReader(Format.jsonl).read(line)
+    found = LineReader(TextFormat.jsonl).read(line)
     assert found == Request("a", "b", ("c d",), ("e", "f"), json.loads(line))
-    assert LineReader(Format.text).read("a\tb") == Request("a\tb")
-    assert LineReader(Format.tsv, 2).read("a\tb\t").source == "b"
-    assert LineReader(Format.tsv, 2).read("a\tb\r").columns == ["a", "b"]
+    assert LineReader(TextFormat.text).read("a\tb") == Request("a\tb")
+    assert LineReader(TextFormat.tsv, 2).read("a\tb\t").source == "b"
+    assert LineReader(TextFormat.tsv, 2).read("a\tb\r").columns == ["a", "b"]
     with pytest.raises(UserError, match="has no column 2"):
-        LineReader(Format.tsv, 2).read("a")
+        LineReader(TextFormat.tsv, 2).read("a")
 
 
 def test_writing(tokenizer: Tokenizer) -> None:
@@ -60,10 +61,10 @@ def test_writing(tokenizer: Tokenizer) -> None:
     found = [translation("a\tb", *ids), translation("c", *ids, is_finished=False)]
     request = Request("kalo", columns=["1", "kalo", "x"])
     # A tab in a translation would add a column, except in plain text with one translation.
-    assert LineWriter(Format.text, tokenizer).write(request, found) == "a b\tc\n"
-    assert LineWriter(Format.text, tokenizer).write(request, found[:1]) == "a\tb\n"
-    assert LineWriter(Format.tsv, tokenizer, 2).write(request, found) == "1\ta b\tx\tc\n"
-    record = json.loads(LineWriter(Format.jsonl, tokenizer).write(Request("kalo"), found))
+    assert LineWriter(TextFormat.text, tokenizer).write(request, found) == "a b\tc\n"
+    assert LineWriter(TextFormat.text, tokenizer).write(request, found[:1]) == "a\tb\n"
+    assert LineWriter(TextFormat.tsv, tokenizer, 2).write(request, found) == "1\ta b\tx\tc\n"
+    record = json.loads(LineWriter(TextFormat.jsonl, tokenizer).write(Request("kalo"), found))
     finished, cut_off = record["translations"]
     assert record["source"] == "kalo"
     assert finished["tokens"] == [*tokenizer.pieces(ids), "</s>"]
@@ -71,9 +72,9 @@ def test_writing(tokenizer: Tokenizer) -> None:
     assert finished["log_prob"] == -len(finished["token_log_probs"])
     assert "alignment" not in finished
     # Alignments are in JSON lines, or in an output of their own.
-    [line] = LineWriter(Format.jsonl, tokenizer, alignment=True).texts([request], [found])
+    [line] = LineWriter(TextFormat.jsonl, tokenizer, alignment=True).texts([request], [found])
     assert json.loads(line)["translations"][1]["alignment"] == "0-0"
-    texts = LineWriter(Format.text, tokenizer, alignment=True).texts([request], [found])
+    texts = LineWriter(TextFormat.text, tokenizer, alignment=True).texts([request], [found])
     assert texts == ["a b\tc\n", "0-0\n"]
 
 
@@ -95,8 +96,8 @@ def test_writing(tokenizer: Tokenizer) -> None:
 def test_formats_are_those_given_or_by_the_ending(
     file: str | None, given: tuple[str | None, str | None], chosen: tuple[str, str]
 ) -> None:
-    read, write = (Format[name] if name else None for name in given)
+    read, write = (TextFormat[name] if name else None for name in given)
     found = choose_formats(Path(file) if file else None, read, write)
     assert tuple(format_.name for format_ in found) == chosen
     with pytest.raises(UserError, match="cannot be combined"):
-        choose_formats(Path("a.tsv"), None, Format.jsonl)
+        choose_formats(Path("a.tsv"), None, TextFormat.jsonl)

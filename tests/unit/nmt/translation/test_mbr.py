@@ -3,8 +3,9 @@ import time
 import pytest
 from sacrebleu.metrics.bleu import BLEU
 
+from nmt.config import Utility
 from nmt.metrics.scores import metrics
-from nmt.translation.mbr import Utility, expected_utilities
+from nmt.translation.mbr import expected_utilities
 from tests.support import made_up_sentences
 
 CANDIDATES = [

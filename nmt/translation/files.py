@@ -1,16 +1,17 @@
-"""Translation into files, shared by `translate` and `backtranslate`."""
+"""Translation of files and streams, line by line, into files and streams."""
 
 import hashlib
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from nmt.base.files import check_unchanged, file_version
 from nmt.base.log import print_line
 from nmt.base.progress import progress_bar
-from nmt.translation.lines import LineTranslator, chunks_of, raw_lines
+from nmt.base.stdin import Stdin
+from nmt.translation.lines import LineTranslator, arriving_chunks, chunks_of, raw_lines
 from nmt.translation.resumable import ResumableOutputs
 
 # Lines by which a stream is recognised when its translation is continued: few, so that an invalid
@@ -83,6 +84,19 @@ def translate_to_files(
     speed = count / max(seconds, 1e-9)
     print_line(f"{count:,} lines translated in {seconds:,.1f} s ({speed:,.0f} per second)")
     return outputs.paths
+
+
+def translate_to_stream(translator: LineTranslator, file: Path | None, out: IO[str]) -> None:
+    """Translate a file, or the lines of stdin as they arrive, and write each chunk at once."""
+    if file is None:
+        chunks = arriving_chunks(Stdin().read, translator.name)
+    else:
+        for _ in translator.read(raw_lines(file)):  # report an invalid line before long work
+            pass
+        chunks = chunks_of(raw_lines(file))
+    for _, (text,) in translator.translate(chunks):
+        out.write(text)
+        out.flush()
 
 
 def _hashed(lines: Iterable[bytes], digest: "hashlib._Hash") -> Iterator[bytes]:

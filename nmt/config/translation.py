@@ -1,0 +1,12 @@
+"""Choices of commands that translate. They are here so that their help imports no model."""
+
+from enum import StrEnum
+
+EngineName = StrEnum("EngineName", "torch ctranslate2")
+"""Program that searches."""
+
+TextFormat = StrEnum("TextFormat", "text jsonl tsv")
+"""Format of texts, line by line."""
+
+Utility = StrEnum("Utility", "chrf bleu")
+"""Similarity of two translations in minimum Bayes risk: a sentence metric of sacrebleu."""
