@@ -200,8 +200,7 @@ class FixedSearch:
         row = torch.where(exists, candidates.rows.gather(1, chosen)[:, 0] % self._shape[1], 0)
         slots = self._ancestors.gather(1, row[:, None, None].expand_as(self._ancestors[:, :1]))
         self._best_slots.copy_(torch.where(is_stored[:, None], slots[:, 0], self._best_slots))
-        kept = is_live if patience else can_improve
-        return kept & ~is_ended[:, None]
+        return is_live & ~is_ended[:, None]
 
     def _store_best(
         self, candidates: Candidates, is_stored: Tensor, chosen: Tensor, exists: Tensor

@@ -94,6 +94,22 @@ def test_it_finds_the_hypotheses_of_beam_search(
     assert_equal(found, expected)
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"patience": 0.75, "length_penalty": 3.0},  # how many have finished decides the result
+        {"length_penalty": -3.0},  # the shortest hypothesis has the largest penalty
+    ],
+    ids=str,
+)
+def test_the_search_ends_when_beam_search_ends(changes: dict[str, float]) -> None:
+    options = config(beam_size=4, **changes)
+    requests = [Request(max_length=9)] * 4
+    for seed in range(12):
+        found = fixed_search(Table(seed), options, *requests)
+        assert_equal(found, search(Table(seed), options, *requests))
+
+
 def test_every_continuation_may_be_forbidden() -> None:
     table = Table(fixed={(): [0.0, 0.2, 0.8, 0.0]})
     options = config(beam_size=2)
