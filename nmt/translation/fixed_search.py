@@ -1,6 +1,7 @@
 """Search in batches of fixed shapes, whose decoding steps are CUDA graphs on a GPU."""
 
 import logging
+import os
 import threading
 from collections.abc import Callable, Hashable, Sequence
 
@@ -20,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 # Lengths of sources are rounded up to a multiple of this number.
 _SOURCE_BUCKET = 32
-# Largest share of a GPU's memory that keys, values and logits take.
+# Largest share of the memory of the device that keys, values and logits take.
 _MEMORY_SHARE = 1 / 8
 # Bytes of the logits and log-probabilities of one token, copies included.
 _BYTES_PER_LOGIT = 16
@@ -177,17 +178,18 @@ def _most_sentences(
 ) -> int:
     """Return the largest number of sentences of a batch, as the memory of the device allows."""
     weight, model = network.output_weight, network.config
-    most = min(config.batch_size, MAX_ROWS // config.beam_size)
-    if weight.device.type == "cpu":
-        return most
     width = model.num_heads * (model.head_key_width + model.head_value_width)
     slots = longest_source + positions * config.beam_size
     num_bytes = (
         model.num_decoder_layers * slots * width * weight.element_size()
         + config.beam_size * len(weight) * _BYTES_PER_LOGIT
     )
-    available = torch.cuda.get_device_properties(weight.device).total_memory * _MEMORY_SHARE
-    return max(1, min(most, int(available / num_bytes)))
+    if weight.device.type == "cuda":
+        memory = torch.cuda.get_device_properties(weight.device).total_memory
+    else:
+        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    by_memory = int(memory * _MEMORY_SHARE / num_bytes)
+    return max(1, min(config.batch_size, MAX_ROWS // config.beam_size, by_memory))
 
 
 def _addresses(network: Transformer) -> list[int]:

@@ -1,4 +1,4 @@
-"""CUDA graphs of the search in fixed shapes, with a substitute for CUDA."""
+"""Batches of fixed shapes, and CUDA graphs with a substitute for CUDA."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -6,8 +6,11 @@ from contextlib import contextmanager
 import pytest
 import torch
 
+from nmt.config import DecodingConfig
+from nmt.search.request import Request, TargetIds
+from nmt.trained_model import TrainedModel
 from nmt.translation import fixed_search
-from nmt.translation.fixed_search import Graphs
+from nmt.translation.fixed_search import FixedShapeSearch, Graphs
 
 
 def test_a_function_is_called_then_captured_then_replayed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,3 +61,20 @@ def test_functions_are_called_if_they_cannot_be_captured(
         "no CUDA graph could be captured, so decoding is slow: operation not permitted when stream"
         " is capturing"
     ]
+
+
+def test_batches_are_as_large_as_memory_allows(
+    trained_model: TrainedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = DecodingConfig(batch_size=8, batch_tokens=160)
+    requests = [Request(source=[5] * length) for length in (3, 31, 9, 32, 5, 31, 31, 2)]
+
+    def batches() -> list[list[int]]:
+        ids = TargetIds(2, 3)
+        fixed = FixedShapeSearch(trained_model.network, config, ids, 64, 40)
+        return fixed.batches(requests, range(len(requests)))
+
+    # Sources of 33 and 32 tokens with EOS have the lengths 64 and 32.
+    assert batches() == [[3], [0, 1, 2, 4, 5], [6, 7]]
+    monkeypatch.setattr(fixed_search, "_MEMORY_SHARE", 1e-12)
+    assert batches() == [[index] for index in (3, 0, 1, 2, 4, 5, 6, 7)]
