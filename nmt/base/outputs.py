@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from itertools import chain, count
+from itertools import chain, count, islice
 from pathlib import Path
 
 from nmt.base.errors import BusyError, UserError
@@ -52,10 +52,7 @@ class Outputs:
     @classmethod
     @contextmanager
     def files(
-        cls,
-        paths: Sequence[Path],
-        inputs: Sequence[Path] = (),
-        replaces: bool = False,
+        cls, paths: Sequence[Path], inputs: Sequence[Path] = (), replaces: bool = False
     ) -> Iterator["Outputs"]:
         """Check and lock files.
 
@@ -77,10 +74,7 @@ class Outputs:
     @classmethod
     @contextmanager
     def folder(
-        cls,
-        path: Path,
-        inputs: Sequence[Path] = (),
-        record: str = "",
+        cls, path: Path, inputs: Sequence[Path] = (), record: str = ""
     ) -> Iterator["Outputs"]:
         """Check and lock a folder, which is written as a whole; see `files`.
 
@@ -115,7 +109,10 @@ class Outputs:
 
     def look(self) -> None:
         """Remember what exists now: only that may be replaced, and only while it is unchanged."""
-        self._found = [dict(_versions(path)) for path in self.paths]
+        self._found = list(map(self._versions, self.paths))
+
+    def _versions(self, path: Path) -> _Found:
+        return dict(islice(_versions(path), None if self._is_folder else 1))
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -166,7 +163,7 @@ class Outputs:
     def put(self, index: int, temporary: Path) -> None:
         """Rename a complete file or folder to the output with this index."""
         path = self.paths[index]
-        if dict(_versions(path)) != self._found[index]:
+        if self._versions(path) != self._found[index]:
             names = (path.with_name(f"{path.name}.{number}") for number in count(1))
             free = next(name for name in names if not os.path.lexists(name))
             print_line(f"{path} has appeared or changed meanwhile and is kept; written to {free}")

@@ -99,18 +99,6 @@ def test_the_stored_evaluation_of_the_baseline_is_not_replaced(run: Run) -> None
     run("model=outputs/runs/good", f"out={stored}")  # the same evaluation again
 
 
-def test_files_that_a_link_leads_to_are_not_written(run: Run) -> None:
-    given = NEW, "out=out"
-    run(*given)
-    for name in OF_ONE:
-        Path("out", name).rename(f"private.{name}")
-        Path("out", name).symlink_to(f"../private.{name}")
-    before = {path: path.read_bytes() for path in Path().glob("private.*")}
-    run(*given)
-    assert {path: path.read_bytes() for path in Path().glob("private.*")} == before
-    assert not any(path.is_symlink() for path in Path("out").iterdir())
-
-
 def test_several_models_are_in_one_table(run: Run) -> None:
     models = "model=outputs/runs/poor outputs/runs/good outputs/runs/new/model"
     printed = run(models, "test=valid", "out=both")

@@ -96,22 +96,6 @@ def test_an_existing_output_is_replaced_only_with_out(translate: Run) -> None:
     assert Path("a.de").read_text() != "what a human wrote\n"
 
 
-def test_no_file_of_a_model_and_no_input_is_overwritten(model_folder: Path, translate: Run) -> None:
-    weights = model_folder / "weights.safetensors"
-    for name in ("a.de.part", "x.part.json", "x.align"):
-        Path(name).write_text("Kalo mine.\n")
-    before = weights.read_bytes()
-    for given in (
-        ["file=a.de.part", "out=a.de"],
-        ["file=x.part.json", "out=x", "resume=false", "input_format=text"],
-        ["file=x.align", "out=x", "alignment=true"],
-        ["file=x.align", f"out={weights}"],
-    ):
-        with refused(r"would (overwrite|replace)"):
-            translate(*given)
-    assert weights.read_bytes() == before
-
-
 def test_a_text_that_changes_meanwhile_is_reported(
     translate: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
