@@ -213,11 +213,10 @@ def signalled_at(
 
 
 @pytest.mark.parametrize(
-    ("place", "saved"),
-    [("_exit_if_signalled", 2), ("_step", 3)],
+    ("place", "saved", "number"),
+    [("_exit_if_signalled", 2, signal.SIGTERM), ("_step", 3, signal.SIGINT)],
     ids=["in its gradient", "in its step"],
 )
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_saves_the_last_complete_update(
     make: Make, monkeypatch: pytest.MonkeyPatch, place: str, saved: int, number: int
 ) -> None:
