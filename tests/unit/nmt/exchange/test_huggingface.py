@@ -170,7 +170,6 @@ def test_both_tokenizers_give_our_ids(tmp_path: Path, monkeypatch: pytest.Monkey
     [
         {"model_type": "unigram"},
         {"user_defined_symbols": ["<BT>"]},
-        {"byte_fallback": True},
         {"byte_fallback": True, "normalization_rule_tsv": "own/normalisation.tsv"},
     ],
 )

@@ -355,8 +355,21 @@ def compressed(folder: Path) -> None:
             new.writestr(name, content)
 
 
-def renamed(old: str, new: str) -> Change:
-    return tensors(lambda found: found.update({new: found.pop(old)}))
+def other_positions(found: dict[str, Any]) -> None:
+    found[TABLE] = torch.ones(POSITIONS, WIDTH)
+
+
+def huge(found: dict[str, Any]) -> None:
+    found[NORM] = torch.ones(1).expand(10**12)
+
+
+def without_content(found: dict[str, Any]) -> None:
+    found[NORM] = torch.ones(16, device="meta")
+
+
+def one_tensor(folder: Path) -> None:
+    (folder / "model.safetensors").unlink()
+    torch.save(torch.ones(50_000), folder / TORCH)
 
 
 def more_rows(folder: Path) -> None:
@@ -382,22 +395,14 @@ def vocabulary(change: Callable[[dict[str, int]], Any]) -> Change:
     [
         # Settings.
         (removed("tokenizer_config.json"), r"tokenizer_config\.json: no such file"),
-        (text("config.json", ""), r"config\.json: Invalid JSON"),
         (text("config.json", "[" * 100_000), r"config\.json: Invalid JSON"),
-        (text("config.json", "[]"), r"config\.json: "),
         (config(model_type="bart"), r"config\.json: key model_type: Input should be 'marian'"),
-        (config(d_model=...), r"config\.json: key d_model: Field required"),
-        (config(d_model="16"), r"config\.json: key d_model: Input should be a valid integer"),
         (config(d_model=-2), r"config\.json: model\.width=-2"),
         (config(d_model=60_000), r"model\.safetensors: is too small for the model"),
         (config(encoder_layers=10**12), r"config\.json: model\.num_encoder_layers=1000000000000"),
-        (config(vocab_size=10**12), r"is too small for the model"),
         (config(vocab_size=5), r"config\.json: vocab_size=5, but the vocabulary has"),
         (config(encoder_attention_heads=3), r"decoder_attention_heads=2, .* needs 3"),
-        (config(decoder_ffn_dim=8), r"config\.json: decoder_ffn_dim=8, but this program needs 32"),
-        (config(scale_embedding=False), r"config\.json: scale_embedding=False"),
         (config(activation_function="tanh"), r"config\.json: activation_function=tanh is not one"),
-        (config(tie_word_embeddings=False), r"config\.json: tie_word_embeddings=False"),
         (config(max_position_embeddings=10**9), r"config\.json: model\.max_length=1000000000"),
         (config(decoder_start_token_id=10**6), r"decoder_start_token_id=1000000 is not in the"),
         (config(eos_token_id=3), r"eos_token_id=3, but the vocabulary has </s> at 0"),
@@ -408,74 +413,31 @@ def vocabulary(change: Callable[[dict[str, int]], Any]) -> Change:
         (large("config.json", 2**27), r"config\.json: is larger than 64 MiB"),
         (outside("config.json"), r"config\.json: leads out of its folder"),
         # Vocabulary and sentencepiece models.
-        (text("vocab.json", "{}"), r"vocab\.json: has 0 pieces"),
-        (
-            text("vocab.json", '{"</s>": 0.5}'),
-            r"vocab\.json: key </s>: Input should be a valid int",
-        ),
+        (text("vocab.json", '{"</s>": 0.5}'), r"vocab\.json: key </s>: Input should be a valid"),
         (vocabulary(lambda ids: ids.pop("<unk>")), r"vocab\.json: ids are not the numbers"),
-        (vocabulary(lambda ids: ids.update({"<unk>": 0})), r"vocab\.json: ids are not the numbers"),
         (vocabulary(lambda ids: ids.pop("<pad>")), r"decoder_start_token_id=\d+ is not in"),
-        (vocabulary(lambda ids: ids.update(x=len(ids))), r"vocab_size=\d+, but the vocabulary"),
-        (vocabulary(lambda ids: ids.update({"": ids.pop("<unk>")})), r"lacks the piece <unk>"),
         (
             vocabulary(lambda ids: ids.update({"": ids.pop("a")})),
-            r"source\.spm: does not fit vocab\.json: ",
+            r"source\.spm: does not fit voc",
         ),
-        (
-            values("tokenizer_config.json", separate_vocabs=True),
-            r"target_vocab\.json: no such file",
-        ),
+        (values("tokenizer_config.json", separate_vocabs=True), r"target_vocab\.json: no such fi"),
         (removed("target.spm"), r"target\.spm: no such file"),
-        (cut("source.spm", 400), r"source\.spm: is not a sentencepiece model"),
-        (text("source.spm", ""), r"source\.spm: is not a sentencepiece model: it has no pieces"),
         (large("source.spm", 2**30), r"source\.spm: is larger than 64 MiB"),
         (outside("source.spm"), r"source\.spm: leads out of its folder"),
         # Weights.
-        (
-            removed("model.safetensors"),
-            r"opus: has neither model\.safetensors nor pytorch_model\.bin",
-        ),
+        (removed("model.safetensors"), r"opus: has neither model\.safetensors nor pytorch_model"),
         (outside("model.safetensors"), r"model\.safetensors: leads out of its folder"),
         (cut("model.safetensors", 20_000), r"model\.safetensors: is damaged: .*"),
-        (text("model.safetensors", "x" * 20_000), r"model\.safetensors: is damaged"),
         (tensors(lambda found: found.pop(NORM)), f"lacks the tensor {re.escape(NORM)}"),
-        (renamed(NORM, f"{NORM}s"), f"lacks .* it has {re.escape(NORM)}s instead"),
-        (renamed(SHARED, "shared"), f"lacks the tensor {SHARED}"),
         (tensors(lambda found: found.update(more=torch.ones(1))), r"holds the tensor more, which"),
-        (tensors(lambda found: found[NORM].fill_(torch.nan)), r"norm\.weight holds NaN"),
-        (tensors(lambda found: found.update({NORM: torch.ones(15)})), r"has shape \(15,\)"),
-        (tensors(lambda found: found.update({NORM: torch.ones(16).int()})), r"holds torch\.int32"),
-        (
-            tensors(lambda found: found.update({TABLE: torch.ones(POSITIONS, WIDTH)})),
-            r"embed_positions\.weight is not sinusoidal",
-        ),
-        (
-            tensors(lambda found: found.update(code=Code()), TORCH),
-            r"pytorch_model\.bin: is damaged",
-        ),
-        (tensors(lambda found: found.update(a=["b"]), TORCH), r"a is not a plain tensor"),
-        (
-            tensors(lambda found: found.update({NORM: torch.ones(1).expand(10**12)}), TORCH),
-            r"norm\.weight has shape \(1000000000000,\)",
-        ),
-        (
-            tensors(lambda found: found.update({NORM: torch.ones(16, device="meta")}), TORCH),
-            r"norm\.weight is not a plain tensor",
-        ),
+        (tensors(other_positions), r"embed_positions\.weight is not sinus"),
         (more_rows, r"has 91 rows of embeddings, but the vocabulary has only 90"),
+        (tensors(lambda found: found.update(code=Code()), TORCH), r"model\.bin: is damaged"),
+        (tensors(lambda found: found.update(a=["b"]), TORCH), r"a is not a plain tensor"),
+        (tensors(huge, TORCH), r"norm\.weight has shape \(1000000000000,\)"),
+        (tensors(without_content, TORCH), r"norm\.weight is not a plain tensor"),
         (compressed, r"pytorch_model\.bin: is compressed"),
-        (
-            lambda folder: (
-                tensors(lambda _: None, TORCH)(folder),
-                torch.save(torch.ones(50_000), folder / TORCH),
-            ),
-            r"pytorch_model\.bin: is not a table of tensors by name",
-        ),
-        (
-            lambda folder: (tensors(lambda _: None, TORCH)(folder), cut(TORCH, 30_000)(folder)),
-            r"pytorch_model\.bin: is damaged",
-        ),
+        (one_tensor, r"pytorch_model\.bin: is not a table of tensors by name"),
     ],
 )
 def test_broken_folders_are_rejected_in_one_line(

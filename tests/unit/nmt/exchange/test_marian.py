@@ -114,12 +114,9 @@ def test_two_vocabularies(tokenizer_path: Path, digit_tokenizer_path: Path, tmp_
     [
         ({"norm": NormPlacement.pre}, "model.norm=pre: format=marian needs model.norm=post"),
         ({"positions": Positions.rotary}, "needs model.positions=sinusoidal"),
-        ({"positions": Positions.learned}, "needs model.positions=sinusoidal"),
         ({"timescales": Timescales.paper}, "needs model.timescales=marian"),
-        ({"start": StartEmbedding.learned}, "needs model.start=zero"),
         ({"activation": Activation.gelu}, "needs model.activation=relu or silu"),
         ({"key_width": 4}, "model.key_width=4: this format needs heads"),
-        ({"value_width": 4}, "model.value_width=4: this format needs heads"),
     ],
     ids=str,
 )
