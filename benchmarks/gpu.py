@@ -1,6 +1,6 @@
 """Judge a GPU machine: correctness, speed and memory of training and decoding, unattended.
 
-    python -m benchmarks.gpu [device=cuda] [tiny=false] [minutes=8] [parts=packed,…] [out=FILE]
+    python -m benchmarks.gpu [device=cuda] [tiny=false] [minutes=8] ["parts=packed …"] [out=FILE]
 
 The parts, the most important first; each can be measured alone:
 
@@ -48,7 +48,7 @@ class Arguments:
     device: str = "cuda"
     tiny: bool = False
     minutes: float = 8.0
-    parts: str = "packed,losses,decoding,throughput,kernels,agreement"
+    parts: str = "packed losses decoding throughput kernels agreement"
     out: str = ""
 
 
@@ -59,9 +59,9 @@ def main(arguments: Arguments) -> None:
         raise UserError(f"device={arguments.device} is unknown; choose cuda or cpu")
     if arguments.device == "cuda" and not torch.cuda.is_available():
         raise UserError("device=cuda: torch finds no GPU; check nvidia-smi and torch.version.cuda")
-    parts = arguments.parts.split(",")
+    parts = arguments.parts.split()
     if unknown := [part for part in parts if part not in PARTS]:
-        raise UserError(f"parts={unknown[0]} is unknown; choose from {','.join(PARTS)}")
+        raise UserError(f"parts={unknown[0]} is unknown; choose from {' '.join(PARTS)}")
     started = time.monotonic()
     figures: list[Figure] = []
     with tempfile.TemporaryDirectory() as folder:

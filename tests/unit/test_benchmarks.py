@@ -74,7 +74,7 @@ def test_the_gpu_benchmark_writes_one_file_and_fails_if_a_line_fails(
     monkeypatch.setitem(gpu.PARTS, "throughput", broken)  # type: ignore[arg-type]
     monkeypatch.setattr(gpu_decoding, "run_alone", lambda work, *inputs, seconds: work(*inputs))
     out = tmp_path / "gpu.json"
-    arguments = ["gpu", "device=cpu", "tiny=true", f"out={out}", "parts=decoding,throughput"]
+    arguments = ["gpu", "device=cpu", "tiny=true", f"out={out}", "parts=decoding throughput"]
     monkeypatch.setattr("sys.argv", arguments)
     with pytest.raises(SystemExit, match="1"):
         gpu.main()
