@@ -6,9 +6,7 @@ from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
-from rich import box
 from rich.table import Table
-from rich.text import Text
 
 from data_prep.clean import Pair
 from data_prep.clean_shard import (
@@ -26,6 +24,7 @@ from data_prep.progress import Reporter
 from data_prep.protocol import TRAIN
 from data_prep.sources import open_all
 from nmt.base.errors import UserError
+from nmt.base.tables import new_table
 from nmt.config import CleaningConfig, CorpusConfig
 
 SAMPLE_PAIRS = 10_000
@@ -85,10 +84,8 @@ def _ledger(
 
 def _table(name: str, num_pairs: int, ledgers: Mapping[str, SourceLedger]) -> Table:
     """Return a table of the share of pairs that each filter drops, a column for each ledger."""
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
-    table.add_column(Text(f"{name}: first {num_pairs:,} pairs"), overflow="fold")
-    for column in ledgers:
-        table.add_column(column, justify="right", no_wrap=True)
+    title = f"{name}: first {num_pairs:,} pairs"
+    table = new_table("", title, *ledgers, texts=[title])
     used = {key for ledger in ledgers.values() for key, one in ledger.filters.items() if one.pairs}
     rows = {"kept": [ledger.kept.pairs for ledger in ledgers.values()]}
     for key in next(iter(ledgers.values())).filters:

@@ -4,14 +4,12 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from rich import box
 from rich.table import Table
-from rich.text import Text
 
 from data_prep.filters import MEANINGS
 from data_prep.manifest import Output
-from nmt.base.errors import one_line
 from nmt.base.files import write_json
+from nmt.base.tables import as_text, new_table
 
 LEDGER_FILE = "ledger.json"
 
@@ -136,10 +134,8 @@ def write_ledger(summary: CleaningSummary, path: Path) -> None:
 
 def ledger_table(ledger: Mapping[str, SourceLedger]) -> Table:
     """Return the ledger as a table for the terminal: one row for each filter that dropped pairs."""
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
-    table.add_column("source", overflow="fold")
-    for name in ("", "pairs", "of pairs", "words", "of words", "only this"):
-        table.add_column(name, justify="right" if name else "left", no_wrap=True)
+    columns = ("source", "", "pairs", "of pairs", "words", "of words", "only this")
+    table = new_table("", *columns, texts=["source", ""])
     for name, source in ledger.items():
         rows = {"read": (source.read, ""), KEPT: (source.kept, "")}
         rows |= {key: (one, f"{one.alone:,}") for key, one in source.filters.items() if one.pairs}
@@ -150,7 +146,7 @@ def ledger_table(ledger: Mapping[str, SourceLedger]) -> Table:
                 f"{amount.words:,}",
                 format_share(amount.words, source.read.words),
             )
-            table.add_row(Text(one_line(name) if key == "read" else ""), key, *cells, alone)
+            table.add_row(as_text(name if key == "read" else ""), key, *cells, alone)
     return table
 
 

@@ -14,8 +14,8 @@ from nmt.config import Config
 def main(composed: DictConfig) -> None:
     """Print the rows at the scale of the experiment."""
     from nmt.base.log import console
+    from nmt.base.tables import new_table
     from nmt.evaluation.table3 import SIZE_COLUMNS, size_rows, vocabulary_note
-    from nmt.evaluation.tables import new_table
 
     config = to_config(composed)
     size = config.tokenizer.vocabulary_size

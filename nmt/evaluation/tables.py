@@ -3,12 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rich import box
 from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 from nmt.base.errors import one_line
+from nmt.base.tables import as_text, new_table
 from nmt.config import DecodingConfig, search_keys
 from nmt.evaluation.evaluate import Evaluation
 from nmt.metrics.scores import METRIC_NAMES, Score, column_title, format_score
@@ -114,31 +113,6 @@ def sample_table(evaluation: Evaluation, number: int) -> Table:
     for index in sorted({len(rows) * i // number for i in range(number)}):
         table.add_row(*map(as_text, rows[index]))
     return table
-
-
-def new_table(title: str, *columns: str, texts: Sequence[str]) -> Table:
-    """Create a table without rows.
-
-    The columns named in `texts` are wrapped; the others have numbers, which are aligned right.
-    """
-    table = Table(
-        title=as_text(title),
-        title_justify="left",
-        box=box.SIMPLE_HEAD,
-        padding=(0, 1, 0, 0),
-        show_edge=False,
-    )
-    for name in columns:
-        if name in texts:
-            table.add_column(name, overflow="fold")
-        else:
-            table.add_column(name, justify="right", no_wrap=True)
-    return table
-
-
-def as_text(value: str) -> Text:
-    """Create a cell without markup and without control characters."""
-    return Text("\n".join(map(one_line, value.split("\n"))))
 
 
 def note_lines(evaluations: Sequence[Evaluation]) -> list[str]:

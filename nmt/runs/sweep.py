@@ -7,11 +7,11 @@ from nmt.base.files import to_lines
 from nmt.base.layout import REPORT_FILE, SWEEPS_FOLDER
 from nmt.base.log import console, print_line, print_written
 from nmt.base.outputs import Outputs
+from nmt.base.tables import as_text, new_table
 from nmt.config import ROW_KEY
 from nmt.evaluation.sweep import Group, Sweep, read_sweep
 from nmt.evaluation.sweep_page import group_row, score_rows, sweep_page
 from nmt.evaluation.table3 import RESULT_COLUMNS, result_rows
-from nmt.evaluation.tables import as_text, new_table
 from nmt.run_folder import Run, Status
 
 RANKING_FILE = "ranking.tsv"
