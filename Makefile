@@ -71,6 +71,7 @@ $(VENV)/.installed: requirements.txt
 	@echo "creating $(VENV) and installing requirements.txt (once; some minutes)" >&2
 	@$$PYTHON -m venv $(VENV)
 	@$(call install,requirements.txt)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps -e .
 	@$(NMT) train --help > /dev/null  # compiles what commands import
 	@touch $@
 

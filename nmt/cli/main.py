@@ -9,6 +9,10 @@ import gc
 import importlib
 import os
 import sys
+from collections.abc import Callable
+
+from nmt.base.errors import UserError
+from nmt.cli.common import run_command
 
 COMMANDS = {
     "train": "prepare the corpus if needed, train, choose the best weights, score them",
@@ -38,34 +42,44 @@ def main() -> None:
     # in it, but take a third of the time of a short command. `run_command` enables them again.
     gc.disable()
     name = next(iter(sys.argv[1:]), "--help")
-    if name in ("-h", "--help"):
-        print(str(__doc__))
-        print("\n".join(f"  {command:15}{line}" for command, line in COMMANDS.items()))
-        return
     if name in _COMPLETION:
-        name = _completed()
-    elif name in COMMANDS:
+        command = _completion()
+    elif name in ("-h", "--help"):
+        command = _print_help
+    else:
         del sys.argv[1]
-    if name not in COMMANDS:
+        command = _imported(name)
+    run_command(command)
+
+
+def _print_help() -> None:
+    print(str(__doc__))
+    print("\n".join(f"  {name:15}{line}" for name, line in COMMANDS.items()))
+
+
+def _imported(name: str) -> Callable[[], None]:
+    """Import the module of a command, and no other."""
+    if name in COMMANDS:
+        command: Callable[[], None]
+        command = importlib.import_module(f"nmt.cli.{_MODULES.get(name, name)}").main
+        return command
+
+    def refuse() -> None:
         near = difflib.get_close_matches(name, COMMANDS, 1)
         fix = f"did you mean {near[0]}?" if near else f"the commands are {', '.join(COMMANDS)}"
-        print(f"error: {name!r} is not a command; {fix}", file=sys.stderr)
-        sys.exit(2)
-    command = importlib.import_module(f"nmt.cli.{_MODULES.get(name, name)}")
-    from nmt.cli.common import run_command
+        raise UserError(f"{name!r} is not a command; {fix}")
 
-    run_command(command.main)
+    return refuse
 
 
-def _completed() -> str:
-    """Return the command whose keys the shell asks for; complete the name of a command here."""
-    line = os.environ.get("COMP_LINE", "")
+def _completion() -> Callable[[], None]:
+    """Complete the name of a command here; the keys of a command are completed by the command."""
     if not any(argument.startswith("query=") for argument in sys.argv):  # install or uninstall
-        return "train"
-    program, _, rest = line.partition(" ")
+        return _imported("train")
+    program, _, rest = os.environ.get("COMP_LINE", "").partition(" ")
     name, blank, rest = rest.lstrip().partition(" ")
-    if not blank:
-        print("\n".join(command for command in COMMANDS if command.startswith(name)))
-        sys.exit(0)
-    os.environ["COMP_LINE"] = f"{program} {rest}"
-    return name
+    if blank:
+        os.environ["COMP_LINE"] = f"{program} {rest}"
+        return _imported(name)
+    matches = [command for command in COMMANDS if command.startswith(name)]
+    return lambda: print("\n".join(matches))

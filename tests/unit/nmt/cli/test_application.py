@@ -17,6 +17,7 @@ from omegaconf import DictConfig
 from nmt.base.errors import UserError
 from nmt.cli.application import application, group
 from nmt.cli.compose import CONFIG_FOLDER, to_config
+from nmt.cli.main import main as nmt
 from nmt.config import Config, DecodingConfig, checked_dataclass, option
 
 ROOT = Path(__file__).parents[4]
@@ -314,3 +315,48 @@ def test_errors_of_a_command_are_raised_as_they_are(
     with pytest.raises(ValueError, match="a mistake"):
         run(failing, "file=a mistake")
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line", "printed"),
+    [
+        ([], "", "  translate      translate a file line by line\n"),
+        (["--help"], "", "  import         import a model of Marian"),
+        (["-sc", "query=bash"], "nmt sco", "score\n"),
+        (["-sc", "query=bash"], "nmt train model=gn", "model=gnmt model=gnmt_small\n"),
+        (["-sc", "query=bash"], "nmt train training.max_up", "training.max_updates=\n"),
+        (["-sc", "query=bash"], "nmt subwords si", "side=\n"),
+        (["--shell-completion", "install=bash"], "", "-F hydra_bash_completion nmt\n"),
+        (["table3", "--cfg", "job", "-p", "run.name"], "", "run\n"),
+    ],
+)
+def test_the_command_names_and_completes_its_commands(
+    arguments: list[str],
+    line: str,
+    printed: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["bin/nmt", *arguments])
+    monkeypatch.setenv("COMP_LINE", line)
+    nmt()
+    assert printed in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("name", "fix"), [("trian", "did you mean train?"), ("seven", "the commands are train, ")]
+)
+def test_an_unknown_command_is_refused(
+    name: str, fix: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["nmt", name])
+    with pytest.raises(SystemExit, match="2"):
+        nmt()
+    assert capsys.readouterr().err.startswith(f"error: '{name}' is not a command; {fix}")
+
+
+def test_the_former_modules_name_the_command() -> None:
+    command = [sys.executable, "-m", "nmt.cli.train"]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert ended.returncode == 2
+    assert "nmt.cli.COMMAND is now nmt COMMAND" in ended.stderr
