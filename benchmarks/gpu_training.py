@@ -22,6 +22,7 @@ from nmt.model.cost import Processed, training_flops
 from nmt.tokenizer import JOINT_FILE, Tokenizer
 from nmt.training.distributed import Process
 from nmt.training.trainer import Trainer
+from nmt.training.updater import start_tokens_on
 
 
 @dataclass(frozen=True)
@@ -277,8 +278,9 @@ def _updates(
         return _works(trainer.loader, setting), trainer.update, trainer
     tokenizer = Tokenizer(_corpus(setting) / JOINT_FILE)
     pairs, seed = PreparedCorpus(_corpus(setting)).train(), config.training.seed
-    loader = UpdateLoader(pairs, config.batching, seed, tokenizer, tokenizer)
     size, device = tokenizer.vocabulary_size, torch.device(setting.device)
+    start = start_tokens_on(device)
+    loader = UpdateLoader(pairs, config.batching, seed, tokenizer, tokenizer, start_tokens=start)
     return _works(loader, setting), plain_update(config, size, tokenizer.pad_id, device), None
 
 

@@ -33,6 +33,9 @@ class BucketedPlan(EpochPlan):
 
     buckets: list[np.ndarray]  # indices of pairs in the corpus, an array for each bucket
     buckets_per_update: int  # consecutive buckets; the last update may have fewer
+    # Time to start a micro-batch, as the number of padded tokens, of both sides, that are computed
+    # in this time. If it is above 0, small micro-batches of a rank are merged.
+    start_tokens: int = 0
 
     @property
     def num_updates(self) -> int:
@@ -52,22 +55,61 @@ class BucketedPlan(EpochPlan):
         """Return for each rank its micro-batches of an update, by micro-batch number.
 
         Each bucket is halved until its parts have at most `max_micro_batch_tokens`. The parts are
-        numbered from the largest to the smallest and assigned to ranks. A rank's largest
-        micro-batch comes first: memory allocated for it is enough for the others. A rank may have
-        none.
+        numbered from the largest to the smallest and assigned to ranks. A micro-batch is one or
+        several parts of a rank; its number is the lowest of theirs. A rank's largest micro-batch
+        comes first: memory allocated for it is enough for the others. A rank may have none.
         """
         parts = [part for bucket in self._buckets_of(index) for part in self._halved(bucket)]
         parts.sort(key=lambda part: part.padded_tokens, reverse=True)
         shares = _shares([part.cost for part in parts], world_size)
-        return [{number: parts[number] for number in share} for share in shares]
+        return [self._merged({number: parts[number] for number in share}) for share in shares]
+
+    def _work(self, part: MicroBatch) -> int:
+        return self.start_tokens + part.cost
 
     def _buckets_of(self, index: int) -> list[np.ndarray]:
         first = index * self.buckets_per_update
         return self.buckets[first : first + self.buckets_per_update]
 
-    def _halved(self, pairs: np.ndarray) -> list[MicroBatch]:
+    def _micro_batch(self, pairs: np.ndarray) -> MicroBatch:
         source, target = self.source_lengths[pairs].max(), self.target_lengths[pairs].max()
-        part = MicroBatch(pairs, (len(pairs), int(source), int(target)))
+        return MicroBatch(pairs, (len(pairs), int(source), int(target)))
+
+    def _merged(self, parts: dict[int, MicroBatch]) -> dict[int, MicroBatch]:
+        """Merge parts of a rank that are neighbours in the order of lengths.
+
+        Among the results of at most `max_micro_batch_tokens`, starts and padded tokens cost least.
+        """
+        if not self.start_tokens:
+            return parts
+        numbers = sorted(parts, key=lambda number: parts[number].shape[::-1])
+        # best[n] is the least cost of the first n parts, and the index of the first part of their
+        # last micro-batch.
+        best = [(0, 0)]
+        for end in range(1, len(numbers) + 1):
+            options: list[tuple[int, int]] = []
+            rows = source = target = 0
+            for first in range(end - 1, -1, -1):
+                more, longest_source, longest_target = parts[numbers[first]].shape
+                rows += more
+                source, target = max(source, longest_source), max(target, longest_target)
+                if options and rows * max(source, target) > self.max_micro_batch_tokens:
+                    break
+                cost = best[first][0] + self.start_tokens + rows * (source + target)
+                options.append((cost, first))
+            best.append(min(options))
+        merged: dict[int, MicroBatch] = {}
+        end = len(numbers)
+        while end:
+            first = best[end][1]
+            together = numbers[first:end]
+            pairs = np.concatenate([parts[number].pairs for number in together])
+            merged[min(together)] = self._micro_batch(pairs)
+            end = first
+        return dict(sorted(merged.items(), key=lambda item: -item[1].padded_tokens))
+
+    def _halved(self, pairs: np.ndarray) -> list[MicroBatch]:
+        part = self._micro_batch(pairs)
         if len(pairs) == 1 or part.padded_tokens <= self.max_micro_batch_tokens:
             return [part]
         middle = len(pairs) // 2
@@ -108,10 +150,12 @@ def plan_epoch(
     seed: int,
     epoch: int,
     mixing: Mixing | None = None,
+    start_tokens: int = 0,
 ) -> EpochPlan:
     """Plan one epoch: every trainable pair once, or as often as `mixing` states.
 
-    Lengths, (pairs of the corpus,), are in tokens including EOS. Epochs are counted from 0.
+    Lengths, (pairs of the corpus,), are in tokens including EOS. Epochs are counted from 0. For
+    `start_tokens`, see `BucketedPlan`.
 
     Raises:
         UserError: no pair is within the length limits, or `mixing` cannot be fulfilled.
@@ -133,6 +177,7 @@ def plan_epoch(
         config.max_micro_batch_tokens,
         [buckets[number] for number in random.permutation(len(buckets))],
         buckets_per_update,
+        start_tokens,
     )
 
 

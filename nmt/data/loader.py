@@ -60,10 +60,13 @@ class UpdateLoader:
         rank: int = 0,
         world_size: int = 1,
         mixing: Mixing | None = None,
+        start_tokens: int = 0,
     ) -> None:
         self._corpus = corpus
         lengths = corpus.source_lengths, corpus.target_lengths
-        self._plan_epoch = partial(plan_epoch, *lengths, config, seed, mixing=mixing)
+        self._plan_epoch = partial(
+            plan_epoch, *lengths, config, seed, mixing=mixing, start_tokens=start_tokens
+        )
         self._tokenizers = source_tokenizer, target_tokenizer
         self._rank = rank
         self._world_size = world_size

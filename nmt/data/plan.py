@@ -75,15 +75,19 @@ class EpochPlan(ABC):
         return sorted(parts, key=lambda part: part.padded_tokens, reverse=True)
 
     def loads(self, world_size: int) -> np.ndarray:
-        """Return the work of each rank in each update in padded tokens, (updates, ranks).
+        """Return the work of each rank in each update, (updates, ranks).
 
-        A long epoch is represented by at most `_MAX_SAMPLED` evenly spaced updates.
+        The unit is padded tokens of both sides; starts of micro-batches may add to it. A long epoch
+        is represented by at most `_MAX_SAMPLED` evenly spaced updates.
         """
         updates = range(0, self.num_updates, -(-self.num_updates // _MAX_SAMPLED))
         by_update = (self.micro_batches_of_ranks(index, world_size) for index in updates)
         return np.array(
-            [[sum(part.cost for part in own.values()) for own in ranks] for ranks in by_update]
+            [[sum(map(self._work, own.values())) for own in ranks] for ranks in by_update]
         )
+
+    def _work(self, part: MicroBatch) -> int:
+        return part.cost
 
     def evenness(self, world_size: int) -> float:
         """Return (mean work of a rank) / (mean over updates of the largest work of a rank)."""

@@ -30,7 +30,7 @@ from nmt.training.measured_library import measure_library
 from nmt.training.memory import available_memory, limit_memory, peak_memory
 from nmt.training.metrics import MetricSums
 from nmt.training.optimizer import build_optimizer
-from nmt.training.updater import Updater
+from nmt.training.updater import Updater, start_tokens_on
 
 logger = logging.getLogger(__name__)
 
@@ -79,7 +79,9 @@ def first_epoch(config: Config, corpus: PreparedCorpus | None) -> tuple[EpochPla
         lengths = (np.full(math.ceil(batching.target_tokens_per_update / length), length),) * 2
     if batching.is_auto:  # any valid size will do: the caller replaces it
         batching = replace(batching, tokens_per_micro_batch=batching.longest)
-    return plan_epoch(*lengths, batching, config.training.seed, 0, mixing), sizes
+    start_tokens = start_tokens_on(distributed.local_device())
+    plan = plan_epoch(*lengths, batching, config.training.seed, 0, mixing, start_tokens)
+    return plan, sizes
 
 
 def resolve_auto(config: Config, plan: EpochPlan, vocabulary_sizes: tuple[int, int]) -> Config:

@@ -21,7 +21,7 @@ from nmt.training.memory import release_freed_memory
 from nmt.training.metrics import MetricSums, RunningMetrics, record_skipped
 from nmt.training.optimizer import build_optimizer
 from nmt.training.run_log import RunLog, log_size
-from nmt.training.updater import Gradient, OutOfMemory, Updater
+from nmt.training.updater import Gradient, OutOfMemory, Updater, start_tokens_on
 from nmt.training.validation import Validator
 
 logger = logging.getLogger(__name__)
@@ -48,6 +48,7 @@ class Trainer:
             rank=process.rank,
             world_size=process.world_size,
             mixing=mixing,
+            start_tokens=start_tokens_on(process.device),
         )
         self.optimizer = build_optimizer(self.model.network, config.optimizer)
         self.store = CheckpointStore(

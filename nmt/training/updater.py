@@ -20,6 +20,9 @@ from nmt.training.metrics import GradientMonitor, MetricSums
 from nmt.training.passes import Passes
 from nmt.training.schedule import learning_rate
 
+# `start_tokens` of GPUs: the best of the measured values (docs/decisions/0032-merged-buckets.md).
+_START_TOKENS = 10_000
+
 
 @dataclass(frozen=True)
 class Gradient:
@@ -132,8 +135,9 @@ class Updater:
         """Yield the micro-batches of this rank and the weights of their losses.
 
         Torch is seeded for each by the seed of the training, the position of the update and the
-        number of the micro-batch. Dropout therefore does not change with restarts, nor, except in
-        packed rows, whose number per micro-batch depends on it, with the number of ranks.
+        number of the micro-batch. Dropout therefore does not change with restarts. On CPUs, where
+        buckets are not merged, it does not change with the number of ranks either, except in packed
+        rows, whose number per micro-batch depends on it.
         A rank without micro-batches computes one made-up pair with weight zero, because all ranks
         have to take part in summing gradients.
         """
@@ -149,6 +153,11 @@ class Updater:
             ids = torch.zeros(1, 1, dtype=torch.int64)
             is_token = torch.ones_like(ids, dtype=torch.bool)
             yield Batch(ids, is_token, ids, ids, is_token, 1), 0.0
+
+
+def start_tokens_on(device: torch.device) -> int:
+    """Return `BucketedPlan.start_tokens` of a device; 0 on a CPU, where starts cost little."""
+    return _START_TOKENS if device.type == "cuda" else 0
 
 
 def with_layout(config: Config) -> Config:

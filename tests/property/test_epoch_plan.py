@@ -5,7 +5,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from nmt.config import BatchingConfig, Layout
-from nmt.data.batching import plan_epoch, trainable_pairs
+from nmt.data.batching import BucketedPlan, plan_epoch, trainable_pairs
 from nmt.data.plan import EpochPlan, MicroBatch
 
 Lengths = tuple[np.ndarray, np.ndarray]
@@ -114,6 +114,56 @@ def test_ranks_have_equal_numbers_of_packed_micro_batches_of_one_shape(
                 assert len(filled) == num_rows
                 assert filled.max() <= row_length
     assert len(shapes) == 1
+
+
+@given(
+    lengths(),
+    configs(),
+    st.integers(1, 3),
+    st.sampled_from([10, 100, 1_000, 10_000]),
+    st.integers(0, 5_000),
+)
+def test_merged_micro_batches_cost_least(
+    sides: Lengths, config: BatchingConfig, world_size: int, start_tokens: int, more: int
+) -> None:
+    """No other way to merge neighbours in the order of their lengths costs less."""
+    limit = config.max_micro_batch_tokens + more
+    plan = planned(sides, replace(config, layout=Layout.bucketed))
+    assert isinstance(plan, BucketedPlan)
+    plan = replace(plan, max_micro_batch_tokens=limit, buckets_per_update=6)
+    merging = replace(plan, start_tokens=start_tokens)
+    for update in range(min(plan.num_updates, 3)):
+        ranks = plan.micro_batches_of_ranks(update, world_size)
+        merged_ranks = merging.micro_batches_of_ranks(update, world_size)
+        for parts, merged in zip(ranks, merged_ranks, strict=True):
+            members = {
+                number: [n for n, part in parts.items() if set(part.pairs) <= set(own.pairs)]
+                for number, own in merged.items()
+            }
+            assert sorted(n for numbers in members.values() for n in numbers) == list(parts)
+            for number, own in merged.items():
+                assert number == min(members[number])
+                assert len(own.pairs) == sum(len(parts[n].pairs) for n in members[number])
+                assert own.padded_tokens <= limit
+            padded = [own.padded_tokens for own in merged.values()]
+            assert padded == sorted(padded, reverse=True)
+            if len(parts) <= 8:
+                in_order = sorted(parts.values(), key=lambda part: part.shape[::-1])
+                costs = [start_tokens + own.cost for own in merged.values()]
+                assert sum(costs) == least_cost(merging, in_order)
+
+
+def least_cost(plan: BucketedPlan, parts: list[MicroBatch]) -> int:
+    """Try every first micro-batch."""
+    options = [0] if not parts else []
+    for end in range(1, len(parts) + 1):
+        shapes = np.array([part.shape for part in parts[:end]])
+        shape = int(shapes[:, 0].sum()), int(shapes[:, 1].max()), int(shapes[:, 2].max())
+        first = MicroBatch(np.concatenate([part.pairs for part in parts[:end]]), shape)
+        if end == 1 or first.padded_tokens <= plan.max_micro_batch_tokens:
+            rest = least_cost(plan, parts[end:])
+            options.append(plan.start_tokens + first.cost + rest)
+    return min(options)
 
 
 @given(lengths(), configs(), st.integers(0, 3), st.integers(0, 3))

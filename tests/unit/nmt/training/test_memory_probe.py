@@ -11,6 +11,7 @@ import torch
 
 from nmt.base.errors import UserError
 from nmt.config import Config, Layout, load_config
+from nmt.data.batching import BucketedPlan
 from nmt.data.corpus import PreparedCorpus
 from nmt.data.packing import PackedPlan
 from nmt.data.plan import EpochPlan
@@ -75,6 +76,18 @@ def test_micro_batches_are_halved_from_the_largest_of_an_update_until_they_fit(
     assert tokens == tried[0][0] // 2 ** (len(tried) - 1)
     assert (len(tried) == 1) == (limit > 160)
     assert max(tried[-1]) <= min(limit, tokens)
+
+
+def test_on_a_gpu_starting_a_micro_batch_has_a_cost(
+    auto: Config, digit_corpus: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    corpus = PreparedCorpus(digit_corpus)
+    plan = first_epoch(auto, corpus)[0]
+    monkeypatch.setattr(memory_probe.distributed, "local_device", lambda: torch.device("cuda"))
+    merging = first_epoch(auto, corpus)[0]
+    assert isinstance(plan, BucketedPlan)
+    assert isinstance(merging, BucketedPlan)
+    assert plan.start_tokens == 0 < merging.start_tokens
 
 
 def test_packed_rows_are_halved_as_a_whole(
