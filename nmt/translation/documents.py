@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nmt.translation.request import Links, Translation
+from nmt.translation.request import Links, Translation, joined
 from nmt.translation.sentences import sentence_spans
 
 # Marker of a list item and the space after it; both are outside the sentence.
@@ -54,18 +54,10 @@ class Document:
     def _join(self, translations: Sequence[Translation]) -> Translation:
         first, *others = self.separators
         parts = (one.text + after for one, after in zip(translations, others, strict=True))
-        utilities = [one.utility for one in translations if one.utility is not None]
-        return Translation(
-            first + "".join(parts),
-            sum(one.score for one in translations),
-            self._joined_links(translations),
-            [hypothesis for one in translations for hypothesis in one.hypotheses],
-            sum(utilities) / len(utilities) if utilities else None,
-            tuple(note for one in translations for note in one.notes),
-        )
+        return joined(translations, first + "".join(parts), self._joined_links(translations))
 
     def _joined_links(self, translations: Sequence[Translation]) -> Links | None:
-        joined: Links = []
+        links: Links = []
         source_words = target_words = 0
         parts = zip(self.sentences, translations, self.separators[:-1], strict=True)
         for sentence, one, separator in parts:
@@ -73,10 +65,10 @@ class Document:
                 return None
             # A list marker is a word of both sides.
             num_markers = len(separator.split())
-            joined += [(source_words + i, target_words + i) for i in range(num_markers)]
+            links += [(source_words + i, target_words + i) for i in range(num_markers)]
             source_words += num_markers
             target_words += num_markers
-            joined += [(source_words + i, target_words + j) for i, j in one.alignment]
+            links += [(source_words + i, target_words + j) for i, j in one.alignment]
             source_words += len(sentence.split())
             target_words += len(one.text.split())
-        return joined
+        return links

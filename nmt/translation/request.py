@@ -61,6 +61,19 @@ class Translation:
     notes: tuple[str, ...] = ()
 
 
+def joined(parts: Sequence[Translation], text: str, alignment: Links | None = None) -> Translation:
+    """Join the translations of the parts of a text, given the whole translation as plain text."""
+    utilities = [one.utility for one in parts if one.utility is not None]
+    return Translation(
+        text,
+        sum((one.score for one in parts), 0.0),
+        alignment,
+        [hypothesis for one in parts for hypothesis in one.hypotheses],
+        sum(utilities) / len(utilities) if utilities else None,
+        tuple(note for one in parts for note in one.notes),
+    )
+
+
 def notes_on(found: Sequence[Sequence[Translation]], first_line: int = 1) -> list[str]:
     """Return the notes on the translations of consecutive lines, each as `line 3: …`."""
     return [

@@ -12,7 +12,7 @@ from nmt.search.request import Ids
 from nmt.search.required import missing
 from nmt.trained_model import TrainedModel
 from nmt.translation.engine import Engine
-from nmt.translation.request import Request, Translation
+from nmt.translation.request import Request, Translation, joined
 from nmt.translation.sentences import Segmenter
 from nmt.translation.torch_engine import TorchEngine
 
@@ -70,10 +70,9 @@ class Translator:
         for request, wanted, some in zip(given, constraints, segments, strict=True):
             parts = [next(decoded) for _ in some]
             # Join the best translations of all segments, then all second-best ones, and so on.
-            joined = [reduce(_joined, rank) for rank in zip(*parts, strict=False)]
+            ranks = list(zip(*parts, strict=False)) or [()]
             notes = self._notes(request, wanted, parts)
-            joined = [replace(one, notes=notes) for one in joined] if notes else joined
-            translations.append(joined or [Translation("", 0.0)])
+            translations.append([replace(_joined(rank), notes=notes) for rank in ranks])
         return translations
 
     def check(self, request: Request) -> None:
@@ -137,9 +136,7 @@ class Translator:
         ]
 
 
-def _joined(first: Translation, second: Translation) -> Translation:
-    return Translation(
-        f"{first.text} {second.text}".strip(),
-        first.score + second.score,
-        hypotheses=first.hypotheses + second.hypotheses,
-    )
+def _joined(segments: Sequence[Translation]) -> Translation:
+    texts = [one.text for one in segments]
+    text = reduce(lambda first, second: f"{first} {second}".strip(), texts) if texts else ""
+    return joined(segments, text)
