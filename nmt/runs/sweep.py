@@ -94,21 +94,22 @@ def find_sweep(name: str, outputs: Path) -> Path:
 
 
 def _print(sweep: Sweep) -> None:
-    """Print a table of the settings with a complete run, then incomplete runs, then the verdict."""
-    title = f"{sweep.name}, ranked by BLEU on validation; ± is the standard deviation over seeds"
-    table = new_table(title, "setting", *_TABLE_COLUMNS, texts=["setting"])
+    """Print a table of the settings, or of all scores of one setting, then the verdict."""
     complete = [group for group in sweep.groups if group.complete]
-    for group in complete:
-        row = group_row(group)
-        table.add_row(as_text(group.label), *(row[name] for name in _TABLE_COLUMNS))
-    console.print(table)
     if not sweep.keys and complete:
-        seeds = ", ".join(run.seed for run in complete[0].by_seed())
-        title = f"{sweep.name}, seeds {seeds}"
-        scores = new_table(title, *_SCORE_COLUMNS, texts=["test set", "metric", "values"])
+        title = f"{sweep.name}, seeds {', '.join(run.seed for run in complete[0].by_seed())}"
+        table = new_table(title, *_SCORE_COLUMNS, texts=["test set", "metric", "values"])
         for cells in score_rows(complete[0]):
-            scores.add_row(*map(as_text, cells))
-        console.print(scores)
+            table.add_row(*map(as_text, cells))
+    else:
+        title = (
+            f"{sweep.name}, ranked by BLEU on validation; ± is the standard deviation over seeds"
+        )
+        table = new_table(title, "setting", *_TABLE_COLUMNS, texts=["setting"])
+        for group in complete:
+            row = group_row(group)
+            table.add_row(as_text(group.label), *(row[name] for name in _TABLE_COLUMNS))
+    console.print(table)
     for run in sweep.runs:
         if run.status is not Status.complete or run.notes:
             print_line(": ".join([str(run.status), run.name, *run.notes[-1:]]))
