@@ -11,7 +11,7 @@ from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig, OmegaConf, open_dict
 
 from nmt.base.errors import UserError
 from nmt.base.log import print_line
@@ -30,7 +30,11 @@ job_names.register()  # also in the processes of launchers, which import this mo
 def compose_config(overrides: Sequence[str], changes: Mapping[str, Any] | None = None) -> Config:
     """Compose a configuration from presets and keys, with changes of dotted keys."""
     with converted_hydra_errors(Config, str(CONFIG_FOLDER), overrides):
-        return to_config(_composed(overrides), changes)
+        composed = _composed(overrides)
+        _check_no_sweep(composed.hydra.runtime.choices)
+        with open_dict(composed):
+            del composed["hydra"]
+        return to_config(composed, changes)
 
 
 def presets(group: str) -> list[str]:
@@ -40,16 +44,19 @@ def presets(group: str) -> list[str]:
 
 
 def _composed(overrides: Sequence[str]) -> DictConfig:
-    """Compose a configuration; in a command, with the search path of the command."""
+    """Compose a configuration; in a command with presets, from its primary configuration."""
+    running = HydraConfig.get() if HydraConfig.initialized() else None
+    if running and str(CONFIG_FOLDER) in [source.path for source in running.runtime.config_sources]:
+        path = [one for one in running.overrides.hydra if one.startswith("hydra.searchpath=")]
+        given = [*overrides, *path]
+        return hydra.compose(running.job.config_name, given, return_hydra_config=True)
     command = GlobalHydra.instance()
-    if command.is_initialized() and "experiment" in command.config_loader().list_groups(""):
-        return hydra.compose(_EXPERIMENT, list(overrides))
-    running, command.hydra = command.hydra, None  # Hydra has one search path at a time
+    outer, command.hydra = command.hydra, None  # Hydra has one search path at a time
     try:
         with hydra.initialize_config_dir(str(CONFIG_FOLDER), version_base=VERSION_BASE):
-            return hydra.compose(_EXPERIMENT, list(overrides))
+            return hydra.compose(_EXPERIMENT, list(overrides), return_hydra_config=True)
     finally:
-        GlobalHydra.instance().hydra = running
+        GlobalHydra.instance().hydra = outer
 
 
 def to_config(composed: DictConfig, changes: Mapping[str, Any] | None = None) -> Config:
@@ -77,15 +84,19 @@ def run_composed(command: Callable[[Config], float | None], composed: DictConfig
     """Run a command; in a sweep, run it as a job, whose failure does not end the sweep."""
     if folder := sweep_folder():
         return run_job(folder, lambda: command(to_config(composed)), composed.run.dry_run)
-    choices = HydraConfig.get().runtime.choices
+    _check_no_sweep(HydraConfig.get().runtime.choices)
+    _report_overruled(HydraConfig.get().overrides.task)
+    return command(to_config(composed))
+
+
+def _check_no_sweep(choices: Mapping[str, Any]) -> None:
+    """Raise a UserError for presets that have an effect only in a sweep."""
     for key in ("sweep", "cluster"):
         if value := choices.get(key):
             raise UserError(
                 f"{key}={value} has no effect without --multirun: run"
                 f" `nmt train --multirun {key}={value} …`, or make sweep SWEEP=NAME"
             )
-    _report_overruled(HydraConfig.get().overrides.task)
-    return command(to_config(composed))
 
 
 def _report_overruled(overrides: Sequence[str]) -> None:

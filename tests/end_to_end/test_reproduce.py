@@ -131,8 +131,8 @@ def test_every_row_of_the_table_composes_and_lists_the_files_it_reads() -> None:
         assert (CONFIG_FOLDER / "experiment" / f"{result.experiment}.yaml").is_file()
         if not result.data.files:
             continue
-        changes = ["corpus.path=a 'DIR', b=c", "run.name=x"]
-        config = compose_config([f"experiment={result.experiment}", *result.overrides, *changes])
+        changes = {"corpus.path": "a 'DIR', b=c", "run.name": "x"}
+        config = compose_config([f"experiment={result.experiment}", *result.overrides], changes)
         assert config.corpus.path == "a 'DIR', b=c"
         assert result.data.files.keys() == {
             f"{split}.{language}"

@@ -130,7 +130,7 @@ def test_an_error_of_a_launcher_ends_the_sweep_in_one_line(
 
 
 def test_keys_of_the_experiment_that_overrule_a_preset_are_reported(
-    run: Run, capsys: pytest.CaptureFixture[str]
+    run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run("experiment=phrasebook_en_de", "model=base", "model.dropout=0.2", "cleaning=strict")
     [line] = capsys.readouterr().err.splitlines()
@@ -139,6 +139,13 @@ def test_keys_of_the_experiment_that_overrule_a_preset_are_reported(
     assert "dropout" not in line
     run("model=base")
     assert capsys.readouterr().err == ""
+    own = tmp_path / "mine" / "experiment" / "own.yaml"
+    own.parent.mkdir(parents=True)
+    own.write_text("# @package _global_\nmodel: {width: 64}\n")
+    run("experiment=own", "model=base", f"hydra.searchpath=[file://{tmp_path}/mine]")
+    assert (
+        "model=base: the experiment sets model.width=64 instead of 512" in capsys.readouterr().err
+    )
 
 
 def test_a_configuration_is_composed_inside_of_a_command_and_outside(
