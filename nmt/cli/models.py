@@ -17,7 +17,6 @@ from nmt.config import (
     from_mapping,
     to_plain,
 )
-from nmt.evaluation.systems import find_model
 
 if TYPE_CHECKING:
     from nmt.trained_model import TrainedModel
@@ -77,6 +76,7 @@ class TranslatorArguments(ModelArguments):
 def model_folder(name: str) -> Path:
     """Return the model folder of a model or run; an empty name means the last completed run."""
     from nmt import trained_model
+    from nmt.evaluation.systems import find_model
 
     return trained_model.model_folder(Path(name)) if name else find_model()
 

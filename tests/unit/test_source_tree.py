@@ -173,7 +173,8 @@ def test_no_file_uses_a_retired_word() -> None:
     assert found == []
 
 
-def test_preparation_does_not_import_torch() -> None:
-    # It takes seconds, in each process that cleans or encodes.
-    code = "import sys, nmt.cli.prepare; sys.exit('torch' in sys.modules)"
+@pytest.mark.parametrize("command", ["prepare", "train", "translate", "table3"])
+def test_commands_do_not_import_torch_before_they_run(command: str) -> None:
+    # It takes seconds: for --help, and in each process that cleans or encodes.
+    code = f"import sys, nmt.cli.{command}; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
