@@ -19,7 +19,9 @@ _MAX_DEPTH = 16  # PyYAML takes minutes to parse some thousand levels
 _MAX_CHARACTERS = 2_000  # Python refuses to format an integer of more than 4,300 digits
 
 
-def from_mapping(kind: type[Any], values: Any, origin: str, prefix: str = "") -> Any:
+def from_mapping(
+    kind: type[Any], values: Any, origin: str, prefix: str = "", advice: str = ""
+) -> Any:
     """Build an instance of a configuration dataclass from plain values.
 
     Args:
@@ -27,6 +29,7 @@ def from_mapping(kind: type[Any], values: Any, origin: str, prefix: str = "") ->
         values: a dictionary; missing keys take their default.
         origin: where the values come from; error messages begin with it.
         prefix: put before keys in error messages, such as `decoding.`.
+        advice: put after the error of an unknown key.
 
     Raises:
         UserError: an unknown key, a value of the wrong type or out of bounds, or values that do
@@ -41,7 +44,7 @@ def from_mapping(kind: type[Any], values: Any, origin: str, prefix: str = "") ->
         key = prefix + ".".join(map(str, problem["loc"]))
         reason = f"{key}={problem['input']}: {problem['msg'].removeprefix('Value error, ')}"
         if problem["type"] == "unexpected_keyword_argument":
-            reason = f"{key} is not a key; {unknown_key(key, leaf_fields(kind, prefix))}"
+            reason = f"{key} is not a key; {unknown_key(key, leaf_fields(kind, prefix))}{advice}"
         raise UserError(f"{origin}: {reason}") from None
     except UserError as error:
         raise UserError(f"{origin}: {error}") from None
@@ -137,7 +140,8 @@ def load_values(path: Path) -> dict[str, Any]:
 
 def load_config(kind: type[Any], path: Path) -> Any:
     """Read a YAML file written by `save_config`; `kind` is the dataclass."""
-    return from_mapping(kind, load_values(path), str(path))
+    advice = "; if an earlier version of nmt wrote the file, remove this key from it"
+    return from_mapping(kind, load_values(path), str(path), advice=advice)
 
 
 def differing_values(

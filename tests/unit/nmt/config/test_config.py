@@ -71,6 +71,14 @@ def test_values_are_converted_to_the_type_of_the_field_and_to_plain_values() -> 
     assert from_mapping(RunConfig, {"name": 2024}, "x").name == "2024"
 
 
+def test_a_key_of_an_earlier_version_is_to_be_removed_from_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    save_config(Config(), path)
+    path.write_text(f"{path.read_text()}search:\n  trial: 0\n")
+    with pytest.raises(UserError, match=r"config\.yaml: search is not a key; .*remove this key"):
+        load_config(Config, path)
+
+
 @pytest.mark.parametrize(
     ("values", "message"),
     [
