@@ -45,7 +45,9 @@ def presets(group: str) -> list[str]:
 
 def _composed(overrides: Sequence[str]) -> DictConfig:
     """Compose a configuration; in a command with presets, from its primary configuration."""
-    running = HydraConfig.get() if HydraConfig.initialized() else None
+    # HydraConfig outlives its application.
+    is_running = GlobalHydra().is_initialized() and HydraConfig.initialized()
+    running = HydraConfig.get() if is_running else None
     if running and str(CONFIG_FOLDER) in [source.path for source in running.runtime.config_sources]:
         path = [one for one in running.overrides.hydra if one.startswith("hydra.searchpath=")]
         given = [*overrides, *path]

@@ -11,6 +11,7 @@ from data_prep.prepare import prepare
 from nmt.base.errors import UserError
 from nmt.base.files import read_json, read_lines, write_lines
 from nmt.base.locks import exclusive
+from nmt.base.log import converted_errors
 from nmt.config import CleaningConfig, CorpusConfig
 from nmt.data.corpus import PreparedCorpus
 from nmt.tokenizer import Tokenizer
@@ -163,7 +164,8 @@ def test_invalid_text_leaves_no_corpus(toy: Toy) -> None:
 
 def test_an_output_folder_that_cannot_be_made_is_named(toy: Toy, tmp_path: Path) -> None:
     (tmp_path / "outputs").write_text("")
-    with pytest.raises(UserError, match=r"outputs/corpora: cannot be written: not a dir"):
+    message = "outputs/corpora: cannot be written: not a dir"
+    with pytest.raises(UserError, match=message), converted_errors():
         toy.prepare()
 
 
