@@ -31,7 +31,7 @@ from nmt.config import (
     DecodingConfig,
     ModelConfig,
     checked_dataclass,
-    from_mapping,
+    from_file_values,
     is_language_code,
     load_values,
     save_config,
@@ -268,4 +268,4 @@ def _load_config(path: Path) -> TrainedModelConfig:
     missing = sorted({field.name for field in fields(TrainedModelConfig)} - values.keys())
     if missing:
         raise UserError(f"{path}: lacks the key {missing[0]}; copy the folder again")
-    return from_mapping(TrainedModelConfig, values, str(path))
+    return from_file_values(TrainedModelConfig, values, path)

@@ -140,8 +140,13 @@ def load_values(path: Path) -> dict[str, Any]:
 
 def load_config(kind: type[Any], path: Path) -> Any:
     """Read a YAML file written by `save_config`; `kind` is the dataclass."""
+    return from_file_values(kind, load_values(path), path)
+
+
+def from_file_values(kind: type[Any], values: Any, path: Path) -> Any:
+    """Build an instance of a configuration dataclass from the values of a file."""
     advice = "; if an earlier version of nmt wrote the file, remove this key from it"
-    return from_mapping(kind, load_values(path), str(path), advice=advice)
+    return from_mapping(kind, values, str(path), advice=advice)
 
 
 def differing_values(

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from nmt.base import layout
 from nmt.base.errors import UserError, one_line
 from nmt.base.files import file_inside, is_forbidden, is_plain_name, read_lines, read_record
-from nmt.config import Config, flattened, from_mapping, load_values, to_plain
+from nmt.config import Config, flattened, from_file_values, load_values, to_plain
 from nmt.data.corpus import PreparedCorpus
 from nmt.run_folder.records import (
     Environment,
@@ -103,7 +103,7 @@ class Run:
     def config(self) -> Config:
         """The configuration."""
         path = self._file(layout.CONFIG_FILE)
-        config: Config = from_mapping(Config, self.values, str(path))
+        config: Config = from_file_values(Config, self.values, path)
         return config
 
     @cached_property

@@ -123,6 +123,7 @@ def test_a_search_is_repeated_until_its_next_trial(data: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(300)
 def test_runs_on_a_ray_cluster_work_in_the_folder_of_the_command(data: Path) -> None:
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
     try:

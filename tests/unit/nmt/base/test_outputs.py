@@ -88,7 +88,7 @@ def test_a_folder_is_no_file_and_a_file_is_no_folder(tmp_path: Path) -> None:
     for folder in (tmp_path, Path("/proc")):
         with pytest.raises(UserError, match="is a folder; name a file"):
             write_file(folder)
-    with refused("is not a plain folder"):
+    with refused("is not a plain folder", tmp_path):
         write_folder(tmp_path / "file")
     for name in (".", "..", "/", "/proc"):
         with refused("is not a plain folder"):
@@ -123,7 +123,7 @@ def test_inputs_are_kept(tmp_path: Path) -> None:
         (folder(tmp_path / "in", [tmp_path / "link" / "text"]), "a folder that contains an input"),
     ]
     for case, name in cases:
-        with refused("would overwrite .*, which is read"), case:
+        with refused("would overwrite .*, which is read", tmp_path), case:
             pytest.fail(name)
     with files([tmp_path / "in" / "new"], [tmp_path / "in"]):
         pass
