@@ -83,7 +83,10 @@ def test_links_devices_and_pipes_are_refused_at_the_start(
         pass
 
 
-def test_a_folder_is_no_file_and_a_file_is_no_folder(tmp_path: Path) -> None:
+def test_a_folder_is_no_file_and_a_file_is_no_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # what . stands for
     (tmp_path / "file").touch()
     for folder in (tmp_path, Path("/proc")):
         with pytest.raises(UserError, match="is a folder; name a file"):
