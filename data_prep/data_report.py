@@ -23,11 +23,12 @@ from data_prep.ledger import (
     format_share,
 )
 from nmt.base.files import write_texts
+from nmt.base.layout import CORPUS_RUNS_FILE
 from nmt.config import CorpusConfig, CorpusSource, TokenizerConfig, to_yaml
 from nmt.pages.html_page import COLOURS, draw_svg, render
 from nmt.tokenizer import Tokenizer
 
-_TEMPLATE = Path(__file__).with_name("templates") / "corpus.html.jinja"
+_TEMPLATES = Path(__file__).with_name("templates")
 
 _NUM_BINS = 24
 _RATIO_DOUBLINGS = 3  # ratios of 1/8 to 8
@@ -101,7 +102,21 @@ def write_report(
         ],
         "yaml": to_yaml(corpus) + to_yaml(tokenizer),
     }
-    write_texts({path: render(_TEMPLATE, context)})
+    write_texts({path: render(_TEMPLATES / "corpus.html.jinja", context)})
+
+
+def write_runs_page(corpus: Path, runs: Sequence[tuple[Any, ...]] = ()) -> None:
+    """Write the page of the runs on a corpus, to which its report links.
+
+    The page is not part of the manifest, because the end of a run writes it again.
+
+    Args:
+        corpus: the folder of the corpus.
+        runs: name, address of the report, date, updates, validation loss and BLEU of each run.
+    """
+    context = {"corpus": corpus.name, "runs": runs}
+    page = render(_TEMPLATES / "corpus_runs.html.jinja", context)
+    write_texts({corpus / CORPUS_RUNS_FILE: page})
 
 
 def _ledger_rows(ledger: Mapping[str, SourceLedger]) -> list[tuple[Any, ...]]:

@@ -105,10 +105,11 @@ class FactsCache:
 
     Args:
         path: file of the cache; it may be deleted at any time.
+        is_kept: whether new facts are stored in the file.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, path: Path, is_kept: bool = True) -> None:
+        self._path, self._is_kept = path, is_kept
         self._entries: dict[str, _Entry] = {}
         # If the cache cannot be read, all files are read again.
         with suppress(UserError):
@@ -138,9 +139,10 @@ class FactsCache:
 
     def _store(self, path: Path, entry: _Entry) -> None:
         self._entries[str(path.resolve())] = entry
-        # If the cache cannot be written, the files are read again next time.
-        with suppress(DiskError):
-            write_json(self._path, {name: asdict(each) for name, each in self._entries.items()})
+        if self._is_kept:
+            # If the cache cannot be written, the files are read again next time.
+            with suppress(DiskError):
+                write_json(self._path, {name: asdict(one) for name, one in self._entries.items()})
 
 
 class NoFacts(FactsCache):

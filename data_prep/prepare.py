@@ -13,7 +13,7 @@ from pathlib import Path
 from data_prep.build_shards import build_shards
 from data_prep.clean import CLEANING_VERSION
 from data_prep.cleaned_text import CLEANING_FILE, CleanedText, write_cleaned_text
-from data_prep.data_report import write_report
+from data_prep.data_report import write_report, write_runs_page
 from data_prep.leakage import leakage_of
 from data_prep.ledger import LEDGER_FILE, ledger_table, write_ledger
 from data_prep.manifest import (
@@ -87,9 +87,10 @@ def find_prepared(
 ) -> Path | None:
     """Return the folder of a corpus, or None if the corpus is not prepared.
 
-    Missing text of OPUS is downloaded, because the fingerprint covers the hash of the text.
+    Nothing is stored, but missing text of OPUS is downloaded, because the fingerprint covers the
+    hash of the text.
     """
-    job = _Job(corpus, tokenizer, corpora_folder, Reporter(quiet=True))
+    job = _Job(corpus, tokenizer, corpora_folder, Reporter(quiet=True), is_kept=False)
     return job.folder if _is_complete(job, job.folder / MANIFEST_FILE) else None
 
 
@@ -102,9 +103,10 @@ class _Job:
         tokenizer: TokenizerConfig,
         corpora_folder: Path,
         reporter: Reporter,
+        is_kept: bool = True,
     ) -> None:
         self.corpus, self.tokenizer, self.reporter = corpus, tokenizer, reporter
-        self.facts = FactsCache(corpora_folder / FACTS_FILE)
+        self.facts = FactsCache(corpora_folder / FACTS_FILE, is_kept)
         self.sources = open_corpus(corpus, corpora_folder, self.facts, reporter.print)
         cleaned = fingerprint(
             {
@@ -248,3 +250,4 @@ def _build(job: _Job, text: CleanedText, folder: Path, work: PrepareConfig) -> N
         "outputs": {name: asdict(each) for name, each in describe_outputs(folder).items()},
     }
     write_record_of(folder, MANIFEST_FILE, manifest)
+    write_runs_page(folder)  # after the manifest, which does not list it

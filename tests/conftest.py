@@ -14,7 +14,7 @@ import nmt.model.cpu_library
 from nmt.base.signals import handlers_restored
 from nmt.base.system import num_cores
 from nmt.config import Config, Layout, OptimizerConfig, OptimizerName
-from nmt.runs.experiment import open_run
+from nmt.runs.opening import open_run
 from nmt.tokenizer import Tokenizer
 from nmt.trained_model import TrainedModel
 from nmt.training import distributed

@@ -49,8 +49,9 @@ def check_page(page: str, num_scripts: int = 0) -> str:
     assert checker.tags.count("script") == num_scripts
     assert not {"link", "iframe", "img", "object", "embed", "base"} & set(checker.tags)
     assert len(set(checker.ids)) == len(checker.ids)
-    # Links refer to elements of the page, or to pages of other folders.
-    links = [link for link in checker.links if not re.fullmatch(r"[\w./%-]*/report\.html", link)]
+    # Links refer to elements of the page, or to other pages.
+    other = re.compile(r"([\w./%-]*/)?(report|runs)\.html")
+    links = [link for link in checker.links if not other.fullmatch(link)]
     assert {link.removeprefix("#") for link in links} <= set(checker.ids)
     assert all(link.startswith("#") for link in links)
     assert not re.search(r"url\(|@import", "".join(checker.styles))

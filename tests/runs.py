@@ -10,7 +10,8 @@ import torch
 from benchmarks.soak_runs import difference, timeless
 from nmt.base.files import read_json
 from nmt.config import Config
-from nmt.runs.experiment import open_run, run_experiment
+from nmt.runs.experiment import run_experiment
+from nmt.runs.opening import open_run
 from nmt.training.trainer import Trainer
 from tests.support import tiny_config, with_batching
 

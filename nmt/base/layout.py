@@ -29,6 +29,7 @@ LOCK_FILE = ".lock"  # held while a process trains in the folder
 FAILURE_FILE = "failure.json"
 VALID_HYPOTHESES_FILE = "valid_hypotheses.txt"
 REPORT_FILE = "report.html"
+CORPUS_RUNS_FILE = "runs.html"  # in a corpus folder, not in its manifest
 CHECKPOINTS_FOLDER = "checkpoints"
 EVALUATION_FOLDER = "evaluation"
 MODEL_FOLDER = "model"

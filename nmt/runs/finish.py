@@ -3,11 +3,15 @@
 import logging
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter
 
+from data_prep.data_report import write_runs_page
 from nmt.base import layout
+from nmt.base.errors import DiskError
 from nmt.base.files import write_json, write_lines
 from nmt.base.progress import progress_bar
 from nmt.config import Config, CorpusSource, ValidationMetric, to_plain
@@ -16,6 +20,7 @@ from nmt.evaluation.evaluate import Evaluation, corpus_test_set, evaluate_run
 from nmt.evaluation.model_card import Facts, TrainingData, model_card
 from nmt.evaluation.report import write_report
 from nmt.model.cost import training_flops
+from nmt.pages.html_page import relative_link
 from nmt.run_folder import Run
 from nmt.tracking.tracker import CompletedRun, Tracker
 from nmt.trained_model import load_weights, save_trained_model
@@ -50,6 +55,10 @@ def finish(
     # Before `result.json` exists: if the run is killed in between, its end is tracked again.
     tracker.completed(CompletedRun(config.run_folder, corpus.folder, result))
     write_json(config.run_folder / layout.RESULT_FILE, result)
+    try:
+        write_runs_page(corpus.folder, _runs_on(corpus, run.outputs))
+    except DiskError as error:  # several users may share a corpus that one of them can write
+        logger.warning("the run is not listed in the folder of the corpus: %s", error)
     return evaluations
 
 
@@ -110,6 +119,23 @@ def _training_data(config: Config, corpus: PreparedCorpus) -> list[TrainingData]
     pairs = corpus.manifest.get("sources") or {name: len(corpus.train())}
     licences = {name: config.corpus.licence, **{key: s.licence for key, s in sources.items()}}
     return [TrainingData(key, number, licences.get(key, "")) for key, number in pairs.items()]
+
+
+def _runs_on(corpus: PreparedCorpus, outputs: Path) -> list[tuple[Any, ...]]:
+    """Return the rows of `write_runs_page` for the complete runs on a corpus, the last one first.
+
+    Runs that cannot be read are left out.
+    """
+    found = [*outputs.glob(f"{layout.RUNS_FOLDER}/*"), *outputs.glob(f"{layout.SWEEPS_FOLDER}/*/*")]
+    rows = []
+    for run in sorted(map(Run, found), key=lambda run: (-run.completed, run.full_name)):
+        known = run.known_corpus if run.final else None
+        if known and run.final and known.folder.name == corpus.folder.name:
+            address = relative_link(corpus.folder, run.folder / layout.REPORT_FILE)
+            date = f"{datetime.fromtimestamp(run.completed):%Y-%m-%d %H:%M}"
+            valid = run.final["valid"]
+            rows.append((run.full_name, address, date, run.updates, valid["loss"], valid["bleu"]))
+    return rows
 
 
 def choose_weights(metric: ValidationMetric, trainer: Trainer) -> ChosenWeights:

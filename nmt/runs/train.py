@@ -29,7 +29,8 @@ from nmt.base.signals import Interruption
 from nmt.config import Config, CorpusSource, ValidationMetric
 from nmt.evaluation import tables
 from nmt.run_folder import Run, describe_cost
-from nmt.runs import experiment
+from nmt.runs.experiment import run_experiment
+from nmt.runs.opening import check_configuration, open_run, point_latest
 from nmt.tracking.trackers import check_trackers
 from nmt.training import distributed
 from nmt.training.trainer import MemoryLimitError
@@ -55,7 +56,7 @@ def train(config: Config) -> float | None:
         # Before anything is written, so that a command that is refused leaves no run folder.
         set_up_logging()
         check_trackers(config.tracking)
-        experiment.check_configuration(config)
+        check_configuration(config)
     corpora = config.corpora_folder
     corpus_folder = prepare(config.corpus, config.tokenizer, corpora, work=config.prepare)
     busy = BusyError(f"another process trains in {folder}; wait, or choose another run.name")
@@ -65,14 +66,14 @@ def train(config: Config) -> float | None:
         if is_main and not has_trained:
             logger.info("%s is complete; choose another run.name to train again", folder)
         elif is_main and not config.run.folder:  # the last run of a sweep is not its best
-            experiment.point_latest(config)
+            point_latest(config)
     return None if is_launched else _report_result(config)
 
 
 def _start(config: Config, corpus_folder: Path) -> bool:
     """Train in this process, or in several that it starts; False if the run had already ended."""
     set_up_logging(config.run_folder / layout.LOG_FILE)
-    config = experiment.open_run(config, corpus_folder)
+    config = open_run(config, corpus_folder)
     if Run(config.run_folder).is_complete:
         return False
     if config.training.num_processes == 1:
@@ -94,7 +95,7 @@ def _worker(config: Config, corpus_folder: Path) -> bool:
         with label, converted_errors(), distributed.failures_in_order():
             process = distributed.join(config.training)
             if is_main:
-                config = experiment.open_run(config, corpus_folder)
+                config = open_run(config, corpus_folder)
             if process.broadcast(is_main and Run(config.run_folder).is_complete):
                 distributed.leave()
                 return False
@@ -112,7 +113,7 @@ def _worker(config: Config, corpus_folder: Path) -> bool:
 
 def _run(config: Config, corpus_folder: Path) -> None:
     """Train, then print scores and the files of the run; in a sweep, write them to its log."""
-    evaluations = experiment.run_experiment(config, corpus_folder)
+    evaluations = run_experiment(config, corpus_folder)
     if evaluations is None:
         return
     with in_log_only():

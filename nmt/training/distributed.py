@@ -175,6 +175,21 @@ def leave() -> None:
 
 
 @contextmanager
+def joined(training: TrainingConfig) -> Iterator[Process]:
+    """Join the process group for the block; at its end, wait for all ranks and leave the group."""
+    process = join(training)
+    try:
+        yield process
+    except Interruption:
+        # All ranks have agreed to end, so none is in a collective that `leave` would wait for.
+        # After any other error, some ranks may be in one.
+        leave()
+        raise
+    process.barrier()
+    leave()
+
+
+@contextmanager
 def failures_in_order() -> Iterator[None]:
     """Delay errors that follow from another process's failure, or that all processes raise.
 

@@ -9,7 +9,8 @@ import pytest
 
 from nmt.base.files import read_json, read_lines
 from nmt.cli import evaluate
-from nmt.runs.experiment import open_run, run_experiment
+from nmt.runs.experiment import run_experiment
+from nmt.runs.opening import open_run
 from nmt.trained_model import load_trained_model, load_weights, read_weights, save_trained_model
 from tests.support import reversed_digits, tiny_config, with_batching, write_corpus
 

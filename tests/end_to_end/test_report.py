@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -26,7 +27,7 @@ def test_run_writes_its_report(
 ) -> None:
     corpora = tmp_path / "corpora"
     corpora.mkdir()
-    (corpora / digit_corpus.name).symlink_to(digit_corpus)
+    shutil.copytree(digit_corpus, corpora / digit_corpus.name)
     base = replace(tiny_config(tmp_path), corpus=CorpusConfig(name="digits"))
     faster = replace(base.schedule, peak_learning_rate=8e-3)
     other = replace(base, schedule=faster, run=replace(base.run, name="faster"))
@@ -34,6 +35,10 @@ def test_run_writes_its_report(
         run(config, corpora / digit_corpus.name)
     first, second = (config.run_folder / "report.html" for config in (base, other))
     assert "Not compared with a baseline" in check_page(first.read_text(encoding="utf-8"), 2)
+    runs = (corpora / digit_corpus.name / "runs.html").read_text(encoding="utf-8")
+    check_page(runs)
+    links = ["../../runs/faster/report.html", "../../runs/tiny/report.html", "report.html"]
+    assert sorted(re.findall('href="([^"]*)"', runs)) == links
     page = second.read_text(encoding="utf-8")
     text = check_page(page, num_scripts=2)
     score = read_json(second.with_name("result.json"))["test_sets"]["test"]["bleu"]["score"]

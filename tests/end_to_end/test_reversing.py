@@ -16,7 +16,8 @@ from nmt.config import (
     ValidationMetric,
 )
 from nmt.run_folder import Run
-from nmt.runs.experiment import open_run, run_experiment
+from nmt.runs.experiment import run_experiment
+from nmt.runs.opening import open_run
 from nmt.trained_model import load_trained_model
 from nmt.translation.translator import Translator
 from tests.support import (

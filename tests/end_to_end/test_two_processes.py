@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 import torch
 
-from nmt.runs.experiment import open_run, run_experiment
+from nmt.runs.experiment import run_experiment
+from nmt.runs.opening import open_run
 from tests.runs import metrics
 from tests.support import ALONE
 from tests.two_processes import measure

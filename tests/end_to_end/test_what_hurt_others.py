@@ -16,7 +16,7 @@ from nmt.base.signals import Interruption
 from nmt.config import Config, CorpusConfig, CorpusSource, TokenizerConfig
 from nmt.data.corpus import PreparedCorpus
 from nmt.data.loader import Position
-from nmt.runs.experiment import open_run
+from nmt.runs.opening import open_run
 from nmt.training.trainer import Trainer
 from tests.runs import assert_same, killed_after, last_state, metrics, resumed_config, run
 from tests.support import ALONE, made_up_sentences, tiny_config

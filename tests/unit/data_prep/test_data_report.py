@@ -13,7 +13,10 @@ from tests.unit.data_prep.conftest import Toy, write_pairs
 def test_the_report_escapes_text_and_has_all_parts(toy: Toy) -> None:
     english = [*toy.lines("train.en"), "", "<script>alert(1)</script> & more"]
     write_pairs(toy.raw, "train", english, [*toy.lines("train.de"), "<b>leer</b>", "<i>"])
-    page = (toy.prepare(name="a&b") / "report.html").read_text(encoding="utf-8")
+    folder = toy.prepare(name="a&b")
+    page = (folder / "report.html").read_text(encoding="utf-8")
+    assert '<a href="runs.html">' in page
+    assert "No run is listed yet" in check_page((folder / "runs.html").read_text(encoding="utf-8"))
     assert "a&amp;b, en-de" in page
     assert "Of 202 training pairs" in page
     assert "&lt;script&gt;alert(1)&lt;/script&gt; &amp; more" in page

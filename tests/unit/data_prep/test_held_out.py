@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from data_prep import held_out
+from data_prep import held_out, manifest
 from data_prep.clean import Pair, score_of
 from data_prep.held_out import HeldOutSource
 from data_prep.manifest import FactsCache
@@ -160,3 +160,12 @@ def test_a_prepared_table_has_all_splits(table: Path, toy: Toy) -> None:
     assert len(corpus.train()) == 180
     back = replace(toy.config, **own, direction="de-en")
     assert find_prepared(back, toy.tokenizer, toy.outputs) is None
+
+
+def test_looking_for_a_corpus_stores_nothing(
+    table: Path, toy: Toy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(manifest, "_SETTLED_SECONDS", -10.0)  # facts are kept at once
+    own = replace(toy.config, name="own", path=str(table))
+    assert find_prepared(own, toy.tokenizer, toy.outputs) is None
+    assert not toy.outputs.exists()

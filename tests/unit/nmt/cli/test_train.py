@@ -123,7 +123,7 @@ def test_ranks_join_before_the_main_process_opens_the_run(
 
     monkeypatch.setenv("RANK", str(rank))
     monkeypatch.setattr(train_module.distributed, "join", join)
-    monkeypatch.setattr(train_module.experiment, "open_run", open_run)
+    monkeypatch.setattr(train_module, "open_run", open_run)
     monkeypatch.setattr(train_module, "_run", lambda *_: done.append("run"))
     train_module._worker(tiny_config(tmp_path), tmp_path)
     opened = ["open"] if rank == 0 else []

@@ -10,7 +10,7 @@ from nmt.base.errors import UserError
 from nmt.base.files import read_json, write_json
 from nmt.config import Config, TokenizerConfig
 from nmt.data.corpus import PreparedCorpus
-from nmt.runs.experiment import open_run
+from nmt.runs.opening import open_run
 from nmt.tokenizer import Tokenizer
 from nmt.trained_model import load_trained_model, save_trained_model, weights_digest
 from nmt.training import fresh_model

@@ -15,7 +15,7 @@ from nmt.data.batching import BucketedPlan
 from nmt.data.corpus import PreparedCorpus
 from nmt.data.packing import PackedPlan
 from nmt.data.plan import EpochPlan
-from nmt.runs import experiment
+from nmt.runs import opening
 from nmt.training import memory_probe
 from nmt.training.memory_probe import (
     Measurement,
@@ -197,7 +197,7 @@ def test_auto_is_resolved_once_and_stored(
 ) -> None:
     tried = measuring(monkeypatch, lambda tokens: 900 if tokens <= 100 else 1100)
     with caplog.at_level(logging.INFO, logger="nmt"):
-        found = [chosen(experiment.open_run(auto, digit_corpus)) for _ in range(2)]
+        found = [chosen(opening.open_run(auto, digit_corpus)) for _ in range(2)]
     assert 32 <= found[0] == found[1] <= 100
     assert "tokens: 0.00 of 0.00 GB: too much" in caplog.text
     number = len(tried)
@@ -206,4 +206,4 @@ def test_auto_is_resolved_once_and_stored(
     assert len(tried) == number
     other = replace(auto, training=replace(auto.training, label_smoothing=0.2))
     with pytest.raises(UserError, match="label_smoothing"):
-        experiment.open_run(other, digit_corpus)
+        opening.open_run(other, digit_corpus)

@@ -18,7 +18,7 @@ from nmt.config import (
 from nmt.model import cpu_library
 from nmt.run_folder import Run
 from nmt.runs import experiment
-from nmt.runs.experiment import check_configuration, open_run
+from nmt.runs.opening import check_configuration, open_run, point_latest
 from tests.runs import run
 from tests.support import tiny_config, with_batching, write_result
 
@@ -64,13 +64,13 @@ def test_the_last_run_is_linked_but_a_folder_is_kept(
     config: Config, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     for _ in range(2):
-        experiment.point_latest(config)
+        point_latest(config)
     latest = Path(config.run.outputs) / "latest"
     assert latest.resolve() == config.run_folder.resolve()
     latest.unlink()
     latest.mkdir()
     (latest / "mine").touch()
-    experiment.point_latest(config)
+    point_latest(config)
     assert (latest / "mine").is_file()
     assert f"{latest} is a folder and stays" in caplog.text
 
