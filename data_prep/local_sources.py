@@ -1,25 +1,29 @@
 """Sentence pairs from local text: aligned files, or one file with two or three columns.
 
-All files except additional references may be compressed (`.gz`, `.xz`, `.zst`).
+All files except additional references may be compressed (`.gz`, `.bz2`, `.xz`, `.zst`).
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from itertools import starmap
 from pathlib import Path
 from typing import Any
 
+from data_prep import names
 from data_prep.clean import Pair, ScoredPair
 from data_prep.manifest import FactsCache
 from data_prep.protocol import TRAIN, VALID, Source
-from data_prep.text_files import find_file, is_file, iterate_text, plain_name
+from data_prep.text_files import is_archive, iterate_text, plain_name
 from nmt.base.errors import UserError
 from nmt.base.files import check_aligned, is_plain_name, read_lines
 from nmt.config import CorpusConfig
 from nmt.data.corpus import more_reference_paths
 
 _SCORES = "score"
+_NUM_NAMES = 10
+_IWSLT = "train.tags."
+"""In these files of the IWSLT, lines with titles, speakers and addresses begin with a tag."""
 
 
 def parse_score(text: str, path: Path, number: int) -> float:
@@ -37,8 +41,7 @@ class AlignedFiles:
     """Two files of aligned lines: line n of the second is the translation of line n of the first.
 
     Args:
-        paths: files of the source and the target language. A third file beside them,
-            `<name>.score`, may have the scores of the pairs.
+        paths: files of the source and the target language, then that of the scores, if any.
         cache: sizes, hashes and numbers of lines of files.
         key: the settings that name the files, for error messages.
 
@@ -46,10 +49,8 @@ class AlignedFiles:
         UserError: a file is missing, the numbers of lines differ, or the files are empty.
     """
 
-    def __init__(self, paths: tuple[Path, Path], cache: FactsCache, key: str) -> None:
-        self.paths = [find_file(path) for path in paths]
-        if is_file(scores := paths[0].with_name(f"{paths[0].stem}.{_SCORES}")):
-            self.paths.append(find_file(scores))
+    def __init__(self, paths: Sequence[Path], cache: FactsCache, key: str) -> None:
+        self.paths = list(paths)
         for path in self.paths:
             if not path.exists():
                 raise UserError(f"{path}: no such file; {key} needs it, with one sentence per line")
@@ -71,7 +72,9 @@ class AlignedFiles:
     def pairs(self) -> Iterator[Pair]:
         """The pairs of lines, with their scores if any; UserError if a file changes meanwhile."""
         lines = zip(*map(iterate_text, self.paths), strict=False)
-        if len(self.paths) == 2:
+        if _IWSLT in self.paths[0].name:
+            yield from (Pair(*each[:2]) for each in lines if not each[0].startswith("<"))
+        elif len(self.paths) == 2:
             yield from starmap(Pair, lines)
         else:
             for number, (source, target, score) in enumerate(lines, start=1):
@@ -84,30 +87,36 @@ class AlignedFiles:
 class FolderSource(Source):
     """A folder of aligned text: `<split>.<language>`, one sentence per line.
 
-    The training text may be in parts, `train.<part>.<language>`, which are read in the order of
-    their names. Besides `train` and `valid`, every split that has both languages is a test set;
-    files of other languages are ignored. A test set may have additional references,
-    `<split>.<target language>.1` and so on. If there is no `train`, a single split is the training
-    text, whatever its name. `corpus.path` may also be the beginning of the names of two such files.
+    `data_prep.names` lists the names of languages and splits. The training text may be in parts,
+    `train.<part>.<language>`, which are read in the order of their names; without `train`, it is
+    all text whose name is not that of a validation or test set. The other splits that have both
+    languages are test sets; files of other languages are ignored. A test set may have additional
+    references, `<split>.<target language>.1` and so on. `corpus.path` may also be the beginning of
+    the names of two such files.
     """
 
-    def __init__(self, config: CorpusConfig, facts: FactsCache) -> None:
+    def __init__(
+        self, config: CorpusConfig, facts: FactsCache, report: Callable[[str], None]
+    ) -> None:
         path = Path(config.path)
         self._folder = path if path.is_dir() else path.parent
         self._languages = (config.source_language, config.target_language)
         self._facts = facts
-        splits = self._find_splits() if path.is_dir() else {TRAIN: [path.name]}
-        if not path.is_dir() and not any(map(is_file, self._paths(path.name))):
+        self._key = f"corpus.path={config.path} with corpus.direction={config.direction}"
+        self._found = self._find_files()
+        if path.is_dir():
+            splits = self._find_splits(report)
+        elif path.name in self._found:
+            splits = {TRAIN: [path.name]}
+        else:
             raise UserError(
                 f"corpus.path={config.path} is neither a folder nor a file; name a folder with"
                 f" {TRAIN}.{self._languages[0]} and {TRAIN}.{self._languages[1]}, the common"
                 " beginning of two such files, a TMX file, or a file with one pair per line,"
                 " separated by a tab"
             )
-        key = f"corpus.path={config.path} with corpus.direction={config.direction}"
         self._files = {
-            split: {name: AlignedFiles(self._paths(name), facts, key) for name in names}
-            for split, names in splits.items()
+            split: {name: self._open(name) for name in names} for split, names in splits.items()
         }
         for split in self._files:
             counts = {path: facts.facts(path).num_lines for path in self._more_paths(split)}
@@ -115,41 +124,87 @@ class FolderSource(Source):
                 [files] = self._files[split].values()
                 check_aligned({files.paths[0]: files.num_pairs, **counts})
 
-    def _find_splits(self) -> dict[str, list[str]]:
-        """Return the names of the files of each split, without the ending `.<language>`."""
-        names = [self._names(language) for language in self._languages]
-        either, both = names[0] | names[1], names[0] & names[1]
-        train = sorted(name for name in either if name.partition(".")[0] == TRAIN)
-        if not train:
-            train = list(both) if len(both) == 1 else [TRAIN]
-        # `train` and `valid` with one language only are errors; other such files are ignored.
-        valid = [VALID] * (VALID in either and train != [VALID])
-        tests = sorted(both - {*train, VALID})
-        for name in tests:
-            if not is_plain_name(name):
+    def _find_files(self) -> dict[str, list[Path]]:
+        """Return the files of source and target by the common part of their names.
+
+        The path of a missing side is the expected one.
+        """
+        ranked: dict[str, tuple[list[tuple[int, Path]], ...]] = {}
+        for path in sorted(self._folder.iterdir() if self._folder.is_dir() else ()):
+            name = None if path.name.startswith(".") else self._split_name(path)
+            if name and path.is_file():
+                ranked.setdefault(name.base, ([], []))[name.side].append((name.rank, path))
+        found = {}
+        for base, sides in ranked.items():
+            found[base] = [self._folder / f"{base}.{code}" for code in self._languages]
+            for side, files in enumerate(sides):
+                best = [path for rank, path in files if rank == min(files)[0]]
+                if len(best) > 1:
+                    raise UserError(f"{best[0]} and {best[1]} both exist; remove one of them")
+                found[base][side : side + 1] = best or [found[base][side]]
+        return found
+
+    def _split_name(self, path: Path) -> names.FileName | None:
+        return names.split_name(plain_name(path), self._languages)
+
+    def _find_splits(self, report: Callable[[str], None]) -> dict[str, list[str]]:
+        """Return the files of each split, by the common part of their names; report surprises."""
+        both = sorted(base for base, paths in self._found.items() if all(map(Path.exists, paths)))
+        roles = {base: names.role(base) for base in self._found}
+        train = sorted(base for base in roles if roles[base] == TRAIN)
+        # Half of `train` or `valid` is an error; half of another split is not used.
+        train = train or [base for base in both if not roles[base] or len(both) == 1] or [TRAIN]
+        others = [base for base in both if base not in train]
+        valid = sorted((base for base in others if roles[base] == VALID), key=names.valid_order)
+        if VALID in roles and VALID not in train:
+            valid = [VALID]
+        tests = [base for base in others if base not in valid[:1]]
+        for base in tests:
+            if not is_plain_name(base):
                 raise UserError(
-                    f"{self._folder}: the split {name!r} has a name with control characters or"
+                    f"{self._folder}: the split {base!r} has a name with control characters or"
                     " bytes that are not UTF-8; rename its files"
                 )
-        return {TRAIN: train} | {split: [split] for split in (*valid, *tests)}
+        splits = {TRAIN: train} | ({VALID: valid[:1]} if valid else {}) | {t: [t] for t in tests}
+        unused = self._unused([*train, *valid[:1], *tests])
+        is_plain = all(base.startswith(TRAIN) for base in train) and valid[:1] in ([], [VALID])
+        if unused or not is_plain:
+            used = [f"{split} = {' + '.join(bases)}" for split, bases in splits.items()]
+            unused_text = f"; not used: {', '.join(unused)}" if unused else ""
+            report(f"{self._folder}: {', '.join(used)}{unused_text}")
+        return splits
 
-    def _names(self, language: str) -> set[str]:
-        """Names of the files of a language, without the ending `.<language>`."""
-        names = (plain_name(path) for path in self._folder.iterdir() if path.is_file())
-        ending = f".{language}"
-        return {
-            name.removesuffix(ending)
-            for name in names
-            if name.endswith(ending) and not name.startswith(".")
-        }
+    def _unused(self, used: list[str]) -> list[str]:
+        """Return the names of what looks like text or like a split, but is not read."""
+        left = [path for path in sorted(self._folder.iterdir()) if not path.name.startswith(".")]
+        unused = [
+            path.name
+            for path in left
+            if not (path.is_file() and _is_beside(plain_name(path), used))
+            and not ((name := self._split_name(path)) and path.is_file() and name.base in used)
+            and (name or names.role(path.name) or is_archive(path))
+        ]
+        return [*unused[:_NUM_NAMES], "…"] if len(unused) > _NUM_NAMES else unused
 
-    def _paths(self, name: str) -> tuple[Path, Path]:
-        source, target = (self._folder / f"{name}.{language}" for language in self._languages)
-        return source, target
+    def _open(self, base: str) -> AlignedFiles:
+        paths = self._found.get(base)
+        if paths is None:
+            entries = ", ".join(sorted(path.name for path in self._folder.iterdir())[:_NUM_NAMES])
+            raise UserError(
+                f"{self._folder}: has no text for {self._key}; name the files"
+                f" {' and '.join(f'{base}.{code}' for code in self._languages)}, and unpack"
+                f" archives (it has {entries or 'no files'})"
+            )
+        scores = [
+            path
+            for path in self._folder.iterdir()
+            if plain_name(path) == f"{base}.{_SCORES}" and path.is_file()
+        ]
+        return AlignedFiles([*paths, *scores], self._facts, self._key)
 
     def _more_paths(self, split: str) -> list[Path]:
         # Training and validation use one reference per sentence.
-        return [] if split in (TRAIN, VALID) else more_reference_paths(self._paths(split)[1])
+        return [] if split in (TRAIN, VALID) else more_reference_paths(self._found[split][1])
 
     def splits(self) -> list[str]:
         """`train`, `valid` if the folder has it, then the test sets by name."""
@@ -181,6 +236,11 @@ class FolderSource(Source):
     def more_references(self, split: str) -> list[list[str]]:
         """Lines of `<split>.<target language>.1` and so on."""
         return [read_lines(path) for path in self._more_paths(split)]
+
+
+def _is_beside(name: str, used: list[str]) -> bool:
+    """Return whether a file is another language, or the scores, of one of the splits `used`."""
+    return any(name.startswith(f"{base}.") or name.endswith(f".{base}") for base in used)
 
 
 class TableSource(Source):

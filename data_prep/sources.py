@@ -12,7 +12,7 @@ from data_prep.manifest import FactsCache
 from data_prep.opus import fetch_opus
 from data_prep.phrasebook_source import PhrasebookSource
 from data_prep.protocol import VALID, Source
-from data_prep.text_files import plain_name
+from data_prep.text_files import is_archive, plain_name
 from data_prep.tmx_source import TmxSource
 from nmt.base.errors import UserError
 from nmt.config import CorpusConfig, CorpusSource, SourceConfig
@@ -35,12 +35,14 @@ def open_source(
     """
     match config.source:
         case CorpusSource.folder:
-            return _open_files(config, facts)
+            return _open_files(config, facts, report)
         case CorpusSource.hub:
             return HubSource(config, facts, report)
         case CorpusSource.opus:
             text = fetch_opus(config, cache / ".downloads", report)
-            return FolderSource(replace(config, source=CorpusSource.folder, path=str(text)), facts)
+            return FolderSource(
+                replace(config, source=CorpusSource.folder, path=str(text)), facts, report
+            )
         case CorpusSource.phrasebook:
             return PhrasebookSource(config, report)
 
@@ -79,10 +81,15 @@ def _with_keys_of(name: str, error: str) -> str:
     return own if own != error else f"corpus.sources.{name}: {error}"
 
 
-def _open_files(config: CorpusConfig, facts: FactsCache) -> Source:
+def _open_files(config: CorpusConfig, facts: FactsCache, report: Callable[[str], None]) -> Source:
     path = Path(config.path)
     if not path.is_file():
-        return FolderSource(config, facts)
+        return FolderSource(config, facts, report)
+    if is_archive(path):
+        raise UserError(
+            f"corpus.path={path} is an archive; unpack it (as by unzip or tar -xf), and name the"
+            " folder of its files"
+        )
     if plain_name(path).lower().endswith(".tmx"):
         return TmxSource(path, (config.source_language, config.target_language), facts)
     return TableSource(path, facts)

@@ -1,5 +1,6 @@
-"""Read text files, also compressed ones: `.gz`, `.xz` and `.zst`."""
+"""Read text files, also compressed ones: `.gz`, `.bz2`, `.xz` and `.zst`."""
 
+import bz2
 import gzip
 import io
 import lzma
@@ -12,36 +13,21 @@ from typing import IO, cast
 from nmt.base.errors import UserError
 from nmt.base.files import check_readable, decode_line
 
-COMPRESSED = (".gz", ".xz", ".zst")
+COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
+ARCHIVES = (".zip", ".tgz", ".tar", ".7z", ".rar")
+
 
 MAX_LINE_BYTES = 16_000_000
-
-
-def is_file(path: Path) -> bool:
-    """Return whether a text file exists, plain or compressed."""
-    return bool(_candidates(path))
-
-
-def find_file(path: Path) -> Path:
-    """Return `path`, or `path` with the ending of a compression, such as `.gz`, if that exists.
-
-    Raises:
-        UserError: the file exists twice, plain and compressed.
-    """
-    found = _candidates(path)
-    if len(found) > 1:
-        raise UserError(f"{found[0]} and {found[1]} both exist; remove one of them")
-    return found[0] if found else path
-
-
-def _candidates(path: Path) -> list[Path]:
-    candidates = (path.with_name(path.name + ending) for ending in ("", *COMPRESSED))
-    return [one for one in candidates if one.exists()]
 
 
 def plain_name(path: Path) -> str:
     """Return the name of a file without the ending of its compression."""
     return path.stem if path.suffix in COMPRESSED else path.name
+
+
+def is_archive(path: Path) -> bool:
+    """Return whether the name of a file is that of an archive of several files."""
+    return plain_name(path).lower().endswith(ARCHIVES)
 
 
 @contextmanager
@@ -68,6 +54,8 @@ def _open(path: Path) -> IO[bytes]:
     match path.suffix:
         case ".gz":
             return cast(IO[bytes], gzip.open(path))
+        case ".bz2":
+            return bz2.open(path)
         case ".xz":
             return lzma.open(path)
         case ".zst":

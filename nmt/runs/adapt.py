@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from data_prep.manifest import FACTS_FILE, FactsCache
+from data_prep.names import split_name
 from data_prep.protocol import TEST, TRAIN, VALID
 from data_prep.sources import open_source
 from data_prep.text_files import plain_name
@@ -42,7 +43,8 @@ def check_languages(data: Path, languages: tuple[str, str], model: Path) -> None
         return
     names = [plain_name(path) for path in folder.iterdir() if path.name.startswith(beginning)]
     endings = sorted({name.rpartition(".")[2] for name in names if "." in name})
-    missing = [code for code in languages if code not in endings]
+    sides = {found.side for name in names if (found := split_name(name, languages))}
+    missing = [code for side, code in enumerate(languages) if side not in sides]
     if missing and endings:
         raise UserError(
             f"{data} has no file of the language {missing[0]}, only {', '.join(endings)}, but"

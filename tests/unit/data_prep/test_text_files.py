@@ -1,3 +1,4 @@
+import bz2
 import gzip
 import lzma
 from pathlib import Path
@@ -22,7 +23,7 @@ def zst(text: bytes) -> bytes:
     return bytes(sink.getvalue())
 
 
-COMPRESSIONS = {".gz": gzip.compress, ".xz": lzma.compress, ".zst": zst}
+COMPRESSIONS = {".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress, ".zst": zst}
 each = pytest.mark.parametrize("ending", COMPRESSIONS)
 
 
