@@ -4,6 +4,7 @@ nmt attend text="A sentence." [model=FOLDER] [layer=6]
 """
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from nmt.base.errors import UserError
 from nmt.base.files import write_texts
@@ -12,13 +13,11 @@ from nmt.base.outputs import Outputs
 from nmt.cli.application import application
 from nmt.cli.models import ModelArguments, model_folder, open_model
 from nmt.config import checked_dataclass
-from nmt.evaluation.attention_page import attention_page, rows_and_columns
-from nmt.tokenizer import Tokenizer
-from nmt.tracking.pictures import draw_attention
-from nmt.trained_model import TrainedModel
-from nmt.translation.attention import SentenceAttention, sentence_attention
-from nmt.translation.request import notes_on
-from nmt.translation.translator import Translator
+
+if TYPE_CHECKING:
+    from nmt.tokenizer import Tokenizer
+    from nmt.trained_model import TrainedModel
+    from nmt.translation.attention import SentenceAttention
 
 _PAGE = "attention.html"
 _RECORD = "attention.json"
@@ -40,6 +39,9 @@ class _Arguments(ModelArguments):
 @application(_Arguments)
 def main(arguments: _Arguments) -> None:
     """Run the command."""
+    from nmt.evaluation.attention_page import attention_page
+    from nmt.translation.attention import sentence_attention
+
     texts = [line for line in arguments.text.split("\n") if line.strip()]
     if not texts:
         raise UserError('text= is empty; give a sentence, such as text="A sentence."')
@@ -62,7 +64,10 @@ def main(arguments: _Arguments) -> None:
     print_written(outputs.written_files())
 
 
-def _translations(arguments: _Arguments, model: TrainedModel, texts: list[str]) -> list[str]:
+def _translations(arguments: _Arguments, model: "TrainedModel", texts: list[str]) -> list[str]:
+    from nmt.translation.request import notes_on
+    from nmt.translation.translator import Translator
+
     _check_lengths("", texts, model.source_tokenizer, model.config.max_source_length)
     if arguments.translation:
         given = [line for line in arguments.translation.split("\n") if line.strip()]
@@ -79,7 +84,7 @@ def _translations(arguments: _Arguments, model: TrainedModel, texts: list[str]) 
     return given
 
 
-def _check_lengths(kind: str, texts: list[str], tokenizer: Tokenizer, limit: int) -> None:
+def _check_lengths(kind: str, texts: list[str], tokenizer: "Tokenizer", limit: int) -> None:
     """Raise UserError if a text with EOS exceeds `limit` tokens; the message begins with `kind`."""
     for text, ids in zip(texts, tokenizer.encode(texts), strict=True):
         if len(ids) >= limit:
@@ -90,13 +95,16 @@ def _check_lengths(kind: str, texts: list[str], tokenizer: Tokenizer, limit: int
 
 
 def _write_images(
-    attention: SentenceAttention, layer: int, folder: Path, prefix: str, caption: str
+    attention: "SentenceAttention", layer: int, folder: Path, prefix: str, caption: str
 ) -> None:
     """Draw one layer of each kind of attention, the mean over its heads, as `<prefix><kind>.png`.
 
     If the encoder or the decoder has fewer layers than `layer`, draw its last layer.
     """
     from PIL import Image
+
+    from nmt.evaluation.attention_page import rows_and_columns
+    from nmt.tracking.pictures import draw_attention
 
     for kind, layers in attention.kinds.items():
         rows, columns = rows_and_columns(kind, attention)

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from nmt.base.errors import UserError
 from nmt.base.files import check_readable, iterate_lines
@@ -17,13 +18,9 @@ from nmt.base.log import print_line, print_written
 from nmt.cli.application import application
 from nmt.cli.models import ModelArguments, check_languages, model_folder, open_model
 from nmt.config import TextFormat, checked_dataclass, search_keys
-from nmt.trained_model import weights_digest
-from nmt.translation.files import translate_to_files
-from nmt.translation.formats import LineReader
-from nmt.translation.lines import LineTranslator
-from nmt.translation.pipeline import Pipeline
-from nmt.translation.request import Request, Translation
-from nmt.translation.translator import Translator
+
+if TYPE_CHECKING:
+    from nmt.translation.request import Request, Translation
 
 
 @checked_dataclass
@@ -38,7 +35,7 @@ class _Arguments(ModelArguments):
     """Continue an interrupted translation; false starts from the beginning."""
 
 
-def _pairs(requests: Sequence[Request], found: Sequence[Sequence[Translation]]) -> list[str]:
+def _pairs(requests: Sequence["Request"], found: Sequence[Sequence["Translation"]]) -> list[str]:
     """Return a text of the translations and a text of the original lines.
 
     Both have an empty line instead of a pair in which one side is empty.
@@ -55,6 +52,13 @@ def _pairs(requests: Sequence[Request], found: Sequence[Sequence[Translation]]) 
 @application(_Arguments)
 def main(arguments: _Arguments) -> None:
     """Run the command."""
+    from nmt.trained_model import weights_digest
+    from nmt.translation.files import translate_to_files
+    from nmt.translation.formats import LineReader
+    from nmt.translation.lines import LineTranslator
+    from nmt.translation.pipeline import Pipeline
+    from nmt.translation.translator import Translator
+
     file = Path(arguments.file)
     check_readable(file)
     folder = model_folder(arguments.model)

@@ -5,6 +5,7 @@ nmt export model=FOLDER format=ctranslate2
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from nmt.base.errors import UserError
 from nmt.base.layout import EXPORT_FILE, README_FILE, SCORES_FILE
@@ -12,14 +13,11 @@ from nmt.base.log import print_line, print_written
 from nmt.base.outputs import Outputs
 from nmt.cli.application import application
 from nmt.cli.models import check_languages, model_folder, open_model
-from nmt.config import checked_dataclass
-from nmt.evaluation.evaluate import corpus_test_set, files_test_set
-from nmt.evaluation.model_card import model_card, read_facts
-from nmt.evaluation.systems import open_system
-from nmt.exchange.registry import Format, open_exporter
-from nmt.exchange.verify import Text, compare
-from nmt.model.build import count_parameters
-from nmt.trained_model import TrainedModel
+from nmt.config import ExportFormat, checked_dataclass
+
+if TYPE_CHECKING:
+    from nmt.exchange.verify import Text
+    from nmt.trained_model import TrainedModel
 
 _MAX_SENTENCES = 3_000
 
@@ -28,7 +26,7 @@ _MAX_SENTENCES = 3_000
 class _Arguments:
     model: str = ""
     """Model or run folder (default: the last completed run)."""
-    format: Format = Format.ctranslate2
+    format: ExportFormat = ExportFormat.ctranslate2
     """Program or format that the model is converted for."""
     out: str = ""
     """Output folder; an earlier export there is replaced (default: the model folder's name with the
@@ -46,6 +44,11 @@ class _Arguments:
 @application(_Arguments)
 def main(arguments: _Arguments) -> None:
     """Run the command."""
+    from nmt.evaluation.model_card import model_card, read_facts
+    from nmt.exchange.registry import open_exporter
+    from nmt.exchange.verify import compare
+    from nmt.model.build import count_parameters
+
     folder = model_folder(arguments.model)
     model = open_model(folder, "cpu")
     default = os.path.relpath(f"{os.path.abspath(folder)}-{arguments.format}")
@@ -66,8 +69,12 @@ def main(arguments: _Arguments) -> None:
     print_written(outputs.written_files())
 
 
-def _text(arguments: _Arguments, folder: Path, model: TrainedModel) -> Text | None:
+def _text(arguments: _Arguments, folder: Path, model: "TrainedModel") -> "Text | None":
     """Read the text of the comparison; None if none is named and the corpus is unknown."""
+    from nmt.evaluation.evaluate import corpus_test_set, files_test_set
+    from nmt.evaluation.systems import open_system
+    from nmt.exchange.verify import Text
+
     if bool(arguments.source) != bool(arguments.reference):
         raise UserError("give source= and reference= together")
     if arguments.source:

@@ -32,7 +32,7 @@ COMMANDS = {
     "reproduce": "train the seeds of a known score, and compare the mean",
     "dashboard": "write a workspace of Weights & Biases with the charts of the runs",
 }
-_MODULES = {"import": "import_model", "sweep-report": "sweep_report"}
+MODULES = {"import": "import_model", "sweep-report": "sweep_report"}
 _COMPLETION = ("-sc", "--shell-completion")
 
 
@@ -61,7 +61,7 @@ def _imported(name: str) -> Callable[[], None]:
     """Import the module of a command, and no other."""
     if name in COMMANDS:
         command: Callable[[], None]
-        command = importlib.import_module(f"nmt.cli.{_MODULES.get(name, name)}").main
+        command = importlib.import_module(f"nmt.cli.{MODULES.get(name, name)}").main
         return command
 
     def refuse() -> None:

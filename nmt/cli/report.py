@@ -15,8 +15,6 @@ from nmt.base.log import print_line, print_written
 from nmt.cli.application import application
 from nmt.cli.models import open_model
 from nmt.config import checked_dataclass
-from nmt.evaluation.report import write_report
-from nmt.evaluation.systems import find_model, open_system
 
 
 @checked_dataclass
@@ -28,6 +26,9 @@ class _Arguments:
 @application(_Arguments)
 def main(arguments: _Arguments) -> None:
     """Run the command."""
+    from nmt.evaluation.report import write_report
+    from nmt.evaluation.systems import find_model, open_system
+
     system = open_system(Path(arguments.run) if arguments.run else find_model())
     if system.run is None:
         raise UserError(f"{system.model} is not in a run folder, so there is nothing to report")

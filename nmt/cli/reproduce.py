@@ -7,7 +7,7 @@ the mean is outside; 2 if the command could not be carried out.
 """
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nmt.base.errors import UserError
 from nmt.base.log import print_line
@@ -22,8 +22,9 @@ from nmt.config import (
     TrainingConfig,
     checked_dataclass,
 )
-from nmt.runs.reproduce import Result, check_data, find_result, reproduce
-from nmt.training import distributed
+
+if TYPE_CHECKING:
+    from nmt.runs.reproduce import Result
 
 # Keys that are refused although they are in `FREE_KEYS`: each result has runs of its own.
 _OWN_KEYS = ("run.name", "run.folder", "run.accept_changes", "run.dry_run")
@@ -56,6 +57,9 @@ class _Arguments:
 @application(_Arguments)
 def main(arguments: _Arguments) -> None:
     """Run the command."""
+    from nmt.runs.reproduce import check_data, find_result, reproduce
+    from nmt.training import distributed
+
     if distributed.is_launched():
         raise UserError("reproduce cannot be combined with torchrun: it trains a run for each seed")
     result = find_result(Path(arguments.table), arguments.result)
@@ -70,7 +74,7 @@ def main(arguments: _Arguments) -> None:
         raise SystemExit(1)
 
 
-def _configuration(result: Result, arguments: _Arguments) -> Config:
+def _configuration(result: "Result", arguments: _Arguments) -> Config:
     """Compose the configuration of a row; refuse keys of the user that could change its result."""
     for override in result.overrides:
         if override.lstrip("+~").startswith(_NOT_IN_A_RECIPE) or "${" in override:

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from enum import StrEnum
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nmt.base.errors import UserError
 from nmt.base.files import check_aligned, check_unchanged, file_version, iterate_lines
@@ -19,8 +19,9 @@ from nmt.cli.application import application
 from nmt.cli.common import open_output, output
 from nmt.cli.models import ModelArguments, check_languages, model_folder, open_model
 from nmt.config import checked_dataclass
-from nmt.search.hypothesis import Hypothesis
-from nmt.translation.forced import score_pairs
+
+if TYPE_CHECKING:
+    from nmt.search.hypothesis import Hypothesis
 
 Format = StrEnum("Format", "tsv jsonl")
 
@@ -44,6 +45,8 @@ class _Arguments(ModelArguments):
 @application(_Arguments)
 def main(arguments: _Arguments) -> None:
     """Run the command."""
+    from nmt.translation.forced import score_pairs
+
     for key in arguments.decoding:
         if key not in ("length_penalty", "length_penalty_kind"):
             raise UserError(f"decoding.{key} has no effect on scores; leave it out")
@@ -98,7 +101,7 @@ def _summary(scored: list[tuple[float, int, float]], num_pairs: int) -> str:
     )
 
 
-def _formatted(pair: tuple[str, str], score: Hypothesis | None, output: Format) -> str:
+def _formatted(pair: tuple[str, str], score: "Hypothesis | None", output: Format) -> str:
     """Format the line of a pair; without a score, tsv columns are empty and JSON values null."""
     values: dict[str, Any] = {}
     if score is not None:

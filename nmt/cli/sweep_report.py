@@ -10,7 +10,6 @@ from pathlib import Path
 
 from nmt.cli.application import application
 from nmt.config import checked_dataclass
-from nmt.runs.sweep import find_sweep, write_sweep_report
 
 
 @checked_dataclass
@@ -24,4 +23,6 @@ class _Arguments:
 @application(_Arguments)
 def main(arguments: _Arguments) -> None:
     """Run the command."""
+    from nmt.runs.sweep import find_sweep, write_sweep_report
+
     write_sweep_report(find_sweep(arguments.sweep, Path(arguments.outputs)))

@@ -1,9 +1,12 @@
-"""Choices of commands that translate. They are here so that their help imports no model."""
+"""Choices of commands that use a model. They are here so that their help imports no model."""
 
 from enum import StrEnum
 
 EngineName = StrEnum("EngineName", "torch ctranslate2")
 """Program that searches."""
+
+ExportFormat = StrEnum("ExportFormat", "huggingface onnx ctranslate2 argos marian")
+"""Program or format that a model is converted for."""
 
 TextFormat = StrEnum("TextFormat", "text jsonl tsv")
 """Format of texts, line by line."""

@@ -4,17 +4,15 @@ The modules of formats are imported where they are used, because some of them ar
 need optional packages.
 """
 
-from enum import StrEnum
 from pathlib import Path
 
 from nmt.base.errors import UserError
 from nmt.base.system import require_package
+from nmt.config import ExportFormat
 from nmt.exchange.interface import Exporter, Importer
 
-Format = StrEnum("Format", "huggingface onnx ctranslate2 argos marian")
 
-
-def open_exporter(name: Format, compute_type: str) -> Exporter:
+def open_exporter(name: ExportFormat, compute_type: str) -> Exporter:
     """Return the exporter of a format.
 
     Args:
@@ -24,23 +22,25 @@ def open_exporter(name: Format, compute_type: str) -> Exporter:
     Raises:
         UserError: the format has no such `compute_type`, or a package that it needs is missing.
     """
-    if name in (Format.ctranslate2, Format.argos):
+    if name in (ExportFormat.ctranslate2, ExportFormat.argos):
         from nmt.exchange.argos import ArgosExporter  # noqa: PLC0415
         from nmt.exchange.ctranslate2 import CTranslate2Exporter  # noqa: PLC0415
 
-        return (CTranslate2Exporter if name is Format.ctranslate2 else ArgosExporter)(compute_type)
+        return (CTranslate2Exporter if name is ExportFormat.ctranslate2 else ArgosExporter)(
+            compute_type
+        )
     if compute_type:
         raise UserError(
             f"compute_type={compute_type} has an effect with format=ctranslate2 and format=argos"
             " only; remove it"
         )
-    if name is Format.onnx:
+    if name is ExportFormat.onnx:
         for package in ("onnx", "onnxruntime"):
             require_package("format=onnx", package, "exchange")
         from nmt.exchange.onnx import OnnxExporter  # noqa: PLC0415
 
         return OnnxExporter()
-    if name is Format.marian:
+    if name is ExportFormat.marian:
         from nmt.exchange.marian import MarianExporter  # noqa: PLC0415
 
         return MarianExporter()

@@ -178,7 +178,7 @@ def test_what_is_saved_into_the_folder_of_an_export_meanwhile_is_kept(
         Path("out/notes.txt").write_text("mine")
         return ""
 
-    monkeypatch.setattr("nmt.cli.export.model_card", saved)
+    monkeypatch.setattr("nmt.evaluation.model_card.model_card", saved)
     run(*given)
     assert Path("out/notes.txt").read_text() == "mine"
     assert Path("out.1/model.bin").is_file()

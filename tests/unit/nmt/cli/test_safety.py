@@ -13,9 +13,9 @@ import torch
 from nmt.base.errors import UserError
 from nmt.base.files import write_lines
 from nmt.base.log import console
-from nmt.cli import score
 from nmt.cli.common import run_command
 from nmt.search.hypothesis import Hypothesis
+from nmt.translation import forced
 from nmt.translation.translator import Translator
 from tests.namespaces import ROOT
 from tests.support import refused, tree, write_environment
@@ -100,7 +100,7 @@ def test_scores_of_a_text_that_changes_meanwhile_are_not_written(
         write_lines(Path(name), ["Ra!"] * lines)
         return [Hypothesis([], -1.0, -1.0, [-1.0])] * len(chunk)
 
-    monkeypatch.setattr(score, "score_pairs", scored)
+    monkeypatch.setattr(forced, "score_pairs", scored)
     with pytest.raises(UserError, match=f"{name}: was changed while it was read"):
         run("score", NEW, *TEXT[:1], "target=a.de")
     assert not Path("a.de.scores.tsv").exists()

@@ -12,13 +12,14 @@ from nmt.base.errors import UserError
 from nmt.config import (
     Activation,
     Architecture,
+    ExportFormat,
     NormPlacement,
     Positions,
     StartEmbedding,
     TiedEmbeddings,
     Timescales,
 )
-from nmt.exchange.registry import Format, open_exporter
+from nmt.exchange.registry import open_exporter
 from nmt.exchange.verify import verify
 from nmt.trained_model import TrainedModel
 from tests.support import tiny_trained_model
@@ -62,14 +63,14 @@ def networks_of_marian(variant: Variant) -> bool:
     return is_paper_form and variant.activation is not Activation.gelu
 
 
-HELD: dict[Format, Callable[[Variant], bool]] = {
-    Format.huggingface: classes_of_hugging_face,
-    Format.onnx: everything,
-    Format.ctranslate2: everything,
-    Format.argos: everything,
-    Format.marian: networks_of_marian,
+HELD: dict[ExportFormat, Callable[[Variant], bool]] = {
+    ExportFormat.huggingface: classes_of_hugging_face,
+    ExportFormat.onnx: everything,
+    ExportFormat.ctranslate2: everything,
+    ExportFormat.argos: everything,
+    ExportFormat.marian: networks_of_marian,
 }
-RUNTIMES = {Format.huggingface: ["transformers"], Format.onnx: ["onnx", "onnxruntime"]}
+RUNTIMES = {ExportFormat.huggingface: ["transformers"], ExportFormat.onnx: ["onnx", "onnxruntime"]}
 
 
 def onnx_copy(graph: Any, path: Path, **_: object) -> None:
@@ -90,33 +91,35 @@ def model_of(tokenizer: Path, variant: Variant, is_marian: bool) -> TrainedModel
 
 
 @pytest.mark.parametrize("variant", VARIANTS, ids=str)
-@pytest.mark.parametrize("name", Format)
+@pytest.mark.parametrize("name", ExportFormat)
 def test_held_exactly_or_refused(
     tokenizer_path: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    name: Format,
+    name: ExportFormat,
     variant: Variant,
 ) -> None:
     for package in RUNTIMES.get(name, []):
         pytest.importorskip(package)
-    model = model_of(tokenizer_path, variant, name is Format.marian)
+    model = model_of(tokenizer_path, variant, name is ExportFormat.marian)
     exporter = open_exporter(name, "")
     if not HELD[name](variant):
         with pytest.raises(UserError, match=r"(model|tokenizer)\.[a-z_]+="):
             exporter.check(model)
         return
-    if name is Format.onnx:  # 8-bit weights take most of the time, and are tested elsewhere
+    if name is ExportFormat.onnx:  # 8-bit weights take most of the time, and are tested elsewhere
         monkeypatch.setattr("nmt.exchange.onnx.quantize_dynamic", onnx_copy)
     exporter.check(model)
     exporter.export(model, tmp_path)
-    tolerance = 5e-10 if name is Format.huggingface else 1e-4
+    tolerance = 5e-10 if name is ExportFormat.huggingface else 1e-4
     for found in verify(exporter.open(model, tmp_path), model):
         assert found.largest_difference < tolerance
 
 
-@pytest.mark.parametrize("name", Format)
-def test_only_variants_that_others_run_are_exported(tokenizer_path: Path, name: Format) -> None:
+@pytest.mark.parametrize("name", ExportFormat)
+def test_only_variants_that_others_run_are_exported(
+    tokenizer_path: Path, name: ExportFormat
+) -> None:
     for package in RUNTIMES.get(name, []):
         pytest.importorskip(package)
     model = tiny_trained_model(tokenizer_path, architecture=Architecture.recurrent)
