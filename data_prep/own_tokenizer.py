@@ -5,7 +5,12 @@ from pathlib import Path
 from nmt.base.errors import UserError
 from nmt.base.files import check_readable
 from nmt.config import CorpusConfig, TokenizerConfig
-from nmt.tokenizer import Tokenizer, tokenizer_files
+from nmt.tokenizer import Tokenizer, completed_model, tokenizer_files
+
+
+def open_own(path: Path) -> Tokenizer:
+    """Open a model of the user; padding and BOS are added if it lacks them."""
+    return Tokenizer(path, completed_model(path))
 
 
 def own_models(tokenizer: TokenizerConfig, corpus: CorpusConfig) -> list[Path]:
@@ -27,7 +32,7 @@ def own_models(tokenizer: TokenizerConfig, corpus: CorpusConfig) -> list[Path]:
         )
     for model in models:
         check_readable(model)
-    tokenizers = [Tokenizer(model) for model in models]
+    tokenizers = [open_own(model) for model in models]
     pieces = tokenizers[0].all_pieces()
     for name, source in corpus.sources.items():
         if source.tag and source.tag not in pieces:

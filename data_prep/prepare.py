@@ -35,7 +35,7 @@ from nmt.base.files import atomic_folder, remove
 from nmt.base.layout import MANIFEST_FILE, REPORT_FILE
 from nmt.base.locks import exclusive
 from nmt.config import CorpusConfig, CorpusSource, PrepareConfig, TokenizerConfig, to_plain
-from nmt.tokenizer import tokenizer_files
+from nmt.tokenizer import completed_model, tokenizer_files
 
 CORPUS_VERSION = 1
 """Part of the fingerprint of a corpus: raise it whenever the layout of the folder changes."""
@@ -206,7 +206,7 @@ def _build(job: _Job, text: CleanedText, folder: Path, work: PrepareConfig) -> N
     tags = [source.tag for source in job.corpus.sources.values() if source.tag]
     written = list(dict.fromkeys(paths))  # one model for both languages, or one for each
     for model, path in zip(job.own_models, written, strict=False):
-        shutil.copyfile(model, path)
+        path.write_bytes(completed_model(model))
     for path in written[len(job.own_models) :]:
         languages = [code for code, own in zip(text.languages, paths, strict=True) if own == path]
         parts = [

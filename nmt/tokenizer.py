@@ -27,21 +27,58 @@ def tokenizer_files(joint: bool, source_language: str, target_language: str) -> 
     return f"tokenizer.{source_language}.model", f"tokenizer.{target_language}.model"
 
 
+def completed_model(path: Path) -> bytes:
+    """Read a sentencepiece model; add padding and BOS at the end if it lacks them.
+
+    By default, sentencepiece trains models without padding, and other programs use models without
+    BOS. If a piece has the name of the missing one, that piece is used. The other ids stay.
+
+    Raises:
+        UserError: the file is not a sentencepiece model.
+    """
+    from google.protobuf.message import DecodeError  # noqa: PLC0415 - for own models only
+    from sentencepiece import sentencepiece_model_pb2 as proto  # noqa: PLC0415
+
+    model, content = proto.ModelProto(), path.read_bytes()
+    try:
+        model.ParseFromString(content)
+    except DecodeError:
+        raise UserError(f"{path}: is not a sentencepiece model") from None
+    spec, names = model.trainer_spec, [piece.piece for piece in model.pieces]
+    missing = [kind for kind in ("pad", "bos") if getattr(spec, f"{kind}_id") < 0]
+    for kind in missing if names else ():
+        name = getattr(spec, f"{kind}_piece")
+        if name not in names:
+            model.pieces.add(piece=name)
+            names.append(name)
+        setattr(spec, f"{kind}_id", names.index(name))
+        model.pieces[names.index(name)].type = proto.ModelProto.SentencePiece.CONTROL
+    spec.vocab_size = len(names)
+    return model.SerializeToString() if missing else content
+
+
 class Tokenizer:
     """A sentencepiece model; its file also defines the special ids.
+
+    Args:
+        path: the file.
+        model: its content, or another model for it; see `completed_model`.
 
     Raises:
         UserError: the file is missing, is not a sentencepiece model, has a piece that is not
             UTF-8, or lacks a special piece.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, model: bytes = b"") -> None:
         self.path = path
         self._processor = sentencepiece.SentencePieceProcessor()
         if not path.is_file():
             raise UserError(f"{path}: no such tokenizer; the corpus or model folder is incomplete")
         try:
-            self._processor.Load(str(path))
+            if model:
+                self._processor.LoadFromSerializedProto(model)
+            else:
+                self._processor.Load(str(path))
             self.vocabulary_size: int = self._processor.GetPieceSize()
             self.all_pieces()
         # UnicodeDecodeError: a piece, or an error message that quotes one, is not UTF-8.

@@ -25,8 +25,12 @@ from nmt.trained_model import TrainedModel, save_trained_model
 
 _NUM_TEXTS = 1_000
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
-_HUB_FILES = ["*config.json", "*vocab.json", "source.spm", "target.spm"]
-_HUB_WEIGHTS = ("model.safetensors", "pytorch_model.bin")
+_HUB_FILES = ["*config.json", "*vocab.json", "added_tokens.json", "source.spm", "target.spm"]
+# One file of weights, or several (`model-00001-of-00002.safetensors`) with an index.
+_HUB_WEIGHTS = (
+    ["model.safetensors", "model.safetensors.index.json", "model-*.safetensors"],
+    ["pytorch_model.bin", "pytorch_model.bin.index.json", "pytorch_model-*.bin"],
+)
 
 
 @checked_dataclass
@@ -83,7 +87,7 @@ def _import(arguments: _Arguments, folder: Path, workspace: Path, outputs: Outpu
 
 
 def _download(name: str, folder: Path) -> None:
-    """Download a model of the hub: its configuration, its vocabularies, and one file of weights."""
+    """Download a model of the hub: its configuration, its vocabularies, and its weights."""
     if not _HUB_NAME.fullmatch(name):
         raise UserError(f"{name}: no such folder, and no name such as Helsinki-NLP/opus-mt-en-de")
     from huggingface_hub import snapshot_download
@@ -91,12 +95,12 @@ def _download(name: str, folder: Path) -> None:
     print_line(f"downloading {name}")
     for weights in _HUB_WEIGHTS:
         try:
-            snapshot_download(name, local_dir=folder, allow_patterns=[*_HUB_FILES, weights])
+            snapshot_download(name, local_dir=folder, allow_patterns=[*_HUB_FILES, *weights])
         except Exception as error:  # the hub's HTTP client raises errors of many types
             raise UserError(
                 f"{name}: no such folder, and not downloaded from the hub: {first_line(error)}"
             ) from None
-        if (folder / weights).exists():
+        if any((folder / weight).exists() for weight in weights):
             return
 
 

@@ -6,7 +6,7 @@ sentencepiece model so that it has all pieces of the vocabulary, in the order of
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from nmt.base.errors import UserError
 from nmt.tokenizer import RULES_FILE, WORD_BEGIN, Tokenizer
 
 EOS, UNKNOWN, PAD, BOS = "</s>", "<unk>", "<pad>", "<s>"
+_UNUSED = "<unused "  # begin of the name of a piece for a row without a piece
 
 _MAX_BYTES = 64 * 2**20
 _MAX_PIECES = 1_000_000
@@ -56,20 +57,27 @@ def plain_piece(piece: str) -> str:
     return piece.removeprefix(WORD_BEGIN) if is_language else piece
 
 
-def pieces_in_order(ids: dict[str, int], path: Path) -> list[str]:
-    """Return the pieces of a vocabulary in the order of their ids, which must be 0, 1, 2, …."""
+def pieces_in_order(ids: Mapping[str, int], path: Path, num_rows: int) -> list[str]:
+    """Return the pieces of a vocabulary in the order of their ids, one for each row of a matrix.
+
+    The ids must be 0, 1, 2, …. Pieces without a row are left out; rows without a piece get one that
+    occurs in no text, so that the probabilities of all others stay those of the original model.
+    """
     pieces = sorted(ids, key=lambda piece: ids[piece])
     if [ids[piece] for piece in pieces] != list(range(len(ids))):
         raise UserError(f"{path}: ids are not the numbers from 0 to {len(ids) - 1:,}, each once")
     if not 0 < len(ids) <= _MAX_PIECES:
         raise UserError(f"{path}: has {len(ids):,} pieces instead of 1 to {_MAX_PIECES:,}")
+    pieces = [*pieces[:num_rows], *(f"{_UNUSED}{i}>" for i in range(len(pieces), num_rows))]
     for piece in (EOS, UNKNOWN):
-        if piece not in ids:
+        if piece not in pieces:
             raise UserError(f"{path}: lacks the piece {piece}")
     return pieces
 
 
-def write_tokenizer(path: Path, model: proto.ModelProto, pieces: Sequence[str]) -> None:
+def write_tokenizer(
+    path: Path, model: proto.ModelProto, pieces: Sequence[str], added: Collection[str] = ()
+) -> None:
     """Write a sentencepiece model that splits text as `model` does, with the ids of a vocabulary.
 
     Args:
@@ -77,6 +85,8 @@ def write_tokenizer(path: Path, model: proto.ModelProto, pieces: Sequence[str]) 
         model: the foreign sentencepiece model.
         pieces: the vocabulary in the order of its ids, with EOS and UNKNOWN; PAD and BOS are added
             at the end if they are missing.
+        added: those of `pieces` that were added after training; they are found in text before it
+            is split, at the beginning of a word.
 
     Raises:
         UserError: a piece is a target language such as `>>deu<<`, but `model` is no unigram model.
@@ -97,8 +107,10 @@ def write_tokenizer(path: Path, model: proto.ModelProto, pieces: Sequence[str]) 
         name, kind, score = piece, _Piece.UNUSED, 0.0
         if piece == UNKNOWN:
             kind = _Piece.UNKNOWN
-        elif piece in (EOS, PAD, BOS):
+        elif piece in (EOS, PAD, BOS) or piece.startswith(_UNUSED):
             kind = _Piece.CONTROL
+        elif piece in added:
+            name, kind = f"{WORD_BEGIN}{piece}", _Piece.USER_DEFINED
         elif piece.startswith(">>") and piece.endswith("<<"):
             # A target language, with which the sources of a multilingual model begin. It gets a ▁,
             # because sentencepiece puts a space before a text. Ordinary pieces have scores below 0,
@@ -127,6 +139,7 @@ def import_tokenizers(
     origins: Sequence[str],
     models: Sequence[proto.ModelProto],
     vocabularies: Sequence[Sequence[str]],
+    added: Collection[str] = (),
 ) -> list[Tokenizer]:
     """Write and open the tokenizers of source and target; see `write_tokenizer`.
 
@@ -136,7 +149,7 @@ def import_tokenizers(
     tokenizers = {}
     for file, origin, model, pieces in zip(files, origins, models, vocabularies, strict=True):
         try:
-            write_tokenizer(workspace / file, model, pieces)
+            write_tokenizer(workspace / file, model, pieces, added)
             tokenizers[file] = Tokenizer(workspace / file)
         except UserError as error:
             raise UserError(f"{origin}: {error}") from None

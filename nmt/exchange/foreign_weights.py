@@ -77,6 +77,13 @@ class ForeignWeights:
     def __contains__(self, name: str) -> bool:
         return name in self._tensors
 
+    def num_rows(self, *names: str) -> int:
+        """Return the number of rows of the first tensor of these names that exists."""
+        found = [self._tensors[name] for name in names if name in self._tensors]
+        if not (found and found[0].dim()):
+            raise UserError(f"{self.path}: lacks the tensor {names[-1]}, a matrix")
+        return len(found[0])
+
     def take(self, name: str, *shape: int) -> Tensor:
         """Return a tensor of this shape in float32.
 

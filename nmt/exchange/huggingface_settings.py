@@ -1,8 +1,7 @@
 """Settings in a folder of Hugging Face, as configuration of this program."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
 
 from nmt.base.errors import UserError
 from nmt.base.files import Record, file_inside, read_record
@@ -11,14 +10,22 @@ from nmt.exchange.foreign_tokenizer import check_small
 from nmt.exchange.huggingface import ACTIVATIONS, CONFIG_FILE, GENERATION_FILE, SETTINGS
 from nmt.search.hypothesis import penalty_kind
 
+_MODEL_TYPES = ("marian", "pegasus")
 _ACTIVATIONS = {name: ours for ours, name in ACTIVATIONS.items()} | {"silu": "silu"}
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """The key of `config.json` that decides which other keys there are."""
+
+    model_type: str = ""
 
 
 @dataclass(frozen=True)
 class Settings:
     """Keys of `config.json`; the defaults are those of MarianConfig."""
 
-    model_type: Literal["marian", "pegasus"]
+    model_type: str
     d_model: int
     encoder_layers: int
     decoder_layers: int
@@ -80,13 +87,30 @@ class _Generation:
 
 
 @dataclass(frozen=True)
+class _AddedToken:
+    content: str
+
+
+@dataclass(frozen=True)
 class TokenizerSettings:
     """Keys that are read from `tokenizer_config.json`."""
 
+    added_tokens_decoder: dict[str, _AddedToken] = field(default_factory=dict)
     source_lang: str | None = None
     target_lang: str | None = None
     model_max_length: float = 512
     separate_vocabs: bool = False
+
+
+def check_model_type(folder: Path) -> None:
+    """Raise UserError unless the network of a folder is one that this program has."""
+    name = read_settings(folder, CONFIG_FILE, _Kind).model_type
+    if name not in _MODEL_TYPES:
+        raise UserError(
+            f"{folder / CONFIG_FILE}: model_type={name} is a network that this program does not"
+            " have; import one of the type marian, such as Helsinki-NLP/opus-mt-en-de on the hub,"
+            " or of the type pegasus with the tokenizers of marian"
+        )
 
 
 def read_settings(folder: Path, name: str, kind: type[Record]) -> Record:

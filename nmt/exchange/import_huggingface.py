@@ -7,7 +7,7 @@ gets a new last row of the embeddings, and a bias makes its probability zero.
 import os
 import zipfile
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -23,6 +23,7 @@ from nmt.exchange.foreign_weights import NEVER, ForeignWeights, add_pieces, half
 from nmt.exchange.huggingface_settings import (
     Settings,
     TokenizerSettings,
+    check_model_type,
     decoding_config,
     read_settings,
 )
@@ -34,14 +35,25 @@ from nmt.model.positions import sinusoidal_table
 from nmt.tokenizer import Tokenizer, tokenizer_files
 from nmt.trained_model import TrainedModel, build_from_weights
 
-TORCH_FILE = "pytorch_model.bin"
+WEIGHTS_FILES = (names.WEIGHTS_FILE, "pytorch_model.bin")
+"""Files of weights. With the ending of an index, a file lists several such files."""
 
+ADDED_FILE = "added_tokens.json"
+
+INDEX_ENDING = ".index.json"
 _BIAS = "final_logits_bias"
 _SHARED = "model.shared.weight"
 _SOURCE, _TARGET = "model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight"
 _OUTPUT = "lm_head.weight"
 _POSITIONS = ("model.encoder.embed_positions.weight", "model.decoder.embed_positions.weight")
-_POSITION_TOLERANCE = 1e-4
+_POSITION_TOLERANCE = 4e-3  # bfloat16 rounds numbers below 1 by up to 2e-3
+
+
+@dataclass(frozen=True)
+class _Index:
+    """The list of several files of weights: the file by tensor."""
+
+    weight_map: dict[str, str]
 
 
 class HuggingFaceImporter:
@@ -53,11 +65,7 @@ class HuggingFaceImporter:
 
     def load(self, folder: Path, workspace: Path, direction: str) -> TrainedModel:
         """Read a model; see `Importer.load`."""
-        if not any(os.path.lexists(folder / name) for name in (names.WEIGHTS_FILE, TORCH_FILE)):
-            raise UserError(
-                f"{folder}: has neither {names.WEIGHTS_FILE} nor {TORCH_FILE}; export the model"
-                " with format=huggingface, because other exports cannot be imported"
-            )
+        check_model_type(folder)
         settings = read_settings(folder, names.CONFIG_FILE, Settings)
         tokenizing = read_settings(folder, names.TOKENIZER_FILE, TokenizerSettings)
         named = filter(None, (tokenizing.source_lang, tokenizing.target_lang))
@@ -68,18 +76,24 @@ class HuggingFaceImporter:
                 keys = f"{folder / names.TOKENIZER_FILE}: source_lang and target_lang"
                 what = f"{keys} are {languages}, which are not"
             raise UserError(f"{what} two different language codes; give two as in direction=en-de")
-        sizes, tokenizers = _tokenizers(folder, workspace, tokenizing.separate_vocabs, languages)
-        _check_ids(folder / names.CONFIG_FILE, settings, sizes, tokenizers[1])
         config = settings.model_config(folder / names.CONFIG_FILE)
         weights = _weights(folder, config, settings.vocab_size)
-        network = _transformer(weights, settings, config, sizes, tokenizers)
+        bias = _bias(weights, settings.vocab_size)
+        sizes, tokenizers = _tokenizers(folder, workspace, tokenizing, languages, bias)
+        _check_ids(folder / names.CONFIG_FILE, settings, sizes, tokenizers[1])
+        network = _transformer(weights, settings, config, sizes, tokenizers, bias)
         longest = int(min(tokenizing.model_max_length, config.max_length))
         return imported_model(languages, tokenizers, network, longest, decoding_config(folder))
 
     def open(self, model: TrainedModel, folder: Path) -> Sequence[Runtime]:
         """Open the original model with transformers."""
         try:
-            return [TransformersRuntime(model, folder)]
+            runtime = TransformersRuntime(model, folder)
+            config = model.config.model
+            table = sinusoidal_table(config.max_length, config.width, config.timescales)
+            table = table[:, half_split(config.width)]
+            runtime.restore_positions(table, _POSITION_TOLERANCE)
+            return [runtime]
         except ImportError:
             raise
         except Exception as error:  # transformers raises errors of any kind
@@ -88,20 +102,35 @@ class HuggingFaceImporter:
 
 
 def _tokenizers(
-    folder: Path, workspace: Path, is_separate: bool, languages: Sequence[str]
+    folder: Path,
+    workspace: Path,
+    settings: TokenizerSettings,
+    languages: Sequence[str],
+    bias: Tensor,
 ) -> tuple[list[int], list[Tokenizer]]:
     """Write both tokenizers; return the sizes of the foreign vocabularies, and the tokenizers."""
     paths = [file_inside(folder, name) for name in (names.SOURCE_FILE, names.TARGET_FILE)]
     models = [read_sentencepiece(path) for path in paths]
+    is_separate = settings.separate_vocabs
     target_table = names.TARGET_VOCABULARY_FILE if is_separate else names.VOCABULARY_FILE
     tables = names.VOCABULARY_FILE, target_table
+    ids = [read_settings(folder, table, dict[str, int]) for table in tables]
+    added = {token.content: int(index) for index, token in settings.added_tokens_decoder.items()}
+    if (folder / ADDED_FILE).exists():
+        added |= read_settings(folder, ADDED_FILE, dict[str, int])
+    added = {piece: index for piece, index in added.items() if piece not in ids[0]}
+    if not is_separate:
+        ids = [{**table, **added} for table in ids]
+    # Rows after the last possible output fill up a matrix, as in our exports.
+    num_rows = 1 + max((bias > NEVER).nonzero().flatten().tolist(), default=-1)
+    sizes = [len(ids[0]) if is_separate else num_rows, num_rows]
     vocabularies = [
-        pieces_in_order(read_settings(folder, table, dict[str, int]), folder / table)
-        for table in tables
+        pieces_in_order(table, folder / name, max(len(table), size))
+        for table, name, size in zip(ids, tables, sizes, strict=True)
     ]
     origins = [f"{path}: does not fit {table}" for path, table in zip(paths, tables, strict=True)]
     files = tokenizer_files(not is_separate and models[0] == models[1], *languages)
-    tokenizers = import_tokenizers(workspace, files, origins, models, vocabularies)
+    tokenizers = import_tokenizers(workspace, files, origins, models, vocabularies, added)
     return [*map(len, vocabularies)], tokenizers
 
 
@@ -125,7 +154,7 @@ def _check_ids(path: Path, settings: Settings, sizes: Sequence[int], target: Tok
 def _read_tensors(path: Path) -> dict[str, Tensor]:
     """Read a file of safetensors or of torch, without unpickling anything but tensors."""
     try:
-        if path.name == names.WEIGHTS_FILE:
+        if path.suffix == Path(names.WEIGHTS_FILE).suffix:
             return load_file(path)
         if zipfile.is_zipfile(path):
             with zipfile.ZipFile(path) as archive:
@@ -147,12 +176,25 @@ def _read_tensors(path: Path) -> dict[str, Tensor]:
 
 
 def _weights(folder: Path, config: ModelConfig, vocabulary_size: int) -> ForeignWeights:
-    is_safe = (folder / names.WEIGHTS_FILE).exists()
-    path = file_inside(folder, names.WEIGHTS_FILE if is_safe else TORCH_FILE)
+    possible = [file + ending for file in WEIGHTS_FILES for ending in ("", INDEX_ENDING)]
+    found = [name for name in possible if os.path.lexists(folder / name)]
+    if not found:
+        raise UserError(
+            f"{folder}: has neither {' nor '.join(WEIGHTS_FILES)}; export the model with"
+            " format=huggingface, because other exports cannot be imported"
+        )
+    shards = found[:1]
+    if found[0].endswith(INDEX_ENDING):
+        shards = sorted(set(read_settings(folder, found[0], _Index).weight_map.values()))
+    paths = [file_inside(folder, name) for name in shards]
     # This check limits memory: a parameter takes a byte or more. `ForeignWeights` compares shapes.
-    if count_parameters(meta_model(config, vocabulary_size, vocabulary_size)) > path.stat().st_size:
-        raise UserError(f"{path}: is too small for the model that {names.CONFIG_FILE} describes")
-    return ForeignWeights(path, _read_tensors(path))
+    num_bytes = sum(path.stat().st_size for path in paths)
+    if count_parameters(meta_model(config, vocabulary_size, vocabulary_size)) > num_bytes:
+        raise UserError(
+            f"{folder / found[0]}: is too small for the model that {names.CONFIG_FILE} describes"
+        )
+    tensors = {name: tensor for path in paths for name, tensor in _read_tensors(path).items()}
+    return ForeignWeights(folder / found[0], tensors)
 
 
 def _transformer(
@@ -161,9 +203,10 @@ def _transformer(
     config: ModelConfig,
     sizes: Sequence[int],
     tokenizers: Sequence[Tokenizer],
+    bias: Tensor,
 ) -> EncoderDecoder:
     """Build the model from its weights; `sizes` are those of the foreign vocabularies."""
-    outer, config = _outer_weights(weights, settings, config, sizes, tokenizers)
+    outer, config = _outer_weights(weights, settings, config, sizes, tokenizers, bias)
     config = replace(config, timescales=_timescales(weights, config))
     order = half_split(config.width).argsort()
     ours = {name: reorder(name, weight, order) for name, weight in outer.items()}
@@ -176,15 +219,21 @@ def _transformer(
     return build_from_weights(config, new_sizes, ours, weights.path)
 
 
+def _bias(weights: ForeignWeights, size: int) -> Tensor:
+    """Return the output bias, zeros if the file has none."""
+    return weights.take(_BIAS, 1, size)[0] if _BIAS in weights else torch.zeros(size)
+
+
 def _outer_weights(
     weights: ForeignWeights,
     settings: Settings,
     config: ModelConfig,
     sizes: Sequence[int],
     tokenizers: Sequence[Tokenizer],
+    bias: Tensor,
 ) -> tuple[dict[str, Tensor], ModelConfig]:
     """Return embeddings and output layer by our names, and the configuration that they imply."""
-    num_rows, shape = settings.vocab_size, (settings.vocab_size, settings.d_model)
+    shape = settings.vocab_size, settings.d_model
     bos_id, (source_size, target_size) = tokenizers[1].bos_id, sizes
     tied = config.tied_embeddings
     if tied is TiedEmbeddings.three_way:
@@ -195,12 +244,6 @@ def _outer_weights(
         source, target = weights.take(_SOURCE, *shape), weights.take(_TARGET, *shape)
         output = target if settings.tie_word_embeddings else weights.take(_OUTPUT, *shape)
         tied = TiedEmbeddings.target if torch.equal(output, target) else TiedEmbeddings.none
-    bias = weights.take(_BIAS, 1, num_rows)[0] if _BIAS in weights else torch.zeros(num_rows)
-    if (bias[target_size:] > NEVER).any():
-        raise UserError(
-            f"{weights.path}: has {num_rows} rows of embeddings, but the vocabulary has only"
-            f" {target_size} pieces"
-        )
     start = target[settings.decoder_start_token_id].clone()
     found = {
         "source_embedding.weight": source[:source_size],

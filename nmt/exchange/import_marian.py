@@ -1,10 +1,11 @@
 """Import of models in Marian's own format.
 
 The folder has `decoder.yml`, which names the weights (.npz) and the vocabularies: sentencepiece
-models (.spm), or tables of ids (.yml) beside `source.spm` and `target.spm`, as in the original
-releases of OPUS-MT.
+models (.spm), or tables of ids (.yml, .json) or lists of pieces beside `source.spm` and
+`target.spm`, as in the original releases of OPUS-MT.
 """
 
+import json
 import zipfile
 import zlib
 from collections.abc import Sequence
@@ -38,6 +39,10 @@ from nmt.trained_model import TrainedModel, build_from_weights
 
 _MAX_LENGTH = 512  # Marian has no limit
 _MAX_SETTINGS = 2**16  # bytes
+# YAML 1.2 allows these characters, the controls of C1 and four others, but PyYAML rejects them or
+# reads them as line ends. Characters for private use stand for them while it reads.
+_UNREADABLE = {code: 0xF0000 + code for code in (*range(0x7F, 0xA0), 0x2028, 0x2029, 0xFEFF)}
+_READ = {private: code for code, private in _UNREADABLE.items()}
 _DAMAGED = (
     *(zipfile.BadZipFile, zlib.error, OSError, EOFError, MemoryError),
     *(ValueError, RuntimeError, NotImplementedError, yaml.YAMLError),
@@ -64,8 +69,14 @@ class MarianImporter:
                 f"direction={direction!r}: {folder} does not name its languages; give two language"
                 " codes, such as direction=en-de"
             )
-        read = map(_read_vocabulary, vocabularies, ("source", "target"))
-        models, pieces = zip(*read, strict=True)
+        sides = ("source", "encoder_Wemb"), ("target", "decoder_Wemb")
+        models, pieces = zip(
+            *(
+                _read_vocabulary(path, side, weights.num_rows(matrix, "Wemb"))
+                for path, (side, matrix) in zip(vocabularies, sides, strict=True)
+            ),
+            strict=True,
+        )
         is_joint = vocabularies[0] == vocabularies[1] and vocabularies[0].suffix == ".spm"
         files = tokenizer_files(is_joint, *languages)
         origins = [f"{path}: does not fit its sentencepiece model" for path in vocabularies]
@@ -141,8 +152,10 @@ def _model_config(settings: dict[str, Any], path: Path) -> ModelConfig:
     return from_mapping(ModelConfig, values, f"{path}: {marian.SETTINGS}")
 
 
-def _read_vocabulary(vocabulary: Path, side: str) -> tuple[proto.ModelProto, list[str]]:
-    """Return the sentencepiece model of a side, and the pieces in the order of their ids."""
+def _read_vocabulary(
+    vocabulary: Path, side: str, num_rows: int
+) -> tuple[proto.ModelProto, list[str]]:
+    """Return the sentencepiece model of a side, and a piece for each row of its embeddings."""
     if vocabulary.suffix == ".spm":
         model = read_sentencepiece(vocabulary)
         ids = {piece.piece: index for index, piece in enumerate(model.pieces)}
@@ -150,14 +163,25 @@ def _read_vocabulary(vocabulary: Path, side: str) -> tuple[proto.ModelProto, lis
         model = read_sentencepiece(file_inside(vocabulary.parent, f"{side}.spm"))
         check_small(vocabulary)
         try:
-            # CBaseLoader keeps `yes` and `1`, which may be pieces, as text.
-            values = yaml.load(vocabulary.read_bytes(), Loader=yaml.CBaseLoader)
-            ids = {str(piece): int(number) for piece, number in values.items()}
+            ids = _ids(vocabulary.read_text(encoding="utf-8-sig"), vocabulary.suffix)
         except (yaml.YAMLError, ValueError, TypeError, AttributeError, RecursionError) as error:
             raise UserError(
                 f"{vocabulary}: is not a table of ids by piece: {one_line(error)}"
             ) from None
-    return model, pieces_in_order(ids, vocabulary)
+    return model, pieces_in_order(ids, vocabulary, num_rows)
+
+
+def _ids(text: str, ending: str) -> dict[str, int]:
+    """Read the ids of pieces: a table in YAML or JSON, or else a list of pieces, one a line."""
+    if ending not in (".yml", ".yaml", ".json"):
+        # The file with the ending .vocab that sentencepiece writes has a score after each piece.
+        lines = text.removesuffix("\n").split("\n")
+        return {line.partition("\t")[0]: index for index, line in enumerate(lines)}
+    if ending == ".json":
+        values = json.loads(text)
+    else:  # CBaseLoader keeps `yes` and `1`, which may be pieces, as text
+        values = yaml.load(text.translate(_UNREADABLE), Loader=yaml.CBaseLoader)
+    return {str(piece).translate(_READ): int(number) for piece, number in values.items()}
 
 
 def _transformer(

@@ -50,6 +50,16 @@ class TransformersRuntime:
         )
         self.network = loaded.double().eval()
 
+    def restore_positions(self, table: Tensor, tolerance: float) -> None:
+        """Replace stored positions by exact ones (S, D), unless they differ by more than rounding.
+
+        Folders in half precision may have rounded positions, but the original model did not.
+        """
+        for side in (self.network.model.encoder, self.network.model.decoder):
+            stored = side.embed_positions.weight.data
+            if (stored - table).abs().max() < tolerance:
+                stored.copy_(table)
+
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the ids of sources, EOS last."""
         found: list[list[int]] = self.tokenizer(list(texts))["input_ids"]

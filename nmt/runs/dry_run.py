@@ -3,12 +3,11 @@
 from dataclasses import replace
 from pathlib import Path
 
-from data_prep.own_tokenizer import own_models
+from data_prep.own_tokenizer import open_own, own_models
 from data_prep.prepare import find_prepared
 from nmt.base import layout
 from nmt.base.log import set_up_logging
 from nmt.config import Config
-from nmt.tokenizer import Tokenizer
 from nmt.trained_model import load_trained_model
 from nmt.training import distributed, fresh_model
 from nmt.training.dry_run import log_cost
@@ -29,7 +28,7 @@ def dry_run(config: Config) -> None:
     training = distributed.with_num_threads(config.training, config.run.parallel_runs)
     tokenizer = config.tokenizer
     if models := own_models(tokenizer, config.corpus):
-        tokenizer = replace(tokenizer, vocabulary_size=Tokenizer(models[-1]).vocabulary_size)
+        tokenizer = replace(tokenizer, vocabulary_size=open_own(models[-1]).vocabulary_size)
     corpus_folder = find_prepared(config.corpus, config.tokenizer, config.corpora_folder)
     if corpus_folder:
         fresh_model.check(config, corpus_folder)

@@ -1,5 +1,6 @@
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sentencepiece
@@ -48,6 +49,33 @@ def test_the_contents_of_a_model_are_part_of_the_corpus(
     assert toy.prepare(TokenizerConfig(path=str(own))) != first
 
 
+@pytest.mark.parametrize(
+    ("options", "pad_id", "bos_id"),
+    [
+        ({}, 28, 1),
+        ({"bos_id": -1}, 28, 29),
+        ({"user_defined_symbols": "<pad>"}, 3, 1),
+        ({"pad_id": 3}, 3, 1),
+    ],
+    ids=str,
+)
+def test_padding_and_bos_are_added(
+    toy: Toy, tmp_path: Path, options: dict[str, Any], pad_id: int, bos_id: int
+) -> None:
+    """All other ids stay."""
+    text, plain = toy.raw / "train.en", tmp_path / "plain"
+    sentencepiece.SentencePieceTrainer.train(
+        input=str(text), model_prefix=str(plain), vocab_size=28, minloglevel=2, **options
+    )
+    corpus = toy.prepare(TokenizerConfig(path=f"{plain}.model"))
+    tokenizer = Tokenizer(corpus / "tokenizer.model")
+    assert (tokenizer.pad_id, tokenizer.bos_id) == (pad_id, bos_id)
+    original = sentencepiece.SentencePieceProcessor(model_file=f"{plain}.model")
+    lines = text.read_text().splitlines()
+    assert tokenizer.encode(lines) == original.EncodeAsIds(lines)
+    assert tokenizer.decode([[pad_id, *ids] for ids in tokenizer.encode(lines)]) == lines
+
+
 def test_models_that_cannot_be_used_are_named(learned: Path, toy: Toy, tmp_path: Path) -> None:
     for path, joint, message in (
         ("nowhere", True, "nowhere: no such file"),
@@ -65,7 +93,7 @@ def test_models_that_cannot_be_used_are_named(learned: Path, toy: Toy, tmp_path:
         own_models(TokenizerConfig(path=str(broken), joint=False), toy.config)
     text, plain = toy.raw / "train.en", tmp_path / "plain"
     sentencepiece.SentencePieceTrainer.train(
-        input=str(text), model_prefix=str(plain), vocab_size=28, minloglevel=2
+        input=str(text), model_prefix=str(plain), vocab_size=28, eos_id=-1, minloglevel=2
     )
     with pytest.raises(UserError, match="lacks a padding, unknown, BOS or EOS piece"):
         toy.prepare(TokenizerConfig(path=f"{plain}.model"))

@@ -36,6 +36,8 @@ LINES = made_up_sentences(8)
 # Code in a hostile file would create this file.
 TRACE = "code_ran"
 
+Change = Callable[[Path], Any]
+
 
 @pytest.fixture(scope="module")
 def opus(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -168,6 +170,76 @@ def test_pytorch_files_in_half_precision_are_read(folder: Path) -> None:
     compared(folder)
 
 
+def stored_positions(dtype: torch.dtype) -> Change:
+    table = sinusoidal_table(POSITIONS, WIDTH)[:, half_split(WIDTH)].to(dtype)
+    return tensors(lambda found: found.update({TABLE: table, OTHER_TABLE: table.clone()}))
+
+
+def converted(dtype: torch.dtype) -> Change:
+    def change(found: dict[str, Any]) -> None:
+        found.update({name: tensor.to(dtype) for name, tensor in found.items()})
+
+    return lambda folder: (tensors(change)(folder), config(dtype=str(dtype)[6:])(folder))
+
+
+def sharded(ending: str) -> Change:
+    """Replace the weights by two files with an index."""
+
+    def change(folder: Path) -> None:
+        found = load_file(folder / "model.safetensors")
+        (folder / "model.safetensors").unlink()
+        stem = "model" if ending == "safetensors" else "pytorch_model"
+        files = {name: f"{stem}-{i % 2 + 1:05}-of-00002.{ending}" for i, name in enumerate(found)}
+        for file in set(files.values()):
+            part = {name: tensor for name, tensor in found.items() if files[name] == file}
+            if ending == "safetensors":
+                save_file(part, folder / file, {"format": "pt"})
+            else:
+                torch.save(part, folder / file)
+        index = {"metadata": {}, "weight_map": files}
+        (folder / f"{stem}.{ending}.index.json").write_text(json.dumps(index))
+
+    return change
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+def test_half_precision_with_rounded_positions_computes_the_same(
+    folder: Path, dtype: torch.dtype
+) -> None:
+    """The original model had exact positions, and so have both models that are compared."""
+    converted(dtype)(folder)
+    compared(folder)
+    stored_positions(dtype)(folder)
+    compared(folder)
+
+
+@pytest.mark.parametrize("ending", ["safetensors", "bin"])
+def test_weights_in_several_files_are_read(folder: Path, ending: str) -> None:
+    sharded(ending)(folder)
+    compared(folder)
+
+
+def test_pieces_that_were_added_after_training_are_used(folder: Path) -> None:
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    tokenizer.add_tokens(["<news>", "Kabc"])
+    network = transformers.AutoModelForSeq2SeqLM.from_pretrained(folder)
+    network.resize_token_embeddings(len(tokenizer))
+    network.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    line = f"<news> {LINES[0]} Kabc {LINES[1]}"
+    assert not compared(folder, [line]).other_ids
+    ours = load(folder).source_tokenizer
+    assert {"\u2581<news>", "\u2581Kabc"} <= set(ours.pieces(ours.encode([line])[0]))
+
+
+def test_rows_without_a_piece_keep_their_probability(folder: Path) -> None:
+    more_rows(folder)
+    assert compared(folder).largest_difference < 1e-12
+    model = load(folder)
+    assert model.target_tokenizer.vocabulary_size == 92  # with BOS
+    assert model.target_tokenizer.decode([[90]]) == [""]
+
+
 def test_a_start_that_is_not_zero_is_the_row_of_bos(folder: Path) -> None:
     tensors = load_file(folder / "model.safetensors")
     tensors["model.shared.weight"][-1] = 0.5
@@ -247,7 +319,7 @@ def test_command_downloads_from_the_hub(folder: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr("sys.argv", ["import_model", *arguments])
     import_model.main()
     assert load_trained_model(Path("outputs/imports/opus-mt-en-de"))
-    assert [patterns[-1] for patterns in asked] == ["model.safetensors"]
+    assert [patterns[-1] for patterns in asked] == ["model-*.safetensors"]
 
 
 @pytest.mark.parametrize(
@@ -273,8 +345,6 @@ def test_command_names_what_it_cannot_find(
 
 
 # Broken folders.
-
-Change = Callable[[Path], Any]
 
 
 def text(name: str, content: str) -> Change:
@@ -337,6 +407,7 @@ def tensors(change: Callable[[dict[str, Any]], Any], file: str = "model.safetens
 NORM = "model.encoder.layers.0.final_layer_norm.weight"
 SHARED = "model.shared.weight"
 TABLE = "model.encoder.embed_positions.weight"
+OTHER_TABLE = "model.decoder.embed_positions.weight"
 TORCH = "pytorch_model.bin"
 
 
@@ -396,11 +467,11 @@ def vocabulary(change: Callable[[dict[str, int]], Any]) -> Change:
         # Settings.
         (removed("tokenizer_config.json"), r"tokenizer_config\.json: no such file"),
         (text("config.json", "[" * 100_000), r"config\.json: Invalid JSON"),
-        (config(model_type="bart"), r"config\.json: key model_type: Input should be 'marian'"),
+        (text("config.json", '{"model_type": "m2m_100"}'), "model_type=m2m_100 is a network that"),
         (config(d_model=-2), r"config\.json: model\.width=-2"),
         (config(d_model=60_000), r"model\.safetensors: is too small for the model"),
         (config(encoder_layers=10**12), r"config\.json: model\.num_encoder_layers=1000000000000"),
-        (config(vocab_size=5), r"config\.json: vocab_size=5, but the vocabulary has"),
+        (config(vocab_size=5), r"has shape \(1, 90\), but the configuration .* require \(1, 5\)"),
         (config(encoder_attention_heads=3), r"decoder_attention_heads=2, .* needs 3"),
         (config(activation_function="tanh"), r"config\.json: activation_function=tanh is not one"),
         (config(max_position_embeddings=10**9), r"config\.json: model\.max_length=1000000000"),
@@ -415,7 +486,8 @@ def vocabulary(change: Callable[[dict[str, int]], Any]) -> Change:
         # Vocabulary and sentencepiece models.
         (text("vocab.json", '{"</s>": 0.5}'), r"vocab\.json: key </s>: Input should be a valid"),
         (vocabulary(lambda ids: ids.pop("<unk>")), r"vocab\.json: ids are not the numbers"),
-        (vocabulary(lambda ids: ids.pop("<pad>")), r"decoder_start_token_id=\d+ is not in"),
+        (vocabulary(lambda ids: ids.update(a=90)), "ids are not the numbers from 0 to"),
+        (vocabulary(lambda ids: ids.update(new=90)), "vocab_size=90, but the vocabulary has 91"),
         (
             vocabulary(lambda ids: ids.update({"": ids.pop("a")})),
             r"source\.spm: does not fit voc",
@@ -431,7 +503,6 @@ def vocabulary(change: Callable[[dict[str, int]], Any]) -> Change:
         (tensors(lambda found: found.pop(NORM)), f"lacks the tensor {re.escape(NORM)}"),
         (tensors(lambda found: found.update(more=torch.ones(1))), r"holds the tensor more, which"),
         (tensors(other_positions), r"embed_positions\.weight is not sinus"),
-        (more_rows, r"has 91 rows of embeddings, but the vocabulary has only 90"),
         (tensors(lambda found: found.update(code=Code()), TORCH), r"model\.bin: is damaged"),
         (tensors(lambda found: found.update(a=["b"]), TORCH), r"a is not a plain tensor"),
         (tensors(huge, TORCH), r"norm\.weight has shape \(1000000000000,\)"),

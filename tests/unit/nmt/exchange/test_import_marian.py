@@ -1,6 +1,7 @@
 """Models of Marian become model folders with the same scores, and broken ones are refused."""
 
 import io
+import json
 import shutil
 import zipfile
 from collections.abc import Callable
@@ -126,16 +127,32 @@ def opus_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def as_yaml_1_2(ids: dict[str, int]) -> str:
+    """YAML in which only quotes and backslashes are escaped."""
+    return "".join(f"{json.dumps(piece, ensure_ascii=False)}: {i}\n" for piece, i in ids.items())
+
+
+@pytest.mark.parametrize("more_rows", [0, 3, -2])
+@pytest.mark.parametrize("ending", ["yml", "json", "vocab", "txt"])
 def test_original_release_of_opus_mt(
-    tokenizer_path: Path, opus_folder: Path, tmp_path: Path
+    tokenizer_path: Path, opus_folder: Path, tmp_path: Path, ending: str, more_rows: int
 ) -> None:
     """Ids are those of the vocabulary; the added pieces have no probability."""
     folder = Path(shutil.copytree(opus_folder, tmp_path / "opus"))
-    vocabulary = yaml.load((folder / "opus.vocab.yml").read_text(), Loader=yaml.CBaseLoader)
-    size = len(vocabulary)
+    listed = yaml.load((folder / "opus.vocab.yml").read_text(), Loader=yaml.CBaseLoader)
+    pieces = [*listed, "a\x85b", "\x9f", "\u2028x", "\ufeffy", "last one"]
+    vocabulary = {piece: index for index, piece in enumerate(pieces)}
+    name = f"opus.vocab.{ending}"
+    text = {
+        "yml": as_yaml_1_2(vocabulary),
+        "json": json.dumps(vocabulary),
+        "vocab": "".join(f"{piece}\t-1\n" for piece in pieces),
+        "txt": "\n".join(pieces),
+    }
+    (folder / name).write_text(text[ending], encoding="utf-8")
+    size = len(vocabulary) + more_rows
     MarianExporter().export(marian_model(tokenizer_path, activation=Activation.silu), folder)
-    shutil.copytree(opus_folder, folder, dirs_exist_ok=True)
-    names = ["/somewhere/opus.vocab.yml"] * 2
+    names = [f"/somewhere/{name}"] * 2
     change_decoder(folder, vocabs=names, **{"normalize": 1, "beam-size": 6})
     change_settings(folder, **{"dim-vocabs": [size, size]})
     generator = np.random.default_rng(1)
@@ -149,17 +166,19 @@ def test_original_release_of_opus_mt(
     model = importer.load(folder, tmp_path, "en-de")
     for side, tokenizer in (("source", model.source_tokenizer), ("target", model.target_tokenizer)):
         original = sentencepiece.SentencePieceProcessor(model_file=str(folder / f"{side}.spm"))
-        pieces = [original.EncodeAsPieces(text) for text in SENTENCES]
-        ids = [[int(vocabulary[piece]) for piece in text] for text in pieces]
+        split = [original.EncodeAsPieces(text) for text in SENTENCES]
+        ids = [[vocabulary[piece] for piece in sentence] for sentence in split]
         assert tokenizer.encode(SENTENCES) == ids
+    found = model.source_tokenizer.all_pieces()
+    assert found[: min(size, len(pieces))] == pieces[:size]
     assert not model.config.joint_vocabulary
     assert model.config.decoding.beam_size == 6
     assert model.config.decoding.length_penalty_kind == "average"
     bias = model.network.output_bias
     assert bias is not None
     assert bias[size:].tolist() == [NEVER, NEVER]
-    [found] = verify(importer.open(model, folder), model, Text("texts", SENTENCES))
-    assert not found.other_texts
+    [verified] = verify(importer.open(model, folder), model, Text("texts", SENTENCES[:5]))
+    assert not verified.other_texts
 
 
 def rename(name: str, other: str) -> Callable[[Path], None]:

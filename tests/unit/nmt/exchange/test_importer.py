@@ -9,8 +9,40 @@ import torch
 from nmt.base.errors import UserError
 from nmt.exchange.foreign_tokenizer import pieces_in_order, read_sentencepiece, write_tokenizer
 from nmt.exchange.foreign_weights import ForeignWeights
+from nmt.exchange.import_huggingface import HuggingFaceImporter
+from nmt.exchange.registry import open_importer
 from nmt.tokenizer import Tokenizer
 from tests.support import made_up_sentences, train_tokenizer
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        ("source.bpe decoder.yml model.npz", "is a release whose text is split by subword-nmt"),
+        (
+            "adapter_config.json adapter_model.safetensors source.spm",
+            "is an adapter .LoRA. w",
+        ),
+        ("config.yaml weights.safetensors", "is already a model folder of this program.*MODEL="),
+        ("config.json model.bin shared_vocabulary.json", "is a model of CTranslate2, .*converted"),
+        ("config.json source.spm onnx/encoder_model.onnx", "is a model of ONNX"),
+        ("checkpoint_best.pt dict.en.txt", "is a model of fairseq"),
+        ("readme.txt", "is not a model of Hugging Face or Marian"),
+    ],
+)
+def test_other_models_are_named(tmp_path: Path, files: str, message: str) -> None:
+    for name in files.split():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    with pytest.raises(UserError, match=f"^given: {message}"):
+        open_importer(tmp_path, "given")
+
+
+def test_a_complete_folder_with_graphs_is_imported(tmp_path: Path) -> None:
+    for name in ("config.json", "source.spm", "model.safetensors", "onnx/encoder_model.onnx"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    assert isinstance(open_importer(tmp_path, "given"), HuggingFaceImporter)
 
 
 def foreign(**tensors: torch.Tensor) -> ForeignWeights:
@@ -55,7 +87,7 @@ def test_renamed_and_left_tensors_are_named() -> None:
 )
 def test_bad_vocabularies_are_rejected(ids: dict[str, int], message: str) -> None:
     with pytest.raises(UserError, match=message):
-        pieces_in_order(ids, Path("vocab.json"))
+        pieces_in_order(ids, Path("vocab.json"), 2)
 
 
 @pytest.mark.parametrize("content", [b"", b"no model", b"\x0a\x05abc"])
