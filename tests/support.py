@@ -19,8 +19,10 @@ from nmt.base.layout import MANIFEST_FILE
 from nmt.config import (
     Architecture,
     BatchingConfig,
+    BleuTokenizer,
     Config,
     DecodingConfig,
+    EvaluationConfig,
     Layout,
     ModelConfig,
     OptimizerConfig,
@@ -261,6 +263,7 @@ def tiny_config(outputs: Path, **training: Any) -> Config:
         ),
         training=TrainingConfig(**{**values, **training}),
         decoding=DecodingConfig(beam_size=2, max_length_ratio=1.0, max_length_offset=4),
+        evaluation=EvaluationConfig(bleu_tokenizer=BleuTokenizer("13a")),
         run=RunConfig(name="tiny", outputs=str(outputs)),
     )
 

@@ -9,9 +9,8 @@ Tibetan is added: it marks the ends of syllables, but not those of words.
 import re
 from functools import cache
 
-import regex
-from langcodes import Language
-from langcodes.tag_parser import LanguageTagError
+# `langcodes` and `regex` are imported where they are used: they take a tenth of a second, and most
+# commands need neither.
 
 _FIRST = "\u0e01"
 """No character before this one is of a script without blanks between words."""
@@ -30,6 +29,9 @@ def script_of(code: str) -> str:
     Args:
         code: a language code that may name the script or the region: `zh`, `zh_TW`, `srp_Latn`.
     """
+    from langcodes import Language  # noqa: PLC0415
+    from langcodes.tag_parser import LanguageTagError  # noqa: PLC0415
+
     try:
         return Language.get(code).maximize().script or ""
     except LanguageTagError:
@@ -66,6 +68,8 @@ def num_words(text: str) -> int:
 @cache
 def unspaced_characters() -> str:
     """Return the letters of scripts without blanks, as ranges in a class of `re` or of RE2."""
+    import regex  # noqa: PLC0415
+
     runs = regex.findall(f"{_UNSPACED}+", _characters(), regex.VERSION1)
     # Planes 2 and 3 of Unicode are reserved for ideographs.
     return "".join(f"{run[0]}-{run[-1]}" for run in runs) + "\U00020000-\U0003fffd"
@@ -86,6 +90,8 @@ def _characters() -> str:
 @cache
 def _has_letter(script: str, kind: str) -> bool:
     """Return whether a script has a letter of a class of characters."""
+    import regex  # noqa: PLC0415
+
     if not script:
         return False
     name = _MAIN_SCRIPTS.get(script, script)

@@ -8,20 +8,22 @@ nmt evaluate source=news.en reference=news.de
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from nmt.base import layout
 from nmt.base.errors import UserError
 from nmt.base.log import console, print_line, print_written
 from nmt.base.outputs import Outputs
-from nmt.cli.application import application
+from nmt.cli.application import application, group
 from nmt.cli.common import parse_folders
 from nmt.cli.models import TranslatorArguments, check_languages, open_model
-from nmt.config import checked_dataclass
+from nmt.config import EvaluationConfig, checked_dataclass, from_mapping, to_plain
 from nmt.data.corpus import PreparedCorpus
 from nmt.evaluation import evaluate, tables
 from nmt.evaluation.baseline import NO_BASELINE, Baseline, choose_baseline
 from nmt.evaluation.evaluate import Evaluation, TestSet
 from nmt.evaluation.systems import System, open_systems
+from nmt.run_folder import Run
 
 
 @checked_dataclass
@@ -43,6 +45,16 @@ class _Arguments(TranslatorArguments):
     folder each in it (default: outputs/evaluations/<run>/<test set>)."""
     corpus: str = ""
     """Folder of a prepared corpus (default: the corpus of the run)."""
+    evaluation: dict[str, Any] = group(EvaluationConfig)
+    """How translations are scored (default: as in the first run)."""
+
+    def evaluation_config(self, run: Run | None) -> EvaluationConfig:
+        """Return the settings of a run, if there is one, with the changes of the user."""
+        own = to_plain(run.config.evaluation) if run else {}
+        config: EvaluationConfig = from_mapping(
+            EvaluationConfig, {**own, **self.evaluation}, "arguments", "evaluation."
+        )
+        return config
 
 
 @application(_Arguments)
@@ -51,6 +63,7 @@ def main(arguments: _Arguments) -> None:
     systems = open_systems(parse_folders(arguments.model))
     corpus = PreparedCorpus(Path(arguments.corpus)) if arguments.corpus else systems[0].corpus
     test_set = _test_set(arguments, systems[0], corpus)
+    test_set = evaluate.with_evaluation(test_set, arguments.evaluation_config(systems[0].run))
     for system in systems:
         _check_direction(system, test_set)
     baseline = choose_baseline(systems, arguments.baseline, corpus)

@@ -20,6 +20,7 @@ from nmt.cli.application import application
 from nmt.cli.common import open_output, parse_folders
 from nmt.cli.models import TranslatorArguments, model_folder, open_model
 from nmt.config import (
+    EvaluationConfig,
     TextFormat,
     Utility,
     checked_dataclass,
@@ -106,11 +107,14 @@ def main(arguments: _Arguments) -> None:
     aligner = Aligner(model, arguments.alignment_layer) if needs_aligner else None
     protection = Protection(aligner) if aligner and arguments.protect else None
     writer = LineWriter(write, model.target_tokenizer, arguments.column, arguments.alignment)
+    tokenizer = EvaluationConfig().tokenizer_of(model.config.target_language)  # of BLEU
     pipeline = Pipeline(
         translator,
         model.config.source_language if arguments.document else "",
         protection,
-        partial(expected_utilities, utility=arguments.mbr) if arguments.mbr else None,
+        partial(expected_utilities, utility=arguments.mbr, tokenizer=tokenizer)
+        if arguments.mbr
+        else None,
         aligner if arguments.alignment else None,
         aligns_all=not writer.aligns_beside,
     )

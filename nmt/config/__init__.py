@@ -8,6 +8,7 @@ around Hydra handles a `DictConfig`; all other code takes these dataclasses.
 from nmt.config.batching import *
 from nmt.config.corpus import *
 from nmt.config.decoding import *
+from nmt.config.evaluation import *
 from nmt.config.experiment import *
 from nmt.config.fields import *
 from nmt.config.files import *

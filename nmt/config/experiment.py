@@ -9,6 +9,7 @@ from nmt.base.layout import CORPORA_FOLDER, RUNS_FOLDER
 from nmt.config.batching import BatchingConfig, Layout
 from nmt.config.corpus import CorpusConfig
 from nmt.config.decoding import DecodingConfig
+from nmt.config.evaluation import EvaluationConfig
 from nmt.config.fields import FolderName, checked_dataclass, free_keys, option, require
 from nmt.config.model import Architecture, ModelConfig, TiedEmbeddings
 from nmt.config.optimizer import OptimizerConfig, ScheduleConfig, ScheduleName
@@ -68,6 +69,7 @@ class Config:
     batching: BatchingConfig = field(default_factory=BatchingConfig)
     training: TrainingConfig = field(default_factory=TrainingConfig)
     decoding: DecodingConfig = field(default_factory=DecodingConfig)
+    evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
     tracking: TrackingConfig = field(default_factory=TrackingConfig)
     run: RunConfig = field(default_factory=RunConfig)
 

@@ -91,7 +91,7 @@ def compared_texts(
     return Comparison(
         name,
         why,
-        compare(baseline, after, *references),
+        compare(baseline, after, *references, tokenizer=texts.tokenizer),
         baseline,
         [row for row in rows if row.chrf > row.chrf_baseline][:_NUM_CHANGED],
         [row for row in reversed(rows) if row.chrf < row.chrf_baseline][:_NUM_CHANGED],

@@ -16,13 +16,13 @@ from nmt.base.files import (
     write_lines,
 )
 from nmt.base.progress import progress_bar
-from nmt.config import DecodingConfig, to_plain
+from nmt.config import DEFAULT_TOKENIZER, DecodingConfig, EvaluationConfig, to_plain
 from nmt.data.corpus import PreparedCorpus, more_reference_paths
 from nmt.evaluation.baseline import NO_BASELINE, Baseline, find_baseline
 from nmt.evaluation.comparison import Comparison, compared_texts, terms_of
 from nmt.evaluation.systems import System
 from nmt.metrics.comet import CometError, comet_score
-from nmt.metrics.known_test_sets import Identity, identify
+from nmt.metrics.known_test_sets import Identity, blank_references, identify
 from nmt.metrics.phenomena import PhenomenaReport, read_annotations, score_phenomena
 from nmt.metrics.scores import Scores, all_scores
 from nmt.run_folder import Run, StoredTexts
@@ -41,6 +41,7 @@ class TestSet:
         corpus: the corpus that has the test set; None for a test set of its own.
         annotations: path of the file of annotations, if there is one.
         leakage: how many of the sentences the training text contains; None if unknown.
+        tokenizer: the tokeniser of BLEU.
     """
 
     __test__ = False  # not a test class of pytest
@@ -52,6 +53,7 @@ class TestSet:
     corpus: PreparedCorpus | None = None
     annotations: Path | None = None
     leakage: dict[str, Any] | None = None
+    tokenizer: str = DEFAULT_TOKENIZER
 
 
 @dataclass(frozen=True)
@@ -126,14 +128,25 @@ def with_leakage(test_set: TestSet, corpus: PreparedCorpus | None) -> TestSet:
     return replace(test_set, leakage=leakage)
 
 
+def with_evaluation(test_set: TestSet, config: EvaluationConfig) -> TestSet:
+    """Set the tokeniser of BLEU; UserError if references are blank and this is not allowed."""
+    if not config.allow_blank and (blank := blank_references(test_set.references)):
+        raise UserError(
+            f"test set {test_set.name}: {blank}; add the missing translations, remove the lines"
+            " from all its files, or set evaluation.allow_blank=true"
+        )
+    return replace(test_set, tokenizer=config.tokenizer_of(test_set.direction[1]))
+
+
 def evaluate(translator: Translator, test_set: TestSet, system: str) -> Evaluation:
     """Translate a test set and score it; `system` is the name of the model."""
     hypotheses = _translated(translator, test_set, system)
     references, language = test_set.references, test_set.direction[1]
+    tokenizer = test_set.tokenizer
     phenomena = None
     if test_set.annotations is not None:
         annotations = read_annotations(test_set.annotations, len(hypotheses))
-        phenomena = score_phenomena(annotations, hypotheses, *references)
+        phenomena = score_phenomena(annotations, hypotheses, *references, tokenizer=tokenizer)
     comet, comet_note = None, ""
     try:
         comet = comet_score(test_set.sources, hypotheses, references[0])
@@ -145,7 +158,10 @@ def evaluate(translator: Translator, test_set: TestSet, system: str) -> Evaluati
         hypotheses,
         translator.config,
         identify(test_set.name, language, references),
-        replace(all_scores(hypotheses, *references, language=language), comet=comet),
+        replace(
+            all_scores(hypotheses, *references, language=language, tokenizer=tokenizer),
+            comet=comet,
+        ),
         comet_note,
         phenomena,
     )
@@ -163,7 +179,14 @@ def _translated(translator: Translator, test_set: TestSet, system: str) -> list[
 def compared(evaluation: Evaluation, baseline: Baseline, hypotheses: list[str]) -> Evaluation:
     """Add the comparison with a baseline to an evaluation; `hypotheses` are by the baseline."""
     test = evaluation.test_set
-    texts = StoredTexts(test.name, test.sources, test.references, evaluation.hypotheses, hypotheses)
+    texts = StoredTexts(
+        test.name,
+        test.sources,
+        test.references,
+        evaluation.hypotheses,
+        hypotheses,
+        test.tokenizer,
+    )
     terms = _terms(baseline, test.corpus) if test.corpus else []
     comparison = compared_texts(baseline.system.name, baseline.why, texts, terms)
     return replace(evaluation, comparison=comparison)

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from nmt.config import DEFAULT_TOKENIZER
 from nmt.evaluation.charts import Series, bar_chart
 from nmt.metrics.scores import Score, bleu_score, sentence_chrf
 from nmt.run_folder import StoredTexts
@@ -76,7 +77,10 @@ def _bleu_by_length(texts: StoredTexts, systems: Mapping[str, Sequence[str]]) ->
     """Compute the BLEU of each system by source length, as a chart and for a table."""
     bins = length_bins(texts.sources)
     bleu = {
-        name: [bleu_of(indices, lines, *texts.references) for indices in bins.values()]
+        name: [
+            bleu_of(indices, lines, *texts.references, tokenizer=texts.tokenizer)
+            for indices in bins.values()
+        ]
         for name, lines in systems.items()
     }
     series = [
@@ -89,11 +93,14 @@ def _bleu_by_length(texts: StoredTexts, systems: Mapping[str, Sequence[str]]) ->
 
 
 def bleu_of(
-    indices: Sequence[int], translations: Sequence[str], *references: Sequence[str]
+    indices: Sequence[int],
+    translations: Sequence[str],
+    *references: Sequence[str],
+    tokenizer: str = DEFAULT_TOKENIZER,
 ) -> Score:
     """Compute BLEU with its confidence interval on some of the sentences."""
     selected = [[lines[index] for index in indices] for lines in (translations, *references)]
-    return bleu_score(*selected, with_interval=True)
+    return bleu_score(*selected, tokenizer=tokenizer, with_interval=True)
 
 
 def worst_and_best(

@@ -236,7 +236,11 @@ def _tested(groups: Sequence[Group], references: Sequence[str]) -> list[Group]:
         if len(run.translations) != len(references):
             raise UserError(f"{run.name} has no {VALID_HYPOTHESES_FILE} of this validation text")
     translations = [[run.translations for run in group.complete] for group in complete]
-    means = mean_scores(translations, references)
+    tokenizers = {run.bleu_tokenizer for group in complete for run in group.complete}
+    if len(tokenizers) > 1:
+        names = ", ".join(sorted(tokenizers))
+        raise UserError(f"the runs have different tokenisers of BLEU: {names}")
+    means = mean_scores(translations, references, *tokenizers)
     tested = [
         replace(group, difference=seeds_difference(mean, means[0]))
         for group, mean in zip(complete[1:], means[1:], strict=True)

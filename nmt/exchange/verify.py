@@ -9,6 +9,7 @@ import torch
 
 from nmt.base.errors import UserError, missing, one_line
 from nmt.base.progress import Advance, progress_bar
+from nmt.config import EvaluationConfig
 from nmt.exchange.interface import NotComparedError, Runtime
 from nmt.exchange.runtimes import TorchRuntime
 from nmt.metrics.scores import bleu_score
@@ -49,6 +50,7 @@ class Verification:
         text: the sentences that were compared; None for random tokens.
         other_ids: sentences that have other ids in the other program.
         translations: translations by greedy search, each by torch and by the other program.
+        tokenizer: the tokeniser of BLEU.
     """
 
     program: str
@@ -57,6 +59,7 @@ class Verification:
     text: Text | None
     other_ids: Sequence[str]
     translations: Sequence[tuple[str, str]]
+    tokenizer: str
 
     @property
     def other_texts(self) -> list[tuple[str, str]]:
@@ -70,7 +73,7 @@ class Verification:
         if not references:
             return []
         texts = zip(*self.translations, strict=True)
-        return [bleu_score(one, references).score for one in texts]
+        return [bleu_score(one, references, tokenizer=self.tokenizer).score for one in texts]
 
     def lines(self) -> list[str]:
         """Describe the result in sentences."""
@@ -163,6 +166,7 @@ def verify(
             text,
             [a for a, b, c in zip(sources, ids[0], ids[i + 1], strict=True) if b != c],
             list(zip(texts[0], texts[i + 1], strict=True)),
+            EvaluationConfig().tokenizer_of(model.config.target_language),
         )
         for i, runtime in enumerate(runtimes)
     ]

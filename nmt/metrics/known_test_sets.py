@@ -62,13 +62,20 @@ def identify(name: str, language: str, references: Sequence[Sequence[str]]) -> I
     checksums = [checksum(lines) for lines in references]
     first = references[0]
     known_as = _known_name(checksums[0], language, len(first))
-    warnings = raw_text_warnings(first)
+    warnings = [*filter(None, [blank_references(references)]), *raw_text_warnings(first)]
     if not known_as and _NEWSTEST2014.search(name):
         warnings.append(
             f"its {len(first):,} references have no known checksum of newstest2014; unless they"
             " equal those of sacrebleu, do not compare its scores with published ones"
         )
     return Identity(known_as, checksums, warnings)
+
+
+def blank_references(references: Sequence[Sequence[str]]) -> str:
+    """Describe how many references are blank; "" if none is."""
+    counts = [sum(not line.strip() for line in lines) for lines in references]
+    number = max(counts)
+    return f"{number:,} of {len(references[0]):,} references are blank" if number else ""
 
 
 def raw_text_warnings(references: Sequence[str]) -> list[str]:

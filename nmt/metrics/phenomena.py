@@ -3,7 +3,8 @@
 `<split>.annotations.jsonl` has one object per line, aligned with the split:
 `{"phenomena": […], "must_contain": […], "must_not_contain": […], "group": "…"}`. A translation is
 correct if it contains every phrase of must_contain and none of must_not_contain, at word
-boundaries. A group (for example a minimal pair) is correct if all its translations are.
+boundaries (anywhere, in a script without blanks between words). A group (for example a minimal
+pair) is correct if all its translations are.
 """
 
 import re
@@ -16,6 +17,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from nmt.base.errors import UserError
 from nmt.base.files import iterate_lines
+from nmt.base.languages import unspaced_characters
+from nmt.config import DEFAULT_TOKENIZER
 from nmt.metrics.scores import bleu_score
 
 
@@ -106,7 +109,10 @@ def read_annotations(path: Path, num_sentences: int) -> list[Annotation]:
 
 
 def score_phenomena(
-    annotations: Sequence[Annotation], hypotheses: Sequence[str], *references: Sequence[str]
+    annotations: Sequence[Annotation],
+    hypotheses: Sequence[str],
+    *references: Sequence[str],
+    tokenizer: str = DEFAULT_TOKENIZER,
 ) -> PhenomenaReport:
     """Compute accuracy and BLEU by phenomenon; all sequences are aligned."""
     correct = [a.is_correct(text) for a, text in zip(annotations, hypotheses, strict=True)]
@@ -117,7 +123,8 @@ def score_phenomena(
     scores = {}
     for name, indices in sorted(by_phenomenon.items(), key=lambda item: (-len(item[1]), item[0])):
         checked = [index for index in indices if annotations[index].is_checked]
-        bleu = bleu_score(*([lines[i] for i in indices] for lines in (hypotheses, *references)))
+        selected = [[lines[i] for i in indices] for lines in (hypotheses, *references)]
+        bleu = bleu_score(*selected, tokenizer=tokenizer)
         accuracy = _percentage([correct[i] for i in checked]) if checked else None
         scores[name] = PhenomenonScore(len(indices), bleu.score, len(checked), accuracy)
     return PhenomenaReport(scores, _score_groups(annotations, correct))
@@ -151,4 +158,9 @@ def _percentage(values: list[bool]) -> float:
 
 
 def _occurs(phrase: str, text: str) -> bool:
-    return re.search(rf"(?<!\w){re.escape(phrase)}(?!\w)", text) is not None
+    letter = rf"[^\W{unspaced_characters()}]"  # of a script with blanks between words
+    begin, end = (
+        edge if re.match(letter, side) else ""
+        for edge, side in ((rf"(?<!{letter})", phrase[:1]), (rf"(?!{letter})", phrase[-1:]))
+    )
+    return re.search(f"{begin}{re.escape(phrase)}{end}", text) is not None

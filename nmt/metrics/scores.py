@@ -10,7 +10,8 @@ from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 from sacrebleu.significance import _bootstrap_resample, estimate_ci
 
-from nmt.base.errors import UserError
+from nmt.base.errors import UserError, first_line
+from nmt.config import DEFAULT_TOKENIZER
 from nmt.metrics.linearised import is_linearised
 from nmt.metrics.paper_form import TokenisedForm, lowercase_form, paper_form
 
@@ -58,15 +59,15 @@ class Scores:
     """All scores of one set of translations.
 
     Attributes:
-        bleu: on raw text, tokenised by sacrebleu (13a); the score to report.
+        bleu: on raw text, tokenised by sacrebleu; the score to report.
         chrf: chrF2++.
-        ter: translation edit rate; lower is better. None for linearised trees: their few symbols
-            can be shifted in so many ways that TER takes a second per sentence.
-        paper_bleu: in the form of "Attention Is All You Need", see `nmt.metrics.paper_form`.
-        lowercase_bleu: in the form of Multi30k, see `nmt.metrics.paper_form`.
+        ter: translation edit rate; lower is better. None where `metrics` leaves it out.
+        paper_bleu: in the form of "Attention Is All You Need", see `nmt.metrics.paper_form`. None
+            where BLEU has another tokeniser than 13a, because Moses has no rules for the language.
+        lowercase_bleu: in the form of Multi30k, see `nmt.metrics.paper_form`; None as `paper_bleu`.
         brevity_penalty: factor of `bleu` for translations that are too short; 1 if they are not.
-        length_ratio: tokens (13a) of the translations divided by those of the references that are
-            closest in length.
+        length_ratio: tokens of `bleu` of the translations divided by those of the references that
+            are closest in length.
         references: number of references per sentence.
         comet: COMET; None if it was not computed.
     """
@@ -74,8 +75,8 @@ class Scores:
     bleu: Score
     chrf: Score
     ter: Score | None
-    paper_bleu: Score
-    lowercase_bleu: Score
+    paper_bleu: Score | None
+    lowercase_bleu: Score | None
     brevity_penalty: float
     length_ratio: float
     sentences: int
@@ -87,37 +88,74 @@ class Scores:
         return {key: value for key, value in vars(self).items() if isinstance(value, Score)}
 
 
-def metrics(references: Sequence[str] = ()) -> dict[str, Any]:
+def bleu_metric(tokenizer: str, **options: Any) -> BLEU:
+    """Create sacrebleu's BLEU with one of its tokenisers.
+
+    Raises:
+        UserError: the tokeniser lacks a package or cannot be downloaded.
+    """
+    try:
+        # `force` turns off warnings about tokenised text; known_test_sets has such warnings.
+        return BLEU(force=True, tokenize=tokenizer, **options)
+    except (ImportError, RuntimeError, OSError, SystemExit) as error:
+        raise UserError(
+            f"evaluation.bleu_tokenizer={tokenizer} does not work here: {first_line(error)};"
+            " install requirements.txt, or choose another tokeniser, such as char"
+        ) from None
+
+
+def chrf_metric() -> CHRF:
+    """Create sacrebleu's chrF2++."""
+    return CHRF(word_order=2)
+
+
+def metrics(references: Sequence[str] = (), tokenizer: str = DEFAULT_TOKENIZER) -> dict[str, Any]:
     """Create sacrebleu's metrics on raw text, by their key in `METRIC_NAMES`.
 
-    TER is left out if all references are linearised trees.
+    TER counts words. In Chinese and Japanese they are characters. TER is left out for other text
+    without blanks between words, and for linearised trees, whose few symbols can be shifted in so
+    many ways that TER takes a second per sentence.
     """
-    # `force` turns off warnings about tokenised text; `raw_text_warnings` in known_test_sets warns.
-    found: dict[str, Any] = {"bleu": BLEU(force=True), "chrf": CHRF(word_order=2)}
-    return found if references and all(map(is_linearised, references)) else {**found, "ter": TER()}
+    found: dict[str, Any] = {"bleu": bleu_metric(tokenizer), "chrf": chrf_metric()}
+    if tokenizer == "char" or (references and all(map(is_linearised, references))):
+        return found
+    is_asian = tokenizer in ("zh", "ja-mecab")
+    return {**found, "ter": TER(normalized=is_asian, asian_support=is_asian)}
 
 
 def bleu_score(
-    hypotheses: Sequence[str], *references: Sequence[str], with_interval: bool = False
+    hypotheses: Sequence[str],
+    *references: Sequence[str],
+    tokenizer: str = DEFAULT_TOKENIZER,
+    with_interval: bool = False,
 ) -> Score:
-    """Compute BLEU (13a). The confidence interval takes longer, so validation omits it."""
+    """Compute BLEU. The confidence interval takes longer, so validation omits it."""
     check_scorable(hypotheses, *references)
-    return _score(metrics()["bleu"], hypotheses, references, with_interval)[0]
+    return _score(bleu_metric(tokenizer), hypotheses, references, with_interval)[0]
 
 
 def sentence_chrf(translations: Sequence[str], *references: Sequence[str]) -> list[float]:
     """Compute chrF2++ of each sentence, 0 to 100."""
-    metric = metrics()["chrf"]
+    metric = chrf_metric()
     return [
         float(metric.sentence_score(translation, list(alternatives)).score)
         for translation, *alternatives in zip(translations, *references, strict=True)
     ]
 
 
-def all_scores(hypotheses: Sequence[str], *references: Sequence[str], language: str) -> Scores:
+def all_scores(
+    hypotheses: Sequence[str],
+    *references: Sequence[str],
+    language: str,
+    tokenizer: str = DEFAULT_TOKENIZER,
+) -> Scores:
     """Compute every score except COMET, with confidence intervals.
 
-    `language` is the code of the target language, for Moses' tokenisation.
+    Args:
+        hypotheses: the translations.
+        references: sets of references, aligned with the translations.
+        language: code of the target language, for Moses' tokenisation.
+        tokenizer: sacrebleu's name of the tokeniser of BLEU.
 
     Raises:
         UserError: the sequences differ in length or are empty.
@@ -125,15 +163,17 @@ def all_scores(hypotheses: Sequence[str], *references: Sequence[str], language: 
     check_scorable(hypotheses, *references)
     found = {
         key: _score(metric, hypotheses, references)
-        for key, metric in metrics(references[0]).items()
+        for key, metric in metrics(references[0], tokenizer).items()
     }
     bleu, details = found["bleu"]
+    forms = (paper_form, lowercase_form) if tokenizer == DEFAULT_TOKENIZER else ()
+    more = {form: _tokenised_bleu(form(language), hypotheses, references) for form in forms}
     return Scores(
         bleu,
         found["chrf"][0],
         found["ter"][0] if "ter" in found else None,
-        _tokenised_bleu(paper_form(language), hypotheses, references),
-        _tokenised_bleu(lowercase_form(language), hypotheses, references),
+        more.get(paper_form),
+        more.get(lowercase_form),
         details.bp,
         details.ratio,
         len(hypotheses),

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from sacrebleu.metrics.bleu import BLEU
 
-from nmt.metrics.scores import check_scorable
+from nmt.config import DEFAULT_TOKENIZER
+from nmt.metrics.scores import bleu_metric, check_scorable
 
 NUM_RESAMPLES = 1_000
 _SEED = 12345
@@ -27,7 +27,9 @@ class SeedsDifference:
 
 
 def mean_scores(
-    configurations: Sequence[Sequence[Sequence[str]]], references: Sequence[str]
+    configurations: Sequence[Sequence[Sequence[str]]],
+    references: Sequence[str],
+    tokenizer: str = DEFAULT_TOKENIZER,
 ) -> np.ndarray:
     """Compute BLEU averaged over seeds; each configuration has the translations of each seed.
 
@@ -36,7 +38,7 @@ def mean_scores(
         The resamples are the same for all configurations.
     """
     # With references given here, the metric counts their n-grams only once.
-    metric = BLEU(force=True, references=[references])
+    metric = bleu_metric(tokenizer, references=[references])
     generator = np.random.default_rng(_SEED)
     number = len(references)
     # How often each sentence occurs in each resample; the test set itself is added as row 0.

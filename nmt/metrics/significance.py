@@ -10,6 +10,7 @@ from functools import cache
 
 from sacrebleu.significance import PairedTest
 
+from nmt.config import DEFAULT_TOKENIZER
 from nmt.metrics.scores import LOWER_IS_BETTER, METRIC_NAMES, check_scorable, metrics
 
 LEVEL = 0.05
@@ -56,11 +57,14 @@ def format_p(p: float) -> str:
 
 
 def compare(
-    baseline: Sequence[str], hypotheses: Sequence[str], *references: Sequence[str]
+    baseline: Sequence[str],
+    hypotheses: Sequence[str],
+    *references: Sequence[str],
+    tokenizer: str = DEFAULT_TOKENIZER,
 ) -> dict[str, Difference]:
     """Test the difference between translations and a baseline in each metric on raw text."""
     check_scorable(hypotheses, *references, baseline)
-    by_metric = metrics(references[0])
+    by_metric = metrics(references[0], tokenizer)
     for metric in by_metric.values():
         # Both tests use the same counts; extracting them takes most of the time.
         metric._extract_corpus_statistics = cache(metric._extract_corpus_statistics)

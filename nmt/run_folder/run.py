@@ -106,6 +106,11 @@ class Run:
         config: Config = from_file_values(Config, self.values, path)
         return config
 
+    @property
+    def bleu_tokenizer(self) -> str:
+        """The tokeniser of BLEU; that of the target language for runs without the key."""
+        return self.config.evaluation.tokenizer_of(self.config.corpus.target_language)
+
     @cached_property
     def environment(self) -> Environment:
         """Contents of `environment.json`."""
@@ -160,7 +165,7 @@ class Run:
 
     def texts(self, test_set: str) -> StoredTexts:
         """Read the stored texts of a test set."""
-        return read_texts(self.folder, test_set)
+        return read_texts(self.folder, test_set, self.bleu_tokenizer)
 
     @cached_property
     def num_parameters(self) -> int | None:

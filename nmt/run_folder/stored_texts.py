@@ -7,6 +7,7 @@ from pathlib import Path
 
 from nmt.base import layout
 from nmt.base.files import check_aligned, file_inside, read_lines
+from nmt.config import DEFAULT_TOKENIZER
 
 
 @dataclass(frozen=True)
@@ -16,6 +17,7 @@ class StoredTexts:
     Attributes:
         name: name of the test set.
         baseline: translations of the baseline; None if there are none.
+        tokenizer: the tokeniser of BLEU.
     """
 
     name: str
@@ -23,9 +25,10 @@ class StoredTexts:
     references: list[list[str]]
     hypotheses: list[str]
     baseline: list[str] | None = None
+    tokenizer: str = DEFAULT_TOKENIZER
 
 
-def read_texts(run: Path, test_set: str) -> StoredTexts:
+def read_texts(run: Path, test_set: str, tokenizer: str) -> StoredTexts:
     """Read the texts of a test set in a run folder; UserError if they are incomplete."""
     folder = layout.EVALUATION_FOLDER, test_set
 
@@ -40,4 +43,4 @@ def read_texts(run: Path, test_set: str) -> StoredTexts:
     check_aligned({paths[name]: len(lines) for name, lines in texts.items()})
     sources, hypotheses = texts.pop(layout.SOURCE_FILE), texts.pop(layout.HYPOTHESES_FILE)
     baseline = texts.pop(layout.BASELINE_FILE, None)
-    return StoredTexts(test_set, sources, list(texts.values()), hypotheses, baseline)
+    return StoredTexts(test_set, sources, list(texts.values()), hypotheses, baseline, tokenizer)

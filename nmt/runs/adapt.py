@@ -62,6 +62,7 @@ def general_test_set(config: Config, beginning: str) -> TestSet | None:
     if beginning:
         source, reference = (Path(f"{beginning}.{language}") for language in languages)
         test_set = evaluate.files_test_set(source, reference, languages)
+        test_set = evaluate.with_evaluation(test_set, config.evaluation)
         return replace(test_set, name=f"{GENERAL}_{test_set.name}")
     if GENERAL not in config.corpus.sources:
         return None
@@ -74,7 +75,8 @@ def general_test_set(config: Config, beginning: str) -> TestSet | None:
     split = TEST if TEST in splits else splits[0]
     sources, first = map(list, zip(*text.pairs(split), strict=True))
     references = [first, *text.more_references(split)]
-    return TestSet(f"{GENERAL}_{split}", languages, sources, references)
+    test_set = TestSet(f"{GENERAL}_{split}", languages, sources, references)
+    return evaluate.with_evaluation(test_set, config.evaluation)
 
 
 def adapt(config: Config, general: TestSet | None, outputs: Outputs | None) -> None:
@@ -91,7 +93,7 @@ def adapt(config: Config, general: TestSet | None, outputs: Outputs | None) -> N
     corpus, system = run.corpus, open_system(run.folder)
     assert corpus is not None
     # `train` has evaluated the test sets of the corpus.
-    tests = _test_sets(corpus, general)
+    tests = _test_sets(config, corpus, general)
     missing = [test for test in tests if evaluate.stored_hypotheses(system, test) is None]
     if missing:
         model = load_trained_model(run.model, distributed.local_device())
@@ -112,10 +114,13 @@ def adapt(config: Config, general: TestSet | None, outputs: Outputs | None) -> N
         print_line("no general test set; general_test=BEGINNING reads one from two files")
 
 
-def _test_sets(corpus: PreparedCorpus, general: TestSet | None) -> list[TestSet]:
+def _test_sets(config: Config, corpus: PreparedCorpus, general: TestSet | None) -> list[TestSet]:
     """Return the test sets of the corpus and `general`, which gets a name that they do not have."""
     splits = corpus.test_splits or [VALID]
-    tests = [evaluate.corpus_test_set(corpus, split) for split in splits]
+    tests = [
+        evaluate.with_evaluation(evaluate.corpus_test_set(corpus, split), config.evaluation)
+        for split in splits
+    ]
     while general and general.name in splits:
         general = replace(general, name=f"{GENERAL}_{general.name}")
     return [*tests, general] if general else tests

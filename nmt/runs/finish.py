@@ -16,7 +16,12 @@ from nmt.base.files import write_json, write_lines
 from nmt.base.progress import progress_bar
 from nmt.config import Config, CorpusSource, ValidationMetric, to_plain
 from nmt.data.corpus import PreparedCorpus
-from nmt.evaluation.evaluate import Evaluation, corpus_test_set, evaluate_run
+from nmt.evaluation.evaluate import (
+    Evaluation,
+    corpus_test_set,
+    evaluate_run,
+    with_evaluation,
+)
 from nmt.evaluation.model_card import Facts, TrainingData, model_card
 from nmt.evaluation.report import write_report
 from nmt.model.cost import training_flops
@@ -46,7 +51,10 @@ def finish(
     chosen = choose_weights(config.training.validation_metric, trainer)
     logger.info("chosen on validation: %s", chosen.description)
     run = Run(config.run_folder)
-    test_sets = [corpus_test_set(corpus, split) for split in corpus.test_splits]
+    test_sets = [
+        with_evaluation(corpus_test_set(corpus, split), config.evaluation)
+        for split in corpus.test_splits
+    ]
     evaluations = evaluate_run(trainer.model, config.decoding, corpus, run, test_sets)
     scores = _scores(config, corpus, chosen, evaluations, _cost(config, trainer))
     _save_model(config, trainer, scores)

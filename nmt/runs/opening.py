@@ -14,8 +14,19 @@ from nmt.base import layout
 from nmt.base.errors import UserError
 from nmt.base.files import remove, temporary_path, write_json
 from nmt.base.system import commit, processor_name, versions
-from nmt.config import Config, Layout, differing_values, is_free_key, save_config, to_plain
+from nmt.config import (
+    BleuTokenizer,
+    Config,
+    Layout,
+    differing_values,
+    is_free_key,
+    save_config,
+    to_plain,
+)
 from nmt.data.corpus import PreparedCorpus
+from nmt.evaluation.evaluate import corpus_test_set, with_evaluation
+from nmt.metrics.known_test_sets import blank_references
+from nmt.metrics.scores import bleu_metric
 from nmt.run_folder import Run
 from nmt.training import distributed, fresh_model
 from nmt.training.measured_library import measure_library
@@ -30,7 +41,8 @@ _PACKAGES = ("torch", "numpy", "sentencepiece", "datasets", "pyarrow", "sacreble
 # those of the data, its order, the model and the optimizer.
 _FIXED_KEYS = (
     *("corpus.", "tokenizer.", "model.", "training.seed", "optimizer.name", "optimizer.lora_"),
-    "training.validation_metric",  # the best checkpoint so far was chosen by it
+    # The best checkpoint so far was chosen by these.
+    *("training.validation_metric", "evaluation.bleu_tokenizer"),
     *("batching.layout", "batching.target_tokens_per_update"),
     *("batching.max_source_length", "batching.max_target_length"),
 )
@@ -59,8 +71,9 @@ def check_configuration(config: Config) -> tuple[Config, list[str]]:
     """Compare an experiment with the configuration stored in its run folder, if there is one.
 
     Returns:
-        The experiment, in which stored values replace `tokens_per_micro_batch=auto`, `layout=auto`
-        and `num_threads=0`; and a line for each difference that `run.accept_changes` allows.
+        The experiment, in which stored values replace `tokens_per_micro_batch=auto`,
+        `layout=auto`, `bleu_tokenizer=auto` and `num_threads=0`; and a line for each difference
+        that `run.accept_changes` allows.
 
     Raises:
         UserError: there is a difference that `run.accept_changes` does not allow.
@@ -75,10 +88,13 @@ def check_configuration(config: Config) -> tuple[Config, list[str]]:
         batching = replace(batching, tokens_per_micro_batch=tokens)
     if batching.layout is Layout.auto:
         batching = replace(batching, layout=stored.batching.layout)
+    evaluation = config.evaluation
+    if evaluation.bleu_tokenizer is BleuTokenizer.auto:
+        evaluation = replace(evaluation, bleu_tokenizer=stored.evaluation.bleu_tokenizer)
     has_same_processes = training.num_processes == stored.training.num_processes
     if not training.num_threads and has_same_processes:  # the number of threads changes rounding
         training = replace(training, num_threads=stored.training.num_threads)
-    config = replace(config, batching=batching, training=training)
+    config = replace(config, batching=batching, training=training, evaluation=evaluation)
     differences = {
         key: f"{key}: the run has {old}, you asked for {new}"
         for key, (old, new) in differing_values(to_plain(stored), to_plain(config)).items()
@@ -129,8 +145,8 @@ def open_run(config: Config, corpus_folder: Path) -> Config:
     """Create the run folder, or check that the existing one belongs to this experiment.
 
     Returns:
-        The experiment, in which values replace `tokens_per_micro_batch=auto`, `layout=auto` and
-        `num_threads=0`.
+        The experiment, in which values replace `tokens_per_micro_batch=auto`, `layout=auto`,
+        `bleu_tokenizer=auto` and `num_threads=0`.
     """
     folder = config.run_folder
     config, changes = check_configuration(config)
@@ -139,7 +155,9 @@ def open_run(config: Config, corpus_folder: Path) -> Config:
         fresh_model.check(config, corpus_folder)
         training = distributed.with_num_threads(config.training, config.run.parallel_runs)
         config = with_layout(replace(config, training=training))
-        epoch = first_epoch(config, PreparedCorpus(corpus_folder))  # an error leaves no run
+        corpus = PreparedCorpus(corpus_folder)
+        config = _with_bleu_tokenizer(config, corpus)
+        epoch = first_epoch(config, corpus)  # an error leaves no run
         if config.batching.is_auto:
             config = resolve_auto(config, *epoch)
         write_json(folder / layout.ENVIRONMENT_FILE, environment(corpus_folder, config))
@@ -165,6 +183,22 @@ def open_run(config: Config, corpus_folder: Path) -> Config:
         (folder / layout.VALID_HYPOTHESES_FILE).unlink(missing_ok=True)
         save_config(config, folder / layout.CONFIG_FILE)
     return config
+
+
+def _with_bleu_tokenizer(config: Config, corpus: PreparedCorpus) -> Config:
+    """Replace `bleu_tokenizer=auto`.
+
+    Raises:
+        UserError: the tokeniser does not work, or a test set has blank references.
+    """
+    evaluation = config.evaluation
+    tokenizer = BleuTokenizer(evaluation.tokenizer_of(config.corpus.target_language))
+    bleu_metric(tokenizer)
+    for split in ("valid", *corpus.test_splits):
+        test_set = with_evaluation(corpus_test_set(corpus, split), evaluation)
+        if blank := blank_references(test_set.references):
+            logger.warning(f"{split}: {blank}")
+    return replace(config, evaluation=replace(evaluation, bleu_tokenizer=tokenizer))
 
 
 def point_latest(config: Config) -> None:

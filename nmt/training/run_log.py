@@ -24,6 +24,8 @@ from nmt.training.validation import ValidationResult
 
 logger = logging.getLogger(__name__)
 
+_SUSPICIOUS_IN_A_ROW = 3
+
 
 class RunLog:
     """Reports a run to the log, `metrics.jsonl`, another tracker and the terminal.
@@ -36,6 +38,7 @@ class RunLog:
         path = config.run_folder / METRICS_FILE
         file = FileTracker(path, state.update, state.validation_due)
         self._trackers = [file, tracker]
+        self._num_suspicious = 0  # last validations in a row with a BLEU of 0.00 or 100.00
         if state.validation_due and (record := file.last_record()).get("update") == state.update:
             # Other trackers cannot drop a validation alone. They dropped all records of the update,
             # so they need its training metrics again.
@@ -107,6 +110,17 @@ class RunLog:
             f"update {update:,}  valid loss {result.loss:.4f}  perplexity {result.perplexity:.2f}"
             f"  BLEU {result.bleu:.2f}{best}"
         )
+        is_suspicious = f"{result.bleu:.2f}" in ("0.00", "100.00")
+        self._num_suspicious = self._num_suspicious + 1 if is_suspicious else 0
+        if self._num_suspicious == _SUSPICIOUS_IN_A_ROW:
+            text = (
+                f"BLEU was {result.bleu:.2f} in {_SUSPICIOUS_IN_A_ROW} validations in a row, so it"
+                " cannot tell checkpoints apart; check the references of valid, the target"
+                " language in corpus.direction and evaluation.bleu_tokenizer"
+                f" ({self._config.evaluation.bleu_tokenizer}), or train for longer"
+            )
+            logger.warning(text)
+            self.alert(update, "suspicious BLEU", text)
 
     def alert(self, update: int, title: str, text: str) -> None:
         """Notify the user through the trackers; the caller also logs or raises an error."""

@@ -64,7 +64,8 @@ class Trainer:
         self._updater = Updater(config, self.model.network, self.optimizer, process, sums)
         window = config.model.attention_window
         self._metrics = RunningMetrics(sums, self._updater.monitor, process, window)
-        self.validator = Validator(corpus, self.model, config.decoding)
+        tokenizer = config.evaluation.tokenizer_of(config.corpus.target_language)
+        self.validator = Validator(corpus, self.model, config.decoding, tokenizer)
         self._saved_update = self.state.update
         self._skipped_file = config.run_folder / SKIPPED_UPDATES_FILE
         # `run` replaces these; only the main process has a log.

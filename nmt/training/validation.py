@@ -47,8 +47,13 @@ class Validator:
     """Validates a model on the split `valid` of a corpus, with the search of `decoding`."""
 
     def __init__(
-        self, corpus: PreparedCorpus, model: TrainedModel, decoding: DecodingConfig
+        self,
+        corpus: PreparedCorpus,
+        model: TrainedModel,
+        decoding: DecodingConfig,
+        tokenizer: str,
     ) -> None:
+        self._tokenizer = tokenizer  # of BLEU
         self._translator = Translator(model, decoding)
         self._forced_decoder = ForcedDecoder(model)
         self.sources, self.references = valid_text(corpus)
@@ -75,4 +80,5 @@ class Validator:
             ) from None
         hypotheses = tuple(best[0].text for best in translations)
         loss = -math.fsum(log_probs) / len(log_probs)
-        return ValidationResult(loss, bleu_score(hypotheses, self.references).score, hypotheses)
+        bleu = bleu_score(hypotheses, self.references, tokenizer=self._tokenizer)
+        return ValidationResult(loss, bleu.score, hypotheses)

@@ -30,6 +30,10 @@ def annotate(
         # All phrases are required.
         (("rote", "Katze"), (), "die rote Katze", True),
         (("rote", "Katze"), (), "die rote Maus", False),
+        # Scripts without blanks have no word boundaries.
+        (("自行车",), ("雨伞",), "我买了自行车。", True),
+        (("IBM",), (), "我在IBM工作", True),
+        (("IBM",), (), "我在IBMS工作", False),
     ],
 )
 def test_phrases_decide_if_a_translation_is_correct(
@@ -58,6 +62,11 @@ def test_accuracy_and_bleu_by_phenomenon() -> None:
     assert report.groups is None
     report = score_phenomena([annotate("order")], ["a b c d"], ["a b c d"])
     assert report.phenomena["order"].accuracy is None
+
+
+def test_bleu_of_a_phenomenon_has_the_tokens_of_the_language() -> None:
+    report = score_phenomena([annotate("x")], ["我买了书。"], ["我买了书。"], tokenizer="zh")
+    assert report.phenomena["x"].bleu == pytest.approx(100)
 
 
 def test_group_is_correct_if_all_sentences_are() -> None:

@@ -1,10 +1,13 @@
 from dataclasses import asdict, replace
 from functools import partial
+from unittest.mock import Mock
 
 import pytest
 import sacrebleu
 
 from nmt.base.errors import UserError
+from nmt.config import BleuTokenizer, EvaluationConfig
+from nmt.metrics import scores as scores_module
 from nmt.metrics.scores import Scores, all_scores, bleu_score, sentence_chrf
 from nmt.metrics.significance import compare
 
@@ -109,3 +112,51 @@ def test_linearised_trees_have_no_ter() -> None:
     assert scores.by_metric().keys() == {"bleu", "chrf", "paper_bleu", "lowercase_bleu"}
     assert compare(trees, trees, trees).keys() == {"bleu", "chrf"}
     assert all_scores(trees, ["(a) b", "c"], language="en").ter is not None
+
+
+UNSPACED = {
+    "zh": ("zh", "昨天我买了一个红色的自行车。", "昨天我卖了一个红色的自行车。"),
+    "ja": ("ja-mecab", "昨日私は赤い自転車を買いました。", "昨日私は赤い自転車を売りました。"),
+    "ko": ("ko-mecab", "나는 어제 빨간 자전거를 샀습니다.", "나는 어제 빨간 자전거를 팔았습니다."),
+    "th": ("char", "เมื่อวานฉันซื้อจักรยานสีแดง", "เมื่อวานฉันขายจักรยานสีแดง"),
+    "my": ("char", "မနေ့က ကျွန်တော်စက်ဘီးဝယ်တယ်။", "မနေ့က ကျွန်တော်စက်ဘီးရောင်းတယ်။"),
+    "km": ("char", "ម្សិលមិញខ្ញុំបានទិញកង់ក្រហម។", "ម្សិលមិញខ្ញុំបានលក់កង់ក្រហម។"),
+    "lo": ("char", "ມື້ວານນີ້ຂ້ອຍຊື້ລົດຖີບສີແດງ", "ມື້ວານນີ້ຂ້ອຍຂາຍລົດຖີບສີແດງ"),
+    "bo": ("char", "ཁ་སང་ངས་རྐང་འཁོར་ཉོས།", "ཁ་སང་ངས་རྐང་འཁོར་བཙོངས།"),
+}
+
+
+@pytest.mark.parametrize("language", UNSPACED)
+def test_bleu_has_the_tokens_of_the_target_language(language: str) -> None:
+    """With 13a, these sentences have too few tokens for a score above 0."""
+    tokenizer, reference, other = UNSPACED[language]
+    assert EvaluationConfig().tokenizer_of(language) == tokenizer
+    perfect, changed = (
+        all_scores([text], [reference], language=language, tokenizer=tokenizer)
+        for text in (reference, other)
+    )
+    assert perfect.bleu.score == pytest.approx(100)
+    assert 10 < changed.bleu.score < 95
+    assert f"|tok:{tokenizer}" in changed.bleu.signature
+    assert changed.bleu.score == pytest.approx(
+        sacrebleu.corpus_bleu([other], [[reference]], tokenize=tokenizer).score
+    )
+    # Moses has no rules for these languages, and TER has only those for Chinese and Japanese.
+    assert changed.paper_bleu is changed.lowercase_bleu is None
+    assert (changed.ter is None) == (tokenizer == "char")
+    if language in ("zh", "ja"):
+        assert changed.ter is not None
+        assert "asian:yes" in changed.ter.signature
+        assert 0 < changed.ter.score < 50
+
+
+def test_all_other_languages_keep_13a_unless_the_user_says_so() -> None:
+    for language in ("en", "de", "fr", "ru", "hi", "ar", "am", "ka", "source", "lin"):
+        assert EvaluationConfig().tokenizer_of(language) == "13a"
+    assert EvaluationConfig(bleu_tokenizer=BleuTokenizer("intl")).tokenizer_of("zh") == "intl"
+
+
+def test_a_tokeniser_that_cannot_be_loaded_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scores_module, "BLEU", Mock(side_effect=RuntimeError("no MeCab\nat all")))
+    with pytest.raises(UserError, match=r"bleu_tokenizer=ja-mecab does not work here: no MeCab;"):
+        bleu_score(["a"], ["a"], tokenizer="ja-mecab")

@@ -31,6 +31,11 @@ def test_score_is_the_mean_of_corpus_bleu_over_the_seeds() -> None:
     assert scores[1:].std() > 0.1
 
 
+def test_tokens_are_those_of_the_language() -> None:
+    references = ["我昨天买了书。", "他今天去了北京。"]
+    assert mean_scores([[references]], references, "zh")[0] == pytest.approx(100)
+
+
 def test_with_one_seed_p_is_near_that_of_a_two_sided_test() -> None:
     """Approximate randomisation is two-sided; sacrebleu's bootstrap is not."""
     best, other = noisy(0.10, 1), noisy(0.13, 2)

@@ -47,7 +47,7 @@ def test_identical_translations_do_not_differ() -> None:
 
 def test_difference_below_rounding_is_not_significant(monkeypatch: pytest.MonkeyPatch) -> None:
     """No 4-gram matches, so BLEU consists of smoothing; p is low for a negligible difference."""
-    monkeypatch.setattr(significance, "metrics", lambda _: {"bleu": BLEU()})
+    monkeypatch.setattr(significance, "metrics", lambda *_: {"bleu": BLEU()})
     references = [f"{n} a{n} b{n} c{n} d{n}" for n in range(1000)]
     worse = [f"{n} x y z u v w q" if n < 1 else "x y z u v w q o" for n in range(1000)]
     better = [f"{n} x y z u v w q" if n < 12 else "x y z u v w q o" for n in range(1000)]
@@ -80,7 +80,7 @@ def test_each_text_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
         return extract(hypothesis, references)
 
     monkeypatch.setattr(metric, "_compute_segment_statistics", counted)
-    monkeypatch.setattr(significance, "metrics", lambda _: {"bleu": metric})
+    monkeypatch.setattr(significance, "metrics", lambda *_: {"bleu": metric})
     compare(noisy(0.2, 1), noisy(0.2, 2), REFERENCES)
     assert len(sentences) == 2 * len(REFERENCES)
 
@@ -101,3 +101,13 @@ def test_all_references_are_used() -> None:
 def test_different_lengths_are_rejected() -> None:
     with pytest.raises(UserError, match="60 translations for 59 references"):
         compare(REFERENCES[:59], REFERENCES, REFERENCES)
+
+
+def test_tokens_are_those_of_the_language() -> None:
+    """With 13a, each sentence is one token, so that no difference has a BLEU above 0."""
+    references = [f"我{number}号昨天在北京买了一本红色的书。" for number in range(40)]
+    worse = [line.replace("红色", "蓝色") for line in references]
+    found = compare(worse, references, references, tokenizer="zh")["bleu"]
+    assert found.verdict == "better"
+    assert 50 < found.baseline < 95
+    assert all("|tok:zh|" in signature for signature in found.signatures)

@@ -9,7 +9,7 @@ from nmt.config import Config, CorpusConfig, SourceConfig
 from nmt.data.corpus import PreparedCorpus
 from nmt.evaluation.evaluate import TestSet
 from nmt.runs.adapt import _test_sets, check_languages, general_test_set, summary_lines
-from tests.support import write_corpus
+from tests.support import tiny_config, write_corpus
 
 
 @pytest.fixture
@@ -67,10 +67,15 @@ def test_test_sets_have_different_names(tmp_path: Path, tokenizer_path: Path) ->
     splits = dict.fromkeys(("train", "valid", "test", "general_test"), pairs)
     corpus = PreparedCorpus(write_corpus(tmp_path / "corpus", tokenizer_path, splits))
     general = TestSet("general_test", ("en", "de"), ["3"], [["3"]])
-    found = {test_set.name: test_set.sources for test_set in _test_sets(corpus, general)}
+    found = {
+        test_set.name: test_set.sources
+        for test_set in _test_sets(tiny_config(tmp_path), corpus, general)
+    }
     own = {"test": ["1 2"], "general_test": ["1 2"]}
     assert found == own | {"general_general_test": ["3"]}
-    assert [test_set.name for test_set in _test_sets(corpus, None)] == list(own)
+    assert [test_set.name for test_set in _test_sets(tiny_config(tmp_path), corpus, None)] == list(
+        own
+    )
 
 
 def test_the_last_lines_have_the_scores_before_and_after() -> None:

@@ -4,15 +4,19 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
+import yaml
 
 from nmt.base.errors import UserError
 from nmt.base.files import read_json, write_json
 from nmt.config import (
     ARRANGING_KEYS,
+    BleuTokenizer,
     Config,
+    EvaluationConfig,
     MixingConfig,
     SourceConfig,
     load_config,
+    load_values,
     save_config,
 )
 from nmt.model import cpu_library
@@ -20,7 +24,14 @@ from nmt.run_folder import Run
 from nmt.runs import experiment
 from nmt.runs.opening import check_configuration, open_run, point_latest
 from tests.runs import run
-from tests.support import tiny_config, with_batching, write_result
+from tests.support import (
+    refused,
+    reversed_digits,
+    tiny_config,
+    with_batching,
+    write_corpus,
+    write_result,
+)
 
 
 @pytest.fixture
@@ -58,6 +69,43 @@ def test_the_same_run_is_opened_again(config: Config, corpus: Path, tmp_path: Pa
     assert stored(config) == config
     assert read_json(config.run_folder / "environment.json") == before
     assert len(before["run_id"]) == 8
+
+
+def test_the_tokeniser_of_bleu_is_stored_and_kept(
+    config: Config, corpus: Path, tmp_path: Path
+) -> None:
+    chinese = replace(
+        config,
+        corpus=replace(config.corpus, direction="en-zh"),
+        evaluation=EvaluationConfig(),
+        run=replace(config.run, name="zh"),
+    )
+    assert open_run(chinese, corpus).evaluation.bleu_tokenizer == "zh"
+    assert Run(chinese.run_folder).bleu_tokenizer == "zh"
+    assert check_configuration(chinese)[0] == stored(chinese)
+    other = replace(chinese, evaluation=EvaluationConfig(bleu_tokenizer=BleuTokenizer("char")))
+    with pytest.raises(UserError, match=r"bleu_tokenizer: the run has zh, you asked for char"):
+        check_configuration(other)
+    # Runs of earlier versions lack the key.
+    path = config.run_folder / "config.yaml"
+    values = load_values(path)
+    del values["evaluation"]
+    path.write_text(yaml.safe_dump(values))
+    assert Run(config.run_folder).bleu_tokenizer == "13a"
+    check_configuration(replace(config, evaluation=EvaluationConfig()))
+
+
+def test_blank_references_are_refused_before_the_training(
+    tmp_path: Path, digit_tokenizer_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    pairs = reversed_digits(20, 1)
+    splits = {"train": pairs, "valid": pairs[:2], "test": [pairs[0], ("1 2", " "), ("3 4", "")]}
+    corpus = write_corpus(tmp_path / "corpora" / "gaps-1", digit_tokenizer_path, splits)
+    config = tiny_config(tmp_path)
+    with refused(r"test set test: 2 of 3 references are blank; .*allow_blank=true", tmp_path):
+        open_run(config, corpus)
+    open_run(replace(config, evaluation=EvaluationConfig(allow_blank=True)), corpus)
+    assert "test: 2 of 3 references are blank" in caplog.messages
 
 
 def test_the_last_run_is_linked_but_a_folder_is_kept(

@@ -186,6 +186,19 @@ def test_patience_ends_training_and_the_loss_breaks_ties(
     assert said == improved
 
 
+def test_a_bleu_that_cannot_tell_checkpoints_apart_is_reported(
+    make: Make, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    scores = (0, 0, 0.02, 99.999, 100, 100, 100, 0.001, 0)
+    fixed_validation(monkeypatch, *((1, bleu) for bleu in scores))
+    tracker = Mock(spec=Tracker)
+    make(max_updates=18, validate_every=2).run(tracker)
+    [(update, title, text)] = [call.args for call in tracker.alert.call_args_list]
+    assert (update, title) == (12, "suspicious BLEU")
+    assert "BLEU was 100.00 in 3 validations in a row" in text
+    assert [line for line in caplog.messages if line == text]
+
+
 def test_time_ends_training(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """A clock that moves a second an update; validation and a checkpoint come all the same."""
     fixed_validation(monkeypatch, (1, 1))
