@@ -120,7 +120,11 @@ def application(
                 with converted_hydra_errors(kind, folder, sys.argv[1:]):
                     hydra.main(folder or _NO_PRESETS, name, VERSION_BASE)(job)()
             except _JobError as error:
-                raise error.__cause__ or error from None
+                failure = error.__cause__
+            else:
+                return
+            # Raised here, because a cause of an exception must not also follow from it.
+            raise failure or _JobError
 
         return main
 

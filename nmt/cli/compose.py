@@ -48,7 +48,9 @@ def _composed(overrides: Sequence[str]) -> DictConfig:
     # HydraConfig outlives its application.
     is_running = GlobalHydra().is_initialized() and HydraConfig.initialized()
     running = HydraConfig.get() if is_running else None
-    if running and str(CONFIG_FOLDER) in [source.path for source in running.runtime.config_sources]:
+    sources = running.runtime.config_sources if running else ()
+    # The presets are those of the command, which --config-path may have replaced.
+    if running and any(one.provider == "main" and one.schema == "file" for one in sources):
         path = [one for one in running.overrides.hydra if one.startswith("hydra.searchpath=")]
         given = [*overrides, *path]
         return hydra.compose(running.job.config_name, given, return_hydra_config=True)

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from omegaconf import DictConfig
 
-from nmt.base.errors import UserError
+from nmt.base.errors import UserError, disk_errno
 from nmt.cli.application import application, group
 from nmt.cli.compose import CONFIG_FOLDER, to_config
 from nmt.cli.main import main as nmt
@@ -312,8 +312,9 @@ def test_errors_of_a_command_are_raised_as_they_are(
     def failing(arguments: Arguments) -> None:
         raise ValueError(arguments.file)
 
-    with pytest.raises(ValueError, match="a mistake"):
+    with pytest.raises(ValueError, match="a mistake") as caught:
         run(failing, "file=a mistake")
+    assert disk_errno(caught.value) is None  # there is no circle of causes
     assert capsys.readouterr().err == ""
 
 

@@ -1,5 +1,8 @@
 """Configurations of experiments, and names of the folders of sweeps."""
 
+import os
+import shutil
+import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -13,11 +16,12 @@ from omegaconf import DictConfig
 from nmt.base import system
 from nmt.base.errors import UserError
 from nmt.cli import compose
-from nmt.cli.application import application
+from nmt.cli.application import CONFIG_FOLDER, application
 from nmt.cli.compose import compose_config, run_composed
 from nmt.config import Config, checked_dataclass
 from nmt.runs import multirun
 from nmt.runs.job_names import folder_name
+from tests.namespaces import ROOT
 
 jobs: list[Config] = []
 
@@ -121,6 +125,63 @@ def test_a_missing_launcher_is_reported_with_the_remedy(
         raise MissingConfigException("", "hydra/launcher/joblib", ["basic"])
 
 
+_PLUGINS = """
+from hydra.core.config_store import ConfigStore
+from hydra.core.plugins import Plugins
+from hydra.core.utils import run_job, setup_globals
+from hydra.plugins.launcher import Launcher
+from hydra.plugins.sweeper import Sweeper
+
+class Backward(Sweeper):
+    def __init__(self, seeds):
+        self.seeds = seeds
+
+    def setup(self, **parts):
+        self.launcher = Plugins.instance().instantiate_launcher(**parts)
+
+    def sweep(self, arguments):
+        for number, seed in enumerate(self.seeds):
+            self.launcher.launch([[*arguments, f"training.seed={seed}"]], number)
+
+class Printing(Launcher):
+    def setup(self, **parts):
+        self.parts = parts
+
+    def launch(self, job_overrides, initial_job_idx):
+        setup_globals()
+        print(initial_job_idx, job_overrides[0][-1])
+        context, config = self.parts["hydra_context"], self.parts["config"]
+        job = context.config_loader.load_sweep_config(config, list(job_overrides[0]))
+        job.hydra.job.id = job.hydra.job.num = initial_job_idx
+        folders = {"job_dir_key": "hydra.sweep.dir", "job_subdir_key": "hydra.sweep.subdir"}
+        return [run_job(self.parts["task_function"], job, hydra_context=context, **folders)]
+
+for kind, plugin in (("sweeper", Backward), ("launcher", Printing)):
+    node = {"_target_": f"{__name__}.{plugin.__name__}"}
+    ConfigStore.instance().store(f"own_{kind}", node, f"hydra/{kind}")
+"""
+
+
+def test_sweepers_and_launchers_of_other_packages_run_the_jobs(tmp_path: Path) -> None:
+    package = tmp_path / "installed" / "hydra_plugins"
+    package.mkdir(parents=True)
+    (package / "of_a_test.py").write_text(_PLUGINS)
+    code = f"import {__name__} as here; here.multirun.SweepCallback.on_multirun_end = here.Mock()"
+    code += "; here.composed(); print(*(job.run.folder for job in here.jobs), sep='\\n')"
+    plugins = ["hydra/sweeper=own_sweeper", "hydra/launcher=own_launcher"]
+    ended = subprocess.run(
+        [sys.executable, "-c", code, "-m", *plugins, "+hydra.sweeper.seeds=[2,1]", "run.name=toy"],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": f"{package.parent}:{ROOT}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    folders = [f"outputs/sweeps/toy/training.seed={seed}" for seed in (2, 1)]
+    expected = ["0 training.seed=2", "1 training.seed=1", *folders]
+    assert ended.stdout.splitlines() == expected, ended.stderr
+
+
 def test_an_error_of_a_launcher_ends_the_sweep_in_one_line(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -139,13 +200,13 @@ def test_keys_of_the_experiment_that_overrule_a_preset_are_reported(
     assert "dropout" not in line
     run("model=base")
     assert capsys.readouterr().err == ""
+    shutil.copytree(CONFIG_FOLDER, tmp_path / "mine")
     own = tmp_path / "mine" / "experiment" / "own.yaml"
-    own.parent.mkdir(parents=True)
     own.write_text("# @package _global_\nmodel: {width: 64}\n")
-    run("experiment=own", "model=base", f"hydra.searchpath=[file://{tmp_path}/mine]")
-    assert (
-        "model=base: the experiment sets model.width=64 instead of 512" in capsys.readouterr().err
-    )
+    line = "model=base: the experiment sets model.width=64 instead of 512"
+    for flags in ([f"hydra.searchpath=[file://{tmp_path}/mine]"], ["-cp", f"{tmp_path}/mine"]):
+        run("experiment=own", "model=base", *flags)
+        assert line in capsys.readouterr().err
 
 
 def test_a_configuration_is_composed_inside_of_a_command_and_outside(
