@@ -16,7 +16,7 @@ import re
 import unicodedata
 from typing import NamedTuple
 
-CLEANING_VERSION = 8
+CLEANING_VERSION = 9
 """Part of the fingerprint of cleaned text: raise it whenever normalisation or a filter changes."""
 
 WHITE_SPACE = re.compile(r"[\s\x00-\x1f\x7f-\x9f]+")

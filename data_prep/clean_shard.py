@@ -21,6 +21,7 @@ from data_prep.filters import clean_pair, is_letter
 from data_prep.ledger import Amount, Example
 from nmt.base.errors import UserError
 from nmt.base.files import atomic_path
+from nmt.base.languages import num_words
 from nmt.config import MAX_SCORE, CleaningConfig
 
 SHARD_PAIRS = 50_000
@@ -52,7 +53,12 @@ class Statistics:
 
 @dataclass(frozen=True)
 class ShardJob:
-    """Raw pairs, filters, languages, the file for the result, and scores if a filter needs them."""
+    """Raw pairs, filters, languages, the file for the result, and what some filters need.
+
+    Attributes:
+        scores: the scores of the pairs; None if no filter needs them.
+        usual_ratio: of the lengths of the source, see `data_prep.filters`.
+    """
 
     sources: list[str]
     targets: list[str]
@@ -60,6 +66,7 @@ class ShardJob:
     languages: tuple[str, str]
     output: Path
     scores: list[float] | None = None
+    usual_ratio: float = 1.0
 
 
 def required_scores(
@@ -87,8 +94,8 @@ class CleanShard:
     The file at `path` consists of an Arrow file and the SHA-256 of that file.
 
     Attributes:
-        table: columns `source`, `target` and `key`; `near`, `source_key` and `target_key` if the
-            filters of the whole corpus need them.
+        table: columns `source`, `target`, the number of words of each, and `key`; `near`,
+            `source_key` and `target_key` if the filters of the whole corpus need them.
         statistics: what was dropped.
 
     Raises:
@@ -133,7 +140,7 @@ def clean_shard(job: ShardJob) -> Path:
     scores = job.scores or repeat(None, len(job.sources))
     for source, target, score in zip(job.sources, job.targets, scores, strict=True):
         raw = source, target
-        pair, reasons = clean_pair(*raw, job.config, job.languages, score)
+        pair, reasons = clean_pair(*raw, job.config, job.languages, score, job.usual_ratio)
         amount = Amount(1, num_words(pair.source))
         read.add(amount)
         if not reasons:
@@ -155,6 +162,8 @@ def clean_shard(job: ShardJob) -> Path:
         {
             "source": pa.array([pair.source for pair in kept], pa.string()),
             "target": pa.array([pair.target for pair in kept], pa.string()),
+            "source_words": pa.array([num_words(pair.source) for pair in kept], pa.int64()),
+            "target_words": pa.array([num_words(pair.target) for pair in kept], pa.int64()),
             **{name: pa.array(_keys(kept, key)) for name, key in _key_columns(job.config).items()},
         },
         metadata={_STATISTICS: json.dumps(statistics)},
@@ -182,11 +191,6 @@ def _key_columns(config: CleaningConfig) -> dict[str, Callable[[Pair], int]]:
 
 def _keys(pairs: Sequence[Pair], key: Callable[[Pair], int]) -> np.ndarray:
     return np.fromiter(map(key, pairs), dtype=np.uint64, count=len(pairs))
-
-
-def num_words(text: str) -> int:
-    """Count the words of a normalised text, which are separated by one space."""
-    return text.count(" ") + 1 if text else 0
 
 
 def example(pair: Sequence[str], detail: str = "") -> Example:

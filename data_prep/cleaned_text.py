@@ -26,6 +26,7 @@ from data_prep.clean_shard import (
     shard_stream,
 )
 from data_prep.executors import map_jobs
+from data_prep.filters import usual_ratio
 from data_prep.ledger import CleaningSummary
 from data_prep.manifest import describe_outputs, write_record_of
 from data_prep.merge_shards import PartWriter, ShardMerger
@@ -190,14 +191,16 @@ def _jobs(streams: list[_Stream], config: CorpusConfig, shards: Path) -> Iterato
     """Divide streams into shards; the job of a shard that was cleaned before has no pairs."""
     languages = config.source_language, config.target_language
     for index, stream in enumerate(streams):
-        iterator, number = iter(stream.pairs), 0
+        iterator, number, ratio = iter(stream.pairs), 0, 1.0
         while shard := list(islice(iterator, SHARD_PAIRS)):
+            # Of the first shard, so that it depends neither on the machines nor on interruptions.
+            ratio = ratio if number else usual_ratio(shard)
             output = shards.absolute() / shard_file(index, number)
             if output.exists():
                 shard = []
             sides = [pair.source for pair in shard], [pair.target for pair in shard]
             scores = required_scores(shard, stream.cleaning, stream.name)
-            yield ShardJob(*sides, stream.cleaning, languages, output, scores)
+            yield ShardJob(*sides, stream.cleaning, languages, output, scores, ratio)
             number += 1
 
 

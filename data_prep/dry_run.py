@@ -17,6 +17,7 @@ from data_prep.clean_shard import (
     shard_file,
 )
 from data_prep.cleaned_text import sentences_of_tests
+from data_prep.filters import usual_ratio
 from data_prep.ledger import SourceLedger, format_share
 from data_prep.manifest import NoFacts
 from data_prep.merge_shards import ShardMerger
@@ -77,7 +78,8 @@ def _ledger(
             output = Path(folder) / shard_file(number, 0)
             cleaning = corpus.cleaning_of(name)
             scores = required_scores(pairs, cleaning, name)
-            clean_shard(ShardJob(*sides, cleaning, languages, output, scores))
+            ratio = usual_ratio(pairs)
+            clean_shard(ShardJob(*sides, cleaning, languages, output, scores, ratio))
             merger.add(CleanShard(output), name)
     return merger.summary().ledger
 

@@ -5,19 +5,23 @@ filter keeps it. All filters check each pair, so that their overlap is known; a 
 side is only reported as empty. Filters that compare the pairs of the whole corpus are in
 `data_prep.merge_shards`.
 
-The ratio is not checked if both sides have fewer than 20 characters: "No." and "Aber nein!" is a
+The ratio of lengths is compared with that of the source: Chinese has a third of the characters of
+English. It is not checked if both sides have fewer than 20 characters: "No." and "Aber nein!" is a
 correct pair. The share of letters is not checked on a side with fewer than 20 characters.
 """
 
+import math
 import re
+import statistics
 import unicodedata
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Any
 
 from data_prep.clean import Pair, normalise_pair
 from data_prep.languages import other_language
+from nmt.base.languages import num_words, split_words
 from nmt.base.system import require_package
 from nmt.config import CleaningConfig
 
@@ -27,6 +31,14 @@ COPY_MIN_WORDS = 3
 """The copy filter does not apply to shorter texts, such as names, numbers and "OK"."""
 
 _PHRASE_WORDS = 3
+_WORD_CHARACTERS = 2
+"""Characters that count as a word in scripts without blanks: the mean of Chinese and Japanese."""
+
+_RATIO_CHARACTERS = 5
+"""Added to both sides before their ratio is computed, because it varies more in short texts."""
+
+_NEUTRAL_RATIOS = 5
+"""A few pairs do not define what is usual: the median includes this many ratios of 1."""
 
 _NUMBER = re.compile(r"\d+")
 _ADDRESS = re.compile(r"https?://\S+|www\.\S+|\S+@\S+\.\S+")
@@ -47,19 +59,36 @@ def _length(pair: Pair, config: CleaningConfig, _languages: tuple[str, str]) -> 
     for side, text in zip(Pair._fields, pair, strict=True):
         if len(text) > config.max_characters:
             return f"{side} has {len(text)} characters"
-        # Normalised words are separated by one space.
-        num_words = text.count(" ") + 1
-        if num_words > config.max_words:
-            return f"{side} has {num_words} words"
+        if (number := _limited_words(text)) > config.max_words:
+            return f"{side} has {number} words"
     return ""
 
 
-def _ratio(pair: Pair, config: CleaningConfig, _languages: tuple[str, str]) -> str:
-    source, target = len(pair.source), len(pair.target)
-    if max(source, target) < SHORT_CHARACTERS:
+def _limited_words(text: str) -> int:
+    """Count the words of a text that limits in words refer to, see `_WORD_CHARACTERS`."""
+    # Normalised words are separated by one space.
+    blank_words = text.count(" ") + 1
+    return max(blank_words, num_words(text) // _WORD_CHARACTERS)
+
+
+def usual_ratio(pairs: Iterable[Pair]) -> float:
+    """Return the median ratio of target to source in characters, without short pairs."""
+    logarithms = [0.0] * _NEUTRAL_RATIOS
+    for pair in pairs:
+        source, target = map(len, normalise_pair(*pair))
+        if min(source, target) and max(source, target) >= SHORT_CHARACTERS:
+            logarithms.append(math.log(target / source))
+    return math.exp(statistics.median(logarithms))
+
+
+def _ratio(pair: Pair, config: CleaningConfig, usual: float) -> str:
+    # In characters of the language that needs more of them.
+    source, target = len(pair.source) * max(usual, 1), len(pair.target) / min(usual, 1)
+    shorter, longer = sorted((source, target))
+    if longer < SHORT_CHARACTERS:
         return ""
-    if max(source, target) > config.max_length_ratio * min(source, target):
-        return f"{source} against {target} characters"
+    if longer + _RATIO_CHARACTERS > config.max_length_ratio * (shorter + _RATIO_CHARACTERS):
+        return f"{len(pair.source)} against {len(pair.target)} characters"
     return ""
 
 
@@ -67,7 +96,7 @@ def _copy(pair: Pair, config: CleaningConfig, _languages: tuple[str, str]) -> st
     if (
         config.drop_copies
         and pair.source.casefold() == pair.target.casefold()
-        and pair.source.count(" ") + 1 >= COPY_MIN_WORDS
+        and _limited_words(pair.source) >= COPY_MIN_WORDS
     ):
         return "both sides are the same text, apart from case"
     return ""
@@ -75,13 +104,17 @@ def _copy(pair: Pair, config: CleaningConfig, _languages: tuple[str, str]) -> st
 
 def _repetition(pair: Pair, config: CleaningConfig, _languages: tuple[str, str]) -> str:
     """Drop text with a repeated phrase, such as translation systems sometimes produce."""
+    if not config.max_phrase_repeats:
+        return ""
     for side, text in zip(Pair._fields, pair, strict=True):
-        words = text.split(" ")
+        words, length = text.split(" "), _PHRASE_WORDS
+        if num_words(text) >= _WORD_CHARACTERS * len(words):
+            words, length = split_words(text), _PHRASE_WORDS * _WORD_CHARACTERS
         # Fast test first: a repeated phrase consists of repeated words.
         num_repeated = len(words) - len(set(words))
-        if not config.max_phrase_repeats or num_repeated < config.max_phrase_repeats:
+        if num_repeated < config.max_phrase_repeats:
             continue
-        phrases = zip(*(words[start:] for start in range(_PHRASE_WORDS)), strict=False)
+        phrases = zip(*(words[start:] for start in range(length)), strict=False)
         [(phrase, count)] = Counter(phrases).most_common(1) or [((), 0)]
         if count > config.max_phrase_repeats:
             return f"{side} has '{' '.join(phrase)}' {count} times"
@@ -112,11 +145,19 @@ def is_letter(character: str) -> bool:
 
 
 def _numbers(pair: Pair, config: CleaningConfig, _languages: tuple[str, str]) -> str:
-    """Drop a pair if its sides have different numbers: digits, whatever separates them."""
+    """Drop a pair if its sides have different numbers: digits, whatever separates them.
+
+    The digits of all scripts are the same: ٣ is 3.
+    """
     if not config.same_numbers:
         return ""
-    source, target = (Counter(_NUMBER.findall(text)) for text in pair)
+    source, target = (Counter(map(_digits, _NUMBER.findall(text))) for text in pair)
     return _difference("numbers", source, target)
+
+
+def _digits(number: str) -> str:
+    is_ascii = number.isascii()
+    return number if is_ascii else "".join(str(unicodedata.digit(one)) for one in number)
 
 
 def _addresses(pair: Pair, config: CleaningConfig, _languages: tuple[str, str]) -> str:
@@ -150,7 +191,6 @@ def _language(pair: Pair, config: CleaningConfig, languages: tuple[str, str]) ->
 FILTERS: dict[str, Filter] = {
     "empty": _empty,
     "length": _length,
-    "ratio": _ratio,
     "copy": _copy,
     "repetition": _repetition,
     "letters": _letters,
@@ -159,6 +199,9 @@ FILTERS: dict[str, Filter] = {
     "language": _language,
 }
 
+
+RATIO = "ratio"
+"""Name of the filter that compares the lengths of the sides."""
 
 SCORE = "score"
 """Name of the filter that compares the scores of pairs with the minimum."""
@@ -175,13 +218,13 @@ GLOBAL_FILTERS = (
 MEANINGS = {
     "empty": "a side is empty",
     "length": "a side is longer than max_characters or max_words",
-    "ratio": "one side is longer than max_length_ratio times the other",
     "copy": "both sides are equal, apart from case",
     "repetition": "three words in a row occur more often than max_phrase_repeats",
     "letters": "the share of letters of a side is below min_letter_share",
     "numbers": "the sides have different numbers",
     "addresses": "the sides have different URLs or e-mail addresses",
     "language": "a side is in another language",
+    RATIO: "one side is longer than max_length_ratio times its usual length beside the other",
     SCORE: "the score of the pair is below min_score",
     "test_sentence": "a side is a sentence of valid or of a test set",
     "duplicate": "the pair occurred before",
@@ -197,6 +240,7 @@ def clean_pair(
     config: CleaningConfig,
     languages: tuple[str, str],
     score: float | None = None,
+    usual: float = 1.0,
 ) -> tuple[Pair, dict[str, str]]:
     """Normalise a pair; return it with the reason of each filter that drops it.
 
@@ -206,6 +250,7 @@ def clean_pair(
         config: the filters.
         languages: codes of source and target.
         score: the score of the pair, if it has one.
+        usual: `usual_ratio` of the source.
     """
     if config.repair_unicode:
         source, target = _repaired(source), _repaired(target)
@@ -217,6 +262,8 @@ def clean_pair(
         for name, check in FILTERS.items()
         if (reason := check(pair, config, languages))
     }
+    if reason := _ratio(pair, config, usual):
+        reasons[RATIO] = reason
     if score is not None and score < config.min_score:
         reasons[SCORE] = f"score {score:g}"
     return pair, reasons

@@ -3,17 +3,19 @@
 from collections.abc import Callable, Iterator
 from functools import cached_property
 from hashlib import blake2b
+from itertools import islice
 from typing import Any
 
 import numpy as np
 
 from data_prep.clean import Pair, normalise, score_of
-from data_prep.filters import clean_pair
+from data_prep.clean_shard import SHARD_PAIRS
+from data_prep.filters import clean_pair, usual_ratio
 from data_prep.protocol import TEST, TRAIN, VALID, Annotation, Source
 from nmt.base.errors import UserError
 from nmt.config import CorpusConfig
 
-HELD_OUT_VERSION = 2
+HELD_OUT_VERSION = 3
 """Part of the fingerprint: raise it whenever other pairs are held out."""
 
 MAX_PAIRS = 2_000
@@ -117,6 +119,11 @@ class HeldOutSource(Source):
                 return found, min(1, num_candidates / max(1, len(digests)))
             num_candidates *= 4
 
+    @cached_property
+    def _usual_ratio(self) -> float:
+        """The usual ratio of lengths, of as many pairs as in the cleaning of the training text."""
+        return usual_ratio(islice(self._source.pairs(TRAIN), SHARD_PAIRS))
+
     def _clean_pairs(self, digests: np.ndarray) -> dict[Pair, int]:
         """Clean the pairs with these digests; return those that pass the filters, with digests."""
         wanted = set(digests.tolist())
@@ -125,7 +132,7 @@ class HeldOutSource(Source):
         for pair in self._source.pairs(TRAIN):
             if (digest := _digest(pair)) in wanted:
                 cleaned, reasons = clean_pair(
-                    *pair, self._cleaning, self._languages, score_of(pair)
+                    *pair, self._cleaning, self._languages, score_of(pair), self._usual_ratio
                 )
                 if not reasons:
                     found[cleaned] = digest

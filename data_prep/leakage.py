@@ -5,8 +5,9 @@ Each sentence of these sets, source or target, is compared with the training tex
 - *exact*: the normalised sentence equals a training sentence;
 - *near*: at least 70 % of the 8-grams of the sentence occur in the training text, or the sentence
   has fewer than 8 words and equals a training sentence. Texts are compared as lower-case words,
-  without punctuation and digits. This is the rule of Chowdhery et al. 2022 (PaLM, section 8). Exact
-  sentences are near, too, unless they contain no word.
+  without punctuation and digits; in scripts without blanks, each character is a word. This is the
+  rule of Chowdhery et al. 2022 (PaLM, section 8). Exact sentences are near, too, unless they
+  contain no word.
 
 A pair is *exact* if it equals a training pair.
 
@@ -31,11 +32,12 @@ from data_prep.progress import Reporter
 from data_prep.protocol import TRAIN
 from nmt.base.errors import UserError
 from nmt.base.files import iterate_lines, read_lines, read_record, write_json
+from nmt.base.languages import unspaced_characters
 from nmt.config import PrepareConfig
 
 LEAKAGE_FILE = "leakage.json"
 
-LEAKAGE_VERSION = 3
+LEAKAGE_VERSION = 4
 """Raise it whenever counts change: stored counts of other versions are not used."""
 
 NGRAM_WORDS = 8
@@ -48,9 +50,14 @@ _NO_LETTERS = r"[^\p{L}\p{M}\p{Nl}\p{No}]+\p{M}*"
 
 
 def words_of(texts: Sequence[str]) -> pa.ListArray:
-    """The lower-case words (sequences of letters) of each text; "" for a text without words."""
+    """The lower-case words (sequences of letters) of each text; "" for a text without words.
+
+    In scripts without blanks between words, each letter with its marks is a word.
+    """
     lower = pc.utf8_lower(pa.array(texts, pa.string()))
     letters = pc.replace_substring_regex(lower, _NO_LETTERS, " ")
+    unspaced = rf"([{unspaced_characters()}]\p{{M}}*)"
+    letters = pc.replace_substring_regex(letters, unspaced, r" \1 ")
     return pc.utf8_split_whitespace(pc.utf8_trim_whitespace(letters))
 
 

@@ -14,7 +14,6 @@ from data_prep.clean_shard import (
     CleanShard,
     Keyed,
     example,
-    num_words,
     side_key,
     smallest,
 )
@@ -27,6 +26,7 @@ from data_prep.ledger import (
     SourceLedger,
 )
 from nmt.base.files import to_lines
+from nmt.base.languages import num_words
 from nmt.config import CleaningConfig
 
 _NUM_ODDEST = 10
@@ -121,7 +121,7 @@ class ShardMerger:
         self._add_examples(source, KEPT, _sample(kept))
         self._add_ratios(kept)
         for language, name in zip(self._languages, Pair._fields, strict=True):
-            self._count(language, kept[name])
+            self._count(language, kept[name], kept[f"{name}_words"])
         return kept
 
     def _keep(self, pairs: pa.Table, is_kept: np.ndarray, name: str, source: str) -> pa.Table:
@@ -152,8 +152,8 @@ class ShardMerger:
             self._oddest.append((int(-1e6 * oddness[index]), example(texts, detail)))
         self._oddest = smallest(self._oddest)[:_NUM_ODDEST]
 
-    def _count(self, language: str, texts: pa.ChunkedArray) -> None:
-        words = np.bincount(_words(texts))
+    def _count(self, language: str, texts: pa.ChunkedArray, numbers: pa.ChunkedArray) -> None:
+        words = np.bincount(numbers.to_numpy())
         total = np.zeros(max(len(words), len(self._words[language])), dtype=np.int64)
         for counts in (words, self._words[language]):
             total[: len(counts)] += counts
@@ -182,13 +182,8 @@ class ShardMerger:
         )
 
 
-def _words(texts: pa.ChunkedArray) -> np.ndarray:
-    """Count the words of each text, which are separated by one space."""
-    return np.asarray(pc.count_substring(texts, " ").to_numpy()) + 1
-
-
 def _amount(pairs: pa.Table) -> Amount:
-    return Amount(len(pairs), int(_words(pairs["source"]).sum()))
+    return Amount(len(pairs), pc.sum(pairs["source_words"]).as_py() or 0)
 
 
 def _sentence_keys(sentences: Iterable[str], key: Callable[[str], int]) -> np.ndarray:

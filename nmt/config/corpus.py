@@ -43,10 +43,10 @@ class CleaningConfig:
     max_characters: int = option(2000, ge=1, le=1_000_000)
     """Maximum number of characters per side."""
     max_words: int = option(200, ge=1, le=1_000_000)
-    """Maximum number of whitespace-separated words per side."""
+    """Maximum number of words per side; in scripts without blanks, two characters count as one."""
     max_length_ratio: float = option(4.0, ge=1, le=1_000_000)
-    """Maximum ratio of the longer side to the shorter, in characters; not checked if both
-    sides have fewer than 20."""
+    """Maximum ratio of a side to its usual length beside the other, in characters. What is usual is
+    the median of the first 50,000 pairs; not checked if both sides have fewer than 20."""
     max_phrase_repeats: int = option(0, ge=0, le=1_000_000)
     """Maximum number of times that a side has the same three words in a row; 0 sets no limit."""
     min_letter_share: float = option(0.0, ge=0, le=1)

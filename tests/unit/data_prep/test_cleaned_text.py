@@ -211,3 +211,50 @@ def test_a_damaged_file_is_found(toy: Toy, tmp_path: Path) -> None:
     assert damage(text.folder / CLEANING_FILE, cache) == ""
     text.part_path(0, "en").write_text("cut short\n")
     assert damage(text.folder / CLEANING_FILE, cache) == f"{text.part_path(0, 'en')}: is damaged"
+
+
+def chinese_and_english(number: int) -> tuple[str, str]:
+    """An English sentence and a Chinese one of a sixth of its length."""
+    text = "".join("甲乙丙丁戊己庚辛壬癸"[int(digit)] for digit in f"{number:05d}")
+    english = f"The committee recommends that the state party ratify treaty {number:05d}"
+    return english, f"批准{text}条约"
+
+
+def test_lengths_of_another_script_are_those_of_the_corpus(
+    toy: Toy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Held-out pairs and any number of processes have the same ratio, and other sources another."""
+    for split, numbers in {"train": range(300), "test": range(300, 310)}.items():
+        english, chinese = zip(*map(chinese_and_english, numbers), strict=True)
+        write_pairs(toy.raw, split, list(english), list(chinese))
+    (toy.raw / "valid.en").unlink()
+    (toy.raw / "valid.de").unlink()
+    lines = toy.lines("train.en")
+    write_lines(toy.raw / "train.en", [" ".join([line] * 6) for line in lines[:3]] + lines[3:])
+    write_lines(tmp_path / "more.en", ["An equally long sentence in both."] * 9)
+    write_lines(tmp_path / "more.de", [f"Ein gleich langer deutscher Satz {n}." for n in range(9)])
+    sources = {"more": SourceConfig(path=str(tmp_path / "more"))}
+    config = replace(toy.config, sources=sources)
+    monkeypatch.setattr(cleaned_text, "SHARD_PAIRS", 64)
+    texts = []
+    for processes in (1, 4):
+        work = PrepareConfig(num_processes=processes)
+        text = cleaned(config, tmp_path / f"with {processes}", work=work)
+        texts.append({path.name: path.read_bytes() for path in text.folder.rglob("*.??")})
+        summary = text.summary()
+        assert summary.dropped["ratio"] == 3
+        assert summary.ledger["more"].kept.pairs == 9
+        assert summary.num_pairs["valid"] == 14
+        assert 9 in summary.words["de"]  # each of the nine characters is a word
+    assert texts[0] == texts[1]
+
+
+def test_test_sentences_without_blanks_are_dropped_from_training(toy: Toy, tmp_path: Path) -> None:
+    tests = [chinese_and_english(number)[1] for number in range(5)]
+    japanese = [f"条約{text}を批准" for text in tests]
+    sources, targets = ["我们", "昨天我买了书。", "好"], ["私たち", "本を買った。", "良"]
+    write_pairs(toy.raw, "train", [*sources, *tests], [*targets, *japanese])
+    write_pairs(toy.raw, "test", [*tests, "我们"], [*japanese, "私たち"])
+    summary = cleaned(toy.config, tmp_path / "out").summary()
+    assert summary.dropped["test_sentence"] == 5
+    assert summary.num_kept == 3  # short sentences stay

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from data_prep import filters, languages
 from data_prep.clean import Pair
-from data_prep.filters import FILTERS, GLOBAL_FILTERS, MEANINGS, SCORE
+from data_prep.filters import FILTERS, GLOBAL_FILTERS, MEANINGS, RATIO, SCORE, usual_ratio
 from nmt.base.errors import UserError
 from nmt.cli.compose import CONFIG_FOLDER, compose_config
 from nmt.config import CleaningConfig
@@ -94,6 +94,7 @@ KEPT = [
     ("1 + 1 = 2", "1 + 1 = 2", {"min_letter_share": 0.5, "drop_copies": False}),
     ("नमस्ते दुनिया, आप कैसे हैं?", "Hallo Welt, wie geht es?", {"min_letter_share": 0.7}),
     ("1,000.50 at 10:30", "10.30 um 1.000,50", {"same_numbers": True}),
+    ("3 cats, 40 dogs", "٣ قطط و ٤٠ كلبا", {"same_numbers": True}),
     (f"see {URL}.", f"({URL}) hier", {"same_addresses": True}),
     ("Das ist es", "La vie en rose", {"identify_language": True}),  # may be names
     ("Tom knows what Mary wants.", "Tom weiß, was Mary will.", {"identify_language": True}),
@@ -105,9 +106,49 @@ def test_pairs_that_every_filter_keeps(source: str, target: str, config: dict[st
     assert clean(source, target, **config) == (Pair(source.strip(), target.strip()), {})
 
 
+CHINESE = "委员会建议缔约国批准《保护所有移徙工人权利国际公约》。"
+
+
+def test_lengths_are_compared_with_their_usual_ratio() -> None:
+    pairs = [Pair("x" * 60, "y" * length) for length in (18, *[20] * 9, 21, 25)]
+    usual = usual_ratio([*pairs, Pair("x" * 200, "y"), Pair("", "y"), Pair("x", "yyy")])
+    assert usual == pytest.approx(1 / 3)
+    # Two or three pairs do not define what is usual.
+    assert usual_ratio(pairs[:3]) == 1
+    config = CleaningConfig(max_length_ratio=4.0)
+    for source, target, reason in (
+        (60, 20, ""),
+        (60, 4, ""),
+        (60, 3, "60 against 3 characters"),  # 3 characters stand for 9
+        (60, 85, ""),
+        (60, 86, "60 against 86 characters"),  # 86 characters stand for 258
+        (19, 1, ""),
+    ):
+        pair, mirrored = ("x" * source, "y" * target), ("y" * target, "x" * source)
+        found = filters.clean_pair(*pair, config, ("en", "zh"), usual=usual)[1]
+        assert found.get(RATIO, "") == reason
+        found = filters.clean_pair(*mirrored, config, ("zh", "en"), usual=1 / usual)[1]
+        assert bool(found.get(RATIO)) == bool(reason)
+
+
+def test_words_of_scripts_without_blanks() -> None:
+    """Two characters count as a word, and phrases of three words have six characters."""
+    assert clean("x" * 50, CHINESE) == (
+        Pair("x" * 50, CHINESE),
+        {"length": "target has 12 words"},
+    )
+    assert clean("東京大学", "東京大学")[1] == {}
+    assert "copy" in clean("東京大学文学部", "東京大学文学部")[1]
+    repeated = {"max_phrase_repeats": 2, "max_words": 50, "max_length_ratio": 9}
+    assert clean("x" * 20, "国际公约国际法国际", **repeated)[1] == {}
+    [(name, why)] = clean("x" * 20, "我们都爱北京。" * 3, **repeated)[1].items()
+    assert name == "repetition"
+    assert "3 times" in why
+
+
 def test_every_filter_that_drops_a_pair_is_named() -> None:
     found = clean("1 2 3 " * 20, "x", max_phrase_repeats=2, min_letter_share=0.1, same_numbers=True)
-    assert list(found[1]) == ["length", "ratio", "repetition", "letters", "numbers"]
+    assert list(found[1]) == ["length", "repetition", "letters", "numbers", "ratio"]
 
 
 def test_text_that_was_decoded_wrongly_is_repaired() -> None:
@@ -145,7 +186,7 @@ def test_a_missing_package_is_named(package: str, monkeypatch: pytest.MonkeyPatc
 
 
 def test_presets_set_every_filter_they_name_and_every_filter_has_a_meaning() -> None:
-    assert list(MEANINGS) == [*FILTERS, SCORE, *GLOBAL_FILTERS]
+    assert list(MEANINGS) == [*FILTERS, RATIO, SCORE, *GLOBAL_FILTERS]
     presets = {path.stem for path in (CONFIG_FOLDER / "cleaning").glob("*.yaml")}
     assert presets == {"none", "standard", "strict"}
     found = {name: asdict(compose_config([f"cleaning={name}"]).corpus.cleaning) for name in presets}

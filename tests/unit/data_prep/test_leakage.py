@@ -52,6 +52,11 @@ def counted(tests: list[str], train: list[str], chunk: int = 3) -> dict[str, int
         ("1 2 3", ["4 5 6", ""], 0, 0),
         ("वह किताब पढ़ता है", ["वह किताब पढ़ती है"], 0, 0),  # another vowel sign
         ("Good day ❤️ 1️⃣", ["Good day"], 0, 1),  # the marks of emojis are no words
+        # In scripts without blanks, each character is a word: 6 of 8 n-grams are the same.
+        ("昨天我买了一个红色的自行车和书", ["昨天我买了一个红色的自行车吗！"], 0, 1),
+        ("昨天我买了一个红色的自行车和书", ["昨天我买了一个绿色的自行车和书"], 0, 0),
+        ("ฉันซื้อรถ", ["ฉันซื้อรถ ๆ!"], 0, 0),
+        ("ฉันซื้อรถ", ["“ฉันซื้อรถ”"], 0, 1),
     ],
 )
 def test_long_sentences_are_compared_by_n_grams_and_short_ones_as_a_whole(
