@@ -21,7 +21,7 @@ from typing import Any
 
 from data_prep.clean import Pair, normalise_pair
 from data_prep.languages import other_language
-from nmt.base.languages import num_words, split_words
+from nmt.base.languages import is_unspaced, num_words, split_words
 from nmt.base.system import require_package
 from nmt.config import CleaningConfig
 
@@ -108,7 +108,7 @@ def _repetition(pair: Pair, config: CleaningConfig, _languages: tuple[str, str])
         return ""
     for side, text in zip(Pair._fields, pair, strict=True):
         words, length = text.split(" "), _PHRASE_WORDS
-        if num_words(text) >= _WORD_CHARACTERS * len(words):
+        if is_unspaced(text):
             words, length = split_words(text), _PHRASE_WORDS * _WORD_CHARACTERS
         # Fast test first: a repeated phrase consists of repeated words.
         num_repeated = len(words) - len(set(words))

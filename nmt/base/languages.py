@@ -1,4 +1,4 @@
-"""Scripts of languages, and words of text in scripts that write no blanks between words.
+"""Scripts of languages, their words and the ends of their sentences.
 
 Languages come from CLDR by `langcodes`, properties of characters from Unicode by `regex`. A script
 without blanks between words is one whose lines may break without regard to blanks: the classes
@@ -65,14 +65,32 @@ def num_words(text: str) -> int:
     return len(_word().findall(text))
 
 
+def is_unspaced(text: str) -> bool:
+    """Return whether a normalised text has at least two words for each part between blanks."""
+    return num_words(text) >= 2 * (text.count(" ") + 1)
+
+
 @cache
 def unspaced_characters() -> str:
     """Return the letters of scripts without blanks, as ranges in a class of `re` or of RE2."""
-    import regex  # noqa: PLC0415
-
-    runs = regex.findall(f"{_UNSPACED}+", _characters(), regex.VERSION1)
     # Planes 2 and 3 of Unicode are reserved for ideographs.
-    return "".join(f"{run[0]}-{run[-1]}" for run in runs) + "\U00020000-\U0003fffd"
+    return "".join(f"{run[0]}-{run[-1]}" for run in _runs(_UNSPACED)) + "\U00020000-\U0003fffd"
+
+
+@cache
+def sentence_marks() -> str:
+    """Return the marks that end sentences, in all scripts (Unicode's Sentence_Terminal).
+
+    The marks of Tibetan are added, which end clauses and sentences.
+    """
+    kind = r"[\p{Sentence_Terminal}[\p{Terminal_Punctuation}&&\p{Script=Tibetan}]]"
+    return "".join(_runs(kind))
+
+
+@cache
+def closing_marks() -> str:
+    """Return the brackets and quotation marks that may follow the mark at the end of a sentence."""
+    return "".join(_runs(r"[\p{Pe}\p{Pf}]")) + "\"'“"
 
 
 @cache
@@ -83,8 +101,15 @@ def _word() -> re.Pattern[str]:
 
 @cache
 def _characters() -> str:
-    """The characters of planes 0 and 1 that may be of a script without blanks, in their order."""
-    return "".join(map(chr, (*range(ord(_FIRST), 0xD800), *range(0xE000, 0x20000))))
+    """The characters of planes 0 and 1 in their order, without white space of ASCII."""
+    return "".join(map(chr, (*range(0x21, 0xD800), *range(0xE000, 0x20000))))
+
+
+def _runs(kind: str) -> list[str]:
+    """Return the runs of consecutive characters of a class of `regex`."""
+    import regex  # noqa: PLC0415
+
+    return list(regex.findall(f"{kind}+", _characters(), regex.VERSION1))
 
 
 @cache

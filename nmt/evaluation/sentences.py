@@ -4,7 +4,6 @@ Sentences are referred to by their indices.
 """
 
 import re
-import statistics
 from collections.abc import Mapping, Sequence
 from difflib import SequenceMatcher
 from operator import gt, lt
@@ -12,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from nmt.base.languages import closing_marks, is_unspaced, sentence_marks, split_words
 from nmt.config import DEFAULT_TOKENIZER
 from nmt.evaluation.charts import Series, bar_chart
 from nmt.metrics.scores import Score, bleu_score, sentence_chrf
@@ -20,7 +20,10 @@ from nmt.run_folder import StoredTexts
 ODDITIES = {
     "copied": "the translation equals the source",
     "empty": "the translation is empty or consists of white space",
-    "repeated": "a sequence of one to four words occurs three times in a row or more",
+    "repeated": (
+        "a sequence of one to four words (in scripts without blanks, of two to eight characters)"
+        " occurs three times in a row or more"
+    ),
     "truncated": (
         "the reference ends with a mark such as . ! ? … and the translation does not, for example"
         " because it reached the maximum length; quotes and brackets after the mark are ignored,"
@@ -29,9 +32,10 @@ ODDITIES = {
 }
 """Kinds of translations that are usually wrong, with their definitions."""
 
-_SENTENCE_ENDS = tuple(".!?…‥。！？｡．؟۔।॥։።")
-_CLOSING = "\"'“”„»«›‹’‘)]}』」"
-_REPEATED = re.compile(r"(?<!\S)(\S+(?: \S+){0,3})(?: \1){2}(?!\S)")
+_OPENING = "„«‹‘"  # in some languages, these close
+_REPEATED, _REPEATED_CHARACTERS = (
+    re.compile(rf"(?<!\S)(\S+(?: \S+){{{more}}})(?: \1){{2}}(?!\S)") for more in ("0,3", "1,7")
+)
 
 _NUM_SENTENCES = 20
 # Longer sentences are cut in the template, and their words are not compared.
@@ -134,7 +138,7 @@ def find_oddities(
         is_odd = {
             "copied": text == source != "",
             "empty": text == "",
-            "repeated": _REPEATED.search(" ".join(text.split())) is not None,
+            "repeated": _is_repetitive(" ".join(text.split())),
             "truncated": text != "" and has_end(reference) and not has_end(text),
         }
         for kind, indices in found.items():
@@ -143,16 +147,20 @@ def find_oddities(
     return found
 
 
+def _is_repetitive(text: str) -> bool:
+    pattern = _REPEATED_CHARACTERS if is_unspaced(text) else _REPEATED
+    return pattern.search(" ".join(split_words(text))) is not None
+
+
 def has_end(text: str) -> bool:
     """Whether a text ends with a sentence-final mark, ignoring quotes and brackets after it."""
-    return text.rstrip().rstrip(_CLOSING).rstrip().endswith(_SENTENCE_ENDS)
+    closing = closing_marks() + _OPENING
+    return text.rstrip().rstrip(closing).rstrip().endswith((*sentence_marks(), "…", "‥"))
 
 
 def length_unit(sources: Sequence[str]) -> str:
-    """Return `words`, or `characters` if the language seems not to separate words by spaces."""
-    words = statistics.median(len(source.split()) for source in sources)
-    characters = statistics.median(map(len, sources))
-    return "words" if words > 1 or characters < 5 else "characters"
+    """Return `words`, or `characters` if most sources are in a script without blanks."""
+    return "characters" if 2 * sum(map(is_unspaced, sources)) > len(sources) else "words"
 
 
 def length_bins(sources: Sequence[str], max_bins: int = 6) -> dict[str, list[int]]:
@@ -161,8 +169,7 @@ def length_bins(sources: Sequence[str], max_bins: int = 6) -> dict[str, list[int
     Returns:
         The sentences of each bin, by its range of lengths, such as `7–9`.
     """
-    is_words = length_unit(sources) == "words"
-    lengths = np.array([len(text.split()) if is_words else len(text) for text in sources])
+    lengths = np.array([len(split_words(text)) for text in sources])
     # Sentences of equal length share a bin, so there may be fewer than `max_bins`.
     shares = np.arange(1, max_bins + 1) / max_bins
     longest = np.unique(np.quantile(lengths, shares, method="inverted_cdf"))
@@ -179,10 +186,13 @@ def compare_words(text: str, other: str) -> list[tuple[str, bool]]:
     """Divide a text into parts; True marks a part that `difflib` does not align with `other`."""
     if max(len(text), len(other)) > _MAX_CHARACTERS:
         return [(text, False)]
-    words, others = text.split(), other.split()
-    matcher = SequenceMatcher(None, words, others, autojunk=False)
+    text = " ".join(text.split())
+    words, ends = split_words(text), [0]
+    for word in words:
+        ends.append(text.index(word, ends[-1]) + len(word))
+    matcher = SequenceMatcher(None, words, split_words(other), autojunk=False)
     return [
-        (" ".join(words[start:end]), kind != "equal")
+        (text[ends[start] : ends[end]].strip(), kind != "equal")
         for kind, start, end, *_ in matcher.get_opcodes()
         if start < end
     ]

@@ -4,10 +4,11 @@ In this module, a word is a run of four letters or more: E-Mail-Adresse has two,
 Case is ignored, and ß counts as ss.
 """
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+
+import regex
 
 DEFINITION = (
     "A term is a run of four letters or more; case is ignored, and ß counts as ss. It occurs at"
@@ -16,7 +17,7 @@ DEFINITION = (
     " occurrences of terms in the references of the test set that also occur in the translations."
 )
 
-_WORD = re.compile(r"[^\W\d_]{4,}")
+_WORD = regex.compile(r"(?:\p{L}\p{M}*){4,}")
 _MIN_OCCURRENCES = 5
 
 

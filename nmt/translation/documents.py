@@ -43,26 +43,43 @@ class Document:
             return cls([""], [text, ""])
         return cls(sentences, [*separators, text[previous_end:]])
 
-    def join(self, found: Sequence[Sequence[Translation]]) -> list[Translation]:
+    def join(self, found: Sequence[Sequence[Translation]], blank: str = " ") -> list[Translation]:
         """Join the best translations of all sentences, the second-best ones, and so on.
 
+        `blank` separates sentences of a paragraph in the target language; it may be empty.
         The result has as many translations as the sentence with the fewest. Scores are summed and
         utilities averaged. Alignments contain the word indices of the document.
         """
-        return [self._join(translations) for translations in zip(*found, strict=False)]
+        separators = self._target_separators(blank)
+        return [self._join(best, separators) for best in zip(*found, strict=False)]
 
-    def _join(self, translations: Sequence[Translation]) -> Translation:
-        first, *others = self.separators
+    def _target_separators(self, blank: str) -> list[str]:
+        """Return the separators, with `blank` instead of horizontal space between sentences."""
+        first, *between, last = self.separators
+        return [
+            first,
+            *(one if one.strip(" \t\u00a0\u3000") else blank and (one or blank) for one in between),
+            last,
+        ]
+
+    def _join(self, translations: Sequence[Translation], separators: list[str]) -> Translation:
+        first, *others = separators
         parts = (one.text + after for one, after in zip(translations, others, strict=True))
-        return joined(translations, first + "".join(parts), self._joined_links(translations))
+        links = self._joined_links(translations, separators)
+        return joined(translations, first + "".join(parts), links)
 
-    def _joined_links(self, translations: Sequence[Translation]) -> Links | None:
+    def _joined_links(
+        self, translations: Sequence[Translation], separators: list[str]
+    ) -> Links | None:
         links: Links = []
         source_words = target_words = 0
-        parts = zip(self.sentences, translations, self.separators[:-1], strict=True)
-        for sentence, one, separator in parts:
+        columns = (self.sentences, translations, self.separators[:-1], separators[:-1])
+        for sentence, one, separator, after in zip(*columns, strict=True):
             if one.alignment is None:
                 return None
+            # Without a blank, the first word belongs to the last one of the sentence before.
+            source_words -= source_words > 0 and not separator
+            target_words -= target_words > 0 and not after
             # A list marker is a word of both sides.
             num_markers = len(separator.split())
             links += [(source_words + i, target_words + i) for i in range(num_markers)]

@@ -74,7 +74,8 @@ class Pipeline:
         share = len(requests) / max(1, len(sentences))
         advance = progress and (lambda count: progress(count * share))
         found = iter(self._translate_sentences(sentences, advance))
-        return [one.join([next(found) for _ in one.sentences]) for one in documents]
+        blank = self.translator.blank
+        return [one.join([next(found) for _ in one.sentences], blank) for one in documents]
 
     def _translate_sentences(
         self, requests: Sequence[Request], progress: Progress | None

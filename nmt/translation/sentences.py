@@ -1,11 +1,14 @@
 """Splitting of text into sentences, and of over-long text into segments, by rules.
 
-The rules are for running text in English, German and French; other languages use those that all
-three share. Whether a full stop ends a sentence depends on the word after it, and on the word
-before it, which may be an abbreviation, an initial or an ordinal.
+Sentences end at the marks of all scripts that Unicode lists. Marks that Latin text does not have,
+such as 。 and ।, need no blank after them. The rules for the full stop are for running text in
+English, German and French; other languages use those that all three share. Whether it ends a
+sentence depends on the word after it, and on the word before it, which may be an abbreviation, an
+initial or an ordinal.
 """
 
 import re
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -13,13 +16,10 @@ from pathlib import Path
 
 import yaml
 
+from nmt.base.languages import closing_marks, sentence_marks, unspaced_characters
 from nmt.tokenizer import Tokenizer
 
-_CLOSING = "\"'”“’»›)\\]"
-
-# End of a sentence with closing quotes; French has a space before the guillemet. The possessive
-# quantifier and the lookbehind keep the time for a run of marks linear.
-_END = re.compile(rf"(?<![.!?…])([.!?…]++)(?:[{_CLOSING}]|</[^<>]*>|[\s\u202f](?=»))*(?=\s)")
+_LATIN_MARKS = ".!?…‥"
 _LAST_WORD = re.compile(r"[^\s>(\[{\"'„“«»‚‘’/–—]*$")
 _NOT_BLANK = re.compile(r"\S")
 # The word after white space, marks, signs and tags; empty if there is none.
@@ -30,6 +30,23 @@ _ROMAN = re.compile(r"[IVXLC]+")
 _WITH_ORDINALS = {"de"}
 # A longer word is no abbreviation; without a limit the time would not be linear.
 _MAX_WORD = 40
+
+
+@cache
+def _end() -> re.Pattern[str]:
+    """Return the pattern of marks with closing quotes after them.
+
+    French has a space before the guillemet. The possessive quantifiers and the lookbehind keep the
+    time for a run of marks linear.
+    """
+    marks = re.escape(f"{sentence_marks()}…‥")
+    closing = rf"[{re.escape(closing_marks())}]|</[^<>]*>|[\s\u202f](?=»)"
+    return re.compile(rf"(?<![{marks}])([{marks}]++)((?:{closing})*+)")
+
+
+@cache
+def _unspaced() -> re.Pattern[str]:
+    return re.compile(f"[{unspaced_characters()}]")
 
 
 @cache
@@ -48,11 +65,15 @@ def sentence_spans(text: str, language: str) -> list[tuple[int, int]]:
     language = language.partition("_")[0]  # de_AT → de
     begin = len(text) - len(text.lstrip())
     after = None
-    for match in _END.finditer(text):
+    for match in _end().finditer(text):
+        if not _may_end(text, match):
+            continue
         # Marks with no word between them have the same next word: one search for all of them.
         if after is None or after.start(1) < match.end():
             after = _NEXT_WORD.match(text, match.end())
-        if after and match.start() >= begin and _is_end(text, begin, match, after[1], language):
+        if not (after and after[1] and match.start() >= begin):
+            continue
+        if match[1][-1] not in _LATIN_MARKS or _is_end(text, begin, match, after[1], language):
             spans.append((begin, match.end()))
             word = _NOT_BLANK.search(text, match.end())
             begin = word.start() if word else len(text)
@@ -62,12 +83,25 @@ def sentence_spans(text: str, language: str) -> list[tuple[int, int]]:
     return spans
 
 
-def _is_end(text: str, begin: int, match: re.Match[str], after: str, language: str) -> bool:
-    """Return whether the punctuation `match` ends the sentence that starts at `begin`.
+def _may_end(text: str, match: re.Match[str]) -> bool:
+    """Return whether the characters at the marks `match` allow the end of a sentence there."""
+    follower, mark = text[match.end() : match.end() + 1], match[1][-1]
+    if not follower or follower.isspace():
+        return bool(follower)
+    if mark in _LATIN_MARKS:
+        return mark in "!?" and not match[2] and _unspaced().match(follower) is not None
+    if match[2]:  # 「はい。」と言った。
+        return unicodedata.category(follower) in ("Ps", "Pi")
+    return not (mark == "．" and follower.isdecimal())
 
-    `after` is the next word, or empty.
+
+def _is_end(text: str, begin: int, match: re.Match[str], after: str, language: str) -> bool:
+    """Return whether the Latin marks `match` end the sentence that starts at `begin`.
+
+    `after` is the next word.
     """
-    if not after or after[0].islower():
+    # Georgian letters are lower case, but no sentence begins with the upper case.
+    if after[0].islower() and after[0].title() != after[0]:
         return False
     if match[1] != ".":
         return True

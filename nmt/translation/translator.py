@@ -5,6 +5,7 @@ from dataclasses import replace
 from functools import reduce
 
 from nmt.base.errors import UserError
+from nmt.base.languages import has_sentence_blanks
 from nmt.config import DecodingConfig
 from nmt.search import request as search
 from nmt.search.hypothesis import Hypothesis
@@ -24,6 +25,9 @@ class Translator:
         model: the model, with its tokenizers and limits.
         config: search options; None takes those that the model was scored with.
         engine: engine that searches; None is torch on the device of the model.
+
+    Attributes:
+        blank: separates the translations of consecutive segments or sentences; may be empty.
     """
 
     def __init__(
@@ -35,6 +39,7 @@ class Translator:
         self.config = config or model.config.decoding
         self._target = model.target_tokenizer
         self._engine = engine or TorchEngine(model, self.config)
+        self.blank = " " if has_sentence_blanks(model.config.target_language) else ""
         language = model.config.source_language
         max_ids = self._engine.longest_source - 1  # without EOS
         self._segmenter = Segmenter(model.source_tokenizer, language, max_ids)
@@ -72,7 +77,8 @@ class Translator:
             # Join the best translations of all segments, then all second-best ones, and so on.
             ranks = list(zip(*parts, strict=False)) or [()]
             notes = self._notes(request, wanted, parts)
-            translations.append([replace(_joined(rank), notes=notes) for rank in ranks])
+            joined_ranks = [_joined(rank, self.blank) for rank in ranks]
+            translations.append([replace(one, notes=notes) for one in joined_ranks])
         return translations
 
     def check(self, request: Request) -> None:
@@ -136,7 +142,7 @@ class Translator:
         ]
 
 
-def _joined(segments: Sequence[Translation]) -> Translation:
+def _joined(segments: Sequence[Translation], blank: str) -> Translation:
     texts = [one.text for one in segments]
-    text = reduce(lambda first, second: f"{first} {second}".strip(), texts) if texts else ""
+    text = reduce(lambda first, second: f"{first}{blank}{second}".strip(), texts) if texts else ""
     return joined(segments, text)

@@ -33,13 +33,17 @@ def test_most_changed_sentences_are_first() -> None:
         *[("ja ja ja", True), ("er sagt ja ja ja .", True), ("ja ja nein ja", False)],
         *[("ja ja", False), ("a b a b a b", True), ("a b a b a", False), ("", False)],
         *[("x a b c d a b c d a b c d y", True), ("a b c d e a b c d e a b c d e", False)],
+        *[("他说他说他说走", True), ("他说我说他说", False), ("天天天晴了", False)],
+        ("ฉันรักหมาฉันรักหมาฉันรักหมา", True),
     ],
 )
 def test_repeated_words(text: str, is_repetitive: bool) -> None:
     assert find_oddities(["x"], ["y"], [text])["repeated"] == [0] * is_repetitive
 
 
-@pytest.mark.parametrize("reference", ["Ende.", "„Ende?“ ", "(Ende!)", "終わり。"])
+@pytest.mark.parametrize(
+    "reference", ["Ende.", "„Ende?“ ", "(Ende!)", "終わり。", "(ပြီးပြီ။)", "ខ្ញុំ។"]
+)
 @pytest.mark.parametrize("text", ["Ende,", "Ende", "“", "", "„Ende!“"])
 def test_truncated_translations_lack_the_final_mark(reference: str, text: str) -> None:
     is_truncated = text in ("Ende,", "Ende", "“")
@@ -87,8 +91,9 @@ def test_bins_have_similar_sizes() -> None:
 
 def test_length_unit_without_spaces() -> None:
     assert length_unit(["这是一只狗。", "那只猫在睡觉。"]) == "characters"
-    assert list(length_bins(["这是一只狗。", "那只猫在睡觉。"], 2)) == ["6", "7"]
+    assert list(length_bins(["这是一只狗。", "那只猫在睡觉。"], 2)) == ["5", "6"]
     assert length_unit(["a dog", "two dogs", "hm"]) == "words"
+    assert length_unit(["ฉันรักหมา", "हाँ मैं हूँ", "แมวก็ด้วย"]) == "characters"
 
 
 def test_bleu_of_some_sentences() -> None:
@@ -103,3 +108,5 @@ def test_compare_words() -> None:
     assert compare_words("a <b> c", "a c") == [("a", False), ("<b>", True), ("c", False)]
     assert compare_words("a c", "a <b> c") == [("a", False), ("c", False)]
     assert compare_words("", "a") == []
+    found = [("我在", False), ("北", True), ("京 ABC", False)]
+    assert compare_words("我在北京  ABC", "我在南京 ABC") == found

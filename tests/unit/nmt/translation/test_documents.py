@@ -34,6 +34,33 @@ def test_sentence_spans(language: str, text: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("language", "text"),
+    [
+        ("zh", "昨天我买了书。|今天呢？|好！|2021年见。|他说：“走吧。”我走了。|「好。」|「不。」"),
+        ("zh_Hant", "你好!|我很好?|我用 iPhone 3.5。|iPhone很好……真的．|版本３．５。|[完]"),
+        ("ja", "「はい。」と言った。|行きましょう！|（本当？）"),
+        ("hi", "मैं घर जाता हूँ।|वह आता है॥|क्या?| हाँ।"),
+        ("ar", "هل أنت هنا؟|نعم.| لا!"),
+        ("ur", "یہ کتاب ہے۔|وہ آیا۔"),
+        ("am", "ሰላም ነው።|እሺ፧|አዎ"),
+        ("my", "ကျွန်တော် သွားမယ်။|သူ လာမယ်။"),
+        ("km", "ខ្ញុំទៅផ្ទះ។|គាត់មក៕|បាទ"),
+        ("bo", "ང་འགྲོ་གི་ཡིན།|ཁོ་ཡོང་གི་རེད།"),
+        ("ka", "გამარჯობა.| როგორ ხარ?| კარგად."),
+        ("hy", "Բարեւ։|Ինչպես ես։"),
+        ("sat", "ᱚᱞ ᱪᱤᱠᱤ᱾|ᱥᱟᱱᱛᱟᱲᱤ᱿"),
+        ("ko", "안녕하세요.| 잘 지내요?| 네!"),
+        ("he", "שלום לך.| מה שלומך?| טוב."),
+    ],
+)
+def test_sentence_ends_of_other_scripts(language: str, text: str) -> None:
+    """Only Latin marks need a blank after them."""
+    running = text.replace("|", "")
+    found = [running[begin:end] for begin, end in sentence_spans(running, language)]
+    assert found == [part.strip() for part in text.split("|")]
+
+
+@pytest.mark.parametrize(
     ("folder", "language"), [("mixed-en-de", "en"), ("mixed-en-de", "de"), ("mixed-en-fr", "fr")]
 )
 def test_sentence_spans_of_news(folder: str, language: str) -> None:
@@ -87,6 +114,23 @@ def test_runs_of_marks_and_abbreviations_take_linear_time() -> None:
         assert sentence_spans(text, "en") == spans
 
 
+@pytest.mark.parametrize(
+    ("text", "language", "blank", "joined"),
+    [
+        ("一。二。\n三。", "zh", " ", "一。 二。\n三。"),
+        ("一。 二。　三。", "zh", "", "一。二。三。"),
+        ("One.  Two.\n- Three. Four.", "en", " ", "One.  Two.\n- Three. Four."),
+        ("One.  Two.\n- Three. Four.", "en", "", "One.Two.\n- Three.Four."),
+    ],
+)
+def test_sentences_are_joined_as_the_target_language_wants(
+    text: str, language: str, blank: str, joined: str
+) -> None:
+    document = Document.split(text, language)
+    [found] = document.join([[Translation(one, 0.0)] for one in document.sentences], blank)
+    assert found.text == joined
+
+
 def test_list_markers_are_not_part_of_sentences() -> None:
     assert Document.split("1. First. And so on.\n- Last", "de").sentences == [
         "First.",
@@ -105,3 +149,10 @@ def test_links_count_the_words_of_the_document() -> None:
     )
     [found] = document.join([[first], [replace(last, alignment=None)]])
     assert found.alignment is None
+
+
+def test_links_of_sentences_without_a_blank_between_them() -> None:
+    document = Document.split("一。二。", "zh")
+    parts = [[Translation("a b", -1.0, [(0, 1)])], [Translation("c d", -1.0, [(0, 0)])]]
+    assert document.join(parts)[0].alignment == [(0, 1), (0, 2)]
+    assert document.join(parts, "")[0].alignment == [(0, 1), (0, 1)]

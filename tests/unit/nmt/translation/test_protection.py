@@ -14,6 +14,8 @@ from nmt.translation.request import Links, Request, Translation
 class FakeTranslator:
     """Translates with a function."""
 
+    blank = " "
+
     def __init__(self, change: Callable[[str], str]) -> None:
         self.change = change
 
