@@ -3,6 +3,7 @@
 nmt translate file=news.en                    → news.de
 nmt translate file=- < news.en > news.de      line by line as they arrive
 nmt translate file=items.jsonl                → items.de.jsonl
+nmt translate file=report.docx                → report.de.docx, with its layout
 
 With decoding.num_best above 1, a line has several translations, best first, separated by tabs.
 JSON lines are objects with the text in the key source; the output adds the key translations. The
@@ -10,14 +11,17 @@ keys prefix, required and banned constrain the translations. docs/translating.md
 """
 
 import io
+import sys
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from nmt.base.errors import UserError
 from nmt.base.files import check_readable
 from nmt.base.log import print_line, print_written
+from nmt.base.progress import progress_bar
 from nmt.cli.application import application
-from nmt.cli.common import open_output, parse_folders
+from nmt.cli.common import open_output, output, parse_folders
 from nmt.cli.models import TranslatorArguments, model_folder, open_model
 from nmt.config import (
     EvaluationConfig,
@@ -30,6 +34,11 @@ from nmt.config import (
     to_plain,
 )
 
+if TYPE_CHECKING:
+    from nmt.trained_model import TrainedModel, TrainedModelConfig
+    from nmt.translation.formats import LineReader
+    from nmt.translation.pipeline import Pipeline
+
 # Arguments that, besides models and the search, change the output.
 _SETTINGS = (
     *("input_format", "format", "column", "document", "protect", "mbr", "alignment"),
@@ -40,7 +49,8 @@ _SETTINGS = (
 @checked_dataclass
 class _Arguments(TranslatorArguments):
     file: str
-    """The text to translate, one sentence per line, UTF-8; - reads stdin."""
+    """The text: one sentence per line, UTF-8; - reads stdin; or a document: docx, pptx,
+    xlsx, odt, html, md, srt, vtt, xlf, po, json or idml."""
     ensemble: str = ""
     """Folders of further models with the same vocabularies, for an ensemble; a name with spaces is
     quoted: "'my model' B"."""
@@ -77,72 +87,130 @@ class _Arguments(TranslatorArguments):
             " protect=true",
         )
 
+    @property
+    def names_format(self) -> bool:
+        """Whether a format was given: the file is then read line by line, whatever its ending."""
+        return self.format is not None or self.input_format is not None
+
 
 @application(_Arguments)
 def main(arguments: _Arguments) -> None:
     """Run the command."""
     from nmt import trained_model
-    from nmt.base.stdin import Stdin
+    from nmt.documents import is_document
     from nmt.translation.alignment import Aligner
-    from nmt.translation.files import translate_to_files, translate_to_stream
-    from nmt.translation.formats import LineReader, LineWriter, choose_formats, output_name
-    from nmt.translation.lines import LineTranslator
+    from nmt.translation.formats import LineReader, choose_formats
     from nmt.translation.mbr import expected_utilities
     from nmt.translation.pipeline import Pipeline
     from nmt.translation.protection import Protection
 
     file = None if arguments.file == "-" else Path(arguments.file)
-    read, write = choose_formats(file, arguments.input_format, arguments.format)
-    reader = LineReader(read, arguments.column)
-    needs_aligner = arguments.alignment or arguments.protect
     if file is not None:
         check_readable(file)
+    has_layout = file is not None and not arguments.names_format and is_document(file)
+    if has_layout and (arguments.alignment or arguments.column > 1):
+        raise UserError(f"alignment=true and column= do not apply to {file}; remove them")
+    read, write = choose_formats(file, arguments.input_format, arguments.format)
+    reader = LineReader(read, arguments.column)
     ensemble = map(trained_model.model_folder, parse_folders(arguments.ensemble))
     folders = [model_folder(arguments.model), *ensemble]
     model, *others = [open_model(folder, arguments.device) for folder in folders]
     translator = arguments.translator(model, others)
-    decoding = translator.config
-    if arguments.mbr and decoding.num_best == 1:
+    if arguments.mbr and translator.config.num_best == 1:
         raise UserError("mbr= needs alternatives: add decoding.num_best=8 decoding.beam_size=8")
+    protects = arguments.protect or has_layout
+    needs_aligner = arguments.alignment or protects
     aligner = Aligner(model, arguments.alignment_layer) if needs_aligner else None
-    protection = Protection(aligner) if aligner and arguments.protect else None
-    writer = LineWriter(write, model.target_tokenizer, arguments.column, arguments.alignment)
+    protection = Protection(aligner) if aligner and protects else None
     tokenizer = EvaluationConfig().tokenizer_of(model.config.target_language)  # of BLEU
     pipeline = Pipeline(
         translator,
-        model.config.source_language if arguments.document else "",
+        model.config.source_language if arguments.document or has_layout else "",
         protection,
         partial(expected_utilities, utility=arguments.mbr, tokenizer=tokenizer)
         if arguments.mbr
         else None,
-        aligner if arguments.alignment else None,
-        aligns_all=not writer.aligns_beside,
+        aligner if arguments.alignment or has_layout else None,
+        # JSON lines have the alignments of all translations.
+        aligns_all=write is TextFormat.jsonl,
     )
-    lines = LineTranslator(str(file or "stdin"), reader, pipeline, writer.texts)
-    languages = (model.config.source_language, model.config.target_language)
-    default = file and output_name(file, *languages, write)
-    out = Path(arguments.out) if arguments.out else default
-    outs: list[Path] = []
-    if out is not None and arguments.out != "-":
-        outs = [out, *([Path(f"{out}.align")] if writer.aligns_beside else [])]
-        given = {**to_plain(arguments), "input_format": read.name, "format": write.name}
-        settings = {
-            **{name: given[name] for name in _SETTINGS},
-            "models": [trained_model.weights_digest(folder) for folder in folders],
-            **search_keys(decoding),
-        }
-        # The file beside a source is often its reference, so only out= may replace a file.
-        replaces = bool(arguments.out)
-        source = file or io.BufferedReader(Stdin())
-        outs = translate_to_files(
-            lines, source, outs, settings, folders, arguments.resume, replaces
-        )
-    elif writer.aligns_beside:
-        raise UserError("alignment=true needs a file beside the output: give format=jsonl or out=")
+    if has_layout and file is not None:
+        outs = _translate_document(arguments, file, model.config, pipeline, folders)
     else:
-        with open_output(None) as stdout:
-            translate_to_stream(lines, file, stdout)
+        outs = _translate_lines(arguments, file, reader, write, model, pipeline, folders)
     if protection is not None:
         print_line(str(protection.counts))
     if outs:
         print_written(outs)
+
+
+def _translate_lines(
+    arguments: _Arguments,
+    file: Path | None,
+    reader: "LineReader",
+    write: TextFormat,
+    model: "TrainedModel",
+    pipeline: "Pipeline",
+    folders: list[Path],
+) -> list[Path]:
+    """Translate lines of text; return the files that were written, none for stdout."""
+    from nmt import trained_model
+    from nmt.base.stdin import Stdin
+    from nmt.translation.files import translate_to_files, translate_to_stream
+    from nmt.translation.formats import LineWriter, output_name
+    from nmt.translation.lines import LineTranslator
+
+    writer = LineWriter(write, model.target_tokenizer, arguments.column, arguments.alignment)
+    lines = LineTranslator(str(file or "stdin"), reader, pipeline, writer.texts)
+    languages = (model.config.source_language, model.config.target_language)
+    ending = "" if write is TextFormat.text else f".{write.name}"
+    out = Path(arguments.out) if arguments.out else file and output_name(file, *languages, ending)
+    if out is not None and arguments.out != "-":
+        outs = [out, *([Path(f"{out}.align")] if writer.aligns_beside else [])]
+        given = {**to_plain(arguments), "input_format": reader.format.name, "format": write.name}
+        settings = {
+            **{name: given[name] for name in _SETTINGS},
+            "models": [trained_model.weights_digest(folder) for folder in folders],
+            **search_keys(pipeline.translator.config),
+        }
+        # The file beside a source is often its reference, so only out= may replace a file.
+        replaces = bool(arguments.out)
+        source = file or io.BufferedReader(Stdin())
+        return translate_to_files(
+            lines, source, outs, settings, folders, arguments.resume, replaces
+        )
+    if writer.aligns_beside:
+        raise UserError("alignment=true needs a file beside the output: give format=jsonl or out=")
+    with open_output(None) as stdout:
+        translate_to_stream(lines, file, stdout)
+    return []
+
+
+def _translate_document(
+    arguments: _Arguments,
+    file: Path,
+    model: "TrainedModelConfig",
+    pipeline: "Pipeline",
+    folders: list[Path],
+) -> list[Path]:
+    """Translate a document with its layout; return the file that was written, if any."""
+    from nmt.documents import open_document
+    from nmt.documents.translate import translate_document
+    from nmt.translation.formats import output_name
+    from nmt.translation.request import notes_on
+
+    languages = (model.source_language, model.target_language)
+    document = open_document(file, *languages)
+    default = output_name(file, *languages, file.suffix)
+    with output(arguments.out, default, [file, *folders]) as outputs:
+        with progress_bar("translating", len(document.units)) as advance:
+            data, found = translate_document(document, pipeline, advance)
+        for note in notes_on(found, unit="paragraph"):
+            print_line(note)
+        if outputs is None:
+            sys.stdout.flush()
+            sys.stdout.buffer.write(data)
+            return []
+        with outputs.written(len(data)) as [temporary]:
+            temporary.write_bytes(data)
+    return outputs.paths

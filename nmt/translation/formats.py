@@ -47,12 +47,15 @@ def choose_formats(
     return read, write
 
 
-def output_name(file: Path, source: str, target: str, write: TextFormat) -> Path:
-    """Name the output: news.en → news.de; items.jsonl and items.en.jsonl → items.de.jsonl."""
-    if write is TextFormat.text:
+def output_name(file: Path, source: str, target: str, ending: str) -> Path:
+    """Name the output: news.en → news.de; items.jsonl and items.en.jsonl → items.de.jsonl.
+
+    `ending` is that of the output, such as `.jsonl`; empty for plain text.
+    """
+    if not ending:
         return file.with_suffix(f".{target}")
-    stem = file.stem if file.suffix.lower() == f".{write.name}" else file.name
-    return file.with_name(f"{stem.removesuffix(f'.{source}')}.{target}.{write.name}")
+    stem = file.stem if file.suffix.lower() == ending else file.name
+    return file.with_name(f"{stem.removesuffix(f'.{source}')}.{target}{ending}")
 
 
 @dataclass(frozen=True)

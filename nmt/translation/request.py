@@ -74,10 +74,12 @@ def joined(parts: Sequence[Translation], text: str, alignment: Links | None = No
     )
 
 
-def notes_on(found: Sequence[Sequence[Translation]], first_line: int = 1) -> list[str]:
+def notes_on(
+    found: Sequence[Sequence[Translation]], first_line: int = 1, unit: str = "line"
+) -> list[str]:
     """Return the notes on the translations of consecutive lines, each as `line 3: …`."""
     return [
-        f"line {number}: {note}"
+        f"{unit} {number}: {note}"
         for number, translations in enumerate(found, start=first_line)
         for note in dict.fromkeys(note for one in translations for note in one.notes)
     ]

@@ -1,0 +1,131 @@
+"""Files of translators: XLIFF 1.2 and 2, and gettext's PO. Missing targets are filled in."""
+
+import copy
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from lxml import etree
+
+from nmt.documents.document import DocumentFile
+from nmt.documents.office import parse_xml, to_xml
+from nmt.documents.pieces import Piece, Unit, has_letters, text_of
+from nmt.documents.xml_text import Element, XmlFormat
+
+_INLINE = XmlFormat(frozenset({"g", "mrk", "pc"}))
+# States of a target that is yet to be translated, in versions 1.2 and 2.
+_OPEN = {None, "new", "needs-translation", "initial"}
+
+
+class Xliff(DocumentFile):
+    """XLIFF 1.2 and 2.x."""
+
+    def __init__(self, path: Path, source: str, target: str) -> None:
+        super().__init__(path, source, target)
+        try:
+            self._tree = parse_xml(path.read_bytes())
+        except etree.XMLSyntaxError as error:
+            raise self.invalid(error) from None
+        root = self._tree.getroot()
+        if etree.QName(root).localname != "xliff":
+            raise self.invalid("its root is not <xliff>")
+        self._namespace = root.tag.rpartition("xliff")[0]
+        self._is_first = root.get("version", "1.2").startswith("1")
+        self._found: list[tuple[Element, Element, Unit]] = []
+        for element in root.iter(self._tag("trans-unit" if self._is_first else "segment")):
+            if self._is_open(element):
+                filled = copy.deepcopy(element.find(self._tag("source")))
+                unit = _INLINE.read(filled)
+                if has_letters(text_of(unit)):
+                    self._found.append((element, filled, unit))
+
+    def _tag(self, name: str) -> str:
+        return f"{self._namespace}{name}"
+
+    def _is_open(self, element: Element) -> bool:
+        parents = [element, *element.iterancestors()]
+        if element.find(self._tag("source")) is None or any(
+            one.get("translate") == "no" for one in parents
+        ):
+            return False
+        target = element.find(self._tag("target"))
+        if target is None or not "".join(target.itertext()).strip():
+            return element.get("approved") != "yes"
+        state = (target if self._is_first else element).get("state")
+        return state in _OPEN - {None}
+
+    @property
+    def units(self) -> list[Unit]:
+        """The sources without a translation."""
+        return [unit for _, _, unit in self._found]
+
+    def translated(self, units: Sequence[Unit]) -> bytes:
+        """Return the file with translations of all its units."""
+        for (element, filled, unit), translation in zip(self._found, units, strict=True):
+            target = element.find(self._tag("target"))
+            if target is None:
+                source = element.find(self._tag("source"))
+                target = etree.Element(self._tag("target"))
+                target.tail = source.tail
+                source.addnext(target)
+            tail, attributes = target.tail, dict(target.attrib)
+            if translation is not unit:
+                _INLINE.write(filled, translation)
+            target.clear()
+            target.text, target.tail = filled.text, tail
+            target.extend(list(filled))
+            for name, value in attributes.items():
+                target.set(name, value)
+            if self._is_first:
+                target.set("state", "needs-review-translation")
+                target.set("state-qualifier", "mt-suggestion")
+            else:
+                element.set("state", "translated")
+        for file in self._tree.getroot().iter(self._tag("file")):
+            if self._is_first and not file.get("target-language"):
+                file.set("target-language", self._target.replace("_", "-"))
+        root = self._tree.getroot()
+        if not self._is_first and not root.get("trgLang"):
+            root.set("trgLang", self._target.replace("_", "-"))
+        return to_xml(self._tree)
+
+
+class Po(DocumentFile):
+    """Messages of gettext."""
+
+    def __init__(self, path: Path, source: str, target: str) -> None:
+        super().__init__(path, source, target)
+        import polib  # noqa: PLC0415 - of the packages for documents
+
+        try:
+            self._file = polib.pofile(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise self.invalid(error) from None
+        self._open = [
+            entry
+            for entry in self._file
+            if not entry.obsolete and not entry.translated() and has_letters(entry.msgid)
+        ]
+
+    def _texts(self) -> Iterator[str]:
+        for entry in self._open:
+            yield entry.msgid
+            if entry.msgid_plural:
+                yield entry.msgid_plural
+
+    @property
+    def units(self) -> list[Unit]:
+        """The messages without a translation; with a plural, both forms."""
+        return [[Piece(text)] for text in self._texts()]
+
+    def translated(self, units: Sequence[Unit]) -> bytes:
+        """Return the file with translations of all its units; what was fuzzy stays so."""
+        texts = iter(map(text_of, units))
+        for entry in self._open:
+            entry.msgstr = next(texts)
+            if entry.msgid_plural:
+                singular, plural = entry.msgstr, next(texts)
+                numbers = sorted(entry.msgstr_plural) or [0, 1]
+                entry.msgstr = ""
+                entry.msgstr_plural = {n: plural if n else singular for n in numbers}
+        # polib begins a file that has no comment with an empty one.
+        return str(self._file).removeprefix("#\n" if not self._file.header else "").encode()

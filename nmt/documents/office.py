@@ -1,0 +1,152 @@
+"""Files that are archives of XML: Word, PowerPoint, Excel, OpenDocument, InDesign (IDML)."""
+
+import io
+import re
+import zipfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from lxml import etree
+
+from nmt.documents.document import DocumentFile
+from nmt.documents.pieces import Unit, has_letters, text_of
+from nmt.documents.xml_text import Element, XmlFormat
+
+_MAX_PART = 1 << 28  # bytes of one XML file in an archive
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """Where text is: files of the archive, tags of paragraphs, and what is in them."""
+
+    files: re.Pattern[str]
+    paragraphs: tuple[str, ...]
+    form: XmlFormat
+
+
+_W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
+_A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
+_S = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
+_TEXT = "{urn:oasis:names:tc:opendocument:xmlns:text:1.0}"
+
+_KINDS = {
+    "docx": _Kind(
+        re.compile(r"word/(?:document|header\d*|footer\d*|footnotes|endnotes|comments)\.xml"),
+        (f"{_W}p", f"{_A}p"),
+        XmlFormat(
+            frozenset(["r", "hyperlink", "ins", "smartTag", "sdt", "sdtContent", "fldSimple"]),
+            "t",
+            frozenset({"pPr", "rPr", "sdtPr", "sdtEndPr", "endParaRPr"}),
+            {"br": "\n", "cr": "\n", "tab": " ", "noBreakHyphen": ""},
+            frozenset({"proofErr", "lastRenderedPageBreak"}),
+        ),
+    ),
+    "pptx": _Kind(
+        re.compile(r"ppt/(?:slides|notesSlides|diagrams)/[^/]+\.xml"),
+        (f"{_A}p",),
+        XmlFormat(
+            frozenset({"r"}), "t", frozenset({"pPr", "rPr", "endParaRPr"}), {"br": "\n", "tab": " "}
+        ),
+    ),
+    "xlsx": _Kind(
+        re.compile(r"xl/(?:sharedStrings|worksheets/sheet\d+)\.xml"),
+        (f"{_S}si", f"{_S}is"),
+        XmlFormat(frozenset({"r"}), "t", frozenset({"rPr"})),
+    ),
+    "odt": _Kind(
+        re.compile(r"(?:content|styles)\.xml"),
+        (f"{_TEXT}p", f"{_TEXT}h"),
+        XmlFormat(
+            frozenset({"span", "a", "ruby-base", "meta"}),
+            blanks={"s": " ", "tab": " ", "line-break": "\n"},
+            dropped=frozenset({"soft-page-break"}),
+        ),
+    ),
+    "idml": _Kind(
+        re.compile(r"Stories/[^/]+\.xml"),
+        ("ParagraphStyleRange",),
+        XmlFormat(
+            frozenset({"CharacterStyleRange", "HyperlinkTextSource", "XMLElement"}),
+            "Content",
+            frozenset({"Properties"}),
+            {"Br": "\n"},
+        ),
+    ),
+}
+_KINDS.update(ods=_KINDS["odt"], odp=_KINDS["odt"])
+
+
+class Archive(DocumentFile):
+    """An archive of XML files; those with text are rewritten, the others are copied."""
+
+    def __init__(self, path: Path, source: str, target: str) -> None:
+        super().__init__(path, source, target)
+        self._kind = _KINDS[path.suffix.lower().removeprefix(".")]
+        self._trees: dict[str, Element] = {}
+        self._paragraphs: list[tuple[Element, Unit]] = []
+        try:
+            with zipfile.ZipFile(path) as archive:
+                kept = _table_headers(archive) if path.suffix.lower() == ".xlsx" else set()
+                for entry in archive.infolist():
+                    if self._kind.files.fullmatch(entry.filename):
+                        if entry.file_size > _MAX_PART:
+                            raise self.invalid(f"{entry.filename} has {entry.file_size:,} bytes")
+                        self._read(entry.filename, archive.read(entry), kept)
+        except (
+            zipfile.BadZipFile,
+            etree.XMLSyntaxError,
+            NotImplementedError,
+            RuntimeError,
+        ) as error:
+            raise self.invalid(error) from None
+
+    def _read(self, name: str, data: bytes, kept: set[str]) -> None:
+        tree = parse_xml(data)
+        self._trees[name] = tree
+        # Inner paragraphs, as of a text box, first: their elements move with the outer ones.
+        for paragraph in reversed(list(tree.iter(*self._kind.paragraphs))):
+            unit = self._kind.form.read(paragraph)
+            if has_letters(text := text_of(unit)) and text not in kept:
+                self._paragraphs.append((paragraph, unit))
+        self._paragraphs.reverse()
+
+    @property
+    def units(self) -> list[Unit]:
+        """The texts to translate."""
+        return [unit for _, unit in self._paragraphs]
+
+    def translated(self, units: Sequence[Unit]) -> bytes:
+        """Return the file with translations of all its units."""
+        for (paragraph, unit), translation in zip(self._paragraphs, units, strict=True):
+            if translation is not unit:
+                self._kind.form.write(paragraph, translation)
+        out = io.BytesIO()
+        with zipfile.ZipFile(self._path) as archive, zipfile.ZipFile(out, "w") as written:
+            for entry in archive.infolist():
+                tree = self._trees.get(entry.filename)
+                data = archive.read(entry) if tree is None else to_xml(tree)
+                written.writestr(entry, data, entry.compress_type)
+        return out.getvalue()
+
+
+def _table_headers(archive: zipfile.ZipFile) -> set[str]:
+    """Return the names of the columns of tables in a workbook, which must equal their cells."""
+    names = [name for name in archive.namelist() if re.fullmatch(r"xl/tables/[^/]+\.xml", name)]
+    columns = (parse_xml(archive.read(name)).iter(f"{_S}tableColumn") for name in names)
+    return {column.get("name") for some in columns for column in some}
+
+
+def parse_xml(data: bytes) -> Element:
+    """Parse XML without entities, files or addresses that it names."""
+    parser = etree.XMLParser(resolve_entities=False, no_network=True, huge_tree=False)
+    return etree.fromstring(data, parser).getroottree()
+
+
+def to_xml(tree: Element) -> bytes:
+    """Write XML with the declaration that it had."""
+    standalone = tree.docinfo.standalone
+    data: bytes = etree.tostring(
+        tree, xml_declaration=True, encoding="UTF-8", standalone=standalone
+    )
+    return data

@@ -1,0 +1,226 @@
+"""Texts with formatting, and the transfer of the formatting to a translation.
+
+A unit is the text of a paragraph as a list of pieces: text in one format, or an object such as a
+footnote mark. Only the text is translated. Formats and objects follow the word alignment.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import Any
+
+from nmt.translation.request import Links
+
+Styles = tuple[Hashable, ...]
+"""The inline elements around a text, outermost first."""
+
+_WORD = re.compile(r"\S+")
+_CORE = re.compile(r"\w(?:.*\w)?")
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Text in one format, or an object.
+
+    Attributes:
+        text: the text; of an object, the white space that it stands for.
+        styles: the inline elements around it.
+        item: the object; None for text.
+        is_word: whether the object stands between blanks, as a word does.
+    """
+
+    text: str
+    styles: Styles = ()
+    item: Any = None
+    is_word: bool = False
+
+
+Unit = list[Piece]
+
+
+def to_unit(pieces: Iterable[Piece]) -> Unit:
+    """Join neighbouring texts of the same format; of the blanks around an object, keep one."""
+    unit: Unit = []
+    for piece in pieces:
+        last = unit[-1] if unit else Piece("")
+        text = piece.text
+        if piece.item is None and last.item is not None and not last.text and text[:1] == " ":
+            before = unit[-2].text if len(unit) > 1 else " "
+            if before[-1:] == " ":
+                unit[-1] = replace(last, is_word=True)
+                text = text[1:]
+        if piece.item is None and last.item is None and unit and last.styles == piece.styles:
+            unit[-1] = replace(last, text=last.text + text)
+        elif text or piece.item is not None:
+            unit.append(replace(piece, text=text))
+    return unit
+
+
+def text_of(unit: Sequence[Piece]) -> str:
+    """Return the text of a unit."""
+    return "".join(piece.text for piece in unit)
+
+
+def has_letters(text: str) -> bool:
+    """Return whether there is anything to translate."""
+    return any(map(str.isalpha, text))
+
+
+def placed(unit: Sequence[Piece], translation: str, links: Links | None) -> Unit:
+    """Transfer formats and objects of a unit to its translation.
+
+    Each word takes the format of the source word that it is linked to; punctuation at its end takes
+    that of the punctuation there. An object follows the word before it, if it is attached to it,
+    else it precedes the translation of the word after it. Objects keep their order. Without links,
+    words are linked by their relative position.
+    """
+    source = text_of(unit)
+    by_character = [piece.styles for piece in unit for _ in piece.text]
+    words, found = _spans(source), _spans(translation)
+    if links is None:
+        links = [(j * len(words) // len(found), j) for j in range(len(found)) if words]
+    styles = _styles(source, by_character, words, translation, found, links)
+    offsets = iter(_offsets(unit, source, words, translation, found, links))
+    result: Unit = []
+    last = position = 0
+    for piece in unit:
+        if piece.item is not None:
+            offset = next(offsets)
+            result += _runs(translation, styles, last, offset)
+            last = offset
+            is_before, is_after = translation[:offset][-1:], translation[offset:][:1]
+            if piece.text:  # an object that is a blank takes the place of one
+                last += is_after.isspace()
+                if is_before == " " and not is_after.isspace() and result and not result[-1].item:
+                    result[-1] = replace(result[-1], text=result[-1].text[:-1])
+            blank = [Piece(" ", piece.styles)]
+            result += blank * (piece.is_word and not is_before.isspace() and offset > 0)
+            result.append(piece)
+            result += blank * (piece.is_word and not is_after.isspace())
+        position += len(piece.text)
+    return result + _runs(translation, styles, last, len(translation))
+
+
+def _spans(text: str) -> list[tuple[int, int]]:
+    return [match.span() for match in _WORD.finditer(text)]
+
+
+def _core(text: str, span: tuple[int, int]) -> tuple[int, int]:
+    """Return the span of a word without the punctuation around it."""
+    match = _CORE.search(text[slice(*span)])
+    return (span[0] + match.start(), span[0] + match.end()) if match else span
+
+
+def _most_common(styles: Sequence[Styles]) -> Styles:
+    return Counter(styles).most_common(1)[0][0] if styles else ()
+
+
+def _styles(
+    source: str,
+    by_character: Sequence[Styles],
+    words: Sequence[tuple[int, int]],
+    translation: str,
+    found: Sequence[tuple[int, int]],
+    links: Links,
+) -> list[Styles]:
+    """Return the styles of each character of a translation."""
+    base = _most_common([one for one, c in zip(by_character, source, strict=True) if c.isalnum()])
+    cores = [_core(source, span) for span in words]
+    of_core = [_most_common(by_character[slice(*core)]) for core in cores]
+    linked = {target: word for word, target in reversed(links)}
+    chosen = [of_core[linked[j]] if j in linked else None for j in range(len(found))]
+    # A format of the source must not get lost, which could be a hyperlink.
+    for wanted in dict.fromkeys(of_core):
+        if wanted not in chosen and found:
+            position = of_core.index(wanted) + of_core[::-1].count(wanted) // 2
+            chosen[min(len(found) - 1, position * len(found) // len(words))] = wanted
+    before, after = _carried(chosen), _carried(chosen[::-1])[::-1]
+    result = [base] * len(translation)
+    for index, (begin, end) in enumerate(found):
+        style = before[index] if before[index] == after[index] else chosen[index]
+        result[begin:end] = [base if style is None else style] * (end - begin)
+        if index in linked:
+            (first, last), (core_begin, core_end) = words[linked[index]], cores[linked[index]]
+            own_begin, own_end = _core(translation, (begin, end))
+            after_core = by_character[last - 1] if core_end < last else base
+            result[own_end:end] = [after_core] * (end - own_end)
+            if first < core_begin:
+                result[begin:own_begin] = [by_character[first]] * (own_begin - begin)
+    for index, character in enumerate(translation):
+        if character.isspace() and 0 < index < len(translation) - 1:
+            common = _common(result[index - 1], result[index + 1])
+            result[index] = common if common in by_character else base
+    return result
+
+
+def _carried(styles: Sequence[Styles | None]) -> list[Styles | None]:
+    """Replace each None by the styles before it."""
+    carried: list[Styles | None] = []
+    for one in styles:
+        carried.append(carried[-1] if one is None and carried else one)
+    return carried
+
+
+def _common(one: Styles, other: Styles) -> Styles:
+    """Return the longest common start."""
+    count = 0
+    while count < min(len(one), len(other)) and one[count] == other[count]:
+        count += 1
+    return one[:count]
+
+
+def _offsets(
+    unit: Sequence[Piece],
+    source: str,
+    words: Sequence[tuple[int, int]],
+    translation: str,
+    found: Sequence[tuple[int, int]],
+    links: Links,
+) -> list[int]:
+    """Return the offset of each object in a translation."""
+    targets: dict[int, list[int]] = {}
+    for word, target in links:
+        targets.setdefault(word, []).append(target)
+    line_ends = iter([match.start() for match in re.finditer("\n", translation)])
+    offsets: list[int] = []
+    position = 0
+    for piece in unit:
+        if piece.item is not None:
+            if piece.text == "\n":
+                offset = next(line_ends, len(translation))
+            elif not source[:position].strip():
+                offset = 0
+            elif not source[position:].strip():
+                offset = len(translation)
+            else:
+                offset = _offset(position, source, words, translation, found, targets)
+            offsets.append(max([offset, *offsets[-1:]]))
+        position += len(piece.text)
+    return offsets
+
+
+def _offset(
+    position: int,
+    source: str,
+    words: Sequence[tuple[int, int]],
+    translation: str,
+    found: Sequence[tuple[int, int]],
+    targets: dict[int, list[int]],
+) -> int:
+    """Return the offset of an object that has words before and after it in the source."""
+    if not source[position - 1].isspace():  # attached to a word
+        word = next(i for i, span in enumerate(words) if span[0] < position <= span[1])
+        if word in targets:
+            target = found[max(targets[word])]
+            is_in_word = position <= _core(source, words[word])[1]
+            return _core(translation, target)[1] if is_in_word else target[1]
+    following = (i for i, span in enumerate(words) if span[0] >= position and i in targets)
+    return next((found[min(targets[i])][0] for i in following), len(translation))
+
+
+def _runs(translation: str, styles: Sequence[Styles], begin: int, end: int) -> Unit:
+    """Return the pieces of a part of a translation, one for each run of equal styles."""
+    characters = groupby(range(begin, end), key=lambda index: styles[index])
+    return [Piece("".join(translation[i] for i in run), style) for style, run in characters]

@@ -1,0 +1,137 @@
+"""Subtitles: SubRip (.srt) and WebVTT (.vtt).
+
+A sentence that extends over several cues is translated as a whole. The ends of cues are objects in
+it, which follow the word alignment; numbers, times and settings are kept.
+"""
+
+import re
+import textwrap
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from nmt.base.languages import has_word_blanks
+from nmt.documents.document import TextFile, Token, unit_of
+from nmt.documents.pieces import Piece, Unit, text_of
+
+# The line of times, and the lines of text after it.
+_CUE = re.compile(r"-->[^\n]*\n((?:[^\S\n]*[^\s][^\n]*(?:\n|\Z))+)")
+_TAG = re.compile(r"<(?P<close>/)?(?P<name>[A-Za-z]\w*)[^<>]*>|\{\\[^{}]*\}|<[\d:.]+>")
+_SPEAKER = re.compile(r"(?:<[^<>]*>|\{[^{}]*\}|\s)*[-–—]\s*\S")
+_SENTENCE_END = re.compile(r"[.!?…。！？؟।♪:][\"'”’»)\]]*(?:\s|</[^<>]*>)*\Z")
+_MOST_CUES = 4  # in one sentence
+_MOST_LINES = 2  # in one cue
+# Characters in a line, by whether the language has blanks between words: what broadcasters use for
+# Latin script and for Chinese.
+_LINE_LENGTH = {True: 42, False: 16}
+
+_Span = tuple[int, int]
+
+
+class Subtitles(TextFile):
+    """SubRip and WebVTT."""
+
+    def parse(self, text: str) -> Iterator[str | tuple[str, Unit]]:
+        """Yield what is kept, and each sentence with the times inside it."""
+        position = 0
+        for spans in _sentences(text):
+            begin, end = spans[0][0], spans[-1][1]
+            yield text[position:begin]
+            tokens = list(_tokens(text[slice(*spans[0])]))
+            for before, after in pairwise(spans):
+                tokens.append(Token(text[before[1] : after[0]], "object", " "))
+                tokens += _tokens(text[slice(*after)])
+            yield text[begin:end], unit_of(tokens)
+            position = end
+        yield text[position:]
+
+    def escape(self, text: str) -> str:
+        """Return the text: these formats have no escapes that players agree on."""
+        return text
+
+    def render(self, unit: Unit) -> str:
+        """Write the cues of a sentence, each in at most two lines."""
+        cues, times = [[]], []  # type: ignore[var-annotated]
+        for piece in unit:
+            if piece.item is not None and "-->" in piece.item:
+                times.append(piece.item)
+                cues.append([])
+            else:
+                cues[-1].append(piece)
+        if times and not all(text_of(cue).strip() for cue in cues):
+            cues = self._shared_out(unit, len(cues))
+        line_end = "\r\n" if "\r\n" in self._text else "\n"
+        lines = [
+            self._wrapped(super(Subtitles, self).render(cue).strip()).replace("\n", line_end)
+            for cue in cues
+        ]
+        return lines[0] + "".join(time + line for time, line in zip(times, lines[1:], strict=True))
+
+    def _shared_out(self, unit: Unit, count: int) -> list[Unit]:
+        """Give each cue a part of about the same length: alignment left one of them empty."""
+        text = " ".join(text_of(unit).split())
+        gap = " " if has_word_blanks(self._target) else ""
+        words = text.split() if gap else list(text)
+        bounds = [index * len(words) // count for index in range(count + 1)]
+        return [[Piece(gap.join(words[a:b]) or "…")] for a, b in pairwise(bounds)]
+
+    def _wrapped(self, text: str) -> str:
+        """Break a text into at most two lines of about the same length; a speaker has one."""
+        has_blanks = has_word_blanks(self._target)
+        longest = _LINE_LENGTH[has_blanks]
+        if len(_TAG.sub("", text)) <= longest or _SPEAKER.match(text):
+            return text
+        if not has_blanks:
+            middle = -(-len(text) // _MOST_LINES)
+            return f"{text[:middle]}\n{text[middle:]}"
+        # The narrowest lines that are no more than two.
+        half = -(-len(text) // _MOST_LINES)
+        wrapped: list[str] = []
+        for width in range(half, len(text) + 1):
+            wrapped = textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False)
+            if len(wrapped) <= _MOST_LINES:
+                break
+        return "\n".join(wrapped)
+
+
+def _sentences(text: str) -> Iterator[list[_Span]]:
+    """Yield the spans of the text of consecutive cues that are one sentence.
+
+    A cue in which several speakers have a line each is one unit for each line.
+    """
+    sentence: list[_Span] = []
+    for match in _CUE.finditer(text):
+        begin = match.start(1)
+        end = begin + len(match[1].rstrip())
+        lines = [line for line in match[1].split("\n") if line.strip()]
+        if len(lines) > 1 and all(map(_SPEAKER.match, lines)):
+            if sentence:
+                yield sentence
+            sentence = []
+            for line in re.finditer(r"[^\n]+", text[begin:end]):
+                yield [(begin + line.start(), begin + line.start() + len(line[0].rstrip()))]
+            continue
+        if sentence and (_SPEAKER.match(match[1]) or len(sentence) == _MOST_CUES):
+            yield sentence
+            sentence = []
+        sentence.append((begin, end))
+        if _SENTENCE_END.search(text, begin, end):
+            yield sentence
+            sentence = []
+    if sentence:
+        yield sentence
+
+
+def _tokens(text: str) -> Iterator[Token]:
+    last = 0
+    for match in _TAG.finditer(text):
+        yield from _words(text[last : match.start()])
+        last = match.end()
+        if match["name"]:
+            yield Token(match[0], "end" if match["close"] else "begin", name=match["name"])
+        else:
+            yield Token(match[0], "object")
+    yield from _words(text[last:])
+
+
+def _words(text: str) -> Sequence[Token]:
+    return [Token(text, text=re.sub(r"\s+", " ", text))] if text else []
