@@ -1,26 +1,16 @@
 """Documents of many kinds: their text is translated, their layout stays."""
 
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from nmt.base.errors import UserError
-from nmt.documents.catalogues import Po, Xliff
-from nmt.documents.document import DocumentFile
-from nmt.documents.html import Html
-from nmt.documents.json_strings import Json
-from nmt.documents.markdown import Markdown
-from nmt.documents.office import Archive
-from nmt.documents.subtitles import Subtitles
 
-_KINDS: dict[str, type[DocumentFile]] = {
-    "docx pptx xlsx odt ods odp idml": Archive,
-    "html htm xhtml": Html,
-    "md markdown": Markdown,
-    "srt vtt": Subtitles,
-    "xlf xliff": Xliff,
-    "po pot": Po,
-    "json": Json,
-}
+if TYPE_CHECKING:
+    from nmt.documents.document import DocumentFile
+
+_ENDINGS = (
+    "docx pptx xlsx odt ods odp idml html htm xhtml md markdown srt vtt xlf xliff po pot json"
+)
 
 _ADVICE = {
     "pdf": "it has no paragraphs to keep; open it in a word processor and save it as docx or odt",
@@ -52,16 +42,29 @@ def is_document(path: Path) -> bool:
     """
     if advice := _of_kind(path, _ADVICE):
         raise UserError(f"{path}: {path.suffix} files cannot be translated: {advice}")
-    return _of_kind(path, _KINDS) is not None
+    return _of_kind(path, {_ENDINGS: True}) is not None
 
 
-def open_document(path: Path, source: str, target: str) -> DocumentFile:
+def open_document(path: Path, source: str, target: str) -> "DocumentFile":
     """Read a document; `source` and `target` are the codes of the languages.
 
     Raises:
         UserError: the file is not what its ending says.
     """
-    kind = _of_kind(path, _KINDS)
-    if kind is None:
-        raise UserError(f"{path}: is no document of a known kind")
-    return kind(path, source, target)
+    # Here, because lines of text need no parsers.
+    from nmt.documents.catalogues import Po, Xliff  # noqa: PLC0415
+    from nmt.documents.html import Html  # noqa: PLC0415
+    from nmt.documents.json_strings import Json  # noqa: PLC0415
+    from nmt.documents.markdown import Markdown  # noqa: PLC0415
+    from nmt.documents.office import Archive  # noqa: PLC0415
+    from nmt.documents.subtitles import Subtitles  # noqa: PLC0415
+
+    kinds: dict[str, type[DocumentFile]] = {
+        "html htm xhtml": Html,
+        "md markdown": Markdown,
+        "srt vtt": Subtitles,
+        "xlf xliff": Xliff,
+        "po pot": Po,
+        "json": Json,
+    }
+    return (_of_kind(path, kinds) or Archive)(path, source, target)

@@ -316,3 +316,15 @@ def test_documents_are_translated_sentence_by_sentence(
     translate("file=a.jsonl", *command[1:])
     [record] = records_of("a.de.jsonl")
     assert record["translations"][0]["text"] == Path("a.de").read_text()
+
+
+def test_a_document_keeps_its_layout(translate: Run, translator: Translator) -> None:
+    Path("a.en.md").write_text("# Kalo *mine*\n\n    code\n")
+    translate("file=a.en.md")
+    [[best, *_]] = translator.translate(["Kalo mine"])
+    written = Path("a.de.md").read_text()
+    assert written.startswith("# ")
+    assert written.endswith("\n\n    code\n")
+    assert written.partition("\n")[0].replace("*", "").split() == ["#", *best.text.split()]
+    with pytest.raises(UserError, match="column= do not apply to a.en.md"):
+        translate("file=a.en.md", "column=2")
