@@ -71,7 +71,8 @@ $(VENV)/.installed: requirements.txt
 	@echo "creating $(VENV) and installing requirements.txt (once; some minutes)" >&2
 	@$$PYTHON -m venv $(VENV)
 	@$(call install,requirements.txt)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps -e .
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps \
+	  --config-settings editable_mode=compat -e .
 	@$(NMT) train --help > /dev/null  # compiles what commands import
 	@touch $@
 
@@ -117,7 +118,7 @@ translate: install  ## Translate a file line by line, or one text          FILE=
 subwords: install  ## Show the pieces of a text                           TEXT= MODEL= ARGS=side=target
 	@$(NMT) subwords 'text=$${oc.env:TEXT}' $(call key,model,MODEL) $(ARGS)
 
-attend: install  ## Show the attention of all layers and heads          TEXT= MODEL= OUT= ARGS="layer=3"
+attend: install  ## Show the attention of all layers and heads          TEXT= MODEL= OUT=FOLDER ARGS="layer=3"
 	@$(NMT) attend 'text=$${oc.env:TEXT}' $(model) $(ARGS)
 
 lesson: install  ## Run the code of the attention lesson, draw pictures OUT=
@@ -150,7 +151,7 @@ reproduce: install  ## Train the seeds of a known score, compare the mean   RESU
 report: install  ## Write the report of a completed run again           MODEL=
 	@$(NMT) report $(call key,run,MODEL) $(ARGS)
 
-export: install  ## Convert a model for another program                 MODEL= FORMAT=ctranslate2 OUT= ARGS=
+export: install  ## Convert a model for another program                 MODEL= FORMAT=huggingface|onnx|ctranslate2|marian|argos OUT=FOLDER ARGS=
 	@$(NMT) export $(call key,format,FORMAT) $(model) $(ARGS)
 
 import: install  ## Import a Marian, OPUS-MT or Hugging Face model      FROM=FOLDER OUT= ARGS="check=FILE"

@@ -22,7 +22,6 @@ BUDGETS = {
     "nmt.runs": 900,
     "nmt.evaluation": 1_350,
     "nmt.training": 1_600,
-    "nmt.documents": 500,
     "nmt.exchange": 1_700,
     "nmt.tracking": 400,
     "nmt.documents": 500,

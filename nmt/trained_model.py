@@ -232,7 +232,7 @@ def load_trained_model(folder: Path, device: torch.device | str = "cpu") -> Trai
 
 def _load(folder: Path, device: torch.device | str) -> TrainedModel:
     if not folder.is_dir():
-        raise UserError(f"{folder}: no such model folder; train a model with `make train`")
+        raise UserError(f"{folder}: no such folder; train a model with `make train`")
     config = _load_config(file_inside(folder, CONFIG_FILE))
     files = tokenizer_files(config.joint_vocabulary, config.source_language, config.target_language)
     tokenizers = {name: Tokenizer(file_inside(folder, name)) for name in dict.fromkeys(files)}

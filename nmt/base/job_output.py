@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr
 from typing import TextIO
 
-_MAX_CHARACTERS = 32
-
 
 class _Labelled(io.TextIOBase):
     """A stream that is no terminal and begins each line with a label."""
@@ -32,12 +30,7 @@ class _Labelled(io.TextIOBase):
 
 
 def short_name(name: str) -> str:
-    """Shorten a name that consists of overrides, `dropout=0.1235` for `model.dropout=0.123456`.
-
-    Names of at most 32 characters do not change.
-    """
-    if len(name) <= _MAX_CHARACTERS:
-        return name
+    """Shorten a name that consists of overrides, `dropout=0.1235` for `model.dropout=0.123456`."""
     keys_cut = re.sub(r"[\w.]+\.(?=\w+=)", "", name)
     return re.sub(r"=(\d+\.\d{4,}(e-\d+)?)", lambda found: f"={float(found[1]):.4g}", keys_cut)
 

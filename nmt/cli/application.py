@@ -185,6 +185,11 @@ def from_composed(
                 f" \"{key}='…'\""
             )
         if extra(field, "group"):
+            if not isinstance(values[key], dict):
+                raise UserError(
+                    f"{key}={value}: this command takes single keys of {key}, not presets: write"
+                    f" {key}.KEY=VALUE, as in decoding.beam_size=1"
+                )
             values[key] = {name: one for name, one in values[key].items() if one is not None}
     return from_mapping(kind, values, "configuration")
 

@@ -14,7 +14,7 @@ from nmt.trained_model import TrainedModel
 
 _TEMPLATE = Path(__file__).with_name("templates") / "model_card.md.jinja"
 
-USAGE = """    nmt translate model=THIS_FOLDER file=TEXT
+USAGE = """    nmt translate model=THIS_FOLDER file=FILE
 
 or in Python:
 

@@ -52,7 +52,8 @@ def open_system(folder: Path) -> System:
     """Open a run folder or a model folder; UserError if it is neither."""
     model = next(filter(is_model, (folder / layout.MODEL_FOLDER, folder)), None)
     if model is None:
-        raise UserError(f"{folder}: neither a model folder nor a run folder with a model")
+        exists = "is neither a model folder nor a run folder with a model"
+        raise UserError(f"{folder}: {exists if folder.exists() else 'no such folder'}")
     # Links such as `latest` are resolved, because the name must be that of the run folder.
     model = model.resolve()
     if model.name != layout.MODEL_FOLDER:

@@ -111,7 +111,10 @@ def adapt(config: Config, general: TestSet | None, outputs: Outputs | None) -> N
         for line in summary_lines(test.name, scores[test.name]):
             print_line(line)
     if general is None:
-        print_line("no general test set; general_test=BEGINNING reads one from two files")
+        print_line(
+            "no general test set: general_test=news (for make: GENERAL=news) would read one from"
+            " news.en and news.de"
+        )
 
 
 def _test_sets(config: Config, corpus: PreparedCorpus, general: TestSet | None) -> list[TestSet]:

@@ -107,7 +107,9 @@ class RunLog:
             tracker.validation(update, validation)
         best = "  best so far" if is_best else ""
         logger.info(
-            f"update {update:,}  valid loss {result.loss:.4f}  perplexity {result.perplexity:.2f}"
+            # A model that diverged has a perplexity of hundreds of digits.
+            f"update {update:,}  valid loss {result.loss:.4f}"
+            f"  perplexity {result.perplexity:{'.2f' if result.perplexity < 1e6 else '.1e'}}"
             f"  BLEU {result.bleu:.2f}{best}"
         )
         is_suspicious = f"{result.bleu:.2f}" in ("0.00", "100.00")

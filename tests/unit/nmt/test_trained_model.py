@@ -95,7 +95,7 @@ def test_scores_and_readme_are_optional(folder: Path, part: str) -> None:
 
 
 def test_a_missing_folder_is_reported(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=f"{tmp_path / 'no'}: no such model folder"):
+    with pytest.raises(UserError, match=f"{tmp_path / 'no'}: no such folder"):
         load_trained_model(tmp_path / "no")
 
 

@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -26,3 +27,8 @@ def test_another_method_drops_the_settings_of_sampling(trained_model: TrainedMod
     assert found == DecodingConfig(min_length=4)
     with pytest.raises(UserError, match=r"decoding\.top_p=0\.5 has no effect"):
         ModelArguments(decoding={"method": "beam", "top_p": "0.5"}).decoding_config(model)
+
+
+def test_a_preset_of_the_search_is_one_sentence(run: Callable[..., None]) -> None:
+    with pytest.raises(UserError, match=r"decoding=greedy: .* as in decoding\.beam_size=1"):
+        run("translate", "file=a.en", "decoding=greedy")

@@ -57,7 +57,7 @@ def test_a_dry_run_refuses_an_initial_model_that_training_would_refuse(
     config = replace(config, run=replace(config.run, dry_run=True))
     for folder in (None, digit_corpus):
         monkeypatch.setattr(dry_run_module, "find_prepared", Mock(return_value=folder))
-        with pytest.raises(UserError, match="nowhere: no such model folder"):
+        with pytest.raises(UserError, match="nowhere: no such folder"):
             train_or_report(config)
 
 
