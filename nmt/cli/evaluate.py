@@ -1,8 +1,9 @@
-"""Score trained models on a test set, and compare them.
+"""Score models and translations by other systems on a test set, and compare them.
 
 nmt evaluate test=newstest2014 model=FOLDER
 nmt evaluate model="FOLDER FOLDER FOLDER"
 nmt evaluate source=news.en reference=news.de
+nmt evaluate source=news.en reference=news.de systems.a=a.de systems.b=b.de
 """
 
 from contextlib import AbstractContextManager, ExitStack
@@ -12,17 +13,25 @@ from typing import Any
 
 from nmt.base import layout
 from nmt.base.errors import UserError
+from nmt.base.files import check_aligned
 from nmt.base.log import console, print_line, print_written
 from nmt.base.outputs import Outputs
 from nmt.cli.application import application, group
 from nmt.cli.common import parse_folders
 from nmt.cli.models import TranslatorArguments, check_languages, open_model
-from nmt.config import EvaluationConfig, checked_dataclass, from_mapping, to_plain
+from nmt.config import (
+    EvaluationConfig,
+    FolderName,
+    checked_dataclass,
+    from_mapping,
+    option,
+    to_plain,
+)
 from nmt.data.corpus import PreparedCorpus
 from nmt.evaluation import evaluate, tables
 from nmt.evaluation.baseline import NO_BASELINE, Baseline, choose_baseline
 from nmt.evaluation.evaluate import Evaluation, TestSet
-from nmt.evaluation.systems import System, open_systems
+from nmt.evaluation.systems import System, find_model, open_systems
 from nmt.run_folder import Run
 
 
@@ -32,8 +41,12 @@ class _Arguments(TranslatorArguments):
     """Model or run folder (default: the last completed run); several, separated by spaces, are
     compared in one table."""
     baseline: str = ""
-    """Model or run folder to compare with (default: the first of several models; for one model,
-    the earlier run on the same corpus and direction with the best validation score)."""
+    """Model or run folder, or name in systems, to compare with (default: the first of several
+    systems; for one model, the earlier run on the same corpus and direction with the best
+    validation score)."""
+    systems: dict[FolderName, str] = option({})
+    """Files with the translations of the test set by other systems, by name. Without model=, the
+    last completed run is compared, too, unless source= or corpus= is given."""
     test: str = ""
     """Test set of the model's corpus, or valid (default: the first test set)."""
     source: str = ""
@@ -60,16 +73,20 @@ class _Arguments(TranslatorArguments):
 @application(_Arguments)
 def main(arguments: _Arguments) -> None:
     """Run the command."""
-    systems = open_systems(parse_folders(arguments.model))
+    folders = parse_folders(arguments.model)
+    if not folders and not (arguments.systems and (arguments.source or arguments.corpus)):
+        folders = [find_model()]
+    systems = open_systems(folders, arguments.systems)
     corpus = PreparedCorpus(Path(arguments.corpus)) if arguments.corpus else systems[0].corpus
     test_set = _test_set(arguments, systems[0], corpus)
     test_set = evaluate.with_evaluation(test_set, arguments.evaluation_config(systems[0].run))
     for system in systems:
-        _check_direction(system, test_set)
+        _check_fits(system, test_set)
     baseline = choose_baseline(systems, arguments.baseline, corpus)
-    inputs = [Path(name) for name in (arguments.source, arguments.reference) if name]
+    files = (arguments.source, arguments.reference, *arguments.systems.values())
+    inputs = [Path(name) for name in files if name]
     if baseline:
-        _check_direction(baseline.system, test_set)
+        _check_fits(baseline.system, test_set)
         if baseline.system.run:
             inputs.append(baseline.system.run.folder / layout.EVALUATION_FOLDER / test_set.name)
     with ExitStack() as stack:
@@ -106,8 +123,12 @@ def _output(
     return Outputs.folder(path, inputs, layout.SCORES_FILE)
 
 
-def _check_direction(system: System, test_set: TestSet) -> None:
-    if system.direction != test_set.direction:
+def _check_fits(system: System, test_set: TestSet) -> None:
+    """Raise UserError for a model of another direction, or a wrong number of translations."""
+    if system.translations is not None:
+        num_lines = {Path(test_set.name): len(test_set.sources)}
+        check_aligned(num_lines | {system.model: len(system.translations)})
+    elif system.direction != test_set.direction:
         raise UserError(
             f"{system.name} translates {'-'.join(system.direction)}, but the test set is"
             f" {'-'.join(test_set.direction)}"
@@ -119,8 +140,10 @@ def _test_set(arguments: _Arguments, system: System, corpus: PreparedCorpus | No
     if bool(source) != bool(reference) or (source and arguments.test):
         raise UserError("give source= and reference= together, without test=")
     if source:
-        check_languages("-".join(system.direction), Path(source), Path(reference))
-        return evaluate.files_test_set(Path(source), Path(reference), system.direction)
+        is_model = system.translations is None
+        direction = system.direction if is_model else _endings(source, reference)
+        check_languages("-".join(direction), Path(source), Path(reference))
+        return evaluate.files_test_set(Path(source), Path(reference), direction)
     if corpus is None:
         raise UserError(
             f"the corpus of {system.model} is unknown or does not exist; name a prepared one with"
@@ -129,8 +152,21 @@ def _test_set(arguments: _Arguments, system: System, corpus: PreparedCorpus | No
     return evaluate.corpus_test_set(corpus, arguments.test)
 
 
+def _endings(source: str, reference: str) -> tuple[str, str]:
+    """Return the endings of two files, which are taken for the codes of their languages."""
+    source_language, language = (Path(name).suffix[1:] for name in (source, reference))
+    if not language:
+        raise UserError(
+            f"{reference}: has no ending that names its language; rename it, for example to"
+            f" {reference}.de"
+        )
+    return source_language, language
+
+
 def _evaluated(arguments: _Arguments, system: System, test_set: TestSet) -> Evaluation:
-    """Translate the test set with a system and score it."""
+    """Score the translations of a test set by a system; a model translates it first."""
+    if system.translations is not None:
+        return evaluate.scored(test_set, system.name, system.translations)
     test_set = evaluate.with_leakage(test_set, system.corpus)
     translator = arguments.translator(open_model(system.model, arguments.device))
     evaluation = evaluate.evaluate(translator, test_set, system.name)

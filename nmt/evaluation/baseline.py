@@ -46,17 +46,19 @@ def choose_baseline(
 ) -> Baseline | None:
     """Choose the system that others are compared with.
 
-    A model or run folder `named` by the user is the baseline. If `named` is empty, the first of
-    several systems is; for a single system, `find_baseline` chooses one.
+    The user may have `named` a file of translations by its name, or a model or run folder. If
+    `named` is empty, the baseline is the first of several systems; for a single one,
+    `find_baseline` chooses it.
     """
     first = systems[0]
     if named:
-        system = open_system(Path(named))
+        others = {one.name: one for one in systems if one.translations is not None}
+        system = others.get(named) or open_system(Path(named))
         if any(one.name == system.name and one.model != system.model for one in systems):
             system = replace(system, name=str(system.model))
         return Baseline(system, "named by baseline=")
     if len(systems) > 1:
-        return Baseline(first, "the first of the models")
+        return Baseline(first, "the first of the systems")
     return find_baseline(first.run, corpus) if first.run and corpus else None
 
 

@@ -61,7 +61,8 @@ class Evaluation:
     """A test set translated and scored.
 
     Attributes:
-        system: name of the model.
+        system: name of the model, or of another system.
+        decoding: the search; None for another system.
         comet_note: why there is no COMET score; empty if there is one.
         not_compared: why the comparison is missing; empty if none is missing.
         engine: description of the search engine; empty for torch.
@@ -70,7 +71,7 @@ class Evaluation:
     test_set: TestSet
     system: str
     hypotheses: list[str]
-    decoding: DecodingConfig
+    decoding: DecodingConfig | None
     identity: Identity
     scores: Scores
     comet_note: str = ""
@@ -84,7 +85,7 @@ class Evaluation:
         table = {
             **asdict(self.scores),
             "test_set": asdict(self.identity),
-            "decoding": to_plain(self.decoding),
+            "decoding": self.decoding and to_plain(self.decoding),
             "engine": self.engine or None,
             "leakage": self.test_set.leakage,
             "baseline": self.comparison and self.comparison.to_json(),
@@ -140,7 +141,13 @@ def with_evaluation(test_set: TestSet, config: EvaluationConfig) -> TestSet:
 
 def evaluate(translator: Translator, test_set: TestSet, system: str) -> Evaluation:
     """Translate a test set and score it; `system` is the name of the model."""
-    hypotheses = _translated(translator, test_set, system)
+    return scored(test_set, system, _translated(translator, test_set, system), translator.config)
+
+
+def scored(
+    test_set: TestSet, system: str, hypotheses: list[str], decoding: DecodingConfig | None = None
+) -> Evaluation:
+    """Score translations of a test set; `decoding` is the search of a model."""
     references, language = test_set.references, test_set.direction[1]
     tokenizer = test_set.tokenizer
     phenomena = None
@@ -156,8 +163,8 @@ def evaluate(translator: Translator, test_set: TestSet, system: str) -> Evaluati
         test_set,
         system,
         hypotheses,
-        translator.config,
-        identify(test_set.name, language, references),
+        decoding,
+        identify(test_set.name, language, references, tokenizer),
         replace(
             all_scores(hypotheses, *references, language=language, tokenizer=tokenizer),
             comet=comet,

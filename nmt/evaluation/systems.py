@@ -1,11 +1,12 @@
-"""Systems to compare: model folders, and the runs that have made them."""
+"""Systems to compare: model folders, the runs that have made them, and translations by others."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from nmt.base import layout
 from nmt.base.errors import UserError
+from nmt.base.files import read_lines
 from nmt.data.corpus import PreparedCorpus
 from nmt.run_folder import Run
 from nmt.trained_model import direction_of, is_model
@@ -13,18 +14,20 @@ from nmt.trained_model import direction_of, is_model
 
 @dataclass(frozen=True)
 class System:
-    """A model to score.
+    """A model to score, or a file of translations by another system.
 
     Attributes:
         name: name in tables, `Run.full_name` of a run. Another model has the name of its folder, or
             of the parent folder if its folder is named `model`.
-        model: the model folder.
+        model: the model folder, or the file of translations.
         run: the run that has made the model; None if it is unknown, as for a copy.
+        translations: the lines of the file of translations; None for a model.
     """
 
     name: str
     model: Path
     run: Run | None
+    translations: list[str] | None = None
 
     @property
     def corpus(self) -> PreparedCorpus | None:
@@ -62,15 +65,18 @@ def open_system(folder: Path) -> System:
     return System(run.full_name, model, run if run.has_begun else None)
 
 
-def open_systems(folders: Sequence[Path]) -> list[System]:
-    """Open folders of systems to compare, or the last completed run if none is given.
+def open_systems(folders: Sequence[Path], others: Mapping[str, str]) -> list[System]:
+    """Open the folders of models and the files of translations by other systems, given by name.
 
     Raises:
-        UserError: a folder has no model, or two systems have the same name.
+        UserError: a folder has no model, a file cannot be read, or two systems have the same name.
     """
-    systems = [open_system(folder) for folder in folders or [find_model()]]
+    systems = [open_system(folder) for folder in folders]
+    systems += [
+        System(name, Path(file), None, read_lines(Path(file))) for name, file in others.items()
+    ]
     names = [system.name for system in systems]
     for name in names:
         if names.count(name) > 1:
-            raise UserError(f"model=: two models have the name {name}; rename a folder")
+            raise UserError(f"two systems have the name {name}; rename a folder or a key")
     return systems

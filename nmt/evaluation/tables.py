@@ -138,7 +138,7 @@ def note_lines(evaluations: Sequence[Evaluation]) -> list[str]:
             lines.append(f"{test_set.name}: {text} contains {describe_leakage(test_set.leakage)}")
         if evaluation.engine:
             lines.append(f"{_label(evaluation, evaluations)}: search engine {evaluation.engine}")
-    searches = {one.system: describe_search(one.decoding) for one in evaluations}
+    searches = {one.system: describe_search(one.decoding) for one in evaluations if one.decoding}
     if len(set(searches.values())) > 1:
         lines += [f"search of {system}: {search}" for system, search in searches.items()]
     else:

@@ -17,6 +17,8 @@ from sacrebleu.utils import SACREBLEU_DIR
 
 from nmt.base.errors import UserError
 from nmt.base.files import iterate_lines
+from nmt.base.languages import is_unspaced
+from nmt.config import DEFAULT_TOKENIZER
 
 TABLE = Path(__file__).with_name("test_sets.tsv")
 
@@ -54,15 +56,25 @@ def checksum(lines: Iterable[str]) -> str:
     return digest.hexdigest()
 
 
-def identify(name: str, language: str, references: Sequence[Sequence[str]]) -> Identity:
+def identify(
+    name: str,
+    language: str,
+    references: Sequence[Sequence[str]],
+    tokenizer: str = DEFAULT_TOKENIZER,
+) -> Identity:
     """Identify a test set by its first set of references.
 
-    `name` is the user's name for the test set; only a warning depends on it.
+    Only warnings depend on `name`, the user's name for the test set, and on the tokeniser of BLEU.
     """
     checksums = [checksum(lines) for lines in references]
     first = references[0]
     known_as = _known_name(checksums[0], language, len(first))
     warnings = [*filter(None, [blank_references(references)]), *raw_text_warnings(first)]
+    if tokenizer == DEFAULT_TOKENIZER and 2 * sum(map(is_unspaced, first)) > len(first):
+        warnings.append(
+            f"the references have no blanks between words, so {tokenizer} is a wrong tokeniser of"
+            " BLEU; set evaluation.bleu_tokenizer=zh, for example"
+        )
     if not known_as and _NEWSTEST2014.search(name):
         warnings.append(
             f"its {len(first):,} references have no known checksum of newstest2014; unless they"

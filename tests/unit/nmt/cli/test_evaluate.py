@@ -109,7 +109,7 @@ def test_several_models_are_in_one_table(run: Run) -> None:
     assert "baseline" not in scores(Path("both/poor"))
     assert scores(Path("both/new"))["baseline"]["system"] == "poor"
     shutil.copytree("outputs/runs/new", "elsewhere/new")
-    with pytest.raises(UserError, match="two models have the name new"):
+    with pytest.raises(UserError, match="two systems have the name new"):
         run("model=outputs/runs/new elsewhere/new")
 
 
@@ -262,3 +262,72 @@ def test_suspicious_references_cause_warnings(run: Run) -> None:
     printed = run("source=t.en", "reference=t.de", NEW, "out=o")
     assert printed.count("warning: t: ") == 4
     assert len(scores(Path("o"))["test_set"]["warnings"]) == 4
+
+
+def write_other_systems() -> list[str]:
+    """Write translations of `SENTENCES`; return the arguments of a comparison without models."""
+    write_lines(Path("news.en"), SENTENCES)
+    write_lines(Path("news.de"), SENTENCES)
+    write_lines(Path("same"), SENTENCES)
+    write_lines(Path("worse"), [line.rpartition(" ")[0] or "x" for line in SENTENCES])
+    return ["source=news.en", "reference=news.de", "systems.worse=worse", "systems.same=same"]
+
+
+def test_translations_by_other_systems_need_no_model(run: Run, outputs: Path) -> None:
+    shutil.rmtree(outputs)
+    arguments = write_other_systems()
+    printed = run(*arguments)
+    worse, same = (scores(Path("outputs/evaluations", name, "news")) for name in ("worse", "same"))
+    assert same["bleu"]["score"] == pytest.approx(100)
+    assert 0 < worse["bleu"]["score"] < 95
+    assert worse["bleu"]["ci95"] > 0
+    assert same["baseline"]["system"] == "worse"
+    assert same["baseline"]["why"] == "the first of the systems"
+    assert same["baseline"]["bleu"]["verdict"] == "better"
+    assert "baseline" not in worse
+    assert "decoding" not in same
+    assert "search" not in printed
+    assert printed.splitlines()[-1].startswith("same: news BLEU 100.00")
+    run(*arguments, "baseline=same", "out=o")
+    assert scores(Path("o/worse"))["baseline"]["bleu"]["verdict"] == "worse"
+    write_lines(Path("short"), SENTENCES[1:])
+    with refused(r"news has 12 lines and short has 11; they must be aligned"):
+        run(*arguments, "systems.short=short")
+    shutil.copy("news.de", "reference")
+    with refused(r"reference: has no ending that names its language; .* to reference\.de"):
+        run("source=news.en", "reference=reference", "systems.same=same")
+
+
+def test_translations_by_other_systems_beside_the_last_run(outputs: Path, run: Run) -> None:
+    (outputs / "latest").symlink_to("runs/new")
+    corpus = outputs / "corpora/toy-1"
+    write_lines(Path("perfect"), read_lines(corpus / "text/test.de"))
+    run("test=test", "systems.other=perfect")
+    table = scores(outputs / "evaluations/other/test")
+    assert table["bleu"]["score"] == pytest.approx(100)
+    assert table["baseline"]["system"] == "new"
+    assert scores(outputs / "evaluations/new/test")["decoding"]
+    run(f"corpus={corpus}", "systems.alone=perfect")
+    assert scores(outputs / "evaluations/alone/test")["bleu"] == table["bleu"]
+    with pytest.raises(UserError, match="two systems have the name new; rename a folder or a key"):
+        run("systems.new=perfect")
+
+
+def test_chinese_has_its_own_tokens_and_blank_references_are_refused(run: Run) -> None:
+    chinese = ["昨天我买了一本书。", "他今天去了北京。", "她喜欢红色的雨伞。"]
+    for name, lines in {"a.en": "xyz", "a.zh": chinese, "a.txt": chinese, "o": chinese}.items():
+        write_lines(Path(name), list(lines))
+    arguments = ["source=a.en", "systems.o=o", "out=out"]
+    printed = run(*arguments, "reference=a.zh")
+    assert "a BLEU 100.00" in printed.splitlines()[-1]
+    assert "|tok:zh|" in printed.splitlines()[-1]
+    assert {"paper_bleu", "lowercase_bleu"}.isdisjoint(scores(Path("out")))
+    printed = run(*arguments, "reference=a.zh", "evaluation.bleu_tokenizer=char")
+    assert "|tok:char|" in printed.splitlines()[-1]
+    printed = run(*arguments, "reference=a.txt")
+    assert "13a is a wrong tokeniser of BLEU; set evaluation.bleu_tokenizer=zh" in printed
+    write_lines(Path("a.zh"), [*chinese[:2], " "])
+    with refused(r"test set a: 1 of 3 references are blank; .*evaluation\.allow_blank=true"):
+        run(*arguments, "reference=a.zh")
+    printed = run(*arguments, "reference=a.zh", "evaluation.allow_blank=true")
+    assert "warning: a: 1 of 3 references are blank" in printed
