@@ -1,7 +1,7 @@
 """Progress bars on a terminal."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from rich.console import Console
 from rich.markup import escape
@@ -15,12 +15,21 @@ FILE_ONLY = {"file_only": True}
 Advance = Callable[[float], None]
 
 
+class _Bars(Progress):
+    """Progress bars whose end raises no error if the terminal has been closed."""
+
+    def stop(self) -> None:
+        """Remove the bars."""
+        with suppress(OSError):
+            super().stop()
+
+
 def progress_bars() -> Progress:
     """Create bars below the log lines of a terminal, hidden if stderr is no terminal."""
     console = Console(stderr=True)
     # The speed is the mean of the last ten minutes, or of the last 1,000 updates if these took less
     # time, because rich keeps no more. With so long a period, the time left includes validations.
-    return Progress(
+    return _Bars(
         console=console,
         disable=not console.is_terminal,
         refresh_per_second=2,

@@ -1,4 +1,4 @@
-"""Handlers of Ctrl-C, SIGTERM and SIGUSR2, after which training saves its last update and exits."""
+"""Handlers of Ctrl-C, SIGTERM and others, after which training saves its last update and exits."""
 
 import contextlib
 import os
@@ -13,20 +13,28 @@ from typing import Any, NoReturn
 # that follow each other within this time therefore count as one.
 _SECONDS_OF_ONE_REQUEST = 1.0
 
+# Ctrl-C; the usual request to exit; a terminal that is closed; a time limit that is near, as by
+# `#SBATCH --signal=USR1@60`; a limit of the CPU time (ulimit -t).
+REQUESTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGXCPU)
+
 # submitit lets SLURM send this signal to all processes of a job whose time limit is near.
 _TIME_LIMIT = signal.SIGUSR2
 
 
 @contextlib.contextmanager
 def handlers_restored() -> Iterator[dict[int, Any]]:
-    """Restore the handlers of SIGINT, SIGTERM and SIGUSR2 after the block; yield them by signal."""
-    numbers = signal.SIGINT, signal.SIGTERM, _TIME_LIMIT
-    before = {int(number): signal.getsignal(number) for number in numbers}
+    """Restore the handlers of `REQUESTS` and SIGUSR2 after the block; yield them by signal."""
+    before = {int(number): signal.getsignal(number) for number in (*REQUESTS, _TIME_LIMIT)}
     try:
         yield before
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def is_ignored(number: int) -> bool:
+    """Return whether `nohup` lets this process outlive its terminal, and this signal is SIGHUP."""
+    return number == signal.SIGHUP and signal.getsignal(number) is signal.SIG_IGN
 
 
 class Interruption(BaseException):
@@ -45,7 +53,7 @@ class Interruption(BaseException):
     @classmethod
     @contextlib.contextmanager
     def watched(cls) -> Iterator["Interruption"]:
-        """Handle SIGINT, SIGTERM and SIGUSR2 inside the block.
+        """Handle `REQUESTS` and SIGUSR2 inside the block. Under `nohup`, SIGHUP stays ignored.
 
         A scheduler's own handler of SIGUSR2, which requeues the job, is called after the block.
         """
@@ -53,7 +61,8 @@ class Interruption(BaseException):
         try:
             with handlers_restored() as before:
                 for number in before:
-                    signal.signal(number, received._handle)
+                    if not is_ignored(number):
+                        signal.signal(number, received._handle)
                 yield received
         finally:
             if received.signal_number == _TIME_LIMIT and callable(before[_TIME_LIMIT]):
@@ -66,6 +75,7 @@ class Interruption(BaseException):
                 self.exit()
             return
         is_second = time.monotonic() - self._received_at > _SECONDS_OF_ONE_REQUEST
+        is_second = is_second and number != signal.SIGXCPU  # which the system sends every second
         if is_second and "RANK" not in os.environ:  # where it is set, the launcher ends the process
             sys.exit(128 + number)
 

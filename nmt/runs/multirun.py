@@ -27,7 +27,7 @@ from nmt.base.job_output import labelled
 from nmt.base.locks import is_locked
 from nmt.base.log import converted_errors, print_error, print_line
 from nmt.base.ray_cluster import connect_to_ray
-from nmt.base.signals import Interruption
+from nmt.base.signals import REQUESTS, Interruption, is_ignored
 from nmt.base.system import signal_at_death_of_parent
 from nmt.run_folder import Run, Status
 
@@ -123,8 +123,9 @@ def _let_runs_save(sweep: Path) -> None:
         interrupt[number](number, frame)
 
     interrupt: dict[int, Any] = {}
-    for number in (signal.SIGINT, signal.SIGTERM):
-        interrupt[number] = signal.signal(number, pass_on)
+    for number in REQUESTS:
+        if not is_ignored(number):
+            interrupt[number] = signal.signal(number, pass_on)
 
 
 @contextmanager
@@ -212,8 +213,8 @@ def _set_up_child(parent: BaseProcess) -> None:
     # joblib sets a start method of its own, which processes that the run starts do not know.
     multiprocessing.set_start_method("spawn", force=True)
     # Between jobs, a signal would end this process, and joblib would then kill the others.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    for number in REQUESTS:
+        signal.signal(number, signal.SIG_IGN)
     # If the command is killed, this process gets SIGTERM, so its run is saved and ends.
     signal_at_death_of_parent(signal.SIGTERM)
     _end_if_orphaned(parent)

@@ -25,7 +25,7 @@ from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
 from nmt.base.errors import FailedProcessesError, UserError, first_line
-from nmt.base.signals import Interruption, handlers_restored
+from nmt.base.signals import REQUESTS, Interruption, handlers_restored, is_ignored
 from nmt.base.system import idle_cores, num_cores, signal_at_death_of_parent
 from nmt.config import TrainingConfig
 
@@ -243,6 +243,7 @@ def launch(training: TrainingConfig, work: Callable[..., object], *arguments: An
         rdzv_endpoint="localhost:0",
         local_addr="localhost",
         max_restarts=training.max_restarts,
+        signals_to_handle=",".join(one.name for one in REQUESTS if not is_ignored(one)),
         logs_specs=DefaultLogsSpecs(os.devnull),  # otherwise, each launch leaves a folder in /tmp
     )
     for library in ("torch.distributed.elastic", "torch.multiprocessing"):  # we report failures

@@ -132,6 +132,8 @@ CONFIGS: dict[str, tuple[Change, str]] = {
         ),
         "no such file",
     ),
+    "a source length beyond the positions": (values(max_source_length=10**6), "between 2 and"),
+    "format true": (values(format_version=True), "format_version=True, but this program reads 1"),
     "format 99": (values(format_version=99), "format_version=99, but this program reads 1"),
     "another width": (values(model__width=20), "has shape"),
 }

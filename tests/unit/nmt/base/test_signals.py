@@ -7,7 +7,8 @@ from typing import NoReturn
 
 import pytest
 
-from nmt.base.signals import Interruption
+from nmt.base import signals
+from nmt.base.signals import REQUESTS, Interruption
 
 
 def turned_into_an_error() -> None:
@@ -73,3 +74,30 @@ def test_without_a_scheduler_its_signal_ends_the_work_like_any_other() -> None:
         work_until_time_is_up(lambda: done.append("saved"))
     assert done == ["saved"]
     assert raised.value.exit_status == 128 + signal.SIGUSR2
+
+
+@pytest.mark.parametrize("number", REQUESTS)
+def test_every_request_to_end_is_heard_while_work_is_saved(number: signal.Signals) -> None:
+    with Interruption.watched() as received:
+        signal.raise_signal(number)
+        signal.raise_signal(number)  # sent to a process and to its group: one request
+        assert received.exit_status == 128 + number
+    assert signal.getsignal(number) is not received._handle
+
+
+def test_a_closed_terminal_does_not_end_what_nohup_started() -> None:
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    with Interruption.watched() as received:
+        signal.raise_signal(signal.SIGHUP)
+    assert received.signal_number == 0
+
+
+def test_a_used_up_cpu_time_does_not_end_the_saving(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The system sends SIGXCPU every second."""
+    monkeypatch.setattr(signals, "_SECONDS_OF_ONE_REQUEST", -1.0)
+    with Interruption.watched() as received:
+        for _ in range(3):
+            signal.raise_signal(signal.SIGXCPU)
+        with pytest.raises(SystemExit):
+            signal.raise_signal(signal.SIGTERM)
+    assert received.exit_status == 128 + signal.SIGXCPU

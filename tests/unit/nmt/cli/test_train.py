@@ -147,3 +147,22 @@ def test_a_rank_is_restarted_unless_the_user_has_to_change_something(
     with pytest.raises(SystemExit) as ended:
         train_module._worker(tiny_config(tmp_path), tmp_path)
     assert ended.value.code == status
+
+
+@pytest.mark.parametrize("is_dry_run", [False, True])
+@pytest.mark.parametrize("name", ["train.log", "evaluation/test"])
+def test_nothing_is_written_through_a_run_folder_of_a_stranger(
+    tmp_path: Path, name: str, is_dry_run: bool
+) -> None:
+    config = tiny_config(tmp_path / "outputs")
+    config = replace(config, run=replace(config.run, dry_run=is_dry_run))
+    path, precious = config.run_folder / name, tmp_path / "precious"
+    path.parent.mkdir(parents=True)
+    path.symlink_to(precious)
+    with pytest.raises(UserError, match=f"{path}: leads out of its folder; remove it"):
+        train_or_report(config)
+    path.unlink()
+    os.mkfifo(path)
+    with pytest.raises(UserError, match=f"{path}: is a device or a pipe; remove it"):
+        train_or_report(config)
+    assert not precious.exists()
