@@ -67,7 +67,18 @@ class TrackingConfig:
     """Send to Weights & Biases or, if that fails, store them in the run folder."""
     tensorboard: bool = option(False, free=True)
     """Write event files for TensorBoard to the run folder."""
-    project: str = option("nmt", free=True)
-    """Name of the project of `wandb`."""
+    project: str = option("", free=True)
+    """`wandb`: project (default: WANDB_PROJECT, or nmt)."""
+    entity: str = option("", free=True)
+    """`wandb`: user or team of the project (default: WANDB_ENTITY, or that of the login)."""
+    name: str = option("", free=True)
+    """`wandb`: name of the run (default: WANDB_NAME, or that of the run folder); the runs of a
+    sweep also have the names of their folders."""
+    group: str = option("", free=True)
+    """`wandb`: group of runs (default: WANDB_RUN_GROUP, or the name of the sweep)."""
+    tags: list[str] = option([], free=True)
+    """`wandb`: tags (default: WANDB_TAGS)."""
+    notes: str = option("", free=True)
+    """`wandb`: notes on the run (default: WANDB_NOTES)."""
     upload_seconds: int = option(300, ge=1, le=86_400, free=True)
     """`wandb`: maximum wait in seconds for the upload of the corpus files, and of the model."""

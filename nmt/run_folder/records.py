@@ -60,6 +60,7 @@ class CostRecord(TypedDict):
     training_flops: float
     device_hours: float
     target_tokens: int
+    parameters: NotRequired[int]
 
 
 def describe_cost(cost: CostRecord) -> str:

@@ -24,6 +24,7 @@ from nmt.evaluation.evaluate import (
 )
 from nmt.evaluation.model_card import Facts, TrainingData, model_card
 from nmt.evaluation.report import write_report
+from nmt.model.build import count_parameters
 from nmt.model.cost import training_flops
 from nmt.pages.html_page import relative_link
 from nmt.run_folder import Run
@@ -79,6 +80,7 @@ def _cost(config: Config, trainer: Trainer) -> dict[str, Any]:
         "training_flops": flops + state.update * step_flops(config.optimizer, model.network),
         "device_hours": state.device_seconds / 3600,
         "target_tokens": state.target_tokens,
+        "parameters": count_parameters(model.network),
     }
 
 

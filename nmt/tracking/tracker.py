@@ -65,9 +65,17 @@ class CompletedRun:
 
     @property
     def metrics(self) -> dict[str, float]:
-        """The scores of the chosen weights, such as `chosen/loss` and `test/<test set>/bleu`."""
-        tests = {f"test/{name}/{metric}": score for name, metric, score, *_ in self.scores.rows}
-        return {**{f"chosen/{key}": value for key, value in self.result["valid"].items()}, **tests}
+        """The scores of the chosen weights, with their intervals, and the cost of the training.
+
+        Examples are `chosen/loss`, `test/<test set>/bleu`, `test/<test set>/bleu_ci95` and
+        `cost/training_flops`.
+        """
+        metrics = {f"chosen/{key}": value for key, value in self.result["valid"].items()}
+        for test_set, metric, score, ci95, _ in self.scores.rows:
+            metrics[f"test/{test_set}/{metric}"] = score
+            if ci95 is not None:
+                metrics[f"test/{test_set}/{metric}_ci95"] = ci95
+        return {**metrics, **{f"cost/{key}": v for key, v in self.result.get("cost", {}).items()}}
 
 
 class Tracker:

@@ -11,6 +11,7 @@ from typing import Any
 from nmt.base.errors import UserError, first_line
 from nmt.base.system import require_package
 from nmt.config import Config, TrackingConfig
+from nmt.tracking.names import project_name
 from nmt.tracking.samples import ValidationSamples
 from nmt.tracking.tensorboard_tracker import TensorboardTracker
 from nmt.tracking.tracker import CompletedRun, Record, Tracker, Validation
@@ -40,14 +41,15 @@ def check_trackers(config: TrackingConfig) -> None:
     """Raise a UserError if a library is missing, or the name of the project is not valid."""
     for name in chosen(config):
         require_package(f"tracking={name}", name, "tracking")
-    if config.wandb and (wrong := sorted(_REFUSED_BY_WANDB.intersection(config.project))):
+    project = project_name(config.project)
+    if config.wandb and (wrong := sorted(_REFUSED_BY_WANDB.intersection(project))):
         raise UserError(
-            f"tracking.project={config.project} contains {' '.join(wrong)}, which wandb does not"
+            f"tracking.project={project} contains {' '.join(wrong)}, which wandb does not"
             " accept; choose another name"
         )
-    if not 0 < len(config.project) <= _MAX_PROJECT and config.wandb:
+    if config.wandb and len(project) > _MAX_PROJECT:
         raise UserError(
-            f"tracking.project has {len(config.project)} characters; give 1 to {_MAX_PROJECT}"
+            f"tracking.project has {len(project)} characters; give at most {_MAX_PROJECT}"
         )
 
 

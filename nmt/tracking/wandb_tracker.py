@@ -15,7 +15,7 @@ from nmt.base.files import write_texts
 from nmt.base.system import commit
 from nmt.config import Config, flattened, to_plain
 from nmt.run_folder import Run
-from nmt.tracking.names import group_name, is_sweep, run_label
+from nmt.tracking.names import group_name, is_sweep, project_name, run_label
 from nmt.tracking.tracker import CompletedRun, Picture, Record, Table, Tracker, Validation
 
 logger = logging.getLogger(__name__)
@@ -46,7 +46,11 @@ class WandbTracker(Tracker):
         self._wandb: Any = wandb
         start = partial(
             wandb.init,
-            project=config.tracking.project,
+            project=project_name(config.tracking.project),
+            # wandb reads the variables of what is None.
+            entity=config.tracking.entity or None,
+            tags=config.tracking.tags or None,
+            notes=config.tracking.notes or None,
             name=run_label(config),
             group=group_name(config),
             job_type="sweep" if is_sweep(config) else "train",

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from nmt.config import RunConfig
-from nmt.tracking.names import group_name, is_sweep, run_label
+from nmt.config import RunConfig, TrackingConfig
+from nmt.tracking.names import group_name, is_sweep, project_name, run_label
 from tests.support import tiny_config
 
 
@@ -24,3 +24,18 @@ def test_runs_are_named_and_grouped_by_their_configuration(
 ) -> None:
     config = replace(tiny_config(Path("outputs")), run=run)
     assert (is_sweep(config), run_label(config), group_name(config)) == names
+
+
+def test_keys_come_before_the_environment_and_the_environment_before_defaults(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    base = replace(tiny_config(Path("outputs")), run=RunConfig(name="base"))
+    swept = replace(base, run=RunConfig(name="rates", folder="outputs/sweeps/rates/a=1"))
+    assert project_name("") == "nmt"
+    for name in ("PROJECT", "NAME", "RUN_GROUP"):
+        monkeypatch.setenv(f"WANDB_{name}", f"its {name}")
+    found = [(run_label(config), group_name(config)) for config in (base, swept)]
+    assert found == [("its NAME", "its RUN_GROUP"), ("its NAME a=1", "its RUN_GROUP")]
+    assert project_name("") == "its PROJECT"
+    config = replace(base, tracking=TrackingConfig(name="mine", group="ours"))
+    assert (run_label(config), group_name(config), project_name("p")) == ("mine", "ours", "p")

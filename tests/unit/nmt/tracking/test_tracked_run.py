@@ -26,6 +26,7 @@ from tests.tracked_run import tracked_config
 
 ROOT = Path(__file__).parents[4]
 CANARY = "0123canary" * 4
+WANDB = {"WANDB_MODE": "offline", "WANDB_TAGS": "first,tiny", "WANDB_NOTES": "A test."}
 
 pytestmark = pytest.mark.slow
 
@@ -41,7 +42,7 @@ def ended(
     ended = subprocess.run(
         [sys.executable, "-m", "tests.tracked_run", str(outputs), str(digit_corpus)],
         cwd=ROOT,
-        env={**os.environ, **secrets, "WANDB_MODE": "offline"},
+        env={**os.environ, **secrets, **WANDB},
         capture_output=True,
         text=True,
         check=False,
@@ -99,6 +100,7 @@ def test_wandb_groups_the_run_and_can_filter_by_its_configuration(
     assert (started.run_id, started.project) == (identity, "mine")
     names = started.display_name, started.run_group, started.job_type
     assert names == ("seed=1", "rates", "sweep")
+    assert (list(started.tags), started.notes) == (["first", "tiny"], "A test.")
     values = {each.key: json.loads(each.value_json) for each in started.config.update}
     assert values["training.seed"] == 1
     assert values["schedule.peak_learning_rate"] == 5e-3
@@ -133,6 +135,9 @@ def test_wandb_has_the_scores_the_report_and_the_lineage(tracked: Config, stored
             each.key or "/".join(each.nested_key): each.value_json for each in update.update
         }
     assert json.loads(summary["test/test/bleu"]) == pytest.approx(bleu["score"])
+    assert json.loads(summary["test/test/bleu_ci95"]) == pytest.approx(bleu["ci95"])
+    cost = {key: json.loads(summary[f"cost/{key}"]) for key in ("parameters", "training_flops")}
+    assert cost.items() <= result["cost"].items()
     files = stored.parent / "files"
     [row] = [row for row in wandb_file.history(stored) if "test/scores.path" in row]
     table = json.loads((files / row["test/scores.path"]).read_text(encoding="utf-8"))
