@@ -29,8 +29,9 @@ __all__ = ["Model", "Translation", "load"]
 class Model:
     """A trained model that translates plain text; made by :func:`load`."""
 
-    def __init__(self, trained_model: "TrainedModel") -> None:
+    def __init__(self, trained_model: "TrainedModel", folder: Path) -> None:
         self._model = trained_model
+        self._folder = folder
 
     @property
     def direction(self) -> str:
@@ -39,16 +40,28 @@ class Model:
 
     @overload
     def translate(
-        self, texts: Sequence[str], details: Literal[False] = False, num_best: int = 1
+        self,
+        texts: Sequence[str],
+        details: Literal[False] = False,
+        num_best: int = 1,
+        glossary: str | Path | None = None,
     ) -> list[str]: ...
 
     @overload
     def translate(
-        self, texts: Sequence[str], details: Literal[True], num_best: int = 1
+        self,
+        texts: Sequence[str],
+        details: Literal[True],
+        num_best: int = 1,
+        glossary: str | Path | None = None,
     ) -> list[list[Translation]]: ...
 
     def translate(
-        self, texts: Sequence[str], details: bool = False, num_best: int = 1
+        self,
+        texts: Sequence[str],
+        details: bool = False,
+        num_best: int = 1,
+        glossary: str | Path | None = None,
     ) -> list[str] | list[list[Translation]]:
         """Translate texts of one sentence each, with the model's own search settings.
 
@@ -57,6 +70,7 @@ class Model:
             details: whether to return scores and alignments.
             num_best: with `details`, the largest number of translations per text; a number above
                 the model's beam size enlarges the beam.
+            glossary: a TSV, CSV or TBX file of terms to be used.
 
         Returns:
             One string per text; with `details` a list of up to `num_best` translations per text,
@@ -65,7 +79,8 @@ class Model:
         Raises:
             TypeError: `texts` is a single string.
             ValueError: `num_best` is below 1.
-            UserError: `details` is True, and the model has no attention to align words with.
+            UserError: `details` is True, and the model has no attention to align words with; or the
+                glossary has no terms of these languages.
         """
         if isinstance(texts, str):
             raise TypeError("translate() takes a list of texts; write translate([text])")
@@ -80,7 +95,15 @@ class Model:
         num_best = num_best if details else 1
         config = replace(config, num_best=num_best, beam_size=max(num_best, config.beam_size))
         aligner = Aligner(self._model) if details else None
-        pipeline = Pipeline(Translator(self._model, config), aligner=aligner)
+        terms = None
+        if glossary is not None:
+            from nmt.trained_model import word_forms  # noqa: PLC0415
+            from nmt.translation.glossary import read_glossary  # noqa: PLC0415
+
+            model = self._model.config
+            languages = model.source_language, model.target_language
+            terms = read_glossary(Path(glossary), *languages, word_forms(self._folder))
+        pipeline = Pipeline(Translator(self._model, config, glossary=terms), aligner=aligner)
         found = pipeline.translate(list(map(Request, texts)))
         return found if details else [best.text for best, *_ in found]
 
@@ -97,7 +120,8 @@ def load(folder: str | Path, device: str | None = None) -> Model:
     """
     import torch  # noqa: PLC0415
 
-    from nmt.trained_model import load_trained_model  # noqa: PLC0415
+    from nmt.trained_model import load_trained_model, model_folder  # noqa: PLC0415
 
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
-    return Model(load_trained_model(Path(folder), torch.device(device)))
+    folder = model_folder(Path(folder))
+    return Model(load_trained_model(folder, torch.device(device)), folder)

@@ -8,7 +8,7 @@ instantiated, and sizes are checked before memory is allocated.
 
 import hashlib
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -24,9 +24,18 @@ from nmt.base.files import (
     check_readable,
     file_inside,
     is_forbidden,
+    read_lines,
     to_json,
+    to_lines,
 )
-from nmt.base.layout import CONFIG_FILE, MODEL_FOLDER, README_FILE, SCORES_FILE, WEIGHTS_FILE
+from nmt.base.layout import (
+    CONFIG_FILE,
+    MODEL_FOLDER,
+    README_FILE,
+    SCORES_FILE,
+    WEIGHTS_FILE,
+    WORDS_FILE,
+)
 from nmt.config import (
     DecodingConfig,
     ModelConfig,
@@ -180,9 +189,16 @@ def build_from_weights(
 
 
 def save_trained_model(
-    model: TrainedModel, folder: Path, scores: dict[str, Any], readme: str = ""
+    model: TrainedModel,
+    folder: Path,
+    scores: dict[str, Any],
+    readme: str = "",
+    words: Sequence[str] = (),
 ) -> None:
-    """Write a model folder with `scores.json` and `README.md`, atomically; replace an old one."""
+    """Write a model folder with `scores.json` and `README.md`, atomically; replace an old one.
+
+    `words` are word forms of the target language, for glossaries.
+    """
     config = model.config
     files = tokenizer_files(config.joint_vocabulary, config.source_language, config.target_language)
     needed = 4 * count_parameters(model.network)  # float32
@@ -195,6 +211,13 @@ def save_trained_model(
         (temporary / SCORES_FILE).write_text(to_json(scores), encoding="utf-8")
         readme = readme or f"# Translator {config.direction}\n"
         (temporary / README_FILE).write_text(readme, encoding="utf-8")
+        if words:
+            (temporary / WORDS_FILE).write_text(to_lines(words), encoding="utf-8")
+
+
+def word_forms(folder: Path) -> list[str]:
+    """Return the word forms of the target language of a model folder, if it has any."""
+    return read_lines(file_inside(folder, WORDS_FILE)) if (folder / WORDS_FILE).exists() else []
 
 
 def model_folder(folder: Path) -> Path:

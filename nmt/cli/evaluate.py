@@ -7,7 +7,7 @@ nmt evaluate source=news.en reference=news.de systems.a=a.de systems.b=b.de
 """
 
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -168,8 +168,13 @@ def _evaluated(arguments: _Arguments, system: System, test_set: TestSet) -> Eval
     if system.translations is not None:
         return evaluate.scored(test_set, system.name, system.translations)
     test_set = evaluate.with_leakage(test_set, system.corpus)
-    translator = arguments.translator(open_model(system.model, arguments.device))
+    model = open_model(system.model, arguments.device)
+    translator = arguments.translator(model, system.model)
     evaluation = evaluate.evaluate(translator, test_set, system.name)
+    if glossary := translator.glossary:
+        evaluation = replace(
+            evaluation, glossary={"file": arguments.glossary, **asdict(glossary.counts)}
+        )
     return replace(evaluation, engine=arguments.engine_note)
 
 
@@ -186,7 +191,8 @@ def _compared(
     system, test_set = baseline.system, evaluations[0].test_set
     translated = {evaluation.system: evaluation.hypotheses for evaluation in evaluations}
     is_own_baseline = list(translated) == [system.name]
-    if is_own_baseline and not arguments.decoding and not arguments.engine_note:
+    is_plain = not (arguments.decoding or arguments.engine_note or arguments.glossary)
+    if is_own_baseline and is_plain:
         return [replace(evaluations[0], not_compared=f"{system.name} is the baseline itself")]
     # A single model with other search settings is compared with itself with its own settings.
     hypotheses = None if is_own_baseline else translated.get(system.name)

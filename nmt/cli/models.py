@@ -54,6 +54,8 @@ class TranslatorArguments(ModelArguments):
     """Program that searches with the model's weights."""
     compute_type: str = ""
     """engine=ctranslate2: arithmetic, such as float32 or int8 (default: float32)."""
+    glossary: str = ""
+    """Terms to be used: TSV or CSV with a source term and its translation per line, or TBX."""
 
     @property
     def engine_note(self) -> str:
@@ -62,15 +64,23 @@ class TranslatorArguments(ModelArguments):
         return "" if self.engine is EngineName.torch else f"{self.engine.name} {arithmetic}"
 
     def translator(
-        self, model: "TrainedModel", others: "Sequence[TrainedModel]" = ()
+        self, model: "TrainedModel", folder: Path, others: "Sequence[TrainedModel]" = ()
     ) -> "Translator":
-        """Make a translator of a model, or of an ensemble with others."""
+        """Make a translator of the model in `folder`, or of an ensemble with others."""
         from nmt.exchange.engines import open_engine
+        from nmt.trained_model import word_forms
+        from nmt.translation.glossary import read_glossary
         from nmt.translation.translator import Translator
 
+        glossary = None
+        if self.glossary:
+            if self.engine is not EngineName.torch:
+                raise UserError("glossary= needs engine=torch; remove engine= or glossary=")
+            languages = model.config.source_language, model.config.target_language
+            glossary = read_glossary(Path(self.glossary), *languages, word_forms(folder))
         config = self.decoding_config(model)
         engine = open_engine(self.engine, self.compute_type, model, config, others)
-        return Translator(model, config, engine)
+        return Translator(model, config, engine, glossary)
 
 
 def model_folder(name: str) -> Path:

@@ -10,6 +10,7 @@ JSON lines are objects with the text in the key source; the output adds the key 
 keys prefix, required and banned constrain the translations. docs/translating.md has examples.
 """
 
+import hashlib
 import io
 import sys
 from functools import partial
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 # Arguments that, besides models and the search, change the output.
 _SETTINGS = (
     *("input_format", "format", "column", "document", "protect", "mbr", "alignment"),
-    *("alignment_layer", "engine", "compute_type"),
+    *("alignment_layer", "engine", "compute_type", "glossary"),
 )
 
 
@@ -115,7 +116,7 @@ def main(arguments: _Arguments) -> None:
     ensemble = map(trained_model.model_folder, parse_folders(arguments.ensemble))
     folders = [model_folder(arguments.model), *ensemble]
     model, *others = [open_model(folder, arguments.device) for folder in folders]
-    translator = arguments.translator(model, others)
+    translator = arguments.translator(model, folders[0], others)
     if arguments.mbr and translator.config.num_best == 1:
         raise UserError("mbr= needs alternatives: add decoding.num_best=8 decoding.beam_size=8")
     protects = arguments.protect or has_layout
@@ -140,6 +141,8 @@ def main(arguments: _Arguments) -> None:
         outs = _translate_lines(arguments, file, reader, write, model, pipeline, folders)
     if protection is not None:
         print_line(str(protection.counts))
+    if translator.glossary:
+        print_line(str(translator.glossary.counts))
     if outs:
         print_written(outs)
 
@@ -172,6 +175,7 @@ def _translate_lines(
             **{name: given[name] for name in _SETTINGS},
             "models": [trained_model.weights_digest(folder) for folder in folders],
             **search_keys(pipeline.translator.config),
+            **_glossary_digest(arguments.glossary),
         }
         # The file beside a source is often its reference, so only out= may replace a file.
         replaces = bool(arguments.out)
@@ -184,6 +188,12 @@ def _translate_lines(
     with open_output(None) as stdout:
         translate_to_stream(lines, file, stdout)
     return []
+
+
+def _glossary_digest(name: str) -> dict[str, str]:
+    """Return what tells a changed glossary from the one that a partial output was made with."""
+    digest = hashlib.sha256(Path(name).read_bytes()).hexdigest()[:16] if name else ""
+    return {"SHA-256 of the glossary": digest} if name else {}
 
 
 def _translate_document(

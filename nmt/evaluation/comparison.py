@@ -108,15 +108,18 @@ def terms_of(corpus: PreparedCorpus, translations: tuple[str, ...]) -> list[str]
     _, references = corpus.read_text("valid")
     if len(translations) != len(references):
         return []
-    return find_terms(_training_targets(corpus), references, translations)
+    return find_terms(training_targets(corpus, "looking for terms"), references, translations)
 
 
-def _training_targets(corpus: PreparedCorpus) -> Iterator[str]:
-    """Yield up to a million target sentences of training, without those of `corpus.sources`."""
+def training_targets(corpus: PreparedCorpus, title: str) -> Iterator[str]:
+    """Yield up to a million target sentences of training, without those of `corpus.sources`.
+
+    `title` is shown with the progress.
+    """
     pairs, tokenizer = corpus.train(), Tokenizer(corpus.target_tokenizer)
     num_own = corpus.manifest.get("sources", {}).get(corpus.name, len(pairs))
     num_targets = min(num_own, _MAX_TARGETS)
-    with progress_bar("looking for terms", num_targets) as advance:
+    with progress_bar(title, num_targets) as advance:
         for first in range(0, num_targets, _TARGETS_AT_A_TIME):
             indices = range(first, min(num_targets, first + _TARGETS_AT_A_TIME))
             yield from tokenizer.decode([pairs.pair(index)[1].tolist() for index in indices])

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +66,7 @@ class Evaluation:
         comet_note: why there is no COMET score; empty if there is one.
         not_compared: why the comparison is missing; empty if none is missing.
         engine: description of the search engine; empty for torch.
+        glossary: file and numbers of terms by outcome; empty without a glossary.
     """
 
     test_set: TestSet
@@ -79,6 +80,7 @@ class Evaluation:
     comparison: Comparison | None = None
     not_compared: str = ""
     engine: str = ""
+    glossary: dict[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """Convert to the layout of `scores.json`."""
@@ -87,6 +89,7 @@ class Evaluation:
             "test_set": asdict(self.identity),
             "decoding": self.decoding and to_plain(self.decoding),
             "engine": self.engine or None,
+            **({"glossary": self.glossary} if self.glossary else {}),
             "leakage": self.test_set.leakage,
             "baseline": self.comparison and self.comparison.to_json(),
             **(asdict(self.phenomena) if self.phenomena else {}),

@@ -136,6 +136,11 @@ def note_lines(evaluations: Sequence[Evaluation]) -> list[str]:
         if test_set.leakage is not None:
             text = "the training text" + (f" of {evaluation.system}" if names_system else "")
             lines.append(f"{test_set.name}: {text} contains {describe_leakage(test_set.leakage)}")
+        if counts := evaluation.glossary:
+            outcomes = ", ".join(
+                f"{counts[key]:,} {key}" for key in ("kept", "inflected", "missed")
+            )
+            lines.append(f"{_label(evaluation, evaluations)}: terms of the glossary: {outcomes}")
         if evaluation.engine:
             lines.append(f"{_label(evaluation, evaluations)}: search engine {evaluation.engine}")
     searches = {one.system: describe_search(one.decoding) for one in evaluations if one.decoding}

@@ -16,6 +16,7 @@ from nmt.base.files import write_json, write_lines
 from nmt.base.progress import progress_bar
 from nmt.config import Config, CorpusSource, ValidationMetric, to_plain
 from nmt.data.corpus import PreparedCorpus
+from nmt.evaluation.comparison import training_targets
 from nmt.evaluation.evaluate import (
     Evaluation,
     corpus_test_set,
@@ -33,6 +34,7 @@ from nmt.trained_model import load_weights, save_trained_model
 from nmt.training.optimizer import step_flops
 from nmt.training.trainer import Trainer
 from nmt.training.validation import ValidationResult
+from nmt.translation.glossary import frequent_words
 
 logger = logging.getLogger(__name__)
 
@@ -58,7 +60,7 @@ def finish(
     ]
     evaluations = evaluate_run(trainer.model, config.decoding, corpus, run, test_sets)
     scores = _scores(config, corpus, chosen, evaluations, _cost(config, trainer))
-    _save_model(config, trainer, scores)
+    _save_model(config, corpus, trainer, scores)
     result = _result(scores, trainer)
     write_report(run, result, trainer.model, corpus)
     # Before `result.json` exists: if the run is killed in between, its end is tracked again.
@@ -103,10 +105,14 @@ def _scores(
     }
 
 
-def _save_model(config: Config, trainer: Trainer, scores: dict[str, Any]) -> None:
-    """Write the model folder with its README."""
+def _save_model(
+    config: Config, corpus: PreparedCorpus, trainer: Trainer, scores: dict[str, Any]
+) -> None:
+    """Write the model folder with its README and the word forms of the target language."""
     readme = model_card(trainer.model, TypeAdapter(Facts).validate_python(scores))
-    save_trained_model(trainer.model, config.run_folder / layout.MODEL_FOLDER, scores, readme)
+    words = frequent_words(training_targets(corpus, "collecting word forms"))
+    folder = config.run_folder / layout.MODEL_FOLDER
+    save_trained_model(trainer.model, folder, scores, readme, words)
 
 
 def _result(scores: dict[str, Any], trainer: Trainer) -> dict[str, Any]:

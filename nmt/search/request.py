@@ -5,6 +5,9 @@ from dataclasses import dataclass
 
 Ids = Sequence[int]
 
+Required = Sequence[Ids]
+"""Token sequences of which one must occur, such as the forms of a word."""
+
 
 @dataclass(frozen=True)
 class TargetIds:
@@ -20,7 +23,7 @@ class Request:
     """Constraints on the translation of one sentence, as token ids."""
 
     prefix: Ids = ()  # first tokens of the translation
-    required: Sequence[Ids] = ()  # token sequences that must occur in the translation
+    required: Sequence[Required] = ()  # one sequence of each must occur in the translation
     banned: Sequence[Ids] = ()  # token sequences that must not be completed after the prefix
     # Set by the engine:
     max_length: int = 0  # longest translation in tokens, EOS included
@@ -33,5 +36,10 @@ class Request:
 
     @property
     def num_tokens(self) -> int:
-        """Tokens of the prefix and of all required sequences."""
-        return len(self.prefix) + sum(map(len, self.required))
+        """Tokens of the prefix and of the longest of each required sequence."""
+        return len(self.prefix) + sum(map(longest, self.required))
+
+
+def longest(required: Required) -> int:
+    """Return the number of tokens of the longest sequence."""
+    return max(map(len, required))

@@ -13,15 +13,16 @@ import torch.nn.functional as F
 
 from nmt.search.candidates import select_beam
 from nmt.search.live import Candidates, NextTokens
-from nmt.search.request import Ids
+from nmt.search.request import Ids, Required, longest
 
 
-def missing(ids: Ids, sequences: Sequence[Ids]) -> list[Ids]:
-    """Return the sequences that do not occur in `ids`."""
-    return [sequence for sequence in sequences if not _occurs(sequence, ids)]
+def missing(ids: Ids, required: Sequence[Required]) -> list[Required]:
+    """Return the requirements of which no sequence occurs in `ids`."""
+    return [forms for forms in required if not any(occurs(form, ids) for form in forms)]
 
 
-def _occurs(sequence: Ids, ids: Ids) -> bool:
+def occurs(sequence: Ids, ids: Ids) -> bool:
+    """Return whether a sequence occurs in `ids`."""
     wanted, size = list(sequence), len(sequence)
     return any(list(ids[start : start + size]) == wanted for start in range(len(ids) - size + 1))
 
@@ -32,11 +33,17 @@ def _num_begun(sequence: Ids, ids: Ids) -> int:
     return next((n for n in sizes if list(ids[len(ids) - n :]) == list(sequence[:n])), 0)
 
 
-def num_met(ids: Ids, sequences: Sequence[Ids]) -> int:
-    """Count required tokens in `ids`: complete sequences, and the longest start of another."""
-    lacking = missing(ids, sequences)
-    complete = sum(map(len, sequences)) - sum(map(len, lacking))
-    return complete + max((_num_begun(sequence, ids) for sequence in lacking), default=0)
+def num_met(ids: Ids, required: Sequence[Required]) -> int:
+    """Count required tokens in `ids`: of what occurs, and of the longest start of another.
+
+    A requirement counts as many tokens as its longest sequence.
+    """
+    lacking = missing(ids, required)
+    complete = sum(map(longest, required)) - sum(map(longest, lacking))
+    begun = (
+        _num_begun(form, ids) * longest(forms) // len(form) for forms in lacking for form in forms
+    )
+    return complete + max(begun, default=0)
 
 
 def allocate(beam_size: int, counts: Sequence[int]) -> list[int]:
@@ -77,7 +84,7 @@ def select_required(next_tokens: NextTokens, beam_size: int) -> Candidates:
             continue
         ids_by_row = {row: ids for row, (own, ids) in enumerate(hypotheses) if own == sentence}
         pool = _pool(next_tokens, candidates, sentence, ids_by_row)
-        num_required = sum(map(len, request.required))
+        num_required = sum(map(longest, request.required))
         complete = [one for one in pool if one.num_met == num_required]
         finished = [one for one in complete[:beam_size] if one.token == eos_id]
         # Live hypotheses are cut off after the last decoding step, so in this step those with all
@@ -109,8 +116,9 @@ def _pool(
     best_tokens = next_tokens.log_probs[list(ids_by_row)].argmax(dim=1).tolist()
     pairs.update(zip(ids_by_row, best_tokens, strict=True))
     for row, ids in ids_by_row.items():
-        for sequence in missing(ids, required):
-            pairs.update({(row, sequence[0]), (row, sequence[_num_begun(sequence, ids)])})
+        for forms in missing(ids, required):
+            pairs.update((row, form[0]) for form in forms)
+            pairs.update((row, form[_num_begun(form, ids)]) for form in forms)
     rows, tokens = map(list, zip(*sorted(pairs), strict=True))
     token_log_probs = next_tokens.log_probs[rows, tokens]
     sums = next_tokens.live.log_probs[rows] + token_log_probs

@@ -109,7 +109,8 @@ def _parse_json(line: str) -> Request:
     except (RecursionError, ValueError) as error:
         raise UserError(one_line(f"is not valid JSON: {error}; {_EXAMPLE}")) from None
     required, banned = tuple(values.get("required", ())), tuple(values.get("banned", ()))
-    return Request(values["source"], values.get("prefix", ""), required, banned, record)
+    prefix = values.get("prefix", "")
+    return Request(values["source"], prefix, required, banned=banned, record=record)
 
 
 def _finite(text: str) -> float:

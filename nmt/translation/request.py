@@ -22,6 +22,7 @@ class Request:
         banned: phrases that must not occur in it, in this spelling.
         record: the JSON line that the request comes from; empty if it comes from no JSON line.
         columns: the columns of the tab-separated line that it comes from.
+        terms: for each term, the forms of which one must occur; it comes from a glossary.
     """
 
     source: str
@@ -30,11 +31,12 @@ class Request:
     banned: Sequence[str] = ()
     record: dict[str, Any] = field(default_factory=dict)
     columns: Sequence[str] = ()
+    terms: Sequence[Sequence[str]] = ()
 
     @property
     def is_constrained(self) -> bool:
         """Whether the request has any constraint."""
-        return bool(self.prefix or self.required or self.banned)
+        return bool(self.prefix or self.required or self.terms or self.banned)
 
 
 @dataclass(frozen=True)

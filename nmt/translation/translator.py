@@ -10,9 +10,10 @@ from nmt.config import DecodingConfig
 from nmt.search import request as search
 from nmt.search.hypothesis import Hypothesis
 from nmt.search.request import Ids
-from nmt.search.required import missing
+from nmt.search.required import missing, occurs
 from nmt.trained_model import TrainedModel
 from nmt.translation.engine import Engine
+from nmt.translation.glossary import Glossary
 from nmt.translation.request import Request, Translation, joined
 from nmt.translation.sentences import Segmenter
 from nmt.translation.torch_engine import TorchEngine
@@ -25,6 +26,7 @@ class Translator:
         model: the model, with its tokenizers and limits.
         config: search options; None takes those that the model was scored with.
         engine: engine that searches; None is torch on the device of the model.
+        glossary: terms to be used in translations; the outcome of each is counted.
 
     Attributes:
         blank: separates the translations of consecutive segments or sentences; may be empty.
@@ -35,7 +37,9 @@ class Translator:
         model: TrainedModel,
         config: DecodingConfig | None = None,
         engine: Engine | None = None,
+        glossary: Glossary | None = None,
     ) -> None:
+        self.glossary = glossary
         self.config = config or model.config.decoding
         self._target = model.target_tokenizer
         self._engine = engine or TorchEngine(model, self.config)
@@ -63,6 +67,8 @@ class Translator:
             UserError: constraints cannot be fulfilled.
         """
         given = [Request(one) if isinstance(one, str) else one for one in requests]
+        if self.glossary:
+            given = list(map(self.glossary.required, given))
         segments = self._segmenter.segments([request.source for request in given])
         constraints = list(map(self._constraints, given, segments))
         found = self._engine.search(
@@ -79,6 +85,8 @@ class Translator:
             notes = self._notes(request, wanted, parts)
             joined_ranks = [_joined(rank, self.blank) for rank in ranks]
             translations.append([replace(one, notes=notes) for one in joined_ranks])
+            if self.glossary:
+                self.glossary.count(request.source, joined_ranks[0].text)
         return translations
 
     def check(self, request: Request) -> None:
@@ -91,7 +99,9 @@ class Translator:
         if not segments or not request.is_constrained:
             return search.Request()
         is_split = len(segments) > 1
-        return self._encoded(replace(request, prefix="", required=()) if is_split else request)
+        return self._encoded(
+            replace(request, prefix="", required=(), terms=()) if is_split else request
+        )
 
     def _encoded(self, request: Request) -> search.Request:
         [prefix] = self._target.encode([request.prefix])
@@ -104,12 +114,21 @@ class Translator:
                     f'required phrase "{phrase}" has characters that are not in the vocabulary of'
                     " the model; remove it"
                 )
-            if len(missing(ids, banned)) < len(banned):
+            if any(occurs(one, ids) for one in banned):
                 raise UserError(
                     f'required phrase "{phrase}" contains a banned phrase; remove one of them'
                 )
-        encoded = search.Request(prefix, [ids for ids in required if ids], banned)
+        alternatives = [[ids] for ids in required if ids]
+        encoded = search.Request(prefix, alternatives, banned)
         self._engine.check(encoded)
+        for forms in request.terms:
+            # A term that the vocabulary cannot write, or for which there is no space, is missed.
+            known = [
+                ids for ids in self._target.encode(forms) if self._target.unknown_id not in ids
+            ]
+            more = replace(encoded, required=[*encoded.required, list(filter(None, known))])
+            if more.required[-1] and more.num_tokens < self._engine.longest_target // 2:
+                encoded = more
         return encoded
 
     def _notes(
@@ -125,7 +144,7 @@ class Translator:
             )
         for best, *_ in parts:
             if lacking := missing(best.hypotheses[0].ids, wanted.required):
-                phrases = ", ".join(self._target.decode(lacking))
+                phrases = ", ".join(self._target.decode([forms[0] for forms in lacking]))
                 return (f"required phrases not in the translation: {phrases}",)
         return ()
 

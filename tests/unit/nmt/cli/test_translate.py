@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
+import nmt
 from nmt.base.errors import UserError
 from nmt.base.signals import Interruption
 from nmt.config import Architecture
-from nmt.trained_model import load_trained_model, save_trained_model
+from nmt.trained_model import load_trained_model, save_trained_model, word_forms
 from nmt.translation import lines as translation_lines
 from nmt.translation.request import Translation
 from nmt.translation.translator import Translator
@@ -328,3 +329,21 @@ def test_a_document_keeps_its_layout(translate: Run, translator: Translator) -> 
     assert written.partition("\n")[0].replace("*", "").split() == ["#", *best.text.split()]
     with pytest.raises(UserError, match=r"column= do not apply to a\.en\.md"):
         translate("file=a.en.md", "column=2")
+
+
+def test_the_search_uses_a_term(
+    translate: Run, model_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = load_trained_model(model_folder)
+    save_trained_model(model, model_folder, {}, words=["mire", "kalo"])
+    assert word_forms(model_folder) == ["mire", "kalo"]
+    Path("terms.tsv").write_text("Kalo\tmi ra\n")
+    Path("a.en").write_text("Kalo mine.\nra mi\n")
+    translate("file=a.en", "glossary=terms.tsv", "format=jsonl")
+    first, second = map(json.loads, Path("a.de.jsonl").read_text().splitlines())
+    assert "mi ra" in first["translations"][0]["text"].lower()
+    assert "terms: 1 as in the glossary, 0 inflected, 0 missed" in capsys.readouterr().err
+    [found, same] = nmt.load(model_folder).translate(["Kalo mine.", "ra mi"], glossary="terms.tsv")
+    assert [found, same] == [one["translations"][0]["text"] for one in (first, second)]
+    with pytest.raises(UserError, match="glossary= needs engine=torch"):
+        translate("file=a.en", "out=b", "glossary=terms.tsv", "engine=ctranslate2")

@@ -41,7 +41,7 @@ def test_constraints_find_the_best_allowed_translations(seed: int) -> None:
     assert best(Request(banned=[[2], [3, 3]])) == allowed[:3]
     # There are two.
     required = [ids for ids in everything if 3 in ids and [2, 2] in windows(ids, 2)]
-    assert best(Request(required=[[3], [2, 2]]))[:2] == required
+    assert best(Request(required=[[[3]], [[2, 2]]]))[:2] == required
 
 
 def test_constraints_keep_the_log_probabilities_of_the_model() -> None:
@@ -75,8 +75,8 @@ def test_improbable_required_sequences_occur_in_any_batch(beam_size: int) -> Non
     table, options = Table(3, vocabulary_size=60), config(beam_size=beam_size)
     requests = [
         Request(max_length=30),
-        Request(required=[[17, 4, 17], [55]], max_length=30),
-        Request([9, 8], [[8, 3], [41, 41]], [[41, 41, 8]], max_length=30),
+        Request(required=[[[17, 4, 17]], [[55]]], max_length=30),
+        Request([9, 8], [[[8, 3]], [[41, 41], [13, 7, 5]]], [[41, 41, 8]], max_length=30),
     ]
     found = search(table, options, *requests)
     for number, (request, [best]) in enumerate(zip(requests, found, strict=True)):
@@ -100,7 +100,7 @@ def test_improbable_required_sequences_occur_in_any_batch(beam_size: int) -> Non
     ],
 )
 def test_required_tokens_are_counted(ids: list[int], sequences: list[list[int]], met: int) -> None:
-    assert num_met(ids, sequences) == met
+    assert num_met(ids, [[sequence] for sequence in sequences]) == met
 
 
 @pytest.mark.parametrize(

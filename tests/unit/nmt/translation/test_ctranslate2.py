@@ -222,6 +222,6 @@ def test_options_have_the_same_meaning(digits: TrainedModel, decoding: dict[str,
 def test_constraints_are_rejected(digits: TrainedModel) -> None:
     _, theirs = engines(digits)
     theirs.check(Request())
-    for request in (Request([7]), Request(required=[[7]]), Request(banned=[[7]])):
+    for request in (Request([7]), Request(required=[[[7]]]), Request(banned=[[7]])):
         with pytest.raises(UserError, match="use engine=torch"):
             theirs.check(request)

@@ -1,0 +1,100 @@
+from pathlib import Path
+
+import pytest
+
+from nmt.base.errors import UserError
+from nmt.translation.glossary import Glossary, Term, frequent_words, read_glossary
+
+TBX = """<tbx xmlns="urn:iso:std:iso:30042:ed-2" type="TBX-Basic"><text><body><conceptEntry id="1">
+<langSec xml:lang="en"><termSec><term>house</term></termSec></langSec>
+<langSec xml:lang="de-AT"><termSec><term>Haus</term></termSec><termSec><term>Bau</term></termSec>
+</langSec></conceptEntry></body></text></tbx>"""
+
+
+def terms_of(path: Path, text: str) -> list[Term]:
+    path.write_text(text, encoding="utf-8")
+    return list(read_glossary(path, "en", "de").terms)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.tsv", "red house\trotes Haus\nACME\t\n"),
+        ("a.tsv", "de\tpos\ten\ttranslate\nrotes Haus\tnoun\tred house\tyes\nx\t\tACME\tno\n"),
+        ("a.csv", '"red house","rotes Haus"\r\nACME,,,exact\r\n'),
+        ("a.csv", "source;target;case\nred house;rotes Haus;\nACME;ACME;exact\n"),
+    ],
+)
+def test_tables(tmp_path: Path, name: str, text: str) -> None:
+    assert terms_of(tmp_path / name, text) == [
+        Term("red house", ("rotes Haus",)),
+        Term("ACME", ("ACME",), is_exact=True),
+    ]
+
+
+def test_tbx(tmp_path: Path) -> None:
+    assert terms_of(tmp_path / "a.tbx", TBX) == [Term("house", ("Haus", "Bau"))]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("a.tsv", "\n", "a.tsv: has no terms in en and de"),
+        ("a.tsv", "a\tb\n\tc\n", "a.tsv: line 2: has no source term"),
+        ("a.tbx", "<tbx", "a.tbx: is no valid TBX file"),
+    ],
+)
+def test_invalid_glossaries(tmp_path: Path, name: str, text: str, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        terms_of(tmp_path / name, text)
+
+
+@pytest.fixture
+def glossary() -> Glossary:
+    terms = [
+        Term("red house", ("rotes Haus",)),
+        Term("house", ("Haus",)),
+        Term("Go", ("Go",), is_exact=True),
+    ]
+    return Glossary("en", "de", terms, ["Häuser", "roten", "Hauses", "Katze"])
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("Two red houses, one house.", ["red house", "house"]),
+        ("HOUSES!", ["house"]),
+        ("A redhouse.", []),
+        ("We write Go, and go.", ["Go"]),
+        ("We go.", []),
+        ("", []),
+    ],
+)
+def test_terms_are_found_by_lemma(glossary: Glossary, text: str, found: list[str]) -> None:
+    assert [term.source for term in glossary.found_in(text)] == found
+
+
+def test_forms_are_those_of_the_training_text(glossary: Glossary) -> None:
+    red_house, house, go = glossary.terms
+    assert glossary.forms(house) == ["Haus", "Häuser", "Hauses"]
+    assert "roten Hauses" in glossary.forms(red_house)
+    assert "Roten Hauses" in glossary.forms(red_house)  # at the start of a sentence
+    assert glossary.forms(go) == ["Go"]
+
+
+def test_outcomes_are_counted(glossary: Glossary) -> None:
+    for translation in ("Das Haus.", "Die Häuser.", "Hausboot"):
+        glossary.count("A house", translation)
+    assert str(glossary.counts) == "terms: 1 as in the glossary, 1 inflected, 1 missed"
+
+
+def test_languages_without_blanks_or_lemmas(tmp_path: Path) -> None:
+    glossary = Glossary("zh", "th", [Term("北京", ("ปักกิ่ง",)), Term("北京大学", ("ม",))])
+    assert [term.source for term in glossary.found_in("我在北京大学。")] == ["北京大学"]
+    glossary.count("北京", "อยู่ปักกิ่งนะ")
+    assert glossary.counts.kept == 1
+    assert Glossary("ay", "de", [Term("uta", ("Haus",))]).found_in("Uta!") != []
+
+
+def test_frequent_words() -> None:
+    assert frequent_words(["Ein Haus, ein Haus.", "Haus ein"]) == ["Haus", "ein"]
