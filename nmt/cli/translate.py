@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 # Arguments that, besides models and the search, change the output.
 _SETTINGS = (
-    *("input_format", "format", "column", "document", "protect", "mbr", "alignment"),
+    *("input_format", "format", "column", "document", "protect", "checks", "mbr", "alignment"),
     *("alignment_layer", "engine", "compute_type", "glossary"),
 )
 
@@ -69,6 +69,9 @@ class _Arguments(TranslatorArguments):
     source of a JSON line may contain several such lines."""
     protect: bool = False
     """Keep tags, addresses and placeholders such as {name} as they are."""
+    checks: bool = False
+    """Compare each translation with its source: tags and placeholders, numbers, brackets, the mark
+    at the end, the length. A line that lost a number is translated again with it."""
     mbr: Utility | None = None
     """Of the decoding.num_best translations, choose the one that by this measure is most similar to
     all of them (minimum Bayes risk), instead of the most probable one."""
@@ -134,6 +137,7 @@ def main(arguments: _Arguments) -> None:
         aligner if arguments.alignment or has_layout else None,
         # JSON lines have the alignments of all translations.
         aligns_all=write is TextFormat.jsonl,
+        checks=arguments.checks,
     )
     if has_layout and file is not None:
         outs = _translate_document(arguments, file, model.config, pipeline, folders)
@@ -163,7 +167,9 @@ def _translate_lines(
     from nmt.translation.formats import LineWriter, output_name
     from nmt.translation.lines import LineTranslator
 
-    writer = LineWriter(write, model.target_tokenizer, arguments.column, arguments.alignment)
+    writer = LineWriter(
+        write, model.target_tokenizer, arguments.column, arguments.alignment, arguments.checks
+    )
     lines = LineTranslator(str(file or "stdin"), reader, pipeline, writer.texts)
     languages = (model.config.source_language, model.config.target_language)
     ending = "" if write is TextFormat.text else f".{write.name}"

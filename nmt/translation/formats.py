@@ -129,6 +129,7 @@ class LineWriter:
         format: the format.
         tokenizer: that of the target language, for `jsonl`.
         column: column of the translation in `tsv`.
+        checks: write findings into JSON lines.
         alignment: write alignments, in `jsonl` into the lines, else into an output of their own.
     """
 
@@ -136,6 +137,7 @@ class LineWriter:
     tokenizer: Tokenizer
     column: int = 1
     alignment: bool = False
+    checks: bool = False
 
     @property
     def aligns_beside(self) -> bool:
@@ -179,6 +181,8 @@ class LineWriter:
         }
         if self.alignment:
             record["alignment"] = None if one.alignment is None else pharaoh(one.alignment)
+        if self.checks:
+            record["findings"] = list(one.findings)
         if one.utility is not None:
             record["utility"] = one.utility
         return record

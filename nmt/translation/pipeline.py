@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from nmt.base.errors import UserError
 from nmt.translation.alignment import Aligner
+from nmt.translation.checks import checked
 from nmt.translation.documents import Document
 from nmt.translation.protection import Protection, protected_spans
 from nmt.translation.request import Request, Translation
@@ -26,6 +27,7 @@ class Pipeline:
             translations are then sorted by utility. None keeps the order of the search.
         aligner: aligns; None for no alignments.
         aligns_all: align all translations of a source, not only the best.
+        checks: compare translations with their sources.
     """
 
     translator: Translator
@@ -34,6 +36,7 @@ class Pipeline:
     utilities: Callable[[Sequence[str]], list[float]] | None = None
     aligner: Aligner | None = None
     aligns_all: bool = True
+    checks: bool = False
 
     def check(self, request: Request) -> None:
         """Raise UserError if the constraints of a request cannot be fulfilled."""
@@ -84,6 +87,8 @@ class Pipeline:
         sources = [request.source for request in requests]
         if self.protection:
             found = self.protection.restored(sources, found, self.translator)
+        if self.checks:
+            found = checked(requests, found, self.translator)
         if self.utilities:
             found = [_ranked(translations, self.utilities) for translations in found]
         return self._aligned(self.aligner, sources, found) if self.aligner else found

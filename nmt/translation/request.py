@@ -53,6 +53,7 @@ class Translation:
         hypotheses: tokens and log-probabilities, one entry per segment; none for an empty text.
         utility: expected utility, with minimum Bayes risk.
         notes: what the user should know, such as that the text was translated in segments.
+        findings: what may be wrong, if translations are checked.
     """
 
     text: str
@@ -61,6 +62,7 @@ class Translation:
     hypotheses: "list[Hypothesis]" = field(default_factory=list, repr=False, compare=False)
     utility: float | None = None
     notes: tuple[str, ...] = ()
+    findings: tuple[str, ...] = ()
 
 
 def joined(parts: Sequence[Translation], text: str, alignment: Links | None = None) -> Translation:
@@ -73,6 +75,7 @@ def joined(parts: Sequence[Translation], text: str, alignment: Links | None = No
         [hypothesis for one in parts for hypothesis in one.hypotheses],
         sum(utilities) / len(utilities) if utilities else None,
         tuple(note for one in parts for note in one.notes),
+        tuple(finding for one in parts for finding in one.findings),
     )
 
 
@@ -83,5 +86,7 @@ def notes_on(
     return [
         f"{unit} {number}: {note}"
         for number, translations in enumerate(found, start=first_line)
-        for note in dict.fromkeys(note for one in translations for note in one.notes)
+        for note in dict.fromkeys(
+            [*(note for one in translations for note in one.notes), *translations[0].findings]
+        )
     ]

@@ -347,3 +347,14 @@ def test_the_search_uses_a_term(
     assert [found, same] == [one["translations"][0]["text"] for one in (first, second)]
     with pytest.raises(UserError, match="glossary= needs engine=torch"):
         translate("file=a.en", "out=b", "glossary=terms.tsv", "engine=ctranslate2")
+
+
+def test_checks_are_in_json_lines_and_on_the_terminal(
+    translate: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("a.en").write_text("Kalo mine (3).\n")
+    translate("file=a.en", "checks=true", "format=jsonl")
+    [record] = records_of("a.de.jsonl")
+    found = record["translations"][0]["findings"]
+    printed = capsys.readouterr().err
+    assert all(f"line 1: {finding}" in printed for finding in found)

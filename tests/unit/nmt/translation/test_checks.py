@@ -1,0 +1,78 @@
+from collections.abc import Sequence
+
+import pytest
+
+from nmt.base.errors import UserError
+from nmt.translation.checks import checked, findings
+from nmt.translation.request import Request, Translation
+
+
+@pytest.mark.parametrize(
+    ("source", "translation"),
+    [
+        ("It costs 1,234.50 dollars.", "Es kostet 1.234,50 Dollar."),
+        ("It costs 1,234,567 dollars.", "Es kostet 1\u202f234\u202f567 Dollar."),
+        ("On 3/4/2024 (a Monday)", "Am 04.03.2024 (ein Montag)"),
+        ("Hello {name}, see <b>this</b>!", "Hallo {name}, <b>siehe</b>!"),
+        ("Who is it?", "这是谁？"),
+        ("He said: “Go.”", "Er sagte: „Geh.“"),
+        ("", ""),
+    ],
+)
+def test_nothing_is_wrong(source: str, translation: str) -> None:
+    assert findings(source, translation) == []
+
+
+@pytest.mark.parametrize(
+    ("source", "translation", "expected"),
+    [
+        (
+            "It costs 1,234 dollars.",
+            "Es kostet 1.235 Dollar.",
+            ["number 1234 is lost", "number 1235 is added"],
+        ),
+        ("Hello {name}.", "Hallo.", ["{name} is lost"]),
+        ("Two (2) dogs.", "Zwei (2 Hunde.", ["0 instead of 1 of )"]),
+        ("Who?", "Wer.", ["ends with '.', the source with '?'"]),
+        ("A dog.", "Hund " * 60 + ".", ["301 characters for 6"]),
+        ("A dog", "", ["0 characters for 5"]),
+    ],
+)
+def test_findings(source: str, translation: str, expected: list[str]) -> None:
+    assert findings(source, translation) == expected
+
+
+class Fake:
+    """Translates by a function; can it constrain its translations?"""
+
+    def __init__(self, text: str, can_constrain: bool = True) -> None:
+        self.text, self.can_constrain = text, can_constrain
+        self.requests: list[Request] = []
+
+    def check(self, request: Request) -> None:
+        if not self.can_constrain:
+            raise UserError("no constraints")
+
+    def translate(self, requests: Sequence[Request]) -> list[list[Translation]]:
+        self.requests += requests
+        return [[Translation(self.text, -2.0)] for _ in requests]
+
+
+@pytest.mark.parametrize(
+    ("again", "can_constrain", "text"),
+    [
+        ("Es sind 1.200 Hunde.", True, "Es sind 1.200 Hunde."),
+        ("Nein", True, "Es sind Hunde."),
+        ("Es sind 1.200 Hunde.", False, "Es sind Hunde."),
+    ],
+)
+def test_a_lost_number_is_required_once_more(again: str, can_constrain: bool, text: str) -> None:
+    translator = Fake(again, can_constrain)
+    requests = [Request("There are 1,200 dogs."), Request("A dog.")]
+    found = [[Translation("Es sind Hunde.", -1.0)], [Translation("Ein Hund.", -1.0)]]
+    [[first], [second]] = checked(requests, found, translator)  # type: ignore[arg-type]
+    assert (first.text, second.text) == (text, "Ein Hund.")
+    assert first.findings == (() if text == again else ("number 1200 is lost",))
+    if can_constrain:
+        [request] = translator.requests
+        assert request.terms == [("1,200", "1.200", "1\u202f200", "1 200")]
