@@ -5,9 +5,9 @@ Each sentence of these sets, source or target, is compared with the training tex
 - *exact*: the normalised sentence equals a training sentence;
 - *near*: at least 70 % of the 8-grams of the sentence occur in the training text, or the sentence
   has fewer than 8 words and equals a training sentence. Texts are compared as lower-case words,
-  without punctuation and digits; in scripts without blanks, each character is a word. This is the
-  rule of Chowdhery et al. 2022 (PaLM, section 8). Exact sentences are near, too, unless they
-  contain no word.
+  without punctuation and digits. This is the rule of Chowdhery et al. 2022 (PaLM, section 8). In
+  scripts without blanks, each character is a word, and n-grams have 16 of them. Exact sentences are
+  near, too, unless they contain no word.
 
 A pair is *exact* if it equals a training pair.
 
@@ -32,15 +32,16 @@ from data_prep.progress import Reporter
 from data_prep.protocol import TRAIN
 from nmt.base.errors import UserError
 from nmt.base.files import iterate_lines, read_lines, read_record, write_json
-from nmt.base.languages import unspaced_characters
+from nmt.base.languages import is_unspaced, unspaced_characters
 from nmt.config import PrepareConfig
 
 LEAKAGE_FILE = "leakage.json"
 
-LEAKAGE_VERSION = 4
+LEAKAGE_VERSION = 5
 """Raise it whenever counts change: stored counts of other versions are not used."""
 
 NGRAM_WORDS = 8
+NGRAM_CHARACTERS = 16
 NEAR_SHARE = 0.7
 
 _CHUNK_LINES = 10_000
@@ -72,6 +73,8 @@ class _NGrams:
     """
 
     def __init__(self, sentences: Sequence[str]) -> None:
+        is_unspaced_text = 2 * sum(map(is_unspaced, sentences)) > len(sentences)
+        self._size = NGRAM_CHARACTERS if is_unspaced_text else NGRAM_WORDS
         generator = np.random.default_rng(1)
         words = words_of(sentences)
         # In the order of the first occurrence; "" stands for a text without words.
@@ -79,7 +82,7 @@ class _NGrams:
         self._words = distinct.filter(pc.not_equal(distinct, ""))
         self._numbers, self._factors = (
             generator.integers(2**64, size=size, dtype=np.uint64) | np.uint64(1)
-            for size in (len(self._words), NGRAM_WORDS)
+            for size in (len(self._words), self._size)
         )
         ngrams, sentence_of = self._hashes(sentences)
         ends = np.searchsorted(sentence_of, range(1, len(sentences)))
@@ -110,18 +113,18 @@ class _NGrams:
         words = words_of(lines)
         lengths = pc.list_value_length(words).to_numpy()
         # A 0 after each line, so that no n-gram continues in the next line.
-        ends = np.cumsum(np.maximum(lengths, NGRAM_WORDS) + 1)
+        ends = np.cumsum(np.maximum(lengths, self._size) + 1)
         row = np.zeros(int(ends[-1]), dtype=np.uint64)
         starts = np.concatenate(([0], ends[:-1]))
         # Padding, because a short line has to equal a whole line and not a part of a longer one.
-        for offset in range(NGRAM_WORDS):
+        for offset in range(self._size):
             row[starts[lengths <= offset] + offset] = _PADDING
         known = pc.index_in(words.flatten(), value_set=self._words).fill_null(-1).to_numpy()
         words_before = np.cumsum(lengths) - lengths
         indices = np.arange(len(known)) + np.repeat(starts - words_before, lengths)
         row[indices] = np.append(self._numbers, np.uint64(0))[known]  # index -1 is the 0
-        windows = np.lib.stride_tricks.sliding_window_view(row, NGRAM_WORDS)
-        positions = np.flatnonzero(_windows_without_zero(row))
+        windows = np.lib.stride_tricks.sliding_window_view(row, self._size)
+        positions = np.flatnonzero(_windows_without_zero(row, self._size))
         hashes = (windows[positions] * self._factors).sum(axis=1, dtype=np.uint64)
         return hashes, np.searchsorted(starts, positions, side="right") - 1
 
@@ -130,10 +133,10 @@ _PADDING = 2
 """Number that pads a short line; the numbers of words are odd."""
 
 
-def _windows_without_zero(row: np.ndarray) -> np.ndarray:
-    """Return for each window of NGRAM_WORDS numbers of `row` whether it has no 0."""
+def _windows_without_zero(row: np.ndarray, size: int) -> np.ndarray:
+    """Return for each window of `size` numbers of `row` whether it has no 0."""
     zeros = np.concatenate(([0], np.cumsum(row == 0)))
-    return zeros[NGRAM_WORDS:] == zeros[:-NGRAM_WORDS]
+    return zeros[size:] == zeros[:-size]
 
 
 _Tests = dict[str, tuple[list[str], list[str]]]

@@ -85,8 +85,7 @@ def identify(
 
 def blank_references(references: Sequence[Sequence[str]]) -> str:
     """Describe how many references are blank; "" if none is."""
-    counts = [sum(not line.strip() for line in lines) for lines in references]
-    number = max(counts)
+    number = max(sum(not line.strip() for line in lines) for lines in references)
     return f"{number:,} of {len(references[0]):,} references are blank" if number else ""
 
 

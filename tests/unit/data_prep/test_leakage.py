@@ -10,6 +10,7 @@ from tests.unit.data_prep.conftest import Toy, write_pairs
 
 LONG = "On the third day they walked from the old mill to the river near Ulm."
 WORDS = LONG[:-1].split()
+CHINESE = "听说上个星期昨天我买了一个红色的自行车，三把雨伞。"
 
 
 def counted(tests: list[str], train: list[str], chunk: int = 3) -> dict[str, int]:
@@ -52,9 +53,10 @@ def counted(tests: list[str], train: list[str], chunk: int = 3) -> dict[str, int
         ("1 2 3", ["4 5 6", ""], 0, 0),
         ("वह किताब पढ़ता है", ["वह किताब पढ़ती है"], 0, 0),  # another vowel sign
         ("Good day ❤️ 1️⃣", ["Good day"], 0, 1),  # the marks of emojis are no words
-        # In scripts without blanks, each character is a word: 6 of 8 n-grams are the same.
-        ("昨天我买了一个红色的自行车和书", ["昨天我买了一个红色的自行车吗！"], 0, 1),
-        ("昨天我买了一个红色的自行车和书", ["昨天我买了一个绿色的自行车和书"], 0, 0),
+        # In scripts without blanks, n-grams are 16 characters: 6 of 8, or none, are the same.
+        (CHINESE, [CHINESE.replace("雨伞", "衣服")], 0, 1),
+        (CHINESE, [CHINESE.replace("自行车", "小汽车")], 0, 0),
+        ("昨天我买了一本书", ["昨天我买了一本书吗？"], 0, 0),
         ("ฉันซื้อรถ", ["ฉันซื้อรถ ๆ!"], 0, 0),
         ("ฉันซื้อรถ", ["“ฉันซื้อรถ”"], 0, 1),
     ],
