@@ -13,7 +13,7 @@ NMT := $(BIN)/python -m nmt
 # Values of variables are passed through the environment: to the shell, and to Hydra as ${oc.env:NAME}, which
 # takes any text as it is. make must not expand the values, because a file may be called $(shell rm).en. Only
 # ARGS is not quoted: the shell splits it into words, which have Hydra's grammar.
-VARIABLES := EXPERIMENT GPUS SEEDS DRY_RUN DATA GENERAL FILE TEXT MODEL FROM OUT TEST BASELINE FORMAT SOURCE TARGET SWEEP SCALE RESULT BENCH KILLS SIGNALS TROUBLES ARGS
+VARIABLES := EXPERIMENT GPUS SEEDS DRY_RUN DATA GENERAL FILE TEXT MODEL FROM OUT HOST PORT TEST BASELINE FORMAT SOURCE TARGET SWEEP SCALE RESULT BENCH KILLS SIGNALS TROUBLES ARGS
 ifeq ($(origin SCALE),command line)
 ifneq ($(value SWEEP)$(value EXPERIMENT),table3)
 $(error SCALE= selects the experiment of SWEEP=table3: leave it out for other sweeps, or with EXPERIMENT=)
@@ -40,7 +40,7 @@ NEAR := $(firstword $(filter $(UPPER) $(UPPER)%,$(KNOWN)))
 FORM := $(if $(findstring .,$(NAME)),write ARGS="$(NAME)=VALUE",$(if $(NEAR),write $(NEAR)=VALUE,the variables are $(KNOWN); keys of the configuration are given as ARGS="training.max_updates=100"))
 $(error $(NAME)= is not a variable of this Makefile: $(FORM))
 endif
-TARGETS := help install prepare train adapt translate subwords attend lesson backtranslate score evaluate sweep sweep-report reproduce report export import bench soak golden test check format install-tracking install-sweeps install-data install-ray install-exchange dashboard
+TARGETS := help install prepare train adapt translate subwords attend lesson backtranslate score evaluate sweep sweep-report reproduce report export import bench soak golden test check format install-tracking install-sweeps install-data install-ray install-exchange install-serve dashboard serve
 GOALS := $(filter $(TARGETS),$(MAKECMDGOALS))
 ifneq ($(and $(GOALS),$(GIVEN)),)
 # The ## comment of a target lists its variables. Before version 4.3, make took a # inside $(shell …)
@@ -86,7 +86,9 @@ install-ray: $(VENV)/.installed-ray  ## Install Ray for prepare.executor=ray and
 
 install-exchange: $(VENV)/.installed-exchange  ## Install transformers and ONNX, for export and import
 
-$(VENV)/.installed-dev: requirements-tracking.txt requirements-sweeps.txt requirements-data.txt requirements-ray.txt requirements-exchange.txt
+install-serve: $(VENV)/.installed-serve  ## Install FastAPI and uvicorn, for make serve
+
+$(VENV)/.installed-dev: requirements-tracking.txt requirements-sweeps.txt requirements-data.txt requirements-ray.txt requirements-exchange.txt requirements-serve.txt
 
 $(VENV)/.installed-%: requirements-%.txt $(VENV)/.installed
 	@echo "installing $< (once)" >&2
@@ -114,6 +116,9 @@ translate: install  ## Translate a file line by line, or one text          FILE=
 	@test -z "$$TEXT" || test -z "$$FILE" || { echo "error: give FILE= or TEXT=, not both" >&2; exit 2; }
 	@if test -n "$$TEXT"; then printf '%s\n' "$$TEXT" | $(NMT) translate file=- $(model) $(ARGS); \
 	  else $(NMT) translate 'file=$${oc.env:FILE}' $(model) $(ARGS); fi
+
+serve: $(VENV)/.installed-serve  ## Serve models: a web page and an HTTP API        MODEL="A B" HOST=127.0.0.1 PORT=8000 ARGS=
+	@$(NMT) serve $(call key,model,MODEL) $(call key,host,HOST) $(call key,port,PORT) $(ARGS)
 
 subwords: install  ## Show the pieces of a text                           TEXT= MODEL= ARGS=side=target
 	@$(NMT) subwords 'text=$${oc.env:TEXT}' $(call key,model,MODEL) $(ARGS)

@@ -21,6 +21,7 @@ COMMANDS = {
     "translate": "translate a file line by line",
     "evaluate": "score models on a test set, and compare them",
     "score": "score given translations by their probability",
+    "serve": "serve models: a web page and an HTTP API",
     "attend": "show the attention of all layers and heads",
     "subwords": "show how a model divides text into pieces",
     "backtranslate": "make training pairs from text in the target language",

@@ -47,7 +47,8 @@ def fake_venv(tmp_path: Path) -> Path:
     """
     venv = tmp_path / "venv"
     (venv / "bin").mkdir(parents=True)
-    (venv / ".installed").touch()
+    for name in (".installed", ".installed-serve"):
+        (venv / name).touch()
     python = venv / "bin" / "python"
     python.write_text(
         f"#!{sys.executable}\nimport json, os, re, sys\n"
@@ -91,6 +92,7 @@ def arguments_of(venv: Path, target: str, *variables: str) -> list[str]:
         ("export", ["FORMAT=ctranslate2"], ["format=ctranslate2"]),
         ("report", ["MODEL=m"], ["run=m"]),
         ("lesson", ["OUT=a b"], ["out=a b"]),
+        ("serve", ["MODEL=a b", "PORT=80"], ["model=a b", "port=80"]),
     ],
 )
 def test_variables_become_arguments(
@@ -108,6 +110,7 @@ TARGETS = {
     "score": ["SOURCE", "TARGET"],
     "subwords": ["TEXT", "MODEL"],
     "export": ["FORMAT"],
+    "serve": ["MODEL", "HOST"],
     "report": ["MODEL"],
     "reproduce": ["RESULT"],
     "sweep": ["SWEEP"],

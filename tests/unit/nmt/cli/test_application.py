@@ -345,7 +345,7 @@ def test_the_command_names_and_completes_its_commands(
 
 
 @pytest.mark.parametrize(
-    ("name", "fix"), [("trian", "did you mean train?"), ("seven", "the commands are train, ")]
+    ("name", "fix"), [("trian", "did you mean train?"), ("xyzzy", "the commands are train, ")]
 )
 def test_an_unknown_command_is_refused(
     name: str, fix: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

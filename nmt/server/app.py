@@ -1,0 +1,94 @@
+"""The application: routes of the API and of the page."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from fastapi import FastAPI, Request
+from fastapi.middleware.cors import CORSMiddleware
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+from starlette.staticfiles import StaticFiles
+
+from nmt.base.errors import UserError
+from nmt.config.serving import ServingLimits
+from nmt.server.access import Access, read_digests
+from nmt.server.api import Api
+from nmt.server.errors import CLIENT_LEFT, ApiError, error_response
+from nmt.server.languages import Models, ServedModel, detected
+from nmt.server.middleware import Surroundings
+
+_PAGE = Path(__file__).with_name("page")
+_MAX_BYTES_PER_CHARACTER = 12  # in JSON that escapes it
+_OTHER_BYTES = 65_536  # of parameters and of the frame of a form
+_FILE_PATH = "/translate_file"
+
+_logger = logging.getLogger("nmt")
+
+
+def make_app(models: Sequence[ServedModel], limits: ServingLimits) -> FastAPI:
+    """Make the application that serves models.
+
+    Raises:
+        UserError: the file of API keys is invalid.
+    """
+    digests = read_digests(Path(limits.api_keys)) if limits.api_keys else []
+    served = Models(models)
+
+    @asynccontextmanager
+    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+        await asyncio.to_thread(detected, "text")  # loads the model that identifies languages
+        yield
+        for one in models:
+            one.worker.stop()
+
+    app = FastAPI(
+        title="nmt",
+        description="Translates with trained models; the API is that of LibreTranslate.",
+        lifespan=lifespan,
+        docs_url=None,  # their pages load scripts from elsewhere
+        redoc_url=None,
+    )
+    app.add_exception_handler(UserError, _user_error)
+    app.add_exception_handler(HTTPException, _http_error)
+    app.add_exception_handler(ClientDisconnect, _client_left)
+    Api(served, limits, Access(digests, limits.max_rate)).add_to(app)
+    if _PAGE.is_dir():
+        app.mount("/", StaticFiles(directory=_PAGE, html=True))
+    if limits.cors:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=limits.cors.split(),
+            allow_methods=["GET", "POST"],
+            allow_headers=["*"],
+        )
+    text_bytes = _MAX_BYTES_PER_CHARACTER * limits.max_characters + _OTHER_BYTES
+    file_bytes = 1_000_000 * limits.max_file_megabytes + _OTHER_BYTES
+    app.add_middleware(
+        Surroundings,
+        max_bytes=lambda path: file_bytes if path == _FILE_PATH else text_bytes,
+        observe=_log,
+    )
+    return app
+
+
+def _log(method: str, path: str, status: int, seconds: float) -> None:
+    _logger.info("%s %s %d %.3f s", method, path, status, seconds)
+
+
+async def _user_error(_request: Request, error: Exception) -> JSONResponse:
+    if isinstance(error, ApiError):
+        return error_response(error.status, str(error), error.retry_after)
+    return error_response(400, str(error))
+
+
+async def _http_error(_request: Request, error: Exception) -> JSONResponse:
+    status = getattr(error, "status_code", 500)
+    return error_response(status, str(getattr(error, "detail", "")))
+
+
+async def _client_left(_request: Request, _error: Exception) -> JSONResponse:
+    return error_response(CLIENT_LEFT, "the client has left")

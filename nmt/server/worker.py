@@ -1,0 +1,218 @@
+"""The thread that owns a model: it translates whatever waits when it is free.
+
+There is no timer: a request that finds the thread idle is translated at once, and under load the
+requests that arrive during a batch form the next one. The results of a request do not depend on the
+requests beside it.
+"""
+
+import asyncio
+import math
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from nmt.server.errors import ApiError
+from nmt.trained_model import TrainedModel
+from nmt.translation.alignment import Aligner
+from nmt.translation.pipeline import Pipeline, Progress
+from nmt.translation.protection import Protection
+from nmt.translation.request import Request, Translation
+from nmt.translation.translator import Translator
+
+_SHARE = 4
+"""A request has at most 1 / _SHARE of a batch, so that a document leaves room for others."""
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class Options:
+    """What is asked of translations.
+
+    Attributes:
+        has_alternatives: whether all translations of the beam are wanted, not only the best.
+        is_aligned: whether the words are aligned.
+        is_sentence: whether each text is one sentence, instead of a document.
+    """
+
+    has_alternatives: bool = False
+    is_aligned: bool = False
+    is_sentence: bool = False
+
+
+@dataclass
+class _Job:
+    """Texts to translate, or a function to call, by the thread of the model."""
+
+    work: Options | Callable[[], Any]
+    requests: list[Request] = field(default_factory=list)
+    tokens: int = 0
+    future: Future[Any] = field(default_factory=Future)
+
+
+class Worker:
+    """Translates with one model in a thread of its own.
+
+    Args:
+        model: the model.
+        make_translator: makes a translator that returns this number of translations.
+        max_waiting: the largest number of requests that wait.
+        observe: called with the number of texts and the seconds of each batch.
+    """
+
+    def __init__(
+        self,
+        model: TrainedModel,
+        make_translator: Callable[[int], Translator],
+        max_waiting: int,
+        observe: Callable[[int, float], None] = lambda _texts, _seconds: None,
+    ) -> None:
+        self.model = model
+        self._make_translator = make_translator
+        self._max_waiting = max_waiting
+        self._observe = observe
+        self._translators = {1: make_translator(1)}
+        self._config = self._translators[1].config
+        self._has_attention = model.network.num_attention_layers > 0
+        self._pipelines: dict[Options, Pipeline] = {}
+        self._jobs: deque[_Job] = deque()
+        self._condition = threading.Condition()
+        self._is_stopping = False
+        self._seconds = 1.0  # of the last batch
+        self._thread = threading.Thread(target=self._run, name="model", daemon=True)
+        self._thread.start()
+
+    @property
+    def num_waiting(self) -> int:
+        """Number of requests that wait."""
+        return len(self._jobs)
+
+    @property
+    def num_alternatives(self) -> int:
+        """Largest number of alternatives to a translation."""
+        return self._config.beam_size - 1
+
+    def stop(self) -> None:
+        """Finish what was accepted, then end the thread."""
+        with self._condition:
+            self._is_stopping = True
+            self._condition.notify()
+        self._thread.join()
+
+    async def translate(
+        self,
+        requests: Sequence[Request],
+        options: Options = Options(),
+        progress: Progress | None = None,
+    ) -> list[list[Translation]]:
+        """Translate texts in the order of the queue, long requests in several turns.
+
+        Args:
+            requests: the texts.
+            options: what is asked of the translations.
+            progress: called with the number of texts just completed.
+
+        Raises:
+            ApiError: too many requests wait.
+        """
+        found: list[list[Translation]] = []
+        for number, job in enumerate(self._divided(requests, options)):
+            found += await self._wait(job, is_bounded=number == 0)
+            if progress:
+                progress(len(job.requests))
+        return found
+
+    async def call(self, function: Callable[[], Result]) -> Result:
+        """Call a function that computes with the model, in its thread."""
+        result: Result = await self._wait(_Job(function))
+        return result
+
+    def _divided(self, requests: Sequence[Request], options: Options) -> list[_Job]:
+        sources = [request.source for request in requests]
+        limit = self._config.batch_tokens // _SHARE
+        jobs: list[_Job] = []
+        lengths = map(len, self.model.source_tokenizer.encode(sources))
+        for request, length in zip(requests, lengths, strict=True):
+            tokens = length + 1
+            if jobs and jobs[-1].tokens + tokens <= limit:
+                jobs[-1].requests.append(request)
+                jobs[-1].tokens += tokens
+            else:
+                jobs.append(_Job(options, [request], tokens))
+        return jobs
+
+    async def _wait(self, job: _Job, is_bounded: bool = True) -> Any:
+        """Add a job to the queue and wait for its result; a cancelled job is not begun."""
+        with self._condition:
+            if is_bounded and len(self._jobs) >= self._max_waiting:
+                message = f"{len(self._jobs)} requests wait for this model; try again later"
+                raise ApiError(503, message, math.ceil(self._seconds))
+            self._jobs.append(job)
+            self._condition.notify()
+        return await asyncio.wrap_future(job.future)
+
+    def _run(self) -> None:
+        while jobs := self._take():
+            by_work: dict[Any, list[_Job]] = {}
+            for job in jobs:
+                by_work.setdefault(job.work, []).append(job)
+            for work, some in by_work.items():
+                self._do(work, some)
+
+    def _take(self) -> list[_Job]:
+        """Wait for jobs, and take as many as fit in a batch; none at the end."""
+        with self._condition:
+            jobs: list[_Job] = []
+            while not jobs:
+                self._condition.wait_for(lambda: self._jobs or self._is_stopping)
+                if not self._jobs:
+                    break
+                tokens = 0
+                while self._jobs and (
+                    not jobs or tokens + self._jobs[0].tokens <= self._config.batch_tokens
+                ):
+                    job = self._jobs.popleft()
+                    if job.future.set_running_or_notify_cancel():
+                        jobs.append(job)
+                        tokens += job.tokens
+        return jobs
+
+    def _do(self, work: Options | Callable[[], Any], jobs: Sequence[_Job]) -> None:
+        started = time.monotonic()
+        try:
+            if isinstance(work, Options):
+                requests = [request for job in jobs for request in job.requests]
+                found = iter(self._pipeline(work).translate(requests))
+                results: list[Any] = [[next(found) for _ in job.requests] for job in jobs]
+            else:
+                results = [work() for _ in jobs]
+        except Exception as error:
+            # A text that cannot be translated must not fail those of others.
+            for job in jobs:
+                if len(jobs) > 1:
+                    self._do(work, [job])
+                else:
+                    job.future.set_exception(error)
+            return
+        self._seconds = time.monotonic() - started
+        self._observe(sum(len(job.requests) for job in jobs), self._seconds)
+        for job, result in zip(jobs, results, strict=True):
+            job.future.set_result(result)
+
+    def _pipeline(self, options: Options) -> Pipeline:
+        if options not in self._pipelines:
+            num_best = self._config.beam_size if options.has_alternatives else 1
+            if num_best not in self._translators:
+                self._translators[num_best] = self._make_translator(num_best)
+            aligner = Aligner(self.model) if self._has_attention else None
+            self._pipelines[options] = Pipeline(
+                self._translators[num_best],
+                "" if options.is_sentence else self.model.config.source_language,
+                Protection(aligner) if aligner else None,
+                aligner=aligner if options.is_aligned else None,
+            )
+        return self._pipelines[options]

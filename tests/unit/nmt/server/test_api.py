@@ -1,0 +1,191 @@
+"""The API, as clients use it; results equal those of the pipeline of `nmt translate`."""
+
+import hashlib
+import json
+import random
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+
+from nmt.trained_model import TrainedModel
+from nmt.translation.alignment import Aligner
+from nmt.translation.pipeline import Pipeline
+from nmt.translation.protection import Protection
+from nmt.translation.request import Request
+from nmt.translation.translator import Translator
+from tests.support import made_up_sentences
+
+pytest.importorskip("fastapi", reason="make install-serve")
+
+Served = Callable[..., Any]
+TEXT = "Kalo mi nepu. Raso ti!"
+
+
+def translations(model: TrainedModel, texts: list[str], num_best: int = 1) -> list[list[str]]:
+    """Translate each text by itself, as `nmt translate document=true protect=true` does."""
+    config = replace(model.config.decoding, num_best=num_best)
+    protection = Protection(Aligner(model))
+    pipeline = Pipeline(Translator(model, config), "en", protection)
+    return [[one.text for one in pipeline.translate([Request(text)])[0]] for text in texts]
+
+
+def test_results_do_not_depend_on_the_company(served: Served, trained_model: TrainedModel) -> None:
+    generator = random.Random(1)
+    sentences = made_up_sentences(60, seed=2)
+    texts = [" ".join(generator.sample(sentences, generator.randint(1, 4))) for _ in range(40)]
+    texts += ["", "  ", "Kalo <b>mi</b> {name} https://example.org/a.", "ne\n\n- pu", "🙂 \x00"]
+    expected = translations(trained_model, texts)
+    client = served()
+
+    def ask(text: str) -> list[str]:
+        wanted = {"q": text, "source": "en", "target": "de"}
+        if generator.random() < 0.3:
+            wanted["alternatives"] = "2"
+        answer = client.post("/translate", data=wanted)
+        assert answer.status_code == 200
+        return [answer.json()["translatedText"]]
+
+    with ThreadPoolExecutor(16) as pool:
+        plain = [text for text in texts if "{" not in text]
+        assert list(pool.map(ask, plain)) == translations(trained_model, plain)
+    together = client.post("/translate", json={"q": texts, "source": "en", "target": "de"})
+    assert [[one] for one in together.json()["translatedText"]] == expected
+
+
+@pytest.mark.parametrize(
+    "send",
+    [
+        lambda client, given: client.post("/translate", json=given),
+        lambda client, given: client.post("/translate", data=given),
+        lambda client, given: client.post("/translate", params=given),
+        lambda client, given: client.get("/translate", params=given),
+        lambda client, given: client.post(
+            "/translate", files={name: (None, value) for name, value in given.items()}
+        ),
+    ],
+    ids=["json", "form", "post with query", "query", "multipart"],
+)
+def test_parameters_come_in_every_way(
+    served: Served, trained_model: TrainedModel, send: Callable[[Any, dict[str, str]], Any]
+) -> None:
+    answer = send(served(), {"q": TEXT, "source": "en-GB", "target": "DE", "apiKey": "x"})
+    assert answer.json() == {"translatedText": translations(trained_model, [TEXT])[0][0]}
+
+
+def test_lists_have_lists_of_everything(served: Served, trained_model: TrainedModel) -> None:
+    given = {"q": [TEXT, "Pu."], "source": "auto", "target": "de", "alternatives": 2}
+    answer = served().post("/translate", json=given).json()
+    expected = translations(trained_model, [TEXT, "Pu."], num_best=3)
+    assert answer["translatedText"] == [best for best, *_ in expected]
+    assert answer["alternatives"] == [others for _, *others in expected]
+    assert {one["language"] for one in answer["detectedLanguage"]} == {"en"}
+
+
+def test_html_keeps_its_markup(served: Served) -> None:
+    given = {"q": ["<p>Kalo <b>mi</b> nepu.</p>"], "target": "de", "format": "html"}
+    [found] = served().post("/translate", json=given).json()["translatedText"]
+    assert found.startswith("<p>")
+    assert found.endswith("</p>")
+    assert found.count("<b>") == found.count("</b>") == 1
+
+
+def test_languages_settings_and_detection(served: Served) -> None:
+    client = served("first second")
+    assert client.post("/languages", data={"x": "1"}).json() == [
+        {"code": "en", "name": "English", "targets": ["de"]},
+        {"code": "de", "name": "German", "targets": []},
+    ]
+    settings = client.get("/frontend/settings").json()
+    assert settings["charLimit"] == 20_000
+    assert [one["name"] for one in settings["models"]] == ["first", "second"]
+    best, *_ = client.post("/detect", data={"q": "Das Kind sieht eine große Katze."}).json()
+    assert best["language"] == "de"
+    assert best["confidence"] > 50
+    assert client.post("/detect", data={"q": "123"}).json() == []
+    assert client.get("/health").json() == {"status": "ok"}
+
+
+@pytest.mark.parametrize(
+    ("given", "status", "message"),
+    [
+        ({"q": "a"}, 400, "target: Field required"),
+        ({"target": "de"}, 400, "q: Field required"),
+        ({"q": "a", "target": "fr"}, 400, "target=fr is not supported; the directions are en-de"),
+        ({"q": "a", "source": "de", "target": "de"}, 400, "source=de is not supported"),
+        ({"q": "a", "target": "de", "model": "big"}, 400, "model=big is not served; the models"),
+        ({"q": "a", "target": "de", "format": "rtf"}, 400, "format: Input should be 'text' or"),
+        ({"q": "a", "target": "de", "alternatives": -1}, 400, "alternatives: Input should be"),
+        ({"q": 7, "target": "de"}, 400, "q: Input should be a valid string"),
+        ({"q": "a\ud800", "target": "de"}, 400, "not valid Unicode"),
+        ({"q": "a" * 51, "target": "de"}, 413, "q has 51 characters; the limit is 50"),
+        ({"q": ["a"] * 4, "target": "de"}, 413, "q has 4 texts; the limit is 3"),
+        ({"q": "a" * 100_000, "target": "de"}, 413, "more than 66,136 bytes"),
+        ([], 400, "the body must be a JSON object"),
+    ],
+)
+def test_invalid_requests_are_refused(
+    served: Served, given: Any, status: int, message: str
+) -> None:
+    client = served(max_characters=50, max_texts=3)
+    answer = client.post("/translate", content=json.dumps(given))
+    assert (answer.status_code, list(answer.json())) == (status, ["error"])
+    assert message in answer.json()["error"]
+
+
+def test_an_unexpected_error_says_nothing_of_the_program(served: Served) -> None:
+    def broken(num_best: int) -> Any:
+        translator = Mock()
+        translator.config.beam_size = translator.config.batch_tokens = 4
+        translator.translate.side_effect = RuntimeError("a secret path")
+        return translator
+
+    answer = served(translator=broken).post("/translate", data={"q": "a", "target": "de"})
+    assert answer.status_code == 500
+    assert "secret" not in answer.text
+    assert "default-src 'none'" in answer.headers["content-security-policy"]
+
+
+def test_other_errors_have_the_same_form(served: Served) -> None:
+    client = served()
+    assert client.get("/nothing").json() == {"error": "Not Found"}
+    answer = client.post("/translate", content=b"{", headers={"content-type": "application/json"})
+    assert answer.json()["error"].startswith("the body is no valid JSON")
+    answer = client.post("/translate", content=b"x", headers={"content-type": "text/plain"})
+    assert answer.status_code == 415
+
+
+def test_keys_are_compared_with_their_digests(served: Served, tmp_path: Path) -> None:
+    keys = tmp_path / "keys"
+    keys.write_text(f"{hashlib.sha256(b'secret').hexdigest()}  of a friend\n")
+    client = served(api_keys=str(keys))
+    given = {"q": TEXT, "target": "de"}
+    assert client.post("/translate", data=given).status_code == 403
+    assert client.post("/translate", data={**given, "api_key": "Secret"}).status_code == 403
+    assert client.post("/translate", data={**given, "api_key": "secret"}).status_code == 200
+    header = {"authorization": "Bearer secret"}
+    assert client.post("/translate", data=given, headers=header).status_code == 200
+    assert client.get("/frontend/settings").json()["keyRequired"] is True
+
+
+def test_rates_are_limited(served: Served) -> None:
+    client = served(max_rate=2)
+    answers = [client.post("/detect", data={"q": "a"}) for _ in range(3)]
+    assert [answer.status_code for answer in answers] == [200, 200, 429]
+    assert 1 <= int(answers[-1].headers["retry-after"]) <= 30
+    assert client.get("/health").status_code == 200
+
+
+def test_only_listed_origins_may_read(served: Served) -> None:
+    origin = {"origin": "https://example.org"}
+    allowed = "access-control-allow-origin"
+    assert allowed not in served().get("/languages", headers=origin).headers
+    client = served(cors="https://example.org")
+    assert client.get("/languages", headers=origin).headers[allowed] == "https://example.org"
+    other = client.get("/languages", headers={"origin": "https://example.com"})
+    assert allowed not in other.headers
+    assert "default-src 'none'" in other.headers["content-security-policy"]
