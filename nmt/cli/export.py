@@ -62,7 +62,10 @@ def main(arguments: _Arguments) -> None:
             lines = compare(lambda: exporter.open(model, temporary), model, text)
             if text is None:
                 lines.append("no text was translated; name some with source= and reference=")
-            card = model_card(model, read_facts(folder / SCORES_FILE), exporter.usage(model), lines)
+            facts = read_facts(folder / SCORES_FILE)
+            card = model_card(
+                model.config, count_parameters(model.network), facts, exporter.usage(model), lines
+            )
             (temporary / README_FILE).write_text(card, encoding="utf-8")
     for line in lines:
         print_line(line)

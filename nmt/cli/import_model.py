@@ -4,24 +4,20 @@ nmt import folder=opus-mt-en-de
 nmt import folder=Helsinki-NLP/opus-mt-en-de
 """
 
-import random
 import re
 import tempfile
-from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
 from nmt.base.errors import UserError, first_line, one_line
-from nmt.base.files import iterate_lines
+from nmt.base.files import iterate_lines, write_json, write_texts
+from nmt.base.layout import CONFIG_FILE, README_FILE, SCORES_FILE, WEIGHTS_FILE
 from nmt.base.log import print_line, print_written
-from nmt.base.outputs import Outputs
+from nmt.base.outputs import Outputs, files_below
 from nmt.cli.application import application
-from nmt.config import checked_dataclass
-from nmt.evaluation.model_card import Facts, model_card
-from nmt.exchange.foreign_tokenizer import plain_piece
-from nmt.exchange.registry import open_importer
-from nmt.exchange.verify import Text, compare
-from nmt.trained_model import TrainedModel, save_trained_model
+from nmt.config import checked_dataclass, from_mapping, save_config
+from nmt.exchange.confined import run_confined
+from nmt.exchange.import_request import Imported, Limits, Request
 
 _NUM_TEXTS = 1_000
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
@@ -56,34 +52,50 @@ def main(arguments: _Arguments) -> None:
         )
     name = Path(arguments.folder)
     out = Path(arguments.out or Path("outputs", "imports", name.resolve().name))
+    lines = iterate_lines(Path(arguments.check)) if arguments.check else []
+    texts = list(islice(lines, _NUM_TEXTS))
     with Outputs.folder(out) as outputs, tempfile.TemporaryDirectory() as temporary:
-        if arguments.check:
-            next(iterate_lines(Path(arguments.check)), None)  # before long work
-        folder, workspace = Path(temporary, name.name), Path(temporary, "tokenizers")
+        folder, workspace = name, Path(temporary, "workspace")
         workspace.mkdir()
         if not name.is_dir():
+            folder = Path(temporary, name.name)
             _download(arguments.folder, folder)
-        try:
-            _import(arguments, name if name.is_dir() else folder, workspace, outputs)
-        except UserError as error:  # the message quotes files of unknown origin
-            raise UserError(one_line(error)) from None
+        with outputs.written() as [new]:
+            request = Request(
+                folder=str(folder.absolute()),
+                name=arguments.folder,
+                workspace=str(workspace),
+                out=str(new.absolute()),
+                direction=arguments.direction,
+                texts=texts,
+                limits=Limits.of_folder(folder),
+            )
+            _complete(new, run_confined(request), arguments.folder)
     print_written(outputs.written_files())
 
 
-def _import(arguments: _Arguments, folder: Path, workspace: Path, outputs: Outputs) -> None:
-    importer = open_importer(folder, arguments.folder)
-    model = importer.load(folder, workspace, arguments.direction)
-    print_line(f"model: {model.config.direction}")
-    lines = iterate_lines(Path(arguments.check)) if arguments.check else _made_up(model)
-    sources = list(islice(lines, _NUM_TEXTS))
-    text = Text(f"{len(sources):,} lines", sources)
-    compared = compare(lambda: importer.open(model, folder), model, text)
-    for line in compared:
+def _complete(folder: Path, result: Imported, name: str) -> None:
+    """Check what the process has written, and write all but weights and tokenizers again."""
+    from nmt.evaluation.model_card import Facts, model_card
+    from nmt.tokenizer import tokenizer_files
+    from nmt.trained_model import TrainedModelConfig
+
+    config: TrainedModelConfig = from_mapping(TrainedModelConfig, result.config, name)
+    files = tokenizer_files(config.joint_vocabulary, config.source_language, config.target_language)
+    expected = {CONFIG_FILE, WEIGHTS_FILE, SCORES_FILE, README_FILE, *files}
+    if set(files_below(folder)) != expected or any(path.is_symlink() for path in folder.iterdir()):
+        raise UserError(f"{name}: cannot be imported: the import wrote other files than expected")
+    for line in result.compared:
         print_line(line)
-    notes = [f"imported from {one_line(arguments.folder)}", *_languages(model)]
-    readme = model_card(model, Facts(notes=notes), verification=compared)
-    with outputs.written() as [out]:
-        save_trained_model(model, out, {"notes": notes}, readme)
+    notes = [f"imported from {one_line(name)}"]
+    if result.languages:
+        languages = ", ".join(result.languages)
+        notes.append(f"each source text begins with its target language, one of {languages}")
+    facts = Facts(notes=notes)
+    save_config(config, folder / CONFIG_FILE)
+    write_json(folder / SCORES_FILE, {"notes": notes})
+    readme = model_card(config, result.num_parameters, facts, verification=result.compared)
+    write_texts({folder / README_FILE: readme})
 
 
 def _download(name: str, folder: Path) -> None:
@@ -102,21 +114,3 @@ def _download(name: str, folder: Path) -> None:
             ) from None
         if any((folder / weight).exists() for weight in weights):
             return
-
-
-def _made_up(model: TrainedModel) -> Iterator[str]:
-    """Yield texts of random pieces of the source vocabulary."""
-    generator, tokenizer = random.Random(1), model.source_tokenizer
-    ids = [index for index in range(tokenizer.vocabulary_size) if index != tokenizer.unknown_id]
-    for _ in range(_NUM_TEXTS):
-        [text] = tokenizer.decode([generator.choices(ids, k=generator.randint(3, 20))])
-        if text.isprintable() and "\ufffd" not in text:  # U+FFFD stands for invalid UTF-8
-            yield text
-
-
-def _languages(model: TrainedModel) -> list[str]:
-    """Return a sentence on the choice of the target language, if the model has several."""
-    pieces = map(plain_piece, model.source_tokenizer.all_pieces())
-    names = [one_line(piece) for piece in pieces if piece.startswith(">>")]
-    line = f"each source text begins with its target language, one of {', '.join(names)}"
-    return [line] if names else []

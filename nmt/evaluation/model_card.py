@@ -7,10 +7,9 @@ from pathlib import Path
 from nmt.base.errors import printable
 from nmt.base.files import read_record
 from nmt.metrics.scores import Score, column_title, format_score
-from nmt.model.build import count_parameters
 from nmt.pages.html_page import render_text
 from nmt.run_folder import CostRecord, describe_cost
-from nmt.trained_model import TrainedModel
+from nmt.trained_model import TrainedModelConfig
 
 _TEMPLATE = Path(__file__).with_name("templates") / "model_card.md.jinja"
 
@@ -75,7 +74,11 @@ def read_facts(path: Path) -> Facts:
 
 
 def model_card(
-    model: TrainedModel, facts: Facts, usage: str = USAGE, verification: Sequence[str] = ()
+    config: TrainedModelConfig,
+    num_parameters: int,
+    facts: Facts,
+    usage: str = USAGE,
+    verification: Sequence[str] = (),
 ) -> str:
     """Return the text of the README; a section without facts is left out.
 
@@ -83,8 +86,8 @@ def model_card(
     that compare an export with the model.
     """
     context = {
-        "config": model.config,
-        "num_parameters": count_parameters(model.network),
+        "config": config,
+        "num_parameters": num_parameters,
         "facts": facts,
         "usage": usage.rstrip(),
         "verification": verification,

@@ -10,7 +10,6 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from google.protobuf.message import DecodeError
 from sentencepiece import sentencepiece_model_pb2 as proto
 
 from nmt.base.errors import UserError
@@ -19,8 +18,6 @@ from nmt.tokenizer import RULES_FILE, WORD_BEGIN, Tokenizer
 EOS, UNKNOWN, PAD, BOS = "</s>", "<unk>", "<pad>", "<s>"
 _UNUSED = "<unused "  # begin of the name of a piece for a row without a piece
 
-_MAX_BYTES = 64 * 2**20
-_MAX_PIECES = 1_000_000
 # The score of an unknown character is the lowest score minus this number, as in sentencepiece.
 _UNKNOWN_PENALTY = 10.0
 _Piece = proto.ModelProto.SentencePiece
@@ -33,22 +30,10 @@ _TEMPLATE = Path(__file__).with_name("tokenizer_template.json")
 def read_sentencepiece(path: Path) -> proto.ModelProto:
     """Parse a sentencepiece model of unknown origin."""
     model = proto.ModelProto()
-    try:
-        check_small(path)
-        model.ParseFromString(path.read_bytes())
-    except DecodeError:
-        raise UserError(f"{path}: is not a sentencepiece model") from None
+    model.ParseFromString(path.read_bytes())
     if not any(piece.type == _Piece.NORMAL for piece in model.pieces):
         raise UserError(f"{path}: is not a sentencepiece model: it has no pieces")
     return model
-
-
-def check_small(path: Path) -> None:
-    """Raise UserError if a file is too large for a tokenizer or for settings."""
-    if path.stat().st_size > _MAX_BYTES:
-        raise UserError(
-            f"{path}: is larger than {_MAX_BYTES // 2**20} MiB, the limit of this kind of file"
-        )
 
 
 def plain_piece(piece: str) -> str:
@@ -66,8 +51,6 @@ def pieces_in_order(ids: Mapping[str, int], path: Path, num_rows: int) -> list[s
     pieces = sorted(ids, key=lambda piece: ids[piece])
     if [ids[piece] for piece in pieces] != list(range(len(ids))):
         raise UserError(f"{path}: ids are not the numbers from 0 to {len(ids) - 1:,}, each once")
-    if not 0 < len(ids) <= _MAX_PIECES:
-        raise UserError(f"{path}: has {len(ids):,} pieces instead of 1 to {_MAX_PIECES:,}")
     pieces = [*pieces[:num_rows], *(f"{_UNUSED}{i}>" for i in range(len(pieces), num_rows))]
     for piece in (EOS, UNKNOWN):
         if piece not in pieces:

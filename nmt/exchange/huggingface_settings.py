@@ -2,16 +2,23 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from nmt.base.errors import UserError
-from nmt.base.files import Record, file_inside, read_record
+from nmt.base.files import Record, read_record
 from nmt.config import DecodingConfig, ModelConfig, from_mapping
-from nmt.exchange.foreign_tokenizer import check_small
+from nmt.exchange.foreign_folder import ForeignFolder
 from nmt.exchange.huggingface import ACTIVATIONS, CONFIG_FILE, GENERATION_FILE, SETTINGS
 from nmt.search.hypothesis import penalty_kind
 
+_FIX = "use a folder as MarianMTModel and MarianTokenizer write it"
 _MODEL_TYPES = ("marian", "pegasus")
 _ACTIVATIONS = {name: ours for ours, name in ACTIVATIONS.items()} | {"silu": "silu"}
+
+
+_Id = Annotated[int, Field(ge=0)]
 
 
 @dataclass(frozen=True)
@@ -34,8 +41,9 @@ class Settings:
     encoder_ffn_dim: int
     decoder_ffn_dim: int
     vocab_size: int
-    decoder_start_token_id: int
+    decoder_start_token_id: _Id
     eos_token_id: int
+    pad_token_id: _Id
     activation_function: str = "gelu"
     scale_embedding: bool = False
     max_position_embeddings: int = 1024
@@ -98,31 +106,30 @@ class TokenizerSettings:
     added_tokens_decoder: dict[str, _AddedToken] = field(default_factory=dict)
     source_lang: str | None = None
     target_lang: str | None = None
-    model_max_length: float = 512
+    model_max_length: Annotated[float, Field(ge=2)] = 512
     separate_vocabs: bool = False
+    tokenizer_class: Literal["MarianTokenizer"] = "MarianTokenizer"
 
 
-def check_model_type(folder: Path) -> None:
+def check_model_type(folder: ForeignFolder) -> None:
     """Raise UserError unless the network of a folder is one that this program has."""
     name = read_settings(folder, CONFIG_FILE, _Kind).model_type
     if name not in _MODEL_TYPES:
         raise UserError(
-            f"{folder / CONFIG_FILE}: model_type={name} is a network that this program does not"
-            " have; import one of the type marian, such as Helsinki-NLP/opus-mt-en-de on the hub,"
-            " or of the type pegasus with the tokenizers of marian"
+            f"{folder.path / CONFIG_FILE}: model_type={name} is a network that this program does"
+            " not have; import one of the type marian, such as Helsinki-NLP/opus-mt-en-de of the"
+            " hub, or of the type pegasus with the tokenizers of marian"
         )
 
 
-def read_settings(folder: Path, name: str, kind: type[Record]) -> Record:
+def read_settings(folder: ForeignFolder, name: str, kind: type[Record]) -> Record:
     """Read a JSON file of a folder; unknown keys are ignored."""
-    path = file_inside(folder, name)
-    check_small(path)
-    return read_record(path, kind, "copy the folder again")
+    return read_record(folder.file(name), kind, _FIX)
 
 
-def decoding_config(folder: Path) -> DecodingConfig:
+def decoding_config(folder: ForeignFolder) -> DecodingConfig:
     """Read the search settings of a folder; older folders have them in `config.json`."""
-    name = GENERATION_FILE if (folder / GENERATION_FILE).exists() else CONFIG_FILE
+    name = GENERATION_FILE if (folder.path / GENERATION_FILE).exists() else CONFIG_FILE
     found = read_settings(folder, name, _Generation)
     alpha = 1.0 if found.length_penalty is None else found.length_penalty
     values = {
@@ -132,4 +139,4 @@ def decoding_config(folder: Path) -> DecodingConfig:
         "max_length": found.max_length or 0,
         "min_length": found.min_new_tokens + 1 if found.min_new_tokens else 0,
     }
-    return from_mapping(DecodingConfig, values, str(folder / name), "decoding.")
+    return from_mapping(DecodingConfig, values, str(folder.path / name), "decoding.")

@@ -5,7 +5,6 @@ gets a new last row of the embeddings, and a bias makes its probability zero.
 """
 
 import os
-import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,10 +13,10 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-from nmt.base.errors import UserError, first_line, one_line
-from nmt.base.files import file_inside
+from nmt.base.errors import UserError
 from nmt.config import ModelConfig, StartEmbedding, TiedEmbeddings, Timescales, are_languages
 from nmt.exchange import huggingface as names
+from nmt.exchange.foreign_folder import ForeignFolder
 from nmt.exchange.foreign_tokenizer import import_tokenizers, pieces_in_order, read_sentencepiece
 from nmt.exchange.foreign_weights import NEVER, ForeignWeights, add_pieces, half_split, reorder
 from nmt.exchange.huggingface_settings import (
@@ -27,9 +26,9 @@ from nmt.exchange.huggingface_settings import (
     decoding_config,
     read_settings,
 )
-from nmt.exchange.interface import NotComparedError, Runtime, imported_model
+from nmt.exchange.interface import Runtime, imported_model
 from nmt.exchange.transformers_runtime import TransformersRuntime
-from nmt.model.build import count_parameters, meta_model
+from nmt.model.build import meta_model
 from nmt.model.encoder_decoder import EncoderDecoder
 from nmt.model.positions import sinusoidal_table
 from nmt.tokenizer import Tokenizer, tokenizer_files
@@ -63,7 +62,7 @@ class HuggingFaceImporter:
         """Return whether the folder has the settings of a model of Hugging Face."""
         return (folder / names.CONFIG_FILE).is_file()
 
-    def load(self, folder: Path, workspace: Path, direction: str) -> TrainedModel:
+    def load(self, folder: ForeignFolder, workspace: Path, direction: str) -> TrainedModel:
         """Read a model; see `Importer.load`."""
         check_model_type(folder)
         settings = read_settings(folder, names.CONFIG_FILE, Settings)
@@ -73,50 +72,46 @@ class HuggingFaceImporter:
         if not are_languages(languages):
             what = f"direction={direction} does not name"
             if not direction:
-                keys = f"{folder / names.TOKENIZER_FILE}: source_lang and target_lang"
+                keys = f"{folder.path / names.TOKENIZER_FILE}: source_lang and target_lang"
                 what = f"{keys} are {languages}, which are not"
             raise UserError(f"{what} two different language codes; give two as in direction=en-de")
-        config = settings.model_config(folder / names.CONFIG_FILE)
-        weights = _weights(folder, config, settings.vocab_size)
+        path = folder.path / names.CONFIG_FILE
+        config = settings.model_config(path)
+        weights = _weights(folder)
         bias = _bias(weights, settings.vocab_size)
         sizes, tokenizers = _tokenizers(folder, workspace, tokenizing, languages, bias)
-        _check_ids(folder / names.CONFIG_FILE, settings, sizes, tokenizers[1])
+        _check_ids(path, settings, sizes, tokenizers[1])
+        folder.file(weights.path.name)
         network = _transformer(weights, settings, config, sizes, tokenizers, bias)
         longest = int(min(tokenizing.model_max_length, config.max_length))
         return imported_model(languages, tokenizers, network, longest, decoding_config(folder))
 
-    def open(self, model: TrainedModel, folder: Path) -> Sequence[Runtime]:
+    def open(self, model: TrainedModel, folder: ForeignFolder) -> Sequence[Runtime]:
         """Open the original model with transformers."""
-        try:
-            runtime = TransformersRuntime(model, folder)
-            config = model.config.model
-            table = sinusoidal_table(config.max_length, config.width, config.timescales)
-            table = table[:, half_split(config.width)]
-            runtime.restore_positions(table, _POSITION_TOLERANCE)
-            return [runtime]
-        except ImportError:
-            raise
-        except Exception as error:  # transformers raises errors of any kind
-            reason = one_line(first_line(error))
-            raise NotComparedError(f"transformers cannot read the model: {reason}") from None
+        folder.file(names.CONFIG_FILE)
+        runtime = TransformersRuntime(model, folder.path)
+        config = model.config.model
+        table = sinusoidal_table(config.max_length, config.width, config.timescales)
+        runtime.restore_positions(table[:, half_split(config.width)], _POSITION_TOLERANCE)
+        return [runtime]
 
 
 def _tokenizers(
-    folder: Path,
+    folder: ForeignFolder,
     workspace: Path,
     settings: TokenizerSettings,
     languages: Sequence[str],
     bias: Tensor,
 ) -> tuple[list[int], list[Tokenizer]]:
     """Write both tokenizers; return the sizes of the foreign vocabularies, and the tokenizers."""
-    paths = [file_inside(folder, name) for name in (names.SOURCE_FILE, names.TARGET_FILE)]
-    models = [read_sentencepiece(path) for path in paths]
+    spm_files = names.SOURCE_FILE, names.TARGET_FILE
+    models = [read_sentencepiece(folder.file(name)) for name in spm_files]
     is_separate = settings.separate_vocabs
     target_table = names.TARGET_VOCABULARY_FILE if is_separate else names.VOCABULARY_FILE
     tables = names.VOCABULARY_FILE, target_table
     ids = [read_settings(folder, table, dict[str, int]) for table in tables]
     added = {token.content: int(index) for index, token in settings.added_tokens_decoder.items()}
-    if (folder / ADDED_FILE).exists():
+    if (folder.path / ADDED_FILE).exists():
         added |= read_settings(folder, ADDED_FILE, dict[str, int])
     added = {piece: index for piece, index in added.items() if piece not in ids[0]}
     if not is_separate:
@@ -125,10 +120,13 @@ def _tokenizers(
     num_rows = 1 + max((bias > NEVER).nonzero().flatten().tolist(), default=-1)
     sizes = [len(ids[0]) if is_separate else num_rows, num_rows]
     vocabularies = [
-        pieces_in_order(table, folder / name, max(len(table), size))
+        pieces_in_order(table, folder.path / name, max(len(table), size))
         for table, name, size in zip(ids, tables, sizes, strict=True)
     ]
-    origins = [f"{path}: does not fit {table}" for path, table in zip(paths, tables, strict=True)]
+    origins = [
+        f"{folder.path / name}: does not fit {table}"
+        for name, table in zip(spm_files, tables, strict=True)
+    ]
     files = tokenizer_files(not is_separate and models[0] == models[1], *languages)
     tokenizers = import_tokenizers(workspace, files, origins, models, vocabularies, added)
     return [*map(len, vocabularies)], tokenizers
@@ -144,57 +142,29 @@ def _check_ids(path: Path, settings: Settings, sizes: Sequence[int], target: Tok
             f"{path}: eos_token_id={settings.eos_token_id}, but the vocabulary has </s> at"
             f" {target.eos_id}"
         )
-    start = settings.decoder_start_token_id
-    if not 0 <= start < sizes[1]:
-        raise UserError(
-            f"{path}: decoder_start_token_id={start} is not in the vocabulary of {sizes[1]} pieces"
-        )
+    for key in ("decoder_start_token_id", "pad_token_id"):
+        if (index := getattr(settings, key)) >= sizes[1]:
+            raise UserError(f"{path}: {key}={index} is not in the vocabulary of {sizes[1]} pieces")
 
 
-def _read_tensors(path: Path) -> dict[str, Tensor]:
-    """Read a file of safetensors or of torch, without unpickling anything but tensors."""
-    try:
-        if path.suffix == Path(names.WEIGHTS_FILE).suffix:
-            return load_file(path)
-        if zipfile.is_zipfile(path):
-            with zipfile.ZipFile(path) as archive:
-                num_bytes = sum(record.file_size for record in archive.infolist())
-            if num_bytes > path.stat().st_size:
-                raise UserError(f"{path}: is compressed; save the weights again with torch")
-        found = torch.load(path, map_location="cpu", weights_only=True)
-    except UserError:
-        raise
-    except Exception as error:  # both libraries raise errors of any kind for damaged files
-        raise UserError(f"{path}: is damaged: {one_line(first_line(error))}") from None
-    if not isinstance(found, dict):
-        raise UserError(f"{path}: is not a table of tensors by name")
-    for name, tensor in found.items():
-        is_plain = isinstance(tensor, Tensor) and tensor.layout is torch.strided
-        if not (isinstance(name, str) and is_plain and tensor.device.type == "cpu"):
-            raise UserError(f"{path}: {name} is not a plain tensor")
-    return found
-
-
-def _weights(folder: Path, config: ModelConfig, vocabulary_size: int) -> ForeignWeights:
+def _weights(folder: ForeignFolder) -> ForeignWeights:
+    """Read the weights, without unpickling anything but tensors."""
     possible = [file + ending for file in WEIGHTS_FILES for ending in ("", INDEX_ENDING)]
-    found = [name for name in possible if os.path.lexists(folder / name)]
+    found = [name for name in possible if os.path.lexists(folder.path / name)]
     if not found:
         raise UserError(
-            f"{folder}: has neither {' nor '.join(WEIGHTS_FILES)}; export the model with"
+            f"{folder.path}: has neither {' nor '.join(WEIGHTS_FILES)}; export the model with"
             " format=huggingface, because other exports cannot be imported"
         )
     shards = found[:1]
     if found[0].endswith(INDEX_ENDING):
         shards = sorted(set(read_settings(folder, found[0], _Index).weight_map.values()))
-    paths = [file_inside(folder, name) for name in shards]
-    # This check limits memory: a parameter takes a byte or more. `ForeignWeights` compares shapes.
-    num_bytes = sum(path.stat().st_size for path in paths)
-    if count_parameters(meta_model(config, vocabulary_size, vocabulary_size)) > num_bytes:
-        raise UserError(
-            f"{folder / found[0]}: is too small for the model that {names.CONFIG_FILE} describes"
-        )
-    tensors = {name: tensor for path in paths for name, tensor in _read_tensors(path).items()}
-    return ForeignWeights(folder / found[0], tensors)
+    tensors: dict[str, Tensor] = {}
+    for path in map(folder.file, shards):
+        is_safe = path.suffix == Path(names.WEIGHTS_FILE).suffix
+        read = load_file(path) if is_safe else torch.load(path, "cpu", weights_only=True)
+        tensors.update(read)
+    return ForeignWeights(folder.path / found[0], tensors)
 
 
 def _transformer(

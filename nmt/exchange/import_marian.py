@@ -6,8 +6,6 @@ models (.spm), or tables of ids (.yml, .json) or lists of pieces beside `source.
 """
 
 import json
-import zipfile
-import zlib
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -19,16 +17,11 @@ import yaml
 from sentencepiece import sentencepiece_model_pb2 as proto
 from torch import Tensor
 
-from nmt.base.errors import UserError, one_line
-from nmt.base.files import file_inside
+from nmt.base.errors import UserError
 from nmt.config import DecodingConfig, ModelConfig, are_languages, from_mapping, load_values
 from nmt.exchange import marian
-from nmt.exchange.foreign_tokenizer import (
-    check_small,
-    import_tokenizers,
-    pieces_in_order,
-    read_sentencepiece,
-)
+from nmt.exchange.foreign_folder import ForeignFolder
+from nmt.exchange.foreign_tokenizer import import_tokenizers, pieces_in_order, read_sentencepiece
 from nmt.exchange.foreign_weights import ForeignWeights, add_pieces, half_split, reorder
 from nmt.exchange.interface import Runtime, imported_model
 from nmt.model.build import meta_model
@@ -38,15 +31,10 @@ from nmt.tokenizer import Tokenizer, tokenizer_files
 from nmt.trained_model import TrainedModel, build_from_weights
 
 _MAX_LENGTH = 512  # Marian has no limit
-_MAX_SETTINGS = 2**16  # bytes
 # YAML 1.2 allows these characters, the controls of C1 and four others, but PyYAML rejects them or
 # reads them as line ends. Characters for private use stand for them while it reads.
 _UNREADABLE = {code: 0xF0000 + code for code in (*range(0x7F, 0xA0), 0x2028, 0x2029, 0xFEFF)}
 _READ = {private: code for code, private in _UNREADABLE.items()}
-_DAMAGED = (
-    *(zipfile.BadZipFile, zlib.error, OSError, EOFError, MemoryError),
-    *(ValueError, RuntimeError, NotImplementedError, yaml.YAMLError),
-)
 
 
 class MarianImporter:
@@ -56,23 +44,23 @@ class MarianImporter:
         """Return whether a folder has arrays of Marian."""
         return any(folder.glob("*.npz"))
 
-    def load(self, folder: Path, workspace: Path, direction: str) -> TrainedModel:
+    def load(self, folder: ForeignFolder, workspace: Path, direction: str) -> TrainedModel:
         """Read a model, and write its tokenizers into a workspace."""
-        options = load_values(file_inside(folder, marian.DECODER_FILE))
-        path = _named_files(folder, options, "models", 1)[0]
+        options = load_values(folder.file(marian.DECODER_FILE))
         vocabularies = _named_files(folder, options, "vocabs", 2)
+        [path] = _named_files(folder, options, "models", 1)
         settings, weights = _read_arrays(path)
         config = _model_config(settings, path)
         languages = direction.split("-")
         if not are_languages(languages):
             raise UserError(
-                f"direction={direction!r}: {folder} does not name its languages; give two language"
-                " codes, such as direction=en-de"
+                f"direction={direction!r}: {folder.path} does not name its languages; give two"
+                " language codes, such as direction=en-de"
             )
         sides = ("source", "encoder_Wemb"), ("target", "decoder_Wemb")
         models, pieces = zip(
             *(
-                _read_vocabulary(path, side, weights.num_rows(matrix, "Wemb"))
+                _read_vocabulary(folder, path.name, side, weights.num_rows(matrix, "Wemb"))
                 for path, (side, matrix) in zip(vocabularies, sides, strict=True)
             ),
             strict=True,
@@ -82,43 +70,37 @@ class MarianImporter:
         origins = [f"{path}: does not fit its sentencepiece model" for path in vocabularies]
         tokenizers = import_tokenizers(workspace, files, origins, models, pieces)
         network = _transformer(config, weights, [*map(len, pieces)], tokenizers)
-        decoding = _decoding(options, folder / marian.DECODER_FILE)
+        decoding = _decoding(options, folder.path / marian.DECODER_FILE)
         return imported_model(languages, tokenizers, network, _MAX_LENGTH, decoding)
 
-    def open(self, model: TrainedModel, folder: Path) -> Sequence[Runtime]:
+    def open(self, model: TrainedModel, folder: ForeignFolder) -> Sequence[Runtime]:
         """Convert Marian's arrays to CTranslate2, and open the result."""
-        options = load_values(file_inside(folder, marian.DECODER_FILE))
+        options = load_values(folder.file(marian.DECODER_FILE))
         return [marian.open_arrays(model, _named_files(folder, options, "models", 1)[0])]
 
 
-def _named_files(folder: Path, options: dict[str, Any], key: str, number: int) -> list[Path]:
+def _named_files(
+    folder: ForeignFolder, options: dict[str, Any], key: str, number: int
+) -> list[Path]:
     """Return the files that a key of `decoder.yml` names; folders in the names are ignored."""
     names = options.get(key)
     if not isinstance(names, list) or [type(name) for name in names] != [str] * number:
         raise UserError(
-            f"{folder / marian.DECODER_FILE}: {key}={names!r} does not name {number} file(s)"
+            f"{folder.path / marian.DECODER_FILE}: {key}={names!r} does not name {number} file(s)"
         )
-    return [file_inside(folder, Path(name).name) for name in names]
+    return [folder.file(Path(name).name) for name in names]
 
 
 def _read_arrays(path: Path) -> tuple[dict[str, Any], ForeignWeights]:
     """Read the settings of the network, which are stored as an array, and the weights."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            if any(info.compress_type != zipfile.ZIP_STORED for info in archive.infolist()):
-                raise UserError(f"{path}: is compressed; save it again with numpy.savez")
-        with np.load(path, allow_pickle=False) as arrays:
-            found = {name: arrays[name] for name in arrays.files}
-        text = bytes(
-            found.pop(marian.SETTINGS, np.zeros(0, np.int8)).ravel()[:_MAX_SETTINGS]
-        ).rstrip(b"\0")
-        tensors = {
-            name: torch.from_numpy(array.astype(np.float32 if array.dtype.kind == "f" else np.int8))
-            for name, array in found.items()
-        }
-        settings = yaml.safe_load(text)
-    except _DAMAGED as error:
-        raise UserError(f"{path}: is damaged: {one_line(error)}") from None
+    with np.load(path, allow_pickle=False) as arrays:
+        found = {name: arrays[name] for name in arrays.files}
+    text = bytes(found.pop(marian.SETTINGS, np.zeros(0, np.int8))).rstrip(b"\0")
+    tensors = {
+        name: torch.from_numpy(array.astype(np.float32 if array.dtype.kind == "f" else np.int8))
+        for name, array in found.items()
+    }
+    settings = yaml.safe_load(text)
     if not isinstance(settings, dict):
         raise UserError(f"{path}: lacks {marian.SETTINGS}, the settings of a model of Marian")
     return settings, ForeignWeights(path, tensors)
@@ -153,22 +135,17 @@ def _model_config(settings: dict[str, Any], path: Path) -> ModelConfig:
 
 
 def _read_vocabulary(
-    vocabulary: Path, side: str, num_rows: int
+    folder: ForeignFolder, name: str, side: str, num_rows: int
 ) -> tuple[proto.ModelProto, list[str]]:
     """Return the sentencepiece model of a side, and a piece for each row of its embeddings."""
-    if vocabulary.suffix == ".spm":
-        model = read_sentencepiece(vocabulary)
+    if name.endswith(".spm"):
+        model = read_sentencepiece(folder.file(name))
         ids = {piece.piece: index for index, piece in enumerate(model.pieces)}
     else:
-        model = read_sentencepiece(file_inside(vocabulary.parent, f"{side}.spm"))
-        check_small(vocabulary)
-        try:
-            ids = _ids(vocabulary.read_text(encoding="utf-8-sig"), vocabulary.suffix)
-        except (yaml.YAMLError, ValueError, TypeError, AttributeError, RecursionError) as error:
-            raise UserError(
-                f"{vocabulary}: is not a table of ids by piece: {one_line(error)}"
-            ) from None
-    return model, pieces_in_order(ids, vocabulary, num_rows)
+        model = read_sentencepiece(folder.file(f"{side}.spm"))
+        path = folder.file(name)
+        ids = _ids(path.read_text(encoding="utf-8-sig"), path.suffix)
+    return model, pieces_in_order(ids, folder.path / name, num_rows)
 
 
 def _ids(text: str, ending: str) -> dict[str, int]:

@@ -8,6 +8,7 @@ import torch
 
 from nmt.base.errors import UserError
 from nmt.config import DecodingConfig, ModelConfig
+from nmt.exchange.foreign_folder import ForeignFolder
 from nmt.model.encoder_decoder import EncoderDecoder
 from nmt.model.transformer import Transformer
 from nmt.pages.html_page import render_text
@@ -99,10 +100,6 @@ class Runtime(Protocol):
         """
 
 
-class NotComparedError(Exception):
-    """The other program cannot read a model; the message is the reason."""
-
-
 class Exporter(Protocol):
     """An export format: writes a model for another program, and opens the written model."""
 
@@ -132,7 +129,7 @@ class Importer(Protocol):
     def can_read(self, folder: Path) -> bool:
         """Return whether the names of the files in a folder are those of this format."""
 
-    def load(self, folder: Path, workspace: Path, direction: str) -> TrainedModel:
+    def load(self, folder: ForeignFolder, workspace: Path, direction: str) -> TrainedModel:
         """Read a model, in evaluation mode and without gradients.
 
         Args:
@@ -141,16 +138,17 @@ class Importer(Protocol):
             direction: languages such as `en-de`; empty if the folder names them.
 
         Raises:
-            UserError: a file is missing, damaged or leads out of the folder, or the model cannot
-                be represented. The message names the file or its key, and the value.
+            UserError: a file is missing or leads out of the folder, or the model cannot be
+                represented. The message names the file or its key, and the value.
+            Exception: of any kind if a file is damaged; see `ForeignFolder.errors_named`.
         """
 
-    def open(self, model: TrainedModel, folder: Path) -> Sequence[Runtime]:
+    def open(self, model: TrainedModel, folder: ForeignFolder) -> Sequence[Runtime]:
         """Open the original of a loaded model with the other program.
 
         Raises:
             ImportError: the package that runs the original model is not installed.
-            NotComparedError: the other program cannot read the original model.
+            Exception: of any kind if the other program cannot read the original model.
         """
 
 

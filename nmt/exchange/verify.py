@@ -1,6 +1,7 @@
 """Comparison of a model in torch with the same model in another program: exports and imports."""
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -10,12 +11,14 @@ import torch
 from nmt.base.errors import UserError, missing, one_line
 from nmt.base.progress import Advance, progress_bar
 from nmt.config import EvaluationConfig
-from nmt.exchange.interface import NotComparedError, Runtime
+from nmt.exchange.interface import Runtime
 from nmt.exchange.runtimes import TorchRuntime
 from nmt.metrics.scores import bleu_score
 from nmt.tokenizer import Tokenizer
 from nmt.trained_model import TrainedModel
 from nmt.translation.forced import ForcedDecoder, Pair
+
+Bar = Callable[[str, int], AbstractContextManager[Advance]]
 
 _RANDOM_LENGTHS = (1, 2, 3, 5, 8, 13, 21, 34)
 _MAX_SCORED = 1_000
@@ -103,9 +106,14 @@ class Verification:
 
 
 def compare(
-    open_runtimes: Callable[[], Sequence[Runtime]], model: TrainedModel, text: Text | None
+    open_runtimes: Callable[[], Sequence[Runtime]],
+    model: TrainedModel,
+    text: Text | None,
+    bar: Bar = progress_bar,
 ) -> list[str]:
     """Run a model in another program, if it is installed, and describe the differences.
+
+    See `verify` for the other arguments.
 
     Raises:
         UserError: see `verify`.
@@ -115,13 +123,14 @@ def compare(
     except ImportError as error:
         advice = "run `make install-exchange`, and repeat this command"
         return [f"not compared with the other program: {missing(error)}; {advice}"]
-    except NotComparedError as error:
-        return [f"not compared with the other program: {error}"]
-    return [line for found in verify(runtimes, model, text) for line in found.lines()]
+    return [line for found in verify(runtimes, model, text, bar) for line in found.lines()]
 
 
 def verify(
-    runtimes: Sequence[Runtime], model: TrainedModel, text: Text | None = None
+    runtimes: Sequence[Runtime],
+    model: TrainedModel,
+    text: Text | None = None,
+    bar: Bar = progress_bar,
 ) -> list[Verification]:
     """Compare a model in torch with the same model in other programs, and show the progress.
 
@@ -133,6 +142,7 @@ def verify(
         model: the model in torch, on a CPU.
         text: sentences to compare, without those that are empty or too long for the model; without
             text, only log-probabilities of random tokens are compared.
+        bar: shows the progress, as `progress_bar` does.
 
     Returns:
         One result for each runtime, in their order.
@@ -150,7 +160,7 @@ def verify(
     sources = text.sources if text else []
     programs: list[Runtime] = [TorchRuntime(model, runtimes[0].dtype), *runtimes]
     total = len(programs) * (len(pairs) + len(sources))
-    with progress_bar(f"comparing with {runtimes[0].program}", total) as advance:
+    with bar(f"comparing with {runtimes[0].program}", total) as advance:
         ours, *scored = _by_parts(programs, _log_probs, pairs, advance)
         differences = [
             _largest_difference(ours, theirs, runtime)

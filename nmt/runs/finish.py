@@ -109,10 +109,11 @@ def _save_model(
     config: Config, corpus: PreparedCorpus, trainer: Trainer, scores: dict[str, Any]
 ) -> None:
     """Write the model folder with its README and the word forms of the target language."""
-    readme = model_card(trainer.model, TypeAdapter(Facts).validate_python(scores))
+    model, facts = trainer.model, TypeAdapter(Facts).validate_python(scores)
+    readme = model_card(model.config, count_parameters(model.network), facts)
     words = frequent_words(training_targets(corpus, "collecting word forms"))
     folder = config.run_folder / layout.MODEL_FOLDER
-    save_trained_model(trainer.model, folder, scores, readme, words)
+    save_trained_model(model, folder, scores, readme, words)
 
 
 def _result(scores: dict[str, Any], trainer: Trainer) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from nmt.evaluation.model_card import USAGE, Facts, model_card
+from nmt.model.build import count_parameters
 from nmt.trained_model import TrainedModel
 
 SCORE = {"score": 37.126, "signature": "nrefs:1|tok:13a", "ci95": 0.9}
@@ -21,7 +22,9 @@ TEST_SET: dict[str, Any] = {
 
 
 def card_of(model: TrainedModel, **facts: Any) -> str:
-    return model_card(model, TypeAdapter(Facts).validate_python(facts), USAGE, ["it is equal"])
+    num_parameters = count_parameters(model.network)
+    known = TypeAdapter(Facts).validate_python(facts)
+    return model_card(model.config, num_parameters, known, USAGE, ["it is equal"])
 
 
 def test_every_recorded_fact_is_stated(trained_model: TrainedModel) -> None:

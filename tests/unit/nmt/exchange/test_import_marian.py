@@ -3,7 +3,6 @@
 import io
 import json
 import shutil
-import zipfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +16,7 @@ import yaml
 
 from nmt.base.errors import UserError
 from nmt.config import Activation, StartEmbedding, TiedEmbeddings, Timescales
+from nmt.exchange.foreign_folder import ForeignFolder
 from nmt.exchange.foreign_weights import NEVER
 from nmt.exchange.import_marian import MarianImporter
 from nmt.exchange.marian import SETTINGS, MarianExporter
@@ -31,6 +31,12 @@ SENTENCES = made_up_sentences(30)
 def marian_model(tokenizer: Path, **variant: Any) -> TrainedModel:
     values = {"timescales": Timescales.marian, "start": StartEmbedding.zero, **variant}
     return tiny_trained_model(tokenizer, max_source_length=64, **values)
+
+
+def load(folder: Path, workspace: Path, direction: str = "en-de") -> TrainedModel:
+    opened = ForeignFolder(folder)
+    with opened.errors_named():
+        return MarianImporter().load(opened, workspace, direction)
 
 
 def exported(model: TrainedModel, folder: Path) -> Path:
@@ -74,9 +80,8 @@ def test_round_trip_keeps_weights_and_translations(
 ) -> None:
     model = marian_model(tokenizer_path, **variant)
     folder = exported(model, tmp_path / "marian")
-    importer = MarianImporter()
-    assert importer.can_read(folder)
-    loaded = importer.load(folder, tmp_path, "en-de")
+    assert MarianImporter().can_read(folder)
+    loaded = load(folder, tmp_path)
     assert loaded.config.model == replace(model.config.model, max_length=512, dropout=0.1)
     expected = dict(model.network.named_parameters())
     for name, parameter in loaded.network.named_parameters():
@@ -93,9 +98,12 @@ def test_round_trip_keeps_weights_and_translations(
 
 
 def test_the_original_is_run_by_ctranslate2(folder: Path, tmp_path: Path) -> None:
-    importer = MarianImporter()
-    loaded = importer.load(folder, tmp_path, "en-de")
-    [found] = verify(importer.open(loaded, folder), loaded, Text("texts", [*SENTENCES[:5], ""]))
+    loaded = load(folder, tmp_path)
+    [found] = verify(
+        MarianImporter().open(loaded, ForeignFolder(folder)),
+        loaded,
+        Text("texts", [*SENTENCES[:5], ""]),
+    )
     assert (len(found.translations), found.other_texts) == (5, [])
 
 
@@ -162,8 +170,7 @@ def test_original_release_of_opus_mt(
         arrays["decoder_ff_logit_out_b"] = generator.normal(size=(1, size)).astype(np.float32)
 
     change_arrays(folder, resize)
-    importer = MarianImporter()
-    model = importer.load(folder, tmp_path, "en-de")
+    model = load(folder, tmp_path)
     for side, tokenizer in (("source", model.source_tokenizer), ("target", model.target_tokenizer)):
         original = sentencepiece.SentencePieceProcessor(model_file=str(folder / f"{side}.spm"))
         split = [original.EncodeAsPieces(text) for text in SENTENCES]
@@ -177,7 +184,9 @@ def test_original_release_of_opus_mt(
     bias = model.network.output_bias
     assert bias is not None
     assert bias[size:].tolist() == [NEVER, NEVER]
-    [verified] = verify(importer.open(model, folder), model, Text("texts", SENTENCES[:5]))
+    [verified] = verify(
+        MarianImporter().open(model, ForeignFolder(folder)), model, Text("texts", SENTENCES[:5])
+    )
     assert not verified.other_texts
 
 
@@ -211,23 +220,9 @@ def truncate(name: str) -> Callable[[Path], None]:
     return change
 
 
-def compress(folder: Path) -> None:
-    with np.load(folder / "model.npz") as file:
-        np.savez_compressed(folder / "model.npz", **dict(file))
-
-
 def link_outside(folder: Path) -> None:
     (folder / "vocab.spm").rename(folder.parent / "elsewhere.spm")
     (folder / "vocab.spm").symlink_to(folder.parent / "elsewhere.spm")
-
-
-def claim_huge_array(folder: Path) -> None:
-    header = io.BytesIO()
-    np.lib.format.write_array_header_1_0(
-        header, {"descr": "<f4", "fortran_order": False, "shape": (2**46,)}
-    )
-    with zipfile.ZipFile(folder / "model.npz", "a") as archive:
-        archive.writestr("huge.npy", header.getvalue())
 
 
 WQ = "encoder_l1_self_Wq"
@@ -238,13 +233,11 @@ BROKEN: dict[str, tuple[Callable[[Path], object], str]] = {
     "path outside": (decoder(models=["../.."]), "not a plain file name"),
     "link outside": (link_outside, "vocab.spm: leads out of its folder"),
     "code in YAML": (write("decoder.yml", b"models: !!python/name:os.system"), "decoder.yml"),
-    "no zip file": (write("model.npz", b"abc"), "model.npz: is damaged"),
-    "compressed arrays": (compress, "is compressed; save it again with numpy.savez"),
-    "pickled array": (replace_array(WQ, np.array([{}, None])), "model.npz: is damaged"),
-    "huge array": (claim_huge_array, "model.npz: is damaged"),
+    "no zip file": (write("model.npz", b"abc"), "model.npz: cannot be read: This file"),
+    "pickled array": (replace_array(WQ, np.array([{}, None])), "model.npz: cannot be read: Object"),
     "renamed array": (rename(WQ, "encoder_l1_self_Wx"), f"lacks the tensor {WQ}"),
     "no settings": (rename(SETTINGS, "x"), "lacks special:model.yml"),
-    "settings no YAML": (replace_array(SETTINGS, np.frombuffer(b"a: [", np.int8)), "is damaged"),
+    "settings no YAML": (replace_array(SETTINGS, np.frombuffer(b"a: [", np.int8)), "cannot be"),
     "pre-norm": (settings(transformer_preprocess="n"), "transformer-preprocess='n', but this"),
     "trained positions": (
         settings(transformer_train_position_embeddings=True),
@@ -275,7 +268,7 @@ def test_broken_folders_are_refused(folder: Path, tmp_path: Path, name: str) -> 
     change, message = BROKEN[name]
     change(folder)
     with pytest.raises(UserError) as caught:
-        MarianImporter().load(folder, tmp_path, "en-de")
+        load(folder, tmp_path)
     assert message in str(caught.value)
     assert str(folder) in str(caught.value) or "model.width" in message
     assert "\n" not in str(caught.value)
@@ -284,16 +277,16 @@ def test_broken_folders_are_refused(folder: Path, tmp_path: Path, name: str) -> 
 @pytest.mark.parametrize("direction", ["", "en", "en-en"])
 def test_two_languages_are_needed(folder: Path, tmp_path: Path, direction: str) -> None:
     with pytest.raises(UserError, match=r"does not name its languages; .* direction=en-de"):
-        MarianImporter().load(folder, tmp_path, direction)
+        load(folder, tmp_path, direction)
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ('"</s>": 0\n"<unk>": 1\na: b\n', "is not a table of ids by piece"),
+        ('"</s>": 0\n"<unk>": 1\na: b\n', "opus.vocab.yml: cannot be read: invalid literal"),
         ('"</s>": 0\n"<unk>": 1\na: 5\n', "ids are not the numbers from 0 to 2"),
         ("a: 0\n", "lacks the piece </s>"),
-        ("- a\n", "is not a table of ids by piece"),
+        ("- a\n", "opus.vocab.yml: cannot be read: 'list' object"),
     ],
 )
 def test_broken_vocabularies_are_refused(
@@ -303,5 +296,5 @@ def test_broken_vocabularies_are_refused(
     (folder / "opus.vocab.yml").write_text(content)
     change_decoder(folder, vocabs=["opus.vocab.yml"] * 2)
     with pytest.raises(UserError) as caught:
-        MarianImporter().load(folder, tmp_path, "en-de")
+        load(folder, tmp_path)
     assert message in str(caught.value)
