@@ -8,6 +8,7 @@ The page and the API need `make install-serve`. docs/serving.md has examples.
 
 import socket
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nmt.base.errors import UserError, missing
@@ -33,12 +34,12 @@ class _Arguments(TranslatorArguments, ServingLimits):
     port: int = option(8000, ge=0, le=65_535)
     """Port to listen at; 0 takes a free one."""
 
-    def served_translator(self, model: "TrainedModel", num_best: int) -> "Translator":
+    def served_translator(self, model: "TrainedModel", folder: Path, num_best: int) -> "Translator":
         """Make a translator that returns this number of translations."""
         from dataclasses import replace
 
         search = {**self.decoding, "num_best": num_best}
-        return replace(self, decoding=search).translator(model)
+        return replace(self, decoding=search).translator(model, folder)
 
 
 @application(_Arguments)
@@ -59,7 +60,7 @@ def main(arguments: _Arguments) -> None:
         folders = parse_folders(arguments.model) or [find_model()]
         for system in open_systems(folders, {}):
             model = open_model(system.model, arguments.device)
-            translator = partial(arguments.served_translator, model)
+            translator = partial(arguments.served_translator, model, system.model)
             worker = Worker(model, translator, arguments.max_waiting)
             languages = (model.config.source_language, model.config.target_language)
             served.append(ServedModel(system.name, *languages, worker))
