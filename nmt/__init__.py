@@ -88,6 +88,7 @@ class Model:
             raise ValueError(f"num_best={num_best} is below 1")
         # Imported here, because torch takes two seconds to import.
         from nmt.translation.alignment import Aligner  # noqa: PLC0415
+        from nmt.translation.confidence import confidence_of  # noqa: PLC0415
         from nmt.translation.pipeline import Pipeline  # noqa: PLC0415
         from nmt.translation.translator import Translator  # noqa: PLC0415
 
@@ -103,7 +104,9 @@ class Model:
             model = self._model.config
             languages = model.source_language, model.target_language
             terms = read_glossary(Path(glossary), *languages, word_forms(self._folder))
-        pipeline = Pipeline(Translator(self._model, config, glossary=terms), aligner=aligner)
+        confidence = confidence_of(self._folder, self._model) if details else None
+        translator = Translator(self._model, config, glossary=terms)
+        pipeline = Pipeline(translator, aligner=aligner, confidence=confidence)
         found = pipeline.translate(list(map(Request, texts)))
         return found if details else [best.text for best, *_ in found]
 

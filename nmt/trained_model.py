@@ -29,6 +29,7 @@ from nmt.base.files import (
     to_lines,
 )
 from nmt.base.layout import (
+    CONFIDENCE_FILE,
     CONFIG_FILE,
     MODEL_FOLDER,
     README_FILE,
@@ -194,10 +195,12 @@ def save_trained_model(
     scores: dict[str, Any],
     readme: str = "",
     words: Sequence[str] = (),
+    confidence: dict[str, Any] | None = None,
 ) -> None:
     """Write a model folder with `scores.json` and `README.md`, atomically; replace an old one.
 
-    `words` are word forms of the target language, for glossaries.
+    `words` are word forms of the target language, for glossaries; `confidence` is the content of
+    `confidence.json`.
     """
     config = model.config
     files = tokenizer_files(config.joint_vocabulary, config.source_language, config.target_language)
@@ -211,6 +214,8 @@ def save_trained_model(
         (temporary / SCORES_FILE).write_text(to_json(scores), encoding="utf-8")
         readme = readme or f"# Translator {config.direction}\n"
         (temporary / README_FILE).write_text(readme, encoding="utf-8")
+        if confidence:
+            (temporary / CONFIDENCE_FILE).write_text(to_json(confidence), encoding="utf-8")
         if words:
             (temporary / WORDS_FILE).write_text(to_lines(words), encoding="utf-8")
 

@@ -43,6 +43,7 @@ SCORES_FILE = "scores.json"
 # Files in a model folder.
 WEIGHTS_FILE = "weights.safetensors"
 README_FILE = "README.md"
+CONFIDENCE_FILE = "confidence.json"
 WORDS_FILE = "words.txt"  # word forms of the target language, for glossaries
 
 # File in the folder of an export.

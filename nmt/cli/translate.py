@@ -103,6 +103,7 @@ def main(arguments: _Arguments) -> None:
     from nmt import trained_model
     from nmt.documents import is_document
     from nmt.translation.alignment import Aligner
+    from nmt.translation.confidence import confidence_of
     from nmt.translation.formats import LineReader, choose_formats
     from nmt.translation.mbr import expected_utilities
     from nmt.translation.pipeline import Pipeline
@@ -138,6 +139,7 @@ def main(arguments: _Arguments) -> None:
         # JSON lines have the alignments of all translations.
         aligns_all=write is TextFormat.jsonl,
         checks=arguments.checks,
+        confidence=confidence_of(folders[0], model) if write is TextFormat.jsonl else None,
     )
     if has_layout and file is not None:
         outs = _translate_document(arguments, file, model.config, pipeline, folders)

@@ -1,14 +1,12 @@
 """The paper's Table 3 beside ours: parameters of its rows, and results of a sweep over them."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import replace
-
-import numpy as np
 
 from nmt.config import BASE_ROW, ROW_KEY, Config, table3_rows, with_row
 from nmt.evaluation.spread import Spread
 from nmt.evaluation.sweep import Sweep
+from nmt.metrics.calibration import rank_correlation
 from nmt.model.build import count_parameters, meta_model
 
 SIZE_COLUMNS = (
@@ -95,12 +93,3 @@ def result_rows(sweep: Sweep) -> tuple[list[tuple[str, ...]], str]:
         f"rank correlation with the paper (Spearman) over {len(lines)} rows:"
         f" perplexity {of_perplexity:.2f}, BLEU {of_bleu:.2f}"
     )
-
-
-def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float:
-    """Return Spearman's rank correlation; equal values have the mean of their ranks."""
-    ranks = [  # twice the mean rank of each value; the factor does not change the correlation
-        [(column < value).sum() + (column <= value).sum() for value in column]
-        for column in map(np.array, (first, second))
-    ]
-    return float(np.corrcoef(ranks)[0, 1])

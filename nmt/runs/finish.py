@@ -12,7 +12,7 @@ from pydantic import TypeAdapter
 from data_prep.data_report import write_runs_page
 from nmt.base import layout
 from nmt.base.errors import DiskError
-from nmt.base.files import write_json, write_lines
+from nmt.base.files import read_lines, write_json, write_lines
 from nmt.base.progress import progress_bar
 from nmt.config import Config, CorpusSource, ValidationMetric, to_plain
 from nmt.data.corpus import PreparedCorpus
@@ -30,10 +30,11 @@ from nmt.model.cost import training_flops
 from nmt.pages.html_page import relative_link
 from nmt.run_folder import Run
 from nmt.tracking.tracker import CompletedRun, Tracker
-from nmt.trained_model import load_weights, save_trained_model
+from nmt.trained_model import TrainedModel, load_weights, save_trained_model
 from nmt.training.optimizer import step_flops
 from nmt.training.trainer import Trainer
 from nmt.training.validation import ValidationResult
+from nmt.translation.confidence import Confidence
 from nmt.translation.glossary import frequent_words
 
 logger = logging.getLogger(__name__)
@@ -59,8 +60,10 @@ def finish(
         for split in corpus.test_splits
     ]
     evaluations = evaluate_run(trainer.model, config.decoding, corpus, run, test_sets)
+    confidence, quality = _confidence(run, corpus, trainer.model, evaluations)
     scores = _scores(config, corpus, chosen, evaluations, _cost(config, trainer))
-    _save_model(config, corpus, trainer, scores)
+    scores = {**scores, "confidence": quality} if quality else scores
+    _save_model(config, corpus, trainer, scores, confidence)
     result = _result(scores, trainer)
     write_report(run, result, trainer.model, corpus)
     # Before `result.json` exists: if the run is killed in between, its end is tracked again.
@@ -71,6 +74,29 @@ def finish(
     except DiskError as error:  # several users may share a corpus that one of them can write
         logger.warning("the run is not listed in the folder of the corpus: %s", error)
     return evaluations
+
+
+def _confidence(
+    run: Run, corpus: PreparedCorpus, model: TrainedModel, evaluations: Sequence[Evaluation]
+) -> tuple[Confidence | None, dict[str, Any]]:
+    """Fit the confidence on validation; also return how good it is on the first test set."""
+    sources, references = corpus.read_text("valid")
+    translations = read_lines(run.folder / layout.VALID_HYPOTHESES_FILE)
+    confidence = Confidence.fit(model, sources, translations, references)
+    if confidence is None or not evaluations:
+        return confidence, {}
+    first = evaluations[0]
+    test_set = first.test_set
+    quality = confidence.quality(model, test_set.sources, first.hypotheses, test_set.references[0])
+    if quality:
+        logger.info(
+            "confidence on %s: calibration error of words %.1f %%, rank correlation of expected and"
+            " actual chrF %.2f",
+            test_set.name,
+            100 * quality["calibration_error"],
+            quality["rank_correlation"],
+        )
+    return confidence, {"test_set": test_set.name, **quality} if quality else {}
 
 
 def _cost(config: Config, trainer: Trainer) -> dict[str, Any]:
@@ -106,14 +132,19 @@ def _scores(
 
 
 def _save_model(
-    config: Config, corpus: PreparedCorpus, trainer: Trainer, scores: dict[str, Any]
+    config: Config,
+    corpus: PreparedCorpus,
+    trainer: Trainer,
+    scores: dict[str, Any],
+    confidence: Confidence | None,
 ) -> None:
-    """Write the model folder with its README and the word forms of the target language."""
+    """Write the model folder with its README, the target language's word forms and confidence."""
     model, facts = trainer.model, TypeAdapter(Facts).validate_python(scores)
     readme = model_card(model.config, count_parameters(model.network), facts)
     words = frequent_words(training_targets(corpus, "collecting word forms"))
+    calibration = confidence.to_json() if confidence else None
     folder = config.run_folder / layout.MODEL_FOLDER
-    save_trained_model(model, folder, scores, readme, words)
+    save_trained_model(model, folder, scores, readme, words, calibration)
 
 
 def _result(scores: dict[str, Any], trainer: Trainer) -> dict[str, Any]:

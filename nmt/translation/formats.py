@@ -181,6 +181,10 @@ class LineWriter:
         }
         if self.alignment:
             record["alignment"] = None if one.alignment is None else pharaoh(one.alignment)
+        if one.expected_chrf is not None:
+            record["confidence"] = one.confidence
+            record["word_confidence"] = one.word_confidence
+            record["expected_chrf"] = one.expected_chrf
         if self.checks:
             record["findings"] = list(one.findings)
         if one.utility is not None:

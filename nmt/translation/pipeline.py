@@ -28,6 +28,7 @@ class Pipeline:
         aligner: aligns; None for no alignments.
         aligns_all: align all translations of a source, not only the best.
         checks: compare translations with their sources.
+        confidence: returns a translation with its confidence; None for no confidence.
     """
 
     translator: Translator
@@ -37,6 +38,7 @@ class Pipeline:
     aligner: Aligner | None = None
     aligns_all: bool = True
     checks: bool = False
+    confidence: Callable[[Translation], Translation] | None = None
 
     def check(self, request: Request) -> None:
         """Raise UserError if the constraints of a request cannot be fulfilled."""
@@ -89,6 +91,8 @@ class Pipeline:
             found = self.protection.restored(sources, found, self.translator)
         if self.checks:
             found = checked(requests, found, self.translator)
+        if self.confidence:
+            found = [list(map(self.confidence, some)) for some in found]
         if self.utilities:
             found = [_ranked(translations, self.utilities) for translations in found]
         return self._aligned(self.aligner, sources, found) if self.aligner else found

@@ -54,6 +54,9 @@ class Translation:
         utility: expected utility, with minimum Bayes risk.
         notes: what the user should know, such as that the text was translated in segments.
         findings: what may be wrong, if translations are checked.
+        confidence: mean of word_confidence; None if it is not known.
+        word_confidence: probability that a word is right, 0 to 1, for each word.
+        expected_chrf: the chrF that the translation is expected to have; None if it is not known.
     """
 
     text: str
@@ -63,20 +66,30 @@ class Translation:
     utility: float | None = None
     notes: tuple[str, ...] = ()
     findings: tuple[str, ...] = ()
+    confidence: float | None = None
+    word_confidence: Sequence[float] = ()
+    expected_chrf: float | None = None
 
 
 def joined(parts: Sequence[Translation], text: str, alignment: Links | None = None) -> Translation:
     """Join the translations of the parts of a text, given the whole translation as plain text."""
-    utilities = [one.utility for one in parts if one.utility is not None]
     return Translation(
         text,
         sum((one.score for one in parts), 0.0),
         alignment,
         [hypothesis for one in parts for hypothesis in one.hypotheses],
-        sum(utilities) / len(utilities) if utilities else None,
+        _mean([one.utility for one in parts]),
         tuple(note for one in parts for note in one.notes),
         tuple(finding for one in parts for finding in one.findings),
+        _mean([one.confidence for one in parts]),
+        tuple(probability for one in parts for probability in one.word_confidence),
+        _mean([one.expected_chrf for one in parts]),
     )
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None
 
 
 def notes_on(

@@ -1,19 +1,14 @@
 """The paper's Table 3: sizes of its rows, and results beside the printed ones."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from nmt.base.errors import UserError
 from nmt.cli import table3
 from nmt.cli.compose import compose_config
-from nmt.config import ROW_KEY, Config, TokenizerConfig, table3_rows, with_row
-from nmt.evaluation.sweep import read_sweep
-from nmt.evaluation.table3 import count_row, rank_correlation, result_rows
-from nmt.runs.sweep import write_sweep_report
-from tests.support import tiny_config
-from tests.sweeps import add_run
+from nmt.config import TokenizerConfig, table3_rows, with_row
+from nmt.evaluation.table3 import count_row
 
 PAPER, LAPTOP = (compose_config([f"experiment={scale}_scale"]) for scale in ("paper", "laptop"))
 
@@ -87,45 +82,3 @@ def test_sizes_of_all_rows_are_printed_beside_the_papers(
     monkeypatch.setattr("sys.argv", ["table3", "experiment=paper_scale", "model.width=256"])
     table3.main()
     assert capsys.readouterr().err.splitlines()[-1].startswith("big ")
-
-
-@pytest.mark.parametrize(
-    ("first", "second", "expected"),
-    [
-        ([1.0, 2.0, 3.0], [10.0, 20.0, 21.0], 1.0),
-        ([3.0, 2.0, 1.0], [10.0, 20.0, 21.0], -1.0),
-        ([1.0, 2.0, 2.0, 4.0], [1.0, 3.0, 2.0, 4.0], 9 / 90**0.5),  # ranks 1, 2.5, 2.5, 4
-    ],
-)
-def test_rank_correlation(first: list[float], second: list[float], expected: float) -> None:
-    assert rank_correlation(first, second) == pytest.approx(expected)
-
-
-@pytest.fixture
-def sweep(tmp_path: Path) -> Path:
-    """A sweep with complete runs of three rows, in the paper's order of perplexity."""
-    small = tiny_config(tmp_path)
-    model = replace(small.model, num_encoder_layers=3, num_decoder_layers=3, num_heads=8, width=64)
-    for name, noise in (("C-layers-4", 0.3), ("base", 0.2), ("big", 0.1)):
-        for seed in (1, 2):
-            training = replace(small.training, seed=seed)
-            config: Config = with_row(replace(small, model=model, training=training), name)
-            add_run(tmp_path / "table3" / f"{ROW_KEY}={name},seed={seed}", config, noise=noise)
-    return tmp_path / "table3"
-
-
-def test_results_stand_beside_the_printed_ones(
-    sweep: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    found = read_sweep(sweep)
-    assert found.keys == [ROW_KEY]  # the other keys follow from it
-    rows, correlations = result_rows(found)
-    assert [row[0] for row in rows] == ["base", "C-layers-4", "big"]
-    assert rows[0][1:4] == ("2", "9.03 ± 0.00", "4.92")  # exp(2.2)
-    assert rows[2][5:] == ("26.4", "–", "213")
-    assert correlations.startswith("rank correlation with the paper (Spearman) over 3 rows")
-    assert "perplexity 1.00" in correlations
-    write_sweep_report(sweep)
-    assert correlations in capsys.readouterr().err
-    lines = (sweep / "table3.tsv").read_text(encoding="utf-8").splitlines()
-    assert lines[1:] == ["\t".join(row) for row in rows]

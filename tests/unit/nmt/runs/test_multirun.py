@@ -72,7 +72,7 @@ def test_a_job_returns_the_metric_and_prints_one_line_of_a_complete_run(
     assert run_job(run, lambda: 27.5) == 27.5
     bleu = read_json(run / "result.json")["valid"]["bleu"]
     scores = f"BLEU valid {bleu:.2f}, test {bleu - 1:.2f}"
-    line = f"[model.dropout=0.1] {scores}; 0.3 minutes; {run}"
+    line = f"[dropout=0.1] {scores}; 0.3 minutes; {run}"
     assert capsys.readouterr().err.splitlines() == [line]
 
 

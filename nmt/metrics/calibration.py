@@ -1,0 +1,90 @@
+"""Calibration: from scores of a model to probabilities that agree with what was observed."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+_MOST_STEPS = 64
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """A monotonic function, linear between its points.
+
+    Attributes:
+        scores: ascending.
+        values: the value at each score, not descending.
+    """
+
+    scores: list[float]
+    values: list[float]
+
+    def __call__(self, scores: Sequence[float]) -> list[float]:
+        """Return the value of each score; outside of the points it is that of the nearest."""
+        return [float(value) for value in np.interp(scores, self.scores, self.values)]
+
+
+def isotonic(scores: Sequence[float], values: Sequence[float]) -> Calibration:
+    """Fit the monotonic function with the least squared error, by pooling adjacent violators.
+
+    Neighbouring steps are joined until at most 64 are left (Zadrozny and Elkan 2002).
+    """
+    order = np.argsort(np.asarray(scores), kind="stable")
+    # Weight, mean score and mean value of each step.
+    steps: list[tuple[float, float, float]] = []
+    for index in order:
+        step = (1.0, float(scores[index]), float(values[index]))
+        while steps and steps[-1][2] >= step[2]:
+            step = _pooled(steps.pop(), step)
+        steps.append(step)
+    while len(steps) > _MOST_STEPS:
+        pairs = range(len(steps) - 1)
+        first = min(pairs, key=lambda i: steps[i][0] + steps[i + 1][0])
+        steps[first : first + 2] = [_pooled(steps[first], steps[first + 1])]
+    # Pooled means may descend by rounding.
+    ascending, rising = (
+        np.maximum.accumulate([step[i] for step in steps]).tolist() for i in (1, 2)
+    )
+    return Calibration(ascending, rising)
+
+
+def _pooled(
+    one: tuple[float, float, float], other: tuple[float, float, float]
+) -> tuple[float, float, float]:
+    weight = one[0] + other[0]
+    score, value = ((one[i] * one[0] + other[i] * other[0]) / weight for i in (1, 2))
+    return weight, score, value
+
+
+def calibration_error(
+    probabilities: Sequence[float], outcomes: Sequence[float], bins: int = 10
+) -> float:
+    """Return the expected calibration error (Guo et al. 2017, equation 3), 0 to 1.
+
+    It is the mean distance between the mean probability and the share of right outcomes, over bins
+    of equal width, weighted by their sizes.
+    """
+    probability, outcome = np.asarray(probabilities), np.asarray(outcomes)
+    number = np.minimum((probability * bins).astype(int), bins - 1)
+    distances = (
+        abs(float((probability[number == i] - outcome[number == i]).sum())) for i in range(bins)
+    )
+    return sum(distances) / max(1, len(probability))
+
+
+def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float:
+    """Return Spearman's rank correlation; equal values have the mean of their ranks.
+
+    It is 0 if all values of a side are equal.
+    """
+    ranks = []
+    for column in map(np.asarray, (first, second)):
+        ordered = np.sort(column)
+        # Twice the mean rank; the factor does not change the correlation.
+        ranks.append(
+            np.searchsorted(ordered, column, "left") + np.searchsorted(ordered, column, "right")
+        )
+    if any(len(set(each.tolist())) < 2 for each in ranks):
+        return 0.0
+    return float(np.corrcoef(ranks)[0, 1])

@@ -1,0 +1,159 @@
+"""Confidence: how probably the words of a translation are right, and what chrF it may have.
+
+Both are functions of log-probabilities, fitted on the validation set by forced decoding of its
+translations. A word counts as right if the reference has it, each occurrence once.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from nmt.base.files import file_inside, read_record
+from nmt.base.languages import has_word_blanks
+from nmt.base.layout import CONFIDENCE_FILE
+from nmt.metrics.calibration import Calibration, calibration_error, isotonic, rank_correlation
+from nmt.metrics.scores import sentence_chrf
+from nmt.search.hypothesis import Hypothesis
+from nmt.tokenizer import Tokenizer
+from nmt.trained_model import TrainedModel
+from nmt.translation.forced import score_pairs
+from nmt.translation.request import Translation
+
+
+@dataclass(frozen=True)
+class Confidence:
+    """Calibrated confidence of a model.
+
+    Attributes:
+        words: from the mean log-probability of the pieces of a word to the probability that it is
+            right.
+        sentences: from the mean log-probability of all tokens to chrF.
+    """
+
+    words: Calibration
+    sentences: Calibration
+
+    def of(self, translation: Translation, tokenizer: Tokenizer, language: str) -> Translation:
+        """Return a translation with its confidence; without one if it has no log-probabilities.
+
+        `tokenizer` and `language` are those of the target side.
+        """
+        hypotheses = translation.hypotheses
+        log_probs = [one for each in hypotheses for one in each.token_log_probs]
+        if not log_probs:
+            return translation
+        words = [score for each in hypotheses for _, score in _words(each, tokenizer, language)]
+        [chrf] = self.sentences([fmean(log_probs)])
+        probabilities = self.words(words) if words else []
+        confidence = fmean(probabilities) if probabilities else None
+        return replace(
+            translation, confidence=confidence, word_confidence=probabilities, expected_chrf=chrf
+        )
+
+    @classmethod
+    def fit(
+        cls,
+        model: TrainedModel,
+        sources: Sequence[str],
+        translations: Sequence[str],
+        references: Sequence[str],
+    ) -> "Confidence | None":
+        """Fit on the translations of a validation set; None if there is nothing to fit on."""
+        words, sentences = _observed(model, sources, translations, references)
+        if not words or not sentences:
+            return None
+        return cls(isotonic(*zip(*words, strict=True)), isotonic(*zip(*sentences, strict=True)))
+
+    def quality(
+        self,
+        model: TrainedModel,
+        sources: Sequence[str],
+        translations: Sequence[str],
+        references: Sequence[str],
+    ) -> dict[str, float]:
+        """Return how good the confidence is on the translations of a test set."""
+        words, sentences = _observed(model, sources, translations, references)
+        if not words or not sentences:
+            return {}
+        scores, outcomes = zip(*words, strict=True)
+        means, chrf = zip(*sentences, strict=True)
+        return {
+            "calibration_error": calibration_error(self.words(scores), outcomes),
+            "rank_correlation": rank_correlation(self.sentences(means), chrf),
+        }
+
+    def to_json(self) -> dict[str, Any]:
+        """Convert to the layout of `confidence.json`."""
+        return asdict(self)
+
+
+def confidence_of(folder: Path, model: TrainedModel) -> Callable[[Translation], Translation] | None:
+    """Return what gives the translations of the model in a folder their confidence, if known.
+
+    Raises:
+        UserError: the file is damaged.
+    """
+    if not (folder / CONFIDENCE_FILE).exists():
+        return None
+    path = file_inside(folder, CONFIDENCE_FILE)
+    stored = read_record(path, Confidence, "remove it; translations then have no confidence")
+    language = model.config.target_language
+    return lambda one: stored.of(one, model.target_tokenizer, language)
+
+
+_Observations = list[tuple[float, float]]
+
+
+def _observed(
+    model: TrainedModel,
+    sources: Sequence[str],
+    translations: Sequence[str],
+    references: Sequence[str],
+) -> tuple[_Observations, _Observations]:
+    """Return score and outcome of each word, and mean log-probability and chrF of each sentence."""
+    pairs = list(zip(sources, translations, strict=True))
+    tokenizer, language = model.target_tokenizer, model.config.target_language
+    words: _Observations = []
+    sentences: _Observations = []
+    found = score_pairs(model, pairs, model.config.decoding) if pairs else []
+    expected = tokenizer.encode(references)
+    chrf = sentence_chrf(translations, references)
+    for hypothesis, ids, score in zip(found, expected, chrf, strict=True):
+        if hypothesis is None:
+            continue
+        sentences.append((fmean(hypothesis.token_log_probs), score))
+        left = Counter(_split(tokenizer.pieces(ids), language))
+        for word, log_prob in _words(hypothesis, tokenizer, language):
+            words.append((log_prob, float(left[word] > 0)))
+            left[word] -= 1
+    return words, sentences
+
+
+def _split(pieces: Sequence[str], language: str) -> list[str]:
+    """Join pieces to words; a language without blanks between words keeps its pieces."""
+    words: list[str] = []
+    for piece in pieces:
+        if words and not piece.startswith("▁") and has_word_blanks(language):
+            words[-1] += piece
+        else:
+            words.append(piece)
+    return words
+
+
+def _words(hypothesis: Hypothesis, tokenizer: Tokenizer, language: str) -> list[tuple[str, float]]:
+    """Return the words of a hypothesis with the mean log-probability of their pieces."""
+    pieces = tokenizer.pieces(hypothesis.ids)
+    result = []
+    position = 0
+    for word in _split(pieces, language):
+        length, size = 0, 0
+        while length < len(word):
+            length += len(pieces[position + size])
+            size += 1
+        log_probs = hypothesis.token_log_probs[position : position + size]
+        result.append((word, fmean(log_probs)))
+        position += size
+    return result
