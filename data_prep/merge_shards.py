@@ -25,7 +25,7 @@ from data_prep.ledger import (
     Example,
     SourceLedger,
 )
-from nmt.base.files import to_lines
+from nmt.base.files import append_text, to_lines
 from nmt.base.languages import num_words
 from nmt.config import CleaningConfig
 
@@ -224,11 +224,6 @@ class PartWriter:
             added = pairs.slice(start, self._pairs_per_part - self.parts[-1])
             paths = self._paths(len(self.parts) - 1)
             for path, name in zip(paths, Pair._fields, strict=True):
-                _append(path, added[name].to_pylist())
+                append_text(path, to_lines(added[name].to_pylist()))
             self.parts[-1] += len(added)
             start += len(added)
-
-
-def _append(path: Path, lines: list[str]) -> None:
-    with path.open("a", encoding="utf-8", newline="\n") as out:
-        out.write(to_lines(lines))

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from nmt.base.errors import UserError, disk_errno, first_line
-from nmt.base.files import atomic_folder, writing
+from nmt.base.files import atomic_folder, no_link, put, writing
 from nmt.base.locks import exclusive
 from nmt.base.system import require_package
 from nmt.config import CorpusConfig
@@ -44,7 +44,7 @@ def fetch_opus(config: CorpusConfig, folder: Path, report: Callable[[str], None]
             if not archive.exists():
                 part = folder / f"{name}.zip.part"
                 _download(found["url"], part, found["size"] * _BYTES_PER_UNIT, report)
-                part.rename(archive)
+                put(part, archive)
             _extract(archive, text, languages)
             archive.unlink()
     return text
@@ -99,7 +99,7 @@ def _download(url: str, path: Path, num_bytes: int, report: Callable[[str], None
 
     report(f"downloading {url} ({num_bytes / 1e6:,.0f} MB)")
     path.parent.mkdir(parents=True, exist_ok=True)
-    with writing(path, num_bytes), path.open("ab") as stream:
+    with writing(path, num_bytes), open(path, "ab", opener=no_link) as stream:
         try:
             http_get(url, stream, resume_size=path.stat().st_size)
         except Exception as error:  # the library's HTTP client raises errors of many types

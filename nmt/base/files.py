@@ -256,10 +256,15 @@ def atomic_folder(path: Path, needed: int | None = None) -> Iterator[Path]:
         yield temporary
 
 
+def no_link(path: str, flags: int) -> int:
+    """Open a file, as an `opener` of `open`; OSError if it is a link, which could lead anywhere."""
+    return os.open(path, flags | os.O_NOFOLLOW, 0o666)
+
+
 def append_text(path: Path, text: str) -> None:
-    """Append to a file (UTF-8)."""
+    """Append to a file (UTF-8), never through a link."""
     # Opened for each text, because closing a file repeats a write that has failed.
-    with writing(path), path.open("a", encoding="utf-8") as out:
+    with writing(path), open(path, "a", encoding="utf-8", opener=no_link) as out:
         out.write(text)
 
 

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from io import TextIOWrapper
 from pathlib import Path
 
 from rich.console import Console
@@ -20,7 +21,7 @@ from nmt.base.errors import (
     is_out_of_memory,
     printable,
 )
-from nmt.base.files import is_forbidden
+from nmt.base.files import is_forbidden, no_link
 from nmt.base.signals import Interruption
 
 console = Console(stderr=True, highlight=False)
@@ -94,6 +95,9 @@ class _LogFile(logging.FileHandler):
     """A log file that skips lines that cannot be written; only the first error is reported."""
 
     _is_reported = False
+
+    def _open(self) -> TextIOWrapper:
+        return open(self.baseFilename, "a", encoding=self.encoding, opener=no_link)
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - name set by logging
         """Report an error of `emit`."""

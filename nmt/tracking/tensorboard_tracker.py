@@ -27,7 +27,7 @@ class TensorboardTracker(Tracker):
         folder = config.run_folder / "tensorboard"
         folder.mkdir(exist_ok=True)
         name = f"events.out.tfevents.{time.time():.6f}.{os.getpid()}"  # TensorBoard sorts by name
-        self._file = (folder / name).open("wb", buffering=0)
+        self._file = (folder / name).open("xb", buffering=0)
         self._records: Any = RecordWriter(self._file)
         self._write(file_version="brain.Event:2")
         # A run that was killed before its first checkpoint repeats everything.
