@@ -29,7 +29,7 @@ from data_prep.clean_shard import (
 from data_prep.direction import check_direction
 from data_prep.executors import map_jobs
 from data_prep.filters import usual_ratio
-from data_prep.ledger import CleaningSummary
+from data_prep.ledger import CleaningSummary, SourceLedger
 from data_prep.manifest import describe_outputs, write_record_of
 from data_prep.merge_shards import PartWriter, ShardMerger
 from data_prep.progress import Reporter
@@ -112,6 +112,10 @@ def write_cleaned_text(
                 writer.write(kept)
             advance(num_read)
     summary = merger.summary()
+    for name, each in zip((config.name, *config.sources), sources, strict=True):
+        for line in each.skipped().lines():
+            reporter.print(line)
+        summary.ledger.setdefault(name, SourceLedger()).skipped = each.skipped().kinds
     if not summary.num_kept:
         raise UserError(_explain_empty_result(config, summary))
     summary.parts = writer.parts

@@ -123,7 +123,7 @@ def _ledger_rows(ledger: Mapping[str, SourceLedger]) -> list[tuple[Any, ...]]:
     """Rows: source, filter, pairs and words with shares, pairs that no other filter dropped."""
     rows: list[tuple[Any, ...]] = []
     for name, source in ledger.items():
-        amounts = {"read": source.read, KEPT: source.kept, **source.filters}
+        amounts = {"read": source.read, KEPT: source.kept, **source.unread, **source.filters}
         for key, amount in amounts.items():
             if amount.pairs:
                 pairs = amount.pairs, format_share(amount.pairs, source.read.pairs)

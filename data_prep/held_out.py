@@ -12,6 +12,7 @@ from data_prep.clean import Pair, normalise, score_of
 from data_prep.clean_shard import SHARD_PAIRS
 from data_prep.filters import clean_pair, usual_ratio
 from data_prep.protocol import TEST, TRAIN, VALID, Annotation, Source
+from data_prep.skipped import Skipped
 from nmt.base.errors import UserError
 from nmt.config import CorpusConfig
 
@@ -71,6 +72,10 @@ class HeldOutSource(Source):
         if split != TRAIN:
             return pairs
         return (pair for pair in pairs if _digest(pair) not in self._split_of)
+
+    def skipped(self) -> Skipped:
+        """The units of the training text that could not be read."""
+        return self._source.skipped()
 
     def more_references(self, split: str) -> list[list[str]]:
         """Additional references of a test set of the source."""

@@ -8,6 +8,7 @@ from rich.table import Table
 
 from data_prep.filters import MEANINGS
 from data_prep.manifest import Output
+from data_prep.skipped import SkippedKind
 from nmt.base.files import write_json
 from nmt.base.tables import as_text, new_table
 
@@ -58,6 +59,7 @@ class SourceLedger:
         filters: pairs dropped by each filter.
         overlaps: number of pairs dropped by two or more filters, by their names joined with `+`.
         examples: pairs dropped by each filter, and kept ones, sampled uniformly.
+        skipped: units that could not be read, by kind; they are no pairs, and not in `read`.
     """
 
     read: Amount = field(default_factory=Amount)
@@ -65,6 +67,12 @@ class SourceLedger:
     filters: dict[str, Taken] = field(default_factory=lambda: {name: Taken() for name in MEANINGS})
     overlaps: dict[str, int] = field(default_factory=dict)
     examples: dict[str, list[Example]] = field(default_factory=dict)
+    skipped: dict[str, SkippedKind] = field(default_factory=dict)
+
+    @property
+    def unread(self) -> dict[str, Amount]:
+        """Amounts of the units that could not be read, for tables."""
+        return {f"not read: {kind}": Amount(one.units) for kind, one in self.skipped.items()}
 
     def drop(self, combination: str, amount: Amount) -> None:
         """Add pairs that a combination of filters has dropped."""
@@ -138,6 +146,7 @@ def ledger_table(ledger: Mapping[str, SourceLedger]) -> Table:
     table = new_table("", *columns, texts=["source", ""])
     for name, source in ledger.items():
         rows = {"read": (source.read, ""), KEPT: (source.kept, "")}
+        rows |= {key: (one, "") for key, one in source.unread.items()}
         rows |= {key: (one, f"{one.alone:,}") for key, one in source.filters.items() if one.pairs}
         for key, (amount, alone) in rows.items():
             cells = (

@@ -17,10 +17,11 @@ import hashlib
 import json
 import os
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from data_prep.text_files import COMPRESSED, open_bytes
 from nmt.base.errors import DiskError, UserError
@@ -63,18 +64,24 @@ def read_facts(path: Path) -> FileFacts:
         UserError: the file is missing or unreadable.
     """
     check_readable(path)
-    digest, size, num_lines, last = hashlib.sha256(), 0, 0, b"\n"
+    digest = hashlib.sha256()
     with path.open("rb") as stream:
-        while block := stream.read(1 << 20):
-            digest.update(block)
-            size += len(block)
-            num_lines += block.count(b"\n")
-            last = block[-1:]
-    num_lines += last != b"\n"
+        size, num_lines = _measure(stream, digest.update)
     if path.suffix in COMPRESSED:
         with open_bytes(path) as decompressed:
-            num_lines = sum(1 for _ in decompressed)
+            _, num_lines = _measure(decompressed, lambda _: None)
     return FileFacts(size, digest.hexdigest(), num_lines)
+
+
+def _measure(stream: IO[bytes], update: Callable[[bytes], None]) -> tuple[int, int]:
+    """Read a stream in blocks; return the numbers of its bytes and lines."""
+    size, num_lines, last = 0, 0, b"\n"
+    while block := stream.read(1 << 20):
+        update(block)
+        size += len(block)
+        num_lines += block.count(b"\n")
+        last = block[-1:]
+    return size, num_lines + (last != b"\n")
 
 
 class ChangedError(UserError):

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from data_prep.clean import Pair
+from data_prep.skipped import Skipped
 
 TRAIN, VALID, TEST = "train", "valid", "test"
 
@@ -45,6 +46,10 @@ class Source(ABC):
     @abstractmethod
     def pairs(self, split: str) -> Iterator[Pair]:
         """The raw pairs of a split, in order."""
+
+    def skipped(self) -> Skipped:
+        """The units of the training text that could not be read, after it was read."""
+        return Skipped()
 
     def more_references(self, split: str) -> list[list[str]]:
         """Additional references of a test set, each with one line per pair of the split."""

@@ -7,13 +7,11 @@ from pathlib import Path
 
 from data_prep.held_out import HeldOutSource
 from data_prep.hub_source import HubSource
-from data_prep.local_sources import FolderSource, TableSource
+from data_prep.local_sources import LocalSource
 from data_prep.manifest import FactsCache
 from data_prep.opus import fetch_opus
 from data_prep.phrasebook_source import PhrasebookSource
 from data_prep.protocol import VALID, Source
-from data_prep.text_files import is_archive, plain_name
-from data_prep.tmx_source import TmxSource
 from nmt.base.errors import UserError
 from nmt.config import CorpusConfig, CorpusSource, SourceConfig
 
@@ -35,12 +33,12 @@ def open_source(
     """
     match config.source:
         case CorpusSource.folder:
-            return _open_files(config, facts, report)
+            return LocalSource(config, facts, report)
         case CorpusSource.hub:
             return HubSource(config, facts, report)
         case CorpusSource.opus:
             text = fetch_opus(config, cache / ".downloads", report)
-            return FolderSource(
+            return LocalSource(
                 replace(config, source=CorpusSource.folder, path=str(text)), facts, report
             )
         case CorpusSource.phrasebook:
@@ -79,17 +77,3 @@ def _with_keys_of(name: str, error: str) -> str:
     keys = "|".join(field.name for field in fields(SourceConfig))
     own = re.sub(rf"\bcorpus\.({keys})\b", rf"corpus.sources.{name}.\1", error)
     return own if own != error else f"corpus.sources.{name}: {error}"
-
-
-def _open_files(config: CorpusConfig, facts: FactsCache, report: Callable[[str], None]) -> Source:
-    path = Path(config.path)
-    if not path.is_file():
-        return FolderSource(config, facts, report)
-    if is_archive(path):
-        raise UserError(
-            f"corpus.path={path} is an archive; unpack it (as by unzip or tar -xf), and name the"
-            " folder of its files"
-        )
-    if plain_name(path).lower().endswith(".tmx"):
-        return TmxSource(path, (config.source_language, config.target_language), facts)
-    return TableSource(path, facts)

@@ -4,9 +4,11 @@ import bz2
 import gzip
 import io
 import lzma
+import re
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, cast
 
@@ -66,12 +68,51 @@ def _open(path: Path) -> IO[bytes]:
             return path.open("rb")
 
 
-def iterate_text(path: Path) -> Iterator[str]:
+@dataclass(frozen=True)
+class BadUnit:
+    """A unit of a file that cannot be read.
+
+    Attributes:
+        kind: the problem, in the same words for all units that have it.
+        line: number of its line in the file.
+        text: the beginning of the unit, or "".
+    """
+
+    kind: str
+    line: int
+    text: str = ""
+
+
+SURROGATE = re.compile("[\ud800-\udfff]")
+"""Half a character, or a byte that was decoded with `surrogateescape`."""
+
+_NOT_UTF8 = "not valid UTF-8 (iconv -f latin1 -t utf-8 converts Latin-1)"
+
+
+def iterate_units(path: Path) -> Iterator[str | BadUnit]:
     """Iterate over the lines of a UTF-8 file, plain or compressed; only a line feed ends a line.
 
+    A line that is not valid UTF-8 is a bad unit.
+
     Raises:
-        UserError: a line is not valid UTF-8 or longer than 16 MB, or the file is damaged.
+        UserError: the file is UTF-16 or damaged, or a line is longer than 16 MB.
     """
+    for number, raw in _iterate_raw(path):
+        try:
+            yield raw.removesuffix(b"\n").decode()
+        except UnicodeDecodeError:
+            if number == 1 and raw.startswith((b"\xff\xfe", b"\xfe\xff")):
+                decode_line(raw, str(path), number)
+            yield BadUnit(_NOT_UTF8, number, raw.decode(errors="replace"))
+
+
+def iterate_text(path: Path) -> Iterator[str]:
+    """Iterate over the lines of a file as `iterate_units`; UserError if one is not valid UTF-8."""
+    for number, raw in _iterate_raw(path):
+        yield decode_line(raw, str(path), number)
+
+
+def _iterate_raw(path: Path) -> Iterator[tuple[int, bytes]]:
     with open_bytes(path) as stream:
         number = 0
         while raw := stream.readline(MAX_LINE_BYTES):
@@ -81,4 +122,4 @@ def iterate_text(path: Path) -> Iterator[str]:
                     f"{path}: line {number} is longer than {MAX_LINE_BYTES // 10**6} MB; a text"
                     " file has one sentence per line, ended by a line feed"
                 )
-            yield decode_line(raw, str(path), number)
+            yield number, raw

@@ -85,8 +85,12 @@ class OriginConfig:
     source: CorpusSource = CorpusSource.folder
     """The generated phrasebook, local files, the Hugging Face hub, or OPUS."""
     path: str = option("", free=True, used_with=_WITH_PATH)
-    """`folder`: folder with `<split>.<language>` files, the common beginning of two such files, a
-    TMX file or a TSV file, also compressed. `hub`: folder of parquet files instead of the hub."""
+    """`folder`: folder with `<split>.<language>` files, the common beginning of two such files, or
+    a file of pairs (TMX, XLIFF, PO, TSV, CSV, JSON), also compressed. `hub`: folder of parquet
+    files instead of the hub."""
+    columns: list[str] = option([], max_length=3, used_with=("source", CorpusSource.folder))
+    """`folder`: source, target and perhaps score in a table or in JSON, by the number of the column
+    (from 1) or by its name. Names of languages name the columns of a table without a header."""
     licence: str = option("", free=True)
     """Licence of the text, for the README of the model."""
     hub_dataset: str = option("", used_with=_HUB)
@@ -104,6 +108,12 @@ class OriginConfig:
     opus: str = option("", used_with=("source", CorpusSource.opus))
     """`opus`: name and release of the corpus, for example `Europarl/v8`."""
 
+    def __post_init__(self) -> None:
+        require(
+            len(self.columns) != 1,
+            f"corpus.columns={self.columns} has one column; name those of source and target",
+        )
+
 
 @checked_dataclass
 class SourceConfig(OriginConfig):
@@ -115,6 +125,7 @@ class SourceConfig(OriginConfig):
     """Values that replace those of `corpus.cleaning` for these pairs."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require(
             not self.tag or is_symbol(self.tag),
             f"corpus.sources: tag={self.tag!r} must be {SYMBOL_RULE}",
@@ -202,6 +213,8 @@ class CorpusConfig(OriginConfig):
     check_languages: bool = option(True, free=True)
     """Stop if the text is certainly not in the languages of the direction, or its sides are
     swapped."""
+    max_bad_share: float = option(0.01, ge=0, le=1, free=True)
+    """Stop if more than this share of the units of a local file cannot be read."""
     sources: dict[FolderName, SourceConfig] = option({})
     """Further sources of training pairs, by name: path or data set, tag and filters of each."""
     mixing: MixingConfig = field(default_factory=MixingConfig)
@@ -210,6 +223,7 @@ class CorpusConfig(OriginConfig):
     """Filters of training pairs."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         codes = self.direction.split("-")
         require(
             are_languages(codes),

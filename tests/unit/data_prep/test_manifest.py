@@ -6,7 +6,6 @@ from unittest.mock import Mock
 import pytest
 
 from data_prep import manifest
-from data_prep.local_sources import AlignedFiles, TableSource
 from data_prep.manifest import (
     FactsCache,
     damage,
@@ -15,7 +14,10 @@ from data_prep.manifest import (
     read_facts,
     write_record_of,
 )
+from data_prep.readers import AlignedFiles
+from data_prep.table_reader import TableReader
 from nmt.base.errors import UserError
+from nmt.config import CorpusConfig, CorpusSource
 
 
 def test_a_fingerprint_depends_on_values_not_on_order() -> None:
@@ -81,8 +83,8 @@ def test_missing_and_changed_files_of_a_corpus_are_found(tmp_path: Path) -> None
 def test_a_file_that_changes_while_it_is_read_is_reported(tmp_path: Path) -> None:
     cache, table = FactsCache(tmp_path / "cache"), tmp_path / "pairs.tsv"
     table.write_text("a\tb\n")
-    source = TableSource(table, cache)
-    assert len(list(source.pairs("train"))) == 1
+    reader = TableReader(table, CorpusConfig(source=CorpusSource.folder, path="x"), cache, print)
+    assert len(list(reader.pairs())) == 1
     for name in ("train.en", "train.de"):
         (tmp_path / name).write_text("a\nb\n")
     paths = tmp_path / "train.en", tmp_path / "train.de"
@@ -94,4 +96,4 @@ def test_a_file_that_changes_while_it_is_read_is_reported(tmp_path: Path) -> Non
             list(files.pairs())
     table.write_text("a\tc\n")
     with pytest.raises(UserError, match=r"pairs\.tsv: was changed while it was read"):
-        list(source.pairs("train"))
+        list(reader.pairs())

@@ -1,0 +1,171 @@
+"""Sentence pairs from JSON lines, or from a JSON document with a list of objects.
+
+The texts are in keys named by their languages, or by `source` and `target`, of the objects or of an
+object in them, such as `translation`. `corpus.columns` may name other keys.
+"""
+
+import io
+import json
+import re
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from data_prep.clean import Pair
+from data_prep.manifest import FactsCache
+from data_prep.names import side_of
+from data_prep.readers import Reader, scored
+from data_prep.text_files import MAX_LINE_BYTES, SURROGATE, BadUnit, iterate_units, open_bytes
+from nmt.base.errors import UserError
+from nmt.config import CorpusConfig
+
+_SAMPLE = 100
+_BLOCK = 1 << 20
+_MAX_TOKEN = 32
+"""An error this near to the end of what was read may be a token that is cut in two."""
+
+_NOT_JSON = "not valid JSON"
+_BETWEEN = re.compile(r"[\s,]*")
+_NEXT_OBJECT = re.compile(r"\}\s*,\s*(?=\{)")
+
+Found = tuple[int, Any] | BadUnit
+"""The line of an object, and the object."""
+
+
+class JsonReader(Reader):
+    """The objects of a file of JSON lines, or of the first list of a JSON document.
+
+    Raises:
+        UserError: none of the first objects has both texts.
+    """
+
+    def __init__(self, path: Path, config: CorpusConfig, cache: FactsCache) -> None:
+        super().__init__([path], cache)
+        self._path, self._config = path, config
+        first = next((unit for unit in iterate_units(path) if str(unit).strip()), "")
+        # A document begins with a bracket, or its first line is not a whole object.
+        self._is_lines = isinstance(_decoded(str(first), 1), tuple) and str(first).strip()[0] == "{"
+        sample = [found for found in islice(self._objects(), _SAMPLE) if isinstance(found, tuple)]
+        keys = [keys for _, value in sample if (keys := self._find_keys(value))]
+        if sample and not keys:
+            raise UserError(
+                f"{path}: line {sample[0][0]} has no texts in {config.direction}, only the keys"
+                f" {', '.join(_keys(sample[0][1]))[:200]}; name those of source and target, such as"
+                " corpus.columns=[translation.en,translation.de]"
+            )
+        self._keys = keys[0] if keys else []
+
+    def identity(self) -> list[Any]:
+        """Facts of the file, and the keys of the texts."""
+        return [*super().identity(), *self._keys]
+
+    def _find_keys(self, value: Any) -> list[str]:
+        """Return the keys of source, target and perhaps score in an object; [] if it lacks one."""
+        if self._config.columns:
+            columns = list(self._config.columns)
+            return columns if all(_get(value, key) is not None for key in columns[:2]) else []
+        languages = (self._config.source_language, self._config.target_language)
+        found: dict[tuple[str, int], str] = {}
+        for key in _keys(value):
+            parent, _, name = key.rpartition(".")
+            if (side := side_of(name, languages)) and isinstance(_get(value, key), str):
+                found.setdefault((parent, side[0]), key)
+        for parent, _ in found:
+            if (parent, 0) in found and (parent, 1) in found:
+                score = ["score"] if isinstance(_get(value, "score"), int | float) else []
+                return [found[parent, 0], found[parent, 1], *score]
+        return []
+
+    def _read(self) -> Iterator[Pair | BadUnit]:
+        for found in self._objects():
+            if isinstance(found, BadUnit):
+                yield found
+                continue
+            line, value = found
+            source, target, *score = (_get(value, key, "") for key in self._keys)
+            if not isinstance(source, str) or not isinstance(target, str):
+                yield BadUnit("no text in one of the keys", line, json.dumps(value)[:200])
+            elif SURROGATE.search(source + target):
+                yield BadUnit("half a character (a surrogate)", line, json.dumps(value)[:200])
+            elif score:
+                yield scored(source, target, str(score[0]), line)
+            else:
+                yield Pair(source, target)
+
+    def _objects(self) -> Iterator[Found]:
+        if not self._is_lines:
+            yield from self._objects_of_list()
+            return
+        for number, line in enumerate(iterate_units(self._path), start=1):
+            if isinstance(line, BadUnit):
+                yield line
+            elif line.strip():
+                yield _decoded(line, number)
+
+    def _objects_of_list(self) -> Iterator[Found]:
+        """Decode the objects of a list one by one; after an error, continue with the next one."""
+        with open_bytes(self._path) as stream:
+            text = io.TextIOWrapper(stream, "utf-8-sig", errors="surrogateescape", newline="")
+            buffer = text.read(_BLOCK)
+            position, line, decoder = buffer.find("[") + 1, 1, json.JSONDecoder()
+            line += buffer.count("\n", 0, position)
+            while True:
+                start = _BETWEEN.match(buffer, position).end()  # type: ignore[union-attr]
+                line += buffer.count("\n", position, start)
+                try:
+                    value, position = decoder.raw_decode(buffer, start)
+                    yield line, value
+                except (json.JSONDecodeError, RecursionError) as error:
+                    at = error.pos if isinstance(error, json.JSONDecodeError) else start
+                    is_cut = at > len(buffer) - _MAX_TOKEN or "Unterminated" in str(error)
+                    if is_cut and (block := text.read(_BLOCK)):
+                        buffer, position = buffer[start:] + block, 0
+                        if len(buffer) > MAX_LINE_BYTES:
+                            raise self._too_long(line) from None
+                        continue
+                    if buffer[start : start + 1] in ("", "]"):
+                        return
+                    yield BadUnit(_NOT_JSON, line, buffer[start : start + 200])
+                    following = _NEXT_OBJECT.search(buffer, at)
+                    if following is None:
+                        return
+                    position = following.end()
+                line += buffer.count("\n", start, position)
+
+    def _too_long(self, line: int) -> UserError:
+        return UserError(
+            f"{self._path}: line {line}: an object is longer than {MAX_LINE_BYTES // 10**6} MB; is"
+            " it a list of objects, one for each pair?"
+        )
+
+
+def _decoded(line: str, number: int) -> Found:
+    try:
+        return number, json.loads(line)
+    except (ValueError, RecursionError):
+        return BadUnit(_NOT_JSON, number, line)
+
+
+def _keys(value: Any) -> list[str]:
+    """Return the keys of an object, and those of the objects in it as `key.inner`."""
+    if not isinstance(value, dict):
+        return []
+    return [
+        name
+        for key, inner in value.items()
+        for name in ([f"{key}.{one}" for one in inner] if isinstance(inner, dict) else [key])
+    ]
+
+
+def _get(value: Any, key: str, null: str | None = None) -> Any:
+    """Return `value[key]`, where the key may lead into inner objects; None if there is none.
+
+    The value `null` of JSON is returned as the argument `null`.
+    """
+    if not isinstance(value, dict):
+        return None
+    if key in value:
+        return null if value[key] is None else value[key]
+    first, _, rest = key.partition(".")
+    return _get(value.get(first), rest, null)
