@@ -88,7 +88,8 @@ def _ratio(pair: Pair, config: CleaningConfig, usual: float) -> str:
     if longer < SHORT_CHARACTERS:
         return ""
     if longer + _RATIO_CHARACTERS > config.max_length_ratio * (shorter + _RATIO_CHARACTERS):
-        return f"{len(pair.source)} against {len(pair.target)} characters"
+        lengths = f"{len(pair.source)} against {len(pair.target)} characters"
+        return f"{lengths}; usual is 1 to {usual:.2f}"
     return ""
 
 

@@ -12,8 +12,8 @@ from functools import cache
 # `langcodes` and `regex` are imported where they are used: they take a tenth of a second, and most
 # commands need neither.
 
-_FIRST = "\u0e01"
-"""No character before this one is of a script without blanks between words."""
+# No character before this range is of a script without blanks between words.
+_HAS_LATE_CHARACTERS = re.compile("[\u0e01-\U0010ffff]").search
 
 # ISO 15924 also has codes of several scripts that are written together; Unicode has not.
 _MAIN_SCRIPTS = {"Hans": "Hani", "Hant": "Hani", "Jpan": "Hira", "Kore": "Hang"}
@@ -53,14 +53,14 @@ def split_words(text: str) -> list[str]:
 
     Punctuation and combining marks are parts of the words beside them.
     """
-    if text.isascii() or max(text) < _FIRST:
+    if text.isascii() or not _HAS_LATE_CHARACTERS(text):
         return text.split()
     return _word().findall(text)
 
 
 def num_words(text: str) -> int:
     """Count the words of a normalised text, see `split_words`."""
-    if text.isascii() or max(text) < _FIRST:
+    if text.isascii() or not _HAS_LATE_CHARACTERS(text):
         return text.count(" ") + 1 if text else 0
     return len(_word().findall(text))
 

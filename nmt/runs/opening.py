@@ -25,7 +25,7 @@ from nmt.config import (
 )
 from nmt.data.corpus import PreparedCorpus
 from nmt.evaluation.evaluate import corpus_test_set, with_evaluation
-from nmt.metrics.known_test_sets import blank_references
+from nmt.metrics.known_test_sets import identify
 from nmt.metrics.scores import bleu_metric
 from nmt.run_folder import Run
 from nmt.training import distributed, fresh_model
@@ -195,9 +195,9 @@ def _with_bleu_tokenizer(config: Config, corpus: PreparedCorpus) -> Config:
     tokenizer = BleuTokenizer(evaluation.tokenizer_of(config.corpus.target_language))
     bleu_metric(tokenizer)
     for split in ("valid", *corpus.test_splits):
-        test_set = with_evaluation(corpus_test_set(corpus, split), evaluation)
-        if blank := blank_references(test_set.references):
-            logger.warning(f"{split}: {blank}")
+        test = with_evaluation(corpus_test_set(corpus, split), evaluation)
+        for warning in identify(split, test.direction[1], test.references, tokenizer).warnings:
+            logger.warning(f"{split}: {warning}")
     return replace(config, evaluation=replace(evaluation, bleu_tokenizer=tokenizer))
 
 

@@ -119,9 +119,9 @@ def test_lengths_are_compared_with_their_usual_ratio() -> None:
     for source, target, reason in (
         (60, 20, ""),
         (60, 4, ""),
-        (60, 3, "60 against 3 characters"),  # 3 characters stand for 9
+        (60, 3, "60 against 3 characters; usual is 1 to 0.33"),  # 3 characters stand for 9
         (60, 85, ""),
-        (60, 86, "60 against 86 characters"),  # 86 characters stand for 258
+        (60, 86, "60 against 86 characters; usual is 1 to 0.33"),  # 86 characters stand for 258
         (19, 1, ""),
     ):
         pair, mirrored = ("x" * source, "y" * target), ("y" * target, "x" * source)
