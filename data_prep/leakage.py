@@ -51,10 +51,7 @@ _NO_LETTERS = r"[^\p{L}\p{M}\p{Nl}\p{No}]+\p{M}*"
 
 
 def words_of(texts: Sequence[str]) -> pa.ListArray:
-    """The lower-case words (sequences of letters) of each text; "" for a text without words.
-
-    In scripts without blanks between words, each letter with its marks is a word.
-    """
+    """The lower-case words (sequences of letters) of each text; "" for a text without words."""
     lower = pc.utf8_lower(pa.array(texts, pa.string()))
     letters = pc.replace_substring_regex(lower, _NO_LETTERS, " ")
     unspaced = rf"([{unspaced_characters()}]\p{{M}}*)"
@@ -73,8 +70,8 @@ class _NGrams:
     """
 
     def __init__(self, sentences: Sequence[str]) -> None:
-        is_unspaced_text = 2 * sum(map(is_unspaced, sentences)) > len(sentences)
-        self._size = NGRAM_CHARACTERS if is_unspaced_text else NGRAM_WORDS
+        are_unspaced = 2 * sum(map(is_unspaced, sentences)) > len(sentences)
+        self._size = NGRAM_CHARACTERS if are_unspaced else NGRAM_WORDS
         generator = np.random.default_rng(1)
         words = words_of(sentences)
         # In the order of the first occurrence; "" stands for a text without words.
