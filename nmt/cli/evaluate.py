@@ -73,11 +73,10 @@ class _Arguments(TranslatorArguments):
 @application(_Arguments)
 def main(arguments: _Arguments) -> None:
     """Run the command."""
-    folders = parse_folders(arguments.model)
-    if not folders and not (arguments.systems and (arguments.source or arguments.corpus)):
-        folders = [find_model()]
-    systems = open_systems(folders, arguments.systems)
+    systems = open_systems(_folders(arguments), arguments.systems)
     corpus = PreparedCorpus(Path(arguments.corpus)) if arguments.corpus else systems[0].corpus
+    if corpus is None and systems[0].translations is not None and not arguments.source:
+        corpus = _only_corpus()
     test_set = _test_set(arguments, systems[0], corpus)
     test_set = evaluate.with_evaluation(test_set, arguments.evaluation_config(systems[0].run))
     for system in systems:
@@ -108,6 +107,31 @@ def main(arguments: _Arguments) -> None:
         bleu = evaluation.scores.bleu
         line = tables.bleu_line(test_set.name, bleu.score, bleu.signature)
         print_line(f"{evaluation.system}: {line}" if len(evaluations) > 1 else line)
+
+
+def _folders(arguments: _Arguments) -> list[Path]:
+    """Return the folders of the models, by default the last run unless other systems are alone."""
+    folders = parse_folders(arguments.model)
+    if folders or (arguments.systems and (arguments.source or arguments.corpus)):
+        return folders
+    try:
+        return [find_model()]
+    except UserError:
+        if not arguments.systems:
+            raise
+        return []
+
+
+def _only_corpus() -> PreparedCorpus:
+    """Return the only prepared corpus, for other systems if there is no run."""
+    corpora = Path("outputs", layout.CORPORA_FOLDER)
+    found = sorted(path.parent for path in corpora.glob(f"*/{layout.MANIFEST_FILE}"))
+    if len(found) != 1:
+        raise UserError(
+            f"systems: there is no completed run, and {corpora} has {len(found)} prepared corpora;"
+            " name the one of the test set with corpus=, or any text with source= and reference="
+        )
+    return PreparedCorpus(found[0])
 
 
 def _output(

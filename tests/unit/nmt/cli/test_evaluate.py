@@ -311,6 +311,15 @@ def test_translations_by_other_systems_beside_the_last_run(outputs: Path, run: R
     assert scores(outputs / "evaluations/alone/test")["bleu"] == table["bleu"]
     with pytest.raises(UserError, match="two systems have the name new; rename a folder or a key"):
         run("systems.new=perfect")
+    # Without a run, the only prepared corpus has the test set.
+    (outputs / "latest").unlink()
+    run("test=test", "systems.lonely=perfect")
+    assert scores(outputs / "evaluations/lonely/test")["bleu"] == table["bleu"]
+    shutil.copytree(corpus, outputs / "corpora/toy-2")
+    with refused(
+        "no completed run, and outputs/corpora has 2 prepared corpora; .* corpus=", outputs
+    ):
+        run("test=test", "systems.lonely=perfect")
 
 
 def test_chinese_has_its_own_tokens_and_blank_references_are_refused(run: Run) -> None:
