@@ -147,7 +147,8 @@ def _streams(sources: Sequence[Source], config: CorpusConfig) -> list[_Stream]:
     tags = ["", *(each.tag for each in config.sources.values())]
     limited = [islice(pairs[0], limit), *pairs[1:]]
     cleaning = [config.cleaning_of(name) for name in names]
-    return [_Stream(*each) for each in zip(names, limited, cleaning, tags, strict=True)]
+    streams = [_Stream(*each) for each in zip(names, limited, cleaning, tags, strict=True)]
+    return sorted(streams, key=lambda stream: config.sources_by_weight.index(stream.name))
 
 
 def _total(numbers: Sequence[int | None], limit: int) -> int | None:
@@ -195,8 +196,7 @@ def _check_direction(kept: pa.Table, config: CorpusConfig, name: str) -> bool:
     """Check a sample of the kept pairs of a shard; return whether it was large enough."""
     order = np.argsort(kept["key"].to_numpy(), kind="stable")[:_SAMPLE_PAIRS]
     sides = (kept[side].take(pa.array(order)).to_pylist() for side in Pair._fields)
-    key = f"corpus.name={name}" if name == config.name else f"corpus.sources.{name}"
-    return check_direction(tuple(sides), config.direction, key)
+    return check_direction(sides, config.direction, config.key_of(name))
 
 
 def _estimate_bytes(jobs: list[ShardJob], num_pairs: int) -> int | None:

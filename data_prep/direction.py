@@ -43,7 +43,7 @@ _KANA_SHARE = 0.05
 """Japanese text has at least this share of kana among its letters; Chinese text has none."""
 
 
-def check_direction(sides: tuple[Iterable[str], Iterable[str]], direction: str, name: str) -> bool:
+def check_direction(sides: Iterable[Iterable[str]], direction: str, name: str) -> bool:
     """Raise UserError if text is certainly not in the languages of a direction.
 
     Args:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rich.table import Table
 
-from data_prep.clean import Pair
+from data_prep.clean import Pair, normalise
 from data_prep.clean_shard import (
     CleanShard,
     ShardJob,
@@ -17,12 +17,13 @@ from data_prep.clean_shard import (
     shard_file,
 )
 from data_prep.cleaned_text import sentences_of_tests
+from data_prep.direction import check_direction
 from data_prep.filters import usual_ratio
 from data_prep.ledger import SourceLedger, format_share
 from data_prep.manifest import NoFacts
 from data_prep.merge_shards import ShardMerger
 from data_prep.progress import Reporter
-from data_prep.protocol import TRAIN
+from data_prep.protocol import TRAIN, Source
 from data_prep.sources import open_all
 from nmt.base.errors import UserError
 from nmt.base.tables import new_table
@@ -48,13 +49,7 @@ def dry_run(
             scores that a source does not have.
     """
     reporter.print("dry run: nothing is prepared")
-    names = [corpus.name, *corpus.sources]
-    sources = open_all(corpus, cache, NoFacts(), reporter.print)
-    limits = [corpus.max_train_pairs or SAMPLE_PAIRS, *[SAMPLE_PAIRS] * len(corpus.sources)]
-    samples = {
-        name: list(islice(source.pairs(TRAIN), min(limit, SAMPLE_PAIRS)))
-        for name, source, limit in zip(names, sources, limits, strict=True)
-    }
+    samples, sources = read_samples(corpus, cache, reporter)
     tests = sentences_of_tests(sources[0])
     ledgers = {"as configured": _ledger(corpus, samples, tests)}
     for name, cleaning in presets.items():
@@ -65,6 +60,28 @@ def dry_run(
     for name, pairs in samples.items():
         found = {column: ledger.get(name, SourceLedger()) for column, ledger in ledgers.items()}
         reporter.print_table(_table(name, len(pairs), found))
+
+
+def read_samples(
+    corpus: CorpusConfig, cache: Path, reporter: Reporter
+) -> tuple[dict[str, list[Pair]], list[Source]]:
+    """Read the first training pairs of each source; return them by its name, and the sources.
+
+    Raises:
+        UserError: a source cannot be read, or is not in the languages of the direction.
+    """
+    names = [corpus.name, *corpus.sources]
+    sources = open_all(corpus, cache, NoFacts(), reporter.print)
+    limits = [corpus.max_train_pairs or SAMPLE_PAIRS, *[SAMPLE_PAIRS] * len(corpus.sources)]
+    samples = {}
+    for name, source, limit in zip(names, sources, limits, strict=True):
+        samples[name] = list(islice(source.pairs(TRAIN), min(limit, SAMPLE_PAIRS)))
+        for line in source.skipped().lines():
+            reporter.print(line)
+        if corpus.check_languages:
+            sides = ([normalise(pair[side]) for pair in samples[name]] for side in (0, 1))
+            check_direction(sides, corpus.direction, corpus.key_of(name))
+    return samples, sources
 
 
 def _ledger(

@@ -1,6 +1,6 @@
 """The ledger of a corpus: numbers and examples of the pairs dropped from each source."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -15,6 +15,8 @@ from nmt.base.tables import as_text, new_table
 LEDGER_FILE = "ledger.json"
 
 RATIO_BINS_PER_DOUBLING = 8
+
+_MIN_KEPT = 0.1
 
 KEPT = "kept"
 """Key of the kept pairs, beside the names of filters."""
@@ -157,6 +159,18 @@ def ledger_table(ledger: Mapping[str, SourceLedger]) -> Table:
             )
             table.add_row(as_text(name if key == "read" else ""), key, *cells, alone)
     return table
+
+
+def vanished(ledger: Mapping[str, SourceLedger]) -> Iterator[str]:
+    """Yield a warning for each source of which less than a tenth is kept."""
+    for name, source in ledger.items():
+        if source.kept.pairs < _MIN_KEPT * source.read.pairs:
+            reason, taken = max(source.filters.items(), key=lambda one: one[1].pairs)
+            yield (
+                f"warning: {source.kept.pairs:,} of {source.read.pairs:,} pairs of {name} are kept;"
+                f" {taken.pairs:,} were dropped by the filter {reason} ({MEANINGS[reason]}); of"
+                " equal pairs, that of the source with the largest weight in corpus.mixing is kept"
+            )
 
 
 def format_share(part: int, whole: int) -> str:

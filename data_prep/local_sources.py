@@ -128,6 +128,8 @@ class LocalSource(Source):
                 cannot.
         """
         skipped = Skipped()
+        if split == TRAIN:
+            self._skipped = skipped
         for part in self._files[split].values():
             num_bad, before = skipped.units, skipped.total
             for unit in part.pairs():
@@ -140,11 +142,9 @@ class LocalSource(Source):
             if num_bad > (self._max_bad_share * total if split == TRAIN else 0):
                 fix = "; correct the file, or set corpus.max_bad_share" if split == TRAIN else ""
                 raise UserError(f"{next(skipped.lines())}{fix}")
-        if split == TRAIN:
-            self._skipped = skipped
 
     def skipped(self) -> Skipped:
-        """The units of the training text that could not be read, after it was read."""
+        """The units of the training text that could not be read, of those read so far."""
         return self._skipped
 
     def more_references(self, split: str) -> list[list[str]]:

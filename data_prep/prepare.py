@@ -15,7 +15,7 @@ from data_prep.clean import CLEANING_VERSION
 from data_prep.cleaned_text import CLEANING_FILE, CleanedText, write_cleaned_text
 from data_prep.data_report import write_report, write_runs_page
 from data_prep.leakage import leakage_of
-from data_prep.ledger import LEDGER_FILE, ledger_table, write_ledger
+from data_prep.ledger import LEDGER_FILE, ledger_table, vanished, write_ledger
 from data_prep.manifest import (
     FACTS_FILE,
     ChangedError,
@@ -112,6 +112,7 @@ class _Job:
             {
                 "sources": [source.identity() for source in self.sources],
                 "names": [corpus.name, *corpus.sources],
+                "order": corpus.sources_by_weight,
                 "tags": [each.tag for each in corpus.sources.values()],
                 "changes": [each.cleaning for each in corpus.sources.values()],
                 "direction": corpus.direction,
@@ -180,6 +181,8 @@ def _clean(job: _Job, work: PrepareConfig) -> CleanedText:
             job.reporter.print(f"kept {summary.num_kept:,} of {summary.num_read:,} training pairs")
             job.reporter.print_table(ledger_table(summary.ledger))
         remove(shards)
+    for line in vanished(text.summary().ledger) if job.corpus.sources else ():
+        job.reporter.print(line)
     return text
 
 
@@ -229,7 +232,7 @@ def _build(job: _Job, text: CleanedText, folder: Path, work: PrepareConfig) -> N
         "num_pairs": summary.num_pairs,
         "sources": {
             name: summary.ledger[name].kept.pairs if name in summary.ledger else 0
-            for name in (job.corpus.name, *job.corpus.sources)
+            for name in job.corpus.sources_by_weight
         },
         "cleaning": {
             "num_read": summary.num_read,

@@ -48,7 +48,7 @@ class Source(ABC):
         """The raw pairs of a split, in order."""
 
     def skipped(self) -> Skipped:
-        """The units of the training text that could not be read, after it was read."""
+        """The units of the training text that could not be read, of those read so far."""
         return Skipped()
 
     def more_references(self, split: str) -> list[list[str]]:

@@ -186,6 +186,11 @@ class MixingConfig:
         """Names of the sources that are mentioned."""
         return {name for table in self._tables for name in table}
 
+    def weight_of(self, name: str) -> float:
+        """Return the weight of a source, the largest one of all stages, or its repeats."""
+        default = 1.0 if self.repeats else 0.0
+        return max((table.get(name, default) for table in self._tables if table), default=1.0)
+
     @property
     def _tables(self) -> list[dict[str, float]]:
         return [self.repeats, self.weights, *(stage.weights for stage in self.stages)]
@@ -250,6 +255,16 @@ class CorpusConfig(OriginConfig):
         )
         for name in self.sources:
             self.cleaning_of(name)
+
+    @property
+    def sources_by_weight(self) -> list[str]:
+        """Names of all sources, by falling weight: each pair is kept in the first that has it."""
+        names = [self.name, *self.sources]
+        return sorted(names, key=self.mixing.weight_of, reverse=True)
+
+    def key_of(self, name: str) -> str:
+        """Return the key that names a source, for messages."""
+        return f"corpus.sources.{name}" if name in self.sources else f"corpus.name={name}"
 
     def cleaning_of(self, name: str) -> CleaningConfig:
         """Return the filters of a source in `sources`, or of the corpus itself.

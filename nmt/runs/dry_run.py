@@ -3,11 +3,13 @@
 from dataclasses import replace
 from pathlib import Path
 
+from data_prep.dry_run import read_samples
 from data_prep.own_tokenizer import open_own, own_models
 from data_prep.prepare import find_prepared
+from data_prep.progress import Reporter
 from nmt.base import layout
 from nmt.base.log import set_up_logging
-from nmt.config import Config
+from nmt.config import Config, CorpusSource
 from nmt.trained_model import load_trained_model
 from nmt.training import distributed, fresh_model
 from nmt.training.dry_run import log_cost
@@ -32,6 +34,9 @@ def dry_run(config: Config) -> None:
     corpus_folder = find_prepared(config.corpus, config.tokenizer, config.corpora_folder)
     if corpus_folder:
         fresh_model.check(config, corpus_folder)
-    elif config.training.initial_model:
-        load_trained_model(Path(config.training.initial_model))
+    else:
+        if config.corpus.source is CorpusSource.folder:
+            read_samples(config.corpus, config.corpora_folder, Reporter())
+        if config.training.initial_model:
+            load_trained_model(Path(config.training.initial_model))
     log_cost(replace(config, training=training, tokenizer=tokenizer), corpus_folder)

@@ -6,9 +6,10 @@ import pytest
 
 from data_prep import dry_run as module
 from data_prep import filters
-from data_prep.dry_run import dry_run
+from data_prep.dry_run import dry_run, read_samples
 from data_prep.progress import Reporter
 from nmt.base.errors import UserError
+from nmt.base.files import write_lines
 from nmt.config import CleaningConfig, SourceConfig
 from tests.unit.data_prep.conftest import Toy, write_pairs
 
@@ -57,3 +58,17 @@ def test_a_preset_that_lacks_a_package_is_not_shown(
     printed = capsys.readouterr().err
     assert "cleaning=strict is not shown: " in printed
     assert "make install-data" in printed
+
+
+def test_a_dry_run_opens_the_text(toy: Toy, capsys: pytest.CaptureFixture[str]) -> None:
+    path = toy.raw / "pairs.tsv"
+    rows = [f"{a}\t{b}" for a, b in zip(toy.lines("train.en"), toy.lines("train.de"), strict=True)]
+    write_lines(path, [*rows, "one column"])
+    config = replace(toy.config, path=str(path))
+    dry_run(config, {}, toy.outputs, Reporter())
+    assert "1 of 201 units skipped: another number of columns" in capsys.readouterr().err
+    with pytest.raises(UserError, match=r"corpus\.name=toy: source and target are swapped"):
+        dry_run(replace(config, direction="de-en"), {}, toy.outputs, Reporter())
+    write_lines(path, [*rows, *["one column"] * 9])
+    with pytest.raises(UserError, match=r"9 of 209 units skipped: .*corpus\.max_bad_share"):
+        read_samples(config, toy.outputs, Reporter(quiet=True))

@@ -8,11 +8,12 @@ import pytest
 
 import data_prep.prepare as module
 from data_prep.prepare import prepare
+from data_prep.progress import Reporter
 from nmt.base.errors import UserError
 from nmt.base.files import read_json, read_lines, write_lines
 from nmt.base.locks import exclusive
 from nmt.base.log import converted_errors
-from nmt.config import CleaningConfig, CorpusConfig
+from nmt.config import CleaningConfig, CorpusConfig, MixingConfig, SourceConfig
 from nmt.data.corpus import PreparedCorpus
 from nmt.tokenizer import Tokenizer
 from tests.support import dead_process
@@ -217,3 +218,24 @@ def test_text_that_changes_after_its_fingerprint_is_refused_and_not_kept(
     prepared = PreparedCorpus(toy.prepare(max_train_pairs=max_train_pairs))
     first = Tokenizer(prepared.source_tokenizer).decode(prepared.train().pair(0))[0]
     assert first == toy.lines("train.en")[0]
+
+
+def test_duplicates_stay_in_the_source_with_the_larger_weight(
+    toy: Toy, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "own").mkdir()
+    for language in ("en", "de"):
+        write_lines(tmp_path / "own" / f"train.{language}", toy.lines(f"train.{language}")[:40])
+    sources = {"own": SourceConfig(path=str(tmp_path / "own"))}
+    manifests = []
+    for weights in ({"toy": 1, "own": 3}, {"toy": 3, "own": 1}):
+        config = replace(toy.config, sources=sources, mixing=MixingConfig(weights=weights))
+        folder = prepare(config, toy.tokenizer, toy.outputs, Reporter())
+        manifests.append(read_json(folder / "manifest.json")["sources"])
+        assert len(PreparedCorpus(folder).train()) == sum(manifests[-1].values())
+    assert list(manifests[0]) == ["own", "toy"]
+    assert manifests[0]["own"] == 40
+    assert manifests[1]["own"] == 0
+    said = " ".join(capsys.readouterr().err.split())
+    assert said.count("warning: ") == 1
+    assert "warning: 0 of 40 pairs of own are kept; 40 were dropped by the filter duplicate" in said
