@@ -18,8 +18,11 @@ from nmt.config.serving import ServingLimits
 from nmt.server.access import Access, read_digests
 from nmt.server.api import Api
 from nmt.server.errors import CLIENT_LEFT, ApiError, error_response
+from nmt.server.files import Files
+from nmt.server.gate import Gate
 from nmt.server.languages import Models, ServedModel, detected
 from nmt.server.middleware import Surroundings
+from nmt.server.page_api import PageApi
 
 _PAGE = Path(__file__).with_name("page")
 _MAX_BYTES_PER_CHARACTER = 12  # in JSON that escapes it
@@ -36,7 +39,6 @@ def make_app(models: Sequence[ServedModel], limits: ServingLimits) -> FastAPI:
         UserError: the file of API keys is invalid.
     """
     digests = read_digests(Path(limits.api_keys)) if limits.api_keys else []
-    served = Models(models)
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
@@ -55,9 +57,11 @@ def make_app(models: Sequence[ServedModel], limits: ServingLimits) -> FastAPI:
     app.add_exception_handler(UserError, _user_error)
     app.add_exception_handler(HTTPException, _http_error)
     app.add_exception_handler(ClientDisconnect, _client_left)
-    Api(served, limits, Access(digests, limits.max_rate)).add_to(app)
-    if _PAGE.is_dir():
-        app.mount("/", StaticFiles(directory=_PAGE, html=True))
+    gate = Gate(Models(models), limits, Access(digests, limits.max_rate))
+    Api(gate).add_to(app)
+    Files(gate).add_to(app)
+    PageApi(gate).add_to(app)
+    app.mount("/", StaticFiles(directory=_PAGE, html=True))
     if limits.cors:
         app.add_middleware(
             CORSMiddleware,

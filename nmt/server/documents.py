@@ -21,7 +21,7 @@ _MAX_EXPANSION = 20
 
 
 async def translated_document(
-    name: str, data: bytes, model: ServedModel, max_bytes: int, progress: Progress | None = None
+    name: str, data: bytes, model: ServedModel, max_bytes: int, progress: Progress = lambda _: None
 ) -> bytes:
     """Translate a document.
 
@@ -30,7 +30,7 @@ async def translated_document(
         data: its contents.
         model: the model.
         max_bytes: the largest size of a document.
-        progress: called with the number of paragraphs just completed.
+        progress: called with the part that is translated, from 0 to 1.
 
     Raises:
         ApiError: the document is invalid, or too many requests wait.
@@ -41,7 +41,14 @@ async def translated_document(
         try:
             document = await asyncio.to_thread(_opened, Path(folder, name), data, model, max_bytes)
             requests = [Request(text) for text in texts_of(document)]
-            found = await model.worker.translate(requests, Options(is_aligned=True), progress)
+            done = 0.0
+
+            def advance(count: float) -> None:
+                nonlocal done
+                done += count / len(requests)
+                progress(done)
+
+            found = await model.worker.translate(requests, Options(is_aligned=True), advance)
             return await asyncio.to_thread(with_translations, document, found)
         except (UserError, OSError, zipfile.BadZipFile) as error:
             if isinstance(error, ApiError):

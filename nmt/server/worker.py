@@ -13,11 +13,14 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, TypeVar
 
+from nmt.base.errors import UserError
 from nmt.server.errors import ApiError
 from nmt.trained_model import TrainedModel
 from nmt.translation.alignment import Aligner
+from nmt.translation.choices import next_beginnings
 from nmt.translation.pipeline import Pipeline, Progress
 from nmt.translation.protection import Protection
 from nmt.translation.request import Request, Translation
@@ -77,7 +80,8 @@ class Worker:
         self._observe = observe
         self._translators = {1: make_translator(1)}
         self._config = self._translators[1].config
-        self._has_attention = model.network.num_attention_layers > 0
+        has_attention = model.network.num_attention_layers > 0
+        self._aligner = Aligner(model) if has_attention else None
         self._pipelines: dict[Options, Pipeline] = {}
         self._jobs: deque[_Job] = deque()
         self._condition = threading.Condition()
@@ -92,9 +96,9 @@ class Worker:
         return len(self._jobs)
 
     @property
-    def num_alternatives(self) -> int:
-        """Largest number of alternatives to a translation."""
-        return self._config.beam_size - 1
+    def blank(self) -> str:
+        """What separates sentences of the target language."""
+        return self._translators[1].blank
 
     def stop(self) -> None:
         """Finish what was accepted, then end the thread."""
@@ -130,6 +134,27 @@ class Worker:
         """Call a function that computes with the model, in its thread."""
         result: Result = await self._wait(_Job(function))
         return result
+
+    def choices(self, source: str, prefix: str, count: int) -> list[Translation]:
+        """Translate a sentence with several words after a prefix; for use with `call`.
+
+        Returns:
+            Different translations, best first.
+        """
+        beginnings = next_beginnings(self.model, source, prefix, count)
+        requests = [Request(source, prefix=one) for one in beginnings]
+        pipeline = Pipeline(self._constrained, aligner=self._aligner)
+        found = {best.text: best for best, *_ in pipeline.translate(requests)}
+        return sorted(found.values(), key=lambda one: -one.score)
+
+    @cached_property
+    def _constrained(self) -> Translator:
+        """A translator that supports prefixes; not all engines do."""
+        try:
+            self._translators[1].check(Request("", prefix="a"))
+        except UserError:
+            return Translator(self.model, self._config)
+        return self._translators[1]
 
     def _divided(self, requests: Sequence[Request], options: Options) -> list[_Job]:
         sources = [request.source for request in requests]
@@ -208,11 +233,10 @@ class Worker:
             num_best = self._config.beam_size if options.has_alternatives else 1
             if num_best not in self._translators:
                 self._translators[num_best] = self._make_translator(num_best)
-            aligner = Aligner(self.model) if self._has_attention else None
             self._pipelines[options] = Pipeline(
                 self._translators[num_best],
                 "" if options.is_sentence else self.model.config.source_language,
-                Protection(aligner) if aligner else None,
-                aligner=aligner if options.is_aligned else None,
+                Protection(self._aligner) if self._aligner else None,
+                aligner=self._aligner if options.is_aligned else None,
             )
         return self._pipelines[options]

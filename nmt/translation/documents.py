@@ -50,10 +50,10 @@ class Document:
         The result has as many translations as the sentence with the fewest. Scores are summed and
         utilities averaged. Alignments contain the word indices of the document.
         """
-        separators = self._target_separators(blank)
+        separators = self.target_separators(blank)
         return [self._join(best, separators) for best in zip(*found, strict=False)]
 
-    def _target_separators(self, blank: str) -> list[str]:
+    def target_separators(self, blank: str) -> list[str]:
         """Return the separators, with `blank` instead of horizontal space between sentences."""
         first, *between, last = self.separators
         return [

@@ -1,12 +1,38 @@
+import re
+import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any
+from pathlib import Path
+from typing import IO, Any
 
 import pytest
 
 from nmt.config.serving import ServingLimits
-from nmt.trained_model import TrainedModel
+from nmt.trained_model import TrainedModel, save_trained_model
 from nmt.translation.translator import Translator
+
+ROOT = Path(__file__).parents[4]
+
+
+@pytest.fixture(scope="module")
+def folder(trained_model: TrainedModel, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("models") / "tiny"
+    save_trained_model(trained_model, folder, {})
+    return folder
+
+
+@pytest.fixture(scope="module")
+def server(folder: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A process that serves a tiny model twice, and its address."""
+    copy = shutil.copytree(folder, folder.parent / "copy")
+    command = [sys.executable, "-m", "nmt", "serve", f"model={folder} {copy}", "port=0"]
+    with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True) as process:
+        stderr: IO[str] = process.stderr  # type: ignore[assignment]
+        found = (re.search(r"http://127\.0\.0\.1:\d+/", line) for line in stderr)
+        yield process, next(match[0] for match in found if match)
+        process.kill()
 
 
 @pytest.fixture

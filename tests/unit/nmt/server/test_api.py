@@ -1,8 +1,10 @@
 """The API, as clients use it; results equal those of the pipeline of `nmt translate`."""
 
 import hashlib
+import io
 import json
 import random
+import zipfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -189,3 +191,81 @@ def test_only_listed_origins_may_read(served: Served) -> None:
     other = client.get("/languages", headers={"origin": "https://example.com"})
     assert allowed not in other.headers
     assert "default-src 'none'" in other.headers["content-security-policy"]
+
+
+def test_sentences_of_the_page_make_up_the_translation(
+    served: Served, trained_model: TrainedModel
+) -> None:
+    text = f"- {TEXT} Ne zu.\n\n  Pu!"
+    found = served().post("/page/sentences", json={"q": text, "target": "de"}).json()
+    best = [one["translations"][0] for one in found["sentences"]]
+    before, *after = found["separators"]
+    joined = before + "".join(one["text"] + end for one, end in zip(best, after, strict=True))
+    assert [joined] == translations(trained_model, [text])[0]
+    assert all(one["alignment"] for one in best)
+    assert len(found["sentences"]) == 4
+
+
+@pytest.mark.parametrize("prefix", ["", "Kalo", "Kalo ne"])
+def test_choices_begin_with_the_prefix_and_differ(served: Served, prefix: str) -> None:
+    given = {"q": "Kalo mi nepu.", "source": "en", "target": "de", "prefix": prefix}
+    found = served().post("/page/choices", json=given).json()["translations"]
+    texts = [one["text"] for one in found]
+    assert len(texts) == len(set(texts)) > 1
+    assert all(text.startswith(prefix) for text in texts)
+    assert [one["score"] for one in found] == sorted((one["score"] for one in found), reverse=True)
+
+
+@pytest.mark.parametrize("path", ["/page/choices", "/page/attention"])
+def test_sentences_that_are_too_long_or_blank_are_refused(served: Served, path: str) -> None:
+    given = {"target": "de", "translation": "a"}
+    client = served()
+    assert client.post(path, json={**given, "q": "kalo " * 100}).status_code == 413
+    assert client.post(path, json={**given, "q": " "}).status_code == 400
+
+
+def test_documents_are_translated_and_kept(served: Served) -> None:
+    client = served()
+    given = {"source": "en", "target": "de", "progress": "mine"}
+    files = {"file": ("a.en.html", b"<p>Kalo <b>mi</b> nepu.</p>")}
+    answer = client.post("/translate_file", data=given, files=files)
+    url = answer.json()["translatedFileUrl"]
+    assert url.endswith("/a.de.html")
+    found = client.get(url)
+    assert found.content.startswith(b"<p>")
+    assert found.headers["content-disposition"] == "attachment; filename*=UTF-8''a.de.html"
+    assert found.headers["content-type"] == "application/octet-stream"
+    assert client.get(url.replace("a.de", "b.de")).status_code == 404
+    assert client.post("/page/progress", json={"progress": "mine"}).json() == {"progress": 1}
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "status", "message"),
+    [
+        ("a.docx", b"no archive", 400, "a.docx: is no valid docx file: File is not a zip file"),
+        ("a.pdf", b"", 400, "a.pdf: .pdf files cannot be translated"),
+        ("a.xyz", b"", 400, "a.xyz is no document of a kind that can be translated"),
+        ("../a.html", b"", 400, "file: its name is empty, hidden or has a slash"),
+        ("a.html", b"<p>\xff", 400, "a.html: is no valid html file"),
+        ("a.html", b"a" * 1_100_000, 413, "more than 1,065,536 bytes"),
+    ],
+)
+def test_invalid_documents_are_refused(
+    served: Served, name: str, data: bytes, status: int, message: str
+) -> None:
+    client = served(max_file_megabytes=1)
+    answer = client.post("/translate_file", data={"target": "de"}, files={"file": (name, data)})
+    assert answer.status_code == status
+    assert answer.json()["error"].startswith(message) or message in answer.json()["error"]
+    assert "/tmp" not in answer.json()["error"]
+
+
+def test_archives_that_unpack_to_too_much_are_refused(served: Served) -> None:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("word/media/picture", bytes(21_000_000))
+    client = served(max_file_megabytes=1)
+    files = {"file": ("a.docx", packed.getvalue())}
+    answer = client.post("/translate_file", data={"target": "de"}, files=files)
+    assert answer.status_code == 413
+    assert "21,000,000 bytes when unpacked" in answer.json()["error"]

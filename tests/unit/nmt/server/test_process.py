@@ -1,45 +1,28 @@
 """The command in a process of its own."""
 
-import re
 import signal
 import socket
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 from urllib.parse import quote
 
 import pytest
-
-from nmt.trained_model import TrainedModel, save_trained_model
 
 pytest.importorskip("fastapi", reason="make install-serve")
 
 ROOT = Path(__file__).parents[4]
 
 
-@pytest.fixture
-def folder(trained_model: TrainedModel, tmp_path: Path) -> Path:
-    save_trained_model(trained_model, tmp_path / "tiny", {})
-    return tmp_path / "tiny"
+Server = tuple[subprocess.Popen[str], str]
 
 
-@pytest.fixture
-def server(folder: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """A running server and its address."""
-    command = [sys.executable, "-m", "nmt", "serve", f"model={folder}", "port=0"]
-    with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True) as process:
-        stderr: IO[str] = process.stderr  # type: ignore[assignment]
-        found = (re.search(r"http://127\.0\.0\.1:\d+/", line) for line in stderr)
-        yield process, next(match[0] for match in found if match)
-        process.kill()
-
-
-def test_it_answers_what_it_accepted_before_it_ends(server: tuple[Any, str]) -> None:
+def test_it_answers_what_it_accepted_before_it_ends(server: Server) -> None:
     process, address = server
+    stderr: IO[str] = process.stderr  # type: ignore[assignment]
 
     def ask(number: int) -> bytes:
         url = f"{address}translate?source=en&target=de&q={quote('Kalo mi nepu. ' * 40)}{number}"
@@ -56,12 +39,12 @@ def test_it_answers_what_it_accepted_before_it_ends(server: tuple[Any, str]) -> 
         with ThreadPoolExecutor(4) as pool:
             answers = list(pool.map(ask, [0, 0, 0, 0]))
             last = pool.submit(ask, 0)
-            while (line := process.stderr.readline()).count("GET /translate 200") < 1:
+            while (line := stderr.readline()).count("GET /translate 200") < 1:
                 assert line
             assert set(answers) == {expected}
             assert last.result() == expected
     process.send_signal(signal.SIGTERM)
-    remaining = process.stderr.read()
+    remaining = stderr.read()
     assert process.wait(60) == 0
     assert "Kalo" not in remaining
     assert "rror" not in remaining
