@@ -69,9 +69,12 @@ def decode_line(raw: bytes, name: str, number: int) -> str:
 def iterate_lines(path: Path) -> Iterator[str]:
     """Iterate over the lines of a UTF-8 file; only a line feed ends a line."""
     check_readable(path)
-    with path.open("rb") as stream:
-        for number, raw in enumerate(stream, start=1):
-            yield decode_line(raw, str(path), number)
+    try:
+        with path.open("rb") as stream:
+            for number, raw in enumerate(stream, start=1):
+                yield decode_line(raw, str(path), number)
+    except OSError as error:  # else `writing` around a loop would blame an output
+        raise UserError(f"{path}: cannot be read: {error.strerror}") from None
 
 
 def read_lines(path: Path) -> list[str]:

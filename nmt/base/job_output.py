@@ -15,11 +15,14 @@ class _Labelled(io.TextIOBase):
     def __init__(self, stream: TextIO, label: str) -> None:
         self._stream = stream
         self._label = label
-        self._line = ""
+        self._unfinished = ""
 
     def write(self, text: str) -> int:
-        """Write whole lines, each by a single call, because other processes write as well."""
-        *lines, self._line = (self._line + text).split("\n")
+        """Write whole lines, each by a single call, because other processes write as well.
+
+        The rest is kept until its line ends.
+        """
+        *lines, self._unfinished = (self._unfinished + text).split("\n")
         for line in lines:
             self._stream.write(f"[{self._label}] {line}\n")
         return len(text)
@@ -27,6 +30,11 @@ class _Labelled(io.TextIOBase):
     def flush(self) -> None:
         """Flush whole lines."""
         self._stream.flush()
+
+    def end(self) -> None:
+        """End a line that has begun."""
+        if self._unfinished:
+            self.write("\n")
 
 
 def short_name(name: str) -> str:
@@ -43,7 +51,10 @@ def labelled(name: str) -> Iterator[None]:
         return
     stream = _Labelled(sys.stderr, short_name(name))
     with redirect_stderr(stream):
-        yield
+        try:
+            yield
+        finally:
+            stream.end()
 
 
 @contextmanager

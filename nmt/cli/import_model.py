@@ -112,5 +112,6 @@ def _download(name: str, folder: Path) -> None:
             raise UserError(
                 f"{name}: no such folder, and not downloaded from the hub: {first_line(error)}"
             ) from None
-        if any((folder / weight).exists() for weight in weights):
+        if any(any(folder.glob(weight)) for weight in weights):
             return
+    raise UserError(f"{name}: the hub has no weights of it that can be imported")

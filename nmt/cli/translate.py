@@ -84,18 +84,6 @@ class _Arguments(TranslatorArguments):
     resume: bool = True
     """Continue an interrupted translation; false starts from the beginning."""
 
-    def __post_init__(self) -> None:
-        require(
-            not self.alignment_layer or self.alignment or self.protect,
-            f"alignment_layer={self.alignment_layer} has no effect without alignment=true or"
-            " protect=true",
-        )
-
-    @property
-    def names_format(self) -> bool:
-        """Whether a format was given: the file is then read line by line, whatever its ending."""
-        return self.format is not None or self.input_format is not None
-
 
 @application(_Arguments)
 def main(arguments: _Arguments) -> None:
@@ -112,9 +100,19 @@ def main(arguments: _Arguments) -> None:
     file = None if arguments.file == "-" else Path(arguments.file)
     if file is not None:
         check_readable(file)
-    has_layout = file is not None and not arguments.names_format and is_document(file)
-    if has_layout and (arguments.alignment or arguments.column > 1):
-        raise UserError(f"alignment=true and column= do not apply to {file}; remove them")
+    # With a format, a file is read line by line, whatever its ending.
+    has_format = arguments.format or arguments.input_format
+    document = file if file and not has_format and is_document(file) else None
+    protects = arguments.protect or document is not None
+    needs_aligner = arguments.alignment or protects
+    require(
+        not arguments.alignment_layer or needs_aligner,
+        f"alignment_layer={arguments.alignment_layer} has no effect without alignment=true or"
+        " protect=true",
+    )
+    ignored = {"alignment=true": arguments.alignment, "column=": arguments.column > 1}
+    if names := [name for name, is_given in ignored.items() if document and is_given]:
+        raise UserError(f"{names[0]} does not apply to {file}; remove it")
     read, write = choose_formats(file, arguments.input_format, arguments.format)
     reader = LineReader(read, arguments.column)
     ensemble = map(trained_model.model_folder, parse_folders(arguments.ensemble))
@@ -123,26 +121,24 @@ def main(arguments: _Arguments) -> None:
     translator = arguments.translator(model, folders[0], others)
     if arguments.mbr and translator.config.num_best == 1:
         raise UserError("mbr= needs alternatives: add decoding.num_best=8 decoding.beam_size=8")
-    protects = arguments.protect or has_layout
-    needs_aligner = arguments.alignment or protects
     aligner = Aligner(model, arguments.alignment_layer) if needs_aligner else None
     protection = Protection(aligner) if aligner and protects else None
     tokenizer = EvaluationConfig().tokenizer_of(model.config.target_language)  # of BLEU
     pipeline = Pipeline(
         translator,
-        model.config.source_language if arguments.document or has_layout else "",
+        model.config.source_language if arguments.document or document else "",
         protection,
         partial(expected_utilities, utility=arguments.mbr, tokenizer=tokenizer)
         if arguments.mbr
         else None,
-        aligner if arguments.alignment or has_layout else None,
+        aligner if arguments.alignment or document else None,
         # JSON lines have the alignments of all translations.
         aligns_all=write is TextFormat.jsonl,
         checks=arguments.checks,
         confidence=confidence_of(folders[0], model) if write is TextFormat.jsonl else None,
     )
-    if has_layout and file is not None:
-        outs = _translate_document(arguments, file, model.config, pipeline, folders)
+    if document:
+        outs = _translate_document(arguments, document, model.config, pipeline, folders)
     else:
         outs = _translate_lines(arguments, file, reader, write, model, pipeline, folders)
     if protection is not None:

@@ -34,7 +34,11 @@ class DocumentFile(ABC):
 
     @abstractmethod
     def translated(self, units: Sequence[Unit]) -> bytes:
-        """Return the file with translations of all its units."""
+        """Return the file with translations.
+
+        `units` has, for each of `self.units`, its translation, or the unit itself, which is then
+        kept as it is written.
+        """
 
     def invalid(self, reason: object) -> UserError:
         """Return the error for a file that is not what its ending says."""

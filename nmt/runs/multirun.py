@@ -75,7 +75,7 @@ class SweepCallback(Callback):
             sweep = write_sweep_report(folder)
         # Failures of an earlier sweep in the same folder do not count.
         new = dict(_failures(folder).items() - self._earlier.items())
-        failed = [r.name for r in sweep.runs if r.status is Status.failed and r.name in new]
+        failed = [run.name for run in sweep.runs if run.status is Status.failed and run.name in new]
         if failed:
             print_error(
                 f"{len(failed)} of {len(sweep.runs)} runs failed: {', '.join(failed)};"

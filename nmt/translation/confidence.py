@@ -118,7 +118,7 @@ def _observed(
     tokenizer, language = model.target_tokenizer, model.config.target_language
     words: _Observations = []
     sentences: _Observations = []
-    found = score_pairs(model, pairs, model.config.decoding) if pairs else []
+    found = score_pairs(model, pairs, model.config.decoding)
     expected = tokenizer.encode(references)
     chrf = sentence_chrf(translations, references)
     for hypothesis, ids, score in zip(found, expected, chrf, strict=True):

@@ -110,9 +110,9 @@ def score_pairs(
     Scores have the length penalty of `config`. `progress` is called as in `token_log_probs`.
     """
     forced = ForcedDecoder(model)
-    sources, targets = map(list, zip(*pairs, strict=True))
-    source_ids = model.source_tokenizer.encode(sources)
-    ids = list(zip(source_ids, model.target_tokenizer.encode(targets), strict=True))
+    source_ids = model.source_tokenizer.encode([source for source, _ in pairs])
+    target_ids = model.target_tokenizer.encode([target for _, target in pairs])
+    ids = list(zip(source_ids, target_ids, strict=True))
     scores: list[Hypothesis | None] = [None] * len(ids)
     fitting = [index for index, pair in enumerate(ids) if forced.fits(pair)]
     found = forced.token_log_probs([ids[index] for index in fitting], progress)

@@ -78,29 +78,44 @@ class Glossary:
     counts: TermCounts = field(default_factory=TermCounts)
 
     def found_in(self, text: str) -> list[Term]:
-        """Return the terms in a text, each once; of overlapping ones, the longest."""
+        """Return the terms in a text, each once.
+
+        From left to right, the longest term at each word is taken; those to be used exactly first.
+        """
         if not has_word_blanks(self.source):
-            return _not_inside([term for term in self.terms if term.source in text])
-        words = _WORD.findall(text)
-        keys = [_key(word, self.source) for word in words]
-        found: dict[str, Term] = {}
+            found = (self._by_text[each.casefold()] for each in self._pattern.findall(text))
+            return list(dict.fromkeys(found))
+        words = list(_WORD.finditer(text))
+        keys = [_key(word[0], self.source) for word in words]
+        terms: dict[Term, None] = {}
         start = 0
         while start < len(words):
-            size = 1
-            for length in range(min(self._longest, len(words) - start), 0, -1):
-                given = self._by_key.get(tuple(keys[start : start + length]), ())
-                exact = words[start : start + length]
-                if term := next((t for t in given if _matches(t, exact)), None):
-                    found[term.source] = term
-                    size = length
+            longest = min(self._longest, len(words) - start)
+            taken = start + 1
+            for end in range(start + longest, start, -1):
+                candidates = self._by_key.get(tuple(keys[start:end]), ())
+                term = next((t for t in candidates if _matches(t, text, words[start:end])), None)
+                if term:
+                    terms[term] = None
+                    taken = end
                     break
-            start += size
-        return list(found.values())
+            start = taken
+        return list(terms)
+
+    @cached_property
+    def _by_text(self) -> dict[str, Term]:
+        """The terms by their text, in languages without blanks between words."""
+        return {term.source.casefold(): term for term in self.terms}
+
+    @cached_property
+    def _pattern(self) -> "regex.Pattern[str]":
+        longest_first = sorted(self._by_text, key=len, reverse=True)
+        return regex.compile("|".join(map(regex.escape, longest_first)), regex.IGNORECASE)
 
     @cached_property
     def _by_key(self) -> dict[tuple[str, ...], list[Term]]:
         by_key: defaultdict[tuple[str, ...], list[Term]] = defaultdict(list)
-        for term in self.terms:
+        for term in sorted(self.terms, key=lambda term: not term.is_exact):
             by_key[tuple(_key(w, self.source) for w in _WORD.findall(term.source))].append(term)
         return by_key
 
@@ -252,11 +267,12 @@ def _key(word: str, language: str) -> str:
         return word.casefold()
 
 
-def _matches(term: Term, words: Sequence[str]) -> bool:
-    return not term.is_exact or _WORD.findall(term.source) == list(words)
-
-
-def _not_inside(terms: list[Term]) -> list[Term]:
-    """Drop the terms that are part of another one."""
-    sources = [term.source for term in terms]
-    return [t for t in terms if not any(t.source in s and t.source != s for s in sources)]
+def _matches(term: Term, text: str, words: "Sequence[regex.Match[str]]") -> bool:
+    """Return whether matched words of a text are a term with its symbols, as in C++ or .NET."""
+    parts = list(_WORD.finditer(term.source))
+    before, after = term.source[: parts[0].start()], term.source[parts[-1].end() :]
+    begin, end = words[0].start(), words[-1].end()
+    has_symbols = text[:begin].endswith(before) and text[end:].startswith(after)
+    is_other = not after and text[end : end + 1] in ("+", "#")
+    is_same = not term.is_exact or text[begin:end] == term.source[len(before) : parts[-1].end()]
+    return has_symbols and not is_other and is_same

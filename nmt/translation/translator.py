@@ -136,16 +136,15 @@ class Translator:
     ) -> tuple[str, ...]:
         """Describe what was done otherwise than asked; `parts` has the translations by segment."""
         if len(parts) > 1:
-            is_ignored = request.prefix or request.required
+            is_ignored = request.prefix or request.required or request.terms
             return (
                 f"more than the model's limit of {self._segmenter.max_ids} tokens; translated in"
                 f" {len(parts)} segments"
-                + (", without its prefix and required phrases" if is_ignored else ""),
+                + (", without its prefix, required phrases and terms" if is_ignored else ""),
             )
-        for best, *_ in parts:
-            if lacking := missing(best.hypotheses[0].ids, wanted.required):
-                phrases = ", ".join(self._target.decode([forms[0] for forms in lacking]))
-                return (f"required phrases not in the translation: {phrases}",)
+        if parts and (lacking := missing(parts[0][0].hypotheses[0].ids, wanted.required)):
+            phrases = ", ".join(self._target.decode([forms[0] for forms in lacking]))
+            return (f"required phrases or terms not in the translation: {phrases}",)
         return ()
 
     def _decoded(self, found: list[list[Hypothesis]]) -> list[list[Translation]]:

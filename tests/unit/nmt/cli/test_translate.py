@@ -327,7 +327,7 @@ def test_a_document_keeps_its_layout(translate: Run, translator: Translator) -> 
     assert written.startswith("# ")
     assert written.endswith("\n\n    code\n")
     assert written.partition("\n")[0].replace("*", "").split() == ["#", *best.text.split()]
-    with pytest.raises(UserError, match=r"column= do not apply to a\.en\.md"):
+    with pytest.raises(UserError, match=r"column= does not apply to a\.en\.md"):
         translate("file=a.en.md", "column=2")
 
 

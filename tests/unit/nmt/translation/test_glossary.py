@@ -88,9 +88,31 @@ def test_outcomes_are_counted(glossary: Glossary) -> None:
     assert str(glossary.counts) == "terms: 1 as in the glossary, 1 inflected, 1 missed"
 
 
+def test_symbols_and_exact_terms() -> None:
+    terms = [
+        Term("C++", ("C++",)),
+        Term(".NET", (".NET",)),
+        Term("C", ("C",)),
+        Term("mail", ("Post",)),
+        Term("mail", ("Mail",), is_exact=True),
+        Term("red cat", ("Rotkatze",)),
+        Term("cat on mats", ("Mattenkatze",)),
+    ]
+    glossary = Glossary("en", "de", terms)
+
+    def found(text: str) -> list[str]:
+        return [term.targets[0] for term in glossary.found_in(text)]
+
+    assert found("The net has a C# client.") == []
+    assert found("C++, C and .NET!") == ["C++", "C", ".NET"]
+    assert found("Mails, mail") == ["Post", "Mail"]
+    assert found("A red cat on mats.") == ["Rotkatze"]
+
+
 def test_languages_without_blanks_or_lemmas(tmp_path: Path) -> None:
     glossary = Glossary("zh", "th", [Term("北京", ("ปักกิ่ง",)), Term("北京大学", ("ม",))])
     assert [term.source for term in glossary.found_in("我在北京大学。")] == ["北京大学"]
+    assert len(glossary.found_in("北京大学在北京。")) == 2
     glossary.count("北京", "อยู่ปักกิ่งนะ")
     assert glossary.counts.kept == 1
     assert Glossary("ay", "de", [Term("uta", ("Haus",))]).found_in("Uta!") != []

@@ -203,7 +203,7 @@ def test_constraints_that_cannot_be_fulfilled_are_rejected(
 def test_missing_required_phrase_is_reported(trained_model: TrainedModel) -> None:
     translator = Translator(trained_model, DECODING, _RecordingEngine(32))
     found = translator.translate(["Kalo.", Request("Mi.", required=["mi mi"])])
-    assert notes_on(found, 4) == ["line 5: required phrases not in the translation: mi mi"]
+    assert notes_on(found, 4) == ["line 5: required phrases or terms not in the translation: mi mi"]
 
 
 def test_limits_of_an_ensemble_are_those_of_the_smallest_model(tokenizer_path: Path) -> None:
@@ -220,7 +220,7 @@ def test_required_phrases_of_a_split_text_are_ignored(trained_model: TrainedMode
     required = Request(text, required=["mi ra mi ra mi ra"])
     [[plain], [found]] = Translator(trained_model, DECODING).translate([text, required])
     assert found.text == plain.text
-    assert found.notes[0] == f"{plain.notes[0]}, without its prefix and required phrases"
+    assert found.notes[0] == f"{plain.notes[0]}, without its prefix, required phrases and terms"
 
 
 def test_batches_are_as_large_as_configured(trained_model: TrainedModel) -> None:
