@@ -46,6 +46,7 @@ from nmt.exchange.confined import Process, run_confined, serve
 from nmt.exchange.import_folder import import_folder
 from nmt.exchange.import_request import Limits, Request
 
+_BATCH = 500  # folders; the time is looked at after each batch
 _MAX_SECONDS = 10.0
 _MAX_GROWTH = 200e6  # bytes
 _LINES = ["ka lo mi.", "ne pu ra so", "ti ve zu ka mi lo."]
@@ -130,20 +131,22 @@ def fuzz(arguments: Arguments, folders: dict[str, Path], root: Path) -> _Found:
     changed, kept = root / "changed", root / "kept"
     kept.mkdir()
 
-    @seed(arguments.seed)
-    @settings(
-        max_examples=arguments.count,
-        database=None,
-        deadline=None,
-        phases=[Phase.generate],
-        suppress_health_check=list(HealthCheck),
-    )
-    @given(changed_folder(changed, folders))
-    def one(what: str) -> None:
+    for first in range(0, arguments.count, _BATCH):
         if time.monotonic() < end:
-            _import(changed, what, found, kept)
 
-    one()
+            @seed(arguments.seed + first)
+            @settings(
+                max_examples=min(_BATCH, arguments.count - first),
+                database=None,
+                deadline=None,
+                phases=[Phase.generate],
+                suppress_health_check=list(HealthCheck),
+            )
+            @given(changed_folder(changed, folders))
+            def batch(what: str) -> None:
+                _import(changed, what, found, kept)
+
+            batch()
     return found
 
 

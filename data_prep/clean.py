@@ -16,6 +16,8 @@ import re
 import unicodedata
 from typing import NamedTuple
 
+from nmt.tokenizer import nfc
+
 CLEANING_VERSION = 9
 """Part of the fingerprint of cleaned text: raise it whenever normalisation or a filter changes."""
 
@@ -56,7 +58,7 @@ def normalise(text: str) -> str:
     text = text.strip(" ")
     if text.isascii() or unicodedata.is_normalized("NFC", text):
         return text
-    return unicodedata.normalize("NFC", text)
+    return nfc(text)
 
 
 def normalise_pair(source: str, target: str) -> Pair:

@@ -4,6 +4,7 @@ The checks know no language. They compare what both sides must have in common: p
 numbers, brackets, the kind of the last punctuation mark, and about the length.
 """
 
+import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -60,11 +61,11 @@ def checked(
     ]
     wanted: dict[int, Request] = {}
     for index, (request, (best, *_)) in enumerate(zip(requests, results, strict=True)):
-        lost = Counter(_numbers(request.source)) - Counter(_numbers(best.text))
+        lost = set(Counter(_numbers(request.source)) - Counter(_numbers(best.text)))
         terms = [
             _spellings(n)
             for n in _AS_WRITTEN.findall(request.source)
-            if set(_numbers(n)) & set(lost)
+            if lost.intersection(_numbers(n))
         ]
         constrained = replace(request, terms=[*request.terms, *terms])
         if terms and _is_possible(translator, constrained):
@@ -95,7 +96,9 @@ def _numbers(text: str) -> list[str]:
     Decimals are numbers of their own, and so are the parts of a date, whose order may change.
     """
     found = (regex.sub(_GROUP, "", number) for number in _NUMBER.findall(text))
-    return [str(int(number)) for number in found]
+    # Not by int(), which takes quadratic time and rejects thousands of digits.
+    digits = ("".join(str(unicodedata.digit(one)) for one in number) for number in found)
+    return [number.lstrip("0") or "0" for number in digits]
 
 
 def _spellings(number: str) -> tuple[str, ...]:

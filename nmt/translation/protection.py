@@ -4,9 +4,10 @@ Models have not learnt to copy such spans. A text is first translated as it is. 
 the text is translated again without its spans, which are then inserted by the word alignment.
 """
 
+import bisect
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from nmt.translation.alignment import Aligner
@@ -26,6 +27,8 @@ _SPAN = re.compile(
 )
 
 _TAG = re.compile(r"</?([A-Za-z][^<>\s/]*)")  # group 1: name of the tag
+
+_Span = tuple[int, int]  # begin and end
 
 _FIRST_EAST_ASIAN = "\u2e80"  # most scripts above it have no spaces
 _AFTER_WORD = ".,;:!?…)»”"
@@ -111,7 +114,7 @@ class Protection:
         """
         if not texts:
             return []
-        bare, marks = zip(*map(_remove_spans, texts), strict=True)
+        bare, marks = zip(*map(without_spans, texts), strict=True)
         found = translator.translate(bare)
         pairs = [
             (source, one.text) for source, some in zip(bare, found, strict=True) for one in some
@@ -136,7 +139,7 @@ class Protection:
         return repaired
 
 
-def _remove_spans(text: str) -> tuple[str, list[Mark]]:
+def without_spans(text: str) -> tuple[str, list[Mark]]:
     """Return a text without its spans, and the spans.
 
     A space replaces spans between two words, as in `one<br/>two`. Nothing replaces the opening or
@@ -145,22 +148,27 @@ def _remove_spans(text: str) -> tuple[str, list[Mark]]:
     matches = list(_SPAN.finditer(text))
     pairs = _tag_pairs([match[0] for match in matches])
     closing = set(pairs.values())
-    kept = ""
+    kept: list[str] = []
     marks: list[Mark] = []
-    last = 0
+    last = length = 0  # of the text that is kept
+    end = ""  # its last character
     kinds: set[str] = set()  # of the spans since the last character
     for index, match in enumerate(matches):
         if match.start() > last:
             kinds.clear()
-        kept += text[last : match.start()]
+        kept.append(text[last : match.start()])
+        length += len(kept[-1])
+        end = kept[-1][-1:] or end
         last = match.end()
-        marks.append(Mark(match[0], len(kept)))
+        marks.append(Mark(match[0], length))
         kinds.add("opening" if index in pairs else "closing" if index in closing else "single")
         is_inside = kinds in ({"opening"}, {"closing"})
         is_last = index + 1 == len(matches) or matches[index + 1].start() > last
-        if is_last and not is_inside and _needs_space(kept[-1:], text[last : last + 1]):
-            kept += " "
-    return kept + text[last:], marks
+        if is_last and not is_inside and _needs_space(end, text[last : last + 1]):
+            kept.append(" ")
+            length += 1
+            end = " "
+    return "".join([*kept, text[last:]]), marks
 
 
 def _needs_space(end: str, start: str) -> bool:
@@ -187,6 +195,8 @@ def insert_marks(source: str, translation: str, marks: Sequence[Mark], links: Li
     source_words = _word_spans(source)
     # (begin, end) of a source word and of a target word linked to it, in source order.
     linked = sorted((source_words[i], words[j]) for i, j in links or [])
+    begins, ends = ([word[side] for word, _ in linked] for side in (0, 1))
+    first, last_word = (_extremes([t for _, t in linked], choose) for choose in (min, max))
 
     pairs = _tag_pairs([mark.text for mark in marks])
     closing = set(pairs.values())
@@ -194,19 +204,20 @@ def insert_marks(source: str, translation: str, marks: Sequence[Mark], links: Li
     for index, mark in enumerate(marks):
         if index in closing:
             continue
-        offset = next((t[0] for s, t in linked if s[0] >= mark.offset), len(translation))
+        after = bisect.bisect_left(begins, mark.offset)
+        offset = linked[after][1][0] if after < len(linked) else len(translation)
         if index not in pairs:
             insertions.append((offset, index, _with_spaces(translation, offset, mark)))
             continue
         end_mark = marks[pairs[index]]
-        inside = [t for s, t in linked if s[0] < end_mark.offset and s[1] > mark.offset]
+        inside = bisect.bisect_right(ends, mark.offset), bisect.bisect_left(begins, end_mark.offset)
         end_offset = offset
-        if inside:
-            offset = min(inside)[0]
-            begin, end_offset = max(inside)
+        if inside[0] < inside[1]:
+            offset = first(*inside)[0]
+            begin, end_offset = last_word(*inside)
             # After a letter or digit, the closing tag precedes the punctuation of the word.
             bare = re.match(r".*\w", translation[begin:end_offset])
-            if bare and source[: end_mark.offset][-1:].isalnum():
+            if bare and source[end_mark.offset - 1 : end_mark.offset].isalnum():
                 end_offset = begin + bare.end()
         insertions += [(offset, index, mark.text), (end_offset, pairs[index], end_mark.text)]
     parts, last = [], 0
@@ -216,7 +227,7 @@ def insert_marks(source: str, translation: str, marks: Sequence[Mark], links: Li
     return "".join([*parts, translation[last:]])
 
 
-def _word_spans(text: str) -> list[tuple[int, int]]:
+def _word_spans(text: str) -> list[_Span]:
     return [match.span() for match in re.finditer(r"\S+", text)]
 
 
@@ -224,20 +235,42 @@ def _tag_pairs(spans: Sequence[str]) -> dict[int, int]:
     """Return the index of the closing tag of each opening tag that has one."""
     pairs: dict[int, int] = {}
     opened: list[tuple[int, str]] = []  # index and name
+    numbers: Counter[str] = Counter()  # of opened tags by name
     for index, span in enumerate(spans):
         tag = _TAG.match(span)
         if tag and span.startswith("</"):
-            same = [depth for depth, (_, name) in enumerate(opened) if name == tag[1]]
-            if same:
-                pairs[opened[same[-1]][0]] = index
-                del opened[same[-1] :]
+            while numbers[tag[1]]:
+                begin, name = opened.pop()
+                numbers[name] -= 1
+                if name == tag[1]:
+                    pairs[begin] = index
+                    break
         elif tag and not span.endswith("/>"):
             opened.append((index, tag[1]))
+            numbers[tag[1]] += 1
     return pairs
+
+
+def _extremes(
+    values: Sequence[_Span], choose: Callable[[_Span, _Span], _Span]
+) -> Callable[[int, int], _Span]:
+    """Return a function that gives min or max of values[begin:end] in constant time.
+
+    Level k of the table has the results for all ranges of 2 ** k values (a sparse table).
+    """
+    levels = [list(values)]
+    while (width := 2 ** (len(levels) - 1)) * 2 <= len(values):
+        levels.append(list(map(choose, levels[-1], levels[-1][width:])))
+
+    def of_range(begin: int, end: int) -> _Span:
+        level = (end - begin).bit_length() - 1
+        return choose(levels[level][begin], levels[level][end - 2**level])
+
+    return of_range
 
 
 def _with_spaces(translation: str, offset: int, mark: Mark) -> str:
     """Return a mark with the spaces that separate it from the words around it."""
-    before = "" if not translation[:offset] or translation[offset - 1].isspace() else " "
+    before = "" if offset == 0 or translation[offset - 1].isspace() else " "
     after = "" if offset == len(translation) else " "
     return f"{before}{mark.text}{after}"

@@ -76,3 +76,9 @@ def test_a_lost_number_is_required_once_more(again: str, can_constrain: bool, te
     if can_constrain:
         [request] = translator.requests
         assert request.terms == [("1,200", "1.200", "1\u202f200", "1 200")]
+
+
+def test_a_number_of_thousands_of_digits_is_compared() -> None:
+    number = "9" * 5_000
+    assert findings(f"{number}.", f"00{number}.") == []
+    assert findings(f"{number}.", f"{number[1:]}8.") != []
