@@ -85,8 +85,7 @@ def read_lines(path: Path) -> list[str]:
 def file_version(path: Path) -> tuple[int, int]:
     """Return the size and the time of the last change of a file; UserError if it is gone."""
     check_readable(path)
-    status = path.stat()
-    return status.st_size, status.st_mtime_ns
+    return (status := path.stat()).st_size, status.st_mtime_ns
 
 
 def check_unchanged(versions: Mapping[Path, tuple[int, int]]) -> None:
