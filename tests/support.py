@@ -172,7 +172,9 @@ def tiny_trained_model(
         TrainedModelConfig(
             max_source_length=max_source_length,
             model=config,
-            decoding=DecodingConfig(beam_size=3, max_length_ratio=1.0, max_length_offset=4),
+            decoding=DecodingConfig(
+                beam_size=3, max_length_ratio=1.0, max_length_offset=4, copy_untranslatable=False
+            ),
         ),
         transformer.requires_grad_(False),
         pieces,
@@ -262,7 +264,9 @@ def tiny_config(outputs: Path, **training: Any) -> Config:
             max_target_length=32,
         ),
         training=TrainingConfig(**{**values, **training}),
-        decoding=DecodingConfig(beam_size=2, max_length_ratio=1.0, max_length_offset=4),
+        decoding=DecodingConfig(
+            beam_size=2, max_length_ratio=1.0, max_length_offset=4, copy_untranslatable=False
+        ),
         evaluation=EvaluationConfig(bleu_tokenizer=BleuTokenizer("13a")),
         run=RunConfig(name="tiny", outputs=str(outputs)),
     )

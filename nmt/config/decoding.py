@@ -46,6 +46,8 @@ class DecodingConfig:
     min_length: int = option(2, ge=0, le=MAX_TOKENS)
     """Minimum translation length in tokens, including EOS. Below 2, translations may be empty, and
     the empty one is often the most probable (Stahlberg and Byrne 2019)."""
+    copy_untranslatable: bool = True
+    """Copy a text without letters, such as numbers, emoji or a URL, instead of translating it."""
     trees: bool = False
     """Allow only linearised trees over the words of the source, such as `(S (NP XX )NP XX )S`."""
     patience: float = option(0.0, ge=0, le=1_000)

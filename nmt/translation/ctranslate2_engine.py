@@ -20,6 +20,7 @@ _SUPPORTED_KEYS = {
     *("beam_size", "length_penalty", "length_penalty_kind", "num_best"),
     *LENGTH_KEYS,
     *ARRANGING_KEYS,
+    "copy_untranslatable",  # no matter of the search
 }
 
 

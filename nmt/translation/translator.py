@@ -1,8 +1,11 @@
 """Translation of texts: the one decoding path of validation, `translate` and `evaluate`."""
 
+import re
+import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import reduce
+from itertools import islice
 
 from nmt.base.errors import UserError
 from nmt.base.languages import has_sentence_blanks
@@ -17,6 +20,21 @@ from nmt.translation.glossary import Glossary
 from nmt.translation.request import Request, Translation, joined
 from nmt.translation.sentences import Segmenter
 from nmt.translation.torch_engine import TorchEngine
+
+_ADDRESS = re.compile("(?:https?://|www[.]).+|[^@]+@[^@]+")  # of a page or of a person
+_MARK_OF_BPE = "@@ "
+
+
+def is_untranslatable(text: str) -> bool:
+    """Return whether a text has no letters, apart from those of URLs and e-mail addresses.
+
+    Models invent translations of such texts, which hardly occur in their training text.
+    """
+    words = text.split()
+    is_visible = any(unicodedata.category(c)[0] in "LNPS" for word in words for c in word)
+    return is_visible and all(
+        _ADDRESS.fullmatch(word) or not any(map(str.isalpha, word)) for word in words
+    )
 
 
 class Translator:
@@ -57,7 +75,7 @@ class Translator:
 
         Args:
             requests: one sentence each; a string is a request without constraints. A blank text has
-                an empty translation.
+                an empty translation; with `copy_untranslatable`, one without letters is copied.
             progress: called with the number of segments just completed.
 
         Returns:
@@ -69,7 +87,12 @@ class Translator:
         given = [Request(one) if isinstance(one, str) else one for one in requests]
         if self.glossary:
             given = list(map(self.glossary.required, given))
-        segments = self._segmenter.segments([request.source for request in given])
+        copied = [self._is_copied(request) for request in given]
+        searched = [
+            "" if is_copied else request.source
+            for request, is_copied in zip(given, copied, strict=True)
+        ]
+        segments = self._segmenter.segments(searched)
         constraints = list(map(self._constraints, given, segments))
         found = self._engine.search(
             [ids for some in segments for ids in some],
@@ -78,7 +101,13 @@ class Translator:
         )
         decoded = iter(self._decoded(found))
         translations = []
-        for request, wanted, some in zip(given, constraints, segments, strict=True):
+        for request, wanted, some, is_copied in zip(
+            given, constraints, segments, copied, strict=True
+        ):
+            if is_copied:
+                text = request.source.strip().replace("\n", " ")
+                translations.append([Translation(text, 0.0)])
+                continue
             parts = [next(decoded) for _ in some]
             # Join the best translations of all segments, then all second-best ones, and so on.
             ranks = list(zip(*parts, strict=False)) or [()]
@@ -87,6 +116,23 @@ class Translator:
             translations.append([replace(one, notes=notes) for one in joined_ranks])
             if self.glossary:
                 self.glossary.count(request.source, joined_ranks[0].text)
+        return self._with_warning(given, translations)
+
+    def _is_copied(self, request: Request) -> bool:
+        config = self.config
+        is_plain = config.copy_untranslatable and not config.trees and not request.is_constrained
+        return is_plain and is_untranslatable(request.source)
+
+    def _with_warning(
+        self, requests: Sequence[Request], translations: list[list[Translation]]
+    ) -> list[list[Translation]]:
+        """Add a note to the translations of the first text that was already split into pieces."""
+        split = (i for i, request in enumerate(requests) if _MARK_OF_BPE in request.source)
+        for index in islice(split, 1):
+            note = f"contains {_MARK_OF_BPE!r}, as text that subword-nmt has split; give plain text"
+            translations[index] = [
+                replace(one, notes=(*one.notes, note)) for one in translations[index]
+            ]
         return translations
 
     def check(self, request: Request) -> None:

@@ -59,7 +59,7 @@ def test_the_last_run_is_compared_with_the_best_on_validation(outputs: Path, run
     )
     assert printed.splitlines()[-1].startswith("test BLEU ")
     assert table["sentences"] == 6
-    assert max(map(len, printed.splitlines())) <= 100
+    assert max(map(len, printed.splitlines())) <= 110
     run("model=outputs/runs/my new one", "out=out")
     assert scores(Path("out")) == table
 

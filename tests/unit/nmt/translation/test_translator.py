@@ -24,7 +24,7 @@ from nmt.trained_model import TrainedModel
 from nmt.translation.forced import ForcedDecoder
 from nmt.translation.request import Request, Translation, notes_on
 from nmt.translation.torch_engine import TorchEngine
-from nmt.translation.translator import Translator
+from nmt.translation.translator import Translator, is_untranslatable
 from tests.support import made_up_sentences, tiny_trained_model, train_tokenizer
 
 DECODING = DecodingConfig(beam_size=3, max_length_ratio=1.0, max_length_offset=4, batch_size=4)
@@ -249,6 +249,29 @@ def test_blank_texts_have_empty_translations(trained_model: TrainedModel) -> Non
     found = translate(trained_model, texts)
     assert [index for index, text in enumerate(found) if not text] == [0, 2, 3, 5]
     assert translate(trained_model, []) == []
+
+
+COPIED = ("12 %", "0:01,5 --> 0:02", "😀 👍🏽", "…?!", "१२३", " https://a.org/b?c=d ", "me@a.org")
+SEARCHED = ("5 km", "(see www.a.org)", "二", "ა", "é", "{0}x", "", " ", "\u200b", "\u0301")
+
+
+def test_text_without_a_letter_is_copied(trained_model: TrainedModel) -> None:
+    config = replace(trained_model.config.decoding, copy_untranslatable=True)
+    translator = Translator(trained_model, config)
+    assert not any(map(is_untranslatable, SEARCHED))
+    [kalo], *found, again = translator.translate(["Kalo", *COPIED, "Kalo"])
+    assert again == [kalo]
+    assert [(best.text, best.hypotheses) for [best] in found] == [(t.strip(), []) for t in COPIED]
+    [[forced]] = translator.translate([Request(COPIED[0], prefix="Ra")])
+    assert forced.text.startswith("Ra")
+    never = Translator(trained_model, replace(config, copy_untranslatable=False))
+    assert all(best.hypotheses for [best] in never.translate(COPIED))
+
+
+def test_text_that_is_split_into_pieces_already_is_noted_once(trained_model: TrainedModel) -> None:
+    found = Translator(trained_model).translate(["Kalo", "Ka@@ lo", "mi@@ ne"])
+    note = "contains '@@ ', as text that subword-nmt has split; give plain text"
+    assert [[note for one in best for note in one.notes] for best in found] == [[], [note], []]
 
 
 def test_text_without_pieces_is_empty(tmp_path: Path) -> None:
