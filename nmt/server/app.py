@@ -21,6 +21,7 @@ from nmt.server.errors import CLIENT_LEFT, ApiError, error_response
 from nmt.server.files import Files
 from nmt.server.gate import Gate
 from nmt.server.languages import Models, ServedModel, detected
+from nmt.server.metrics import Metrics
 from nmt.server.middleware import Surroundings
 from nmt.server.page_api import PageApi
 
@@ -61,6 +62,9 @@ def make_app(models: Sequence[ServedModel], limits: ServingLimits) -> FastAPI:
     Api(gate).add_to(app)
     Files(gate).add_to(app)
     PageApi(gate).add_to(app)
+    paths = {getattr(route, "path", "") for route in app.routes}
+    metrics = Metrics(models, paths)
+    app.add_route("/metrics", metrics.show, include_in_schema=False)
     app.mount("/", StaticFiles(directory=_PAGE, html=True))
     if limits.cors:
         app.add_middleware(
@@ -74,12 +78,13 @@ def make_app(models: Sequence[ServedModel], limits: ServingLimits) -> FastAPI:
     app.add_middleware(
         Surroundings,
         max_bytes=lambda path: file_bytes if path == _FILE_PATH else text_bytes,
-        observe=_log,
+        observe=lambda *given: _observe(metrics, *given),
     )
     return app
 
 
-def _log(method: str, path: str, status: int, seconds: float) -> None:
+def _observe(metrics: Metrics, method: str, path: str, status: int, seconds: float) -> None:
+    metrics.count_request(path, status, seconds)
     _logger.info("%s %s %d %.3f s", method, path, status, seconds)
 
 

@@ -64,6 +64,8 @@ class Worker:
         model: the model.
         make_translator: makes a translator that returns this number of translations.
         max_waiting: the largest number of requests that wait.
+
+    Attributes:
         observe: called with the number of texts and the seconds of each batch.
     """
 
@@ -72,12 +74,11 @@ class Worker:
         model: TrainedModel,
         make_translator: Callable[[int], Translator],
         max_waiting: int,
-        observe: Callable[[int, float], None] = lambda _texts, _seconds: None,
     ) -> None:
         self.model = model
         self._make_translator = make_translator
         self._max_waiting = max_waiting
-        self._observe = observe
+        self.observe: Callable[[int, float], None] = lambda _texts, _seconds: None
         self._translators = {1: make_translator(1)}
         self._config = self._translators[1].config
         has_attention = model.network.num_attention_layers > 0
@@ -90,9 +91,8 @@ class Worker:
         self._thread = threading.Thread(target=self._run, name="model", daemon=True)
         self._thread.start()
 
-    @property
     def num_waiting(self) -> int:
-        """Number of requests that wait."""
+        """Return the number of requests that wait."""
         return len(self._jobs)
 
     @property
@@ -224,7 +224,7 @@ class Worker:
                     job.future.set_exception(error)
             return
         self._seconds = time.monotonic() - started
-        self._observe(sum(len(job.requests) for job in jobs), self._seconds)
+        self.observe(sum(len(job.requests) for job in jobs), self._seconds)
         for job, result in zip(jobs, results, strict=True):
             job.future.set_result(result)
 

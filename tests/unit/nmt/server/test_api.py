@@ -182,6 +182,17 @@ def test_rates_are_limited(served: Served) -> None:
     assert client.get("/health").status_code == 200
 
 
+def test_metrics_count_requests_and_batches(served: Served) -> None:
+    client = served()
+    client.post("/translate", json={"q": [TEXT, "Ne.", "Pu."], "source": "en", "target": "de"})
+    client.get("/some/secret")
+    lines = client.get("/metrics").text.splitlines()
+    assert 'nmt_request_seconds_count{path="/translate",status="200"} 1.0' in lines
+    assert 'nmt_request_seconds_count{path="other",status="404"} 1.0' in lines
+    assert "nmt_batch_texts_sum 3.0" in lines
+    assert 'nmt_waiting_requests{model="tiny"} 0.0' in lines
+
+
 def test_only_listed_origins_may_read(served: Served) -> None:
     origin = {"origin": "https://example.org"}
     allowed = "access-control-allow-origin"

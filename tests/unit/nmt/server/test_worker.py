@@ -52,7 +52,7 @@ async def started(worker: Worker, recorder: Recorder, *texts: str) -> list[async
     tasks = []
     for number, text in enumerate(texts):
         tasks.append(asyncio.create_task(worker.translate([Request(text)], SENTENCE)))
-        while not recorder.batches or worker.num_waiting < number:
+        while not recorder.batches or worker.num_waiting() < number:
             await asyncio.sleep(0.001)
     return tasks
 
