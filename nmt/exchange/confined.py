@@ -176,7 +176,10 @@ def serve(request: Request, stream: IO[str]) -> None:
         send(result=asdict(result))
     except UserError as error:
         number = error.number if isinstance(error, DiskError) else None
-        send(error=None if number else one_line(error), disk_error=number)
+        text = one_line(error)
+        if request.name not in text and request.folder not in text:
+            text = f"{request.name}: {text}"
+        send(error=None if number else text, disk_error=number)
     except Exception as error:
         number = disk_errno(error)
         if is_out_of_memory(error):

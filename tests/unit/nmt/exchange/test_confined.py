@@ -160,6 +160,16 @@ def test_a_crash_and_endless_work_are_one_sentence(
     assert not list((folder.parent / "out").iterdir())
 
 
+def test_an_error_of_the_comparison_names_the_folder(folder: Path) -> None:
+    with np.load(folder / "model.npz") as file:
+        arrays = dict(file)
+    for name in arrays.keys() - {SETTINGS}:
+        arrays[name] = np.full_like(arrays[name], 1e30)
+    np.savez(folder / "model.npz", **arrays)
+    with pytest.raises(UserError, match=r"^given: the scores of the model are not finite"):
+        imported(folder)
+
+
 def test_links_and_pipes_are_rejected(tmp_path: Path) -> None:
     """Other programs would follow them."""
     for number, create in enumerate((lambda path: path.symlink_to("/etc/passwd"), os.mkfifo)):
