@@ -122,7 +122,7 @@ def test_models_and_text_that_do_not_fit_are_refused(
         (
             "initial_model=fr",
             "data=my.tsv",
-        ): "fr: no such folder",
+        ): "fr: is neither a model folder nor a run folder with a model",
         ("data=my.tsv",): "initial_model= is missing",
         (
             f"initial_model={MODEL}",
