@@ -160,3 +160,20 @@ def test_user_errors_of_modules_exit_with_2_and_one_sentence(
     files = [path.name for path in tmp_path.rglob("*") if path.is_file()]
     assert files == (["multirun.yaml"] if "--multirun" in argument else [])
     assert "--multirun" in argument or list(tmp_path.iterdir()) == []
+
+
+def test_ctrl_c_while_modules_are_imported_is_one_line() -> None:
+    code = """
+import os, runpy, signal, sys
+
+class Interrupting:
+    def find_spec(self, name, path, target=None):
+        if name == "nmt.cli.table3":
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupting())
+sys.argv = ["nmt", "table3", "--help"]
+runpy.run_module("nmt", run_name="__main__")
+"""
+    ended = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, check=False)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, b"", b"error: interrupted\n")
