@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from nmt.base import files
 from nmt.base.errors import DiskError, UserError
 from nmt.base.files import atomic_folder, atomic_path, write_json, write_lines, write_texts
 from tests.small_disk import in_a_process, needs_mounts, remount, small_disk, tree, used_bytes
@@ -112,6 +113,19 @@ def test_links_are_replaced_and_devices_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(UserError, match="is a device or a pipe"):
         write_lines(tmp_path / "pipe", ["text"])
+
+
+def test_nothing_is_written_through_a_link_of_another_user(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    precious = tmp_path / "precious"
+    precious.write_text("mine")
+    monkeypatch.setattr(files, "remove", lambda path: None)  # as in a sticky folder
+    link = tmp_path / f".out.{os.getpid()}.tmp"
+    link.symlink_to(precious)
+    with pytest.raises(UserError, match=f"{link}: cannot be removed; remove it"):
+        write_lines(tmp_path / "out", ["text"])
+    assert precious.read_text() == "mine"
 
 
 def test_what_killed_processes_left_is_removed_or_restored(tmp_path: Path) -> None:
