@@ -5,8 +5,7 @@ or `_`. The code of the configuration itself always fits, even if it is no code 
 """
 
 import re
-from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 import langcodes
@@ -87,7 +86,8 @@ def is_same(first: str, second: str) -> bool:
     return first == second or langcodes.tag_distance(first, second) <= 1
 
 
-def side_of(word: str, languages: Sequence[str]) -> tuple[int, int] | None:
+@lru_cache(maxsize=1000)
+def side_of(word: str, languages: tuple[str, str]) -> tuple[int, int] | None:
     """Return the side that a word names (0 source, 1 target) and its rank, or None.
 
     The word is a language, or `source`, `src`, `target`, `tgt` or `trg`.
@@ -105,7 +105,7 @@ def side_of(word: str, languages: Sequence[str]) -> tuple[int, int] | None:
     return ranks[0][2], ranks[0][0]
 
 
-def split_name(name: str, languages: Sequence[str]) -> FileName | None:
+def split_name(name: str, languages: tuple[str, str]) -> FileName | None:
     """Divide the name of a file, without the ending of a compression; None if it is no side."""
     name = name.removesuffix(".txt")
     for pattern in _PATTERNS:

@@ -8,12 +8,13 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
+from functools import cached_property
 from itertools import starmap
 from pathlib import Path
 from typing import Any
 
 from data_prep.clean import Pair, ScoredPair
-from data_prep.manifest import FactsCache
+from data_prep.manifest import FactsCache, FileFacts
 from data_prep.text_files import BadUnit, iterate_text
 from nmt.base.errors import UserError
 from nmt.base.files import check_aligned
@@ -41,7 +42,11 @@ class Reader(ABC):
 
     def __init__(self, paths: Sequence[Path], cache: FactsCache) -> None:
         self.paths, self._cache = list(paths), cache
-        self._facts = [cache.facts(path) for path in self.paths]
+
+    @cached_property
+    def _facts(self) -> list[FileFacts]:
+        # Not before the first lines are read: a line without end is refused there.
+        return [self._cache.facts(path) for path in self.paths]
 
     def identity(self) -> list[Any]:
         """Size, hash and number of lines of each file."""
@@ -49,8 +54,9 @@ class Reader(ABC):
 
     def pairs(self) -> Iterator[Pair | BadUnit]:
         """The pairs in their order; ChangedError if a file changes meanwhile."""
+        known = self._facts
         yield from self._read()
-        for path, facts in zip(self.paths, self._facts, strict=True):
+        for path, facts in zip(self.paths, known, strict=True):
             self._cache.check(path, facts)
 
     @abstractmethod
@@ -73,11 +79,10 @@ class AlignedFiles(Reader):
         for path in paths:
             if not path.exists():
                 raise UserError(f"{path}: no such file; {key} needs it, with one sentence per line")
+            # Check the encoding first: the number of lines is wrong in UTF-16, for example.
+            next(iterate_text(path), "")
         super().__init__(paths, cache)
         num_lines = [facts.num_lines for facts in self._facts]
-        # Check the encoding first, because the number of lines is wrong in UTF-16, for example.
-        for path in self.paths:
-            next(iterate_text(path), "")
         check_aligned(dict(zip(self.paths, num_lines, strict=True)))
         self.num_pairs: int = num_lines[0]
         if not self.num_pairs:

@@ -179,8 +179,9 @@ class XmlReader(Reader):
         except (etree.XMLSyntaxError, ValueError) as error:
             lineno = getattr(error, "lineno", None) or 1
             return BadUnit(_kind(str(error)), line + lineno - 1, unit)
-        is_whole = all("".join(self._texts_of(texts, side)) for side in (0, 1))
-        return texts if is_whole or not problem else BadUnit(problem, line, unit)
+        if not problem or all("".join(self._texts_of(texts, side)) for side in (0, 1)):
+            return texts
+        return BadUnit(problem, line, unit)
 
 
 def _character(entity: re.Match[str]) -> str:
